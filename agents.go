@@ -8,7 +8,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 )
 
-// AgentChoice is a configured agent as the use cases see it.
+// AgentChoice converts a configured agent for the use cases.
 func AgentChoice(a config.Agent) app.AgentChoice {
 	return app.AgentChoice{Label: a.Label, Command: a.Command, Model: a.Model, Flags: a.Flags, Permissions: a.Permissions, Unnamed: a.Unnamed}
 }
@@ -18,7 +18,7 @@ func agentSettings(a config.Agent) agent.Settings {
 		Permissions: agent.Permissions(a.Permissions), Timeout: a.Timeout, Silence: a.Silence}
 }
 
-// programsOf are the programs of agents, as the use cases see them.
+// programsOf implements app.AgentPrograms.
 type programsOf struct{ agent.Agents }
 
 func (p programsOf) Known() []string { return agent.Known() }

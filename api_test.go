@@ -52,7 +52,7 @@ func TestKernelAPIIsListed(t *testing.T) {
 	t.Errorf("%s differs from the kernel's exported API; if that is meant, rewrite it with -update", apiFile)
 }
 
-// kernelAPI is one line for each exported name, field and method, sorted.
+// kernelAPI returns one line for each exported name, field and method, sorted.
 func kernelAPI(t *testing.T) []string {
 	files, err := filepath.Glob("kernel/*.go")
 	if err != nil || len(files) == 0 {
@@ -105,7 +105,7 @@ func exported(fset *token.FileSet, d ast.Decl) []string {
 	return nil
 }
 
-// typeLines is a type's head and a line for each of its exported fields.
+// typeLines returns a type's head and a line for each of its exported fields.
 func typeLines(fset *token.FileSet, s *ast.TypeSpec) []string {
 	head := "type " + s.Name.Name
 	if s.TypeParams != nil {
@@ -138,7 +138,7 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// source is a node as Go source on one line.
+// source returns a node as Go source on one line.
 func source(fset *token.FileSet, n ast.Node) string {
 	var b bytes.Buffer
 	if err := printer.Fprint(&b, fset, n); err != nil {

@@ -40,7 +40,7 @@ func init() {
 	}
 }
 
-// kernels are the kernel with its satellites, and more.
+// kernels returns the kernel with its satellites, and more.
 func kernels(more ...string) []string {
 	return slices.Concat([]string{"kernel"}, satellites, more)
 }
@@ -82,7 +82,7 @@ func goList(t *testing.T) []goPackage {
 	}
 }
 
-// layerOf is the layer of a package and, for an adapter, which one.
+// layerOf returns the layer of a package and, for an adapter, which one.
 func layerOf(pkg string) (layer, adapter string) {
 	rest := strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
 	parts := strings.Split(rest, "/")

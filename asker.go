@@ -12,8 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 )
 
-// Who is the person or program that asks, and decides an approval, by what the environment
-// and git say.
+// Who returns the name of the person or program that asks, and that decides an
+// approval, according to the environment and to git.
 func (e Environment) Who(ctx context.Context) string {
 	for _, name := range []string{"VIZIER_APPROVAL_ACTOR", "GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "USER", "USERNAME"} {
 		if who := strings.TrimSpace(e.Get(name)); who != "" {
@@ -23,7 +23,8 @@ func (e Environment) Who(ctx context.Context) string {
 	return cmp.Or(git.UserName(ctx), "unknown")
 }
 
-// Beside is the program vizier that stands beside this one, for Options.Program; "": there is none.
+// Beside returns the program vizier in the directory of this one, for
+// Options.Program, or "" if there is none.
 func Beside() string {
 	own, err := os.Executable()
 	if err != nil {
@@ -36,11 +37,12 @@ func Beside() string {
 	return file
 }
 
-// askersKey is of a context that names processes.
+// askersKey is the context key for the processes that ask.
 type askersKey struct{}
 
-// For is ctx of what this process is asked to do by others: a decision is refused where one
-// of them is part of a job, as it is where this process is.
+// For returns ctx for requests that other processes make of this one. A
+// decision is refused if one of them is part of a job, as it is if this process
+// is.
 func For(ctx context.Context, pids []int) context.Context {
 	return context.WithValue(ctx, askersKey{}, pids)
 }
@@ -50,6 +52,6 @@ func askers(ctx context.Context) []int {
 	return pids
 }
 
-// Peers are the processes of this machine that have the other end of a TCP connection, by its
-// two addresses; none: it cannot be told.
+// Peers returns the processes of this machine that have the other end of a TCP
+// connection, given its two addresses. It returns none if they are not known.
 func Peers(theirs, ours netip.AddrPort) ([]int, error) { return proc.Peers(theirs, ours) }

@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 )
 
-// Who is interrupted while it waits for the lock was interrupted; whose wait
-// was too long found the scheduler busy.
+// A caller whose context ends while it waits for the lock gets the context's
+// error, and ErrBusy only if the lock timeout was reached.
 func TestAnInterruptedWaitIsNoBusyScheduler(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	held := fmt.Errorf("begin: %w", &fs.BusyError{})

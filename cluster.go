@@ -28,8 +28,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// clusters are the executors that the configuration names. Each has a store of
-// its own, since it is asked from several goroutines.
+// clusters returns the configured executors. Each has a store of its own, since
+// several goroutines use it.
 func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[string]*cluster.Cluster {
 	out := map[string]*cluster.Cluster{}
 	for name, e := range cfg.Executors {
@@ -49,7 +49,7 @@ func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[
 	return out
 }
 
-// engine is what runs the jobs of a configured executor.
+// engine returns the engine of a configured executor.
 func engine(e config.Executor, of *cluster.Cluster) cluster.Engine {
 	switch e.Kind {
 	case command.Kind:
@@ -69,8 +69,8 @@ func engine(e config.Executor, of *cluster.Cluster) cluster.Engine {
 	}
 }
 
-// placeOf is what a process finds out about the job that it is in, of an engine of
-// that kind. An earlier version did not say which.
+// placeOf returns how a process finds out about the cluster job that it runs
+// in, by the kind of engine. Earlier versions do not state the kind.
 func placeOf(kind string) cluster.Place {
 	if kind == "" || kind == slurm.Kind {
 		return slurm.Place{}
@@ -78,18 +78,19 @@ func placeOf(kind string) cluster.Place {
 	return cluster.Told{}
 }
 
-// clusterExecutor is a cluster behind app's port.
+// clusterExecutor implements app.Executor with a cluster.
 type clusterExecutor struct {
 	*cluster.Cluster
 	send func(*cluster.Cluster)
 }
 
-// Send has what was left for the cluster seen to.
+// Send makes sure that the cluster's outbox is delivered.
 func (e clusterExecutor) Send() { e.send(e.Cluster) }
 
-// startSender has a process of its own see to the errands for a cluster, if there are any that this
-// process left, or that nobody else looks at. It has the environment of this one, which sbatch
-// hands on. Where it cannot be started, the resident scheduler sees to them.
+// startSender starts a process that delivers the outbox of a cluster, if this
+// process left something there or nobody else is looking at it. The process has
+// the environment of this one, which sbatch passes on. If it cannot be started,
+// the resident scheduler delivers the outbox.
 func (w *world) startSender(c *cluster.Cluster) {
 	const others = 2 * time.Minute // the resident scheduler looks more often
 	while := others
@@ -101,7 +102,8 @@ func (w *world) startSender(c *cluster.Cluster) {
 	}
 }
 
-// clusterHere is the executor of that name of the repository that the process is in.
+// clusterHere returns the executor called name of the repository that contains
+// the working directory.
 func clusterHere(name string, env Environment) (*world, *cluster.Cluster, error) {
 	root, live, err := here(env)
 	if err != nil {
@@ -118,7 +120,8 @@ func clusterHere(name string, env Environment) (*world, *cluster.Cluster, error)
 	return w, c, nil
 }
 
-// serveSender is the hidden entry point `__send EXECUTOR`.
+// serveSender implements the hidden entry point `__send EXECUTOR`, which
+// delivers the executor's outbox.
 func serveSender(args []string, stderr io.Writer, env Environment) int {
 	const patience = 10 * time.Minute
 	err := func() error {
@@ -149,7 +152,8 @@ type allRunners struct {
 	ended    chan struct{}
 }
 
-// watchRunners watches no runner yet. Its goroutines end with ctx.
+// watchRunners returns a watcher that watches no runner yet. Its goroutines end
+// with ctx.
 func (w *world) watchRunners(ctx context.Context) app.RunnerWatcher {
 	local := w.local.NewRunnerWatcher()
 	if len(w.clusters) == 0 {
@@ -163,9 +167,9 @@ func (w *world) watchRunners(ctx context.Context) app.RunnerWatcher {
 	}
 	w.send = func(c *cluster.Cluster) {
 		if !c.NeedsSender(cluster.DefaultPoll) {
-			return // it comes to what is put off by itself
+			return // the watch delivers deferred requests by itself
 		}
-		if one := watches[c.Name]; one != nil { // else it is new, and so is the next resident scheduler
+		if one := watches[c.Name]; one != nil { // a new executor is watched by the next resident scheduler
 			one.Send()
 		}
 	}
@@ -208,12 +212,13 @@ func (r *allRunners) Watch(attempts []kernel.AttemptID) bool {
 	return r.RunnerWatcher.Watch(attempts)
 }
 
-// onNode is what a runner on a node records with.
+// onNode is the store with which a runner on a node records.
 type onNode struct{ *fs.Store }
 
 func (o onNode) Conclude(r kernel.Result) error { return o.ConcludeOnce(r) }
 
-// nodeWorkload is heard of from the moment that the attempt is claimed.
+// nodeWorkload notes the attempt for signal handling from the moment it is
+// claimed.
 type nodeWorkload struct {
 	*proc.Local
 	begun func()
@@ -228,17 +233,18 @@ func (w nodeWorkload) Claim(a kernel.AttemptID) error {
 	return err
 }
 
-// Run tells a command that the cluster ended from one that a signal ended for
-// a reason of its own: both get the signal when the runner does. A shell whose command
-// got it first ends with 128 and the signal's number.
+// Run distinguishes a command that the cluster ended from one that a signal
+// ended for a reason of its own: in the first case the runner gets the signal
+// as well. A shell whose command got it first exits with 128 plus the signal's
+// number.
 func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
-	const late, step = time.Second, 50 * time.Millisecond // the runner's signal may be, on a busy node
+	const late, step = time.Second, 50 * time.Millisecond // on a busy node, the runner's signal may be late
 	r := w.Local.Run(ctx, j)
 	const terminated = 128 + int(syscall.SIGTERM)
 	if r.Class != kernel.Signal && r.Exit != terminated {
 		return r
 	}
-	why := context.Cause(ctx) // the runner's signal may also have come first, and have ended the attempt meanwhile
+	why := context.Cause(ctx) // or the runner's signal came first, and has ended the attempt meanwhile
 	if why == nil {
 		why = w.asked()
 	}
@@ -255,23 +261,24 @@ func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	return r
 }
 
-// serveOnNode is the hidden entry point `__node --attempt JOB/N`: the runner of
-// an attempt on a cluster, which its batch job starts at the repository's root.
-// It takes no lock of the scheduler's and starts no other job.
+// serveOnNode implements the hidden entry point `__node --attempt JOB/N`: the
+// runner of an attempt on a cluster, which its batch job starts at the
+// repository's root. It does not take the scheduler lock and starts no other
+// job.
 func serveOnNode(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50)
 	err := runRemote(args, env)
 	if err != nil {
 		fmt.Fprintln(stderr, "vizier runner:", err)
 	}
-	if err == nil || errors.Is(err, kernel.ErrStale) { // somebody else's attempt
+	if err == nil || errors.Is(err, kernel.ErrStale) { // ErrStale: another runner has the attempt
 		return 0
 	}
 	return 1
 }
 
-// serveProbe is the hidden entry point `__probe DIR`: what a node can see of the
-// host that has it run.
+// serveProbe implements the hidden entry point `__probe DIR`, which checks what
+// a node can see of the submitting host.
 func serveProbe(args []string, stderr io.Writer) int {
 	err := fmt.Errorf("expected a directory: %w", kernel.ErrInvalid)
 	if len(args) == 1 {
@@ -284,8 +291,8 @@ func serveProbe(args []string, stderr io.Writer) int {
 	return 0
 }
 
-// serveHost is the hidden entry point `__host`: what another host asks of this one
-// through ssh.
+// serveHost implements the hidden entry point `__host`, which serves requests
+// of another host through ssh.
 func serveHost(stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := ssh.Serve(stdin, stdout); err != nil {
 		fmt.Fprintln(stderr, "vizier host:", err)
@@ -320,17 +327,19 @@ func runRemote(args []string, env Environment) error {
 	return w.runOnNode(node, attempt, &now)
 }
 
-// current is the attempt that this process runs, for the signals that it gets.
+// current is the attempt that this process runs, for its signal handlers.
 type current struct{ one atomic.Pointer[onSignal] }
 
-// onSignal is what an attempt does when the cluster ends it, or has it look.
+// onSignal is what to do with an attempt when the cluster ends it, or tells it
+// to check its record.
 type onSignal struct {
 	runner     *app.Runner
 	terminated atomic.Bool
-	why        func() error // the cluster asks it to end
+	why        func() error // returns why the cluster asks it to end
 }
 
-// hear takes the signals of this process. One that is to end takes no further attempt.
+// hear handles the signals of this process. ended is set once the process is to
+// end, and takes no further attempt.
 func (c *current) hear() (ended *atomic.Bool) {
 	ended = new(atomic.Bool)
 	signals := make(chan os.Signal, 4)
@@ -375,9 +384,9 @@ func (w *world) runOnNode(node *cluster.Node, attempt kernel.AttemptID, now *cur
 	return err
 }
 
-// standIn ticks on a node, at the end of an attempt, where the resident scheduler
-// is gone that would have heard of it. Jobs of the local executor stay for the host
-// that has them.
+// standIn ticks on a node, at the end of an attempt, if the resident scheduler
+// that would have noticed the end is gone. Jobs of the local executor are left
+// to their own host.
 func (w *world) standIn(ctx context.Context) {
 	const patience = time.Minute
 	if watch.Taken(w.store.ResidentFile()) {
@@ -392,10 +401,10 @@ func (w *world) standIn(ctx context.Context) {
 		s.Executor = standInExecutor{w.local}
 	}
 	w.send = func(c *cluster.Cluster) { _, _ = c.Deliver(ctx) } // no process may outlive this one
-	_, _ = s.Tick(ctx)                                          // if it fails, the next one's end tries again, and so does the next command
+	_, _ = s.Tick(ctx)                                          // if it fails, the next attempt's end or the next command tries again
 }
 
-// standInExecutor is the local executor on a host that is not to start its jobs.
+// standInExecutor is the local executor on a host that must not start its jobs.
 type standInExecutor struct{ *proc.Local }
 
 func (standInExecutor) Start(context.Context, kernel.AttemptID) error {

@@ -31,7 +31,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// world is the adapters of one repository, connected.
+// world holds the connected adapters of one repository.
 type world struct {
 	scheduler *app.Scheduler
 	store     *fs.Store
@@ -43,14 +43,14 @@ type world struct {
 	newStore func() *fs.Store
 	hosts    watch.Hosts
 	resident bool                   // this process is the resident scheduler
-	send     func(*cluster.Cluster) // has the errands for a cluster seen to, without delay
+	send     func(*cluster.Cluster) // delivers the outbox of a cluster without delay
 
 	live   *config.Live
-	differ func(*config.Config) // changes the configuration for this process; nil: leaves it
+	differ func(*config.Config) // changes the configuration for this process; nil: unchanged
 }
 
-// connect wires the adapters of a repository. It changes nothing on disk. Differ,
-// if it is not nil, changes the configuration for this process.
+// connect connects the adapters of a repository. It changes nothing on disk.
+// differ, unless nil, changes the configuration for this process.
 func connect(at git.Root, live *config.Live, env Environment, program string, differ func(*config.Config)) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
 	w := &world{git: repo, env: env, live: live, differ: differ}
@@ -84,7 +84,7 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 	return w, nil
 }
 
-// config is the configuration of this process.
+// config returns the configuration of this process.
 func (w *world) config() config.Config {
 	cfg := w.live.Config()
 	if w.differ != nil {
@@ -94,7 +94,7 @@ func (w *world) config() config.Config {
 }
 
 // configure applies a changed configuration to s, which is w's scheduler or a
-// copy of it. Durability and the lock timeout stay as they were.
+// copy of it. Durability and the lock timeout do not change.
 func (w *world) configure(s *app.Scheduler) {
 	if w.live.Refresh() {
 		w.apply(w.config())
@@ -105,7 +105,7 @@ func (w *world) configure(s *app.Scheduler) {
 	}
 }
 
-// apply sets everything that follows from cfg.
+// apply sets everything that depends on cfg.
 func (w *world) apply(cfg config.Config) {
 	w.store.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
 	w.store.KeepHistory(cfg.History.MaxBytes, cfg.History.Keep)
@@ -142,8 +142,8 @@ func (w *world) apply(cfg config.Config) {
 	s.Inside = w.insideJob
 }
 
-// here is the repository that the working directory belongs to, and how it is
-// configured.
+// here returns the repository that contains the working directory, and its
+// configuration.
 func here(env Environment) (git.Root, *config.Live, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -157,24 +157,24 @@ func here(env Environment) (git.Root, *config.Live, error) {
 	return root, live, err
 }
 
-// inherited is the configuration for a process that another one started.
+// inherited returns the configuration of a process that another one started.
 func inherited(root git.Root, env Environment) (*config.Live, error) {
 	return config.Inherit(config.Sources{Root: root.Dir, Env: env.Get}, fs.NewLayout(root.Dir).KeptConfigFile())
 }
 
-// runCleaner removes what jobs leave: files of the store, and branches.
+// runCleaner removes what jobs leave behind: files in the store, and branches.
 type runCleaner struct {
 	*fs.Store
 	*git.Repo
 }
 
-// recent is how many of the newest jobs that failed are looked at: among them may
-// be one that lost its runner, and with it the hold on what it had started.
+// recent is how many of the newest failed jobs are examined. Among them may be
+// one whose runner died, so that nothing controls what the job had started.
 const recent = 1000
 
-// insideJob tells whether this process was started by a job, or may have been.
-// What a user's own configuration file allows is no job's doing where the process
-// is known.
+// insideJob reports whether this process was started by a job, or may have
+// been. If the job is known for sure, the user's own configuration file may
+// still allow the decision, since that file is not the job's doing.
 func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
 	failed := kernel.Near{Kind: kernel.Newest, Most: recent}.With(kernel.Failed).With(kernel.FailedRetryable)
 	rec, err := w.scheduler.Store.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Attended}, failed}})
@@ -193,7 +193,7 @@ func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
 		if err != nil {
 			return app.Descent{Job: j.ID, Why: "its attempts cannot be read: " + err.Error()}, true
 		}
-		for _, a := range attempts { // not only the newest that was lost: what each left may live
+		for _, a := range attempts { // all attempts, since processes of each may be left
 			if (a.Outcome == kernel.NoOutcome || a.Class == kernel.WorkerLost) && !slices.Contains(running, a.Attempt) {
 				lost = append(lost, a.Attempt)
 			}
@@ -211,15 +211,15 @@ func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
 	return app.Descent{Job: a.Job, Why: why}, inside
 }
 
-// lockingStore is the store behind app's port. It waits for the lock up to the
-// configured timeout. 0 waits for ever, as a runner must: it has a result to
-// record, and nobody will run it again.
+// lockingStore implements app.Store. It waits for the lock up to the configured
+// timeout; 0 waits for ever, as a runner must: it has a result to record, and
+// nobody will run the attempt again.
 type lockingStore struct {
 	*fs.Store
 	timeout time.Duration
 }
 
-// admit says whether this host may schedule: see fs.Options.
+// admit returns an error if this host must not schedule: see fs.Options.
 func (w *world) admit(looks bool) error {
 	err := w.hosts.Admit(w.resident, looks)
 	if other, ok := errors.AsType[*watch.HostError](err); ok {
@@ -228,7 +228,7 @@ func (w *world) admit(looks bool) error {
 	return err
 }
 
-// otherHost is a refusal in favour of another host, as front ends know it.
+// otherHost wraps a refusal in favour of another host as app.ErrOtherHost.
 type otherHost struct{ *watch.HostError }
 
 func (otherHost) Is(target error) bool { return target == app.ErrBusy || target == app.ErrOtherHost }
@@ -237,14 +237,14 @@ func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 	within, stop := s.within(ctx)
 	defer stop()
 	tx, err := s.Store.Begin(within)
-	if err != nil { // and not a nil that is no nil
+	if err != nil { // return a nil interface, not an interface with a nil pointer
 		return nil, busy(ctx, err)
 	}
 	return tx, nil
 }
 
-// BeginSettling is Begin of a transaction that settles r's attempt. It does not
-// wait: where the lock is taken it fails with app.ErrBusy.
+// BeginSettling begins a transaction that settles r's attempt. It does not
+// wait: if the lock is taken, it fails with app.ErrBusy.
 func (s lockingStore) BeginSettling(ctx context.Context, r kernel.Result) (app.Tx, error) {
 	tx, err := s.Store.BeginSettling(ctx, r)
 	if err != nil {
@@ -267,9 +267,9 @@ func (s lockingStore) within(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(ctx, s.timeout)
 }
 
-// busy turns the store's BusyError into app.ErrBusy, which front ends know. When
-// the caller's own context ended first, the error is that context's: the wait was
-// interrupted, and the lock timeout may not have been reached.
+// busy converts the store's BusyError to app.ErrBusy, which front ends know. If
+// the caller's context ended first, it returns the context's error: the wait
+// was interrupted, and the lock timeout may not have been reached.
 func busy(ctx context.Context, err error) error {
 	var b *fs.BusyError
 	switch {
@@ -282,11 +282,11 @@ func busy(ctx context.Context, err error) error {
 	}
 }
 
-// programs are the files of two builds of this program: the one that runners are
-// started as, and the one for long-running processes such as the resident
-// scheduler. The second is built with libgit2, where it is installed beside the
-// first: it asks git without starting a process, but takes longer to start than
-// most commands take to run.
+// programs returns the files of two builds of this program: the one that
+// runners are started as, and the one for long-running processes such as the
+// resident scheduler. The second is built with libgit2 and used if it is
+// installed beside the first. It queries git without starting a process, but
+// takes longer to start than most commands take to run.
 func programs(own string) (runner, resident string, err error) {
 	if own == "" {
 		if own, err = os.Executable(); err != nil {
@@ -309,8 +309,8 @@ func programs(own string) (runner, resident string, err error) {
 	return own, beside(proc.ResidentName), nil
 }
 
-// clock is the time in the precision of records, microseconds. VIZIER_NOW fixes
-// it for tests.
+// clock returns a function that returns the time with the precision of records,
+// microseconds. VIZIER_NOW fixes the time for tests.
 func clock(env Environment) func() time.Time {
 	if fixed, err := time.Parse(time.RFC3339Nano, env.Get("VIZIER_NOW")); err == nil {
 		return func() time.Time { return kernel.Timestamp(fixed) }
@@ -318,8 +318,9 @@ func clock(env Environment) func() time.Time {
 	return func() time.Time { return kernel.Timestamp(time.Now()) }
 }
 
-// minter makes job ids: UUIDv7 without hyphens, so that ids grow with time,
-// and strictly within a process. VIZIER_IDS=seq counts instead, for tests.
+// minter returns a function that makes job ids: UUIDv7 without hyphens, so that
+// ids grow with time, and strictly so within a process. With VIZIER_IDS=seq it
+// counts, for tests.
 func minter(env Environment, now func() time.Time) func() kernel.JobID {
 	var mu sync.Mutex
 	var last uint64
@@ -344,13 +345,13 @@ func minter(env Environment, now func() time.Time) func() kernel.JobID {
 	}
 }
 
-// serveAttempt is the hidden entry point `__shim --attempt JOB/N`: the runner.
-// Its working directory is the repository's root.
+// serveAttempt implements the hidden entry point `__shim --attempt JOB/N`: the
+// runner. Its working directory is the repository's root.
 func serveAttempt(args []string, stderr io.Writer, env Environment) int {
-	debug.SetGCPercent(50) // there is a runner per running job: memory counts for more than time
-	runtime.GOMAXPROCS(1)  // it waits most of the time, and hands over between threads cost a tenth of a hop
+	debug.SetGCPercent(50) // there is a runner per running job, so memory matters more than time
+	runtime.GOMAXPROCS(1)  // it waits most of the time, and switching between threads would cost a tenth of a hop
 	fail := func(err error) int {
-		if err == nil || errors.Is(err, kernel.ErrStale) { // another process runs the attempt: not an error
+		if err == nil || errors.Is(err, kernel.ErrStale) { // ErrStale: another process runs the attempt, which is not an error
 			return 0
 		}
 		fmt.Fprintln(stderr, "vizier runner:", err)
@@ -380,7 +381,7 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 			w.store.Forget()
 			debug.FreeOSMemory()
 			if l := w.scheduler.Waker; l != nil {
-				l.Wake(kernel.Wakes{Poll: true}) // so that somebody sees it if this process dies
+				l.Wake(kernel.Wakes{Poll: true}) // so that the resident scheduler notices if this process dies
 			}
 		}}
 	signals := make(chan os.Signal, 4)

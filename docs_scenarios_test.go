@@ -14,8 +14,8 @@ var (
 	scenarioTest = regexp.MustCompile(`^Test\w+$`)
 )
 
-// testsOf is what a directory of the module has to offer as a test: functions,
-// and for the program and the kernel their scripts.
+// testsOf returns what a directory of the module has to offer as a test:
+// functions, and for the program and the kernel their scripts.
 func testsOf(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}

@@ -20,14 +20,14 @@ type move struct {
 // Who moves jobs, in the order of the page.
 const (
 	byTick    = "a tick"
-	byLoss    = "a tick that finds its runner gone, and no result"
-	byResult  = "the result its runner records"
+	byLoss    = "a tick that finds no runner and no result"
+	byResult  = "the result that its runner records"
 	byRefusal = "the executor, which cannot start it"
 	byRoute   = "another node's route"
-	byOffer   = "a new job that produces what it needs, if it may wait for it"
+	byOffer   = "a new job that produces its missing artifact, with the policy `wait`"
 	byReject  = "`vizier jobs reject`"
 	byCancel  = "`vizier cancel`"
-	byRetry   = "`vizier retry`, of it or of what it depends on"
+	byRetry   = "`vizier retry`, of it or of a job that it depends on"
 )
 
 var movers = []string{byTick, byLoss, byResult, byRefusal, byRoute, byOffer, byReject, byCancel, byRetry}
@@ -63,7 +63,7 @@ func eachVariant(f func(variant)) {
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// world is a job x of status from, with what v puts around it.
+// world returns a job x of status from, with what v puts around it.
 func (v variant) world(from kernel.Status) kernel.Observation {
 	o := kernel.Observation{Now: noon, Facts: kernel.NewFacts()}
 	add := func(id kernel.JobID, status kernel.Status) *kernel.Job {
@@ -116,7 +116,7 @@ func (v variant) world(from kernel.Status) kernel.Observation {
 	return o
 }
 
-// observedMoves are the moves that the kernel makes over every variant, by
+// observedMoves returns the moves that the kernel makes over every variant, by
 // every verb it has.
 func observedMoves() map[move]bool {
 	out := map[move]bool{}
@@ -167,16 +167,16 @@ func observedMoves() map[move]bool {
 var meanings = map[kernel.Status]string{
 	kernel.Queued:              "due; no tick has judged it yet, or its start was refused and is tried again",
 	kernel.WaitingOnDeps:       "another job, an artifact, a pinned head or a precondition holds it up",
-	kernel.WaitingOnApproval:   "a person is to say yes or no",
+	kernel.WaitingOnApproval:   "a person must approve or reject it",
 	kernel.WaitingOnLocks:      "a lock, a pool or `max_running` holds it up",
 	kernel.Running:             "an attempt is on record as started",
-	kernel.FailedRetryable:     "an attempt failed and a further one is due",
-	kernel.Unscheduled:         "nobody needs it (transient), or only a route starts it",
-	kernel.Succeeded:           "its last attempt ended well",
-	kernel.Failed:              "its last attempt failed and no budget is left",
+	kernel.FailedRetryable:     "an attempt failed and the next one is due",
+	kernel.Unscheduled:         "no job needs it (transient), or only a route starts it",
+	kernel.Succeeded:           "its last attempt succeeded",
+	kernel.Failed:              "its last attempt failed and its budget is used up",
 	kernel.Cancelled:           "a person ended it",
-	kernel.BlockedByDependency: "what it needs failed or will never exist",
-	kernel.BlockedByApproval:   "a person said no",
+	kernel.BlockedByDependency: "a job that it needs failed, or an artifact will never exist",
+	kernel.BlockedByApproval:   "a person rejected it, or nobody answered in time",
 }
 
 func heldUp(s kernel.Status) bool { return s == kernel.Queued || s.Waiting() }
@@ -185,10 +185,10 @@ func heldUp(s kernel.Status) bool { return s == kernel.Queued || s.Waiting() }
 func stateMachine(moves map[move]bool) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("# The states of a job\n\nGenerated from the kernel by `go test -run TestStateMachine . -update`: the moves are those it made when every\n" +
-		"verb was tried on a job of every status in every surrounding that matters to it. `kernel.Status` has the sets.\n")
-	line("*Active*: it goes on without anyone's help, so dependents wait for it. *Terminal*: only a retry or a route moves it again, and out of\n`blocked_by_dependency` a new job that produces what it lacked.\n" +
-		"*Word* is what the file `state` beside `job.json` says.\n")
+	line("# The states of a job\n\nGenerated from the kernel by `go test -run TestStateMachine . -update`: the test tries every\n" +
+		"verb on a job of every status in every relevant situation, and records the moves. `kernel.Status` has the sets.\n")
+	line("*Active*: the job continues by itself, so dependents wait for it. *Terminal*: only a retry or a route moves it again, or, out of\n`blocked_by_dependency`, a new job that produces the missing artifact.\n" +
+		"*Word* is the content of the file `state` beside `job.json`.\n")
 	line("| status | active | terminal | word | meaning |\n|---|---|---|---|---|")
 	tick := map[bool]string{true: "yes"}
 	for _, s := range kernel.Statuses() {
@@ -235,9 +235,9 @@ func stateMachine(moves map[move]bool) string {
 		}
 	}
 	line("\nA running job that is cancelled stays `running` until its processes are gone; its result then makes it `cancelled`. An approval\n" +
-		"moves nothing itself: the tick after it does. A tick that finds a runner gone settles the job by the result on record, if there is\n" +
-		"one, and goes on to judge it. Nothing moves a terminal job but a retry, a route, or a new job that\n" +
-		"produces what it was blocked for want of; none of them moves a running one.")
+		"moves no job itself: the next tick does. A tick that finds a runner gone settles the job by the result on record, if there is\n" +
+		"one, and then judges it. Only a retry, a route, or a new job that produces the missing artifact of a\n" +
+		"blocked job moves a terminal job; none of them moves a running one.")
 	return b.String()
 }
 

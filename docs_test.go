@@ -20,7 +20,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// readPages is the Markdown files of the project.
+// readPages returns the Markdown files of the project.
 func readPages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -50,7 +50,7 @@ var (
 	span    = regexp.MustCompile("`([^`\n]+)`")
 )
 
-// anchors are the names that GitHub gives to the headings of a page.
+// anchors returns the names that GitHub gives to the headings of a page.
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
@@ -89,8 +89,8 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
-// declared are the names that the module's Go code declares: each on its own,
-// and those at the top of a file after their package as well.
+// declared returns the names that the module's Go code declares: each on its
+// own, and those at the top of a file after their package as well.
 func declared(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -267,8 +267,8 @@ func TestCommandsInDocsExist(t *testing.T) {
 	}
 }
 
-// templateFlags are the flags that the shipped templates' parameters and their
-// other names make.
+// templateFlags returns the flags that the shipped templates' parameters and
+// their other names make.
 func templateFlags(t *testing.T) string {
 	t.Helper()
 	names, err := filepath.Glob("adapters/fs/template/shipped/*.toml")
@@ -409,9 +409,9 @@ func parseExample(block string) (commands, outputs []string) {
 	return commands, outputs
 }
 
-// timeless is what a command printed, with one duration for all and one time of the
-// day where it shows jobs as people see them, whose columns are as wide as what
-// stands in them.
+// timeless returns what a command printed, with one duration for all and one
+// time of the day where it shows jobs as people see them, whose columns are as
+// wide as what stands in them.
 func timeless(command, output string) string {
 	if strings.Contains(command, "vizier simulate") {
 		output = regexp.MustCompile(`(?:[A-Z][a-z]+ \d+ )?\b\d\d:\d\d\b`).ReplaceAllString(output, "12:00")
@@ -497,8 +497,8 @@ func TestJournalPageHasEveryAction(t *testing.T) {
 	}
 }
 
-// withoutAgents is path without the directories that have agents: what this
-// machine has installed is on no page.
+// withoutAgents returns path without the directories that have agents: what
+// this machine has installed is on no page.
 func withoutAgents(path string) string {
 	return strings.Join(slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
 		return slices.ContainsFunc([]string{"claude", "codex", "gemini"}, func(name string) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Evidence is a file that shows what became of jobs, and that it was decided so: see
-// VerifyEvidence. about is what they were called by who asks.
+// Evidence returns a file that proves what became of jobs, and how that was
+// decided: see VerifyEvidence. about is how the requester named the jobs.
 func (r *Repository) Evidence(ctx context.Context, about string, ids []kernel.JobID) ([]byte, error) {
 	return r.Store.Export(ctx, about, ids, func(ctx context.Context, marks []string) ([]fs.EvidenceCommit, error) {
 		names, objects, err := r.Git.Commits(ctx, marks)
@@ -20,7 +20,7 @@ func (r *Repository) Evidence(ctx context.Context, about string, ids []kernel.Jo
 	})
 }
 
-// VerifyEvidence checks a file that Evidence made, without any repository.
+// VerifyEvidence verifies a file made by Evidence. It needs no repository.
 func VerifyEvidence(ctx context.Context, file []byte) (fs.Evidence, fs.Verification, error) {
 	return fs.VerifyEvidence(ctx, version(), file)
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// hookEvents are the events that the words in a hook's `on` stand for, where they
-// are not the events' own.
+// hookEvents maps the words in a hook's `on` to events, where they are not the
+// events' own names.
 var hookEvents = map[string]kernel.EventKind{ //nolint:gochecknoglobals // a table
 	"succeeded": kernel.JobSucceeded, "failed": kernel.JobFailedFinal, "cancelled": kernel.JobCancelled, "blocked": kernel.JobBlocked,
 }
@@ -38,7 +38,8 @@ type hookWaker struct {
 	local  *proc.Local
 }
 
-// newHookWaker is nil where no hooks are configured, and nobody is told of spans.
+// newHookWaker returns nil if no hooks are configured and no spans are
+// exported.
 func newHookWaker(cfg config.Config, store *fs.Store, local *proc.Local) app.Hooks {
 	c := hookWaker{map[kernel.EventKind]bool{}, store, local}
 	for _, h := range cfg.Hooks {
@@ -57,11 +58,11 @@ func newHookWaker(cfg config.Config, store *fs.Store, local *proc.Local) app.Hoo
 	return c
 }
 
-// Wants reports that a hook asks for events of that kind.
+// Wants reports whether a hook is configured for events of that kind.
 func (c hookWaker) Wants(k kernel.EventKind) bool { return c.wanted[k] }
 
-// Wake starts the process. If the lock is taken, nothing is lost: its holder
-// reads the queue once more before it ends, and again after it unlocked.
+// Wake starts the process. If the lock is taken, no event is missed: the holder
+// reads the queue once more before it ends, and again after it has unlocked.
 func (c hookWaker) Wake() {
 	if !c.store.HooksPending() {
 		return
@@ -70,12 +71,12 @@ func (c hookWaker) Wake() {
 	if err != nil || f == nil {
 		return
 	}
-	_ = f.Close() // the process takes the lock itself: if two were started, one ends
+	_ = f.Close() // the process takes the lock itself; if two were started, one ends
 	_ = c.local.StartHooks()
 }
 
-// lockHooks takes the lock of the process that runs hooks. The file is nil when
-// another process has it.
+// lockHooks takes the lock of the process that runs hooks. It returns nil if
+// another process holds it.
 func lockHooks(s *fs.Store) (*os.File, error) {
 	path := s.HooksFile()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -91,8 +92,9 @@ func lockHooks(s *fs.Store) (*os.File, error) {
 	return f, nil
 }
 
-// serveHooks is the hidden entry point `__hooks`: it runs the hooks of what is
-// pending in the repository that the working directory belongs to. Export may be nil.
+// serveHooks implements the hidden entry point `__hooks`: it runs the hooks of
+// pending events in the repository that contains the working directory. export
+// may be nil.
 func serveHooks(stderr io.Writer, env Environment, export SpanExporter) int {
 	if err := dispatchHooks(env, export); err != nil {
 		fmt.Fprintln(stderr, "vizier hooks:", err)
@@ -115,7 +117,7 @@ func dispatchHooks(env Environment, export SpanExporter) error {
 	}
 	hooks := func() []app.Hook { return append(w.hooks(), w.exports(export)...) }
 	d := app.HookDispatcher{Pending: w.store, Hooks: hooks, Events: w.store, Now: w.scheduler.Now}
-	for w.store.HooksPending() { // what became so while the lock was let go
+	for w.store.HooksPending() { // events that became pending while the lock was free
 		f, err := lockHooks(w.store)
 		if err != nil || f == nil {
 			return err
@@ -128,8 +130,9 @@ func dispatchHooks(env Environment, export SpanExporter) error {
 	return nil
 }
 
-// tell puts on record what no transaction does, and leaves it to hooks. It may fail:
-// the log is history, and the files of the inbox tell what counts.
+// tell appends events that belong to no transaction to the log, and queues them
+// for hooks. Errors are ignored: the log is history, and what matters is in the
+// inbox's files.
 func (w *world) tell(events []kernel.Event) {
 	_ = w.store.AppendEvents(events)
 	hooks := w.scheduler.Hooks
@@ -146,7 +149,7 @@ func (w *world) tell(events []kernel.Event) {
 	}
 }
 
-// hooks are the configured ones that may run, in order of their names.
+// hooks returns the configured hooks that may run, sorted by name.
 func (w *world) hooks() []app.Hook {
 	w.live.Refresh()
 	cfg := w.config()
@@ -171,15 +174,16 @@ func (w *world) hooks() []app.Hook {
 	return out
 }
 
-// speak puts into a call what people call that which its event is about, and what
-// they may type about it. The call's output goes to the log of the attempt that it
-// returns: of a run's event to that of the run's first job.
+// speak sets the fields of a call that are for people: the reference of the
+// event's job or run, and the command to type next. It returns the attempt to
+// whose log the call's output goes: for a run's event, that of the run's first
+// job.
 func (w *world) speak(ctx context.Context, h *proc.HookCall) kernel.AttemptID {
 	e := &h.Event
 	_, status, _ := strings.Cut(string(e.Kind), ".")
 	h.Status, _, _ = strings.Cut(cmp.Or(status, string(e.Kind)), ".")
 	at := kernel.AttemptID{Job: e.Job, N: e.Attempt}
-	if e.Job == "" && e.Run == "" { // a prompt that was refused
+	if e.Job == "" && e.Run == "" { // the event of a refused prompt
 		h.Next = "vizier status"
 		return at
 	}
@@ -195,7 +199,7 @@ func (w *world) speak(ctx context.Context, h *proc.HookCall) kernel.AttemptID {
 	snap, err := w.scheduler.Records(ctx, scope)
 	if err != nil {
 		h.Ref = cmp.Or(string(e.Job), string(e.Run))
-		return at // an id is better than no call
+		return at // a call with an id is better than none
 	}
 	refs := map[string]string{}
 	for _, j := range snap.Jobs() {
@@ -215,7 +219,7 @@ func (w *world) speak(ctx context.Context, h *proc.HookCall) kernel.AttemptID {
 	return at
 }
 
-// hookVerb is the command to type after an event.
+// hookVerb returns the command to type after an event.
 func hookVerb(j *kernel.Job, kind kernel.EventKind) string {
 	switch {
 	case j != nil && j.State.Status == kernel.WaitingOnApproval && (kind == kernel.ApprovalPending || kind == kernel.NeedsAttention):

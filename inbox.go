@@ -15,7 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// inboxTree is the tree behind app's port.
+// inboxTree implements app.InboxTree.
 type inboxTree struct{ inbox.Tree }
 
 func (t inboxTree) Lock() (io.Closer, bool, error) {
@@ -26,10 +26,11 @@ func (t inboxTree) Lock() (io.Closer, bool, error) {
 	return f, free, err
 }
 
-// now is the time that files are compared with, whatever VIZIER_NOW says.
+// now returns the real time, for comparison with file times. It ignores
+// VIZIER_NOW.
 func now() time.Time { return kernel.Timestamp(time.Now()) }
 
-// InboxFiles are the trees of r's inbox.
+// InboxFiles returns the file trees of r's inbox.
 func (r *Repository) InboxFiles() inbox.Tree { return inbox.Tree{Home: r.inboxHome(), Now: now} }
 
 func (r *Repository) inboxHome() string {
@@ -39,7 +40,7 @@ func (r *Repository) inboxHome() string {
 	return filepath.Join(r.Root, r.Config.Inbox.Home)
 }
 
-// Inbox is the inbox of r, in which prompts are dropped.
+// Inbox returns the inbox of r.
 func (r *Repository) Inbox(who Asker) (*app.Inbox, error) {
 	cfg := r.Config.Inbox
 	layout, err := rules.ParseLayout(cfg.Layout)
@@ -53,8 +54,8 @@ func (r *Repository) Inbox(who Asker) (*app.Inbox, error) {
 	}, nil
 }
 
-// inboxTarget is the repository that a path names: in the simple layout r
-// itself, otherwise the one that the configuration says.
+// inboxTarget returns the repository for a path: in the simple layout r itself,
+// otherwise the configured one.
 func (r *Repository) inboxTarget(who Asker, layout rules.Layout, p rules.Path) (*app.InboxTarget, error) {
 	at := r
 	if layout != rules.SimpleLayout {
@@ -63,7 +64,7 @@ func (r *Repository) inboxTarget(who Asker, layout rules.Layout, p rules.Path) (
 			return nil, err
 		}
 	}
-	in := at.builder(at.Root, who) // wherever the asker stands
+	in := at.builder(at.Root, who) // the requester's own directory does not matter
 	return &app.InboxTarget{Root: at.Root, Scheduler: at.Scheduler,
 		Place: func(ctx context.Context, p rules.Path) (rules.Path, error) {
 			return place(ctx, in, layout, r.Config.Inbox.Owner, p)
@@ -73,8 +74,8 @@ func (r *Repository) inboxTarget(who Asker, layout rules.Layout, p rules.Path) (
 		}}, nil
 }
 
-// Neighbour opens the repository of that name. The path must be the root of
-// its working tree: one further down would be another repository's.
+// Neighbour opens the configured repository called name. Its configured path
+// must be the root of a working tree, and not a directory within one.
 func (r *Repository) Neighbour(name string) (*Repository, error) {
 	known := r.Config.Inbox.Repositories
 	path, ok := known[name]
@@ -107,7 +108,7 @@ func (r *Repository) Neighbour(name string) (*Repository, error) {
 	return other, nil
 }
 
-// place completes what a path says. Its branch must exist.
+// place completes the information of a path. Its branch must exist.
 func place(ctx context.Context, in *enqueue.Builder, layout rules.Layout, owner string, p rules.Path) (rules.Path, error) {
 	if layout == rules.SimpleLayout {
 		head, err := in.CheckedOut(ctx)

@@ -24,10 +24,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// serveNode is the hidden entry point `__workflow-node --job-id ID`: the
-// command of a workflow node's attempt. Its working directory is the execution
-// root. It tells its runner how it ended through the result file, and by its
-// exit code; records are the runner's to write.
+// serveNode implements the hidden entry point `__workflow-node --job-id ID`:
+// the command of a workflow node's attempt. Its working directory is the
+// execution root. It reports to its runner how it ended by the result file and
+// by its exit code; the runner writes the records.
 func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 	n, at, err := readNode(args, stdout, stderr, env)
 	if err != nil {
@@ -45,7 +45,7 @@ func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 	r := op.Run(ctx, n.env, n.node)
 	if r.Outcome != kernel.OutcomeSucceeded {
 		fmt.Fprintf(stderr, "workflow node %s %s (exit %d): %s\n", n.node.ManifestNode.Node, r.Outcome, r.Exit, n.refer(r.Reason))
-		if ctx.Err() != nil { // who ended it knows better why: a time limit, or a person
+		if ctx.Err() != nil { // whoever ended it knows the reason better: a time limit, or a person
 			r = op.Result{Exit: 143, Agent: r.Agent}
 		}
 	}
@@ -56,14 +56,15 @@ func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 	return r.Exit
 }
 
-// loadedNode is a node and what its operation reaches the world through.
+// loadedNode is a node with the environment of its operation.
 type loadedNode struct {
 	node *op.Node
 	env  *op.Env
 	kept *keptTo
 }
 
-// refer is a text for people: it speaks of jobs by their numbers.
+// refer returns text for people, with the references of jobs in place of their
+// ids.
 func (n loadedNode) refer(text string) string {
 	return view.Refer(text, func(id string) string {
 		j, err := n.env.Records.Job(kernel.JobID(id))
@@ -74,7 +75,8 @@ func (n loadedNode) refer(text string) string {
 	})
 }
 
-// keptTo is what was enforced of what a node started, each once, in words.
+// keptTo collects what was enforced for what a node started, in words and
+// without duplicates.
 type keptTo struct {
 	mu    sync.Mutex
 	words []string
@@ -94,10 +96,10 @@ func (k *keptTo) String() string {
 	return strings.Join(k.words, "; ")
 }
 
-// attemptAt is what the runner told the node of its attempt.
+// attemptAt is what the runner told the node about its attempt.
 type attemptAt struct {
 	id   kernel.AttemptID
-	file string // for the result
+	file string // path of the result file
 }
 
 func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedNode, attemptAt, error) {
@@ -155,8 +157,8 @@ func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedN
 	return loadedNode{n, w.operations(live.Config(), env, n, kept, hide, stdout, stderr), kept}, at, nil
 }
 
-// operations is the world of a node's operation. What hide leaves of a text may be kept;
-// nil: all.
+// operations returns the environment of a node's operation. hide removes
+// secrets from text that is kept; nil: there are none.
 func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept *keptTo, hide func([]byte) []byte, stdout, stderr io.Writer) *op.Env {
 	m := n.Manifest
 	params, left := m.Variables()
@@ -189,8 +191,8 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept 
 	}
 }
 
-// selfPath is this program's path as agents may use it. A node may run as the
-// resident program, which is beside it.
+// selfPath returns this program's path for agents. If the node runs as the
+// resident program, that is the program beside it.
 func selfPath() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -207,8 +209,9 @@ func isFile(path string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// shimDirs are where the scripts that run other agents are looked for: where
-// the environment says, beside this program, and where a package puts them.
+// shimDirs returns the directories that are searched for scripts that run other
+// agents: those in the environment, one beside this program, and those of
+// packages.
 func shimDirs(env Environment) []string {
 	var dirs []string
 	if dir := env.Get("VIZIER_AGENT_SHIMS_DIR"); dir != "" {
@@ -232,7 +235,7 @@ type nodeResult struct {
 	Context  *nodeContext `json:"context,omitempty"`
 
 	Agent   *kernel.AgentRun `json:"agent,omitempty"`
-	Sandbox string           `json:"sandbox,omitempty"` // what was enforced of what it started
+	Sandbox string           `json:"sandbox,omitempty"` // what was enforced for what it started
 }
 
 type nodeContext struct {
@@ -243,7 +246,7 @@ type nodeContext struct {
 	Owned    bool   `json:"worktree_owned"`
 }
 
-// maxReason is how much of a reason goes on record, in bytes.
+// maxReason is the maximum length of a reason on record, in bytes.
 const maxReason = 4096
 
 func resultOf(j *kernel.Job, r op.Result) nodeResult {
@@ -264,7 +267,7 @@ func resultOf(j *kernel.Job, r op.Result) nodeResult {
 	return out
 }
 
-// writeResult writes the file whole or not at all.
+// writeResult writes the file atomically.
 func writeResult(path string, r nodeResult) error {
 	data, err := json.Marshal(r)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestJobsOfEarlierStoresGetNumbers(t *testing.T) {
 	}
 }
 
-// openEmpty is a repository without jobs.
+// openEmpty returns a repository without jobs.
 func openEmpty(t *testing.T) *vizier.Repository {
 	t.Helper()
 	dir := t.TempDir()

@@ -8,8 +8,9 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 )
 
-// At is the use cases that only look, on the repository as its history says that it was at a
-// moment, which their Now is. The others refuse. What it holds open ends with the process.
+// At returns the reading use cases on the repository as it was, according to
+// its history, at a moment, which their Now returns. The other use cases fail.
+// Files that it opens are closed when the process ends.
 func (r *Repository) At(ctx context.Context, when fs.Moment) (*app.Scheduler, error) {
 	p, err := r.Store.PastAt(ctx, when)
 	if err != nil {
@@ -29,7 +30,7 @@ func (r *Repository) At(ctx context.Context, when fs.Moment) (*app.Scheduler, er
 	}, nil
 }
 
-// pastStore is the past behind app's port.
+// pastStore implements app.Store with a past state.
 type pastStore struct{ *fs.Past }
 
 func (s pastStore) Begin(context.Context) (app.Tx, error) { return nil, fs.ErrPast }

@@ -17,9 +17,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// servePilot is the hidden entry point `__pilot EXECUTOR NAME`: a job of a cluster that runs attempts out of an
-// executor's outbox, as many at once as it has cores. Each core has a process, a worker, since a
-// process runs one command at a time. It ends when its workers have found nothing to do for a while.
+// servePilot implements the hidden entry point `__pilot EXECUTOR NAME`: a job
+// of a cluster that runs attempts from an executor's outbox, one at a time on
+// each of its cores. Each core has a worker process, since a process runs one
+// command at a time. It ends when its workers have found nothing to do for a
+// while.
 func servePilot(args []string, stderr io.Writer, env Environment) int {
 	if err := pilot(args, stderr, env); err != nil {
 		fmt.Fprintln(stderr, "vizier pilot:", err)
@@ -42,7 +44,7 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	}
 	place, until := placeOf(c.Kind), ""
 	name, _, _ := place.Job()
-	if len(args) > 1 { // an earlier version does not say
+	if len(args) > 1 { // earlier versions do not pass it
 		name = args[1]
 	}
 	if at := cluster.Until(context.Background(), place); !at.IsZero() {
@@ -62,7 +64,7 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	go func() {
 		for s := range signals {
 			for _, worker := range workers {
-				_ = worker.Process.Signal(s) // it may have ended
+				_ = worker.Process.Signal(s) // the worker may have ended
 			}
 		}
 	}()
@@ -72,12 +74,13 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 		all.Go(func() { failed[i] = worker.Wait() })
 	}
 	all.Wait()
-	c.Ring() // what it leaves is for another
+	c.Ring() // what it leaves is for another pilot
 	return errors.Join(append(failed, err)...)
 }
 
-// serveWorker is the hidden entry point `__worker EXECUTOR PILOT UNTIL`: it runs attempts one after another,
-// and takes none after UNTIL; "": it may always.
+// serveWorker implements the hidden entry point `__worker EXECUTOR PILOT
+// UNTIL`. It runs attempts one after another, and takes none after UNTIL; "":
+// no limit.
 func serveWorker(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50)
 	if err := work(args, stderr, env); err != nil {
@@ -87,8 +90,8 @@ func serveWorker(args []string, stderr io.Writer, env Environment) int {
 	return 0
 }
 
-// How long a worker goes on with nothing to do: what depends on an attempt that has just ended
-// is due a moment later.
+// How long a worker waits for something to do: what depends on an attempt that
+// has just ended is due a moment later.
 const (
 	workerLinger = 5 * time.Second
 	workerPause  = 50 * time.Millisecond
@@ -118,7 +121,7 @@ func work(args []string, stderr io.Writer, env Environment) error {
 			if err == nil {
 				err = w.runOnNode(node, a, &now)
 			}
-			if err != nil && !errors.Is(err, kernel.ErrStale) { // it stays for another
+			if err != nil && !errors.Is(err, kernel.ErrStale) { // another worker can take it
 				fmt.Fprintln(stderr, "vizier worker:", err)
 				continue
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// residentWaker wakes the resident scheduler, or starts it where none runs. It
-// drops errors: every command ticks as well.
+// residentWaker wakes the resident scheduler, or starts it if none is running.
+// Errors are ignored, because every command ticks as well.
 type residentWaker struct {
 	path  string
 	local *proc.Local
@@ -28,9 +28,9 @@ type residentWaker struct {
 
 func (c residentWaker) Wake(w kernel.Wakes) { _ = watch.Wake(c.path, w, c.local.StartResident) }
 
-// serveResident is the hidden entry point `__resident`: the resident scheduler
-// of the repository that the working directory belongs to. Where there is one
-// already, it ends at once.
+// serveResident implements the hidden entry point `__resident`: the resident
+// scheduler of the repository that contains the working directory. If there is
+// one already, it ends at once.
 func serveResident(stderr io.Writer, env Environment) int {
 	if err := runResident(env); err != nil {
 		fmt.Fprintln(stderr, "vizier resident:", err)
@@ -40,7 +40,7 @@ func serveResident(stderr io.Writer, env Environment) int {
 }
 
 func runResident(env Environment) error {
-	debug.SetGCPercent(50) // it sleeps: memory counts for more than time
+	debug.SetGCPercent(50) // it mostly sleeps, so memory matters more than time
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func runResident(env Environment) error {
 		return live.Changes() > 0 && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || !sameFile(program, programFile())
 	}
 	linger := cfg.Scheduler.ResidentLinger
-	w, err := connect(root, live, env, "", func(c *config.Config) { // it waits as runners do, and wakes nobody
+	w, err := connect(root, live, env, "", func(c *config.Config) { // it waits for the lock as runners do, and wakes nobody
 		c.Scheduler.LockTimeout, c.Scheduler.Resident = 0, false
 	})
 	if err != nil {
@@ -95,20 +95,21 @@ func runResident(env Environment) error {
 }
 
 // BecomeResidentProgram replaces this process by the build for long-running
-// processes, if there is one beside this program. It returns if there is none, or
-// if this process runs it already.
+// processes, if that is installed beside this program. It returns if it is not,
+// or if this process already runs that build.
 func BecomeResidentProgram(args, environ []string) {
 	own, err := os.Executable()
 	if err != nil {
 		return
 	}
 	if _, resident, err := programs(own); err == nil && resident != own {
-		_ = syscall.Exec(resident, append(os.Args[:1:1], args...), environ) // it can be done without
+		_ = syscall.Exec(resident, append(os.Args[:1:1], args...), environ) // on failure, continue with this build
 	}
 }
 
 // Become replaces this process by the program of another front end, such as
-// vizier-top, which stands beside this one. It returns only where it could not.
+// vizier-top, which is installed beside this one. It only returns if that
+// fails.
 func Become(program string, args, environ []string) error {
 	own, err := os.Executable()
 	if err != nil {
@@ -119,7 +120,7 @@ func Become(program string, args, environ []string) error {
 	return fmt.Errorf("%s, which `make install` puts beside vizier, cannot be started: %w", file, err)
 }
 
-// programFile is this program's file as it stands on the disk.
+// programFile returns the current file of this program.
 func programFile() os.FileInfo {
 	exe, err := os.Executable()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// outside says, in words for a person, which process outside the sandbox will go
-// on with what a command asks for; "": the command is in no sandbox. A sandbox is
-// what an agent put around its commands, or a container other than the resident
-// scheduler's: processes that are started in it end with it.
+// outside describes the process outside the sandbox that will continue what a
+// command asks for, or returns "" if the command is in no sandbox. A sandbox is
+// one that an agent put around its commands, or a container other than the
+// resident scheduler's: processes that are started in it end with it.
 func (w *world) outside() string {
 	pid, space := watch.Holder(w.store.ResidentFile())
 	a, alive, sandboxed := w.local.Sandboxed()
@@ -28,15 +28,16 @@ func (w *world) outside() string {
 	return ""
 }
 
-// notifyingWaker wakes the resident scheduler if one runs, and starts none.
+// notifyingWaker wakes the resident scheduler if one is running, but does not
+// start one.
 type notifyingWaker struct{ path string }
 
 func (r notifyingWaker) Wake(w kernel.Wakes) {
 	_ = watch.Wake(r.path, w, func(*os.File) error { return errors.New("nothing is started in a sandbox") })
 }
 
-// confine makes w record what is asked for and start nothing, if this process is
-// in a sandbox.
+// confine restricts w to recording requests, without starting anything, if this
+// process is in a sandbox.
 func (w *world) confine() (outside string) {
 	if outside = w.outside(); outside != "" {
 		w.scheduler.Sandboxed = true

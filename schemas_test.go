@@ -15,7 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// wordsOf are the words of an enumeration: one out of range prints with its
+// wordsOf returns the words of an enumeration: one out of range prints with its
 // number.
 func wordsOf[T interface {
 	~uint8
@@ -30,7 +30,7 @@ func wordsOf[T interface {
 	return out
 }
 
-// schemaFiles are the schemas that programs are promised, by file name.
+// schemaFiles returns the schemas that programs are promised, by file name.
 func schemaFiles(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("docs/schemas/*.schema.json")

@@ -8,9 +8,9 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 )
 
-// Serve runs this program as what Vizier started it for, if it did: a runner, a
-// node of a template, the resident scheduler, the hooks. Args are the program's
-// without its name. It reports false where args are the program's own business.
+// Serve runs this program as what Vizier started it for: a runner, a node of a
+// template, the resident scheduler, the hooks. args are the program's arguments
+// without its name. ok is false if they are the program's own.
 func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int, ok bool) {
 	if len(args) == 0 {
 		return 0, false
@@ -33,7 +33,7 @@ func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int,
 		return serveHost(os.Stdin, stdout, stderr), true
 	case "__workflow-node":
 		return serveNode(args[1:], stdout, stderr, env), true
-	case "__prompt-end": // the job that joins the last jobs of a run: it starts once they have succeeded
+	case "__prompt-end": // the job that joins the last jobs of a run; it starts once they have succeeded
 		return 0, true
 	case sandbox.Entry:
 		return sandbox.Serve(args[1:], stderr), true

@@ -15,16 +15,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/trace"
 )
 
-// What an attempt may submit at most.
+// The most that one attempt may submit.
 const (
 	maxSubmissions     = 2000
 	maxSubmissionBytes = 1 << 20
 )
 
-// submissions reads what an attempt's command wrote to $VIZIER_SUBMISSIONS:
-// the lines of a batch. The jobs belong to the run of the job that submits
-// them. Their ids are made here, so that whoever settles the attempt enqueues
-// the same ones.
+// submissions returns a function that parses what an attempt's command wrote to
+// $VIZIER_SUBMISSIONS: the lines of a batch. The jobs belong to the run of the
+// job that submits them. Their ids are made here, so that whoever settles the
+// attempt enqueues the same ones.
 func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]kernel.NewJob, error) {
 	return func(ctx context.Context, j *kernel.Job) ([]kernel.NewJob, error) {
 		f, err := os.OpenFile(w.store.SubmissionsFile(j.Attempt()), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)

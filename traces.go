@@ -19,7 +19,8 @@ import (
 // SpanExporter sends spans of the repository at root to the collector at endpoint.
 type SpanExporter func(ctx context.Context, endpoint, root string, spans []trace.Span) error
 
-// ServeHooks is Serve of a program that can export spans, which runs the hooks as well.
+// ServeHooks is Serve for a program that can export spans. It also runs the
+// hooks.
 func ServeHooks(args []string, stderr io.Writer, environ []string, export SpanExporter) (code int, ok bool) {
 	if !slices.Equal(args, []string{"__hooks"}) {
 		return 0, false
@@ -27,7 +28,8 @@ func ServeHooks(args []string, stderr io.Writer, environ []string, export SpanEx
 	return serveHooks(stderr, environ, export), true
 }
 
-// spanProgram is the file of that program, beside own; "" where it is not installed.
+// spanProgram returns that program's file in the directory of own, or "" if it
+// is not installed.
 func spanProgram(own string) string {
 	file := filepath.Join(filepath.Dir(own), proc.OTelName)
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
@@ -36,12 +38,12 @@ func spanProgram(own string) string {
 	return file
 }
 
-// pause is how long nothing is exported after a failure: a collector that cannot be
-// reached holds up no hooks.
+// pause is how long nothing is exported after a failure, so that an unreachable
+// collector does not delay hooks.
 const pause = 30 * time.Second
 
-// exports is what tells the collector of events, as a hook; none where nobody is to be
-// told.
+// exports returns the hook that exports spans, or none if no collector is
+// configured.
 func (w *world) exports(export SpanExporter) []app.Hook {
 	endpoint := w.config().OTel.Endpoint
 	if export == nil || endpoint == "" || about(w.untrusted(context.Background()), "otel") {
@@ -61,14 +63,14 @@ func (w *world) exports(export SpanExporter) []app.Hook {
 		if err == nil && !failing {
 			return nil
 		}
-		if err2 := w.store.NoteTraces(err); err2 != nil || failing { // the first failure is on record
+		if err2 := w.store.NoteTraces(err); err2 != nil || failing { // of failures in a row, only the first is returned
 			return err2
 		}
 		return err
 	}}}
 }
 
-// spans are those of what e ended. A job that is gone has none.
+// spans returns the spans that e ended. There are none if the job is gone.
 func (w *world) spans(ctx context.Context, e kernel.Event) ([]trace.Span, error) {
 	near := kernel.Near{Kind: kernel.Itself, Job: e.Job}
 	if e.Job == "" {
@@ -102,8 +104,8 @@ func (w *world) spans(ctx context.Context, e kernel.Event) ([]trace.Span, error)
 	return trace.Job(j, e, nil), nil
 }
 
-// CheckTraces says why no spans are exported although the configuration names a
-// collector, and what to do; "": they are, or none are to be.
+// CheckTraces returns why no spans are exported although a collector is
+// configured, and what to do, or "" if there is no problem.
 func (r *Repository) CheckTraces() (problem, next string) {
 	if r.Config.OTel.Endpoint == "" {
 		return "", ""

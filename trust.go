@@ -9,18 +9,18 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 )
 
-// Untrusted are the settings of the repository's configuration that would run
-// something and that nobody has said may: git tracks the file, so it may be
-// somebody else's, and the user has not trusted these values of it. None of them
-// runs by itself, and nobody who only looks runs one.
+// Untrusted returns the settings of the repository's configuration that would
+// run commands and that the user has not trusted. Since git tracks the file,
+// somebody else may have written it. None of them runs by itself, or when a
+// command only reads.
 func (r *Repository) Untrusted(ctx context.Context) []config.Setting { return r.world.untrusted(ctx) }
 
-// Commands are the settings of the repository's configuration that would run
-// something, trusted or not.
+// Commands returns the settings of the repository's configuration that would
+// run commands, trusted or not.
 func (r *Repository) Commands() []config.Setting { return r.Config.Foreign() }
 
-// Trust says that what Commands names may run. A caller inside a job may not: the
-// error is an *app.InsideError.
+// Trust records that the settings returned by Commands may run. It fails with
+// an *app.InsideError if the caller is inside a job.
 func (r *Repository) Trust(ctx context.Context) error {
 	if r.Scheduler.Inside != nil {
 		if where, inside := r.Scheduler.Inside(ctx); inside {
@@ -37,12 +37,12 @@ func (w *world) untrusted(ctx context.Context) []config.Setting {
 		return nil
 	}
 	if file, err := w.git.Tracked(ctx, config.RepositoryFile); err == nil && file == "" {
-		return nil // no clone and no pull brought it
+		return nil // it did not come with a clone or a pull
 	}
 	return settings
 }
 
-// about reports that one of settings is about the table key.
+// about reports whether one of settings is in the table key.
 func about(settings []config.Setting, key string) bool {
 	return slices.ContainsFunc(settings, func(s config.Setting) bool { return strings.HasPrefix(s.Key, key+".") })
 }

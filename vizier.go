@@ -1,5 +1,5 @@
-// Package vizier puts the scheduler together for a program that embeds it: the
-// use cases of app over the files, the git repository and the processes of a
+// Package vizier assembles the scheduler for a program that embeds it: the use
+// cases of app over the files, the git repository and the processes of a
 // working tree.
 //
 //	func main() {
@@ -10,9 +10,9 @@
 //		…
 //	}
 //
-// Jobs run in processes of their own, which are started as the same program:
-// that is what Serve is for. A program that does not call it names another that
-// does, such as the command vizier, in Options.Program.
+// Jobs run in processes of their own, which are started as the same program;
+// Serve is for them. A program that does not call Serve sets Options.Program to
+// one that does, such as the command vizier.
 package vizier
 
 import (
@@ -34,11 +34,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// Environment is the variables of a process, as os.Environ has them.
+// Environment is the variables of a process, in the form of os.Environ.
 type Environment []string
 
-// Get is the value of a variable, "" when it is unset. The last setting wins,
-// as in the system.
+// Get returns the value of a variable, or "" if it is not set. As in the
+// system, the last setting counts.
 func (e Environment) Get(name string) string {
 	for _, kv := range slices.Backward(e) {
 		if len(kv) > len(name) && kv[len(name)] == '=' && kv[:len(name)] == name {
@@ -48,20 +48,20 @@ func (e Environment) Get(name string) string {
 	return ""
 }
 
-// Has reports that a variable is set, if only to nothing.
+// Has reports whether a variable is set, even to "".
 func (e Environment) Has(name string) bool {
 	return slices.ContainsFunc(e, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 }
 
-// Options are what the embedding program decides.
+// Options are the choices of the embedding program.
 type Options struct {
 	Environ    Environment // VIZIER_* settings are read from it
-	ConfigFile string      // read instead of the user's and the repository's; "": those
+	ConfigFile string      // read instead of the user's and the repository's files; "": those
 	Program    string      // the file that runners are started as; "": this program's
 	NoResident bool        // start no resident scheduler, whatever the configuration says
 }
 
-// Repository is a repository, opened. Opening it has touched nothing.
+// Repository is an open repository. Opening it changes nothing.
 type Repository struct {
 	Scheduler *app.Scheduler // the use cases
 	Config    config.Config
@@ -73,16 +73,16 @@ type Repository struct {
 	Clusters map[string]*cluster.Cluster
 	Agents   app.AgentPrograms
 
-	// Outside says which process goes on with what is asked for here, when this
-	// one is in a sandbox; "": it is in none.
+	// Outside describes the process that continues what is asked for here, if
+	// this process is in a sandbox; "": it is not.
 	Outside string
 
 	world   *world
 	options Options
 }
 
-// Open opens the repository that dir belongs to. The error is
-// git.ErrNotRepository where it belongs to none, and a *config.Error where its
+// Open opens the repository that contains dir. It fails with
+// git.ErrNotRepository if there is none, and with a *config.Error if its
 // configuration is wrong.
 func Open(dir string, o Options) (*Repository, error) {
 	root, err := git.FindRoot(dir)
@@ -91,7 +91,7 @@ func Open(dir string, o Options) (*Repository, error) {
 	}
 	keep := fs.NewLayout(root.Dir).KeptConfigFile()
 	if o.ConfigFile != "" {
-		keep = "" // what this process starts reads other files
+		keep = "" // processes that this one starts read other files
 	}
 	live, err := config.Open(config.Sources{Root: root.Dir, File: o.ConfigFile, Env: o.Environ.Get}, keep)
 	if err != nil {
@@ -109,11 +109,12 @@ func Open(dir string, o Options) (*Repository, error) {
 	}, nil
 }
 
-// Resident is the process of the resident scheduler; 0: none is alive.
+// Resident returns the pid of the resident scheduler, or 0 if none is alive.
 func (r *Repository) Resident() int { return watch.PID(r.Store.ResidentFile()) }
 
-// FewFiles is why the resident scheduler that is alive may fail to start jobs; "": there is
-// none, or nothing is known against it, as of one in another process namespace.
+// FewFiles returns why the resident scheduler may fail to start jobs for lack
+// of open files. It returns "" if there is none, if it has enough, or if that
+// is not known, as for one in another process namespace.
 func (r *Repository) FewFiles() string {
 	pid, space := watch.Holder(r.Store.ResidentFile())
 	if pid == 0 || space != proc.PIDSpace() {
@@ -122,32 +123,34 @@ func (r *Repository) FewFiles() string {
 	return proc.FewFilesOf(pid)
 }
 
-// Attended reports that there is a resident scheduler, here or on the host that schedules,
-// or that one is just being started.
+// Attended reports whether a resident scheduler is running, here or on the host
+// that schedules, or is just being started.
 func (r *Repository) Attended() bool {
 	return watch.Taken(r.Store.ResidentFile()) || r.Elsewhere()
 }
 
-// Elsewhere reports that another host schedules, whose locks may not hold here: what to settle
-// is left to that one by who only looks, since this host may see late what it does.
+// Elsewhere reports whether another host schedules. Its locks may not be
+// visible here, and its changes may become visible late, so reading commands
+// leave it to that host to settle lost jobs.
 func (r *Repository) Elsewhere() bool { return r.world.hosts.Elsewhere() }
 
-// ContainerLine is the command line by which the container of j starts, without its
-// variables; "" for a job without one.
+// ContainerLine returns the command line that starts the container of j,
+// without its variables, or "" for a job without one.
 func (r *Repository) ContainerLine(j *kernel.Job) string { return r.world.local.ContainerLine(j) }
 
-// CheckContainers says why no job can run in a container on this host, and what to
-// do; "": they can.
+// CheckContainers returns why jobs cannot run in containers on this host, and
+// what to do, or "" if they can.
 func (r *Repository) CheckContainers() (problem, next string) { return r.world.local.CheckContainers() }
 
-// Asker is who uses the repository, as records have it.
+// Asker is the person or program that uses the repository, as it goes on
+// record.
 type Asker struct {
-	Command []string      // what was typed
-	Name    func() string // of the person or program; called only where it goes on record
+	Command []string      // the command line as typed
+	Name    func() string // returns its name; called only if the name goes on record
 }
 
-// Builder makes jobs for an asker who stands in the working tree that r was
-// opened from.
+// Builder returns a builder of jobs for a requester in the working tree that r
+// was opened from.
 func (r *Repository) Builder(who Asker) *enqueue.Builder { return r.builder(r.Tree, who) }
 
 func (r *Repository) builder(tree string, who Asker) *enqueue.Builder {
@@ -156,10 +159,10 @@ func (r *Repository) builder(tree string, who Asker) *enqueue.Builder {
 	return in
 }
 
-// Templates are those of r.
+// Templates returns the templates of r.
 func (r *Repository) Templates() Templates { return r.world.templates(r.Config) }
 
-// builder makes jobs for whoever stands in tree.
+// builder returns a builder of jobs for a requester in tree.
 func (w *world) builder(tree string, cfg config.Config) *enqueue.Builder {
 	return &enqueue.Builder{
 		Scheduler: w.scheduler, Trees: trees{w.git}, Templates: w.templates(cfg), Root: w.local.Root, Tree: tree,
@@ -170,7 +173,7 @@ func (w *world) builder(tree string, cfg config.Config) *enqueue.Builder {
 	}
 }
 
-// imagesOf are the images of the jobs of executors that name none.
+// imagesOf returns the default images of executors.
 func imagesOf(c config.Config) map[string]string {
 	out := map[string]string{}
 	for name, e := range c.Executors {
@@ -179,7 +182,8 @@ func imagesOf(c config.Config) map[string]string {
 	return out
 }
 
-// sandboxOf is the least sandbox that the configuration asks for.
+// sandboxOf returns the least restrictive sandbox that the configuration
+// allows.
 func sandboxOf(c config.Jobs) kernel.Sandbox {
 	b := kernel.Sandbox{Write: c.Write}
 	b.Mode, _ = kernel.ParseSandboxMode(c.Sandbox)
@@ -187,7 +191,7 @@ func sandboxOf(c config.Jobs) kernel.Sandbox {
 	return b
 }
 
-// trees are the working trees behind enqueue's port.
+// trees implements enqueue.Trees.
 type trees struct{ *git.Repo }
 
 func (trees) TreeOf(path string) (root, tree string, err error) {
@@ -195,8 +199,8 @@ func (trees) TreeOf(path string) (root, tree string, err error) {
 	return at.Dir, at.Tree, err
 }
 
-// Templates are the templates of a repository, and the user's own, behind
-// enqueue's port.
+// Templates implements enqueue.Templates with the templates of a repository and
+// the user's own.
 type Templates struct {
 	template.Loader
 
@@ -208,7 +212,7 @@ func (w *world) templates(cfg config.Config) Templates {
 	return Templates{template.Loader{Root: w.local.Root, Global: cfg.Workflow.Global(w.env.Get)}, w.store, cfg.Commands}
 }
 
-// Find is the template that a person means by a name.
+// Find returns the template with a name that a person typed.
 func (t Templates) Find(name string) (enqueue.Choice, error) {
 	found, err := t.Loader.Find(name, t.aliases)
 	return enqueue.Choice(found), err
@@ -217,10 +221,10 @@ func (t Templates) Find(name string) (enqueue.Choice, error) {
 // Load reads a template.
 func (t Templates) Load(c enqueue.Choice) (*workflow.Source, error) { return t.Loader.Load(c.Path) }
 
-// Spec is the text of a specification.
+// Spec returns the text of a specification.
 func (t Templates) Spec(tree, path string) (string, error) { return template.Spec(tree, path) }
 
-// Specs are the specifications below a directory.
+// Specs returns the specifications below a directory.
 func (t Templates) Specs(tree, dir string) ([]enqueue.SpecFile, error) {
 	files, err := template.Specs(tree, dir)
 	out := make([]enqueue.SpecFile, len(files))
@@ -230,5 +234,5 @@ func (t Templates) Specs(tree, dir string) ([]enqueue.SpecFile, error) {
 	return out, err
 }
 
-// Manifest is that of a run.
+// Manifest returns the manifest of a run.
 func (t Templates) Manifest(run kernel.RunID) ([]byte, error) { return t.store.Run(run) }

@@ -5,16 +5,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
-// verb is a question to the kernel.
+// verb is a question to the kernel, as a use case asks it.
 type verb struct {
-	// decide answers, and says what goes on record: the verbs that, one after the
-	// other, lead to the same plan.
+	// decide returns the plan, and the verbs that go on record for it: decided
+	// one after the other, they lead to the same plan.
 	decide func(*kernel.Snapshot) (kernel.Plan, []history.Verb, error)
 
-	also []kernel.Artifact // that are looked for besides what gates read
+	also []kernel.Artifact // artifacts to observe besides those that gates read
 }
 
-// recorded is v as a verb.
+// recorded returns v as a verb that goes on record as itself.
 func recorded(v history.Verb) verb {
 	return verb{decide: func(s *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		plan, err := v.Decide(s)
@@ -22,9 +22,9 @@ func recorded(v history.Verb) verb {
 	}, also: v.Scope().Artifacts}
 }
 
-// historian is a Tx that keeps on record what plans were decided by.
+// historian is a Tx that records what plans were decided on.
 type historian interface {
-	// Explain says what the next commit was decided by.
+	// Explain sets the account of the next commit.
 	Explain(history.Account)
 }
 
@@ -33,7 +33,8 @@ type condenser interface {
 	Condense(history.Verb) history.Verb
 }
 
-// follow goes on from plan, and notes what it was decided by.
+// follow applies plan to the transaction's snapshot, and records what it was
+// decided on.
 func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
 	seen := history.SeenNear
 	switch {
@@ -58,12 +59,12 @@ func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
 		return
 	}
 	t.plan, t.snap = before.Then(plan), t.snap.Apply(plan)
-	if len(by) > 0 { // what was seen and led to nothing is told with what is decided next
+	if len(by) > 0 { // without a verb, facts that were observed belong to the next step
 		t.known = t.snap.Facts()
 	}
 }
 
-// explain tells the store what the plan was decided by.
+// explain passes the account of the plan to the store.
 func (t *transaction) explain() {
 	a := history.Account{At: t.now, Limits: t.s.Limits, Unjudged: t.base.Unjudged(), Steps: t.steps, Carried: t.carried}
 	for _, id := range t.base.UnreadableIDs() {

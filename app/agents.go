@@ -12,18 +12,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// AgentChoice is an agent that the configuration, or the want of one, names.
+// AgentChoice is the agent that the configuration names, or the default agent
+// if it names none.
 type AgentChoice struct {
-	Label       string   // of a known program, a shim, or the agent that is part of Vizier
-	Command     []string // a program of a person's own instead; empty: none
+	Label       string   // a known program, a shim, or the agent that is built into Vizier
+	Command     []string // a program of the user's own instead; empty: none
 	Model       string
 	Flags       []string
 	Permissions string
-	Unnamed     bool     // nobody configured it: it is what is asked then
-	Flows       []string // the templates whose nodes ask it
+	Unnamed     bool     // the configuration names no agent; this is the default
+	Flows       []string // the templates whose nodes use it
 }
 
-// Name is what people call the agent.
+// Name returns the agent's name for people.
 func (c AgentChoice) Name() string {
 	if len(c.Command) > 0 {
 		return c.Command[0]
@@ -31,54 +32,54 @@ func (c AgentChoice) Name() string {
 	return c.Label
 }
 
-// Same reports that c and d are the same agent, started in the same way.
+// Same reports whether c and d are the same agent, started in the same way.
 func (c AgentChoice) Same(d AgentChoice) bool {
 	return c.Label == d.Label && slices.Equal(c.Command, d.Command) && c.Model == d.Model && slices.Equal(c.Flags, d.Flags) && c.Permissions == d.Permissions
 }
 
-// AgentFinding is what was found out of an agent without asking it anything.
+// AgentFinding is what is known about an agent without sending it a prompt.
 type AgentFinding struct {
 	Name    string
-	Program string // its file; "": there is none
-	Builtin bool   // it is part of Vizier and has no program
-	Version string // "": it did not tell
-	MadeFor string // the version that Vizier was made for; "": any
+	Program string // path of its file; "": not found
+	Builtin bool   // it is built into Vizier and has no program
+	Version string // "": not known
+	MadeFor string // the version that Vizier was tested with; "": any
 	Faults  []AgentFault
 }
 
-// Installed reports that there is something to start.
+// Installed reports whether there is something to start.
 func (f AgentFinding) Installed() bool { return f.Builtin || f.Program != "" }
 
-// AgentFault is something about an agent that is not as it should be.
+// AgentFault is a problem with an agent.
 type AgentFault struct {
 	Problem string
-	Next    string // what a person can do
-	Fatal   bool   // it cannot start
+	Next    string // what a person can do about it
+	Fatal   bool   // the agent cannot start
 }
 
-// AgentPrograms looks at the programs of agents.
+// AgentPrograms examines the programs of agents.
 type AgentPrograms interface {
-	// Known are the labels of the programs that are known.
+	// Known returns the labels of the known programs.
 	Known() []string
 
-	// Find looks for an agent's program and starts nothing: its faults are
-	// those that keep it from starting.
+	// Find looks for an agent's program without starting anything. The faults
+	// it returns are those that prevent a start.
 	Find(AgentChoice) AgentFinding
 
-	// Probe is Find, and starts the program for its version and its help. It
-	// looks at flags, trust and login as far as that costs nothing.
+	// Probe is Find, and also starts the program to ask for its version and its
+	// help. It checks flags, trust and login as far as that costs nothing.
 	Probe(context.Context, AgentChoice) AgentFinding
 }
 
-// AgentRow is an agent of a list.
+// AgentRow is one agent of a list.
 type AgentRow struct {
 	AgentFinding
 	Unnamed bool
 	Flows   []string
 }
 
-// ListAgents are the agents that are chosen, and those known besides, by name.
-// Chosen ones that are not installed are among them, others are not.
+// ListAgents returns the chosen agents, installed or not, and the other known
+// agents that are installed, sorted by name.
 func ListAgents(ctx context.Context, p AgentPrograms, chosen []AgentChoice) []AgentRow {
 	all := slices.Clone(chosen)
 	for _, label := range p.Known() {
@@ -99,7 +100,7 @@ func ListAgents(ctx context.Context, p AgentPrograms, chosen []AgentChoice) []Ag
 	return rows
 }
 
-// CheckAgents are the faults of the agents that flows ask.
+// CheckAgents returns the faults of the agents that templates use.
 func CheckAgents(ctx context.Context, p AgentPrograms, chosen []AgentChoice) []Finding {
 	var out []Finding
 	for _, c := range chosen {
@@ -114,7 +115,7 @@ func CheckAgents(ctx context.Context, p AgentPrograms, chosen []AgentChoice) []F
 	return out
 }
 
-// MayStart is an error where an agent that is about to be asked cannot start.
+// MayStart returns an *AgentError if one of the chosen agents cannot start.
 func MayStart(p AgentPrograms, chosen []AgentChoice) error {
 	for _, c := range chosen {
 		for _, f := range p.Find(c).Faults {
@@ -127,13 +128,14 @@ func MayStart(p AgentPrograms, chosen []AgentChoice) error {
 	return nil
 }
 
-// AgentError is an agent that cannot start.
+// AgentError says that an agent cannot start, and what to do about it.
 type AgentError struct{ Problem, Next string }
 
 func (e *AgentError) Error() string { return e.Problem }
 
-// inView is f of c, in view of what is installed: nobody who configured nothing
-// is left with the name of a program that is not there.
+// inView rewords fault f of agent c if the agent is not installed: it names an
+// agent that is. A user who configured no agent is also told that c is the
+// default.
 func (c AgentChoice) inView(p AgentPrograms, f AgentFault) AgentFault {
 	if !f.Fatal || p.Find(c).Installed() {
 		return f
@@ -154,7 +156,7 @@ func others(p AgentPrograms, label string) []string {
 	return slices.DeleteFunc(slices.Clone(p.Known()), func(l string) bool { return l == label })
 }
 
-// installedAgents are the labels of the known programs that are there.
+// installedAgents returns the labels of the known programs that are installed.
 func installedAgents(p AgentPrograms) []string {
 	var out []string
 	for _, label := range p.Known() {
@@ -165,10 +167,10 @@ func installedAgents(p AgentPrograms) []string {
 	return out
 }
 
-// PickAgent chooses the agent of a new configuration: the one that is asked
-// for; else of those installed the one that choose names, or the first where
-// choose is nil. The label is "" where none is installed. note says in a line
-// what came of it.
+// PickAgent chooses the agent for a new configuration: the given label or else,
+// of the installed agents, the one that choose returns, or the first if choose
+// is nil. picked is "" if none is installed. note describes the choice in one
+// line.
 func PickAgent(p AgentPrograms, label string, choose func([]string) (string, error)) (picked, note string, err error) {
 	there := installedAgents(p)
 	switch {

@@ -10,22 +10,23 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// How much is removed at once, so that nobody waits for the lock for long, and
-// how often somebody looks for more by itself.
+// Bounds of automatic collection: how many jobs are removed under one lock, so
+// that nobody waits for it for long, and the time between two collections.
 const (
 	mostAtOnce   = 200
 	collectEvery = time.Hour
 )
 
-// Collection removes what Scheduler.Keep need not keep, a part at a time.
+// Collection removes the jobs that Scheduler.Keep does not keep, a part at a
+// time.
 type Collection struct {
-	Jobs []kernel.JobID // that are to go, as of when it began
+	Jobs []kernel.JobID // what is left to remove, as of when the collection began
 
 	s     *Scheduler
 	sizes map[kernel.JobID]int64
 }
 
-// Collect begins a collection. It changes nothing.
+// Collect prepares a collection. It changes nothing.
 func (s *Scheduler) Collect(ctx context.Context) (*Collection, error) {
 	if s.Keep == (retention.Policy{}) { // all jobs stay
 		return &Collection{s: s}, nil
@@ -48,8 +49,8 @@ func (s *Scheduler) Collect(ctx context.Context) (*Collection, error) {
 	return c, nil
 }
 
-// Next removes a part, if anything is to go, and reports whether there may be
-// more. The last one notes that what need not be kept is gone.
+// Next removes one part, if there is something to remove, and reports whether
+// there may be more. The last part records that the collection is complete.
 func (c *Collection) Next(ctx context.Context) (rep Report, more bool, err error) {
 	if len(c.Jobs) > 0 {
 		rep, err = c.s.transact(ctx, kernel.Scope{All: true}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
@@ -74,8 +75,8 @@ func removed(p kernel.Plan) (ids []kernel.JobID) {
 	return ids
 }
 
-// collect removes a part of what need not be kept, where nobody did lately, and
-// reports that it removed something: then the world is another.
+// collect removes one part of what need not be kept, unless that was done
+// recently. It reports whether it removed something, which changes the world.
 func (r *Resident) collect(ctx context.Context) bool {
 	s := r.Scheduler
 	if s.Cleaner == nil {
@@ -85,7 +86,7 @@ func (r *Resident) collect(ctx context.Context) bool {
 		if now := s.Now(); since(now, r.collected) < collectEvery || since(now, s.Cleaner.Collected()) < collectEvery {
 			return false
 		}
-		r.collected = s.Now() // what goes wrong is not tried all the time
+		r.collected = s.Now() // set first, so that a failing collection is not repeated all the time
 		c, err := s.Collect(ctx)
 		if err != nil {
 			return false
@@ -99,22 +100,22 @@ func (r *Resident) collect(ctx context.Context) bool {
 	return len(rep.Applied) > 0
 }
 
-// packer is a Tx that keeps the files of jobs in less room when it is asked to.
+// packer is a Tx that can pack the files of jobs, which saves space.
 type packer interface {
-	// Pack packs the files of jobs that ended before a time, at most most jobs, and
-	// reports whether there may be more.
+	// Pack packs the files of at most most jobs that ended before the given
+	// time. It reports whether there may be more.
 	Pack(ended time.Time, most int) (more bool, err error)
 }
 
-// How many jobs are packed while nobody else gets the lock, and how long that is
-// waited for.
+// How many jobs are packed per acquisition of the lock, and how long to wait
+// for the lock.
 const (
 	packedAtOnce = 64
 	packWaits    = 100 * time.Millisecond
 )
 
-// Pack packs the files of jobs that ended longer than PackAfter ago, as far as that
-// keeps nobody waiting for long.
+// Pack packs the files of jobs that ended longer than PackAfter ago. It stops
+// early rather than keep others waiting for the lock.
 func (s *Scheduler) Pack(ctx context.Context) error {
 	if s.PackAfter <= 0 || s.Sandboxed {
 		return nil
@@ -144,8 +145,8 @@ func (s *Scheduler) packSome(ctx context.Context) (more bool, err error) {
 	return false, nil
 }
 
-// since is how long ago at was. What is to come, by a clock that was wrong, was
-// never.
+// since returns how long ago at was. A time in the future, from a clock that
+// was wrong, counts as never.
 func since(now, at time.Time) time.Duration {
 	if at.After(now) {
 		at = time.Time{}

@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// endedAt is a job that ended then.
+// endedAt returns a job that ended then.
 func endedAt(id kernel.JobID, at time.Time) kernel.Job {
 	return job(id, func(j *kernel.Job) {
 		j.Created, j.State = at, kernel.State{Status: kernel.Failed, Finished: at}
@@ -70,7 +70,7 @@ func TestACollectionThatFailsIsNotOver(t *testing.T) {
 	}
 }
 
-// looks is how often every job was asked for.
+// looks returns how often every job was asked for.
 func (m *memory) looks() (n int) {
 	for _, s := range m.scopes {
 		if s.All {

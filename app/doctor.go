@@ -8,29 +8,29 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Finding is one thing that is not as it should be.
+// Finding is one problem that a check found.
 type Finding struct {
-	Check   string // which check found it
+	Check   string // the name of the check
 	Path    string
 	Problem string
 	Next    string // what a person can do
 	Fixed   bool
 
-	// Fix repairs it; nil: a person has to. It is called with the scheduler
-	// lock held.
+	// Fix repairs the problem; nil: a person has to. It is called with the
+	// scheduler lock held.
 	Fix func(context.Context) error
 }
 
-// Check looks at one side of a repository. It changes nothing.
+// Check examines one aspect of a repository. It changes nothing.
 type Check struct {
 	Name string
 	Look func(context.Context, *kernel.Snapshot) ([]Finding, error)
 }
 
-// Examine makes every check on one state of the world, the scheduler lock held.
-// With fix it ticks first, which settles what a crash left, and then repairs
-// what can be; a repair that fails is told in its finding. A check that cannot
-// look is a finding itself.
+// Examine makes all checks on one state of the world, with the scheduler lock
+// held. With fix it first ticks, which settles what a crash left, and then
+// makes the repairs that are possible; a failed repair is noted in its finding.
+// If a check fails, the failure is a finding.
 func (s *Scheduler) Examine(ctx context.Context, checks []Check, fix bool) (found []Finding, err error) {
 	if fix {
 		if _, err := s.Tick(ctx); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What is wrong is told, mended only if that is asked for, and then after a
-// tick; a repair or a look that fails is told as well.
+// Examine reports problems. It repairs them only if asked to, after a tick, and
+// also reports failed repairs and failed checks.
 func TestExamine(t *testing.T) {
 	for _, fix := range []bool{false, true} {
 		m := newMemory(job("a", nil), job("b", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }))

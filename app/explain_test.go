@@ -24,7 +24,8 @@ func (a archive) Read(_ context.Context, scope kernel.Scope) (rec kernel.Records
 	return rec, nil
 }
 
-// What a job that ended came after is asked for as well: it is not gone.
+// The predecessors of an ended job are loaded as well, so that they are not
+// reported as gone.
 func TestAnEndedJobIsExplainedWithWhatItCameAfter(t *testing.T) {
 	id := func(c string) kernel.JobID { return kernel.JobID("0000000000000000000000000000000" + c) }
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -9,13 +9,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// idLister is a Store that knows the ids of all jobs without reading their records.
+// idLister is a Store that can list the ids of all jobs without reading their
+// records.
 type idLister interface {
 	IDs() ([]kernel.JobID, error)
 }
 
-// Records is the world as its records tell it: cheaper than Snapshot, which
-// also looks at git and at processes.
+// Records returns a snapshot of the records alone. It is cheaper than Snapshot,
+// which also observes git and processes.
 func (s *Scheduler) Records(ctx context.Context, scope kernel.Scope) (*kernel.Snapshot, error) {
 	rec, err := s.Store.Read(ctx, scope)
 	if err != nil {
@@ -28,7 +29,7 @@ func (s *Scheduler) Records(ctx context.Context, scope kernel.Scope) (*kernel.Sn
 	return kernel.TakeSnapshot(o), nil
 }
 
-// Only is what has to be read of some jobs and of nothing else.
+// Only returns the scope of exactly the given jobs.
 func Only(ids []kernel.JobID) kernel.Scope {
 	scope := kernel.Scope{Jobs: ids, Near: make([]kernel.Near, len(ids))}
 	for i, id := range ids {
@@ -37,8 +38,8 @@ func Only(ids []kernel.JobID) kernel.Scope {
 	return scope
 }
 
-// Job is the job that a person means by ref (see view.Resolve), with the
-// records around it.
+// Job returns the job that ref names (see view.Finder), with the records around
+// it.
 func (s *Scheduler) Job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.JobID, error) {
 	snap, ids, err := s.Jobs(ctx, []string{ref})
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *Scheduler) Job(ctx context.Context, ref string) (*kernel.Snapshot, kern
 	return snap, ids[0], nil
 }
 
-// Jobs are the jobs that a person means by refs, found by one read.
+// Jobs returns the jobs that refs name, with a single read.
 func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []kernel.JobID, error) {
 	scope := s.mentioned(refs)
 	snap, err := s.Records(ctx, scope)
@@ -64,8 +65,8 @@ func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, 
 	return snap, ids, err
 }
 
-// Targets are what a person means by refs, jobs or whole runs, in a snapshot that
-// has all jobs of those runs.
+// Targets returns the jobs or whole runs that refs name, in a snapshot that
+// holds all jobs of those runs.
 func (s *Scheduler) Targets(ctx context.Context, refs []string) (*kernel.Snapshot, []view.Target, error) {
 	scope := s.mentioned(refs)
 	narrow, known := len(scope.Near) > 0, map[kernel.Near]bool{}
@@ -85,7 +86,7 @@ func (s *Scheduler) Targets(ctx context.Context, refs []string) (*kernel.Snapsho
 			}
 			all := kernel.Near{Kind: kernel.Members, Run: targets[i].Run()}
 			if narrow && all.Run != "" && !known[all] {
-				known[all], scope.Near, scope.All = true, append(scope.Near, all), true // all, of a store that cannot tell
+				known[all], scope.Near, scope.All = true, append(scope.Near, all), true // a store that cannot read narrowly reads everything
 			}
 		}
 		if len(scope.Near) == before {
@@ -94,7 +95,7 @@ func (s *Scheduler) Targets(ctx context.Context, refs []string) (*kernel.Snapsho
 	}
 }
 
-// Run is the run that a person means by ref.
+// Run returns the run that ref names.
 func (s *Scheduler) Run(ctx context.Context, ref string) (kernel.RunID, error) {
 	_, targets, err := s.Targets(ctx, []string{ref})
 	if err != nil {
@@ -106,14 +107,15 @@ func (s *Scheduler) Run(ctx context.Context, ref string) (kernel.RunID, error) {
 	return "", fmt.Errorf("%s is no run: %w", ref, kernel.ErrInvalid)
 }
 
-// WithPromptRuns is snap, which was read as scope, with the runs of those jobs of
-// ids that stand for prompts: how such a job stands is told by them.
+// WithPromptRuns returns snap, which was read with scope, extended by the runs
+// of those jobs of ids that stand for prompts: the state of such a job depends
+// on its run.
 func (s *Scheduler) WithPromptRuns(ctx context.Context, scope kernel.Scope, snap *kernel.Snapshot, ids []kernel.JobID) (*kernel.Snapshot, error) {
 	before := len(scope.Near)
 	for _, id := range ids {
 		if j := snap.Job(id); before > 0 && j != nil && j.Spec.Prompt != nil && j.Spec.Origin.Run != "" {
 			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: j.Spec.Origin.Run})
-			scope.All = true // of a store that cannot tell
+			scope.All = true // for a store that cannot read narrowly
 		}
 	}
 	if len(scope.Near) == before {
@@ -122,8 +124,9 @@ func (s *Scheduler) WithPromptRuns(ctx context.Context, scope kernel.Scope, snap
 	return s.Records(ctx, scope)
 }
 
-// Members are the jobs that a person means by refs, where a run means all of
-// its jobs, each once; sleepers are those that were only named by their run.
+// Members returns the jobs that refs name, without duplicates; a run stands for
+// all of its jobs. sleepers holds the dormant jobs that were only included
+// because of their run.
 func (s *Scheduler) Members(ctx context.Context, refs []string) (ids []kernel.JobID, sleepers map[kernel.JobID]bool, err error) {
 	_, targets, err := s.Targets(ctx, refs)
 	if err != nil {
@@ -143,8 +146,8 @@ func (s *Scheduler) Members(ctx context.Context, refs []string) (ids []kernel.Jo
 	return ids, sleepers, nil
 }
 
-// Resolver reads what refs may mean, with one read and only if there are any,
-// and returns what finds the job that each means.
+// Resolver returns a function that resolves each of refs to a job. It reads the
+// store once, and only if there are refs.
 func (s *Scheduler) Resolver(ctx context.Context, refs []string) (func(string) (kernel.JobID, error), error) {
 	var snap *kernel.Snapshot
 	if len(refs) > 0 {
@@ -156,8 +159,8 @@ func (s *Scheduler) Resolver(ctx context.Context, refs []string) (func(string) (
 	return view.NewFinder(snap).Resolve, nil
 }
 
-// IDs are the ids of all jobs, without their records; nil where the store
-// cannot tell.
+// IDs returns the ids of all jobs without reading their records, or nil if the
+// store cannot list them.
 func (s *Scheduler) IDs() []kernel.JobID {
 	index, ok := s.Store.(idLister)
 	if !ok {
@@ -165,13 +168,13 @@ func (s *Scheduler) IDs() []kernel.JobID {
 	}
 	ids, err := index.IDs()
 	if err != nil {
-		return nil // every record is read instead, and says why it cannot be
+		return nil // every record is read instead, which reports the error
 	}
 	return ids
 }
 
-// mentioned is what has to be read to know which jobs refs mean. Names are in the
-// records.
+// mentioned returns the scope that is needed to resolve refs. Names are only in
+// the records, so a name needs them all.
 func (s *Scheduler) mentioned(refs []string) kernel.Scope {
 	var others []kernel.Near
 	var ids, all []kernel.JobID
@@ -210,6 +213,6 @@ func (s *Scheduler) mentioned(refs []string) kernel.Scope {
 	}
 	scope := Only(ids)
 	scope.Near = append(scope.Near, others...)
-	scope.All = len(others) > 0 // of a store that cannot tell
+	scope.All = len(others) > 0 // for a store that cannot read narrowly
 	return scope
 }

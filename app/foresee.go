@@ -9,15 +9,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
 )
 
-// Foresee says what would follow if changes happened, in their order, to the world as
-// it stands. It changes nothing and takes no lock. Errors are those of the verbs that
-// a change stands for.
+// Foresee returns what would follow if changes happened now, in their order. It
+// changes nothing and takes no lock. It fails with the error of the verb that a
+// change stands for.
 func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (foresight.Forecast, error) {
 	var out foresight.Forecast
 	var refused error
 	_, err := s.Look(ctx, foresight.Near(changes, s.Now()), func(snap *kernel.Snapshot) *kernel.Snapshot {
 		snap = s.observe(ctx, snap)
-		for range 4 { // what a change opens reads facts of its own
+		for range 4 { // a change can raise new questions, which are observed in the next round
 			if out, refused = foresight.WhatIf(snap, changes); refused != nil {
 				break
 			}
@@ -32,8 +32,9 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 	return out, errors.Join(err, refused)
 }
 
-// Observed is snap, of all jobs, for a front end that asks the kernel itself: with what
-// again names observed anew, and what open jobs' gates read besides. It changes nothing.
+// Observed returns snap, which must hold all jobs, for a front end that runs
+// the kernel itself. The facts named by again are observed anew, and the facts
+// that the gates of open jobs read are added. It changes nothing.
 func (s *Scheduler) Observed(ctx context.Context, snap *kernel.Snapshot, again kernel.Probes) *kernel.Snapshot {
 	s.configure()
 	if !again.Empty() {
@@ -42,8 +43,8 @@ func (s *Scheduler) Observed(ctx context.Context, snap *kernel.Snapshot, again k
 	return s.observe(ctx, snap)
 }
 
-// Foreseeable is snap with what tells of each of changes, and why the job that it is about
-// does not run. It changes nothing.
+// Foreseeable returns snap with the facts that each of changes depends on, and
+// with those that say why the jobs concerned do not run. It changes nothing.
 func (s *Scheduler) Foreseeable(ctx context.Context, snap *kernel.Snapshot, changes []foresight.Change) *kernel.Snapshot {
 	for _, c := range changes {
 		for range 4 {
@@ -61,9 +62,9 @@ func (s *Scheduler) Foreseeable(ctx context.Context, snap *kernel.Snapshot, chan
 	return snap
 }
 
-// ForeseeToTheEnd is Foresee carried on until nothing more happens by itself: what runs
-// and is to run ends as it usually did. Now is of the world as it stands; the story
-// has when each job ends.
+// ForeseeToTheEnd is Foresee continued until nothing more happens by itself,
+// with everything that runs or is to run ending as it usually does. The
+// forecast's Now is the present; the story has the end of each job.
 func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Change) (foresight.Forecast, foresight.Story, error) {
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {
@@ -78,14 +79,14 @@ func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Cha
 	return now, out.Story, err
 }
 
-// What ETAs are told of: they cost less than the command that shows them.
+// Bounds of ETAs, so that they cost less than the command that shows them.
 const (
-	mostForeseen  = 100 // open jobs; of more there are no ETAs
-	mostRemembers = 100 // of the newest jobs; what is known of durations is known from these
+	mostForeseen  = 100 // open jobs; with more of them there are no ETAs
+	mostRemembers = 100 // how many of the newest jobs the habits are computed from
 )
 
-// ETAs are when the open jobs of snap, which has them all, are expected to end; see
-// foresight.ETAs. There are none where that would take long.
+// ETAs returns when the open jobs of snap, which must hold all of them, are
+// expected to end; see foresight.ETAs. It returns none if that would take long.
 func (s *Scheduler) ETAs(ctx context.Context, snap *kernel.Snapshot) (map[kernel.JobID]foresight.ETA, error) {
 	open, known := 0, true
 	for _, j := range snap.Jobs() {
@@ -99,7 +100,7 @@ func (s *Scheduler) ETAs(ctx context.Context, snap *kernel.Snapshot) (map[kernel
 	habits := foresight.HabitsOf(nil)
 	if !known {
 		ids := s.IDs()
-		slices.Sort(ids) // they grow with time
+		slices.Sort(ids) // ids grow with time
 		past, err := s.Records(ctx, Only(ids[max(0, len(ids)-mostRemembers):]))
 		if err != nil {
 			return nil, err
@@ -109,9 +110,9 @@ func (s *Scheduler) ETAs(ctx context.Context, snap *kernel.Snapshot) (map[kernel
 	return foresight.ETAs(snap, habits), nil
 }
 
-// Foretell draws how everything open goes on once changes have happened. What
-// is known of how long that takes are the habits of what has ended. It changes
-// nothing and takes no lock.
+// Foretell draws futures of everything open after changes have happened, and
+// returns the habits of ended jobs that they are based on. It changes nothing
+// and takes no lock.
 func (s *Scheduler) Foretell(ctx context.Context, changes []foresight.Change, o foresight.Options) (*foresight.Habits, foresight.Outlook, error) {
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Scheduler) Foretell(ctx context.Context, changes []foresight.Change, o 
 	return o.Habits, out, err
 }
 
-// foretell asks the world again for what stories come across.
+// foretell repeats the drawing with the facts that stories asked for.
 func (s *Scheduler) foretell(ctx context.Context, snap *kernel.Snapshot, changes []foresight.Change, o foresight.Options) (out foresight.Outlook, err error) {
 	for range 4 {
 		forecast, err := foresight.WhatIf(snap, changes)

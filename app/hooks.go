@@ -9,18 +9,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Hooks is how a transaction leaves events to the operator's commands.
+// Hooks passes events from a transaction to the operator's commands.
 type Hooks interface {
-	// Wants reports that a command asks for events of that kind.
+	// Wants reports whether a hook is configured for events of that kind.
 	Wants(kernel.EventKind) bool
 
-	// Wake makes sure that a process runs the hooks of the pending events. It never
-	// fails: where it could not, the next transaction wakes again.
+	// Wake makes sure that a process runs the hooks of the pending events. It
+	// never fails: if it could not start one, the next transaction tries again.
 	Wake()
 }
 
-// announced is p, which leads to after, with a record of each event that a hook
-// asks for, so that the events are as durable as the changes they tell of.
+// announced returns p, which leads to after, with a record of each event that a
+// hook is configured for, so that events are as durable as the changes that
+// they report.
 func (s *Scheduler) announced(p kernel.Plan, after *kernel.Snapshot, events []kernel.Event) kernel.Plan {
 	if s.Hooks == nil {
 		return p
@@ -41,7 +42,7 @@ func (s *Scheduler) announced(p kernel.Plan, after *kernel.Snapshot, events []ke
 	return p
 }
 
-// changedOf is the last job of a run that p changes.
+// changedOf returns the last job of a run that p changes.
 func changedOf(p kernel.Plan, after *kernel.Snapshot, run kernel.RunID) kernel.JobID {
 	for _, a := range slices.Backward(p.Records) {
 		if j := after.Job(a.Subject()); j != nil && j.Spec.Origin.Run == run {
@@ -51,7 +52,7 @@ func changedOf(p kernel.Plan, after *kernel.Snapshot, run kernel.RunID) kernel.J
 	return ""
 }
 
-// PendingEvents is the queue of events that hooks are still to run for.
+// PendingEvents is the queue of events whose hooks have not all run yet.
 type PendingEvents interface {
 	Pending() ([]kernel.Event, error)
 
@@ -64,30 +65,30 @@ type Hook struct {
 	Name string
 	On   []kernel.EventKind
 
-	// Run runs it and returns when it, and what it left running, is gone. An
-	// error says how it failed.
+	// Run runs the command. It returns once the command and everything that it
+	// left running are gone. Its error says how it failed.
 	Run func(context.Context, kernel.Event) error
 }
 
 // HookDispatcher runs the hooks of pending events, in no particular order. It
-// acknowledges an event after its last hook: an event that a crash cut short
-// comes again, so a hook runs at least once.
+// acknowledges an event after its last hook. After a crash an unacknowledged
+// event is dispatched again, so each hook runs at least once.
 type HookDispatcher struct {
 	Pending PendingEvents
-	Hooks   func() []Hook // those configured now
+	Hooks   func() []Hook // returns the hooks that are configured now
 	Events  EventLog
 	Now     func() time.Time
 }
 
-// maxHooks is how many events' hooks run at once; the others wait.
+// maxHooks is how many events are dispatched at once.
 const maxHooks = 4
 
 // hookPoll is how often the queue is read while hooks run.
 const hookPoll = 200 * time.Millisecond
 
-// Serve returns when nothing is pending. An event that is being dispatched is not
-// begun again: it leaves busy only between two looks at the queue, so that a list
-// from before its Ack is not taken for news.
+// Serve dispatches events until none is pending. An event that is being
+// dispatched is not begun again: it leaves busy only between two reads of the
+// queue, so that a list read before its Ack does not make it look new.
 func (d *HookDispatcher) Serve(ctx context.Context) error {
 	type end struct {
 		of  kernel.Event
@@ -111,7 +112,7 @@ func (d *HookDispatcher) Serve(ctx context.Context) error {
 		if len(busy) == 0 && (len(list) == 0 || failed != nil) {
 			return failed
 		}
-		for again := time.After(hookPoll); len(busy) > 0 && again != nil; { // the queue may be long: it is not read for each
+		for again := time.After(hookPoll); len(busy) > 0 && again != nil; { // the queue may be long, so it is not read for each event
 			select {
 			case x := <-ended:
 				delete(busy, x.of)
@@ -125,8 +126,8 @@ func (d *HookDispatcher) Serve(ctx context.Context) error {
 	}
 }
 
-// dispatch runs every one of hooks that asks for e, one after another, and
-// acknowledges e.
+// dispatch runs those of hooks that are configured for e, one after another,
+// and acknowledges e.
 func (d *HookDispatcher) dispatch(ctx context.Context, e kernel.Event, hooks []Hook, places chan struct{}) error {
 	places <- struct{}{}
 	defer func() { <-places }()
@@ -137,7 +138,7 @@ func (d *HookDispatcher) dispatch(ctx context.Context, e kernel.Event, hooks []H
 		if err := h.Run(ctx, e); err != nil {
 			f := e
 			f.At, f.Kind, f.Exit, f.Class, f.Reason = d.Now(), kernel.HookFailed, kernel.ExitCode{}, kernel.NoFailure, fmt.Sprintf("hook %s: %v", h.Name, err)
-			_ = d.Events.AppendEvents([]kernel.Event{f}) // it is history: its log says the same
+			_ = d.Events.AppendEvents([]kernel.Event{f}) // the error is ignored: the event is history, and the hook's log says the same
 		}
 	}
 	return d.Pending.Ack(e)

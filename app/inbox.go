@@ -13,50 +13,52 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// InboxTree is the files of an inbox. Rel is the path that a prompt was dropped
-// as, below the inbox.
+// InboxTree is the files of an inbox. A rel is the path under which a prompt
+// was dropped, relative to the inbox.
 type InboxTree interface {
-	// Lock keeps other processes from claiming until it is closed, and ends
-	// with this one. It reports false where another has it.
+	// Lock prevents other processes from claiming prompts until it is closed or
+	// this process ends. It returns false if another process holds it.
 	Lock() (io.Closer, bool, error)
 
 	Scan() (inbox.Listing, error)
 
-	// Read is the text of a file, and the number of the file that has it: what
-	// cannot be a prompt is kernel.ErrInvalid, what is gone iofs.ErrNotExist.
+	// Read returns the text of a file and its inode number. It fails with
+	// kernel.ErrInvalid if the file cannot be a prompt, and with
+	// iofs.ErrNotExist if it does not exist.
 	Read(rel string, n kernel.PromptName) (text string, inode uint64, err error)
 
-	// Still reports that the file of that name is the one of that number.
+	// Still reports whether the file of that name still has that inode number.
 	Still(rel string, n kernel.PromptName, inode uint64) bool
 
-	// Restore gives a file the name of a running prompt; iofs.ErrExist where
-	// that is taken.
+	// Restore renames a file to the name of a running prompt. It fails with
+	// iofs.ErrExist if that name is taken.
 	Restore(f inbox.PromptFile, rel string) error
 
-	// Drop places a new prompt whole; iofs.ErrExist where its name is in use.
+	// Drop creates a new prompt atomically. It fails with iofs.ErrExist if the
+	// name is taken.
 	Drop(rel, text string) error
 
-	// Mark says which branch a directory stands for.
+	// Mark writes the branch marker of a directory.
 	Mark(dir, branch string) error
 
-	// Fail names a prompt as failed and says why beside it.
+	// Fail renames a prompt to failed and writes the reason beside it.
 	Fail(rel string, from kernel.PromptName, why string) error
 
-	// Finish takes a prompt that has ended out of the inbox. It is where the
-	// file is now, below the home; "" if it was gone.
+	// Finish moves a prompt that has ended out of the inbox. It returns the
+	// file's new path, relative to the home, or "" if the file did not exist.
 	Finish(rel string, n kernel.PromptName) (to string, err error)
 
-	// Why is what stands beside a prompt called failed, in the inbox or, with
-	// finished, below finished; "": nothing.
+	// Why returns the reason file of a failed prompt in the inbox or, with
+	// finished, of one that has left it. It returns "" if there is none.
 	Why(rel string, finished bool) string
 
-	// Gone are the prompts called failed that have left the inbox.
+	// Gone returns the failed prompts that have left the inbox.
 	Gone() ([]inbox.PromptFile, error)
 
-	// File is the absolute path of a prompt under one of its names.
+	// File returns the absolute path of a prompt under one of its names.
 	File(rel string, n kernel.PromptName) string
 
-	// GoneFile is the absolute path of a prompt called failed that has left the
+	// GoneFile returns the absolute path of a failed prompt that has left the
 	// inbox.
 	GoneFile(rel string) string
 }
@@ -66,36 +68,36 @@ type Inbox struct {
 	Tree     InboxTree
 	Layout   inbox.Layout
 	Owner    string
-	Archive  bool          // keep a copy of the prompts whose runs failed
-	Debounce time.Duration // how long a file is still before it is claimed
-	Visible  time.Duration // how long a prompt says how it ended before it goes
-	Patience time.Duration // how long to wait for another process that claims
+	Archive  bool          // keep a copy of prompts whose runs failed
+	Debounce time.Duration // how long a file must not change before it is claimed
+	Visible  time.Duration // how long an ended prompt stays in the inbox
+	Patience time.Duration // how long to wait for another process that is claiming
 	Now      func() time.Time
 
-	// Parse reads a prompt: its front matter, and the text below.
+	// Parse splits a prompt into its front matter and its body.
 	Parse func(text string) (inbox.Front, string, error)
 
-	// Find is the repository that a path names.
+	// Find returns the repository for a path.
 	Find func(inbox.Path) (*InboxTarget, error)
 
-	// Tell tells people of prompts that were refused; nil: nobody is told.
+	// Tell reports refused prompts to people; nil: they are not reported.
 	Tell func([]kernel.Event)
 
 	seen    map[string]inbox.Sighting
-	news    *news // of a watcher
+	news    *news // set while Watch runs
 	targets map[string]*InboxTarget
 }
 
-// InboxTarget is a repository that prompts are run in.
+// InboxTarget is a repository in which prompts are run.
 type InboxTarget struct {
 	Root      string // absolute
 	Scheduler *Scheduler
 
-	// Place completes what the path says by what the repository is, and
-	// refuses a branch that it does not have.
+	// Place completes the path's information from the repository. It fails for
+	// a branch that does not exist.
 	Place func(context.Context, inbox.Path) (inbox.Path, error)
 
-	// Prepare makes the run of a prompt. The job that the run ends in gets the
+	// Prepare makes the run of a prompt. The run's last job gets the prompt's
 	// id and stands for the prompt.
 	Prepare func(context.Context, Prompt) (RunRequest, error)
 }
@@ -113,41 +115,42 @@ type Taken struct {
 	Rel        string
 	Job        kernel.JobID
 	Run        kernel.RunID
-	Repository string // its root
+	Repository string // the repository's root
 }
 
-// Left is a file that nothing was done with, or that could not be run, and why.
+// Left is a file that was left alone or could not be run, and why.
 type Left struct{ Path, Reason string }
 
-// Moved is a prompt that has ended and left the inbox, and where to, below the
-// home.
+// Moved is a prompt that has ended and left the inbox, and its new path,
+// relative to the home.
 type Moved struct{ Path, To string }
 
-// InboxReport is what one pass over an inbox did.
+// InboxReport is the result of one pass over an inbox.
 type InboxReport struct {
 	Taken    []Taken
-	Failed   []Left // named x.error.md, with the reason beside it
-	Renamed  []Left // by somebody while their runs were open, and called running again
+	Failed   []Left // renamed to x.error.md, with the reason beside it
+	Renamed  []Left // renamed by somebody while their runs were open, and renamed back to running
 	Finished []Moved
-	Ended    []Ended       // runs of prompts that are over since a watcher last looked
-	Asked    []Asked       // approvals that they wait for since then
-	Left     []Left        // to be looked at by a person, or tried again by itself
-	Waiting  int           // new prompts that are not due yet
-	Next     time.Duration // until something is due; 0: nothing is
+	Ended    []Ended       // prompts whose runs have ended since a watcher's last pass
+	Asked    []Asked       // approvals that runs have begun to wait for since then
+	Left     []Left        // files that need a person, or that are tried again by themselves
+	Waiting  int           // number of new prompts that are not due yet
+	Next     time.Duration // time until something is due; 0: nothing is
 	Dirs     []string      // of the inbox
 }
 
-// placed is a prompt with where it belongs.
+// placed is a prompt with the repository and path it belongs to.
 type placed struct {
 	inbox.PromptFile
 	place  inbox.Path
 	target *InboxTarget
 }
 
-// Once looks at every prompt once: what ended is taken away when it was visible
-// for long enough, what somebody renamed or made by hand is put right, and what
-// is new and still is taken, in the order in which it was dropped. With tick, the
-// repositories that prompts run in are looked after as well.
+// Once makes one pass over the inbox. It removes ended prompts that were
+// visible for long enough, corrects files that somebody renamed or made by
+// hand, and takes new prompts that no longer change, in the order in which they
+// were dropped. With tick, it also ticks the repositories that the prompts run
+// in.
 func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error) {
 	unlock, err := x.lock(ctx)
 	if err != nil {
@@ -165,7 +168,7 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 	running := x.resolve(ctx, list, list.OfName(kernel.RunningPrompt), func(f inbox.PromptFile, err error) {
 		rep.Left = append(rep.Left, Left{inbox.NameOf(kernel.RunningPrompt, f.Rel), err.Error()})
 	})
-	over := append(list.OfName(kernel.DonePrompt), list.OfName(kernel.ErrorPrompt)...) // also where somebody called it so
+	over := append(list.OfName(kernel.DonePrompt), list.OfName(kernel.ErrorPrompt)...) // including files that somebody else gave these names
 	named := append(running, x.resolve(ctx, list, over, func(inbox.PromptFile, error) {})...)
 	if tick {
 		for _, t := range targetsOf(named) {
@@ -187,7 +190,7 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 	return rep, err
 }
 
-// tell tells people of prompts that were refused.
+// tell reports refused prompts to people.
 func (x *Inbox) tell(refused []Left) {
 	var events []kernel.Event
 	for _, f := range refused {
@@ -204,7 +207,7 @@ func (r *InboxReport) due(wait time.Duration) {
 	}
 }
 
-// lock waits for other processes that claim.
+// lock takes the inbox's lock, waiting for other processes that are claiming.
 func (x *Inbox) lock(ctx context.Context) (io.Closer, error) {
 	for until := time.Now().Add(x.Patience); ; {
 		f, free, err := x.Tree.Lock()
@@ -220,7 +223,7 @@ func (x *Inbox) lock(ctx context.Context) (io.Closer, error) {
 	}
 }
 
-// finish takes the prompts away that have said for long enough how they ended.
+// finish moves out the ended prompts that were visible for long enough.
 func (x *Inbox) finish(list inbox.Listing, rep *InboxReport) {
 	gone, wait := list.Expired(x.Now(), x.Visible)
 	rep.due(wait)
@@ -235,7 +238,7 @@ func (x *Inbox) finish(list inbox.Listing, rep *InboxReport) {
 	}
 }
 
-// resolve finds where each prompt belongs.
+// resolve finds the repository and path of each prompt.
 func (x *Inbox) resolve(ctx context.Context, list inbox.Listing, files []inbox.PromptFile, bad func(inbox.PromptFile, error)) []placed {
 	var out []placed
 	branches := func(dir string) string { return list.Branches[dir] }

@@ -11,43 +11,45 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// Ended is a prompt whose run is over.
+// Ended is a prompt whose run has ended.
 type Ended struct {
 	Taken
 	How    view.PromptRun
-	Status kernel.Status // of the job that stands for it
+	Status kernel.Status // of the job that stands for the prompt
 }
 
 // Asked is an approval that the run of a prompt waits for.
 type Asked struct {
 	Taken
-	Approve kernel.JobID // the job that is to be approved
+	Approve kernel.JobID // the job to approve
 }
 
-// news is what a watcher knows of the runs of prompts: it tells each end once.
+// news is a watcher's memory of the runs of prompts. It makes sure that each
+// end is reported once.
 type news struct {
-	since time.Time                      // of the first look: what ended before is not told
-	open  map[kernel.JobID]*InboxTarget  // prompts whose runs were open when last looked at
-	asked map[kernel.JobID]map[told]bool // approvals that were told, by prompt
-	ended map[told]time.Time             // ends that were told of late
-	files map[uint64]bool                // prompts called done, by the number of their files
+	since time.Time                         // time of the first pass; earlier ends are not reported
+	open  map[kernel.JobID]*InboxTarget     // prompts whose runs were open at the last pass
+	asked map[kernel.JobID]map[newsKey]bool // reported approvals, by prompt
+	ended map[newsKey]time.Time             // ends that were reported recently
+	files map[uint64]bool                   // done prompts, by inode number
 }
 
-// told is a state of a job that is told of once.
-type told struct {
+// newsKey is a state of a job that is reported once.
+type newsKey struct {
 	job        kernel.JobID
 	generation int
 }
 
-// recent is how long after its end a run is still news.
+// recent is how long after its end a run is still reported.
 const recent = time.Hour
 
-// look adds to rep which runs have ended since the last look, and which wait for
-// an approval. list is the inbox as it is; nil: nobody looked.
+// look adds to rep the runs that have ended, and those that have begun to wait
+// for an approval, since the last call. list is the inbox's current content, or
+// nil if it was not read.
 func (n *news) look(ctx context.Context, x *Inbox, list *inbox.Listing, rep *InboxReport) {
 	first := n.ended == nil
 	if first {
-		*n = news{x.Now(), map[kernel.JobID]*InboxTarget{}, map[kernel.JobID]map[told]bool{}, map[told]time.Time{}, map[uint64]bool{}}
+		*n = news{x.Now(), map[kernel.JobID]*InboxTarget{}, map[kernel.JobID]map[newsKey]bool{}, map[newsKey]time.Time{}, map[uint64]bool{}}
 	}
 	all := n.unseen(list) && !first
 	for _, t := range x.targets {
@@ -59,7 +61,7 @@ func (n *news) look(ctx context.Context, x *Inbox, list *inbox.Listing, rep *Inb
 		}
 		rec, err := t.Scheduler.Store.Read(ctx, scope)
 		if err != nil {
-			continue // what reads it to take prompts says so
+			continue // the error is reported where prompts are taken
 		}
 		n.read(t, t.Scheduler.fresh(t.Scheduler.Now(), rec), x, rep)
 	}
@@ -72,7 +74,8 @@ func (n *news) look(ctx context.Context, x *Inbox, list *inbox.Listing, rep *Inb
 	slices.SortFunc(rep.Asked, func(a, b Asked) int { return cmp.Compare(a.Rel, b.Rel) })
 }
 
-// unseen reports that a prompt is called done that was not when last looked at.
+// unseen reports whether there is a done prompt that was not there at the last
+// call.
 func (n *news) unseen(list *inbox.Listing) (unseen bool) {
 	if list == nil {
 		return false
@@ -104,11 +107,11 @@ func (n *news) read(t *InboxTarget, s *kernel.Snapshot, x *Inbox, rep *InboxRepo
 		_, open := n.open[j.ID]
 		delete(n.open, j.ID)
 		delete(n.asked, j.ID)
-		end, at := told{j.ID, j.State.Generation}, j.State.Finished
-		switch { // of what never ran, its end is not on record
+		end, at := newsKey{j.ID, j.State.Generation}, j.State.Finished
+		switch { // the end of a prompt that never ran is not on record
 		case at.IsZero() && open:
 			at = x.Now()
-		case at.IsZero(): // it was never seen open: it came, and was blocked, since the last look
+		case at.IsZero(): // it was never seen open: it was dropped and blocked since the last call
 			at = j.Created
 		}
 		if _, again := n.ended[end]; again || !open && (at.Before(n.since) || x.Now().Sub(at) > recent) {
@@ -119,12 +122,12 @@ func (n *news) read(t *InboxTarget, s *kernel.Snapshot, x *Inbox, rep *InboxRepo
 	}
 }
 
-// ask tells which approvals the run of an open prompt waits for.
+// ask reports the approvals that the run of an open prompt waits for.
 func (n *news) ask(t *InboxTarget, s *kernel.Snapshot, of Taken, how view.PromptRun, rep *InboxReport) {
 	n.open[of.Job] = t
-	now := map[told]bool{}
+	now := map[newsKey]bool{}
 	for _, id := range how.Pending {
-		it := told{id, s.Job(id).State.Generation}
+		it := newsKey{id, s.Job(id).State.Generation}
 		if now[it] = true; !n.asked[of.Job][it] {
 			rep.Asked = append(rep.Asked, Asked{of, id})
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// reviewRunning sees to what people did to running prompts. Only Vizier calls a prompt
-// running, and only once it has a job: a file of that name that no job holds was
-// renamed, copied or made by hand, and is never run. The prompt of an open job
-// that was renamed, to whatever, gets its name back. The result names the files
-// that are no prompts to be taken.
+// reviewRunning corrects what people did to running prompts. Only Vizier names
+// a prompt running, and only once the prompt has a job. A file of that name
+// without a job was renamed, copied or made by hand, and is never run. If the
+// prompt of an open job was renamed, it gets its name back. mine holds the
+// files that must not be taken as new prompts.
 func (x *Inbox) reviewRunning(ctx context.Context, list inbox.Listing, named []placed, held holdings, rep *InboxReport) (mine map[string]bool, err error) {
 	odd := map[*InboxTarget][]inbox.PromptFile{}
 	for _, c := range named {
@@ -26,7 +26,7 @@ func (x *Inbox) reviewRunning(ctx context.Context, list inbox.Listing, named []p
 	}
 	mine = map[string]bool{}
 	for t, files := range held {
-		open := map[uint64][]*kernel.Job{} // two where one's file is gone and its number was used again
+		open := map[uint64][]*kernel.Job{} // several if a file was deleted and its inode number was reused
 		for _, namesakes := range files {
 			for _, j := range namesakes {
 				if j.Open() && x.ours(j) {
@@ -36,13 +36,13 @@ func (x *Inbox) reviewRunning(ctx context.Context, list inbox.Listing, named []p
 		}
 		for _, f := range list.Files {
 			whose := open[f.Inode]
-			if len(whose) == 0 || f.Name == kernel.RunningPrompt || !x.Tree.Still(f.Rel, f.Name, f.Inode) { // odd already, or where it belongs; named since
+			if len(whose) == 0 || f.Name == kernel.RunningPrompt || !x.Tree.Still(f.Rel, f.Name, f.Inode) { // not of an open job, in its place, or renamed since the listing
 				continue
 			}
 			if slices.ContainsFunc(whose, func(j *kernel.Job) bool { return f.Rel == j.Spec.Prompt.Rel && f.Name == j.State.Prompt.Named }) {
-				continue // it is about to be called running
+				continue // it is about to be renamed to running
 			}
-			if k := slices.IndexFunc(whose, func(j *kernel.Job) bool { return x.Tree.Still(j.Spec.Prompt.Rel, kernel.RunningPrompt, f.Inode) }); k >= 0 { // another link to it
+			if k := slices.IndexFunc(whose, func(j *kernel.Job) bool { return x.Tree.Still(j.Spec.Prompt.Rel, kernel.RunningPrompt, f.Inode) }); k >= 0 { // a hard link to a running prompt
 				if f.Name == kernel.NewPrompt {
 					name := inbox.NameOf(f.Name, f.Rel)
 					mine[name] = true
@@ -61,20 +61,21 @@ func (x *Inbox) reviewRunning(ctx context.Context, list inbox.Listing, named []p
 	return mine, ctx.Err()
 }
 
-// ours reports that the prompt of j was dropped into this inbox.
+// ours reports whether the prompt of j was dropped into this inbox.
 func (x *Inbox) ours(j *kernel.Job) bool {
 	return j.Spec.Prompt.File == x.Tree.File(j.Spec.Prompt.Rel, kernel.RunningPrompt)
 }
 
-// putRight gives prompts of open jobs their names back and refuses what else is
-// called running, while nobody else can enqueue a prompt or name one.
+// putRight gives the prompts of open jobs their names back, and refuses other
+// files with the name of a running prompt. It runs in a transaction, so that
+// nobody else can enqueue or rename a prompt meanwhile.
 func (x *Inbox) putRight(ctx context.Context, t *InboxTarget, files []inbox.PromptFile, mine map[string]bool, rep *InboxReport) error {
 	_, err := t.Scheduler.transact(ctx, kernel.Scope{All: true}, verb{decide: func(s *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		for _, f := range files {
 			name := inbox.NameOf(f.Name, f.Rel)
 			text, inode, err := x.Tree.Read(f.Rel, f.Name)
 			if errors.Is(err, iofs.ErrNotExist) || err == nil && inode != f.Inode {
-				mine[name] = true // it is looked at again
+				mine[name] = true // the next pass looks at it again
 				continue
 			}
 			why, j := x.judge(s, f, sum(text))
@@ -91,7 +92,7 @@ func (x *Inbox) putRight(ctx context.Context, t *InboxTarget, files []inbox.Prom
 	return err
 }
 
-// restore calls the prompt of an open job running again.
+// restore renames the prompt of an open job back to running.
 func (x *Inbox) restore(f inbox.PromptFile, name string, j *kernel.Job, rep *InboxReport) {
 	is := inbox.NameOf(kernel.RunningPrompt, j.Spec.Prompt.Rel)
 	err := x.Tree.Restore(f, j.Spec.Prompt.Rel)
@@ -100,14 +101,15 @@ func (x *Inbox) restore(f inbox.PromptFile, name string, j *kernel.Job, rep *Inb
 		rep.Renamed = append(rep.Renamed, Left{name, fmt.Sprintf("it is the prompt of job %s, which is not over, and is called %s again", j.ID, is)})
 	case errors.Is(err, iofs.ErrExist) && f.Name == kernel.RunningPrompt:
 		x.fail(f.Rel, f.Name, fmt.Errorf("it is another name of the prompt of job %s, and there is %s", j.ID, is), rep)
-	case errors.Is(err, iofs.ErrExist) && f.Name != kernel.NewPrompt: // a namesake runs: its record tells this one apart
+	case errors.Is(err, iofs.ErrExist) && f.Name != kernel.NewPrompt: // a prompt of the same name is running; the record tells the two apart
 	default:
 		rep.Left = append(rep.Left, Left{name, fmt.Sprintf("it is the prompt of job %s, and cannot be called %s: %v", j.ID, is, err)})
 	}
 }
 
-// judge says why a file is no running prompt, or whose it is. "" and nobody:
-// nothing is to be done about it.
+// judge returns why a file with a running prompt's name is not one, or the job
+// whose prompt it is. It returns neither if nothing is to be done about the
+// file.
 func (x *Inbox) judge(s *kernel.Snapshot, f inbox.PromptFile, sum string) (why string, whose *kernel.Job) {
 	var was, like *kernel.Job
 	for _, j := range s.Jobs() {
@@ -116,11 +118,11 @@ func (x *Inbox) judge(s *kernel.Snapshot, f inbox.PromptFile, sum string) (why s
 			continue
 		}
 		switch {
-		case j.HoldsPrompt() && in.Rel == f.Rel && f.Name == kernel.RunningPrompt: // since it was looked at
+		case j.HoldsPrompt() && in.Rel == f.Rel && f.Name == kernel.RunningPrompt: // it was renamed to this since the listing
 			return "", nil
 		case in.SHA256 != sum:
 		case in.Inode == f.Inode && !f.Modified.After(in.Claimed):
-			if j.HoldsPrompt() && !j.Open() { // it is about to be named
+			if j.HoldsPrompt() && !j.Open() { // it is about to be renamed
 				return "", nil
 			}
 			if was == nil || j.Open() {

@@ -12,28 +12,29 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// PromptStatus is where a prompt stands.
+// PromptStatus is the state of a prompt.
 type PromptStatus struct {
-	File       inbox.PromptFile // Rel alone where only a record tells of it
-	Gone       bool             // there is no such file in the inbox
+	File       inbox.PromptFile // only Rel is set if the file is gone
+	Gone       bool             // the file is not in the inbox any more
 	Repository string           // the root of its repository; "": not known
 	Job        *kernel.Job      // nil: none
-	Age        time.Duration    // since it was dropped, or its job was made
-	Stalled    bool             // it runs and gives no sign of life
-	Run        view.PromptRun   // of a prompt that has a job
-	Reason     string           // why it does not go on, or how it ended
+	Age        time.Duration    // since it was dropped, or since its job was made
+	Stalled    bool             // a job of it runs without a sign of life
+	Run        view.PromptRun   // set if the prompt has a job
+	Reason     string           // why it does not continue, or how it ended
 }
 
-// InboxStatus is what an inbox holds, and what its jobs do.
+// InboxStatus is the content of an inbox, and the state of its jobs.
 type InboxStatus struct {
 	Prompts []PromptStatus // in the order in which they were dropped
 	Left    []Left
 }
 
-// Status tells of every prompt in the inbox and, if all, of every other one
-// that the repositories have on record. alive is the last sign of life of a
-// running job; a prompt of whose run a job runs and none has given one since
-// stalled is stalled. It changes nothing.
+// Status returns the state of every prompt in the inbox and, if all is set, of
+// every other prompt that the repositories have on record. alive returns the
+// last sign of life of a running job. A prompt is stalled if a job of its run
+// is running and none of them has given a sign of life for stalled. Status
+// changes nothing.
 func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, stalled time.Duration, alive func(*InboxTarget, *kernel.Job) time.Time) (InboxStatus, error) {
 	var out InboxStatus
 	list, err := x.Tree.Scan()
@@ -97,8 +98,8 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 	return out, nil
 }
 
-// describe adds to the file of a job's prompt what the job says; without a file
-// it is told of if it is open, or if all are.
+// describe adds what is known of job j to the status of its prompt's file.
+// Without a file, the prompt is listed if j is open, or if all is set.
 func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files map[string]PromptStatus, all bool, stalled func(*kernel.Job) bool) {
 	in := j.Spec.Prompt
 	if in == nil || in.File != x.Tree.File(in.Rel, kernel.RunningPrompt) {
@@ -122,13 +123,13 @@ func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files
 	files[key] = have
 }
 
-// written reports that a file which is not the one that was claimed is the prompt
-// of j even so, written anew while j was open.
+// written reports whether a file that is not the claimed one is nevertheless
+// the prompt of j, because somebody wrote the file anew while j was open.
 func (x *Inbox) written(j *kernel.Job, f inbox.PromptFile) bool {
 	switch {
 	case j.HoldsPrompt() || f.Modified.Before(j.Created) || f.Modified.After(j.State.Finished):
 		return false
-	case f.Name == kernel.ErrorPrompt: // else it was refused
+	case f.Name == kernel.ErrorPrompt: // otherwise it was refused
 		id, ended := inbox.EndedJob(x.Tree.Why(f.Rel, false))
 		return ended && id == j.ID
 	default:
@@ -136,10 +137,12 @@ func (x *Inbox) written(j *kernel.Job, f inbox.PromptFile) bool {
 	}
 }
 
-// goneKey is what a prompt that has left the inbox is listed under.
+// goneKey returns the key under which a prompt that has left the inbox is
+// listed.
 func goneKey(inode uint64) string { return "finished " + strconv.FormatUint(inode, 10) }
 
-// unexplained reports that a prompt is done, and none of the jobs made it so.
+// unexplained reports whether there is a done prompt that belongs to none of
+// the jobs.
 func unexplained(files map[string]PromptStatus, jobs []kernel.Job) bool {
 	known := map[uint64]bool{}
 	for i := range jobs {

@@ -11,22 +11,22 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// Submission is a prompt that a program drops.
+// Submission is a prompt that a program submits.
 type Submission struct {
-	Name   string // of the file, x.prompt.md
-	Text   string // front matter and all
+	Name   string // the file's name, x.prompt.md
+	Text   string // including front matter
 	At     inbox.Path
-	Front  inbox.Front // what the caller adds to the prompt's own front matter
-	Source string      // who submits it
+	Front  inbox.Front // added by the caller to the prompt's own front matter
+	Source string      // the program's name
 }
 
-// names is how many names are tried for a prompt.
+// names is how many file names are tried for a prompt.
 const names = 5
 
-// Submit drops a prompt and takes it at once: the file is whole, so that there
-// is nothing to wait for. A prompt that could not be run is refused, and nothing
-// is dropped. If enqueueing fails after that, the prompt keeps its id and is
-// enqueued by the next pass; the error says so.
+// Submit drops a prompt and takes it at once, since it is known to be complete.
+// If the prompt cannot be run, it is refused and nothing is dropped. If
+// enqueueing fails after that, the prompt keeps its id and the next pass
+// enqueues it; the error says so.
 func (x *Inbox) Submit(ctx context.Context, s Submission, stamp func(text string, f inbox.Front) (string, error)) (Taken, error) {
 	dir := x.dirOf(s.At)
 	list, err := x.Tree.Scan()
@@ -76,7 +76,7 @@ func (x *Inbox) Submit(ctx context.Context, s Submission, stamp func(text string
 	return Taken{}, errors.Join(err, unlock.Close())
 }
 
-// dirOf is the directory for a target.
+// dirOf returns the directory for prompts of a target.
 func (x *Inbox) dirOf(p inbox.Path) string {
 	branch := strings.ReplaceAll(p.Branch, "/", "-")
 	switch x.Layout {
@@ -89,8 +89,8 @@ func (x *Inbox) dirOf(p inbox.Path) string {
 	}
 }
 
-// marked is the branch that the directory stands for by its marker, or would:
-// a name with slashes needs one.
+// marked returns the content that the directory's branch marker has or needs,
+// or "". Only a branch name with slashes needs a marker.
 func (x *Inbox) marked(list inbox.Listing, dir string, p inbox.Path) string {
 	if have := list.Branches[dir]; have != "" {
 		return have
@@ -103,7 +103,8 @@ func (x *Inbox) marked(list inbox.Listing, dir string, p inbox.Path) string {
 
 func join(dir, name string) string { return strings.TrimPrefix(dir+"/"+name, "/") }
 
-// try prepares the run of a prompt that is not dropped yet.
+// try checks that the run of a prompt can be prepared, before the prompt is
+// dropped.
 func (x *Inbox) try(ctx context.Context, t *InboxTarget, place inbox.Path, text, rel string) error {
 	front, body, err := x.Parse(text)
 	if err != nil {
@@ -126,8 +127,8 @@ func (x *Inbox) try(ctx context.Context, t *InboxTarget, place inbox.Path, text,
 	return err
 }
 
-// drop places the prompt under the first of its names that is free: its own, or
-// one with a part of the job's id.
+// drop creates the prompt under the first free name: its own, or one with a
+// part of the job's id.
 func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, place inbox.Path, s Submission, text string) (string, error) {
 	held := holdings{}
 	if err := held.read(ctx, t); err != nil {
@@ -170,7 +171,7 @@ func (x *Inbox) takeOne(ctx context.Context, t *InboxTarget, place inbox.Path, r
 		return Taken{}, fmt.Errorf("%s: %s", rep.Failed[0].Path, rep.Failed[0].Reason)
 	case len(rep.Left) > 0:
 		return Taken{}, later(errors.New(rep.Left[0].Reason))
-	case len(rep.Taken) == 0: // a process without the lock was faster
+	case len(rep.Taken) == 0: // another process took it first
 		return Taken{Rel: rel, Job: id, Repository: t.Root}, nil
 	}
 	return rep.Taken[0], nil

@@ -14,15 +14,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// batch is how many prompts are enqueued at once.
+// batch is how many prompts are enqueued in one transaction.
 const batch = 32
 
-// takeAll enqueues fresh prompts, once it is settled what the files are that
-// are called something else.
+// takeAll enqueues fresh prompts, after reviewing the files with other names.
 func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []placed, rep *InboxReport) error {
 	held := holdings{}
 	for _, t := range targetsOf(append(slices.Clone(named), fresh...)) {
-		if err := held.read(ctx, t); err != nil { // nothing is done for a repository whose jobs are not known
+		if err := held.read(ctx, t); err != nil { // a repository whose jobs are not known is left alone
 			rep.Left = append(rep.Left, Left{t.Root, err.Error()})
 		}
 	}
@@ -36,11 +35,11 @@ func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []
 		case files == nil || mine[inbox.NameOf(c.Name, c.Rel)]:
 		case len(files[x.Tree.File(c.Rel, kernel.RunningPrompt)]) == 0:
 			todo = append(todo, c)
-		default: // for its namesake; or it is enqueued, and a crash came before it could be called running
+		default: // a prompt of the same name is running; or this one is enqueued, and a crash came before it was renamed
 			waits = append(waits, c)
 		}
 	}
-	for _, t := range targetsOf(waits) { // where the namesake's file is gone, nothing else leads here
+	for _, t := range targetsOf(waits) { // if the other prompt's file is gone, nothing else would tick the repository
 		if _, err := t.Scheduler.Tick(ctx); err != nil {
 			rep.Left = append(rep.Left, Left{t.Root, err.Error()})
 		}
@@ -58,9 +57,9 @@ func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []
 	return ctx.Err()
 }
 
-// holdings are, by repository and claimed file, the jobs that such a file still
-// belongs to; nil: they are not known. A job that a retry opened again may have a
-// namesake that was dropped since.
+// holdings maps repositories and claimed files to the jobs that the file still
+// belongs to; nil: not known. A file may belong to several jobs: a retry may
+// reopen a job after another prompt of the same name was dropped.
 type holdings map[*InboxTarget]map[string][]*kernel.Job
 
 func (h holdings) read(ctx context.Context, t *InboxTarget) error {
@@ -77,8 +76,8 @@ func (h holdings) read(ctx context.Context, t *InboxTarget) error {
 	return nil
 }
 
-// take enqueues prompts of one repository. A prompt that cannot be run is named
-// so; the others go on.
+// take enqueues prompts of one repository. Prompts that cannot be run are
+// renamed to failed, without affecting the others.
 func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) error {
 	target := prompts[0].target
 	var reqs []PromptRequest
@@ -86,7 +85,7 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 	for _, c := range prompts {
 		req, err := x.request(ctx, c)
 		switch {
-		case errors.Is(err, iofs.ErrNotExist): // somebody took it away: it was never enqueued
+		case errors.Is(err, iofs.ErrNotExist): // somebody removed it before it was enqueued
 			rep.Left = append(rep.Left, Left{c.Rel, "it vanished"})
 		case err != nil:
 			x.fail(c.Rel, kernel.NewPrompt, err, rep)
@@ -98,7 +97,7 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 		return nil
 	}
 	refused, _, err := target.Scheduler.TakePrompts(ctx, reqs)
-	if err != nil { // it stays a new one, and the next pass tries again
+	if err != nil { // it stays a new prompt, and the next pass tries again
 		rep.Left = append(rep.Left, Left{target.Root, err.Error()})
 		return nil
 	}
@@ -142,7 +141,7 @@ func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 	return PromptRequest{run, p.ID, p.Record.File, func() bool { return x.Tree.Still(c.Rel, kernel.NewPrompt, inode) }}, nil
 }
 
-// sum is a prompt's content as records have it.
+// sum returns the digest of a prompt's content, as records have it.
 func sum(text string) string {
 	s := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(s[:])
@@ -152,22 +151,23 @@ func sum(text string) string {
 type PromptRequest struct {
 	RunRequest
 	ID    kernel.JobID // of the job that stands for the prompt
-	File  string       // what the prompt is to be called
-	Still func() bool  // whether the file is still the one that was read
+	File  string       // the path that the prompt is to be renamed to
+	Still func() bool  // reports whether the file is still the one that was read
 }
 
-// errNotOurs is a prompt that another process has taken.
+// errNotOurs says that another process has taken the prompt.
 var errNotOurs = errors.New("another process has it")
 
-// taken is a prompt that says an id which another job has.
+// taken returns the error for a prompt with a job id that another job has.
 func taken(id kernel.JobID) error {
 	return fmt.Errorf("the front matter's job_id %s is taken, as that of a copy is: remove it for a job of its own: %w", id, kernel.ErrConflict)
 }
 
-// TakePrompts enqueues the runs of new prompts, each or not, ticks, and calls
-// the prompts running: the claim of a prompt is the commit that makes its job.
-// One whose name a job holds, or that is not the file any more that was read,
-// was taken by another process, or waits for its namesake.
+// TakePrompts enqueues the runs of new prompts, independently of each other,
+// ticks, and renames the prompts to running. The commit that makes a prompt's
+// job is its claim. A prompt is refused with errNotOurs if a job holds its file
+// name or the file is not the one that was read: another process took it, or it
+// has to wait for a prompt of the same name.
 func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refused []error, rep Report, err error) {
 	scope := kernel.Scope{}
 	for _, r := range reqs {

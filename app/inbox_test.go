@@ -90,7 +90,8 @@ func (f *folder) Read(rel string, n kernel.PromptName) (string, uint64, error) {
 	return text, f.inode(inbox.NameOf(n, rel)), nil
 }
 
-// inode is the number of a file: the same for the same text, unless it is a copy.
+// inode returns the number of a file: the same for the same text, unless it is
+// a copy.
 func (f *folder) inode(name string) uint64 {
 	if name == f.copied {
 		return 1

@@ -6,24 +6,22 @@ import (
 	"time"
 )
 
-// Notices tells when something in directories may have changed.
+// Notices reports that something in directories may have changed.
 type Notices interface {
-	// Watch looks at these directories and no others from now on, and reports
-	// whether it began to look at one: a change before that may have been
-	// missed.
+	// Watch sets the directories to watch. It reports whether one of them is
+	// new: changes in it before this call may have been missed.
 	Watch(dirs []string) (fresh bool)
 
 	Changed() <-chan struct{}
 }
 
-// lookAgain is how often a watcher looks at runs that are open: what becomes of
-// one may change no file of the inbox.
+// lookAgain is how often a watcher looks at open runs. Their progress need not
+// change a file of the inbox.
 const lookAgain = time.Second
 
-// Watch makes pass after pass until ctx ends: when something changes, when
-// something is due, and in any case every poll. What a pass did goes to tell, and
-// so does how runs of prompts end; a pass that failed is tried again, more and
-// more seldom.
+// Watch makes passes until ctx ends: when something changes, when something is
+// due, and at least once per poll. It calls tell with the result of each pass
+// and with the ends of runs. A failed pass is repeated at growing intervals.
 func (x *Inbox) Watch(ctx context.Context, n Notices, poll time.Duration, tell func(InboxReport, error)) {
 	x.news = &news{}
 	again := backoff{first: minPause}
@@ -38,7 +36,7 @@ func (x *Inbox) Watch(ctx context.Context, n Notices, poll time.Duration, tell f
 		if ctx.Err() != nil {
 			return
 		}
-		if !errors.Is(err, ErrBusy) { // another watcher does the same
+		if !errors.Is(err, ErrBusy) { // ErrBusy means that another watcher is at work
 			tell(rep, err)
 		}
 		wait := poll
@@ -53,7 +51,7 @@ func (x *Inbox) Watch(ctx context.Context, n Notices, poll time.Duration, tell f
 				wait = min(wait, max(rep.Next, time.Millisecond))
 			}
 		}
-		free := time.After(min(max(minPause, time.Since(begun)), maxPause)) // much happening at once is one pass
+		free := time.After(min(max(minPause, time.Since(begun)), maxPause)) // many changes at once are handled by one pass
 		x.await(ctx, n, wait, tell)
 		select {
 		case <-ctx.Done():
@@ -62,8 +60,8 @@ func (x *Inbox) Watch(ctx context.Context, n Notices, poll time.Duration, tell f
 	}
 }
 
-// await waits for as long as wait, or until something changes, and tells what
-// becomes of open runs meanwhile.
+// await waits for the given time or until something changes. Meanwhile it
+// reports what becomes of open runs.
 func (x *Inbox) await(ctx context.Context, n Notices, wait time.Duration, tell func(InboxReport, error)) {
 	due := time.NewTimer(wait)
 	defer due.Stop()

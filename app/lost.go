@@ -7,9 +7,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Lost are the jobs that snap has as running, on this machine or, with elsewhere,
-// on any executor, and whose runner is gone: the next tick settles them. What was
-// found out of runners is in the snapshot that it returns.
+// Lost returns the running jobs of snap whose runner is gone; the next tick
+// settles them. It looks at jobs on this machine or, with elsewhere, on any
+// executor. The returned snapshot includes the facts about runners.
 func (s *Scheduler) Lost(ctx context.Context, snap *kernel.Snapshot, elsewhere bool) (*kernel.Snapshot, []kernel.JobID) {
 	var given []kernel.AttemptID
 	for _, j := range snap.Jobs() {
@@ -30,7 +30,7 @@ func (s *Scheduler) Lost(ctx context.Context, snap *kernel.Snapshot, elsewhere b
 	settled := s.settledSince(ctx, gone)
 	for _, a := range gone {
 		if settled(a) {
-			f.Runners[a] = kernel.Fact[kernel.Runner]{} // as if nobody had asked
+			f.Runners[a] = kernel.Fact[kernel.Runner]{} // as if it had not been observed
 		} else {
 			lost = append(lost, a.Job)
 		}
@@ -38,8 +38,9 @@ func (s *Scheduler) Lost(ctx context.Context, snap *kernel.Snapshot, elsewhere b
 	return snap.WithFacts(f), lost
 }
 
-// settledSince tells which of attempts, read as running, are on record as that no more:
-// their runners settled them and ended.
+// settledSince returns a function that reports whether one of attempts, which
+// were read as running, is no longer running on record: its runner settled it
+// and ended.
 func (s *Scheduler) settledSince(ctx context.Context, attempts []kernel.AttemptID) func(kernel.AttemptID) bool {
 	var near []kernel.Near
 	for _, a := range attempts {
@@ -58,9 +59,9 @@ func (s *Scheduler) settledSince(ctx context.Context, attempts []kernel.AttemptI
 	}
 }
 
-// NeedResident are jobs that rest on a resident scheduler of this host: their
-// executor is another one, whose runners start nothing here, or they wait for a
-// scheduler of this host.
+// NeedResident returns the jobs that depend on a resident scheduler of this
+// host: jobs of other executors, whose runners start nothing here, and jobs
+// that wait for a scheduler of this host.
 func (s *Scheduler) NeedResident(ctx context.Context) ([]*kernel.Job, error) {
 	if len(s.Executors) == 0 {
 		return nil, nil

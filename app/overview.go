@@ -9,8 +9,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// Overview is how everything stands, by a snapshot that has at least what has not
-// succeeded, and by what executors said in it. It reads the rest only of what runs.
+// Overview returns the overview of snap, which must hold at least all jobs that
+// have not succeeded, and what executors said. It only reads more for the runs
+// of running jobs.
 func (s *Scheduler) Overview(ctx context.Context, snap *kernel.Snapshot, o view.OverviewOptions) (view.Overview, error) {
 	var running []*kernel.Job
 	for _, j := range snap.Jobs() {
@@ -23,8 +24,8 @@ func (s *Scheduler) Overview(ctx context.Context, snap *kernel.Snapshot, o view.
 	return view.OverviewOf(snap, o), err
 }
 
-// Wholes are how all jobs of the runs and batches stand that some jobs belong to, by
-// number.
+// Wholes returns the tallies of all jobs of the runs and batches that jobs
+// belong to, by number.
 func (s *Scheduler) Wholes(ctx context.Context, jobs []*kernel.Job) (map[kernel.Number]kernel.Tally, error) {
 	of := map[kernel.Number]kernel.Tally{}
 	scope := kernel.Scope{Near: []kernel.Near{}}
@@ -50,13 +51,13 @@ func (s *Scheduler) Wholes(ctx context.Context, jobs []*kernel.Job) (map[kernel.
 	return of, s.countWholes(ctx, of, rest)
 }
 
-// countWholes is Wholes of some numbers by their jobs.
+// countWholes adds the tallies for numbers to of, by reading the jobs.
 func (s *Scheduler) countWholes(ctx context.Context, of map[kernel.Number]kernel.Tally, numbers []kernel.Number) error {
-	const many = 100 // from there on one read of everything costs less
+	const many = 100 // with more numbers, one read of everything costs less
 	if len(numbers) == 0 {
 		return nil
 	}
-	scope := kernel.Scope{All: true} // of a store that cannot tell
+	scope := kernel.Scope{All: true} // for a store that cannot read narrowly
 	if len(numbers) <= many {
 		scope.Near = []kernel.Near{{Kind: kernel.Woken}}
 		for _, n := range numbers {
@@ -77,9 +78,9 @@ func (s *Scheduler) countWholes(ctx context.Context, of map[kernel.Number]kernel
 	return nil
 }
 
-// Refused are the prompts that no run could be made of: those in the inbox, and
-// those that have left it since. jobs are the ones on record that have not
-// succeeded. An inbox that is not there has none.
+// Refused returns the prompts that could not be made into runs: those in the
+// inbox, and those that have left it since the given time. jobs are the jobs on
+// record that have not succeeded. An inbox that does not exist has none.
 func (x *Inbox) Refused(jobs []*kernel.Job, since time.Time) ([]view.RefusedPrompt, error) {
 	ran := map[uint64]bool{}
 	for _, j := range jobs {

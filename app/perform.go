@@ -10,18 +10,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// performer does the actions on the world of one commit.
+// performer performs the world actions of one commit.
 type performer struct {
 	*transaction
 	ctx context.Context
-	err error // what the kernel makes of an answer could not be found out
+	err error // a read failed while an answer was being processed
 }
 
-// perform does actions in order, and plans what the kernel makes of the answers.
+// perform performs actions in order, and adds the kernel's reactions to their
+// results to the plan.
 func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction) error {
 	p := performer{transaction: t, ctx: ctx}
 	for _, a := range actions {
-		if _, ok := a.(kernel.TendPrompt); ok && t.snap.Narrow() { // it looks at who else has the prompt
+		if _, ok := a.(kernel.TendPrompt); ok && t.snap.Narrow() { // it needs to know which other jobs have the prompt
 			if err := t.widen(false); err != nil {
 				return err
 			}
@@ -34,8 +35,8 @@ func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction)
 	return nil
 }
 
-// answer is what v makes of an action's answer: nothing where the job that it is
-// about has gone on meanwhile.
+// answer returns the plan of v, the verb for an action's result. The plan is
+// empty if the kernel refuses v, because the job has moved on meanwhile.
 func (p *performer) answer(v history.Verb) (plan kernel.Plan) {
 	var refused error
 	p.err = p.untilComplete(func() { plan, refused = v.Decide(p.snap) })
@@ -46,8 +47,8 @@ func (p *performer) answer(v history.Verb) (plan kernel.Plan) {
 	return plan
 }
 
-// Launch starts an attempt. One that is no longer current, because a crash came
-// between and the world moved on, is left alone.
+// Launch starts an attempt, unless the attempt is no longer current because a
+// crash came between.
 func (p *performer) Launch(a kernel.Launch) kernel.Plan {
 	j := p.snap.Job(a.Attempt.Job)
 	if j == nil || j.Fence(a.Attempt) != nil {
@@ -75,26 +76,26 @@ func (p *performer) Sweep(a kernel.Sweep) kernel.Plan {
 	return kernel.Plan{}
 }
 
-// ClearSentinel drops an open merge conflict's mark.
+// ClearSentinel removes the mark of an open merge conflict.
 func (p *performer) ClearSentinel(a kernel.ClearSentinel) kernel.Plan {
 	p.rep.warn(a.Job, p.s.Sentinels.ClearSentinel(a.Slug))
 	return kernel.Plan{}
 }
 
-// RemoveWorktree takes a job's worktree away.
+// RemoveWorktree removes a job's worktree.
 func (p *performer) RemoveWorktree(a kernel.RemoveWorktree) kernel.Plan {
 	c := p.s.Worktrees.RemoveWorktree(p.ctx, a.Context)
 	return p.answer(history.CleanedUp{Job: a.Job, Context: a.Context, Cancel: a.Cancel, Cleanup: c})
 }
 
-// TendPrompt sees to a prompt's files. What goes wrong is told, and tried again
-// by the next tick.
+// TendPrompt updates a prompt's files. An error is reported, and the next tick
+// tries again.
 func (p *performer) TendPrompt(a kernel.TendPrompt) kernel.Plan {
 	j := p.snap.Job(a.Job)
 	if j == nil || j.Spec.Prompt == nil {
 		return kernel.Plan{}
 	}
-	var others []uint64 // of prompts of the same name, of which this one was rewound or is the later
+	var others []uint64 // inode numbers of the prompts of other jobs whose prompt has the same name
 	for _, k := range p.snap.Jobs() {
 		if k != j && k.HoldsPrompt() && k.Spec.Prompt.File == j.Spec.Prompt.File {
 			others = append(others, k.Spec.Prompt.Inode)

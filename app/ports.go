@@ -8,40 +8,42 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Store keeps the records. Nothing else survives a process.
+// Store holds the records. Nothing else outlives a process.
 type Store interface {
-	// Begin takes the scheduler lock and waits for it as long as ctx allows;
-	// ErrBusy, with who holds it, when that is too short. It completes record writes that a crash
-	// cut short before it returns.
+	// Begin takes the scheduler lock. It waits for it as long as ctx allows,
+	// and then fails with ErrBusy, which names the holder. Before it returns,
+	// it completes record writes that a crash interrupted.
 	Begin(context.Context) (Tx, error)
 
-	// Read is a consistent read that changes nothing.
+	// Read makes a consistent read. It changes nothing.
 	Read(context.Context, kernel.Scope) (kernel.Records, error)
 }
 
-// atOnceSettler is a Store that can take the result of an attempt and settle its
-// job in one commit.
+// atOnceSettler is a Store that can record the result of an attempt and settle
+// its job in one commit.
 type atOnceSettler interface {
-	// BeginSettling is Begin for a transaction that is to settle r's attempt,
-	// where the lock is free at once: else it is ErrBusy. What settles the
-	// attempt records r as well, so that it need not be concluded before.
+	// BeginSettling is Begin for a transaction that is to settle r's attempt.
+	// If the lock is not free at once, it fails with ErrBusy. The commit that
+	// settles the attempt also records r, so that Conclude need not be called
+	// before.
 	BeginSettling(context.Context, kernel.Result) (Tx, error)
 }
 
-// Tx is a transaction: the scheduler lock, held.
+// Tx is a transaction. The scheduler lock is held until it is closed.
 type Tx interface {
-	// Load reads the records of a scope. The store may go on using the jobs it
-	// hands out: they are neither changed nor moved.
+	// Load reads the records of a scope. The store may keep using the jobs that
+	// it returns, so they must not be modified.
 	Load(kernel.Scope) (kernel.Records, error)
 
-	// Commit does the plan's record actions durably, all or none, and
-	// remembers its world actions until Done, or until the next Commit takes
-	// their place. A store that reads narrowly remembers as well which jobs
-	// changed since a plan was Judged; of a plan without actions it is that alone.
+	// Commit performs the plan's record actions durably, all or none. It
+	// remembers the plan's world actions until Done, or until the next Commit
+	// replaces them. A store that reads narrowly also remembers which jobs have
+	// changed since a plan was last Judged; a plan without actions only updates
+	// that.
 	Commit(kernel.Plan) error
 
-	// Unfinished are world actions that an earlier transaction
-	// committed and did not see through. They are to be done again.
+	// Unfinished returns the world actions that an earlier transaction
+	// committed but did not complete. They must be performed again.
 	Unfinished() []kernel.WorldAction
 
 	// Done forgets the remembered actions.
@@ -50,74 +52,79 @@ type Tx interface {
 	Close() error
 }
 
-// Outcomes is where a runner records how its attempt ended.
+// Outcomes stores how a runner's attempt ended.
 type Outcomes interface {
-	// Job reads one record without the lock: what was asked for never changes.
+	// Job reads one record without the lock. That is safe for its Spec, which
+	// never changes.
 	Job(kernel.JobID) (kernel.Job, error)
 
-	// Conclude records durably how an attempt ended, before its record
+	// Conclude durably records how an attempt ended, before its job's record
 	// changes. It takes no lock.
 	Conclude(kernel.Result) error
 }
 
-// Observer answers the probes it understands and leaves the others alone. A
-// probe it cannot answer becomes a Fact with Err set, never an error.
+// Observer answers the probes that it understands and ignores the others. If it
+// cannot answer a probe, the Fact has Err set; this is never an error of the
+// call.
 type Observer interface {
 	Observe(context.Context, kernel.Probes, *kernel.Facts)
 }
 
 // Executor runs attempts.
 type Executor interface {
-	// Start starts a's runner, once whatever happens: an attempt that was
-	// claimed or is being claimed counts as started. An error is a refusal:
-	// an answer, not a crash.
+	// Start starts a's runner, exactly once whatever happens: an attempt that
+	// is claimed, or is being claimed, counts as started. An error is a refusal
+	// by the executor.
 	Start(context.Context, kernel.AttemptID) error
 
-	// Alive answers for every attempt in one go. An executor that cannot be
-	// asked knows nothing of them: that is Unseen, never Dead.
+	// Alive reports on all attempts in one call. If the executor cannot be
+	// reached, their state is Unseen, never Dead.
 	Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner]
 
-	// Stop asks the attempt's processes to end and returns at once; after the
-	// grace they are killed. Stopping what has ended is no error.
+	// Stop asks the attempt's processes to end and returns at once; they are
+	// killed after the grace period. Stopping an attempt that has ended is not
+	// an error.
 	Stop(context.Context, kernel.AttemptID) error
 
-	// Sweep ends by force what is left of an attempt, its runner included,
-	// and returns when it is gone.
+	// Sweep kills what is left of an attempt, including its runner, and returns
+	// when it is gone.
 	Sweep(context.Context, kernel.AttemptID) error
 }
 
-// enforcer is an Executor whose runners see to time limits, and may fail to.
+// enforcer is an Executor whose runners enforce time limits themselves, but may
+// fail to.
 type enforcer interface {
-	// Enforce ends by force an attempt whose limit is long over, its runner
-	// included, and returns when it is gone. It reports false, and does nothing,
-	// where the runner has its command's end, or is not for this process to end.
+	// Enforce kills an attempt that is long over its limit, including its
+	// runner, and returns when it is gone. It does nothing and returns false if
+	// the runner already has its command's end, or is not for this process to
+	// end.
 	Enforce(context.Context, kernel.AttemptID) (ended bool, err error)
 }
 
 // Workload runs attempts in this process.
 type Workload interface {
-	// Claim makes the caller the only runner of an attempt, for ever: a
-	// second claim is kernel.ErrStale.
+	// Claim makes the caller the only runner of an attempt, for ever. A second
+	// claim fails with kernel.ErrStale.
 	Claim(kernel.AttemptID) error
 
-	// Beat renews the attempt's lease: a sign that its runner lives.
+	// Beat renews the attempt's lease, as a sign that its runner is alive.
 	Beat(kernel.AttemptID) error
 
-	// Acquire takes the lock that says this process runs the attempt, until
-	// it is closed or the process ends.
+	// Acquire takes the lock which says that this process runs the attempt. It
+	// is held until closed or until the process ends.
 	Acquire(kernel.AttemptID) (io.Closer, error)
 
-	// Run runs the job's command to its end, its output going to the job's
-	// logs; a ctx that ends stops it. It returns a Result for whatever
-	// happens.
+	// Run runs the job's command to its end, with output to the job's logs. It
+	// stops the command when ctx ends. It returns a Result in every case.
 	Run(context.Context, *kernel.Job) kernel.Result
 }
 
-// provider is a Workload that has to fetch what an attempt needs before it is the
-// attempt's runner.
+// provider is a Workload that has to fetch what an attempt needs before it runs
+// it.
 type provider interface {
-	// Provide fetches what j's attempt is handed. An error is why that cannot be
-	// had now: nothing was executed, and the job waits to be started again.
+	// Provide fetches what j's attempt is given, such as secrets. An error says
+	// why that is not available now; nothing was executed, and the job is
+	// queued again.
 	Provide(ctx context.Context, j *kernel.Job) error
 }
 
@@ -126,34 +133,35 @@ type Worktrees interface {
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 }
 
-// worktreeFinder is Worktrees that can tell whether a worktree is where the record has
-// it. Others are trusted to be.
+// worktreeFinder is a Worktrees that can tell whether a worktree is where its
+// record says. With other implementations it is assumed to be.
 type worktreeFinder interface{ InPlace(kernel.Context) bool }
 
-// Prompts makes the files of the prompts that jobs stand for say what the jobs
-// do.
+// Prompts keeps the files of prompts in accordance with their jobs.
 type Prompts interface {
-	// TendPrompt sees to the copy and to the name of a job's prompt. It
-	// reports whether there was a prompt at all, and whether a copy is
-	// archived as failed. how is how the run stands, in words; files with the
-	// numbers in others are other jobs'. It may be repeated.
+	// TendPrompt updates the copy and the name of a job's prompt. how describes
+	// the state of its run, in words. Files whose inode numbers are in others
+	// belong to other jobs. found reports whether there was a prompt at all,
+	// archived whether a copy is in the archive of failed prompts. TendPrompt
+	// is idempotent.
 	TendPrompt(j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error)
 }
 
-// Sentinels drops the marks of open merge conflicts.
+// Sentinels removes the marks of open merge conflicts.
 type Sentinels interface{ ClearSentinel(slug string) error }
 
-// EventLog keeps what has happened for people and programs to follow. It is
-// history on which nothing rests: what a crash loses of it is lost.
+// EventLog stores events for people and programs to follow. No decision depends
+// on events, and a crash may lose some.
 type EventLog interface{ AppendEvents([]kernel.Event) error }
 
-// ErrBusy is the scheduler lock not being free in time.
+// ErrBusy says that the scheduler lock was not free in time.
 var ErrBusy = errors.New("scheduler is busy; retry the command")
 
-// ErrOtherHost is that another host schedules at the moment. It is an ErrBusy as well.
+// ErrOtherHost says that another host is scheduling at the moment. It wraps
+// ErrBusy.
 var ErrOtherHost = errors.New("another host schedules")
 
-// Refusal is a refusal that trying again cannot change.
+// Refusal is a refusal that trying again does not change.
 type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }

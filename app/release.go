@@ -16,13 +16,14 @@ type Version struct{ Major, Minor, Patch uint32 }
 
 var versionTag = pattern(`^v(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
 
-// pattern is compiled when it is used first: few processes release anything.
+// pattern compiles a regular expression on first use, since few processes
+// release anything.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// LatestVersion is the highest of the versions that tags name as vX.Y.Z, 0.0.0
-// and false if none does. Other tags do not count.
+// LatestVersion returns the highest version in tags of the form vX.Y.Z, or
+// 0.0.0 and false if there is none. Other tags are ignored.
 func LatestVersion(tags []string) (v Version, found bool) {
 	for _, t := range tags {
 		if !versionTag().MatchString(t) {
@@ -43,16 +44,16 @@ func (v Version) compare(w Version) int {
 	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch))
 }
 
-// String is the version as X.Y.Z.
+// String returns the version as X.Y.Z.
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// Tag is the name of the version's tag.
+// Tag returns the name of the version's tag.
 func (v Version) Tag() string { return "v" + v.String() }
 
-// Bump is which part of a version a release raises.
+// Bump is the part of a version that a release raises.
 type Bump uint8
 
-// The bumps, each more than the one before.
+// The bumps, in increasing order.
 const (
 	NoBump Bump = iota
 	PatchBump
@@ -64,7 +65,7 @@ var bumpNames = kernel.NewNames[Bump]("bump", "none", "patch", "minor", "major")
 
 func (b Bump) String() string { return bumpNames.Name(b) }
 
-// Next is the version after v.
+// Next returns the version that follows v.
 func (v Version) Next(b Bump) Version {
 	switch b {
 	case MajorBump:
@@ -78,13 +79,13 @@ func (v Version) Next(b Bump) Version {
 	}
 }
 
-// Change is a commit as a release tells of it.
+// Change is a commit in the notes of a release.
 type Change struct {
 	Commit  kernel.CommitID
 	Message string
 }
 
-// subject is the first line of a conventional commit's message, in parts
+// subject is the parsed first line of a conventional commit's message
 // (conventionalcommits.org 1.0.0).
 type subject struct {
 	kind, scope, text string // kind "": the message is not conventional
@@ -106,7 +107,7 @@ func (c Change) subject() subject {
 	return subject{kind: strings.ToLower(m[1]), scope: m[2], text: m[4], breaking: m[3] != "" || breakingNote().MatchString(body)}
 }
 
-// bump is what a change by itself asks for.
+// bump returns the bump that the change requires by itself.
 func (s subject) bump() Bump {
 	switch {
 	case s.breaking:
@@ -120,7 +121,7 @@ func (s subject) bump() Bump {
 	}
 }
 
-// BumpFor is the least bump that does justice to changes; NoBump: there is
+// BumpFor returns the least bump that changes require, or NoBump if there is
 // nothing to release.
 func BumpFor(changes []Change) Bump {
 	most := NoBump
@@ -130,8 +131,8 @@ func BumpFor(changes []Change) Bump {
 	return most
 }
 
-// ReleaseNotes tell of changes, given newest first, in at most limit items:
-// what matters most first.
+// ReleaseNotes returns notes about changes, which must be given newest first,
+// with at most limit items, the most important ones first.
 func ReleaseNotes(changes []Change, limit int) string {
 	sections := []string{"Breaking changes", "Features", "Fixes", "Other changes"}
 	items := make([][]string, len(sections))

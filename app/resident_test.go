@@ -47,7 +47,7 @@ func (s *shed) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// noted is what the resident has done so far.
+// noted returns what the resident has done so far.
 func (s *shed) noted() (ticks []time.Duration, looks int, said *kernel.Wakes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

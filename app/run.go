@@ -14,23 +14,23 @@ import (
 type RunRequest struct {
 	Run             kernel.RunID
 	Jobs            []kernel.NewJob
-	Manifest        []byte         // for the runtime of its nodes
-	After           []kernel.JobID // what its roots wait for besides,
-	AfterAny        []kernel.JobID // and of which any end will do
+	Manifest        []byte         // for the runtime that executes the nodes
+	After           []kernel.JobID // additional predecessors of its root jobs
+	AfterAny        []kernel.JobID // those of After for which any end will do
 	Approval        *kernel.Approval
-	ApprovalTimeout time.Duration // of that approval; 0: what the roots say
+	ApprovalTimeout time.Duration // timeout of that approval; 0: as in the roots
 }
 
-// RunReport is what enqueueing runs did.
+// RunReport is the result of enqueueing runs.
 type RunReport struct {
 	Report
-	Roots [][]kernel.JobID // of each run, in order of their ids
+	Roots [][]kernel.JobID // root jobs of each run, ordered by id
 }
 
-// EnqueueRun enqueues runs with their manifests, all of them or none, and
-// ticks. A request's After and, unless it is nil, its Approval go to the run's
-// roots: the jobs that wait for no other and that no route wakes. The zero
-// Approval asks for none.
+// EnqueueRun enqueues runs with their manifests, all or none, and ticks. A
+// request's After and, unless it is nil, its Approval apply to the run's root
+// jobs: those that wait for no other job and that no route wakes. The zero
+// Approval means that none is required.
 func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunReport, error) {
 	var rep RunReport
 	var news []kernel.NewJob
@@ -52,13 +52,14 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 	return rep, err
 }
 
-// Enqueued are the jobs of the run as EnqueueRun enqueues them.
+// Enqueued returns the jobs of the run as EnqueueRun enqueues them.
 func (r RunRequest) Enqueued() []kernel.NewJob {
 	news, _ := r.jobs()
 	return news
 }
 
-// jobs are the jobs of the run as they are enqueued, and its roots, in order.
+// jobs returns the jobs of the run as they are enqueued, and its root jobs, in
+// order.
 func (r RunRequest) jobs() (news []kernel.NewJob, roots []kernel.JobID) {
 	for _, n := range r.Jobs {
 		if len(n.Spec.After) == 0 && !n.Spec.Routed {

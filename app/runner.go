@@ -13,29 +13,29 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
-// Runner runs attempts in this process, one after another: when an attempt
-// ends it records the outcome, settles the job and ticks, and goes on with an
-// attempt that this tick started. So a hop of a chain costs no new process
-// but the job's own.
+// Runner runs attempts in this process, one after another. When an attempt
+// ends, it records the outcome, settles the job and ticks, and continues with
+// an attempt that this tick started. So a hop of a chain starts no process but
+// the job's own.
 type Runner struct {
 	Scheduler *Scheduler
 	Outcomes  Outcomes
 
-	// Applied tells whether what an attempt was for is on record as done; nil:
-	// nobody can tell.
+	// Applied reports whether the record says that the attempt's work is done;
+	// nil: not known.
 	Applied func(kernel.AttemptID) bool
 
 	Workload Workload
-	Beat     time.Duration // between two heartbeats, at each of which the record is asked as well; 0: none
+	Beat     time.Duration // interval of heartbeats, at which the record is checked as well; 0: none
 
-	// ReleaseCache, if it is set, is called once a command has been running for
-	// a second: it frees what the store keeps in memory, which can be read again
-	// when the command has ended. It is also the moment to wake somebody who
-	// watches this process: shorter commands are not worth either.
+	// ReleaseCache, if not nil, is called once a command has been running for a
+	// second. It frees what the store keeps in memory and can read again after
+	// the command has ended. It is also the moment to wake a process that
+	// watches this one: shorter commands are worth neither.
 	ReleaseCache func()
 
-	// Submissions are the jobs that an attempt which succeeded wants enqueued;
-	// nil: none does.
+	// Submissions returns the jobs that a successful attempt wants to enqueue;
+	// nil: none.
 	Submissions func(context.Context, *kernel.Job) ([]kernel.NewJob, error)
 
 	next turn
@@ -45,17 +45,17 @@ type Runner struct {
 	stop    context.CancelCauseFunc
 }
 
-// turn is an attempt and the lock that says who runs it.
+// turn is an attempt with the lock that says which process runs it.
 type turn struct {
 	attempt kernel.AttemptID
 	held    io.Closer
 }
 
-// ErrStopped is why a stopped attempt's context ended.
+// ErrStopped is the cause with which the context of a stopped attempt ends.
 var ErrStopped = errors.New("asked to stop")
 
-// Serve runs a, whose lock is held, and then every attempt that its ticks hand
-// to this process. It returns when there is none.
+// Serve runs a, whose lock is held, and then every attempt that its ticks
+// assign to this process. It returns when there is none left.
 func (r *Runner) Serve(ctx context.Context, a kernel.AttemptID, held io.Closer) error {
 	s := *r.Scheduler
 	s.Executor = adopting{s.Executor, r}
@@ -67,7 +67,7 @@ func (r *Runner) Serve(ctx context.Context, a kernel.AttemptID, held io.Closer) 
 			return err
 		}
 	}
-	_ = s.Pack(ctx) // what goes wrong is left to the next
+	_ = s.Pack(ctx) // the error is ignored: the next runner packs what is left
 	return nil
 }
 
@@ -97,7 +97,7 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 const releaseCacheAfter = time.Second
 
 // releaseCacheLater calls ReleaseCache after a while, unless cancel is called
-// before. Cancel returns when a call under way has ended.
+// before. cancel waits for a call under way.
 func (r *Runner) releaseCacheLater() (cancel func()) {
 	if r.ReleaseCache == nil {
 		return func() {}
@@ -114,7 +114,7 @@ func (r *Runner) releaseCacheLater() (cancel func()) {
 	}
 }
 
-// run runs the job, and makes a result of a panic as well.
+// run runs the job. A panic becomes a result as well.
 func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result) {
 	ctx, stop := context.WithCancelCause(ctx)
 	r.mu.Lock()
@@ -130,7 +130,7 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 				Reason: fmt.Sprintf("panic in the runner: %v\n%s", p, debug.Stack())}
 		}
 	}()
-	r.Check() // a stop may have been recorded before anyone could hear of it
+	r.Check() // a stop may have been recorded before this process could be notified
 	if r.Beat > 0 {
 		go r.beat(ctx, job.Attempt())
 		go r.presence(ctx, job.ID)
@@ -150,8 +150,8 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 	return result
 }
 
-// beat gives signs of life until ctx ends. A runner that was paused or cut off
-// learns here that it is no longer the one.
+// beat sends heartbeats until ctx ends. A runner that was paused or cut off
+// learns here that it is no longer the attempt's runner.
 func (r *Runner) beat(ctx context.Context, a kernel.AttemptID) {
 	every := time.NewTicker(r.Beat)
 	defer every.Stop()
@@ -160,21 +160,22 @@ func (r *Runner) beat(ctx context.Context, a kernel.AttemptID) {
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			_ = r.Workload.Beat(a) // who cannot see it goes by the last one
+			_ = r.Workload.Beat(a) // if it fails, observers rely on the last heartbeat
 			r.Check()
 		}
 	}
 }
 
-// presencePause is between two looks whether a job's record is still there.
+// presencePause is the interval of checks whether a job's record still exists.
 const presencePause = 500 * time.Millisecond
 
-// ErrRecordGone is why an attempt was ended whose record is not there any more.
+// ErrRecordGone is the cause with which an attempt ends whose record does not
+// exist any more.
 var ErrRecordGone = errors.New("its record is gone: somebody removed the store, as `git clean -fdx` does, while the job ran")
 
-// presence ends the attempt under way once the record of its job is gone: nobody
-// would ever hear of its end. A record that is missing once may be a file system
-// that is being mounted.
+// presence ends the running attempt once the record of its job is gone, because
+// nobody would ever learn of its end. The record must be missing twice: once
+// may be a file system that is being mounted.
 func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 	every := time.NewTicker(presencePause)
 	defer every.Stop()
@@ -193,12 +194,12 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 	r.Stop(ErrRecordGone)
 }
 
-// settle records the result and settles the job. It does not give up: while
-// the disk is full the job keeps its runner and stays running, which is true. Nor
-// is a result dropped that is refused while the record still names its attempt:
-// without it the job would be taken for lost, and run again.
-// Only where the record itself is gone, perhaps with the whole repository,
-// nobody waits for it any more.
+// settle records the result and settles the job. It does not give up. While the
+// disk is full, the job keeps its runner and stays running, which is true. A
+// result that is refused although the record still names its attempt is not
+// dropped either: without it the job would be taken for lost, and run again.
+// Only if the record itself is gone, perhaps with the whole repository, does
+// nobody wait for the result any more.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	if err := settleAtOnce(ctx, s, result); err == nil || settled(err) && !r.underWay(result.Attempt) {
 		return err
@@ -220,21 +221,21 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 	}
 }
 
-// underWay reports that the record names the attempt as the one under way.
+// underWay reports whether the record names a as the running attempt.
 func (r *Runner) underWay(a kernel.AttemptID) bool {
 	job, err := r.Outcomes.Job(a.Job)
 	return err == nil && job.Fence(a) == nil
 }
 
-// settled reports that nothing is left to do with a result: it was refused for
-// good, or err is nil.
+// settled reports whether nothing is left to do with a result: err is nil, or
+// it was refused for good.
 func settled(err error) bool {
 	return err == nil || errors.Is(err, kernel.ErrStale) || errors.Is(err, kernel.ErrNotFound)
 }
 
-// settleAtOnce settles the job by one commit that records the result as well.
-// Where the lock is not free it does nothing: who has to wait for it records the
-// result first.
+// settleAtOnce settles the job with one commit that also records the result. If
+// the lock is not free it does nothing: before waiting for the lock, the result
+// is recorded by itself.
 func settleAtOnce(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	store, ok := s.Store.(atOnceSettler)
 	if !ok {
@@ -245,8 +246,8 @@ func settleAtOnce(ctx context.Context, s *Scheduler, result kernel.Result) error
 	return finish(ctx, s, result)
 }
 
-// finish settles the job. Where that is on record and its successors are not
-// started yet, it is an error.
+// finish settles the job. It is an error if that is on record but its
+// successors have not been started.
 func finish(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	rep, err := s.Finish(ctx, result)
 	if err == nil {
@@ -255,7 +256,7 @@ func finish(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	return err
 }
 
-// settling is a store whose transaction settles a result.
+// settling is a store whose transactions settle a result.
 type settling struct {
 	Store
 	settler atOnceSettler
@@ -267,7 +268,7 @@ func (s settling) Begin(ctx context.Context) (Tx, error) {
 }
 
 // conclude records the result, unless the attempt is no longer current: a job
-// has one outcome on record, and by now it may be that of a later attempt.
+// has one outcome on record, which may by now be that of a later attempt.
 func (r *Runner) conclude(result kernel.Result) error {
 	if job, err := r.Outcomes.Job(result.Attempt.Job); err == nil {
 		if err := job.Fence(result.Attempt); err != nil {
@@ -277,8 +278,8 @@ func (r *Runner) conclude(result kernel.Result) error {
 	return r.Outcomes.Conclude(result)
 }
 
-// Check asks the record whether the attempt under way is to stop, and stops it
-// if it is. It may be called from any goroutine.
+// Check reads the record and stops the running attempt if it is to stop. It may
+// be called from any goroutine.
 func (r *Runner) Check() {
 	r.mu.Lock()
 	a, stop := r.current, r.stop
@@ -288,7 +289,7 @@ func (r *Runner) Check() {
 	}
 	job, err := r.Outcomes.Job(a.Job)
 	if err != nil {
-		return // it cannot be told; whoever asked will use force
+		return // not known; whoever asked for the stop will use force
 	}
 	if err := job.Fence(a); err != nil {
 		stop(err)
@@ -297,7 +298,7 @@ func (r *Runner) Check() {
 	}
 }
 
-// Stop ends the attempt under way whatever its record says.
+// Stop ends the running attempt whatever its record says.
 func (r *Runner) Stop(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -306,7 +307,8 @@ func (r *Runner) Stop(why error) {
 	}
 }
 
-// adopting is an executor that keeps one launch for the runner it belongs to.
+// adopting is an executor that reserves one launch for the runner it belongs
+// to.
 type adopting struct {
 	Executor
 	r *Runner
@@ -322,8 +324,8 @@ func (e adopting) Start(ctx context.Context, a kernel.AttemptID) error {
 	return e.Executor.Start(ctx, a)
 }
 
-// Enforce is the executor's, if it has one. What this process runs itself it sees
-// to itself.
+// Enforce calls the executor's Enforce, if it has one. Attempts of this process
+// are enforced here.
 func (e adopting) Enforce(ctx context.Context, a kernel.AttemptID) (bool, error) {
 	if f, ok := e.Executor.(enforcer); ok {
 		return f.Enforce(ctx, a)
@@ -331,8 +333,8 @@ func (e adopting) Enforce(ctx context.Context, a kernel.AttemptID) (bool, error)
 	return false, nil
 }
 
-// takeBack queues a job again of whose attempt nothing was executed, for why, and
-// ticks.
+// takeBack queues a job again whose attempt executed nothing, because of why,
+// and ticks.
 func (s *Scheduler) takeBack(ctx context.Context, a kernel.AttemptID, why error) error {
 	rep, err := s.ask(ctx, history.Refuse{Attempt: a, Why: why.Error()})
 	if err == nil {

@@ -44,8 +44,8 @@ func (h *hands) expect(t *testing.T, when string, want ...string) {
 	h.did = nil
 }
 
-// What a sandboxed process asks for is recorded, and done by the next one that
-// may: nothing that several of them left is lost, and nothing is done twice.
+// What a sandboxed process asks for is recorded, and performed by the next
+// process that may: no request is lost, and none is performed twice.
 func TestASandboxLeavesTheWorldToOthers(t *testing.T) {
 	dir, h, n := t.TempDir(), &hands{}, 0
 	scheduler := func(sandboxed bool) *app.Scheduler {

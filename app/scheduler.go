@@ -1,6 +1,6 @@
-// Package app holds the use cases: it runs the kernel against the world
-// through the ports it declares. It prints nothing, reads no environment and
-// knows no terminal.
+// Package app holds the use cases. It runs the kernel against the world through
+// the ports that it declares. It does not print, read the environment or know
+// about terminals.
 package app
 
 import (
@@ -14,8 +14,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// Scheduler is every use case a front end may offer. It serves one goroutine at a time:
-// each use case takes the limits that are configured then.
+// Scheduler has a method for every use case that a front end may offer. It must
+// be used by one goroutine at a time. Each use case applies the limits that are
+// configured when it begins.
 type Scheduler struct {
 	Store     Store
 	Observers []Observer
@@ -25,46 +26,48 @@ type Scheduler struct {
 	Sentinels Sentinels
 	Prompts   Prompts
 	Cleaner   RunCleaner
-	Waker     Waker    // nil: no resident scheduler is woken
-	Events    EventLog // nil: none is kept
-	Hooks     Hooks    // nil: there are none
+	Waker     Waker    // nil: a resident scheduler is not woken
+	Events    EventLog // nil: events are not kept
+	Hooks     Hooks    // nil: there are no hooks
 	Limits    kernel.Limits
-	Keep      retention.Policy // what stays of what has ended, when nobody asks for more to go
-	PackAfter time.Duration    // after the end of a job its files are packed; 0: never
+	Keep      retention.Policy // what is kept of ended jobs without a request to remove more
+	PackAfter time.Duration    // how long after a job's end its files are packed; 0: never
 
-	// Configure brings Limits, Executors, Hooks and Waker up to the configuration
-	// in force. Every transaction begins with it, and every look; nil: they stay.
+	// Configure updates Limits, Executors, Hooks and Waker from the current
+	// configuration. Every transaction and every read begins with it; nil: they
+	// do not change.
 	Configure func(*Scheduler)
 
-	// Sandboxed says that what this process starts ends with it, and that it may
-	// not see what others started: it only records what is asked for. Judging
-	// jobs, and all world actions, are left to a transaction elsewhere.
+	// Sandboxed says that everything this process starts ends with it, and that
+	// it may not see processes that others started. The process then only
+	// records what is asked for. Judging jobs, and all world actions, are left
+	// to a transaction elsewhere.
 	Sandboxed bool
 
-	// Inside tells whether the caller is part of a job, or may be; nil: callers may
-	// decide whatever they are part of.
+	// Inside reports whether the caller is part of a job, or may be; nil:
+	// callers are not checked.
 	Inside func(context.Context) (where Descent, inside bool)
 
 	Now   func() time.Time
 	NewID func() kernel.JobID
 }
 
-// Report is what a use case did, for a person or a program to read.
+// Report is the result of a use case, for people and programs to read.
 type Report struct {
 	Decisions []kernel.Decision
 	Applied   []kernel.Action
-	Refused   map[kernel.JobID]string // launches the executor refused, and why
-	Snapshot  *kernel.Snapshot        // as the transaction left it: at least what it was about
-	Wakes     kernel.Wakes            // what is to be looked after from then on
-	Late      error                   // kernel.ErrRecorded: why what was decided is not written out yet, nor its jobs started; nil: it is
+	Refused   map[kernel.JobID]string // launches that the executor refused, and why
+	Snapshot  *kernel.Snapshot        // the state after the transaction; it holds at least the jobs concerned
+	Wakes     kernel.Wakes            // what has to be watched from now on
+	Late      error                   // wraps kernel.ErrRecorded: why the decisions, which are durable, are not written out yet and their jobs not started; nil: they are
 
-	// Same is the job that was there already, by the id minted for it in vain,
-	// and Note why that job is not going to run.
+	// Same maps the id minted for a job that already existed to the existing
+	// job. Note says why the existing job is not going to run.
 	Same map[kernel.JobID]kernel.JobID
 	Note map[kernel.JobID]kernel.NotRun
 }
 
-// Started are the jobs whose attempts were launched.
+// Started returns the jobs whose attempts were launched.
 func (r Report) Started() []kernel.JobID {
 	var ids []kernel.JobID
 	for _, a := range r.Applied {
@@ -75,7 +78,7 @@ func (r Report) Started() []kernel.JobID {
 	return ids
 }
 
-// Updated are the jobs whose status changed.
+// Updated returns the jobs whose status changed.
 func (r Report) Updated() []kernel.JobID {
 	var ids []kernel.JobID
 	for _, d := range r.Decisions {
@@ -91,8 +94,8 @@ func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
 	return s.transact(ctx, kernel.Scope{})
 }
 
-// Submit enqueues jobs, all or none, and ticks. A job whose idempotency key
-// another has is that one; by is who asks.
+// Submit enqueues jobs, all or none, and ticks. A job with an idempotency key
+// that is already in use is replaced by the existing one. by is who asks.
 func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob, by string) (Report, error) {
 	v := history.Submit{Jobs: news, By: by}
 	var same map[kernel.JobID]kernel.JobID
@@ -107,22 +110,22 @@ func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob, by string)
 	return rep, err
 }
 
-// ask is a transaction that decides v, and ticks.
+// ask runs a transaction that decides v, and ticks.
 func (s *Scheduler) ask(ctx context.Context, v history.Verb) (Report, error) {
 	return s.transact(ctx, v.Scope(), recorded(v))
 }
 
-// InsideError refuses a decision to a caller inside a job: it is another's to
-// make (semantics 2, decision 16).
+// InsideError says that a caller inside a job must not make this decision
+// (semantics 2, decision 16).
 type InsideError struct {
 	Verb string
 	Descent
 }
 
-// Descent is the job that a process comes from, or why that cannot be told.
+// Descent is the job that a process comes from, or why that is not known.
 type Descent struct {
 	Job kernel.JobID
-	Why string // "": it is known to come from the job
+	Why string // "": the process is known to come from the job
 }
 
 func (e *InsideError) Error() string {
@@ -136,7 +139,7 @@ func (e *InsideError) Error() string {
 	}
 }
 
-// mayDecide is an *InsideError where the caller is part of a job, or may be.
+// mayDecide returns an *InsideError if the caller is part of a job, or may be.
 func (s *Scheduler) mayDecide(ctx context.Context, verb string) error {
 	if s.Inside == nil {
 		return nil
@@ -147,8 +150,8 @@ func (s *Scheduler) mayDecide(ctx context.Context, verb string) error {
 	return nil
 }
 
-// Approve grants a pending approval and ticks. A caller inside a job may not: the
-// error is an *InsideError.
+// Approve grants a pending approval and ticks. It fails with an *InsideError if
+// the caller is inside a job.
 func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Consent) (Report, error) {
 	if err := s.mayDecide(ctx, "approve"); err != nil {
 		return Report{}, err
@@ -156,7 +159,8 @@ func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Conse
 	return s.ask(ctx, history.Approve{Job: id, Consent: c})
 }
 
-// Reject refuses a pending approval and ticks. A caller inside a job may not.
+// Reject refuses a pending approval and ticks. It fails with an *InsideError if
+// the caller is inside a job.
 func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, by, reason string) (Report, error) {
 	if err := s.mayDecide(ctx, "reject"); err != nil {
 		return Report{}, err
@@ -164,14 +168,15 @@ func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, by, reason stri
 	return s.ask(ctx, history.Reject{Job: id, By: by, Reason: reason})
 }
 
-// Cancel ends a job, or asks its running attempt to end, and ticks. It does
-// not wait for a running attempt's processes.
+// Cancel ends a job, or asks its running attempt to end, and ticks. It does not
+// wait for the attempt's processes.
 func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, cleanup bool) (Report, error) {
 	return s.ask(ctx, history.Cancel{Jobs: []kernel.JobID{id}, By: by, Cleanup: cleanup})
 }
 
-// CancelAll is Cancel of several jobs in one transaction, in their order. Those that it could not
-// cancel, since they have ended or something that was cancelled ended them, are left.
+// CancelAll cancels several jobs in one transaction, in order. left holds the
+// jobs that could not be cancelled because they had ended, or because
+// cancelling another job ended them.
 func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, by string, cleanup bool) (rep Report, left []kernel.JobID, err error) {
 	rep, err = s.transact(ctx, kernel.Scope{Jobs: ids}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		done, d := history.Cancel{By: by, Cleanup: cleanup}, kernel.NewDraft(snap)
@@ -193,8 +198,9 @@ func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, by string
 	return rep, left, err
 }
 
-// Retry rewinds roots and what depends on them, and ticks. A caller inside a job
-// may not: approvals are asked for again, and what was done is taken back.
+// Retry rewinds roots and what depends on them, and ticks. It fails with an
+// *InsideError if the caller is inside a job, because it takes back what was
+// done and asks for approvals again.
 func (s *Scheduler) Retry(ctx context.Context, by string, roots ...kernel.JobID) (Report, error) {
 	if err := s.mayDecide(ctx, "retry"); err != nil {
 		return Report{}, err
@@ -209,7 +215,8 @@ func (s *Scheduler) Retry(ctx context.Context, by string, roots ...kernel.JobID)
 	}})
 }
 
-// RetrySets are what Retry would touch; see kernel.RetryAll. It changes nothing.
+// RetrySets returns what Retry would rewind; see kernel.RetryAll. It changes
+// nothing.
 func (s *Scheduler) RetrySets(ctx context.Context, roots []kernel.JobID) ([]kernel.RetrySet, error) {
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {
@@ -219,8 +226,8 @@ func (s *Scheduler) RetrySets(ctx context.Context, roots []kernel.JobID) ([]kern
 	return sets, err
 }
 
-// WaysOut are the jobs whose retries let the runs of ids, which did not succeed,
-// end; see kernel.Snapshot.WayOut. It changes nothing.
+// WaysOut returns the jobs to retry so that the runs of ids, which did not
+// succeed, can end; see kernel.Snapshot.WayOut. It changes nothing.
 func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.JobID, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -241,7 +248,8 @@ func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.J
 	return out, nil
 }
 
-// forsaken is what the loss of worktrees means to the runs of roots.
+// forsaken returns the plan for the consequences of missing worktrees in the
+// runs of roots.
 func (s *Scheduler) forsaken(snap *kernel.Snapshot, roots ...kernel.JobID) kernel.Plan {
 	trees, ok := s.Worktrees.(worktreeFinder)
 	if !ok {
@@ -250,8 +258,8 @@ func (s *Scheduler) forsaken(snap *kernel.Snapshot, roots ...kernel.JobID) kerne
 	return history.Forget(snap, roots, func(c kernel.Context) bool { return !trees.InPlace(c) })
 }
 
-// GC removes old terminal jobs that nothing open refers to, and what killed
-// processes were writing, and ticks.
+// GC removes old terminal jobs that no open job refers to, and temporary files
+// of killed processes, and ticks.
 func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
 		recorded(retention.Old{Than: olderThan, Worktrees: true}), recorded(retention.Old{Than: olderThan}))
@@ -261,7 +269,7 @@ func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, er
 	return rep, err
 }
 
-// DropTemporary removes what killed processes were writing.
+// DropTemporary removes temporary files of killed processes.
 func (s *Scheduler) DropTemporary() error {
 	if s.Cleaner == nil {
 		return nil
@@ -270,8 +278,8 @@ func (s *Scheduler) DropTemporary() error {
 	return err
 }
 
-// Snapshot is the world as it stands, with every fact that its open jobs'
-// gates read. It changes nothing.
+// Snapshot returns the current state, with every fact that the gates of its
+// open jobs read. It changes nothing.
 func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.Snapshot, error) {
 	s.configure()
 	rec, err := s.Store.Read(ctx, scope)
@@ -281,13 +289,12 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 	return s.observe(ctx, s.fresh(s.Now(), rec)), nil
 }
 
-// Explain says why a job is not running, on the world as it stands. It changes
-// nothing.
+// Explain says why a job is not running at the moment. It changes nothing.
 func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explanation, *kernel.Snapshot, error) {
 	var e kernel.Explanation
 	var refused error
 	explain := func(snap *kernel.Snapshot) *kernel.Snapshot {
-		for range 3 { // what an answer leads to may be asked about as well
+		for range 3 { // an answer may raise further questions
 			snap = s.observe(ctx, snap)
 			snap = s.answer(ctx, snap, snap.ProbesOf(id))
 			e, refused = kernel.Explain(snap, id)
@@ -311,7 +318,7 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 	if err != nil || snap.Narrow() {
 		return e, snap, errors.Join(err, refused)
 	}
-	if j := snap.Job(id); j != nil && !j.Open() { // what open jobs refer to is there already
+	if j := snap.Job(id); j != nil && !j.Open() { // the facts that open jobs refer to are already there
 		for _, p := range j.Spec.After {
 			near = append(near, kernel.Near{Kind: kernel.Itself, Job: p})
 		}
@@ -323,9 +330,10 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 	return e, snap, errors.Join(err, refused)
 }
 
-// Look shows look what is near to something, and again with what it looked at in
-// vain, until that is nothing. What look has learned on the way is what it
-// returns.
+// Look calls look with a snapshot of the records that near names. It repeats
+// that with the records that look asked for in vain until there are none. Facts
+// in the snapshot that look returns are passed on to the next call. Look
+// returns look's last result.
 func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*kernel.Snapshot) *kernel.Snapshot) (*kernel.Snapshot, error) {
 	s.configure()
 	for facts, round := kernel.NewFacts(), 0; ; round++ {
@@ -354,7 +362,7 @@ func (s *Scheduler) configure() {
 	}
 }
 
-// snapshot is of what scope brought.
+// snapshot returns the snapshot of rec, the records that were read with scope.
 func (s *Scheduler) snapshot(now time.Time, rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
 	o := kernel.Observation{Now: now, Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last}
 	if rec.Narrow {
@@ -368,9 +376,9 @@ func (s *Scheduler) fresh(now time.Time, rec kernel.Records) *kernel.Snapshot {
 		Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last})
 }
 
-// observe answers what snap still asks, and whether the artifacts also exist.
-// Answers may raise further questions (the branch that is checked out), so it
-// asks until there are none.
+// observe answers the probes of snap, and whether the artifacts in also exist.
+// Answers may raise further questions (such as the branch that is checked out),
+// so it repeats until there are none.
 func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, also ...kernel.Artifact) *kernel.Snapshot {
 	for range 3 {
 		p := snap.Probes(also...)
@@ -382,9 +390,9 @@ func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, also ...
 	return snap
 }
 
-// answer observes what p asks. Whether runners live comes first: what one that
-// is gone has left is then all there, and its result is not missed. Nobody reads the
-// results of the others.
+// answer observes what p asks for. Runners are checked first: everything that a
+// dead runner left exists by then, so its result is not missed. Results of live
+// runners are not read.
 func (s *Scheduler) answer(ctx context.Context, snap *kernel.Snapshot, p kernel.Probes) *kernel.Snapshot {
 	f := kernel.NewFacts()
 	if len(p.Attempts) > 0 {

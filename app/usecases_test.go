@@ -13,8 +13,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// Where each prompt of an inbox stands, whether its file is there, its record,
-// or both.
+// The status of each prompt of an inbox, with its file, its record, or both.
 func TestStatusOfAnInbox(t *testing.T) {
 	stands := func(rel string, inode uint64, st kernel.Status, run kernel.RunID) func(*kernel.Job) {
 		return func(j *kernel.Job) {

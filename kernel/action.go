@@ -2,16 +2,16 @@ package kernel
 
 import "cmp"
 
-// Action is one effect: on the records or on the rest of the world.
+// Action is one effect, either on the records or on the rest of the world.
 //
 //sumtype:decl
 type Action interface {
-	Subject() JobID // the job it is about; "" for those of runs
+	Subject() JobID // the job it is about; "" for actions on runs
 	addTo(*Plan)
 }
 
-// RecordAction is an effect on the records. A store does all of a plan's or
-// none, whatever order they stand in.
+// RecordAction is an effect on the records. A store does all record actions of
+// a plan or none of them, so their order does not matter.
 //
 //sumtype:decl
 type RecordAction interface {
@@ -19,8 +19,8 @@ type RecordAction interface {
 	write(RecordWriter) error
 }
 
-// RecordWriter does record actions. It has a method for each, so that a store
-// which knows too few of them does not compile.
+// RecordWriter performs record actions. It has one method for each, so a store
+// that lacks one does not compile.
 type RecordWriter interface {
 	CreateJob(CreateJob) error
 	PutState(PutState) error
@@ -37,7 +37,8 @@ type RecordWriter interface {
 
 // The record actions.
 type (
-	// CreateJob adds a record. Plans and snapshots share the job: it never changes.
+	// CreateJob adds a record. Plans and snapshots share the job and never
+	// change it.
 	CreateJob struct{ Job *Job }
 
 	// PutState replaces a job's state if its revision is still If.
@@ -47,7 +48,8 @@ type (
 		State State
 	}
 
-	// NumberJob gives a job that has none its number, if its revision is still If.
+	// NumberJob gives its number to a job that has none, if its revision is
+	// still If.
 	NumberJob struct {
 		Job    JobID
 		If     Revision
@@ -55,55 +57,55 @@ type (
 		Part   string
 	}
 
-	// CreateRun adds a run's manifest, which only its runtime reads.
+	// CreateRun adds a run's manifest. The kernel does not read it.
 	CreateRun struct {
 		Run      RunID
 		Manifest []byte
 	}
 
-	// RemoveRun drops a run's manifest.
+	// RemoveRun deletes a run's manifest.
 	RemoveRun struct{ Run RunID }
 
-	// RemoveJob drops a record with everything below its directory and the
-	// markers and payloads of what it produced.
+	// RemoveJob deletes a record with its directory, and the markers and
+	// payloads of what the job produced.
 	RemoveJob struct {
 		Job      JobID
 		Produces []Artifact
 	}
 
-	// PurgeFiles drops all of a job but its record: logs, outcome, patch, and the
-	// markers and payloads of what it produced.
+	// PurgeFiles deletes everything of a job except its record: logs, outcome,
+	// patch, and the markers and payloads of what it produced.
 	PurgeFiles struct {
 		Job      JobID
 		Produces []Artifact
 	}
 
-	// Publish makes custom artifacts exist.
+	// Publish creates the markers of custom artifacts.
 	Publish struct {
 		Attempt   AttemptID
 		Artifacts []Artifact
 	}
 
-	// Announce leaves an event to the operator's hooks. That of a run is announced
-	// with the record of one of its jobs, whose change ended it.
+	// Announce queues an event for the operator's hooks. The event of a run is
+	// stored with the record of the job whose change ended the run.
 	Announce struct {
 		Event  Event
-		Beside JobID // of a run's event
+		Beside JobID // for the event of a run: the job whose record it is stored with
 	}
 
-	// Reset puts away what earlier attempts left: logs are kept under the
-	// attempt's number; outcome, patch, markers and payloads go.
+	// Reset clears what earlier attempts left. Logs are kept under the
+	// attempt's number; outcome, patch, markers and payloads are deleted.
 	Reset struct {
 		Attempt  AttemptID
 		Produces []Artifact
 	}
 
-	// Rotate keeps the logs of an attempt under its number before the next
-	// one starts.
+	// Rotate renames the logs of an attempt to its number before the next
+	// attempt starts.
 	Rotate struct{ Attempt AttemptID }
 )
 
-// Create is the action that adds the record of j.
+// Create returns the action that adds the record of j.
 func Create(j Job) CreateJob { return CreateJob{&j} }
 
 func (a CreateJob) Subject() JobID  { return a.Job.ID }

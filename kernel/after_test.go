@@ -8,8 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Seed 000, "Explicit after dependency resolution": one row for each thing
-// that can be true of a predecessor, all twelve statuses among them.
+// Seed 000, "Explicit after dependency resolution": one row for each possible
+// state of a predecessor, including all twelve statuses.
 func TestAfterResolution(t *testing.T) {
 	want := map[kernel.Status]string{
 		kernel.Queued:              "waiting_on_deps dependencies: waiting on job p",
@@ -49,8 +49,8 @@ func TestAfterResolution(t *testing.T) {
 	})
 }
 
-// The first predecessor in the record's order that does not pass decides, even
-// when a later one would block.
+// The first predecessor, in the record's order, that does not pass decides,
+// even if a later one would block.
 func TestFirstPredecessorDecides(t *testing.T) {
 	jobs := []kernel.Job{job("a", is(kernel.Succeeded)), job("b", is(kernel.Running)), job("c", is(kernel.Failed))}
 	for _, c := range []struct {
@@ -65,8 +65,8 @@ func TestFirstPredecessorDecides(t *testing.T) {
 	}
 }
 
-// A tick carries a failure through the whole graph, whatever the order of the
-// records (semantics 3.7).
+// A tick propagates a failure through the whole graph, whatever the order of
+// the records (semantics 3.7).
 func TestFailureReachesTheEndOfTheChainInOneTick(t *testing.T) {
 	for name, ids := range map[string][]kernel.JobID{"forwards": {"a", "b", "c", "d"}, "backwards": {"d", "c", "b", "a"}} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestFailureReachesTheEndOfTheChainInOneTick(t *testing.T) {
 	}
 }
 
-// A cycle that got into the records waits; it neither hangs nor panics.
+// The jobs of a cycle in the records wait; the tick neither hangs nor panics.
 func TestCyclesWait(t *testing.T) {
 	s := snapshot(marked(marked(facts(), "custom:t:x"), "custom:t:y"),
 		job("a", after("b")), job("b", after("a")), job("c", after("c")),
@@ -91,8 +91,8 @@ func TestCyclesWait(t *testing.T) {
 	expect(t, s, "e", "waiting_on_deps dependencies: waiting on custom:t:y")
 }
 
-// After any end of a predecessor: every terminal status lets the job start, and
-// nothing else does, nor a record that is gone or makes no sense.
+// With AfterAnyEnd every terminal status of a predecessor lets the job start.
+// No other status does, nor does a record that is gone or invalid.
 func TestAfterAnyEnd(t *testing.T) {
 	any := func(j *kernel.Job) { j.Spec.AfterAny = []kernel.JobID{"p"} }
 	for _, s := range kernel.Statuses() {
@@ -105,12 +105,12 @@ func TestAfterAnyEnd(t *testing.T) {
 		expect(t, snapshot(facts(), p, job("q", after("p"), any)), "q", want)
 	}
 	expect(t, snapshot(facts(), job("q", after("p"), any)), "q", "blocked_by_dependency dependencies: missing job dependency p")
-	// It is blocked in this very tick.
+	// The predecessor is blocked in this very tick.
 	expect(t, snapshot(facts(), job("a", is(kernel.Failed)), job("p", after("a")), job("q", after("p"), any)), "q", "running")
 }
 
-// Which ends count is part of what is asked for, and of two ways to ask the
-// stricter holds, also where two predecessors turn out to be one.
+// Which ends count is part of the spec. Of two policies for one predecessor the
+// stricter holds, also if a merge makes two predecessors one.
 func TestAfterPolicies(t *testing.T) {
 	var spec kernel.Spec
 	for _, ask := range []struct {

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// AgentRun is what an agent's program told of one run of it. What it did not
-// tell is zero.
+// AgentRun holds what an agent's program reported about one run of it. A field
+// is zero if the program did not report it.
 type AgentRun struct {
-	Agent   string // the name it is configured by
-	Version string // of its program
+	Agent   string // its name in the configuration
+	Version string // version of its program
 	Model   string
-	Session string // by which the program goes on with this conversation
+	Session string // the program's id of this conversation, by which it can be continued
 	Turns   int    // answers of the model
 	Usage   Usage
-	Resets  time.Time // when the limit that ended it is over
-	Denied  []string  // what it wanted to do and was not allowed to, each once
+	Resets  time.Time // when the rate limit that ended the run is lifted
+	Denied  []string  // actions that were denied to it, without duplicates
 }
 
-// Then is r and next, a later run in the same attempt, as one: what each used
-// is added up, and what else next told replaces what r did.
+// Then combines r with next, a later run in the same attempt. Turns and usage
+// are added up and denials are merged; everything else is next's.
 func (r AgentRun) Then(next AgentRun) AgentRun {
 	next.Turns += r.Turns
 	next.Usage = r.Usage.Plus(next.Usage)
@@ -37,47 +37,47 @@ func (r AgentRun) Then(next AgentRun) AgentRun {
 // AgentRequest is what a job asks of an agent.
 type AgentRequest struct {
 	Job     *Job
-	Dir     string // where it works; absolute
+	Dir     string // working directory; absolute
 	Prompt  []byte
-	Session string // the conversation to go on with; "": a new one
-	Limit   int    // bytes of the answer that are kept, and one more where there is more
+	Session string // the conversation to continue; "": start a new one
+	Limit   int    // number of bytes of the answer to keep; a longer answer is cut to Limit+1 bytes
 
-	// Began hears what is known of the run as soon as it has a session, and
-	// again if that changes; nil: nobody does.
+	// Began is called with what is known of the run as soon as it has a
+	// session, and again when that changes. It may be nil.
 	Began func(AgentRun)
 }
 
 // AgentAnswer is how an agent ended.
 type AgentAnswer struct {
 	Text   []byte
-	Exit   int          // 0: it answered; a death by signal is 128 and its number
-	Class  FailureClass // NoFailure where it answered
-	Reason string       // one line a person can act on; empty where it answered
+	Exit   int          // 0: it answered; 128 plus the signal's number if a signal ended it
+	Class  FailureClass // NoFailure if it answered
+	Reason string       // one line a person can act on; empty if it answered
 	Run    AgentRun
 }
 
-// Usage is what runs of agents used. Of the input, Cached tokens were read
-// from the provider's cache.
+// Usage counts what runs of agents used. Cached is the part of Input that was
+// read from the provider's cache.
 type Usage struct {
 	Input, Cached, Output int64   // tokens
-	CostUSD               float64 // US dollars, as far as the programs tell
+	CostUSD               float64 // US dollars, as far as the programs report them
 }
 
-// Plus is both usages together.
+// Plus returns the sum of u and v.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{u.Input + v.Input, u.Cached + v.Cached, u.Output + v.Output, u.CostUSD + v.CostUSD}
 }
 
-// AgentState is what the agents of a job's attempts told. A rewind keeps it:
-// what was used stays used.
+// AgentState sums up what the agents of a job's attempts reported. A rewind
+// keeps it, since what was used stays used.
 type AgentState struct {
-	Last  AgentRun // of the latest attempt that asked one
-	Runs  int      // attempts that did
-	Turns int      // of all of them
-	Total Usage    // of all of them
+	Last  AgentRun // the run of the latest attempt that asked an agent
+	Runs  int      // number of attempts that asked one
+	Turns int      // of all runs
+	Total Usage    // of all runs
 }
 
-// with is a and the run of a further attempt. A nil a is none so far.
+// with returns a with the run of a further attempt added. a may be nil.
 func (a *AgentState) with(r AgentRun) *AgentState {
 	next := AgentState{Last: r, Runs: 1, Turns: r.Turns, Total: r.Usage}
 	if a != nil {
@@ -86,8 +86,9 @@ func (a *AgentState) with(r AgentRun) *AgentState {
 	return &next
 }
 
-// forgetful is a without a conversation to go on with.
-func (a *AgentState) forgetful() *AgentState {
+// withoutSession returns a without the session, so that the next attempt starts a
+// new conversation.
+func (a *AgentState) withoutSession() *AgentState {
 	if a == nil {
 		return nil
 	}
@@ -96,8 +97,8 @@ func (a *AgentState) forgetful() *AgentState {
 	return &next
 }
 
-// Session is the conversation that the job's next attempt goes on with, and the
-// agent that knows it; "" where it begins one.
+// Session returns the conversation that the job's next attempt continues, and
+// the agent that it belongs to. Both are "" if the attempt starts a new one.
 func (j *Job) Session() (agent, session string) {
 	if a := j.State.Agent; j.Spec.KeepSession && a != nil && a.Last.Session != "" {
 		return a.Last.Agent, a.Last.Session
@@ -105,8 +106,8 @@ func (j *Job) Session() (agent, session string) {
 	return "", ""
 }
 
-// afterLimit is when a job whose agent ran into a limit is tried again: not
-// before the limit is over, and no sooner than at.
+// afterLimit returns when a job is tried again after r: at, or, if its agent
+// ran into a rate limit that is lifted later, that time.
 func afterLimit(at time.Time, r Result) time.Time {
 	if r.Class == RateLimited && r.Agent != nil && r.Agent.Resets.After(at) {
 		return r.Agent.Resets
@@ -114,7 +115,8 @@ func afterLimit(at time.Time, r Result) time.Time {
 	return at
 }
 
-// WhyEnded says why j ended as it did, with what its agent told of a limit.
+// WhyEnded returns why j ended, including when a rate limit of its agent is
+// lifted.
 func (j *Job) WhyEnded(now time.Time) string {
 	st := &j.State
 	why := orElse(st.Reason, orElse(st.Wait.Detail, orElse(st.Failure.String(), st.Status.String())))
@@ -127,8 +129,8 @@ func (j *Job) WhyEnded(now time.Time) string {
 	return why
 }
 
-// limitEnds is when the limit is over that ended j's latest attempt, if that is
-// known and still to come.
+// limitEnds returns when the rate limit that ended j's latest attempt is
+// lifted, or zero if that is unknown or past.
 func (j *Job) limitEnds(now time.Time) time.Time {
 	a := j.State.Agent
 	if j.State.Failure != RateLimited || a == nil || !a.Last.Resets.After(now) {
@@ -137,8 +139,8 @@ func (j *Job) limitEnds(now time.Time) time.Time {
 	return a.Last.Resets
 }
 
-// agentRemedy is what a person has to do or to wait for before j's agent is
-// asked again; "": nothing.
+// agentRemedy returns what a person has to do, or to wait for, before j's agent
+// is asked again, or "" if there is nothing.
 func (j *Job) agentRemedy(now time.Time) string {
 	agent := "the agent"
 	if a := j.State.Agent; a != nil && a.Last.Agent != "" {
@@ -155,8 +157,7 @@ func (j *Job) agentRemedy(now time.Time) string {
 	return ""
 }
 
-// Brief is d as people say it, in the two largest of its units: 41s, 6m12s,
-// 2h5m, 3d4h.
+// Brief formats d in its two largest units: 41s, 6m12s, 2h5m, 3d4h.
 func Brief(d time.Duration) string {
 	units := []struct {
 		size time.Duration

@@ -14,14 +14,14 @@ func ranOut(j kernel.Job, run *kernel.AgentRun) kernel.Result {
 	return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RateLimited, Reason: "no more today", Agent: run}
 }
 
-// A limit of a provider is waited for where its end is told, however short the
-// backoff is; and never less than the backoff.
+// If the end of a provider's rate limit is known, the job waits for it, however
+// short the backoff is, and never less than the backoff.
 func TestALimitsEndHoldsARetryBack(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		resets time.Time
 		class  kernel.FailureClass
-		want   time.Duration // after t0; 0: as the backoff says
+		want   time.Duration // after t0; 0: the backoff
 	}{
 		{"it resets later", t0.Add(9 * time.Hour), kernel.RateLimited, 9 * time.Hour},
 		{"it has reset", t0.Add(-time.Hour), kernel.RateLimited, 0},
@@ -47,8 +47,8 @@ func TestALimitsEndHoldsARetryBack(t *testing.T) {
 	}
 }
 
-// What the agents of a job used is added up over its attempts, and what the
-// latest told stands; an attempt that asked none changes nothing.
+// The usage of a job's agents is added up over its attempts, and the report of
+// the latest run is kept. An attempt that asked no agent changes nothing.
 func TestAJobAddsUpWhatItsAgentsUsed(t *testing.T) {
 	j := job("q", running(1))
 	j.Spec.Budget.Retries, j.Spec.Retry = 5, kernel.RetryPolicy{}.On(kernel.RateLimited)
@@ -76,7 +76,7 @@ func TestAJobAddsUpWhatItsAgentsUsed(t *testing.T) {
 	}
 }
 
-// A conversation goes on only where the job asks for that.
+// A conversation is continued only if the job asks for that.
 func TestSession(t *testing.T) {
 	j := job("q")
 	j.State.Agent = &kernel.AgentState{Last: kernel.AgentRun{Agent: "claude", Session: "s"}}
@@ -93,8 +93,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// A rewind goes on with the conversation while the files that it is about are
-// there.
+// A rewind continues the conversation only while the files that it is about
+// still exist.
 func TestARewindKeepsTheConversationAboutItsContext(t *testing.T) {
 	c := kernel.Context{Root: "w", Worktree: "w"}
 	prepare := job("prepare", is(kernel.Succeeded))
@@ -137,8 +137,8 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// why says of what class a failure of an agent's provider is, when a limit is
-// over, and what a person has to do first.
+// An explanation gives the class of a provider's failure, when a rate limit is
+// lifted, and what a person has to do first.
 func TestWhyAnAgentFailed(t *testing.T) {
 	for name, c := range map[string]struct {
 		class  kernel.FailureClass

@@ -2,7 +2,8 @@ package kernel
 
 import "time"
 
-// ApprovalState is where a job's approval stands. The zero value asks for none.
+// ApprovalState is the state of a job's approval. The zero value means that the
+// job asks for none.
 type ApprovalState uint8
 
 // The states of seed 000.
@@ -16,7 +17,7 @@ const (
 
 var approvalNames = NewNames[ApprovalState]("approval state", "", "pending", "approved", "rejected", "expired")
 
-// Approval is a job's human gate and how it was decided.
+// Approval is a job's request for a person's approval and the decision on it.
 type Approval struct {
 	State       ApprovalState
 	RequestedAt time.Time
@@ -24,21 +25,21 @@ type Approval struct {
 	DecidedAt   time.Time
 	DecidedBy   string
 	Reason      string
-	ExpiresAt   time.Time // counted from when the job first waited for nothing else; zero: it does not yet, or waits for ever
-	InDoubt     bool      // it is about an effect in doubt: the job itself asks for none
-	Submitter   string    // who asked for it first, where that is not RequestedBy
-	Grant       *Grant    // of what it was granted; nil: it was not, or by an earlier version
+	ExpiresAt   time.Time // the timeout runs from when the job waits for nothing but the approval; zero: not running, or no timeout
+	InDoubt     bool      // it is about an effect in doubt; the job itself asks for no approval
+	Submitter   string    // who asked for it first, if not RequestedBy
+	Grant       *Grant    // what was granted; nil: nothing, or an earlier version granted it
 }
 
-// askedBy reports that who submitted the job, or asks for it now.
+// askedBy reports whether who submitted the job or requested its approval.
 func (a Approval) askedBy(who string) bool { return who == a.RequestedBy || who == a.Submitter }
 
-// Over reports that a pending approval came too late by now.
+// Over reports whether a pending approval has expired at now.
 func (a Approval) Over(now time.Time) bool {
 	return a.State == Pending && !a.ExpiresAt.IsZero() && !now.Before(a.ExpiresAt)
 }
 
-// Require is a pending approval.
+// Require returns a pending approval.
 func Require(at time.Time, by string) Approval {
 	return Approval{State: Pending, RequestedAt: at, RequestedBy: by}
 }

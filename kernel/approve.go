@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// Consent is what somebody says who approves a job.
+// Consent is a person's yes to a job.
 type Consent struct {
 	By     string
 	How    string // "terminal", "script", or the name of a front end
-	Digest Digest // of the statement that is approved; "": what the job's spec says now
+	Digest Digest // of the approved statement; "": the statement of the job's current spec
 }
 
-// Approve grants the approval that a job asks for, of what it was shown as: it is
-// ErrConflict where c names another digest than the job's.
+// Approve grants the approval that a job asks for. It returns ErrConflict if
+// c.Digest is not the digest of the job's statement, and ErrOwn if the
+// submitter approves but others have to.
 func Approve(s *Snapshot, id JobID, c Consent) (Plan, error) {
 	j, err := s.undecided(id, "approve")
 	if err != nil {
@@ -32,7 +33,7 @@ func Approve(s *Snapshot, id JobID, c Consent) (Plan, error) {
 	return NewPlan(PutState{id, j.Rev, st}), nil
 }
 
-// Reject refuses a job's pending approval and with it the job: it ends as
+// Reject denies a job's pending approval and ends the job as
 // blocked_by_approval with exit code 10.
 func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
 	j, err := s.undecided(id, "reject")
@@ -46,7 +47,7 @@ func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
 	st.Status, st.Wait = BlockedByApproval, WaitReason{Kind: OnApproval, Detail: orElse(reason, "approval rejected")}
 	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
 	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail
-	return s.routed(NewPlan(PutState{id, j.Rev, st}), j), nil
+	return s.withRoutes(NewPlan(PutState{id, j.Rev, st}), j), nil
 }
 
 func (s *Snapshot) undecided(id JobID, verb string) (*Job, error) {

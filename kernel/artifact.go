@@ -9,7 +9,7 @@ import (
 // ArtifactKind is one of the seven kinds of seed 000.
 type ArtifactKind uint8
 
-// What makes each kind exist is an observation: see Facts.
+// The kinds. Facts says what has to be observed for each to exist.
 const (
 	PlanBranch    ArtifactKind = iota // the plan's branch
 	PlanDoc                           // the plan document at that branch's tip
@@ -17,21 +17,22 @@ const (
 	TargetBranch                      // a branch to merge into
 	MergeSentinel                     // an open merge conflict
 	CommandPatch                      // a job's patch file
-	Custom                            // a marker of one of the jobs that declare it
+	Custom                            // a marker file, written for a job that declares it
 )
 
 var artifactKindNames = NewNames[ArtifactKind]("artifact kind", "plan_branch", "plan_doc", "plan_commits", "target_branch",
 	"merge_sentinel", "command_patch", "custom")
 
-// Artifact identifies what a job needs or produces. It is comparable, so it is
-// its own map key.
+// Artifact identifies what a job needs or produces. It is comparable, so it can
+// be a map key.
 type Artifact struct {
 	Kind ArtifactKind
 	Name string // slug, branch, job id, or the type id of a custom artifact
 	Ref  string // branch of a plan artifact, key of a custom one
 }
 
-// Branch is the branch a plan artifact lives on: its own, or draft/SLUG.
+// Branch returns the branch of a plan artifact, which is draft/SLUG by default,
+// or of a target branch. It is "" for other kinds.
 func (a Artifact) Branch() string {
 	switch a.Kind {
 	case PlanBranch, PlanDoc, PlanCommits:
@@ -46,8 +47,8 @@ func (a Artifact) Branch() string {
 	}
 }
 
-// Canonical is the one identity of what a names: an empty plan branch is
-// draft/SLUG.
+// Canonical returns the canonical form of a, in which the branch of a plan
+// artifact is never empty.
 func (a Artifact) Canonical() Artifact {
 	if a.Kind <= PlanCommits {
 		a.Ref = a.Branch()
@@ -55,7 +56,7 @@ func (a Artifact) Canonical() Artifact {
 	return a
 }
 
-// String is the artifact's label, as all messages show it.
+// String returns the artifact's label, as messages show it.
 func (a Artifact) String() string {
 	switch a.Kind {
 	case PlanBranch, PlanDoc, PlanCommits:
@@ -67,7 +68,8 @@ func (a Artifact) String() string {
 	}
 }
 
-// Validate refuses names that could not be printed and parsed again.
+// Validate returns ErrInvalid for names that String and ParseArtifact would not
+// round-trip.
 func (a Artifact) Validate() error {
 	plan := a.Kind <= PlanCommits
 	switch {
@@ -87,7 +89,7 @@ func (a Artifact) Validate() error {
 	return nil
 }
 
-// ParseArtifact reads a label: custom:TYPE:KEY, plan_branch:SLUG (BRANCH),
+// ParseArtifact parses a label: custom:TYPE:KEY, plan_branch:SLUG (BRANCH),
 // plan_branch:SLUG, target_branch:NAME and so on. The result is canonical.
 func ParseArtifact(label string) (Artifact, error) {
 	kind, rest, ok := strings.Cut(label, ":")

@@ -53,7 +53,7 @@ func TestArtifactValidate(t *testing.T) {
 	}
 }
 
-// What is read prints as something that reads as the same artifact.
+// A parsed artifact prints as a label that parses to the same artifact.
 func FuzzParseArtifact(f *testing.F) {
 	for _, label := range append(oneOfEach, "plan_branch:a", "custom:a:b:c", "plan_doc:a (b", "plan_doc:a (b) (c)", "target_branch: ", "custom:a (b):c") {
 		f.Add(label)
@@ -75,7 +75,7 @@ func FuzzParseArtifact(f *testing.F) {
 	})
 }
 
-// Any artifact that validates prints as a label that reads as it.
+// Any valid artifact prints as a label that parses to it.
 func FuzzArtifactRoundTrip(f *testing.F) {
 	f.Add(uint8(kernel.PlanDoc), "foo", "draft/foo")
 	f.Add(uint8(kernel.Custom), "stage_token", "a:b")

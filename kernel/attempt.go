@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// FailureClass says what kind of failure ended an attempt, so that a policy
-// can name it. The zero value is no failure.
+// FailureClass is the kind of failure that ended an attempt; retry policies
+// name it. The zero value is no failure.
 type FailureClass uint8
 
 // The classes of systems-and-unification 4.2.
@@ -19,33 +19,34 @@ const (
 	ExitFailure                 // the command exited with a code other than 0
 	Timeout                     // its time limit ended it
 	Signal                      // a signal ended it
-	OutOfMemory                 // the system ended it for want of memory
+	OutOfMemory                 // the system killed it because memory ran out
 	WorkerLost                  // its runner vanished without a result
-	Preflight                   // something it needs before it starts was not there
+	Preflight                   // something it needs to start was missing
 	LaunchFailure               // it could not be started
-	EffectInDoubt               // whether a side effect happened cannot be told
+	EffectInDoubt               // nobody can tell whether a side effect happened
 	MissingInput                // its prompt or another input vanished
-	DataError                   // its own record makes no sense
-	MissingOutput               // it ended well without what it declared
+	DataError                   // its record is invalid
+	MissingOutput               // it succeeded without producing what it declared
 	RejectedByHost              // the executor refused it for good
-	RateLimited                 // its agent's provider let it do no more for now
-	Unauthorized                // its agent's provider did not accept its key or login
+	RateLimited                 // its agent ran into the provider's rate limit
+	Unauthorized                // its agent's provider rejected its key or login
 	Overloaded                  // its agent's provider could not answer
-	Preempted                   // its cluster took the place away for another's job
+	Preempted                   // its cluster took the place away for another job
 )
 
 var failureClassNames = NewNames[FailureClass]("failure class", "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
 	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
 	"rate_limited", "unauthorized", "overloaded", "preempted")
 
-// failureClasses are all classes but NoFailure, in their order.
+// failureClasses returns all classes but NoFailure, in order.
 func failureClasses() []FailureClass { return failureClassNames.Values()[ExitFailure:] }
 
-// Budget bounds each kind of "again" that happens by itself: N means at most N
-// further executions of that kind in a generation.
+// Budget bounds each kind of automatic "again": N means at most N further
+// executions of that kind in one generation.
 type Budget struct{ Retries, Resumes, Reclaims int }
 
-// RetryPolicy says which failures are tried again and when.
+// RetryPolicy selects the failures that are retried automatically, and the
+// delays before that.
 type RetryPolicy struct {
 	Classes uint32 // bit set of FailureClass; see On
 	Exits   ExitSet
@@ -53,7 +54,7 @@ type RetryPolicy struct {
 	Cap     time.Duration // longest delay; 0: DefaultBackoffCap
 }
 
-// The delays of a policy that names none.
+// The delays of a policy that sets none.
 const (
 	DefaultBackoffBase = 5 * time.Second
 	DefaultBackoffCap  = 5 * time.Minute
@@ -62,7 +63,7 @@ const (
 // ExitSet is a set of exit codes 0–255.
 type ExitSet [4]uint64
 
-// With is the set and code; codes outside 0–255 change nothing.
+// With returns the set with code added. It ignores codes outside 0–255.
 func (s ExitSet) With(code int) ExitSet {
 	if code >= 0 && code < 256 {
 		s[code/64] |= 1 << (code % 64)
@@ -75,13 +76,14 @@ func (s ExitSet) Has(code int) bool {
 	return code >= 0 && code < 256 && s[code/64]&(1<<(code%64)) != 0
 }
 
-// On is p and class.
+// On returns p with class c added.
 func (p RetryPolicy) On(c FailureClass) RetryPolicy {
 	p.Classes |= 1 << c
 	return p
 }
 
-// Named is p and what word names: a failure class, or an exit code.
+// Named returns p with word added, which is a failure class or an exit code
+// from 1 to 255.
 func (p RetryPolicy) Named(word string) (RetryPolicy, error) {
 	if code, err := strconv.Atoi(word); err == nil {
 		if code < 1 || code > 255 {
@@ -101,7 +103,7 @@ func (p RetryPolicy) Named(word string) (RetryPolicy, error) {
 	return p.On(class), nil
 }
 
-// or is p and what q names besides. Delays are p's where it says any.
+// or returns the union of p and q. Delays that p sets take precedence.
 func (p RetryPolicy) or(q RetryPolicy) RetryPolicy {
 	p.Classes |= q.Classes
 	for i := range p.Exits {
@@ -111,8 +113,9 @@ func (p RetryPolicy) or(q RetryPolicy) RetryPolicy {
 	return p
 }
 
-// Covers reports whether an attempt that ended as c with exit code is tried
-// again: its class is named, or its exit code is. Who preempts does it by signals.
+// Covers reports whether an attempt that ended as c with exit code exit is
+// retried. A policy that names Signal covers Preempted, since schedulers
+// preempt by signals.
 func (p RetryPolicy) Covers(c FailureClass, exit int) bool {
 	if c == Preempted && p.Classes&(1<<Signal) != 0 {
 		return true
@@ -120,9 +123,10 @@ func (p RetryPolicy) Covers(c FailureClass, exit int) bool {
 	return p.Classes&(1<<c) != 0 || c == ExitFailure && p.Exits.Has(exit)
 }
 
-// Backoff is the delay before the k-th further execution, k from 0:
-// min(cap, base·2^k), of which up to a quarter is taken off by a hash of the
-// attempt, so that many jobs that failed together do not come back together.
+// Backoff returns the delay before the k-th further execution, with k from 0:
+// min(cap, base·2^k), reduced by up to a quarter. The reduction is derived from
+// a hash of the attempt, so that jobs which failed together do not all come
+// back together.
 func (p RetryPolicy) Backoff(a AttemptID, k int) time.Duration {
 	base, limit := p.Base, p.Cap
 	if base <= 0 {
@@ -141,34 +145,35 @@ func (p RetryPolicy) Backoff(a AttemptID, k int) time.Duration {
 	return d - time.Duration(uint64(d)/4*uint64(h.Sum32()>>16)>>16)
 }
 
-// Liveness is what is known of the runner of an attempt.
+// Liveness is what is known about whether an attempt's runner lives.
 type Liveness uint8
 
-// Unknown is the zero value: nobody asked, so nothing follows from it.
+// Unknown is the zero value: nobody asked, so no decision may rest on it.
 const (
 	Unknown Liveness = iota
 	Alive
 	Dead
-	Stalled      // not heard of for longer than it should be, yet not known to be gone: shown, never reclaimed
-	NeverStarted // it never began, and nobody will begin it: nothing of the attempt was executed
+	Stalled      // not heard from for too long, but not known to be gone: it is shown, never reclaimed
+	NeverStarted // it never began and never will: nothing of the attempt was executed
 )
 
-// Runner is what an executor knows of the runner of an attempt.
+// Runner is what an executor knows about the runner of an attempt.
 type Runner struct {
 	Liveness Liveness
-	Heard    time.Time // when a stalled one was last heard of; zero: not known
-	Remark   string    // the executor's own words for people, such as why a cluster lets it wait; may be empty
+	Heard    time.Time // when a stalled runner was last heard from; zero: unknown
+	Remark   string    // the executor's message for people, such as why a cluster makes it wait; may be empty
 
-	// Pending says that the attempt was handed over and has not begun; Stuck, of a
-	// pending one, that it will not unless somebody changes something.
+	// Pending means that the attempt was handed over and has not begun. Stuck
+	// means that a pending attempt will not begin unless somebody changes
+	// something.
 	Pending, Stuck bool
 
-	// Late says of a dead one that it was ended because the attempt's time limit
-	// was long over and it had not seen to that.
+	// Late means that a dead runner was killed because the attempt was long
+	// past its time limit and the runner had not ended it.
 	Late bool
 }
 
-// Gone reports that the attempt is over, whatever became of it.
+// Gone reports whether the runner is gone, whether or not it ever ran.
 func (r Runner) Gone() bool { return r.Liveness == Dead || r.Liveness == NeverStarted }
 
 // Outcome is how a node ended; its routes and artifacts depend on it.
@@ -185,53 +190,58 @@ const (
 
 var outcomeNames = NewNames[Outcome]("outcome", "", "succeeded", "failed", "blocked", "cancelled")
 
-// Result is how one attempt ended, as its runner recorded it.
+// Result is how an attempt ended, as its runner recorded it.
 type Result struct {
 	Attempt  AttemptID
 	Outcome  Outcome
 	Exit     int
 	Class    FailureClass
 	Reason   string     // one line a person can act on; may be empty
-	Produced []Artifact // what exists because of this attempt
-	Context  *Context   // the execution context it leaves; nil: the one it had; zero: none any more
-	Agent    *AgentRun  // what its agent told; nil: it asked none
+	Produced []Artifact // artifacts that this attempt made
+	Context  *Context   // the execution context it leaves; nil: unchanged; zero: it no longer has one
+	Agent    *AgentRun  // what its agent reported; nil: it asked none
 	Place    Place
 	Started  time.Time
 	Ended    time.Time
 
-	// Applied says of an attempt that was cut off that its side effect is on
-	// record as made: one that takes it over makes nothing.
+	// Applied means that the attempt was cut off but its side effect is on
+	// record as made, so that the next attempt takes the effect over and does
+	// not make it again.
 	Applied bool
 
-	// Submitted are jobs that the attempt wants enqueued. They are, all or none,
-	// by the commit that settles its success; those of another end are dropped.
+	// Submitted are jobs that the attempt asks to enqueue. The commit that
+	// settles its success enqueues all of them or none. They are dropped if it
+	// does not succeed.
 	Submitted []NewJob
 }
 
-// Place is where an attempt ran: the process of its command, the host, and what it
-// used there.
+// Place is where an attempt ran: the process of its command and the host, with
+// the resources that it used.
 type Place struct {
 	Host string
 	PID  int // 0: no process was started
 
-	Sandbox string // what was enforced of the one that was asked for, in words; "": none was
+	Sandbox string // what was enforced of the requested sandbox, in words; "": nothing
 	Used    Used
 }
 
-// Used is what the processes of an attempt used that its runner was told of: its
-// command, what that waited for, and what it left running where the system gives
-// such processes to the runner. The zero value is that nothing is known.
+// Used is the resource usage of an attempt's processes, as far as the system
+// reported it to the runner: the command, the children that the command waited
+// for, and, where the system reparents them to the runner, the processes that
+// the command left running. The zero value means unknown.
 type Used struct {
-	CPU    time.Duration // of all processors, in programs and in the system for them
-	Memory int64         // bytes: the most that one process had in memory at once
+	CPU    time.Duration // user and system time over all processors
+	Memory int64         // bytes: the peak resident size of the largest process
 }
 
-// Plus is what is used where both are: processors' time adds up, and of the
-// memory of single processes the larger counts.
+// Plus combines the usage of two groups of processes: it adds the processor
+// times and takes the larger of the memory peaks, which are of single
+// processes.
 func (u Used) Plus(v Used) Used { return Used{u.CPU + v.CPU, max(u.Memory, v.Memory)} }
 
-// Fence refuses a write made under any attempt but the current one (seed 001).
-// The store, the effect journal and Finish all ask it: there is one rule.
+// Fence returns ErrStale unless a is the job's current attempt and the job is
+// running (seed 001). The store, the effect journal and Finish all call it, so
+// that there is one rule.
 func (j *Job) Fence(a AttemptID) error {
 	if a.Job != j.ID || a.N != j.State.Attempt || j.State.Status != Running {
 		return fmt.Errorf("%s attempt %d, now attempt %d %s: %w", a.Job, a.N, j.State.Attempt, j.State.Status, ErrStale)

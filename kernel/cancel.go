@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// Cancel ends a job that is not terminal. One that does not run ends at once.
-// A running one is asked to stop and stays running, and keeps its locks, until
-// its processes are gone; Finish or the next tick then ends it as cancelled
-// with exit code 143. A job that stands for a prompt takes its run along.
+// Cancel ends a job that is not terminal. A job that is not running ends at
+// once. A running job is asked to stop; it stays running, and keeps its locks,
+// until its processes are gone, and Finish or the next tick then ends it as
+// cancelled with exit code 143. Cancelling a job that stands for a prompt
+// cancels its whole run. With cleanup, a worktree that a cancelled job owns is
+// removed.
 func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
 	j := s.Job(id)
 	if j == nil {
@@ -56,7 +58,7 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
 	st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
 	st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(by, "unknown")
 	st.Cancelled.Status = CleanupSkipped
-	p := s.routed(NewPlan(PutState{id, j.Rev, st}), j)
+	p := s.withRoutes(NewPlan(PutState{id, j.Rev, st}), j)
 	if cleanup && st.Context.Owned {
 		p.add(RemoveWorktree{id, st.Context, true})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// do runs one command of a scenario and returns what it answered.
+// do runs one command of a scenario and returns the answer.
 func (w *stage) do(line string) []string {
 	f := strings.Fields(line)
 	if len(f) == 0 || strings.HasPrefix(line, "#") {
@@ -53,7 +53,7 @@ func (w *stage) do(line string) []string {
 	return nil
 }
 
-// change is a command about the world around the scheduler.
+// change performs a command about the world around the scheduler.
 func (w *stage) change(verb string, args []string) {
 	rest := strings.Join(args, " ")
 	switch verb {
@@ -93,8 +93,8 @@ func (w *stage) change(verb string, args []string) {
 	}
 }
 
-// tick decides and applies. A second tick must find nothing to do, whatever
-// the story.
+// tick decides and applies. A second tick must find nothing to do in any
+// scenario.
 func (w *stage) tick(s *kernel.Snapshot) []string {
 	p := kernel.Decide(s)
 	w.commit(s, p)
@@ -105,7 +105,7 @@ func (w *stage) tick(s *kernel.Snapshot) []string {
 	return answer
 }
 
-// verb does the plan of a verb or tells why there is none.
+// verb applies the plan of a verb or returns its error.
 func (w *stage) verb(s *kernel.Snapshot) func(kernel.Plan, error) []string {
 	return func(p kernel.Plan, err error) []string {
 		if err != nil {
@@ -115,7 +115,8 @@ func (w *stage) verb(s *kernel.Snapshot) func(kernel.Plan, error) []string {
 	}
 }
 
-// enqueue adds the jobs of some lines in one go, a second after the last ones.
+// enqueue adds the jobs of some lines in one transaction, a second after the
+// previous jobs.
 func (w *stage) enqueue(lines []string) []string {
 	w.now = w.now.Add(time.Second)
 	s := w.look()
@@ -131,11 +132,11 @@ func (w *stage) enqueue(lines []string) []string {
 	return nil
 }
 
-// spec reads NAME and what follows it: after=A,B needs=LABEL;LABEL
+// spec parses NAME and options: after=A,B needs=LABEL;LABEL
 // produces=LABEL;LABEL lock=KEY[:shared],… pool=NAME:N,… missing_producer=wait
-// run=R failure_mode=MODE on=OUTCOME:NAME transient=MODE routed approval retries=N resumes=N reclaims=N
-// retry_exit=N no_args pinned=BRANCH@COMMIT pre=clean_worktree,branch_exists:B
-// worktree=PATH
+// run=R failure_mode=MODE on=OUTCOME:NAME transient=MODE routed approval
+// retries=N resumes=N reclaims=N retry_exit=N no_args pinned=BRANCH@COMMIT
+// pre=clean_worktree,branch_exists:B worktree=PATH
 func (w *stage) spec(line string) kernel.NewJob {
 	f := strings.Fields(line)
 	n := kernel.NewJob{ID: kernel.JobID(f[0]), Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
@@ -228,8 +229,8 @@ func (w *stage) lock(key, value string) kernel.Lock {
 	return l
 }
 
-// result reads how an attempt ended. One that succeeded produced what the job
-// declares.
+// result parses how an attempt ended. A successful attempt produces what its
+// job declares.
 func (w *stage) result(s *kernel.Snapshot, name kernel.JobID, args []string) kernel.Result {
 	j := s.Job(name)
 	r := kernel.Result{Attempt: j.Attempt(), Ended: w.now}

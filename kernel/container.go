@@ -6,9 +6,10 @@ import (
 	"unicode"
 )
 
-// CheckContainer says why the task cannot run in the container that it asks for:
-// its image is no name that an engine could be given, or a sandbox has to hold, which
-// Vizier can enforce of what it starts itself alone.
+// CheckContainer returns ErrInvalid if the task cannot run in the container
+// that it asks for: the image's name is not one that could be passed to an
+// engine, or a sandbox is required, which Vizier can enforce only for processes
+// that it starts itself.
 func (t *Task) CheckContainer() error {
 	switch image := t.Container; {
 	case image == "":

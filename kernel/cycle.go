@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// integrate is the operation that merges a plan, and so closes its cycle.
+// integrate is the operation that merges a plan and so closes the plan's cycle.
 const integrate = "git.integrate_plan_branch"
 
-// InConflict is what the reason of a job says whose merge is in conflict.
+// InConflict is part of the reason of a job whose merge is in conflict.
 const InConflict = "is in conflict"
 
-// StageToken is the type of the custom artifacts that pass a plan from one stage
-// to the next; their keys end with the plan's name.
+// StageToken is the type of the custom artifacts that pass a plan from one
+// stage to the next. Their keys end with the plan's name.
 const StageToken = "stage_token"
 
-// Integrates is the plan that the job merges; "": it is no merge.
+// Integrates returns the plan that the job merges, or "" if it is no merge.
 func (s *Spec) Integrates() string {
 	if s.Origin.About.Operation != integrate {
 		return ""
@@ -27,8 +27,9 @@ func (s *Spec) Integrates() string {
 	return strings.TrimPrefix(s.Origin.Branch, "draft/")
 }
 
-// Closes are the artifacts whose producers do not count any more once this merge has
-// succeeded: the plan, and what the merge needed of it.
+// Closes returns the artifacts whose producers no longer count once this merge
+// has succeeded: those of the plan and the custom artifacts that the merge
+// needed.
 func (s *Spec) Closes() []Artifact {
 	plan := s.Integrates()
 	if plan == "" {
@@ -50,9 +51,9 @@ func (s *Spec) Closes() []Artifact {
 	return out
 }
 
-// retire takes the plan's earlier producers out of account once merge j succeeded, so
-// that the next cycle of the plan begins like the first. Jobs that have not ended
-// belong to that next cycle.
+// retire marks the plan's earlier producers as retired when merge j has
+// succeeded, so that the plan's next cycle begins like the first. Jobs that
+// have not ended belong to the next cycle.
 func (s *Snapshot) retire(j *Job) Plan {
 	var p Plan
 	plan := j.Spec.Integrates()
@@ -85,10 +86,10 @@ func (s *Snapshot) retire(j *Job) Plan {
 	return p
 }
 
-// apart reports that c, a merge that has closed a cycle of its plan, used what
-// another cycle's producers made, and not what p did: p came after it, or an
-// earlier merge closed p's cycle. A retry of p leaves it alone.
-func (s *Snapshot) apart(p, c int32) bool {
+// usedOtherCycle reports whether c is a merge that closed a cycle of its plan
+// without using what p made: p came after c, or an earlier merge closed p's
+// cycle. A retry of p does not rewind such a merge.
+func (s *Snapshot) usedOtherCycle(p, c int32) bool {
 	maker, merge := s.jobs[p], s.jobs[c]
 	if !merge.closed() || slices.Contains(merge.Spec.After, maker.ID) {
 		return false
@@ -106,12 +107,13 @@ func (s *Snapshot) apart(p, c int32) bool {
 	return earlier
 }
 
-// closed reports that j is a merge that has closed a cycle.
+// closed reports whether j is a merge that closed a cycle.
 func (j *Job) closed() bool { return j.State.Closed && j.State.Status == Succeeded }
 
-// reopen puts consumers that may wait for a producer, and that are blocked for
-// want of one, back to where they wait, now that jobs of s are enqueued which
-// produce what they need. What they held up follows them.
+// reopen returns the plan that puts blocked consumers back to waiting if one of
+// the new jobs, which s already holds, produces what they lack and their policy
+// is to wait for producers. Blocked jobs downstream of them that never ran are
+// reopened too.
 func (s *Snapshot) reopen(news []NewJob) Plan {
 	var p Plan
 	seen := map[JobID]bool{}
@@ -134,19 +136,22 @@ func (s *Snapshot) reopen(news []NewJob) Plan {
 	return p
 }
 
-// lacks reports that j is blocked for want of a, which it may wait for.
+// lacks reports whether j is blocked because a is missing but may wait for a
+// new producer of it.
 func (j *Job) lacks(a Artifact) bool {
 	w := j.State.Wait
 	return j.Spec.MissingProducer == Wait && j.neverRan() && w.Cause == ArtifactMissing && w.Artifact == a
 }
 
-// neverRan reports that j was blocked before it began.
+// neverRan reports whether j was blocked before its first attempt of this
+// generation.
 func (j *Job) neverRan() bool {
 	return j.State.Status == BlockedByDependency && j.State.Outcome == NoOutcome
 }
 
-// reopened is the state of a blocked job that goes back to waiting. A new generation
-// begins, since it had ended; nothing was executed, so there is nothing to reset.
+// reopened returns the state of a blocked job that goes back to waiting. It
+// begins a new generation, since the job had ended. Nothing was executed, so
+// there is nothing to reset.
 func (j *Job) reopened() State {
 	st := j.State
 	st.Generation++

@@ -16,7 +16,8 @@ const (
 	approved   = "custom:stage_token:approve:foo"
 )
 
-// A stage of a plan is a run of one job, as the shipped ones need and produce.
+// A stage of a plan is a run of one job with the needs and products of the
+// shipped templates.
 func draft(id kernel.JobID, o ...option) kernel.Job {
 	return job(id, append([]option{inRun(kernel.RunID("r" + id)), produces(planBranch, planDoc), policy(kernel.Wait)}, o...)...)
 }
@@ -31,14 +32,16 @@ func merge(id kernel.JobID, o ...option) kernel.Job {
 	}}, o...)...)
 }
 
-// planned is what is there once a plan is drafted (branch) or approved (token).
+// planned returns the facts once a plan is drafted (branch) or approved
+// (token).
 func planned(branch bool, tokens ...kernel.JobID) kernel.Facts {
 	f := marked(facts(), approved, tokens...)
 	f.Present[artifact(planBranch)], f.Present[artifact(planDoc)] = kernel.Seen(branch), kernel.Seen(branch)
 	return f
 }
 
-// integrated is the snapshot after merge m of jobs has ended as it did.
+// integrated returns the snapshot after merge m of jobs has ended in its
+// status.
 func integrated(t *testing.T, m kernel.JobID, o kernel.Outcome, f kernel.Facts, jobs ...kernel.Job) *kernel.Snapshot {
 	t.Helper()
 	s := snapshot(f, jobs...)
@@ -52,7 +55,7 @@ func integrated(t *testing.T, m kernel.JobID, o kernel.Outcome, f kernel.Facts, 
 	return s.WithFacts(gone)
 }
 
-// enqueued is s with jobs put on record in its next moment.
+// enqueued returns s with jobs enqueued one moment later.
 func enqueued(t *testing.T, s *kernel.Snapshot, jobs ...kernel.Job) *kernel.Snapshot {
 	t.Helper()
 	var news []kernel.NewJob
@@ -66,8 +69,8 @@ func enqueued(t *testing.T, s *kernel.Snapshot, jobs ...kernel.Job) *kernel.Snap
 	return s.Apply(p)
 }
 
-// Seed 003's first row again, for the second cycle of a name: whatever is queued
-// first waits for what comes, and for nothing of the first cycle.
+// Seed 003's first row again, for the second cycle of a plan: the stage that is
+// queued first waits for the others, and for nothing of the first cycle.
 func TestTheSecondCycleOfAPlanIsLikeTheFirst(t *testing.T) {
 	first := []kernel.Job{draft("a0", is(kernel.Failed)), draft("a1", is(kernel.Succeeded)), approve("b1", is(kernel.Succeeded)), merge("c1", running(1))}
 	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"), first...)
@@ -87,7 +90,7 @@ func TestTheSecondCycleOfAPlanIsLikeTheFirst(t *testing.T) {
 	}
 }
 
-// What is at work for the next cycle while a merge ends stays.
+// Jobs that work for the next cycle while a merge ends are not retired.
 func TestAMergeClosesOnlyWhatHasEnded(t *testing.T) {
 	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"),
 		draft("a1", is(kernel.Succeeded)), approve("b1", is(kernel.Succeeded)), merge("c1", running(1)),
@@ -101,7 +104,7 @@ func TestAMergeClosesOnlyWhatHasEnded(t *testing.T) {
 	}
 }
 
-// Other plans, and jobs that only look like it, are not touched.
+// Other plans, and jobs that only look similar, are not touched.
 func TestAMergeClosesOnlyItsPlan(t *testing.T) {
 	other := job("o", produces("custom:stage_token:approve:xfoo"), is(kernel.Succeeded))
 	alike := job("p", produces("custom:build:foo"), is(kernel.Succeeded))
@@ -114,7 +117,8 @@ func TestAMergeClosesOnlyItsPlan(t *testing.T) {
 	}
 }
 
-// A merge that is retried has had its token, unless that is made anew as well.
+// A merge that is retried has used up its token, unless the token is made anew
+// as well.
 func TestARetriedMergeNeedsNoSecondToken(t *testing.T) {
 	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"), approve("b1", is(kernel.Succeeded)), merge("c1", running(1)))
 	again := func(root kernel.JobID) *kernel.Snapshot {
@@ -128,8 +132,8 @@ func TestARetriedMergeNeedsNoSecondToken(t *testing.T) {
 	expect(t, again("b1"), "c1", "waiting_on_deps dependencies: waiting on "+approved)
 }
 
-// Semantics 22: a consumer that may wait is blocked by producers that failed, and
-// is open to a later one, with what it held up.
+// Semantics 22: a consumer whose policy is to wait is blocked if its producers
+// failed, and reopened by a later producer, together with its dependents.
 func TestABlockedConsumerIsOpenToALaterProducer(t *testing.T) {
 	blocked := func(o ...option) kernel.Job {
 		j := approve("b1", append([]option{is(kernel.BlockedByDependency)}, o...)...)
@@ -166,8 +170,8 @@ func TestABlockedConsumerIsOpenToALaterProducer(t *testing.T) {
 	}
 }
 
-// A token that no merge has used up stays, however old its job is; the worktree of
-// what goes, goes first.
+// GC keeps a token that no merge has used up, however old its job is. It
+// removes the worktree of a job before the job.
 func TestGCOfPlans(t *testing.T) {
 	failed := draft("a1", is(kernel.Failed), func(j *kernel.Job) {
 		j.State.Context = kernel.Context{Root: "w", Worktree: "w", Owned: true}
@@ -197,8 +201,8 @@ func TestGCOfPlans(t *testing.T) {
 	}
 }
 
-// A stage that ran in a worktree which is gone is retried from the job that makes
-// it, and everybody says so.
+// A stage that ran in a worktree which is gone is retried from the job that
+// makes the worktree, and RetryOf and Explain agree on that.
 func TestARetryBeginsWhereTheWorktreeIsMade(t *testing.T) {
 	tree := kernel.Context{Root: "w", Worktree: "w", Branch: "draft/foo"}
 	in := func(j *kernel.Job) { j.State.Context = tree }
@@ -226,8 +230,8 @@ func TestARetryBeginsWhereTheWorktreeIsMade(t *testing.T) {
 	}
 }
 
-// What a merge made of an earlier cycle's approval stays as it is, whatever is
-// retried of a later one, and the other way round.
+// A retry of a later cycle leaves the merge of an earlier one alone, and the
+// other way round.
 func TestARetryStaysInItsCycle(t *testing.T) {
 	at := func(hours int) func(*kernel.Job) {
 		return func(j *kernel.Job) {
@@ -252,8 +256,8 @@ func TestARetryStaysInItsCycle(t *testing.T) {
 	}
 }
 
-// Whoever is at work on a conflict keeps its run, however old that is, until a
-// later merge of the plan has succeeded.
+// GC keeps the run of a job that works on a conflict, however old it is, until
+// a later merge of the plan has succeeded.
 func TestGCKeepsTheRunOfAConflict(t *testing.T) {
 	stuck := func(j *kernel.Job) {
 		j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked

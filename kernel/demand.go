@@ -1,10 +1,11 @@
 package kernel
 
-// wake moves jobs in and out of Unscheduled and reports whether any job is
-// transient. Demand is a least fixpoint: every job that is not transient and
-// waits to run demands what it depends on and the producers of what it misses;
-// a demanded transient job demands in turn (seed 002; systems-and-unification
-// 4.8). A job that only a route starts sleeps until one has.
+// wake moves jobs into and out of Unscheduled and reports whether any job is
+// transient. Demand is a least fixpoint: a job that waits to run and is not
+// transient demands its predecessors and the producers of the artifacts that it
+// lacks, and a demanded transient job demands in turn (seed 002;
+// systems-and-unification 4.8). A job that only a route starts sleeps until a
+// route has woken it.
 func (t *tick) wake() bool {
 	t.s.requireAll()
 	transients := false
@@ -21,18 +22,17 @@ func (t *tick) wake() bool {
 	return transients
 }
 
-// unrouted reports that only a route starts j, and none has.
+// unrouted reports whether only a route can start j and none has.
 func (j *Job) unrouted() bool { return j.Spec.Routed && !j.State.Awake }
 
-// idle reports that job i is open and none of its attempts is under way or
-// due later.
+// idle reports whether job i is open, with no attempt under way or due later.
 func (t *tick) idle(i int32) bool {
 	s := t.status(i)
 	return s == Queued || s.Waiting() || s == FailedRetryable && !t.s.now.Before(t.s.jobs[i].State.RetryAt)
 }
 
 func (t *tick) demandTransients() {
-	var queue []int32 // jobs that wait to run; what they lack is still to be looked at
+	var queue []int32 // jobs that wait to run and whose needs have not been visited
 	look := func(i int32) {
 		if s := t.status(i); s.Active() && s != Running {
 			queue = append(queue, i)
@@ -51,13 +51,13 @@ func (t *tick) demandTransients() {
 				v.status = Queued
 			}
 			look(p)
-			t.s.graph.eachSuccessor(p, look) // p may supersede a token they counted on
+			t.s.graph.eachSuccessor(p, look) // p may supersede a token that they relied on
 		})
 	}
 }
 
-// eachMissing calls f with the predecessors of i and with the producers of those
-// artifacts it needs that do not exist yet.
+// eachMissing calls f with the predecessors of i and with the producers of the
+// artifacts that i needs and that do not exist yet.
 func (t *tick) eachMissing(i int32, f func(int32)) {
 	for _, id := range t.s.jobs[i].Spec.After {
 		if k, ok := t.s.find(id); ok {
@@ -71,6 +71,6 @@ func (t *tick) eachMissing(i int32, f func(int32)) {
 	}
 }
 
-// promotable reports that job p sleeps. As a producer it counts as active, since
-// demand or a route may wake it: nobody is blocked for want of it.
+// promotable reports whether job p sleeps. As a producer it counts as active,
+// since demand or a route may wake it: no consumer is blocked because of it.
 func (t *tick) promotable(p int32) bool { return t.status(p) == Unscheduled }

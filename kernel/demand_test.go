@@ -9,12 +9,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// sleeper is a transient job as Enqueue makes it.
+// sleeper returns a transient job as Enqueue makes it.
 func sleeper(id kernel.JobID, options ...option) kernel.Job {
 	return job(id, append([]option{transient(kernel.OnDemand), is(kernel.Unscheduled)}, options...)...)
 }
 
-// sleeps expects a job to sleep on without a decision about it.
+// sleeps asserts that a tick leaves a job asleep without a decision about it.
 func sleeps(t *testing.T, s *kernel.Snapshot, ids ...kernel.JobID) {
 	t.Helper()
 	p := kernel.Decide(s)
@@ -29,8 +29,8 @@ func sleeps(t *testing.T, s *kernel.Snapshot, ids ...kernel.JobID) {
 	}
 }
 
-// Seed 002, X17, X18, X20: a transient job runs iff a job that is not
-// transient needs it, once for all of them.
+// Seed 002, X17, X18, X20: a transient job runs iff a job that is not transient
+// needs it, and it runs once for all such jobs.
 func TestTransientJobsRunOnDemand(t *testing.T) {
 	for _, mode := range []kernel.Transient{kernel.OnDemand, kernel.Remove} {
 		sleeps(t, snapshot(facts(), sleeper("a", transient(mode))), "a")
@@ -54,7 +54,7 @@ func TestTransientChains(t *testing.T) {
 	expect(t, s, "c", "waiting_on_deps dependencies: waiting on job b")
 }
 
-// U19 and I11: nobody is blocked for want of a producer that only sleeps.
+// U19 and I11: no job is blocked because its producer sleeps.
 func TestASleepingProducerIsWokenNotMissed(t *testing.T) {
 	const x = "custom:t:x"
 	for _, p := range []kernel.MissingProducer{kernel.Block, kernel.Wait} {
@@ -66,20 +66,20 @@ func TestASleepingProducerIsWokenNotMissed(t *testing.T) {
 	s := snapshot(marked(facts(), x, "gone"), sleeper("a", produces(x)), job("b", needs(x)))
 	sleeps(t, s, "a")
 	expect(t, s, "b", "running")
-	// A sleeping route target is no reason to block either.
+	// A sleeping target of a route blocks nobody either.
 	expect(t, snapshot(marked(facts(), x), job("a", routed, is(kernel.Unscheduled), produces(x)), job("b", needs(x))), "b",
 		"waiting_on_deps dependencies: waiting on "+x)
 }
 
-// U19: a tombstone still satisfies who runs after it.
+// U19: a job whose files were purged still satisfies jobs that run after it.
 func TestATombstoneSatisfies(t *testing.T) {
 	a := sleeper("a", is(kernel.Succeeded))
 	a.State.Removed = t0
 	expect(t, snapshot(facts(), a, job("b", after("a"))), "b", "running")
 }
 
-// X19: the files of a transient job go when nobody needs them any more, and
-// only then, and only if all went well.
+// X19: the files of a transient job are purged when no job needs them any more,
+// and only if all went well.
 func TestFilesOfATransientJobGo(t *testing.T) {
 	const x = "custom:t:x"
 	done := func(options ...option) kernel.Job {
@@ -120,7 +120,7 @@ func TestFilesOfATransientJobGo(t *testing.T) {
 	}
 }
 
-// What was removed is no artifact any more: who comes too late is told so.
+// A purged artifact no longer exists, and a job that needs it later says so.
 func TestATombstoneHasNoFiles(t *testing.T) {
 	a := sleeper("a", is(kernel.Succeeded), produces("custom:t:x"))
 	a.State.Removed = t0
@@ -132,7 +132,7 @@ func TestATombstoneHasNoFiles(t *testing.T) {
 	expect(t, s, "d", "running")
 }
 
-// A tombstone that an open job runs after is not collected, however old it is.
+// GC keeps a purged job that an open job runs after, however old it is.
 func TestGCKeepsTombstones(t *testing.T) {
 	a := sleeper("a", is(kernel.Succeeded), finishedAt(t0.Add(-1000*time.Hour)))
 	a.State.Removed = t0
@@ -141,7 +141,7 @@ func TestGCKeepsTombstones(t *testing.T) {
 	}
 }
 
-// Who demands: every status of the dependent.
+// One row for each status of the dependent: does it demand?
 func TestWhoDemands(t *testing.T) {
 	for _, s := range kernel.Statuses() {
 		b := job("b", is(s), after("a"), approval(kernel.Pending, ""))
@@ -155,8 +155,8 @@ func TestWhoDemands(t *testing.T) {
 	}
 }
 
-// I10: a job whose demander is gone before it started sleeps again; one that
-// has started goes on.
+// I10: if the job that demands it is gone before it has started, it sleeps
+// again; if it has started, it goes on.
 func TestDemandThatGoesAway(t *testing.T) {
 	held := approval(kernel.Pending, "")
 	for _, s := range []kernel.Status{kernel.Queued, kernel.WaitingOnDeps, kernel.WaitingOnApproval, kernel.WaitingOnLocks} {
@@ -181,8 +181,9 @@ func TestABlockedJobDemandsNothing(t *testing.T) {
 	}
 }
 
-// A job that is woken supersedes an older token, which may wake another, all in
-// one tick: b's token is old news once a runs again for c, so b needs d as well.
+// A job that wakes supersedes an older token, which may wake another job, all
+// in one tick: b's token is outdated once a runs again for c, so b needs d as
+// well.
 func TestDemandFollowsASupersededToken(t *testing.T) {
 	const x = "custom:t:x"
 	s := snapshot(marked(facts(), x, "0"), sleeper("a", produces(x)), job("b", needs(x)), job("c", after("a")), sleeper("d", produces(x)))
@@ -200,8 +201,8 @@ func TestATransientJobThatIsTriedAgainDemands(t *testing.T) {
 	expect(t, s, "b", "waiting_on_deps dependencies: waiting on "+x)
 }
 
-// Semantics 3.10: the target of a route sleeps until the route wakes it, asked
-// for or not.
+// Semantics 3.10: the target of a route sleeps until the route wakes it,
+// whether or not a job demands it.
 func TestRouteTargetsSleep(t *testing.T) {
 	for _, s := range []kernel.Status{kernel.Unscheduled, kernel.Queued} {
 		snap := snapshot(facts(), job("a", routed, is(s)), job("b", after("a")))
@@ -211,7 +212,7 @@ func TestRouteTargetsSleep(t *testing.T) {
 	awake := job("a", routed)
 	awake.State.Awake = true
 	expect(t, snapshot(facts(), awake), "a", "running")
-	// One that sleeps demands nothing, transient or not.
+	// A sleeping job demands nothing, transient or not.
 	for _, mode := range []kernel.Transient{kernel.NotTransient, kernel.OnDemand} {
 		s := snapshot(facts(), sleeper("a"), job("b", routed, transient(mode), is(kernel.Unscheduled), after("a")), job("c", after("b")))
 		sleeps(t, s, "a", "b")
@@ -231,7 +232,7 @@ func TestNobodyElseIsReclaimed(t *testing.T) {
 	}
 }
 
-// U11: while the producer is between two attempts, everybody waits.
+// U11: while the producer is between two attempts, its consumers wait.
 func TestARetryableProducerIsWaitedFor(t *testing.T) {
 	const x, y = "custom:stage_token:draft", "custom:stage_token:approve"
 	draft := job("a", is(kernel.FailedRetryable), produces(x))
@@ -244,8 +245,8 @@ func TestARetryableProducerIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A route wakes a job that nobody demands, in the tick that settles the
-// route's source: it goes back to sleep in that tick.
+// A route wakes a transient job that no job demands, in the tick that settles
+// the route's source; it goes back to sleep in the same tick.
 func TestARouteWakesATransientJobNobodyDemands(t *testing.T) {
 	p := job("p", running(1), func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "q"}} })
 	s := snapshot(dead(facts(), p.Attempt(), nil), p, sleeper("q", routed))

@@ -15,8 +15,8 @@ func runnerOf(id kernel.JobID, r kernel.Fact[kernel.Runner]) kernel.Facts {
 	return f
 }
 
-// An attempt that never began, of a job that somebody cancelled meanwhile, is
-// not given to the executor again.
+// An attempt that never began, of a job that was cancelled meanwhile, is not
+// handed to the executor again.
 func TestCancelledBeforeItBegan(t *testing.T) {
 	s := snapshot(runnerOf("a", kernel.Seen(kernel.Runner{Liveness: kernel.NeverStarted})), job("a", running(1), elsewhere, stopped))
 	p := kernel.Decide(s)
@@ -29,7 +29,7 @@ func TestCancelledBeforeItBegan(t *testing.T) {
 	}
 }
 
-// A loss is told in the words of the executor that found it.
+// The reason of a lost attempt is the remark of the executor that found it.
 func TestLostInTheExecutorsWords(t *testing.T) {
 	s := snapshot(runnerOf("a", kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Remark: "node n2 failed"})), job("a", running(1), elsewhere))
 	if st := s.Apply(kernel.Decide(s)).Job("a").State; st.Failure != kernel.WorkerLost || st.Reason != "node n2 failed" {
@@ -37,8 +37,8 @@ func TestLostInTheExecutorsWords(t *testing.T) {
 	}
 }
 
-// What the agent of a lost attempt told before is kept, and the next one goes on
-// with its session.
+// What the agent of a lost attempt reported is kept, and the next attempt
+// continues its session.
 func TestTheSessionOfALostAttemptIsKept(t *testing.T) {
 	for remark, want := range map[string]string{"node n2 failed": "node n2 failed", "": "its runner ended"} {
 		f := runnerOf("a", kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Remark: remark}))
@@ -53,7 +53,8 @@ func TestTheSessionOfALostAttemptIsKept(t *testing.T) {
 	}
 }
 
-// What an executor says of an attempt it was given is why the job stands still.
+// An explanation of a running job gives what the executor says about the
+// attempt.
 func TestRemarks(t *testing.T) {
 	for _, c := range []struct {
 		runner kernel.Fact[kernel.Runner]
@@ -79,7 +80,8 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// A job that was refused says so, before it is asked for again as well.
+// An explanation of a job whose launch was refused says so, also before the
+// next launch is tried.
 func TestRefusedIsExplained(t *testing.T) {
 	for at, want := range map[time.Duration]string{0: "tried again soon", 2 * time.Hour: "tried again at "} {
 		j := job("a", elsewhere)

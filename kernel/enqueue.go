@@ -9,17 +9,18 @@ import (
 
 // NewJob is one job to be enqueued.
 type NewJob struct {
-	ID       JobID // minted by the caller; greater than every earlier id
+	ID       JobID // made by the caller; greater than every earlier id
 	Spec     Spec
 	Approval Approval // see Require; zero: none
 	Context  Context
-	Part     string // what the job is called within its number; "": its node, or its place
+	Part     string // the job's name within its number; "": its node, or its position
 }
 
-// Enqueue adds jobs, all of them or, with an error that names the first
-// problem, none. Specs are normalised: artifacts are canonical, duplicates go.
-// Jobs that are blocked for want of what the new ones produce are opened again,
-// where they may wait for it.
+// Enqueue adds jobs: all of them or, if it returns an error, none. The error
+// names the first problem. Specs are normalised: artifacts are made canonical
+// and duplicates removed. Jobs that were blocked because an artifact was
+// missing, and whose policy is to wait for producers, are reopened if a new job
+// produces that artifact.
 func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 	batch := make(map[JobID]bool, len(jobs))
 	for _, n := range jobs {
@@ -31,7 +32,7 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		}
 		batch[n.ID] = true
 	}
-	made := make([]*Job, len(jobs)) // each by itself: one that stays keeps no others
+	made := make([]*Job, len(jobs)) // allocated one by one, so that a job kept in memory does not keep the others
 	for i, n := range jobs {
 		spec, err := normalise(s, n, batch)
 		if err != nil {
@@ -40,7 +41,7 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		j := &Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
 			State: State{Context: n.Context}}
 		made[i] = j
-		if a := n.Approval; a.State != NotRequired { // nobody has decided about a job that is new
+		if a := n.Approval; a.State != NotRequired { // a new job's approval is always pending
 			j.State.Approval = Require(a.RequestedAt, a.RequestedBy)
 		}
 		j.State.Status = j.Begins()
@@ -59,7 +60,7 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 	return p.Then(next.reopen(jobs)), nil
 }
 
-// holds reports that s has job id. A partial snapshot may not have it although it
+// holds reports whether s has job id. A partial snapshot may lack a job that
 // exists; then the store refuses the new job.
 func (s *Snapshot) holds(id JobID) bool {
 	_, ok := s.graph.index[id]
@@ -143,9 +144,9 @@ func unique[T comparable](in []T) []T {
 	return out
 }
 
-// acyclic refuses new jobs that wait for themselves: a cycle over after edges
-// and over artifacts that do not exist yet can never start. s holds the new
-// jobs already.
+// acyclic returns ErrInvalid if a new job waits for itself: jobs in a cycle
+// over after edges and over artifacts that do not exist yet can never start. s
+// already holds the new jobs.
 func (s *Snapshot) acyclic(jobs []NewJob) error {
 	back := s.near == nil || s.leadsBack(jobs)
 	find := s.cycles(func(j *Job) bool { return back || s.near.created[j.ID] })
@@ -157,15 +158,16 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 	return nil
 }
 
-// Cycle is jobs that wait for each other, or one that waits for itself: none of
-// them can ever start.
+// Cycle is a cycle of jobs that wait for each other, or one job that waits for
+// itself. None of them can ever start.
 type Cycle struct {
-	Jobs []JobID // the first is the last as well
-	Text string  // with their names
+	Jobs []JobID // the first job is repeated at the end
+	Text string  // the jobs with their names
 }
 
-// Cycles are those that there are among the open jobs: every job that is in one is
-// in one of them. Only a record that was changed by other hands makes any.
+// Cycles returns the cycles among the open jobs. Each job that is in some cycle
+// is in one of the returned ones. They exist only if a record was edited by
+// hand.
 func (s *Snapshot) Cycles() (all []Cycle) {
 	s.requireAll()
 	find := s.cycles(func(*Job) bool { return true })
@@ -180,13 +182,14 @@ func (s *Snapshot) Cycles() (all []Cycle) {
 func (s *Snapshot) around(cycle []int32) string {
 	names := make([]string, len(cycle))
 	for k, i := range cycle {
-		names[k] = s.jobs[i].with(string(s.jobs[i].ID)) // the new ones have no number yet
+		names[k] = s.jobs[i].with(string(s.jobs[i].ID)) // by id, since new jobs have no number yet
 	}
 	return strings.Join(names, " -> ")
 }
 
-// cycles returns what finds a cycle that a job leads to over open jobs for which in
-// is true, and that was not looked at before; nil: there is none.
+// cycles returns a function that finds a cycle reachable from job i over open
+// jobs that satisfy in, or returns nil. It skips jobs that an earlier call has
+// visited.
 func (s *Snapshot) cycles(in func(*Job) bool) func(i int32) []int32 {
 	const (
 		unseen = iota
@@ -218,8 +221,9 @@ func (s *Snapshot) cycles(in func(*Job) bool) func(i int32) []int32 {
 	return visit
 }
 
-// leadsBack reports that an older open job needs what a new one makes. Only then can
-// a cycle lead through an older job: none can run after a job that is new.
+// leadsBack reports whether an older open job needs what a new job makes. Only
+// then can a cycle lead through an older job, since no older job has a new one
+// as its predecessor.
 func (s *Snapshot) leadsBack(jobs []NewJob) bool {
 	yes := false
 	for _, n := range jobs {
@@ -233,7 +237,8 @@ func (s *Snapshot) leadsBack(jobs []NewJob) bool {
 	return yes
 }
 
-// Label is what people call the job, with its name where that does not say it.
+// Label returns the job's reference, followed by its name unless the reference
+// contains it.
 func (j *Job) Label() string {
 	if j.Part != "" {
 		return j.Ref()
@@ -241,7 +246,7 @@ func (j *Job) Label() string {
 	return j.with(orElse(j.Ref(), string(j.ID)))
 }
 
-// with is called, and the name that people gave the job.
+// with returns called, followed by the job's name in parentheses if it has one.
 func (j *Job) with(called string) string {
 	for _, n := range []string{j.Spec.Origin.Node, j.Spec.Name} {
 		if n != "" {

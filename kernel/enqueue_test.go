@@ -10,7 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// fresh is a job to be enqueued.
+// fresh returns a job to be enqueued.
 func fresh(id kernel.JobID, options ...option) kernel.NewJob {
 	j := job(id, options...)
 	return kernel.NewJob{ID: id, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context}
@@ -48,7 +48,7 @@ func TestEnqueue(t *testing.T) {
 	}
 }
 
-// Semantics 3.1: all or nothing, and the first problem is named.
+// Semantics 3.1: all or nothing, and the error names the first problem.
 func TestEnqueueRefusals(t *testing.T) {
 	const x, y = "custom:t:x", "custom:t:y"
 	bad := func(a kernel.Artifact) option { return func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{a} } }
@@ -91,7 +91,7 @@ func TestEnqueueRefusals(t *testing.T) {
 	}
 }
 
-// A cycle is looked for along edges, not along paths: of these there are 2^60.
+// The search for cycles visits edges, not paths, of which there are 2^60 here.
 func TestEnqueueALadder(t *testing.T) {
 	news := []kernel.NewJob{fresh("a00"), fresh("b00")}
 	for i := 1; i < 60; i++ {
@@ -103,7 +103,8 @@ func TestEnqueueALadder(t *testing.T) {
 	}
 }
 
-// What exists closes no cycle: two jobs may renew each other's artifacts.
+// An artifact that exists closes no cycle: two jobs may renew each other's
+// artifacts.
 func TestAPresentArtifactClosesNoCycle(t *testing.T) {
 	const x, y = "custom:t:x", "custom:t:y"
 	s := snapshot(marked(marked(facts(), x, "gone"), y))

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// tell is what p makes of s, one word an event.
+// tell returns the events of p on s, one word for each.
 func tell(s *kernel.Snapshot, p kernel.Plan) string {
 	var out []string
 	for _, e := range event.Of(s, s.Apply(p), p) {
@@ -50,8 +50,8 @@ func due(class kernel.FailureClass) option {
 	}
 }
 
-// Every way a job can go is told, also where one plan takes it through several
-// states of which only the last is written.
+// Every transition of a job has its event, also if one plan takes the job
+// through several states of which only the last is written.
 func TestEvents(t *testing.T) {
 	one := kernel.AttemptID{Job: "a", N: 1}
 	ended := func(c kernel.FailureClass, exit int) *kernel.Result {
@@ -95,7 +95,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What verbs do is told, with what the tick after them does in the same plan.
+// Verbs have their events, together with those of the tick after them in the
+// same plan.
 func TestEventsOfVerbs(t *testing.T) {
 	then := func(s *kernel.Snapshot, p kernel.Plan, err error) string {
 		t.Helper()
@@ -133,8 +134,8 @@ func TestEventsOfVerbs(t *testing.T) {
 	}
 }
 
-// What people have to hear of is told once: that a job needs one of them, what was
-// said to it, and that a runner is not heard of.
+// What people have to know is told once: that a job needs a person, how that
+// person decided, and that a runner has stalled.
 func TestEventsForPeople(t *testing.T) {
 	asks := func(j *kernel.Job) { j.State.Approval = kernel.Require(t0, "ann") }
 	waits := func(j *kernel.Job) { asks(j); j.State.Status = kernel.WaitingOnApproval }
@@ -187,7 +188,7 @@ func TestEventsForPeople(t *testing.T) {
 	}
 }
 
-// The event that ends an attempt has what its agent told, and no other has.
+// Only the event that ends an attempt has what the attempt's agent reported.
 func TestTheEndOfAnAttemptTellsOfItsAgent(t *testing.T) {
 	run := kernel.AgentRun{Agent: "claude", Model: "m", Session: "s", Turns: 2, Usage: kernel.Usage{Input: 5}}
 	for name, c := range map[string]struct {

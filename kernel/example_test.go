@@ -7,8 +7,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A tick over a value: three jobs, of which one waits for another, and one for what
-// nobody was asked about.
+// A tick on a snapshot of three jobs, one of which waits for another, and one
+// for an artifact that nobody has looked for.
 func ExampleDecide() {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	task := kernel.Task{Args: []string{"make"}}
@@ -38,7 +38,7 @@ func ExampleDecide() {
 	// kernel.Launch build
 }
 
-// What follows from a plan, without doing any of it; and why a job does not run.
+// Following a plan without performing it, and asking why a job does not run.
 func ExampleExplain() {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	ship := kernel.Job{ID: "ship", Created: noon, Rev: 1, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"make", "ship"}}}}

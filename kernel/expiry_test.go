@@ -23,8 +23,9 @@ func at(now time.Time, jobs ...*kernel.Job) *kernel.Snapshot {
 	return kernel.NewSnapshot(o)
 }
 
-// The time of an approval begins when the job waits for nothing else, is what a
-// scheduler is to wake up for, and ends the job; a retry asks anew.
+// The timeout of an approval starts when the job waits for nothing else, is
+// among the times at which the scheduler wakes up, and ends the job. A retry
+// asks anew.
 func TestAnApprovalExpires(t *testing.T) {
 	p, q, r := job("p", running(1)), job("q", after("p"), approvalWithin(time.Hour)), job("r", after("q"))
 	now := t0.Add(48 * time.Hour)
@@ -76,7 +77,7 @@ func TestAnApprovalExpires(t *testing.T) {
 	}
 }
 
-// What expires is a job's own approval, not one that never ends.
+// Only a job's own approval expires, and only one with a timeout.
 func TestAnApprovalWithoutALimitNeverExpires(t *testing.T) {
 	q := job("q", approval(kernel.Pending, ""))
 	s := at(t0.AddDate(100, 0, 0), &q)
@@ -86,8 +87,8 @@ func TestAnApprovalWithoutALimitNeverExpires(t *testing.T) {
 	}
 }
 
-// A job whose launch was refused, and that has to be approved again, says the same
-// in every tick.
+// A job whose launch was refused and whose approval is needed again has the
+// same reason in every tick.
 func TestARefusedJobThatWaitsForApprovalIsJudgedOnce(t *testing.T) {
 	j := job("a", is(kernel.FailedRetryable), approval(kernel.Pending, ""))
 	j.State.Refused, j.State.Failure, j.State.Reason = 2, kernel.LaunchFailure, "no room"

@@ -10,57 +10,58 @@ import (
 type Explanation struct {
 	Job      JobID
 	Status   Status
-	Since    time.Time // how long the first unmet gate has held it up; zero: unknown
+	Since    time.Time // since when the first unmet gate has held it up; zero: unknown
 	Unmet    []Unmet   // every unmet condition, in gate order
-	Actions  []Remedy  // the smallest set that would start the job; empty: it needs nobody
+	Actions  []Remedy  // the smallest set that would start the job; empty: no person is needed
 	Root     *RootFailure
-	TickWait TickWait // of the job, or of the first that it waits for
+	TickWait TickWait // of the job, or of the first job that it waits for
 }
 
 // Unmet is one condition that does not hold.
 type Unmet struct {
 	Kind     WaitKind
-	Detail   string // the scheduler's own words
-	Final    bool   // it blocks: it never clears by itself
+	Detail   string // the scheduler's wait or block reason
+	Final    bool   // it blocks: it will not clear by itself
 	Job      JobID  // the job it is about, if any
 	Artifact Artifact
 	Clears   string // who or what can clear it, in words
 }
 
-// Remedy is something a person can do. How it is typed is the front end's.
+// Remedy is something that a person can do. A front end says how to type it.
 type Remedy struct {
 	Kind     RemedyKind
-	Job      JobID      // of those about a job
-	Artifact Artifact   // of ProduceArtifact
-	Pinned   PinnedHead // of MoveBranch
-	Detail   string     // of MendRecord, SubmitAgain and MeetCondition what is wrong, of SeeToAgent what to do
+	Job      JobID      // for kinds about a job
+	Artifact Artifact   // for ProduceArtifact
+	Pinned   PinnedHead // for MoveBranch
+	Detail   string     // what is wrong, for MendRecord, SubmitAgain and MeetCondition; what to do, for SeeToAgent
 }
 
-// RemedyKind is what a person can do.
+// RemedyKind is a kind of thing that a person can do.
 type RemedyKind uint8
 
 // The kinds of remedies.
 const (
 	RetryJob        RemedyKind = iota // rewind it
-	ApproveJob                        // say yes to it
+	ApproveJob                        // approve it
 	MendRecord                        // its record cannot be read
-	SubmitAgain                       // its record is gone, or makes no sense
-	ProduceArtifact                   // by a job that is not there yet
-	MoveBranch                        // to where it is pinned
-	MeetCondition                     // a condition on the repository
-	SeeToAgent                        // its agent cannot work as things stand
+	SubmitAgain                       // its record is gone or invalid
+	ProduceArtifact                   // by a job that is yet to be submitted
+	MoveBranch                        // to the pinned commit
+	MeetCondition                     // make a condition on the repository true
+	SeeToAgent                        // its agent cannot run as things are
 )
 
 var remedyNames = NewNames[RemedyKind]("remedy", "retry", "approve", "mend_record", "submit_again", "produce", "move_branch", "meet_condition", "see_to_agent")
 
-// RootFailure is the job whose failure a blocked job goes back to.
+// RootFailure is the failed job that a blocked job's block leads back to.
 type RootFailure struct {
 	Job    JobID
 	Status Status
 	Detail string
 }
 
-// Explain computes every unmet gate of a job by the code that decides.
+// Explain returns why a job is not running: every unmet gate, evaluated by the
+// code that schedules, and what would start the job.
 func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	_, s = settle(s)
 	i, ok := s.find(id)
@@ -77,7 +78,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		e.Unmet = s.remarks(s.jobs[i].Attempt())
 	case st.Status == Unscheduled && t.status(i) == Unscheduled:
 		e.Unmet = []Unmet{x.asleep(s.jobs[i])}
-	case t.status(i) == Queued, st.Status == Queued && st.Refused > 0: // it was refused, and asks again, at once or after a while
+	case t.status(i) == Queued, st.Status == Queued && st.Refused > 0: // its launch was refused and will be tried again
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + whenDue(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].WhyEnded(s.now), Clears: "time"}}
@@ -100,7 +101,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	return e, nil
 }
 
-// due says of job i that nothing holds it up.
+// due describes job i, which nothing holds up.
 func (t *tick) due(i int32) string {
 	j := t.s.jobs[i]
 	if j.State.Status == FailedRetryable {
@@ -116,8 +117,8 @@ func whenDue(at time.Time) string {
 	return "at " + at.Format(time.RFC3339)
 }
 
-// remarks is what an executor says of an attempt that it was given, and what keeps
-// its result from being read.
+// remarks returns what the executor says about a running attempt, or why the
+// attempt's result cannot be read.
 func (s *Snapshot) remarks(a AttemptID) []Unmet {
 	switch r := s.facts.Runners[a]; {
 	case r.Value.Gone() && s.facts.Results[a].Err != "":
@@ -134,8 +135,8 @@ func (s *Snapshot) remarks(a AttemptID) []Unmet {
 	return nil
 }
 
-// Remark is what a running job's executor says that holds its attempt up, as far
-// as it was asked; else "".
+// Remark returns what the executor of a running job says about why its attempt
+// does not proceed, as far as the snapshot knows, or "".
 func (s *Snapshot) Remark(id JobID) string {
 	j := s.Job(id)
 	if j == nil || j.State.Status != Running {
@@ -147,8 +148,8 @@ func (s *Snapshot) Remark(id JobID) string {
 	return ""
 }
 
-// Submitted reports that a running job's attempt was handed to its executor and has not
-// begun, as far as that was asked.
+// Submitted reports whether a running job's attempt was handed to its executor
+// and has not begun, as far as the snapshot knows.
 func (s *Snapshot) Submitted(id JobID) bool {
 	j := s.Job(id)
 	return j != nil && j.State.Status == Running && s.facts.Runners[j.Attempt()].Value.Pending
@@ -175,7 +176,7 @@ func (x *explainer) asleep(j *Job) Unmet {
 	return Unmet{Detail: "nobody needs it", Clears: "a job that depends on it and is not transient"}
 }
 
-// unmet lists the conditions of job i that do not hold.
+// unmet returns the conditions of job i that do not hold.
 func (x *explainer) unmet(i int32) []Unmet {
 	var out []Unmet
 	for _, h := range x.verdicts(i) {
@@ -187,14 +188,14 @@ func (x *explainer) unmet(i int32) []Unmet {
 	return out
 }
 
-// heldUp is a gate's verdict that is not that the job passes.
+// heldUp is a verdict by which a gate does not let a job pass.
 type heldUp struct {
 	gate *gate
 	verdict
 }
 
-// verdicts are all that hold job i up. Its place in the queue for locks is the
-// one it has in this tick.
+// verdicts returns every verdict that holds job i up. Locks are judged by the
+// job's position in this tick's queue.
 func (x *explainer) verdicts(i int32) []heldUp {
 	locks := x.t.locks
 	if x.t.watch == i {
@@ -223,8 +224,8 @@ func (x *explainer) describe(id JobID) string {
 	return j.Label() + ", " + j.State.Status.String()
 }
 
-// remedies collects what a person must do before job i can start: its own
-// unmet conditions and, where it waits for other jobs, theirs.
+// remedies collects what a person must do before job i can start: the remedies
+// for its own unmet conditions and for those of the jobs that it waits for.
 func (x *explainer) remedies(i int32) {
 	if x.seen[i] {
 		return
@@ -232,7 +233,7 @@ func (x *explainer) remedies(i int32) {
 	x.seen[i] = true
 	j := x.t.s.jobs[i]
 	switch st := x.t.status(i); {
-	case !st.Terminal() && len(j.Spec.Task.Args) == 0 || st == Failed && j.Open(): // the next tick fails it, and every one after a retry
+	case !st.Terminal() && len(j.Spec.Task.Args) == 0 || st == Failed && j.Open(): // the next tick fails it, also after a retry
 		x.add(Remedy{Kind: SubmitAgain, Job: j.ID, Detail: "has no command"})
 		return
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
@@ -256,7 +257,7 @@ func (x *explainer) remedies(i int32) {
 	}
 }
 
-// root follows what blocks job i back to the first job that failed by itself.
+// root follows the blocks of job i back to the first job that failed by itself.
 func (x *explainer) root(i int32) *RootFailure {
 	for range x.t.s.jobs {
 		j := x.t.s.jobs[i]

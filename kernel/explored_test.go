@@ -8,7 +8,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
 )
 
-// The history of a fault is a scenario: played, it comes to the fault.
+// The history of a fault is a scenario that, when played, leads to the fault.
 func TestExploredHistoriesArePlayed(t *testing.T) {
 	branch := "plan_branch:foo(draft/foo)"
 	for name, c := range map[string]struct {

@@ -3,26 +3,27 @@ package kernel
 import "slices"
 
 // FailureMode says what the final failure of a job means for the jobs of its
-// run that do not depend on it. Those that do are blocked in either mode.
+// run that do not depend on it. Dependents are blocked in either mode.
 type FailureMode uint8
 
 // ContinueIndependent is the default.
 const (
 	ContinueIndependent FailureMode = iota // they go on
-	BlockDownstream                        // those that have not started are blocked
+	BlockDownstream                        // those that have not started are blocked as well
 )
 
 var failureModeNames = NewNames[FailureMode]("failure mode", "continue_independent", "block_downstream")
 
-// failure is what holds the jobs of a run back.
+// failure holds the failed jobs of a run that stops at its first failure.
 type failure struct {
 	first      JobID // the first job of the run that failed, in schedule order
 	roots      []int32
-	downstream []int32 // of the run's jobs those that depend on one that failed, in order: their own gates speak for them
+	downstream []int32 // the run's jobs that depend on a root, sorted; they are blocked by their own gates
 }
 
-// noteFailure notes that job i failed, if that holds back others of its run. A
-// failure is not final while its handler is active, which may rewind the job.
+// noteFailure records that job i failed, if that holds back others of its run.
+// While the failure's handler is active, which may rewind the job, the failure
+// is not final.
 func (t *tick) noteFailure(i int32) {
 	j := t.s.jobs[i]
 	if j.Spec.FailureMode != BlockDownstream || j.Spec.Origin.Run == "" || t.handled(j) {
@@ -46,15 +47,15 @@ func (t *tick) handled(j *Job) bool {
 	})
 }
 
-// holdsBack reports that from now on the end of job i in this round may hold back
-// others of its run: it failed, or it handled a failure.
+// holdsBack reports whether the end of job i in this round may change which
+// jobs of its run are held back: it failed, or it handled a failure.
 func (t *tick) holdsBack(i int32) bool {
 	t.s.near.require(Near{Kind: Handled, Job: t.s.jobs[i].ID})
 	return t.status(i) == Failed && t.s.jobs[i].Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i]
 }
 
-// checkRun blocks a job whose run stops at its first failure. Handlers, which a
-// route wakes, go on.
+// checkRun blocks a job whose run stops at its first failure. It does not block
+// handlers, which a route wakes.
 func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	j := t.s.jobs[i]
 	if from > 0 || j.Spec.FailureMode != BlockDownstream || j.Spec.Routed {
@@ -62,12 +63,12 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	}
 	f := t.failures[j.Spec.Origin.Run]
 	if f == nil {
-		t.s.unfailing(j.Spec.Origin.Run)
+		t.s.requireStoppers(j.Spec.Origin.Run)
 		return verdict{}, 1
 	}
 	if f.downstream == nil {
 		f.downstream = t.s.graph.closure(f.roots, func(k int32, visit func(int32)) {
-			if t.status(k) == Succeeded { // whatever it needed, it had
+			if t.status(k) == Succeeded { // it got all that it needed
 				return
 			}
 			t.s.graph.eachSuccessor(k, func(d int32) {
@@ -83,9 +84,9 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	return blocks(heldBack + string(f.first)).of(f.first).because(RunStopped), 1
 }
 
-// unfailing notes that a decision assumes that no failure stops run. Where one may,
-// the decision needs every job.
-func (s *Snapshot) unfailing(run RunID) {
+// requireStoppers notes that the decision assumes that no failure stops run. If
+// one may, it requires every job.
+func (s *Snapshot) requireStoppers(run RunID) {
 	if s.near == nil || run == "" {
 		return
 	}
@@ -95,10 +96,10 @@ func (s *Snapshot) unfailing(run RunID) {
 	}
 }
 
-// unhandling notes that a decision assumes that job i, which is of no run, handles no
-// failure that stops one: with its end the failure would be final. Of the handlers of a
-// run unfailing speaks.
-func (s *Snapshot) unhandling(i int32) {
+// requireHandled notes that the decision assumes that job i, which belongs to no
+// run, handles no failure that stops a run: the end of job i would make that
+// failure final. For handlers that belong to a run, requireStoppers covers this.
+func (s *Snapshot) requireHandled(i int32) {
 	id := s.jobs[i].ID
 	if s.near == nil || s.jobs[i].Spec.Origin.Run != "" {
 		return
@@ -111,7 +112,7 @@ func (s *Snapshot) unhandling(i int32) {
 	}
 }
 
-// heldBackBy reports that the failure of job by keeps j from starting.
+// heldBackBy reports whether the failure of job by keeps j from starting.
 func (j *Job) heldBackBy(by JobID) bool {
 	w := j.State.Wait
 	return j.State.Status == BlockedByDependency && w.Cause == RunStopped && w.Job == by

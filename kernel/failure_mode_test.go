@@ -11,9 +11,9 @@ import (
 
 func stopsAtFailure(j *kernel.Job) { j.Spec.FailureMode = kernel.BlockDownstream }
 
-// TestHeldBackIsExplained sees a job that a failure elsewhere in its run holds
-// back name that failure and the one command that ends it, and a retry of the
-// failure say why it takes the job along.
+// TestHeldBackIsExplained checks that a job which a failure elsewhere in its
+// run holds back names that failure and the one command that ends it, and that
+// a retry of the failure says why it includes the job.
 func TestHeldBackIsExplained(t *testing.T) {
 	s := snapshot(facts(),
 		job("a", inRun("r"), stopsAtFailure, is(kernel.Failed)),
@@ -38,8 +38,8 @@ func TestHeldBackIsExplained(t *testing.T) {
 	}
 }
 
-// TestAFailureOfATickHoldsBackInIt fails jobs in the very tick that would have
-// started others: a runner that is gone, and a record without a command.
+// TestAFailureOfATickHoldsBackInIt lets jobs fail in the very tick that would
+// have started others: one whose runner is gone, and one without a command.
 func TestAFailureOfATickHoldsBackInIt(t *testing.T) {
 	s := snapshot(dead(facts(), kernel.AttemptID{Job: "a", N: 1}, nil),
 		job("a", inRun("r"), stopsAtFailure, running(1)),
@@ -60,8 +60,8 @@ func TestAFailureOfATickHoldsBackInIt(t *testing.T) {
 }
 
 // TestAFailureIsFinalOnceItsHandlerIsBlocked blocks the handler of a failure in
-// a tick, after the jobs had their turn that go on while it is active. The
-// handler needs no failure mode of its own, and not to be started by routes only.
+// a tick after the tick has judged the jobs that may start while it is active.
+// The handler need not have a failure mode, nor be started only by routes.
 func TestAFailureIsFinalOnceItsHandlerIsBlocked(t *testing.T) {
 	toFix := func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "fix"}} }
 	failed := job("a", inRun("r"), stopsAtFailure, toFix, is(kernel.Failed))
@@ -80,11 +80,12 @@ func TestAFailureIsFinalOnceItsHandlerIsBlocked(t *testing.T) {
 	if got := s.Job("b").State.Status; got != kernel.WaitingOnLocks {
 		t.Fatalf("b: %s while the failure is handled", got)
 	}
-	expect(t, s.WithFacts(marked(facts(), token)), "b", held) // in a tick that judges only who reads the token
+	expect(t, s.WithFacts(marked(facts(), token)), "b", held) // in a tick that judges only readers of the token
 }
 
-// TestAHandlerOutsideOfRunsEnds ends the handler of a failure, which is of no run, in a
-// tick that judges only what its end may move: the failure is final then.
+// TestAHandlerOutsideOfRunsEnds ends the handler of a failure, which belongs to
+// no run, in a tick that judges only the jobs that this may affect. The failure
+// is then final.
 func TestAHandlerOutsideOfRunsEnds(t *testing.T) {
 	toFix := func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "fix"}} }
 	s := snapshot(facts(), job("fix", running(1)),
@@ -99,8 +100,8 @@ func TestAHandlerOutsideOfRunsEnds(t *testing.T) {
 	expect(t, s.Apply(p), "b", "blocked_by_dependency dependencies: held back by the failure of job a")
 }
 
-// TestGCKeepsWhatHoldsBack keeps an old failure while its run still has a job
-// that would start without it.
+// TestGCKeepsWhatHoldsBack checks that GC keeps an old failure while its run
+// still has a job that would start without it.
 func TestGCKeepsWhatHoldsBack(t *testing.T) {
 	for _, mode := range []option{stopsAtFailure, func(*kernel.Job) {}} {
 		old := finishedAt(t0.Add(-time.Hour))

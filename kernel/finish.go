@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Finish settles a running attempt with the result its runner recorded. It
-// refuses a result of any other attempt than the current one with ErrStale. An
-// attempt whose submissions cannot be enqueued has failed.
+// Finish settles a running attempt with the result that its runner recorded. It
+// returns ErrStale for the result of any attempt but the current one. If the
+// attempt's submissions cannot be enqueued, the attempt has failed.
 func Finish(s *Snapshot, r Result) (Plan, error) {
 	j := s.Job(r.Attempt.Job)
 	if j == nil {
@@ -18,14 +18,14 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		return Plan{}, fmt.Errorf("finish: %w", err)
 	}
 	var p Plan
-	st := ended(j, r, s.now)
+	st := stateAfter(j, r, s.now)
 	if r.Context != nil {
 		st.Context = *r.Context
 		if st.Context == (Context{}) {
-			p = s.leaveContext(j)
+			p = s.clearContext(j)
 		}
 	}
-	if len(r.Produced) > 0 && st.Status.Terminal() { // nobody goes on with what a failure left that is tried again
+	if len(r.Produced) > 0 && st.Status.Terminal() { // not while it will be retried: no job may use the artifacts of such an attempt
 		p.add(Publish{r.Attempt, r.Produced})
 	}
 	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.Integrates() != ""
@@ -47,20 +47,20 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		}
 		p = p.Then(q)
 	}
-	return s.routed(p, j), nil
+	return s.withRoutes(p, j), nil
 }
 
-// Refuted is r of an attempt that would have succeeded, had its submissions not
-// been in error.
+// Refuted returns r as a failure because of err, an error in the submissions of
+// an attempt that would otherwise have succeeded.
 func (r Result) Refuted(err error) Result {
 	r.Outcome, r.Exit, r.Class, r.Produced, r.Submitted = OutcomeFailed, max(r.Exit, 1), DataError, nil, nil
 	r.Reason = "its submissions: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 	return r
 }
 
-// Submissions are the jobs that running attempts whose runner is gone wanted
-// enqueued. The jobs that these refer to must be loaded when the attempts are
-// settled.
+// Submissions returns the jobs that running attempts asked to enqueue and whose
+// runners are gone. The jobs that these refer to must be loaded when the
+// attempts are settled.
 func (s *Snapshot) Submissions() []NewJob {
 	var out []NewJob
 	for a, f := range s.facts.Results {
@@ -71,10 +71,10 @@ func (s *Snapshot) Submissions() []NewJob {
 	return out
 }
 
-// ended is the state of a running job whose attempt ended as r. Only here is it
-// decided whether a job runs again by itself; spend says from which budget
-// (semantics 2, decision 4).
-func ended(j *Job, r Result, now time.Time) State {
+// stateAfter returns the state of a running job whose attempt ended with r.
+// Whether a job runs again by itself is decided only here; spend charges the
+// budget for it (semantics 2, decision 4).
+func stateAfter(j *Job, r Result, now time.Time) State {
 	st := j.State
 	st.Finished = now
 	if !r.Ended.IsZero() {
@@ -101,7 +101,7 @@ func ended(j *Job, r Result, now time.Time) State {
 	case OutcomeCancelled:
 		st.Status = Cancelled
 		return st
-	case OutcomeFailed, NoOutcome: // an attempt that does not say how it ended has failed
+	case OutcomeFailed, NoOutcome: // an attempt without an outcome has failed
 	}
 	st.Outcome, st.LastError = OutcomeFailed, r.Reason
 	again := false
@@ -113,18 +113,18 @@ func ended(j *Job, r Result, now time.Time) State {
 			st.RetryAt = now
 		}
 	case j.cutOff(r.Class):
-		if again = j.reclaimed(r); again {
+		if again = j.mayReclaim(r); again {
 			st.RetryAt, st.Lost = now, r.Attempt.N
 		}
 	case j.Retry().Covers(r.Class, r.Exit):
 		if again = st.Spent.Retries < j.Budget().Retries; again {
 			st.RetryAt = afterLimit(now.Add(j.Retry().Backoff(r.Attempt, st.Spent.Retries)), r).Truncate(time.Microsecond)
-			if r.Class == EffectInDoubt { // who names the class says: then execute it again
+			if r.Class == EffectInDoubt { // a retry policy that names this class allows executing it again
 				st.Lost = 0
 			}
 		}
 	}
-	if !again && r.Killed(j) && j.reclaimed(r) {
+	if !again && r.Killed(j) && j.mayReclaim(r) {
 		again, st.RetryAt, st.Lost, st.Failure = true, now, r.Attempt.N, WorkerLost
 	}
 	if again {
@@ -135,30 +135,30 @@ func ended(j *Job, r Result, now time.Time) State {
 	return st
 }
 
-// Killed reports that a node's own process was ended in the middle of its operation.
-// The journal of effects says how far the operation got, as after the loss of a
-// runner.
+// Killed reports whether a signal or the lack of memory ended a node's own
+// process in the middle of its operation. The journal of effects then tells how
+// far the operation got, as after the loss of a runner.
 func (r *Result) Killed(j *Job) bool {
 	return j.Spec.Task.Builtin && (r.Class == Signal || r.Class == OutOfMemory)
 }
 
-// resumes reports that j goes on from its checkpoint after an attempt that ended as c,
-// through no fault of its own.
+// resumes reports whether j continues from its checkpoint after an attempt that
+// ended as c.
 func (j *Job) resumes(c FailureClass) bool {
 	return j.Spec.Resumable && (c == Timeout || c == Preempted)
 }
 
-// cutOff reports that an attempt that ended as c was cut off in the middle. Where a job
-// may not be executed again after that, an attempt that was preempted has failed like
-// any other that a signal ended.
+// cutOff reports whether an attempt that ended as c was interrupted and uses
+// the budget of reclaims. If that budget is zero, a preempted attempt has
+// failed like one that a signal ended.
 func (j *Job) cutOff(c FailureClass) bool {
 	return c == WorkerLost || c == Preempted && j.Budget().Reclaims > 0
 }
 
-// reclaimed reports that another attempt follows one that was cut off: within the
-// budget for that, or once more if the effect is already on record as made, so that
-// the attempt only takes it over.
-func (j *Job) reclaimed(r Result) bool {
+// mayReclaim reports whether another attempt follows one that was cut off:
+// within the budget, or once more if the effect is already on record as made,
+// since then the attempt only takes it over.
+func (j *Job) mayReclaim(r Result) bool {
 	budget := j.Budget().Reclaims
 	if r.Applied {
 		budget++
@@ -166,13 +166,13 @@ func (j *Job) reclaimed(r Result) bool {
 	return j.State.Spent.Reclaims < budget
 }
 
-// spend makes st, of a failure that is to be tried again, one that has been
-// put back into the queue. A budget is spent only here, when the job does go on
-// (seed 004).
+// spend turns st, the state of a job after a retryable failure, into that of
+// the job put back into the queue. Budgets are charged only here, when the job
+// does run again (seed 004).
 func spend(j *Job, st *State, now time.Time) {
 	st.Grown = j.Spec.Task.grow(st.Grown, st.Failure)
 	switch {
-	case j.needsApproval(st.Failure): // a person lets it go on
+	case j.needsApproval(st.Failure): // no budget: a person decides
 	case j.resumes(st.Failure):
 		st.Spent.Resumes++
 	case j.cutOff(st.Failure):
@@ -183,15 +183,15 @@ func spend(j *Job, st *State, now time.Time) {
 	st.Requeued = now
 }
 
-// refusals is how long a job waits that its executor refuses again and again.
-var refusals = RetryPolicy{Base: time.Second, Cap: time.Minute}
+// refusalBackoff is the delay before a job whose launches were refused is
+// launched again.
+var refusalBackoff = RetryPolicy{Base: time.Second, Cap: time.Minute}
 
-// Refuse takes back an attempt of which nothing was executed, since its
-// executor could not start it: the job is queued again with the reason on
-// record, and the attempt's number is spent (seed 000: the record stays
-// queued). From the second refusal in a row on the job waits before it asks
-// again. A refusal that cannot change fails the job instead, and one that was
-// to be cancelled is.
+// Refuse takes back an attempt that its executor could not start and of which
+// nothing was executed. The job is queued again with the reason on record, and
+// the attempt's number is used up (seed 000: the record stays queued). From the
+// second refusal in a row the job waits before the next launch. A final refusal
+// fails the job; a job that was to be cancelled is cancelled.
 func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 	j := s.Job(a.Job)
 	if j == nil {
@@ -201,7 +201,7 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 		return Plan{}, fmt.Errorf("refuse: %w", err)
 	}
 	st := j.State
-	if !st.Stop.At.IsZero() { // nobody wants it any more
+	if !st.Stop.At.IsZero() { // it was to be cancelled
 		return Finish(s, Result{Attempt: a, Outcome: OutcomeFailed, Class: LaunchFailure})
 	}
 	st.Failure, st.Reason = LaunchFailure, why
@@ -211,7 +211,7 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 	} else {
 		st.Status, st.Started = Queued, time.Time{}
 		if st.Refused > 0 {
-			st.RetryAt = s.now.Add(refusals.Backoff(a, st.Refused-1)).Truncate(time.Microsecond)
+			st.RetryAt = s.now.Add(refusalBackoff.Backoff(a, st.Refused-1)).Truncate(time.Microsecond)
 		}
 		st.Refused++
 	}

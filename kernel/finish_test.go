@@ -9,7 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// budgeted is a running job that may be tried again in every way n times.
+// budgeted returns a running job with a budget of n for every kind of
+// repetition.
 func budgeted(n int) kernel.Job {
 	j := job("q", running(1))
 	j.Spec.Budget = kernel.Budget{Retries: n, Resumes: n, Reclaims: n}
@@ -19,14 +20,14 @@ func budgeted(n int) kernel.Job {
 }
 
 // Semantics 2, decision 4: N means at most N further executions of that kind,
-// whatever else was spent; the attempt only grows.
+// whatever was spent of the other kinds. The attempt's number only grows.
 func TestBudgets(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		class kernel.FailureClass
 		exit  int
-		again bool // at all
-		now   bool // without a delay
+		again bool // whether it runs again
+		now   bool // and without a delay
 	}{
 		{"a class that is named", kernel.Signal, 137, true, false},
 		{"an exit code that is named", kernel.ExitFailure, 75, true, false},
@@ -78,7 +79,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// The kinds have budgets of their own.
+// Each kind has its own budget.
 func TestBudgetsAreSeparate(t *testing.T) {
 	j := budgeted(1)
 	for _, class := range []kernel.FailureClass{kernel.Signal, kernel.Timeout, kernel.WorkerLost} {
@@ -102,8 +103,9 @@ func TestBudgetsAreSeparate(t *testing.T) {
 	}
 }
 
-// A preempted job goes on from its checkpoint, is executed again where that may be, is
-// asked about where its effect is in doubt, and has else failed like what a signal ended.
+// A preempted job continues from its checkpoint, is executed again if its
+// budget allows, is asked about if its effect is in doubt, and otherwise has
+// failed as after a signal.
 func TestPreempted(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*kernel.Job)
@@ -156,8 +158,8 @@ func TestATimeoutOfAJobThatCannotResumeIsARetry(t *testing.T) {
 	}
 }
 
-// base·2^k up to the cap, less at most a quarter, the same for the same
-// attempt and not the same for all.
+// The backoff is base·2^k up to the cap, less at most a quarter. It is the same
+// for the same attempt, and differs between attempts.
 func TestBackoff(t *testing.T) {
 	for _, p := range []kernel.RetryPolicy{{}, {Base: time.Second, Cap: time.Minute}, {Base: time.Hour, Cap: time.Minute}, {Base: 1, Cap: 1 << 62}} {
 		base, limit := p.Base, p.Cap
@@ -270,7 +272,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// Seed 000: a job that could not be started stays queued; a refusal for good
+// Seed 000: a job that could not be started stays queued, and a final refusal
 // fails it. Its attempt number is not used again.
 func TestRefuse(t *testing.T) {
 	s := snapshot(facts(), job("q", running(2)))
@@ -294,7 +296,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// A cancel is not forgotten because the attempt it was for never began.
+// A request to cancel survives if the attempt that it was for never began.
 func TestRefusedAndCancelled(t *testing.T) {
 	s := snapshot(facts(), job("q", running(2)))
 	for _, verb := range []func() (kernel.Plan, error){
@@ -314,8 +316,9 @@ func TestRefusedAndCancelled(t *testing.T) {
 	}
 }
 
-// A job that is refused again and again lets others take its place, asks more
-// and more seldom, and is asked for anew once one of its attempts ran.
+// A job that is refused repeatedly lets others take its place, is launched at
+// growing intervals, and starts over with these once one of its attempts has
+// run.
 func TestRefusedAgain(t *testing.T) {
 	lock := kernel.Lock{Key: "k"}
 	s := snapshot(facts(), job("a", running(1), locks(lock)), job("b", locks(lock)))
@@ -369,7 +372,8 @@ func TestRefusedAgain(t *testing.T) {
 	}
 }
 
-// What a tick makes of every state of knowledge about a running attempt.
+// One row for each state of knowledge about a running attempt: what does a tick
+// do?
 func TestSettle(t *testing.T) {
 	j := budgeted(1)
 	a := j.Attempt()
@@ -426,8 +430,9 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// What an attempt submits is enqueued by the commit that settles it, whoever
-// settles it, and once; that of an attempt that did not succeed is dropped.
+// The submissions of an attempt are enqueued once, by the commit that settles
+// its success, whether that is its runner's or a tick's. Those of an attempt
+// that did not succeed are dropped.
 func TestSubmissionsOfAnAttempt(t *testing.T) {
 	one := kernel.AttemptID{Job: "m", N: 1}
 	submits := func(news ...kernel.NewJob) *kernel.Result {
@@ -466,7 +471,8 @@ func TestSubmissionsOfAnAttempt(t *testing.T) {
 	if again := kernel.Decide(next.WithFacts(s.Facts())); len(actionsOf[kernel.CreateJob](again)) > 0 {
 		t.Errorf("%+v", again.Actions())
 	}
-	// What is in error fails the attempt, and none of it is enqueued.
+	// An error in the submissions fails the attempt, and none of them is
+	// enqueued.
 	for _, bad := range []*kernel.Result{submits(fresh("n1"), fresh("n2", after("nobody"))), submits(fresh("n1", after("n2")), fresh("n2", after("n1"))),
 		submits(fresh("n1", keyed("k"), locks(excl("l"))))} {
 		s = snapshot(dead(facts(), one, bad), maker()...)
@@ -495,9 +501,9 @@ func ids(s *kernel.Snapshot) []kernel.JobID {
 	return out
 }
 
-// A node whose own process was killed has a journal of effects, as one whose
-// runner was lost: it is reclaimed, unless a retry covers it, and once more where
-// what it did is on record.
+// A node whose own process was killed has a journal of effects, like one whose
+// runner was lost. It is reclaimed unless a retry policy covers the failure,
+// and once more if its effect is on record.
 func TestAKilledNodeIsReclaimed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -507,7 +513,7 @@ func TestAKilledNodeIsReclaimed(t *testing.T) {
 		retry   bool // the class is retried
 		spent   kernel.Budget
 		applied bool
-		want    kernel.FailureClass // it goes on as; else it has failed
+		want    kernel.FailureClass // the class with which it goes on; NoFailure: it has failed
 	}{
 		{"killed", kernel.Signal, true, kernel.Budget{Reclaims: 1}, false, kernel.Budget{}, false, kernel.WorkerLost},
 		{"out of memory", kernel.OutOfMemory, true, kernel.Budget{Reclaims: 1}, false, kernel.Budget{}, false, kernel.WorkerLost},
@@ -542,8 +548,8 @@ func TestAKilledNodeIsReclaimed(t *testing.T) {
 	}
 }
 
-// What an attempt leaves that is tried again is nobody's to go on with; the end of
-// the job publishes it, whichever that is.
+// Artifacts of an attempt that will be retried are not published. The end of
+// the job publishes its artifacts, whatever the outcome.
 func TestAnAttemptThatIsTriedAgainPublishesNothing(t *testing.T) {
 	a := artifact("custom:t:k")
 	for retries, want := range []bool{true, false} {

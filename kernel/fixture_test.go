@@ -12,8 +12,9 @@ var t0 = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 type option func(*kernel.Job)
 
-// job is a job that starts at the next tick unless an option holds it up. Jobs
-// are created at one moment, so their ids are the schedule order.
+// job returns a job that starts at the next tick unless an option holds it up.
+// All jobs are created at the same moment, so the schedule order is that of
+// their ids.
 func job(id kernel.JobID, options ...option) kernel.Job {
 	j := kernel.Job{ID: id, Created: t0, Rev: 1, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
 	for _, o := range options {
@@ -24,7 +25,7 @@ func job(id kernel.JobID, options ...option) kernel.Job {
 
 func is(s kernel.Status) option { return func(j *kernel.Job) { j.State.Status = s } }
 
-// running is job's n-th attempt under way.
+// running puts the job's n-th attempt under way.
 func running(n int) option {
 	return func(j *kernel.Job) {
 		j.State.Status, j.State.Attempt, j.State.Started = kernel.Running, n, t0
@@ -73,7 +74,7 @@ func pool(key string, units int) kernel.Lock {
 	return kernel.Lock{Key: key, Mode: kernel.Shared, Units: units}
 }
 
-// artifacts reads labels as they stand, valid or not.
+// artifacts parses labels without validating them.
 func artifacts(labels ...string) []kernel.Artifact {
 	var out []kernel.Artifact
 	for _, l := range labels {
@@ -88,15 +89,16 @@ func artifacts(labels ...string) []kernel.Artifact {
 
 func artifact(label string) kernel.Artifact { return artifacts(label)[0] }
 
-// facts are no branches, no artifacts, a clean checkout of main.
+// facts returns facts with no branches, no artifacts, and a clean checkout of
+// main.
 func facts() kernel.Facts {
 	f := kernel.NewFacts()
 	f.Clean, f.Head, f.Merging = kernel.Seen(true), kernel.Seen("main"), kernel.Seen("")
 	return f
 }
 
-// marked says that jobs' markers of the custom artifact exist; none: it was
-// looked for in vain.
+// marked adds the markers of the custom artifact that jobs made; with no jobs,
+// the artifact is known not to exist.
 func marked(f kernel.Facts, label string, owners ...kernel.JobID) kernel.Facts {
 	f.Markers[artifact(label)] = kernel.Seen(owners)
 	return f
@@ -111,7 +113,8 @@ func snapshot(f kernel.Facts, jobs ...kernel.Job) *kernel.Snapshot {
 	return kernel.NewSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: jobs, Facts: f})
 }
 
-// decided is what a tick on s says about id, and the job as the tick leaves it.
+// decided returns a tick's decision about id, and the job as the tick leaves
+// it.
 func decided(t *testing.T, s *kernel.Snapshot, id kernel.JobID) (kernel.Decision, *kernel.Job) {
 	t.Helper()
 	p := kernel.Decide(s)
@@ -127,8 +130,8 @@ func decided(t *testing.T, s *kernel.Snapshot, id kernel.JobID) (kernel.Decision
 	return kernel.Decision{Job: id, From: st.Status, Next: st.Status, Reason: st.Wait}, s.Job(id)
 }
 
-// expect is decided with the answer: "STATUS", or "STATUS KIND: DETAIL". A
-// tick must leave nothing for a second one to do.
+// expect asserts a tick's decision: "STATUS", or "STATUS KIND: DETAIL". A
+// second tick must have nothing to do.
 func expect(t *testing.T, s *kernel.Snapshot, id kernel.JobID, want string) {
 	t.Helper()
 	d, j := decided(t, s, id)
@@ -150,7 +153,7 @@ func said(s kernel.Status, w kernel.WaitReason) string {
 	return s.String() + " " + w.Kind.String() + ": " + w.Detail
 }
 
-// actionsOf are the plan's actions of one type.
+// actionsOf returns the plan's actions of one type.
 func actionsOf[A kernel.Action](p kernel.Plan) []A {
 	var out []A
 	for _, a := range p.Actions() {
@@ -161,7 +164,7 @@ func actionsOf[A kernel.Action](p kernel.Plan) []A {
 	return out
 }
 
-// words joins anything with a String method or of kind string.
+// words joins values that have a String method or are strings.
 func words[T ~string](in []T) string {
 	out := make([]string, len(in))
 	for i, w := range in {
@@ -170,7 +173,7 @@ func words[T ~string](in []T) string {
 	return strings.Join(out, " ")
 }
 
-// statuses are all jobs of s, as "job:status job:status".
+// statuses returns all jobs of s as "job:status job:status".
 func statuses(s *kernel.Snapshot) string {
 	var b []string
 	for _, j := range s.Jobs() {
@@ -179,7 +182,7 @@ func statuses(s *kernel.Snapshot) string {
 	return strings.Join(b, " ")
 }
 
-// later is s at another moment, with nothing observed.
+// later returns s at another moment, without facts.
 func later(s *kernel.Snapshot, now time.Time) *kernel.Snapshot {
 	o := kernel.Observation{Now: now, Limits: s.Limits(), Facts: kernel.NewFacts()}
 	for _, j := range s.Jobs() {

@@ -2,9 +2,9 @@ package kernel
 
 import "testing"
 
-// A row of the table of gates says who clears its verdicts and what a person
-// can do. That a gate which reads facts is looked after when a job waits for it
-// is a law of package proptest.
+// Each row of the table of gates says what clears its verdicts and what a
+// person can do. Package proptest checks that jobs waiting for a gate which
+// reads facts are woken.
 func TestRowsOfGatesAreWhole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range gates {

@@ -20,7 +20,7 @@ func TestGateOrder(t *testing.T) {
 		job("maker", is(kernel.Running), produces(x), locks(excl("k")))}
 	dirty := kernel.Precondition{Kind: kernel.CleanWorktree}
 	behind := []struct {
-		blocks, waits option // as the gate may
+		blocks, waits option // nil if the gate never does that
 		block, wait   string
 	}{
 		{after("failed"), after("busy"), "blocked_by_dependency dependencies: dependency failed for job failed (failed)", "waiting_on_deps dependencies: waiting on job busy"},
@@ -73,7 +73,7 @@ func TestPinnedHead(t *testing.T) {
 	}
 }
 
-// Where each precondition looks, and what it says (seed 000 and the original).
+// What each precondition looks at, and its reasons (seed 000 and the original).
 func TestPreconditions(t *testing.T) {
 	f := facts()
 	f.Heads["main"], f.Heads["here"] = kernel.Seen(kernel.CommitID("c1")), kernel.Seen(kernel.CommitID("c1"))
@@ -144,8 +144,8 @@ func TestApprovalGate(t *testing.T) {
 	}
 }
 
-// Seed 000, K16: waited_on gathers kinds in the order they were
-// met; a start clears the reason and keeps the set.
+// Seed 000, K16: waited_on gathers kinds in the order in which the job met
+// them. A start clears the reason and keeps the set.
 func TestWaitedOnAccumulates(t *testing.T) {
 	f := facts()
 	j := job("q", after("p"), approval(kernel.Pending, ""), locks(excl("k")))

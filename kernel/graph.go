@@ -2,29 +2,30 @@ package kernel
 
 import "slices"
 
-// graph is the job DAG read through both kinds of edge: after and artifact. It
-// depends on specs only, so snapshots that differ in states share it. Jobs are
-// positions in schedule order.
+// graph is the DAG of jobs over both kinds of edges, after and artifact. It
+// depends only on specs, so snapshots that differ in states share it. Jobs are
+// identified by their positions in schedule order.
 //
 // An artifact that a consumer's own run produces belongs to that run (semantics
 // 3.8). Templates use the same keys in every run, so producers and consumers
-// are found by run as well as by artifact, and no list grows with the history.
+// are indexed by run as well as by artifact, and no list grows with the
+// history.
 type graph struct {
-	near      *partial // of a graph of some jobs
+	near      *partial // for a graph of only some jobs
 	jobs      []*Job   // for their specs
 	index     map[JobID]int32
-	afterOf   [][]int32 // who names this job in After
+	afterOf   [][]int32 // jobs that name this job in After
 	producers map[Artifact][]int32
 	inRun     map[scoped]ends
 	outside   map[Artifact][]int32 // consumers whose run does not produce it
 
 	transients []int32
-	prompts    []int32            // who stand for prompts
-	asking     []int32            // whose gates read facts
-	outward    []int32            // whose gates read branches or the checkout
-	stopping   map[RunID][]int32  // whose failure stops a run, by that run and by those that handle it
-	handlers   map[int32]bool     // who may handle a failure that stops a run
-	lockers    map[string][]int32 // who names a lock or pool of that key
+	prompts    []int32            // jobs that stand for prompts
+	asking     []int32            // jobs whose gates read facts
+	outward    []int32            // jobs whose gates read branches or the checkout
+	stopping   map[RunID][]int32  // jobs whose failure stops a run, by that run and by the runs of their handlers
+	handlers   map[int32]bool     // jobs that may handle a failure that stops a run
+	lockers    map[string][]int32 // jobs that name a lock or pool, by its key
 	merges     bool               // some job's rewind depends on whether a merge is in progress
 }
 
@@ -110,7 +111,7 @@ func newGraph(jobs []*Job) *graph {
 	return g
 }
 
-// add appends i to a list that grows in order, once.
+// add appends i to a list in ascending order unless it is already there.
 func add(list []int32, i int32) []int32 {
 	if n := len(list); n > 0 && list[n-1] == i {
 		return list
@@ -118,8 +119,8 @@ func add(list []int32, i int32) []int32 {
 	return append(list, i)
 }
 
-// ownProducers reports whether the run of consumer declares a producer of a
-// other than the consumer: then only that run's producers count.
+// ownProducers reports whether the consumer's run declares a producer of a
+// other than the consumer; then only that run's producers count.
 func (g *graph) ownProducers(consumer int32, a Artifact) bool {
 	run := g.jobs[consumer].Spec.Origin.Run
 	if run == "" {
@@ -130,8 +131,8 @@ func (g *graph) ownProducers(consumer int32, a Artifact) bool {
 	return len(own) > 1 || len(own) == 1 && own[0] != consumer
 }
 
-// eachProducer calls f with every job whose production of a counts for
-// consumer, in schedule order.
+// eachProducer calls f with every producer of a that counts for consumer, in
+// schedule order.
 func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
 	list := g.producers[a]
 	if g.ownProducers(consumer, a) {
@@ -147,7 +148,7 @@ func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
 }
 
 // eachSuccessor calls f with the direct dependents of i over both kinds of
-// edge; a job may come more than once.
+// edges, possibly more than once for one job.
 func (g *graph) eachSuccessor(i int32, f func(int32)) {
 	g.near.require(Near{Kind: Dependents, Job: g.jobs[i].ID})
 	for _, a := range g.jobs[i].Spec.Produces {
@@ -156,7 +157,7 @@ func (g *graph) eachSuccessor(i int32, f func(int32)) {
 	g.eachSuccessorHere(i, f)
 }
 
-// eachSuccessorHere is eachSuccessor among the jobs that the graph holds.
+// eachSuccessorHere is eachSuccessor among the loaded jobs.
 func (g *graph) eachSuccessorHere(i int32, f func(int32)) {
 	for _, k := range g.afterOf[i] {
 		f(k)
@@ -173,8 +174,9 @@ func (g *graph) eachSuccessorHere(i int32, f func(int32)) {
 	}
 }
 
-// hasSuccessor reports that such holds for a direct dependent of i. A partial graph
-// needs only the first dependents that do not run, not all of them.
+// hasSuccessor reports whether such holds for a direct dependent of i. On a
+// partial graph it requires only the first dependents that are not running, not
+// all of them.
 func (g *graph) hasSuccessor(i int32, such func(int32) bool) bool {
 	yes, here := false, 1
 	g.eachSuccessorHere(i, func(k int32) { yes, here = yes || such(k), here+1 })
@@ -187,8 +189,8 @@ func (g *graph) hasSuccessor(i int32, such func(int32) bool) bool {
 	return yes
 }
 
-// eachConsumerIn calls f with the consumers of a for whom it counts that a job
-// of run makes it.
+// eachConsumerIn calls f with the consumers of a for which a producer in run
+// counts.
 func (g *graph) eachConsumerIn(run RunID, a Artifact, f func(int32)) {
 	g.near.require(Near{Kind: RunConsumers, Run: run, Artifact: a})
 	for _, c := range slices.Concat(g.inRun[scoped{run, a}].consumers, g.outside[a]) {
@@ -196,7 +198,8 @@ func (g *graph) eachConsumerIn(run RunID, a Artifact, f func(int32)) {
 	}
 }
 
-// eachConsumer calls f with every consumer of a; a job may come more than once.
+// eachConsumer calls f with every consumer of a, possibly more than once for
+// one job.
 func (g *graph) eachConsumer(a Artifact, f func(int32)) {
 	g.near.require(Near{Kind: Consumers, Artifact: a})
 	for _, c := range g.outside[a] {
@@ -209,7 +212,8 @@ func (g *graph) eachConsumer(a Artifact, f func(int32)) {
 	}
 }
 
-// eachPredecessor is eachSuccessor the other way.
+// eachPredecessor calls f with the direct predecessors of i over both kinds of
+// edges.
 func (g *graph) eachPredecessor(i int32, f func(int32)) {
 	for _, id := range g.jobs[i].Spec.After {
 		if k, ok := g.index[id]; ok {
@@ -223,7 +227,8 @@ func (g *graph) eachPredecessor(i int32, f func(int32)) {
 	}
 }
 
-// closure is roots and everything reachable by step, in schedule order.
+// closure returns roots and everything reachable from them by step, in schedule
+// order.
 func (g *graph) closure(roots []int32, step func(int32, func(int32))) []int32 {
 	seen := make(map[int32]bool, len(roots))
 	queue := slices.Clone(roots)
@@ -250,9 +255,10 @@ func (s *Snapshot) ids(at []int32) []JobID {
 	return out
 }
 
-// Downstream is root, everything that depends on it over both kinds of edge,
-// and what a failure among them holds back, with what depends on that: root
-// first, then schedule order. Nil when there is no such job.
+// Downstream returns root, everything that depends on it over both kinds of
+// edges, and what a failure among them holds back, with its dependents. Root
+// comes first, the rest is in schedule order. It returns nil if there is no
+// such job.
 func (s *Snapshot) Downstream(root JobID) []JobID {
 	s.requireAll()
 	i, ok := s.find(root)
@@ -262,7 +268,7 @@ func (s *Snapshot) Downstream(root JobID) []JobID {
 	out := []JobID{root}
 	for _, id := range s.ids(s.graph.closure([]int32{i}, func(k int32, f func(int32)) {
 		s.graph.eachSuccessor(k, func(c int32) {
-			if !s.apart(k, c) {
+			if !s.usedOtherCycle(k, c) {
 				f(c)
 			}
 		})
@@ -275,10 +281,10 @@ func (s *Snapshot) Downstream(root JobID) []JobID {
 	return out
 }
 
-// Successors are the direct dependents of id, in schedule order.
+// Successors returns the direct dependents of id, in schedule order.
 func (s *Snapshot) Successors(id JobID) []JobID { return s.neighbours(id, s.graph.eachSuccessor) }
 
-// Predecessors are the jobs that id depends on directly, in schedule order.
+// Predecessors returns the jobs that id depends on directly, in schedule order.
 func (s *Snapshot) Predecessors(id JobID) []JobID { return s.neighbours(id, s.graph.eachPredecessor) }
 
 func (s *Snapshot) neighbours(id JobID, step func(int32, func(int32))) []JobID {
@@ -292,8 +298,8 @@ func (s *Snapshot) neighbours(id JobID, step func(int32, func(int32))) []JobID {
 	return s.ids(slices.Compact(at))
 }
 
-// Producers are the jobs whose production of a counts for consumer, in
-// schedule order.
+// Producers returns the producers of a that count for consumer, in schedule
+// order.
 func (s *Snapshot) Producers(consumer JobID, a Artifact) []JobID {
 	i, ok := s.find(consumer)
 	if !ok {

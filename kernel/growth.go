@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Grown is which step of what a job asks for its next attempt takes, or the one under
-// way: 0 is the first. Steps are values in an option, with commas in between.
+// Grown holds, for the latest attempt, the step of each option that grows; 0 is
+// the first. The steps of an option are its values, separated by commas.
 type Grown struct {
-	Memory int // of memory=A,B,…: a step more after each attempt that ran out of memory
-	Time   int // of time=A,B,…: a step more after each that ran out of time
+	Memory int // step of memory=A,B,…: one more after each attempt that ran out of memory
+	Time   int // step of time=A,B,…: one more after each attempt that ran out of time
 }
 
-// of is the step of the option of that key.
+// of returns the step of the option key, or nil if that option does not grow.
 func (g *Grown) of(key string) *int {
 	switch key {
 	case "memory":
@@ -27,7 +27,8 @@ func (g *Grown) of(key string) *int {
 	}
 }
 
-// wanted is the option that an attempt had too little of that ended as c; "": none.
+// wanted returns the option of which an attempt that ended as v had too little,
+// or "".
 func (v FailureClass) wanted() string {
 	switch v {
 	case OutOfMemory:
@@ -39,7 +40,8 @@ func (v FailureClass) wanted() string {
 	}
 }
 
-// stepsOf are the steps of an option, if it is of those that grow.
+// stepsOf returns the key of an option and its steps, which are nil if the
+// option does not grow.
 func stepsOf(option string) (key string, steps []string) {
 	key, value, _ := strings.Cut(option, "=")
 	if new(Grown).of(key) == nil || !strings.Contains(value, ",") {
@@ -48,7 +50,8 @@ func stepsOf(option string) (key string, steps []string) {
 	return key, strings.Split(value, ",")
 }
 
-// grow is the step of the attempt after one that ended as c.
+// grow returns the steps of the attempt after one that took the steps g and
+// ended as c.
 func (t *Task) grow(g Grown, c FailureClass) Grown {
 	for _, o := range t.Options {
 		key, steps := stepsOf(o)
@@ -60,7 +63,7 @@ func (t *Task) grow(g Grown, c FailureClass) Grown {
 	return g
 }
 
-// At are the options with the steps that g says.
+// At returns the options with each one that grows replaced by its current step.
 func (g Grown) At(options []string) []string {
 	out := slices.Clone(options)
 	for i, o := range out {
@@ -71,17 +74,18 @@ func (g Grown) At(options []string) []string {
 	return out
 }
 
-// Asks are the options of the job's latest attempt, or of the first one.
+// Asks returns the options of the job's latest attempt, or of its first if
+// there was none.
 func (j *Job) Asks() []string { return j.State.Grown.At(j.Spec.Task.Options) }
 
-// Step is a step of an option that grows.
+// Step is the current step of an option that grows.
 type Step struct {
 	Key, Value string
-	N, Of      int    // it is the N-th, from 1, of so many
-	Next       string // what the attempt after one that failed takes instead; "": the same
+	N, Of      int    // it is the N-th step, from 1, of Of
+	Next       string // the value of the next attempt, after a failure, if it is a larger one; else ""
 }
 
-// Steps are where the job is with each of its options that grow.
+// Steps returns the current step of each of the job's options that grow.
 func (j *Job) Steps() []Step {
 	next := j.State.Grown
 	if j.State.Status == FailedRetryable {
@@ -103,8 +107,8 @@ func (j *Job) Steps() []Step {
 	return out
 }
 
-// CheckGrowth says what is wrong with options that grow: each step asks for more than
-// the one before. It returns the options at each step.
+// CheckGrowth returns ErrInvalid unless each step of an option that grows asks
+// for more than the one before. It returns the options at each step.
 func CheckGrowth(options []string) (at [][]string, err error) {
 	longest := 1
 	for i, o := range options {
@@ -135,7 +139,8 @@ func CheckGrowth(options []string) (at [][]string, err error) {
 
 var growthExamples = map[string]string{"memory": "memory=4G,16G", "time": "time=30m,2h"}
 
-// amount is what a step asks for, to compare it with others of its key.
+// amount parses a step into a number that is comparable with other steps of its
+// key.
 func amount(key, text string) (n int64, ok bool) {
 	if key == "time" {
 		d, ok := batchTime(text)
@@ -150,8 +155,8 @@ func amount(key, text string) (n int64, ok bool) {
 	return n << shift, known && err == nil && n > 0
 }
 
-// batchTime reads a duration, or a time as batch systems have it: minutes, M:S, H:M:S,
-// D-H, D-H:M or D-H:M:S.
+// batchTime parses a Go duration, or a time in the format of batch systems:
+// minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S.
 func batchTime(text string) (time.Duration, bool) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return d, true

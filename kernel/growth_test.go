@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What a job asks for grows after a failure for want of that and of nothing else, up
-// to its last step; what a person retries begins where it was.
+// An option grows after a failure for lack of that resource only, up to its
+// last step. A person's retry keeps the current step.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	j := job("q", running(1))

@@ -2,8 +2,8 @@ package kernel
 
 import "slices"
 
-// Pending is the active job, woken by a route, that may still rewind id, or "".
-// Until it has ended, the failure or block of id is not final.
+// Pending returns the active job, woken by a route, that may still rewind id,
+// or "". Until that job has ended, the failure or block of id is not final.
 func (s *Snapshot) Pending(id JobID) JobID {
 	j := s.Job(id)
 	if j == nil || !j.State.Status.Terminal() || j.State.Status == Succeeded {
@@ -18,8 +18,8 @@ func (s *Snapshot) Pending(id JobID) JobID {
 	return ""
 }
 
-// Asleep is why job id, which sleeps, is not going to wake by what is open; "": it
-// does not sleep, or may yet be woken.
+// Asleep returns why job id sleeps and no open job will wake it, or "" if it
+// does not sleep or may still be woken.
 func (s *Snapshot) Asleep(id JobID) string {
 	j := s.Job(id)
 	switch {
@@ -36,15 +36,15 @@ func (s *Snapshot) Asleep(id JobID) string {
 	return "only a route starts it, and nothing of its run goes on; a retry of what leads to it may"
 }
 
-// sendsBack reports that k, or what it leads to by its success, has a route that
-// rewinds id and that it may take.
+// sendsBack reports whether k, or a job that k's success leads to, has a route
+// with budget left that rewinds id.
 func (s *Snapshot) sendsBack(k *Job, id JobID, seen map[JobID]bool) bool {
 	seen[k.ID] = true
 	for _, r := range k.Spec.Routes {
 		to := s.Job(r.To)
 		switch {
 		case to == nil:
-		case r.On == OutcomeSucceeded && slices.Contains(to.Spec.After, k.ID): // it hands over
+		case r.On == OutcomeSucceeded && slices.Contains(to.Spec.After, k.ID): // the route hands over a context and rewinds nothing
 			if to.Spec.Routed && !seen[to.ID] && s.sendsBack(to, id, seen) {
 				return true
 			}
@@ -55,12 +55,12 @@ func (s *Snapshot) sendsBack(k *Job, id JobID, seen map[JobID]bool) bool {
 	return false
 }
 
-// handlers are the jobs that routes of jobs in set woke and that have not
-// succeeded, with their dependents. A rewind of set rewinds them too, since the
-// ends that woke them no longer stand.
+// handlers returns the jobs that routes of jobs in set woke and that have not
+// succeeded, with their dependents. A rewind of set rewinds them too, since it
+// undoes the ends that woke them.
 func (s *Snapshot) handlers(set []JobID) []JobID {
 	var out []JobID
-	for at := 0; at < len(set); at++ { // it grows
+	for at := 0; at < len(set); at++ { // set grows in the loop
 		for _, r := range s.Job(set[at]).Spec.Routes {
 			to := s.Job(r.To)
 			if to == nil || r.On == OutcomeSucceeded || !to.Spec.Routed || !to.State.Awake || to.State.Status == Succeeded || slices.Contains(set, to.ID) {
@@ -76,23 +76,25 @@ func (s *Snapshot) handlers(set []JobID) []JobID {
 	return out
 }
 
-// WayOut is the job to retry so that the run of id, which did not succeed, can end:
-// the one that its open merge conflict woke, the one that did not make what it
-// lacked, or itself; and where the worktree of that is gone, the one that makes it.
+// WayOut returns the job to retry so that the run of id, which did not succeed,
+// can end: the job that its open merge conflict woke, the job that did not make
+// what id lacked, or id itself. If the worktree of that job is gone, it returns
+// the job that makes the worktree.
 func (s *Snapshot) WayOut(id JobID) JobID {
 	j := s.Job(id)
 	if j == nil {
 		return id
 	}
-	if from := s.lackedFrom(j); from != nil {
-		return s.restart(from.ID)
+	if from := s.faultyPredecessor(j); from != nil {
+		return s.rewindRoot(from.ID)
 	}
-	return s.restart(s.ofConflict(j).ID)
+	return s.rewindRoot(s.conflictHandler(j).ID)
 }
 
-// lackedFrom is the job before j that ended well without what j needed of it, so
-// that j would fail again whatever is retried after it; nil: there is none.
-func (s *Snapshot) lackedFrom(j *Job) *Job {
+// faultyPredecessor returns the predecessor of j that succeeded without
+// producing what j needed of it, so that j would fail again if only later jobs
+// were retried. It returns nil if there is none.
+func (s *Snapshot) faultyPredecessor(j *Job) *Job {
 	if j.State.Status != Failed {
 		return nil
 	}
@@ -102,7 +104,7 @@ func (s *Snapshot) lackedFrom(j *Job) *Job {
 		from = NearestAgent(j, s.Job)
 	case MissingInput:
 		from = s.onlySource(j)
-	default: // it lacked nothing
+	default: // no other class means a lack of input
 	}
 	if from == nil || from.State.Status != Succeeded {
 		return nil
@@ -110,8 +112,8 @@ func (s *Snapshot) lackedFrom(j *Job) *Job {
 	return from
 }
 
-// NearestAgent is the nearest of the jobs before j that asked an agent; nil: none
-// is known. get is the job of an id, or nil.
+// NearestAgent returns the nearest predecessor of j that asked an agent, or nil
+// if none is known. get returns the job with an id, or nil.
 func NearestAgent(j *Job, get func(JobID) *Job) *Job {
 	seen := map[JobID]bool{}
 	for queue := slices.Clone(j.Spec.After); len(queue) > 0; queue = queue[1:] {
@@ -130,7 +132,7 @@ func NearestAgent(j *Job, get func(JobID) *Job) *Job {
 	return nil
 }
 
-// onlySource is the job that made the one text that j needs, or nil.
+// onlySource returns the job that made the only text that j needs, or nil.
 func (s *Snapshot) onlySource(j *Job) *Job {
 	var from *Job
 	texts := 0
@@ -149,8 +151,8 @@ func (s *Snapshot) onlySource(j *Job) *Job {
 	return from
 }
 
-// ofConflict is the job that the open merge conflict of j woke, or j.
-func (s *Snapshot) ofConflict(j *Job) *Job {
+// conflictHandler returns the job that the open merge conflict of j woke, or j.
+func (s *Snapshot) conflictHandler(j *Job) *Job {
 	plan := j.Spec.Integrates()
 	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {
 		return j

@@ -9,8 +9,8 @@ import (
 
 const sentinel = "merge_sentinel:foo"
 
-// conflicting is a merge whose conflict woke gate g, with what comes after it; g
-// stands as it does.
+// conflicting returns a merge whose conflict woke gate g, with the jobs after
+// it. g has the given status.
 func conflicting(g kernel.Status, o ...option) []kernel.Job {
 	m := merge("m", func(j *kernel.Job) {
 		j.State.Status, j.State.Outcome, j.State.Attempt = kernel.BlockedByDependency, kernel.OutcomeBlocked, 1
@@ -27,7 +27,7 @@ func conflicting(g kernel.Status, o ...option) []kernel.Job {
 	return []kernel.Job{m, gate, ci}
 }
 
-// Issue: what is blocked only until a route has had its turn is not an end.
+// A job that is blocked only until a route has had its turn has not ended.
 func TestWhatARouteMaySendBackHasNotEnded(t *testing.T) {
 	for _, st := range kernel.Statuses() {
 		s := snapshot(facts(), conflicting(st)...)
@@ -54,8 +54,8 @@ func TestWhatARouteMaySendBackHasNotEnded(t *testing.T) {
 	}
 }
 
-// A retry of the merge takes back what its conflict woke, or the run would be
-// blocked for ever by a gate that nothing wakes any more.
+// A retry of the merge rewinds what its conflict woke. Otherwise the run would
+// be blocked for ever by a gate that nothing wakes any more.
 func TestARetryTakesBackWhatItsEndWoke(t *testing.T) {
 	for _, st := range []kernel.Status{kernel.BlockedByDependency, kernel.Failed, kernel.Cancelled, kernel.Queued} {
 		s := snapshot(facts(), conflicting(st)...)
@@ -71,7 +71,7 @@ func TestARetryTakesBackWhatItsEndWoke(t *testing.T) {
 			t.Error("the merge or what follows is not queued")
 		}
 	}
-	// What has succeeded stays, and what is at work is not robbed.
+	// A handler that has succeeded stays, and a running one is not rewound.
 	s := snapshot(facts(), conflicting(kernel.Succeeded)...)
 	if set, err := kernel.RetryOf(s, "m"); err != nil || slices.Contains(set.Jobs, "g") {
 		t.Errorf("%v, %v", set.Jobs, err)
@@ -81,7 +81,7 @@ func TestARetryTakesBackWhatItsEndWoke(t *testing.T) {
 	}
 }
 
-// All that is blocked by a conflict names the one job whose retry ends the run.
+// All jobs blocked by a conflict name the one job whose retry ends the run.
 func TestAConflictHasOneWayOut(t *testing.T) {
 	for open, want := range map[bool]string{true: "g", false: "m"} {
 		f := facts()
@@ -98,8 +98,8 @@ func TestAConflictHasOneWayOut(t *testing.T) {
 	}
 }
 
-// What sleeps and nobody is going to wake: a transient job that nobody needs, and
-// a route's target once nothing of its run goes on.
+// Jobs that nothing will wake: a transient job that no job needs, and a route's
+// target once no other job of its run is active.
 func TestAsleep(t *testing.T) {
 	transient := func(j *kernel.Job) { j.Spec.Transient = kernel.OnDemand }
 	in := func(run kernel.RunID) option { return func(j *kernel.Job) { j.Spec.Origin.Run = run } }
@@ -117,8 +117,9 @@ func TestAsleep(t *testing.T) {
 	}
 }
 
-// What another did not make is not made by trying again: the way out is who was to
-// make it, whoever is asked about, as long as that stands as it ended.
+// If a job lacked what another should have made, retrying it does not help. The
+// way out is the other job, whichever job is asked about, unless that has been
+// rewound since.
 func TestTheWayOutIsWhoDidNotMakeIt(t *testing.T) {
 	text := artifact("custom:commit_message:main")
 	failed := func(c kernel.FailureClass) option {

@@ -2,9 +2,8 @@ package kernel
 
 import "time"
 
-// InDoubt says what becomes of a job whose attempt was lost in the middle of a
-// side effect, where nobody can tell whether that happened. FailInDoubt is the
-// default.
+// InDoubt is the policy for a job whose attempt was lost in the middle of a
+// side effect that may or may not have happened. The default is FailInDoubt.
 type InDoubt uint8
 
 // The policies of systems-and-unification 4.6.
@@ -16,8 +15,8 @@ const (
 
 var inDoubtNames = NewNames[InDoubt]("effect_in_doubt policy", "fail", "ask", "rerun")
 
-// InDoubtPolicy is what becomes of the job's effects in doubt. An idempotent job
-// is executed again.
+// InDoubtPolicy returns the policy for the job's effects in doubt. An
+// idempotent job is executed again.
 func (s *Spec) InDoubtPolicy() InDoubt {
 	if s.Idempotent {
 		return RerunInDoubt
@@ -25,15 +24,15 @@ func (s *Spec) InDoubtPolicy() InDoubt {
 	return s.InDoubt
 }
 
-// needsApproval reports that a person must be asked before the job runs again
-// after a failure of class c, since an effect is in doubt. A command that keeps no
-// journal is itself the effect.
+// needsApproval reports whether a person must be asked before the job runs
+// again after a failure of class c, because an effect is in doubt. A command
+// that keeps no journal of effects is itself the effect.
 func (j *Job) needsApproval(c FailureClass) bool {
 	return j.Spec.InDoubtPolicy() == AskInDoubt && (c == EffectInDoubt || (c == WorkerLost || c == Preempted) && !j.Spec.Task.Builtin)
 }
 
-// requestApproval is the question to a person whether the effect in doubt may be
-// made again.
+// requestApproval returns the request for a person to allow making the effect
+// in doubt again.
 func (j *Job) requestApproval(now time.Time) Approval {
 	a := Require(now, "")
 	a.InDoubt = j.State.Approval.State == NotRequired || j.State.Approval.InDoubt

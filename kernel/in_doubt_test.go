@@ -8,7 +8,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What a doubt comes to: it fails the job, or a policy or a person goes on.
+// An effect in doubt fails the job, or a policy or a person lets it go on.
 func TestAnEffectInDoubt(t *testing.T) {
 	node := func(p kernel.InDoubt, more ...option) kernel.Job {
 		return job("a", append([]option{running(2), func(j *kernel.Job) {

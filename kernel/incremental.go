@@ -210,8 +210,8 @@ func (a *dirtySet) reader(i int32) {
 func (a *dirtySet) spread(i int32) {
 	a.add(i)
 	j := a.s.jobs[i]
-	a.s.unfailing(j.Spec.Origin.Run)
-	a.s.unhandling(i)
+	a.s.requireStoppers(j.Spec.Origin.Run)
+	a.s.requireHandled(i)
 	patch := Artifact{Kind: CommandPatch, Name: string(j.ID)}
 	reader := func(k int32) {
 		if !a.elsewhere(k, j, patch) {
@@ -365,7 +365,7 @@ func (a *dirtySet) slots() map[string]int {
 	may := map[string]int{}
 	for _, i := range a.list {
 		on := a.s.jobs[i].Spec.Task.On()
-		if m, _ := a.s.limits.running(on); m > 0 {
+		if m, _ := a.s.limits.limitOf(on); m > 0 {
 			may[on] = m
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A tick that remembers the one before looks again at whoever reads what has
-// changed in the repository, and at nobody else.
+// An incremental tick judges the jobs that read what has changed in the
+// repository, and no others.
 func TestATickThatRemembersSeesTheRepositoryChange(t *testing.T) {
 	branch := func(name string) kernel.Precondition {
 		return kernel.Precondition{Kind: kernel.BranchExists, Branch: name}

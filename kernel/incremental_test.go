@@ -6,9 +6,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A producer that ends in the tick makes way for a consumer of the old token,
-// which comes to the locks when everybody else has had a turn. Those who wait
-// there, and whom nothing else concerns, were first.
+// A producer that ends in the tick lets a consumer of the old token pass, which
+// then asks for its locks after all other jobs. Jobs that already wait there,
+// and that are not in the dirty set, come first.
 func TestWhoComesLateToTheLocksIsBehindThoseWhoWait(t *testing.T) {
 	const token = "custom:tok:a"
 	s := snapshot(marked(facts(), token, "a-gone"),
@@ -32,8 +32,9 @@ func TestWhoComesLateToTheLocksIsBehindThoseWhoWait(t *testing.T) {
 	expect(t, s, "f-consumer", "waiting_on_locks locks: waiting on locks")
 }
 
-// TestATrackedTickSeesTheWorldChange judges a job anew whose artifact goes without a change
-// of any record: by a plan of a tick or of a verb, or by what is observed.
+// TestATrackedTickSeesTheWorldChange checks that a job is judged again when its
+// artifact disappears without a change of any record: by a plan of a tick or a
+// verb, or by an observation.
 func TestATrackedTickSeesTheWorldChange(t *testing.T) {
 	conflict := kernel.Artifact{Kind: kernel.MergeSentinel, Name: "p"}
 	open, closed := facts(), facts()
@@ -50,7 +51,7 @@ func TestATrackedTickSeesTheWorldChange(t *testing.T) {
 		s := snapshot(open, job("older", running(1), locks(excl("k"))), job("reader", needs("merge_sentinel:p"), locks(excl("k"))))
 		s = s.Apply(kernel.Decide(s)).Tracked()
 		s = s.Apply(kernel.NewPlan(kernel.CreateJob{Job: &newer}))
-		s = s.Apply(kernel.Decide(s)) // from here on only what changes is judged
+		s = s.Apply(kernel.Decide(s)) // from here on only jobs in the dirty set are judged
 		if got := s.Job("reader").State.Status; got != kernel.WaitingOnLocks {
 			t.Fatalf("reader: %s while the conflict is open", got)
 		}

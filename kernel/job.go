@@ -13,21 +13,21 @@ type MissingProducer uint8
 
 // Block is the default.
 const (
-	Block MissingProducer = iota // a need nobody produces is terminal
-	Wait                         // a need nobody produces yet may still appear
+	Block MissingProducer = iota // the job is blocked
+	Wait                         // the job waits: a producer may still be enqueued
 )
 
 var missingProducerNames = NewNames[MissingProducer]("missing_producer policy", "block", "wait")
 
-// Transient says whether a job runs only when another needs it (seed 002).
-// A smaller mode is the more conservative one.
+// Transient says whether a job runs only when another job needs it (seed 002).
+// Smaller values are more conservative.
 type Transient uint8
 
 // NotTransient is the default.
 const (
 	NotTransient Transient = iota
 	OnDemand               // runs only if a job that is not transient needs it
-	Remove                 // as OnDemand, and its files go when the run is over
+	Remove                 // as OnDemand, and its files are purged when the run is over
 )
 
 // AfterPolicy says which ends of a predecessor let a job start.
@@ -36,7 +36,7 @@ type AfterPolicy uint8
 // AfterSuccess is the default.
 const (
 	AfterSuccess AfterPolicy = iota
-	AfterAnyEnd              // whatever became of it
+	AfterAnyEnd              // any end, success or not
 )
 
 var afterPolicyNames = NewNames[AfterPolicy]("after policy", "success", "any")
@@ -53,11 +53,11 @@ type PinnedHead struct {
 // Precondition is a further condition on the repository (seed 000).
 type Precondition struct {
 	Kind   PreconditionKind
-	ID     string // of a custom one
-	Branch string // of branch_exists; "" : taken from the job
+	ID     string // for CustomPrecondition
+	Branch string // for BranchExists; "": taken from the job
 }
 
-// PreconditionKind is one of seed 000's three.
+// PreconditionKind is one of the three kinds of seed 000.
 type PreconditionKind uint8
 
 // The kinds of seed 000.
@@ -70,15 +70,15 @@ const (
 var preconditionKindNames = NewNames[PreconditionKind]("precondition", "clean_worktree", "branch_exists", "custom")
 
 // Route says which job is rewound, or given this job's context, when this job
-// ends with an outcome (seed 000's on.<outcome> edges).
+// ends with the outcome On (the on.<outcome> edges of seed 000).
 type Route struct {
 	On     Outcome
 	To     JobID
 	Budget int // how often this route may rewind in a generation of its source; 0: DefaultRouteBudget
 }
 
-// Origin says where a job came from. Nothing in it decides how a
-// job runs, except Run and Node, which scope artifacts to a run.
+// Origin says where a job came from. It does not affect how the job runs,
+// except that Run and Node scope artifacts to a run.
 type Origin struct {
 	Run      RunID
 	Node     string
@@ -93,22 +93,24 @@ type Origin struct {
 	// Parent is the job whose attempt submitted this one; "": none did.
 	Parent JobID
 
-	// Manifest is the digest of the run's manifest; "": an earlier version made the
-	// run, or there is none.
+	// Manifest is the digest of the run's manifest, or "" if there is none or
+	// an earlier version made the run.
 	Manifest Digest
 
-	// Ephemeral asks that all that was made for the run goes when it is over.
+	// Ephemeral asks to delete everything made for the run when the run is
+	// over.
 	Ephemeral bool
 
-	// TraceParent is the span that whoever submitted the job was part of (W3C Trace
-	// Context); "": none. It is for package trace.
+	// TraceParent is the trace span in which the job was submitted (W3C Trace
+	// Context), or "". Only package trace reads it.
 	TraceParent string
 }
 
-// mergeAlias is the alias of the flow that merges plans, as records have it.
+// mergeAlias is the alias, in records, of the flow that merges plans.
 const mergeAlias = "merge"
 
-// merges is the plan that the job's run merges, if that is what its run is for.
+// merges returns the plan that the job's run merges, if merging is what the run
+// is for.
 func (o *Origin) merges() (plan string, ok bool) {
 	return o.Plan, o.Alias == mergeAlias && o.Plan != ""
 }
@@ -116,7 +118,7 @@ func (o *Origin) merges() (plan string, ok bool) {
 // Template identifies the template a job was compiled from.
 type Template struct{ Selector, ID, Version, PolicyHash string }
 
-// NodeInfo is what a template said about the job's node, for people.
+// NodeInfo is what a template says about the job's node, for people.
 type NodeInfo struct {
 	Name      string
 	Class     string // environment_builtin, environment_shell, agent
@@ -131,39 +133,39 @@ type Spec struct {
 	Origin          Origin
 	Tags            []Tag // by key, each once; for people and programs to select by
 	After           []JobID
-	AfterAny        []JobID    // of After, those of which any end will do
+	AfterAny        []JobID    // the members of After for which any end will do
 	Needs           []Artifact // job.json: dependencies
-	Produces        []Artifact // job.json: artifacts; whatever the outcome
+	Produces        []Artifact // job.json: artifacts; those declared for any outcome
 	MissingProducer MissingProducer
 	FailureMode     FailureMode
 	Pinned          PinnedHead
 	Preconditions   []Precondition
 	ApprovalTimeout time.Duration // how long the job waits for its approval; 0: for ever
-	Estimate        time.Duration // how long an attempt is expected to take; 0: nobody said. Only package foresight reads it
+	Estimate        time.Duration // expected duration of an attempt; 0: unknown. Only package foresight reads it
 	Locks           []Lock
 	Routes          []Route
 	Routed          bool // only a route starts it: it sleeps until one does
-	OwnsContext     bool // it makes the execution context that its run's later jobs get
+	OwnsContext     bool // it makes the execution context of the later jobs of its run
 	Transient       Transient
 	IdempotencyKey  string
 	Budget          Budget
 	Retry           RetryPolicy
 	Resumable       bool
 	Idempotent      bool
-	KeepSession     bool    // its agent goes on with the conversation of the attempt before
-	Prompt          *Prompt // the prompt that the job stands for; nil: none. It is not changed
+	KeepSession     bool    // its agent continues the conversation of the previous attempt
+	Prompt          *Prompt // the prompt that the job stands for; nil: none. Immutable
 	InDoubt         InDoubt // see InDoubtPolicy
 	Task            Task
 
-	Configured *Configured // nil: an earlier version enqueued it. It is not changed
+	Configured *Configured // nil: an earlier version enqueued the job. Immutable
 }
 
-// Configured is what of the configuration concerned a job when it was enqueued. It
-// is for readers: what decides is the configuration in force.
+// Configured is the part of the configuration that concerned a job when it was
+// enqueued. It is for readers; decisions use the configuration in force.
 type Configured struct {
 	MaxRunning int           // on its executor; 0: no limit
-	Pools      []Capacity    // those that it asks for
-	Grace      time.Duration // between TERM and KILL, unless it names one; 0: the usual one
+	Pools      []Capacity    // the pools that it asks for
+	Grace      time.Duration // time between TERM and KILL for jobs that name none; 0: DefaultGrace
 }
 
 // Capacity is how many units a pool has.
@@ -172,9 +174,9 @@ type Capacity struct {
 	Units int
 }
 
-// configured is what of l concerns a job with spec sp.
+// configured returns the part of l that concerns a job with spec sp.
 func (l Limits) configured(sp *Spec) *Configured {
-	most, _ := l.running(sp.Task.On())
+	most, _ := l.limitOf(sp.Task.On())
 	c := &Configured{MaxRunning: most, Grace: l.Grace}
 	for _, k := range sp.Locks {
 		if size := (Capacity{k.Key, l.capacity(k.Key)}); k.Pool() && !slices.Contains(c.Pools, size) {
@@ -185,7 +187,7 @@ func (l Limits) configured(sp *Spec) *Configured {
 	return c
 }
 
-// AfterPolicy is which ends of its predecessor id let the job start.
+// AfterPolicy returns which ends of its predecessor id let the job start.
 func (s *Spec) AfterPolicy(id JobID) AfterPolicy {
 	if slices.Contains(s.AfterAny, id) {
 		return AfterAnyEnd
@@ -193,8 +195,8 @@ func (s *Spec) AfterPolicy(id JobID) AfterPolicy {
 	return AfterSuccess
 }
 
-// RunsAfter makes job id a predecessor. Of two policies for one job the stricter
-// counts.
+// RunsAfter makes job id a predecessor. If it already is one, the stricter of
+// the two policies counts.
 func (s *Spec) RunsAfter(id JobID, policy AfterPolicy) {
 	switch known := slices.Contains(s.After, id); {
 	case !known:
@@ -207,8 +209,9 @@ func (s *Spec) RunsAfter(id JobID, policy AfterPolicy) {
 	}
 }
 
-// differs is in what jobs that were submitted with one key are not the same, in
-// the words of a submission. Fields that it leaves out are named by its test.
+// differs returns the fields, in the words of a submission, in which two jobs
+// that were submitted with one idempotency key differ. Its test names the
+// fields that it leaves out.
 func (s *Spec) differs(o *Spec) []string {
 	var differ []string
 	for _, c := range []struct {
@@ -237,53 +240,51 @@ func (s *Spec) differs(o *Spec) []string {
 	return differ
 }
 
-// LocalExecutor is the name of the executor of jobs that name none: this
-// machine.
+// LocalExecutor is the name of this machine's executor, the default.
 const LocalExecutor = "local"
 
-// Task is what an executor runs. The kernel looks only at Args and at whose
-// places are taken.
+// Task is what an executor runs.
 type Task struct {
-	Executor string   // "" : LocalExecutor
-	Options  []string // KEY=VALUE, what to ask of the executor; it knows which there are
+	Executor string   // "": LocalExecutor
+	Options  []string // KEY=VALUE requests to the executor, which defines the keys
 	Args     []string // job.json: child_args, or the ad-hoc command
-	Builtin  bool     // Args are for this program itself
-	Tree     string   // the linked worktree it was submitted from, absolute; "" : the repository's main one. It counts where nothing prepared another
-	Dir      string   // relative to that working tree; "" : its root
+	Builtin  bool     // Args are arguments of this program
+	Tree     string   // absolute path of the linked worktree it was submitted from; "": the main working tree. Used unless a job prepared a worktree for it
+	Dir      string   // relative to that working tree; "": its root
 	Env      []string // NAME=VALUE given at submission
-	PassEnv  []string // names that must be set in the environment of whoever starts an attempt
-	Secrets  []Secret // by name, each once: what an attempt is handed besides
+	PassEnv  []string // names of variables to pass on from the environment of the process that starts an attempt, where they must be set
+	Secrets  []Secret // secrets that an attempt is given, by name, each once
 	Timeout  time.Duration
 	Grace    time.Duration // between TERM and KILL; 0: the executor's default
 	Sandbox  Sandbox
 
-	Container string // the image that it runs in, as the engine of containers knows it; "": none
+	Container string // the image of the container that it runs in, as the container engine names it; "": none
 }
 
-// On is the name of the executor that runs the task.
+// On returns the name of the executor that runs the task.
 func (t *Task) On() string { return orElse(t.Executor, LocalExecutor) }
 
-// ExitCode is a process's exit code, once there is one.
+// ExitCode is a process's exit code, if the process has ended.
 type ExitCode struct {
 	Known bool
 	Code  int
 }
 
-// Exited is a known exit code.
+// Exited returns a known exit code.
 func Exited(code int) ExitCode { return ExitCode{true, code} }
 
-// Context is where a job runs: the execution root that travels along success
-// edges, and the worktree that root may be.
+// Context is a job's execution context: the execution root, which is handed on
+// along success edges, and the worktree that holds it, if any.
 type Context struct {
-	Root     string // relative to the repository's root; "" or ".": the root itself
+	Root     string // relative to the repository's root, which "" and "." mean
 	Worktree string // path of a worktree below .vizier/tmp-worktrees
-	Name     string // git's name for it, which no other tree ever has; its path may be another's later
+	Name     string // git's name for the worktree. It is unique, while the path may be reused
 	Branch   string
-	Owned    bool // this job prepared it, so this job's rewind removes it
+	Owned    bool // this job prepared the worktree, so this job's rewind removes it
 }
 
-// WorktreeName is git's name for the linked worktree whose .git file has the text
-// link, "" if that leads to none.
+// WorktreeName returns git's name for the linked worktree whose .git file
+// contains link, or "" if link does not point to one.
 func WorktreeName(link string) string {
 	at, ok := strings.CutPrefix(link, "gitdir:")
 	at = strings.TrimSpace(at)
@@ -293,10 +294,10 @@ func WorktreeName(link string) string {
 	return path.Base(at)
 }
 
-// CleanupStatus is how a worktree cleanup went. The zero value is none.
+// CleanupStatus is the result of removing a worktree. The zero value is none.
 type CleanupStatus uint8
 
-// The words of the original's records.
+// The statuses; their names are those of the original's records.
 const (
 	NoCleanup CleanupStatus = iota
 	CleanupSkipped
@@ -307,32 +308,33 @@ const (
 
 var cleanupNames = NewNames[CleanupStatus]("cleanup status", "", "skipped", "done", "degraded", "failed")
 
-// Cleanup is a cleanup's status and, where it went wrong, why.
+// Cleanup is the result of removing a worktree, with the error if there was
+// one.
 type Cleanup struct {
 	Status CleanupStatus
 	Error  string
 }
 
-// State is what has happened. A rewind replaces it with a fresh one, so that a
-// field added later is cleared by default instead of forgotten. It is
-// comparable: two equal states need no write. What it points to is not changed.
+// State is what has happened to a job. A rewind replaces it with a fresh value,
+// so that fields added later are cleared by default. States are comparable: if
+// two are equal, nothing need be written. What a state points to is immutable.
 type State struct {
 	Status     Status
 	Wait       WaitReason
 	WaitSince  time.Time // when Wait.Kind last changed
 	WaitedOn   WaitSet
 	Approval   Approval
-	Attempt    int // of the latest execution; 0: none yet; never reset
-	Generation int // rewinds so far
+	Attempt    int // number of the latest execution; 0: none yet; never reset
+	Generation int // number of rewinds so far
 	Spent      Budget
-	Grown      Grown     // what it asks for by steps; a rewind leaves it
-	Lost       int       // newest attempt that was lost, and whose effects nobody answered for; 0: none
-	Stalled    int       // newest attempt whose runner was not heard of for too long; 0: none
-	Routed     int       // times its routes sent the run back since a person last rewound it
-	Refused    int       // launches that the executor refused since an attempt last ran
-	RetryAt    time.Time // of FailedRetryable, and of Queued after refusals: not before then
-	Requeued   time.Time // when it last went on by itself after a failure
-	LastError  string    // why it failed last, until it succeeds
+	Grown      Grown     // current steps of options that grow; a rewind keeps it
+	Lost       int       // newest attempt that was lost and whose effects are not resolved; 0: none
+	Stalled    int       // newest attempt whose runner stalled; 0: none
+	Routed     int       // how often its routes sent the run back since a person last rewound it
+	Refused    int       // number of launches that the executor refused since an attempt last ran
+	RetryAt    time.Time // no launch before this time; for FailedRetryable, and for Queued after refusals
+	Requeued   time.Time // when it was last put back into the queue after a failure
+	LastError  string    // the reason of its last failure; cleared by a success
 	Started    time.Time
 	Finished   time.Time
 	Exit       ExitCode
@@ -340,55 +342,56 @@ type State struct {
 	Failure    FailureClass
 	Reason     string // why it ended as it did, or why it could not be started
 	Stop       StopRequest
-	Place      Place       // of the latest attempt that ended
-	Agent      *AgentState // nil: no attempt asked an agent, or none told anything
+	Place      Place       // the place of the latest attempt that ended
+	Agent      *AgentState // nil: no agent has reported anything
 	Context    Context
 	Cancelled  Cleanup   // what a cancel did to the job's worktree
 	Retried    Cleanup   // what the last rewind did to it
-	Removed    time.Time // a tombstone: its files are gone, its result stands
-	Awake      bool      // a route woke it, or someone demanded it
+	Removed    time.Time // when its files were purged; its result still counts. Zero: they were not
+	Awake      bool      // a route or a retry woke it
 	Prompt     PromptState
-	Amended    Amendment // by later submissions; a rewind leaves it
-	Retired    bool      // a merge closed the cycle of the plan that it produced for: it counts as no producer
-	Closed     bool      // it is a merge that closed a cycle, and needs no more of it
+	Amended    Amendment // what later submissions changed; a rewind keeps it
+	Retired    bool      // a merge closed the cycle of the plan that it produced for, so it no longer counts as a producer
+	Closed     bool      // it is a merge that closed a cycle
 }
 
-// Amendment is what later submissions of the same job changed of what was asked
-// for. The zero value is nothing.
+// Amendment is what later submissions of the same job changed about what was
+// asked for. The zero value means nothing.
 type Amendment struct {
 	Made      bool
 	Transient Transient   // the most conservative mode asked for
-	Budget    Budget      // the largest asked for
-	Retry     RetryPolicy // failures that are tried again besides
+	Budget    Budget      // of each kind, the largest asked for
+	Retry     RetryPolicy // failures to retry in addition to the spec's
 }
 
-// StopRequest asks for the end of a running attempt. The zero value is none.
+// StopRequest is the request to end a running attempt. The zero value means
+// none.
 type StopRequest struct {
 	At      time.Time
 	By      string
-	Cleanup bool // its worktree is to go as well, where it owns one
+	Cleanup bool // also remove its worktree, if it owns one
 }
 
-// Job is one record.
+// Job is the record of one job.
 type Job struct {
 	ID      JobID
 	Created time.Time
 	Rev     Revision // every commit increments it
-	Number  Number   // 0: it was enqueued before there were numbers
-	Part    string   // what tells it from others of that number; ""; it is alone
+	Number  Number   // 0: enqueued by a version without numbers
+	Part    string   // distinguishes it from other jobs of that number; "": there are none
 	Spec    Spec
 	State   State
 }
 
-// Compare is the one schedule order: created_at, then job id.
+// Compare defines the schedule order: by time of creation, then by id.
 func (j *Job) Compare(k *Job) int {
 	return cmp.Or(j.Created.Compare(k.Created), cmp.Compare(j.ID, k.ID))
 }
 
-// Attempt names the job's latest execution.
+// Attempt returns the id of the job's latest attempt.
 func (j *Job) Attempt() AttemptID { return AttemptID{j.ID, j.State.Attempt} }
 
-// Transient is the mode that counts: the most conservative one that was asked
+// Transient returns the mode in force: the most conservative one that was asked
 // for.
 func (j *Job) Transient() Transient {
 	if j.State.Amended.Made {
@@ -397,7 +400,8 @@ func (j *Job) Transient() Transient {
 	return j.Spec.Transient
 }
 
-// Budget is the one that counts: of each kind, the largest that was asked for.
+// Budget returns the budget in force: of each kind, the largest that was asked
+// for.
 func (j *Job) Budget() Budget {
 	if j.State.Amended.Made {
 		return j.State.Amended.Budget
@@ -405,12 +409,13 @@ func (j *Job) Budget() Budget {
 	return j.Spec.Budget
 }
 
-// Retry is the policy that counts: any failure that was named is tried again.
+// Retry returns the retry policy in force, which covers every failure that any
+// submission named.
 func (j *Job) Retry() RetryPolicy {
 	return j.Spec.Retry.or(j.State.Amended.Retry)
 }
 
-// Begins is the status of a generation's beginning.
+// Begins returns the status in which a generation of the job begins.
 func (j *Job) Begins() Status {
 	if j.Spec.Routed || j.Transient() != NotTransient {
 		return Unscheduled
@@ -418,7 +423,7 @@ func (j *Job) Begins() Status {
 	return Queued
 }
 
-// Open reports that a tick may still change the job.
+// Open reports whether a tick may still change the job's status.
 func (j *Job) Open() bool { return !j.State.Status.Terminal() }
 
 func sortJobs(jobs []*Job) { slices.SortFunc(jobs, (*Job).Compare) }

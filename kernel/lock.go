@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// LockMode says whether holders exclude each other. The zero value is
-// Exclusive, the safe one.
+// LockMode says whether holders of a key exclude each other. The zero value is
+// Exclusive, the safe mode.
 type LockMode uint8
 
 // The modes of seed 000.
@@ -20,8 +20,8 @@ const (
 
 var lockModeNames = NewNames[LockMode]("lock mode", "exclusive", "shared")
 
-// Lock is one request: a key shared or exclusive, or, where Units is positive,
-// that many units of the pool of that name.
+// Lock is a request for one lock: a key, shared or exclusive, or, if Units is
+// positive, that many units of the pool named Key.
 type Lock struct {
 	Key   string
 	Mode  LockMode
@@ -31,25 +31,27 @@ type Lock struct {
 // Pool reports whether l asks for units of a counted pool.
 func (l Lock) Pool() bool { return l.Units > 0 }
 
-// What the prefixes of keys mean. They stand in records, so they never change.
+// Prefixes of keys that have a meaning. They are stored in records, so they
+// never change.
 const (
 	branchKey   = "branch:"
 	conflictKey = "merge_sentinel:"
 )
 
-// BranchLock is a lock of whoever changes a branch.
+// BranchLock returns the lock that changes to a branch require.
 func BranchLock(branch string) Lock { return Lock{Key: branchKey + branch} }
 
-// Branch is the branch that l is about.
+// Branch returns the branch that l locks, if it locks one.
 func (l Lock) Branch() (branch string, ok bool) {
 	branch, ok = strings.CutPrefix(l.Key, branchKey)
 	return branch, ok && !l.Pool()
 }
 
-// Conflict is the plan whose merge conflict l is about.
+// Conflict returns the plan whose merge conflict l locks, if it locks one.
 func (l Lock) Conflict() (plan string, ok bool) { return strings.CutPrefix(l.Key, conflictKey) }
 
-// Validate refuses empty keys and negative units.
+// Validate returns ErrInvalid for an empty key, an unknown mode or negative
+// units.
 func (l Lock) Validate() error {
 	if strings.TrimSpace(l.Key) == "" || l.Units < 0 || !lockModeNames.Has(l.Mode) {
 		return fmt.Errorf("lock %q (units %d): %w", l.Key, l.Units, ErrInvalid)
@@ -57,19 +59,20 @@ func (l Lock) Validate() error {
 	return nil
 }
 
-// Limits are the capacities of the counted locks, and of patience.
+// Limits is the configuration that decisions depend on: capacities of counted
+// locks, the grace period and who may approve.
 type Limits struct {
 	MaxRunning int            // on this machine; 0: no limit
-	Executors  map[string]int // as MaxRunning, for other executors
-	Pools      map[string]int // a pool that is not named here has one unit
-	Grace      time.Duration  // between TERM and KILL, of jobs that name none; 0: DefaultGrace
-	Remote     bool           // it is another host's turn to start jobs of the local executor
+	Executors  map[string]int // MaxRunning of other executors
+	Pools      map[string]int // units of each pool; 1 if the pool is not named here
+	Grace      time.Duration  // time between TERM and KILL for jobs that name none; 0: DefaultGrace
+	Remote     bool           // another host starts the jobs of the local executor
 
-	OthersApprove bool // who submitted a job may not approve it
+	OthersApprove bool // the submitter of a job may not approve it
 }
 
-// String tells capacities apart: a job waits for another reason where they are
-// others.
+// String identifies the capacities: if it changes, jobs may wait for other
+// reasons.
 func (l Limits) String() string {
 	text := fmt.Sprint(l.MaxRunning, l.Executors, l.Pools)
 	if l.Remote {
@@ -78,8 +81,9 @@ func (l Limits) String() string {
 	return text
 }
 
-// running is how many jobs an executor may run, and the name of that limit.
-func (l Limits) running(executor string) (int, string) {
+// limitOf returns how many jobs an executor may run, where 0 is no limit, and
+// the name of that limit.
+func (l Limits) limitOf(executor string) (int, string) {
 	if executor == LocalExecutor {
 		return l.MaxRunning, "max_running"
 	}
@@ -93,8 +97,8 @@ func (l Limits) capacity(pool string) int {
 	return 1
 }
 
-// LockTable is who holds what: a fold over the running jobs, never stored.
-// The zero value is empty and unlimited.
+// LockTable records who holds which locks. It is computed from the running jobs
+// and never stored. The zero value is empty and unlimited.
 type LockTable struct {
 	limits  Limits
 	keys    map[string]holding
@@ -110,13 +114,14 @@ type holding struct {
 
 type pooled struct{ used, reserved int }
 
-// NewLockTable is an empty table under limits.
+// NewLockTable returns an empty table under limits.
 func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 
-// Denied says why a job cannot be granted its locks and a place on its
-// executor, or "" when it can. An exclusive request needs the key free and no older job waiting for it; a shared one
-// needs no exclusive holder and no older job waiting for the key exclusively
-// (semantics 2, decision 11). A job's requests for one pool count together.
+// Denied returns why a job cannot be granted its locks and a place on its
+// executor, or "" if it can. An exclusive request is granted if the key is free
+// and no older job waits for it. A shared request is granted if no job holds
+// the key exclusively and no older job waits to (semantics 2, decision 11). A
+// job's requests for one pool are added up.
 func (t *LockTable) Denied(executor string, locks []Lock) (why string, cause WaitCause) {
 	for _, l := range locks {
 		if l.Pool() {
@@ -135,28 +140,28 @@ func (t *LockTable) Denied(executor string, locks []Lock) (why string, cause Wai
 	return t.full(executor)
 }
 
-// awaitingHost is why a job of the local executor waits where the process that
-// ticks is not on the host that jobs are scheduled on.
+// awaitingHost is the reason of a job of the local executor that waits because
+// the ticking process is not on the scheduling host.
 const awaitingHost = "waiting for a scheduler on the host that jobs are submitted on"
 
-// AwaitsHost reports that only a tick on the host that jobs are scheduled on starts
-// j.
+// AwaitsHost reports whether j waits for a tick on the scheduling host.
 func (j *Job) AwaitsHost() bool {
 	return j.State.Status == WaitingOnLocks && j.State.Wait.Cause == HostAbsent
 }
 
-// full says why an executor has no place for another job, or "" when it has.
+// full returns why an executor has no place for another job, or "" if it has
+// one.
 func (t *LockTable) full(executor string) (why string, cause WaitCause) {
 	if t.limits.Remote && executor == LocalExecutor {
 		return awaitingHost, HostAbsent
 	}
-	if m, name := t.limits.running(executor); m > 0 && t.running[executor] >= m {
+	if m, name := t.limits.limitOf(executor); m > 0 && t.running[executor] >= m {
 		return "waiting on pool " + name + " (" + strconv.Itoa(t.running[executor]) + " of " + strconv.Itoa(m) + " in use)", ExecutorFull
 	}
 	return "", OtherCause
 }
 
-// units is how much of a pool locks ask for together.
+// units returns how many units of a pool locks ask for in total.
 func units(locks []Lock, pool string) int {
 	sum := 0
 	for _, l := range locks {
@@ -167,8 +172,9 @@ func units(locks []Lock, pool string) int {
 	return sum
 }
 
-// poolDetail names no number that changes with the length of the queue: each
-// grant would rewrite the reason of every job that waits.
+// poolDetail returns the reason of a job that waits for a pool. It contains no
+// number that depends on the length of the queue; otherwise each grant would
+// rewrite the reasons of all waiting jobs.
 func poolDetail(l Lock, p pooled, size int) string {
 	used := strconv.Itoa(p.used) + " of " + strconv.Itoa(size) + " in use"
 	switch {
@@ -181,7 +187,8 @@ func poolDetail(l Lock, p pooled, size int) string {
 	}
 }
 
-// waitingOnPool is how the reason of a job begins that waits for a pool.
+// waitingOnPool returns the beginning of the reason of a job that waits for a
+// pool.
 func waitingOnPool(name string) string { return "waiting on pool " + name + " (" }
 
 // Take records a job that runs on executor and holds locks.
@@ -205,10 +212,10 @@ func (t *LockTable) Take(executor string, locks []Lock) {
 	}
 }
 
-// Reserve keeps what a denied job asked for from every younger one, so that a
-// stream of small or shared requests cannot starve it, and so that the reason
-// it waits for does not change because a younger job started. A pool request
-// larger than the pool reserves nothing: it can never be granted.
+// Reserve keeps what a denied job asked for from younger jobs. A stream of
+// small or shared requests then cannot starve the job, and its reason does not
+// change because a younger job started. A request for more units than the pool
+// has reserves nothing, since it can never be granted.
 func (t *LockTable) Reserve(locks []Lock) {
 	for _, l := range locks {
 		switch {

@@ -9,7 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Seed 000: exclusive needs no holder, shared needs no exclusive holder.
+// Seed 000: an exclusive request needs a key without holders, a shared one
+// needs a key without an exclusive holder.
 func TestLockMatrix(t *testing.T) {
 	const denied = "waiting on locks"
 	for _, c := range []struct {
@@ -21,7 +22,7 @@ func TestLockMatrix(t *testing.T) {
 		{shared("k"), excl("k"), denied},
 		{shared("k"), shared("k"), ""},
 		{excl("k"), excl("other"), ""},
-		{excl("k"), pool("k", 1), ""}, // a pool and a key of one name are two things
+		{excl("k"), pool("k", 1), ""}, // a pool and a key with the same name are independent
 		{pool("k", 1), excl("k"), ""},
 		{pool("k", 1), pool("k", 1), "waiting on pool k (1 of 1 in use)"},
 		{pool("gpu", 2), pool("gpu", 2), ""},
@@ -39,8 +40,8 @@ func TestLockMatrix(t *testing.T) {
 	}
 }
 
-// All or nothing: one lock that is held denies the whole request, and a denied
-// request takes nothing.
+// All or nothing: one lock that is not free denies the whole request, and a
+// denied request takes nothing.
 func TestLocksAreGrantedTogether(t *testing.T) {
 	s := snapshot(facts(), job("h", running(1), locks(excl("x"))),
 		job("a", locks(shared("y"), excl("x"))), job("b", locks(shared("y"))))
@@ -48,7 +49,7 @@ func TestLocksAreGrantedTogether(t *testing.T) {
 	expect(t, s, "b", "running")
 }
 
-// One job's requests for a pool count together.
+// The requests of one job for a pool are added up.
 func TestAPoolIsNotGrantedTwiceToOneJob(t *testing.T) {
 	table := kernel.NewLockTable(kernel.Limits{Pools: map[string]int{"gpu": 2}})
 	if why, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1), {Key: "gpu", Units: 1}}); why != "" {
@@ -94,7 +95,7 @@ func TestAWaitersReasonIsStable(t *testing.T) {
 	expect(t, s, "a", "waiting_on_locks locks: waiting on pool p (1 of 1 in use)")
 }
 
-// One grant does not rewrite the reasons of all who still wait.
+// One grant does not rewrite the reasons of the jobs that still wait.
 func TestAQueueForAPoolIsQuiet(t *testing.T) {
 	o := kernel.Observation{Facts: facts()}
 	for _, id := range []kernel.JobID{"a", "b", "c", "d", "e"} {
@@ -111,8 +112,8 @@ func TestAQueueForAPoolIsQuiet(t *testing.T) {
 	}
 }
 
-// A job that comes to the locks only because another ended in the same tick is
-// not overtaken by a younger one that came to them before: b had to wait for a
+// A job that reaches the locks only because another ended in the same tick is
+// not overtaken by a younger one that reached them earlier: b had to wait for a
 // new token of p, which waits for z, which turns out to be blocked.
 func TestLocksAreGrantedInOrderAfterAChangeOfMind(t *testing.T) {
 	const x = "custom:t:x"
@@ -153,8 +154,8 @@ func TestLockValidate(t *testing.T) {
 	}
 }
 
-// Where another host is to start them, jobs of the local executor wait, and those
-// of other executors do not; a tick of that host judges them again.
+// If another host starts them, jobs of the local executor wait, and those of
+// other executors do not. A tick of that host judges them again.
 func TestJobsOfAnotherHostWait(t *testing.T) {
 	here := kernel.Limits{MaxRunning: 4}
 	far := here

@@ -1,32 +1,34 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Merged is what is left of jobs to be enqueued when those are taken out that
-// are the same as another one.
+// Merged is the result of merging new jobs with jobs of the same idempotency
+// keys.
 type Merged struct {
-	New  []NewJob         // still to be enqueued; they refer to the jobs that count
-	Same map[JobID]JobID  // the job that counts, by the id minted in vain
-	Plan Plan             // what the submission changes of jobs that were there
-	Note map[JobID]NotRun // of such a job that is not going to run
+	New  []NewJob         // jobs still to be enqueued, with merged predecessors replaced
+	Same map[JobID]JobID  // the job that counts, by the id of the one merged into it
+	Plan Plan             // what the submission changes about existing jobs
+	Note map[JobID]NotRun // why an existing job will not run
 }
 
-// NotRun is why a job that was submitted again does not run again: it has ended.
+// NotRun says why a job that was submitted again does not run again: it has
+// ended.
 type NotRun struct {
 	Status  Status
-	Removed bool // it succeeded, and its files are gone since
+	Removed bool // it succeeded, and its files were purged
 }
 
-// Merge takes the jobs out of news whose idempotency key another job has, of s
-// or earlier in news. Of two modes the more conservative one counts, of two
-// budgets the larger. A job that failed for good and gets a larger budget is
-// rewound; otherwise one that has ended stays as it is (seed 002;
-// systems-and-unification 4.8, 4.12 C29). One key for jobs that differ is
-// ErrConflict.
+// Merge removes from news the jobs whose idempotency key is that of a job in s
+// or of one earlier in news. Of two modes the more conservative one counts, and
+// of two budgets the larger. A job that failed for good is rewound if its
+// budget grows; any other job that has ended stays as it is (seed 002;
+// systems-and-unification 4.8, 4.12 C29). It returns ErrConflict if jobs with
+// the same key differ.
 func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 	m := Merged{Same: map[JobID]JobID{}, Note: map[JobID]NotRun{}}
 	if !slices.ContainsFunc(news, func(n NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
@@ -45,10 +47,10 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 	byKey := map[string]*Job{}
 	for _, j := range s.jobs {
 		if key := j.Spec.IdempotencyKey; key != "" {
-			byKey[key] = j // the latest, should there be several
+			byKey[key] = j // the latest, if there are several
 		}
 	}
-	// Ids first: a line may run after one below it.
+	// Resolve ids first, since a job may run after one later in the batch.
 	inBatch := map[string]int{}
 	for i, n := range news {
 		key := n.Spec.IdempotencyKey
@@ -63,12 +65,12 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 			inBatch[key] = i
 		}
 	}
-	at, d := map[JobID]int{}, NewDraft(s) // at: of a job that is left
+	at, d := map[JobID]int{}, NewDraft(s) // at: index in m.New by id
 	for _, n := range news {
 		asked := n.Spec
 		n.Spec.After, n.Spec.AfterAny = nil, nil
 		for _, id := range asked.After {
-			n.Spec.RunsAfter(orElseID(m.Same[id], id), asked.AfterPolicy(id))
+			n.Spec.RunsAfter(cmp.Or(m.Same[id], id), asked.AfterPolicy(id))
 		}
 		spec, err := normalise(s, n, batch)
 		if err != nil {
@@ -90,7 +92,7 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 			first.Spec.Budget, first.Spec.Retry = first.Spec.Budget.or(spec.Budget), first.Spec.Retry.or(spec.Retry)
 			continue
 		}
-		if err := m.again(d, d.s.Job(id), spec, n.Approval.State, by); err != nil {
+		if err := m.resubmit(d, d.s.Job(id), spec, n.Approval.State, by); err != nil {
 			return Merged{}, err
 		}
 	}
@@ -98,8 +100,8 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 	return m, nil
 }
 
-// Submit merges jobs with those that are the same, and enqueues the others: all
-// of them or, with an error, none.
+// Submit merges jobs by idempotency key and enqueues the rest: all of them or,
+// if it returns an error, none.
 func Submit(s *Snapshot, news []NewJob, by string) (Merged, Plan, error) {
 	m, err := Merge(s, news, by)
 	if err != nil {
@@ -112,8 +114,8 @@ func Submit(s *Snapshot, news []NewJob, by string) (Merged, Plan, error) {
 	return m, m.Plan.Then(p), nil
 }
 
-// again adds to m and d what a further submission of j comes to.
-func (m *Merged) again(d *Draft, j *Job, spec Spec, approval ApprovalState, by string) error {
+// resubmit adds to m and d what another submission of j changes.
+func (m *Merged) resubmit(d *Draft, j *Job, spec Spec, approval ApprovalState, by string) error {
 	if err := conflict(j.ID, &j.Spec, &spec, j.State.Approval.State, approval); err != nil {
 		return err
 	}
@@ -151,13 +153,13 @@ func (m *Merged) again(d *Draft, j *Job, spec Spec, approval ApprovalState, by s
 	return nil
 }
 
-// or is of each kind the larger budget.
+// or returns the larger budget of each kind.
 func (b Budget) or(c Budget) Budget {
 	return Budget{max(b.Retries, c.Retries), max(b.Resumes, c.Resumes), max(b.Reclaims, c.Reclaims)}
 }
 
-// conflict is the error that one key was given to jobs that differ in what they
-// run or in when they may.
+// conflict returns ErrConflict if two jobs with one key differ in what they run
+// or in when they may start.
 func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) error {
 	differ := old.differs(now)
 	if (oldApproval == NotRequired) != (newApproval == NotRequired) {
@@ -168,11 +170,4 @@ func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) 
 	}
 	return fmt.Errorf("idempotency key %q is that of job %s, which differs in %s: use another key, or submit the same job: %w",
 		now.IdempotencyKey, id, strings.Join(differ, ", "), ErrConflict)
-}
-
-func orElseID(id, alt JobID) JobID {
-	if id == "" {
-		return alt
-	}
-	return id
 }

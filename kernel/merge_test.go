@@ -12,8 +12,8 @@ func keyed(key string) option { return func(j *kernel.Job) { j.Spec.IdempotencyK
 
 func limits(b kernel.Budget) option { return func(j *kernel.Job) { j.Spec.Budget = b } }
 
-// merged merges, enqueues and ticks, and is the outcome with the plan that led
-// there.
+// merged merges, enqueues and ticks, and returns the outcome with the plan that
+// led there.
 func merged(t *testing.T, s *kernel.Snapshot, news ...kernel.NewJob) (kernel.Merged, *kernel.Snapshot, kernel.Plan) {
 	t.Helper()
 	m, err := kernel.Merge(s, news, "ann")
@@ -29,8 +29,8 @@ func merged(t *testing.T, s *kernel.Snapshot, news ...kernel.NewJob) (kernel.Mer
 	return m, s.Apply(p), p
 }
 
-// X05: the same job twice in one batch is one, and what runs after either runs
-// after that one.
+// X05: the same job twice in one batch is one job, and successors of either run
+// after it.
 func TestOneKeyTwiceInABatch(t *testing.T) {
 	m, after, _ := merged(t, snapshot(facts()), fresh("c", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"a", "b"} }),
 		fresh("a", keyed("k"), transient(kernel.Remove)), fresh("b", keyed("k"), transient(kernel.OnDemand), limits(kernel.Budget{Retries: 3})))
@@ -45,8 +45,8 @@ func TestOneKeyTwiceInABatch(t *testing.T) {
 	}
 }
 
-// X06: a job that is under way is not started again. X07: one that is done is
-// left alone, to the last bit.
+// X06: an active job is not started again. X07: a job that has succeeded is not
+// changed at all.
 func TestAResubmittedJobIsTheOneThereWas(t *testing.T) {
 	for _, st := range []option{is(kernel.WaitingOnDeps), running(1), is(kernel.Succeeded), is(kernel.Cancelled), is(kernel.BlockedByDependency), due(kernel.ExitFailure)} {
 		old := job("a", keyed("k"), after("z"), st)
@@ -63,8 +63,9 @@ func TestAResubmittedJobIsTheOneThereWas(t *testing.T) {
 	}
 }
 
-// X21: not transient over transient runs it. X22: transient over remove keeps
-// the files and still does not run it. The other way round nothing changes.
+// X21: a submission that is not transient runs a transient job. X22: a
+// transient one over remove keeps the files and still does not run the job. In
+// the other order nothing changes.
 func TestTheMoreConservativeModeCounts(t *testing.T) {
 	for _, c := range []struct {
 		was, now, want kernel.Transient
@@ -98,8 +99,8 @@ func TestTheMoreConservativeModeCounts(t *testing.T) {
 	}
 }
 
-// X13 and C29: a job that spent its executions stays failed, unless it may have
-// more now.
+// X13 and C29: a job that has used up its budget stays failed unless the new
+// submission has a larger one.
 func TestALargerLimitRevives(t *testing.T) {
 	old := job("a", keyed("k"), is(kernel.Failed), limits(kernel.Budget{Resumes: 1}), func(j *kernel.Job) {
 		j.State.Attempt, j.State.Spent.Resumes, j.State.Failure = 2, 1, kernel.Timeout
@@ -127,7 +128,7 @@ func TestALargerLimitRevives(t *testing.T) {
 }
 
 // A budget of retries comes with the failures that it is for: a job that was
-// submitted without any is tried again as the later submission asks.
+// submitted without either is retried as the later submission asks.
 func TestALargerLimitComesWithItsFailures(t *testing.T) {
 	retried := func(n int, classes ...kernel.FailureClass) option {
 		return func(j *kernel.Job) {
@@ -153,7 +154,7 @@ func TestALargerLimitComesWithItsFailures(t *testing.T) {
 	}
 }
 
-// One key for two jobs is a mistake, and nothing comes of either.
+// One key for two different jobs is an error, and neither is enqueued.
 func TestOneKeyForDifferentJobs(t *testing.T) {
 	args := func(a ...string) option { return func(j *kernel.Job) { j.Spec.Task.Args = a } }
 	s := snapshot(facts(), job("a", keyed("k"), needs("custom:t:x")), job("z"))

@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// Names are the words for the values of an enumeration, in order from 0. A
-// value whose word is empty is not written anywhere.
+// Names are the names of an enumeration's values, in order from 0. A value with
+// an empty name is never written.
 type Names[T ~uint8] struct {
 	kind  string
 	words []string
 }
 
-// NewNames names the values of an enumeration; kind is what errors call it.
+// NewNames returns the names of an enumeration's values. kind is what errors
+// call the enumeration.
 func NewNames[T ~uint8](kind string, words ...string) Names[T] { return Names[T]{kind, words} }
 
-// Name is the word for v.
+// Name returns the name of v.
 func (n Names[T]) Name(v T) string {
 	if n.Has(v) {
 		return n.words[v]
@@ -23,10 +24,11 @@ func (n Names[T]) Name(v T) string {
 	return fmt.Sprintf("%s(%d)", n.kind, v)
 }
 
-// Has reports that v is one of the enumeration.
+// Has reports whether v is a value of the enumeration.
 func (n Names[T]) Has(v T) bool { return int(v) < len(n.words) }
 
-// Parse is the inverse of Name, for every value that has a word.
+// Parse is the inverse of Name for values with a non-empty name. It returns
+// ErrInvalid for other strings.
 func (n Names[T]) Parse(s string) (T, error) {
 	for i, word := range n.words {
 		if word == s && s != "" {
@@ -36,10 +38,10 @@ func (n Names[T]) Parse(s string) (T, error) {
 	return 0, fmt.Errorf("unknown %s %q: %w", n.kind, s, ErrInvalid)
 }
 
-// List is all the words, for errors.
+// List returns all names, separated by commas, for error messages.
 func (n Names[T]) List() string { return strings.Join(n.words, ", ") }
 
-// Values are all of the enumeration, in order.
+// Values returns all values of the enumeration, in order.
 func (n Names[T]) Values() []T {
 	all := make([]T, len(n.words))
 	for i := range all {
@@ -48,10 +50,10 @@ func (n Names[T]) Values() []T {
 	return all
 }
 
-// Statuses are all statuses, in order.
+// Statuses returns all statuses, in order.
 func Statuses() []Status { return statusNames.Values() }
 
-// The words for the enumerations, as they stand in records and documents.
+// The names of the enumerations' values, as records and documents have them.
 
 func (v ApprovalState) String() string    { return approvalNames.Name(v) }
 func (v Seal) String() string             { return sealNames.Name(v) }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every value of an enumeration has a word, or says by an empty one that it is
-// not written, and every enumeration has a table.
+// Every value of an enumeration has a name, which is empty if it is not
+// written, and every enumeration has a table.
 func TestEveryValueHasAWord(t *testing.T) {
 	values, words := map[string]int{}, map[string]int{}
 	for _, d := range declarations(t) {
@@ -14,7 +14,7 @@ func TestEveryValueHasAWord(t *testing.T) {
 		if !ok {
 			continue
 		}
-		of := "" // the enumeration that a block of constants is
+		of := "" // the enumeration of a block of constants
 		for _, spec := range g.Specs {
 			v, ok := spec.(*ast.ValueSpec)
 			if !ok {
@@ -36,7 +36,7 @@ func TestEveryValueHasAWord(t *testing.T) {
 			}
 		}
 	}
-	for _, own := range []string{"Liveness", "NearKind"} { // nobody writes or reads their names
+	for _, own := range []string{"Liveness", "NearKind"} { // their names are never written or read
 		delete(values, own)
 	}
 	for of, n := range values {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Who every tick looks at: whoever something may change that no job makes, and
-// nobody else, or a tick would look at all that wait.
+// Every tick looks at the jobs that something other than a job may change, and
+// at no others; otherwise it would look at all waiting jobs.
 func TestWhoIsAttended(t *testing.T) {
 	token := Artifact{Kind: Custom, Name: "t", Ref: "x"}
 	branch := Artifact{Kind: PlanBranch, Name: "p", Ref: "draft/p"}

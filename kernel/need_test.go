@@ -25,8 +25,8 @@ func (e existence) String() string {
 	return [...]string{"present", "absent", "not observed", "unobservable"}[e]
 }
 
-// observed is the fact about a that e stands for. The marker's owner is a job
-// enqueued after every producer, so that none supersedes it.
+// observed returns facts in which e holds for a. The marker's owner is enqueued
+// after every producer, so that none supersedes it.
 func (e existence) observed(a kernel.Artifact) kernel.Facts {
 	f := facts()
 	one, owners := kernel.Fact[bool]{}, kernel.Fact[[]kernel.JobID]{}
@@ -117,8 +117,8 @@ func TestNobodyIsItsOwnProducer(t *testing.T) {
 		"blocked_by_dependency dependencies: missing custom:t:x")
 }
 
-// A patch is there when its file is, or when the job it names succeeded
-// (seed 000), whatever else is known.
+// A patch exists if its file does or if the job that it names succeeded (seed
+// 000), whatever else is known.
 func TestPatchOfASucceededJob(t *testing.T) {
 	for e := present; e <= unobservable; e++ {
 		for _, s := range kernel.Statuses() {
@@ -148,15 +148,15 @@ func TestFirstNeedDecides(t *testing.T) {
 	}
 }
 
-// Semantics 3.8: a producer in the consumer's own run is the only one that
-// counts; without one, all runs' do.
+// Semantics 3.8: if the consumer's own run has a producer, only that one
+// counts; otherwise those of all runs do.
 func TestRunScopedArtifacts(t *testing.T) {
 	const x = "custom:t:x"
 	own := func(s kernel.Status) kernel.Job { return job("b", inRun("r1"), produces(x), is(s)) }
 	other := func(s kernel.Status) kernel.Job { return job("c", inRun("r2"), produces(x), is(s)) }
 	consumer := job("q", inRun("r1"), needs(x))
 	loose := job("q", needs(x))
-	both := job("q", inRun("r1"), needs(x), produces(x)) // its own product is not meant
+	both := job("q", inRun("r1"), needs(x), produces(x)) // its own product does not count
 	for i, c := range []struct {
 		owners []kernel.JobID
 		jobs   []kernel.Job
@@ -179,8 +179,8 @@ func TestRunScopedArtifacts(t *testing.T) {
 	}
 }
 
-// Semantics 3.8: an old marker does not satisfy while a newer producer that
-// was enqueued before the consumer is active.
+// Semantics 3.8: an old marker does not satisfy a need while a newer producer,
+// enqueued before the consumer, is active.
 func TestSupersededTokens(t *testing.T) {
 	const x = "custom:t:x"
 	waits := "waiting_on_deps dependencies: waiting on " + x
@@ -205,8 +205,8 @@ func TestSupersededTokens(t *testing.T) {
 	}
 }
 
-// A producer that is settled in a tick has published by the time its consumers
-// are judged.
+// The artifacts of a producer that is settled in a tick are published before
+// its consumers are judged.
 func TestTokenOfAnAttemptSettledInTheSameTick(t *testing.T) {
 	const x = "custom:t:x"
 	p := job("p", running(2), produces(x))
@@ -218,8 +218,8 @@ func TestTokenOfAnAttemptSettledInTheSameTick(t *testing.T) {
 	}
 }
 
-// Who is told why a job waits for an artifact is told of the job that makes it,
-// and what to do about that one.
+// An explanation of a job that waits for an artifact names the job that makes
+// it, and what to do about that job.
 func TestWhyNamesTheProducerOfAnUnmetNeed(t *testing.T) {
 	const label = "custom:t:x"
 	makes := func(id kernel.JobID, o option) kernel.Job { return job(id, produces(label), o) }

@@ -8,14 +8,14 @@ import (
 	"unicode"
 )
 
-// Number is how people speak of an enqueue: of a single job, or of the jobs of a
-// run or of a batch together. Numbers are dense, only grow, and are never used
-// again; 0 is none yet, in records of before there were numbers (semantics 28).
+// Number identifies an enqueue for people: a single job, or all jobs of a run
+// or a batch. Numbers are consecutive, grow, and are never reused. 0 means none
+// yet, as in records of versions without numbers (semantics 28).
 type Number uint64
 
-// Ref is the job as people name it: its number and, where others share it, its
-// part: the node, the batch line's ref or its place. It is "" before the job has
-// a number.
+// Ref returns the job's name for people: its number and, if other jobs share
+// that, "/" and its part, which is the node, the batch line's ref or the
+// position. It is "" for a job without a number.
 func (j *Job) Ref() string {
 	switch {
 	case j.Number == 0:
@@ -29,13 +29,12 @@ func (j *Job) Ref() string {
 
 func (n Number) String() string { return strconv.FormatUint(uint64(n), 10) }
 
-// PrefixLength is from how many characters on digits are the beginning of an id,
-// and no number.
+// PrefixLength is the number of digits from which a reference is taken for the
+// beginning of an id and not for a number.
 const PrefixLength = 8
 
-// ParseRef is the number and the part that ref names. It is false where ref does
-// not begin with a number; digits are a number up to seven of them, and the
-// beginning of an id from there on.
+// ParseRef parses a number and an optional part. ok is false if ref does not
+// begin with a number of fewer than PrefixLength digits.
 func ParseRef(ref string) (n Number, part string, ok bool) {
 	digits, part, _ := strings.Cut(ref, "/")
 	if len(digits) >= PrefixLength || digits == "" || digits[0] == '0' {
@@ -45,8 +44,8 @@ func ParseRef(ref string) (n Number, part string, ok bool) {
 	return Number(v), part, err == nil
 }
 
-// number gives new jobs their numbers. The jobs of a run share one, and so do all
-// that belong to none.
+// number assigns numbers to new jobs. The jobs of a run share a number, and so
+// do all jobs that belong to no run.
 func (s *Snapshot) number(jobs []NewJob, into []*Job) error {
 	runs, parts := make([]RunID, len(into)), make([]string, len(into))
 	for i := range into {
@@ -64,9 +63,9 @@ func (s *Snapshot) number(jobs []NewJob, into []*Job) error {
 	return nil
 }
 
-// numbers are the numbers after last, one for each group, of the jobs that belong
-// to the groups. A job without a part that can be typed gets its place in its group
-// as its part, unless it is alone there.
+// numbers returns the number of each job: one number for each group, counted
+// from last. A job without a typable part gets its position in the group as its
+// part, unless it is alone in the group.
 func numbers[G comparable](last Number, groups []G, parts []string) []Number {
 	size, place, number := map[G]int{}, map[G]int{}, map[G]Number{}
 	for _, g := range groups {
@@ -90,8 +89,8 @@ func numbers[G comparable](last Number, groups []G, parts []string) []Number {
 	return out
 }
 
-// typable reports that a part is one word as it stands, in a shell and on a
-// terminal: whoever chooses a ref may not be whoever reads it.
+// typable reports whether part is one word in a shell and harmless on a
+// terminal. The submitter who chooses a part need not be the user who reads it.
 func typable(part string) bool {
 	const most = 64
 	return len(part) <= most && !strings.ContainsFunc(part, func(r rune) bool {
@@ -99,8 +98,8 @@ func typable(part string) bool {
 	})
 }
 
-// part is the node of a run's job. A job that another one submitted belongs to
-// its run and is no node of it.
+// part returns the node of a run's job. A job that another job submitted
+// belongs to that job's run but is no node of it.
 func (o Origin) part() string {
 	if o.Parent != "" {
 		return ""
@@ -108,9 +107,9 @@ func (o Origin) part() string {
 	return o.Node
 }
 
-// NumberAll numbers the jobs that have none, which are those of before there were
-// numbers: in the order of their creation, the jobs of a run together, and those
-// that one of its jobs submitted by themselves.
+// NumberAll assigns numbers to the jobs that have none because an earlier
+// version enqueued them, in order of creation. The jobs of a run share a
+// number; those that one of its jobs submitted share another.
 func NumberAll(s *Snapshot) Plan {
 	type group struct {
 		run    RunID

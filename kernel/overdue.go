@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// DefaultGrace is the time between TERM and KILL where nothing else is said.
+// DefaultGrace is the time between TERM and KILL unless a job or the
+// configuration sets another.
 const DefaultGrace = 10 * time.Second
 
 // overtime is how much longer than its limit and its grace an attempt may take
-// before somebody else than its runner ends it: the runner also ends what the
-// command leaves running, and has other work on a busy machine.
+// before somebody other than its runner ends it. The runner also has to end
+// what the command left running, and the machine may be busy.
 const overtime = 10 * time.Second
 
-// Overdue are the running attempts whose time limit is over for so long that
-// their runners cannot be at it: they were stopped, say. A limit is of time by
-// the clock, whoever sleeps meanwhile.
+// Overdue returns the running attempts whose time limit passed so long ago that
+// their runners cannot be working, for example because they were stopped.
+// Limits are in wall-clock time, also while processes sleep.
 func (s *Snapshot) Overdue() []AttemptID {
 	var out []AttemptID
 	for _, i := range s.in[Running] {
@@ -26,8 +27,9 @@ func (s *Snapshot) Overdue() []AttemptID {
 	return out
 }
 
-// overdue is when j's running attempt is to be ended by somebody else than its
-// runner; zero: never. Other executors than the local one see to their limits.
+// overdue returns when somebody other than its runner is to end j's running
+// attempt, or zero for never. Executors other than the local one enforce their
+// limits themselves.
 func (j *Job) overdue(grace time.Duration) time.Time {
 	t := &j.Spec.Task
 	if t.Timeout <= 0 || t.On() != LocalExecutor || j.State.Started.IsZero() {

@@ -8,8 +8,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A limit is long over once its grace and the time that a runner has to see to it
-// are, too, by the clock; whose runner is gone is lost, and not late.
+// An attempt is overdue once its limit, its grace and the time that a runner
+// has to act are over, by the clock. An attempt whose runner is gone is lost,
+// and not overdue.
 func TestOverdue(t *testing.T) {
 	jobs := []kernel.Job{
 		job("a", running(1), limited(time.Minute, 0)), job("b", running(1), limited(time.Minute, time.Second)),
@@ -41,8 +42,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// One that was ended for its limit timed out: nothing of it is left to be swept,
-// and what follows is what follows a time-out.
+// An attempt that was ended because it was overdue has timed out: there is
+// nothing to sweep, and the job goes on as after any timeout.
 func TestAnAttemptThatWasEndedForItsLimitTimedOut(t *testing.T) {
 	a := kernel.AttemptID{Job: "a", N: 1}
 	f := facts()

@@ -1,7 +1,6 @@
 package kernel
 
-// Decision is the scheduler's judgement of one job. What it does not change,
-// the job's record says already.
+// Decision is the scheduler's judgement of one job.
 type Decision struct {
 	Job    JobID
 	From   Status
@@ -9,20 +8,20 @@ type Decision struct {
 	Reason WaitReason
 }
 
-// Plan is what to do about a snapshot: data, to be printed, stored, applied or
-// thrown away.
+// Plan is what to do about a snapshot. It is data, which can be printed,
+// stored, applied or thrown away.
 type Plan struct {
-	Decisions []Decision     // one for every job that a tick changes, in schedule order
-	Records   []RecordAction // done first, all or none
-	World     []WorldAction  // done after that, in order
+	Decisions []Decision     // one for each job that a tick changes, in schedule order
+	Records   []RecordAction // performed first, all or none
+	World     []WorldAction  // performed after the records are durable, in order
 
-	// Judged is the limits by which a tick decided. The store keeps it, so that the next
-	// tick under the same limits looks only at what has changed since. "": the plan is
-	// not a tick's.
+	// Judged is the limits by which a tick decided, or "" if the plan is not a
+	// tick's. The store keeps it, so that the next tick under the same limits
+	// judges only what has changed since.
 	Judged string
 }
 
-// NewPlan is the plan to do actions.
+// NewPlan returns the plan to perform actions.
 func NewPlan(actions ...Action) Plan {
 	var p Plan
 	p.add(actions...)
@@ -35,10 +34,10 @@ func (p *Plan) add(actions ...Action) {
 	}
 }
 
-// Empty reports that p does nothing.
+// Empty reports whether p has no actions.
 func (p Plan) Empty() bool { return len(p.Records)+len(p.World) == 0 }
 
-// Actions are all that p does, in order.
+// Actions returns all actions of p, in order.
 func (p Plan) Actions() []Action {
 	var out []Action
 	for _, a := range p.Records {
@@ -50,7 +49,7 @@ func (p Plan) Actions() []Action {
 	return out
 }
 
-// Write has w do p's record actions, up to the first error.
+// Write makes w perform p's record actions, up to the first error.
 func (p Plan) Write(w RecordWriter) error {
 	for _, a := range p.Records {
 		if err := a.write(w); err != nil {
@@ -60,9 +59,9 @@ func (p Plan) Write(w RecordWriter) error {
 	return nil
 }
 
-// Then is p followed by q, where q was decided on the snapshot that p leads
-// to. States of one job that p and q both write become one write, so that a
-// job created and judged in one transaction is written once.
+// Then returns p followed by q, where q was decided on the snapshot that p
+// leads to. If both write the state of a job, only the last write remains, so
+// that a job created and judged in one transaction is written once.
 func (p Plan) Then(q Plan) Plan {
 	d := Draft{plan: Plan{Records: make([]RecordAction, 0, len(p.Records)+len(q.Records))}, last: map[JobID]int{}}
 	d.add(p)
@@ -70,22 +69,23 @@ func (p Plan) Then(q Plan) Plan {
 	return d.plan
 }
 
-// Draft is a plan that grows, and the snapshot that it leads to. Adding to it
-// costs what is added, where Then makes the whole plan anew.
+// Draft is a growing plan with the snapshot that it leads to. Adding to it
+// costs only as much as what is added, while Then copies the whole plan.
 type Draft struct {
 	plan Plan
-	last map[JobID]int // the record write of a job that a later one merges into
+	last map[JobID]int // index in plan.Records of a job's write, into which later writes are merged
 	s    *Snapshot
-	own  bool // s is the draft's
+	own  bool // s is a copy that belongs to the draft
 }
 
-// NewDraft is a draft that does nothing to s yet.
+// NewDraft returns an empty draft for s.
 func NewDraft(s *Snapshot) *Draft { return &Draft{last: map[JobID]int{}, s: s} }
 
-// Plan is all that was added, as by Then.
+// Plan returns everything that was added, combined as by Then.
 func (d *Draft) Plan() Plan { return d.plan }
 
-// Snapshot is what the plan leads to, until more is added.
+// Snapshot returns the snapshot that the plan leads to. It is valid until the
+// next Add.
 func (d *Draft) Snapshot() *Snapshot { return d.s }
 
 // Add adds q, which was decided on the draft's snapshot.
@@ -126,7 +126,7 @@ func (d *Draft) add(q Plan) {
 			case PutState:
 				earlier.State = a.State
 				out.Records[at] = earlier
-			default: // last names no others
+			default: // last refers to no others
 			}
 			continue
 		default: // writes no state

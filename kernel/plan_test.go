@@ -7,8 +7,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A snapshot is in schedule order, created_at and then id, and holds each job
-// once.
+// A snapshot is in schedule order, by time of creation and then by id, and
+// holds each job once.
 func TestNewSnapshot(t *testing.T) {
 	late := job("a", func(j *kernel.Job) { j.Created = t0.AddDate(0, 0, 1) })
 	twice := job("c", func(j *kernel.Job) { j.Created = t0.AddDate(0, 0, 2) })
@@ -27,8 +27,9 @@ func TestNewSnapshot(t *testing.T) {
 	}
 }
 
-// Apply does what a store does: nothing over another revision, nothing to what
-// is not there, everything else; and the snapshot itself stays.
+// Apply does what a store does: it does not write over another revision, nor to
+// missing records, but does everything else. The original snapshot stays as it
+// is.
 func TestApply(t *testing.T) {
 	const x = "custom:t:x"
 	s := snapshot(marked(facts(), x, "old"), job("a", produces(x)), job("b", after("a")))
@@ -70,7 +71,7 @@ func TestApply(t *testing.T) {
 			}
 		})
 	}
-	// What nobody asked about stays unknown.
+	// Facts that nobody asked for stay unknown.
 	s = snapshot(facts(), job("a"))
 	if next := s.Apply(kernel.NewPlan(kernel.Publish{Attempt: a, Artifacts: artifacts(x)})); next.Facts().Markers[artifact(x)].Known {
 		t.Error("one marker that was published passed for all there are")
@@ -88,8 +89,8 @@ func listed(s *kernel.Snapshot) string {
 	return out
 }
 
-// A job that is created, judged and rewound in one transaction is one write,
-// and the world's turn comes after all records.
+// A job that is created, judged and rewound in one transaction is written once,
+// and world actions come after all records.
 func TestThen(t *testing.T) {
 	s := snapshot(facts(), job("p", running(1)))
 	enqueue, err := kernel.Enqueue(s, []kernel.NewJob{fresh("q")})
@@ -121,7 +122,7 @@ func TestThen(t *testing.T) {
 			t.Errorf("with an empty plan: %+v", p.Actions())
 		}
 	}
-	// Two plans of one snapshot do not get into each other's way.
+	// Two plans decided on one snapshot do not share memory.
 	if again := enqueue.Then(cancel).Then(tick); !reflect.DeepEqual(again, all) || len(enqueue.Actions()) != 1 {
 		t.Error("Then changed its operands")
 	}

@@ -1,7 +1,7 @@
 package kernel
 
-// canonical reads the custom preconditions that seed 000 supports as what they
-// stand for; the ID stays, for the messages.
+// canonical returns p with the custom preconditions that seed 000 supports
+// replaced by the kinds that they stand for. ID is kept for messages.
 func (p Precondition) canonical() Precondition {
 	if p.Kind == CustomPrecondition {
 		switch p.ID {
@@ -14,9 +14,9 @@ func (p Precondition) canonical() Precondition {
 	return p
 }
 
-// branchFor is the branch a branch_exists precondition means: its own, the
-// pinned one, or that of a single branch:* lock. "" leaves the branch that is
-// checked out.
+// branchFor returns the branch that a branch_exists precondition refers to: its
+// own, the pinned one, or that of the only branch lock. "" means the branch
+// that is checked out.
 func (j *Job) branchFor(p Precondition) string {
 	if p.Branch != "" {
 		return p.Branch

@@ -1,6 +1,7 @@
 package kernel
 
-// Probes lists what must be observed before a snapshot can be decided.
+// Probes lists the observations that are needed before a snapshot can be
+// decided.
 type Probes struct {
 	Artifacts []Artifact // every kind but custom
 	Markers   []Artifact // custom
@@ -12,15 +13,16 @@ type Probes struct {
 	Sandbox   bool // what this host enforces of sandboxes
 }
 
-// Empty reports that nothing is asked.
+// Empty reports whether nothing has to be observed.
 func (p Probes) Empty() bool {
 	return len(p.Artifacts)+len(p.Markers)+len(p.Branches)+len(p.Attempts) == 0 && !p.Head && !p.Clean && !p.Merging && !p.Sandbox
 }
 
-// Probes lists what some open job's gates will read and the snapshot does not
-// answer yet. Of terminal jobs it asks only what their rewind depends on. Of running
-// ones it asks whether their runner lives, and what their gates read only when it
-// does not. also are artifacts that a verb is going to ask about.
+// Probes returns what some open job's gates will read and the snapshot does not
+// know yet. For terminal jobs it asks only for what their rewind depends on.
+// For running jobs it asks whether their runner lives, and for what their gates
+// read only if it does not. also are artifacts that a verb is going to ask
+// about.
 func (s *Snapshot) Probes(also ...Artifact) Probes {
 	b := prober{s: s, seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	for _, a := range also {
@@ -44,12 +46,12 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 	return b.p
 }
 
-// gone reports that the runner of j's attempt is known to be gone.
+// gone reports whether the runner of j's attempt is known to be gone.
 func (s *Snapshot) gone(j *Job) bool { return s.facts.Runners[j.Attempt()].Value.Gone() }
 
-// ProbesOf lists what explaining jobs reads and the snapshot does not answer
-// yet: besides Probes, the gates of the jobs, and of what blocks them, though
-// they have ended.
+// ProbesOf returns what Probes does, and in addition what explaining the jobs
+// ids reads: their gates and those of the jobs that block them, even if these
+// have ended.
 func (s *Snapshot) ProbesOf(ids ...JobID) Probes {
 	b := prober{s: s, p: s.Probes(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	for _, a := range b.p.Artifacts {
@@ -70,7 +72,7 @@ func (s *Snapshot) ProbesOf(ids ...JobID) Probes {
 	for _, k := range s.graph.closure(from, s.graph.eachPredecessor) {
 		if j := s.jobs[k]; j.State.Status == BlockedByDependency {
 			b.gates(j)
-			if plan := j.Spec.Integrates(); plan != "" { // its conflict may be open
+			if plan := j.Spec.Integrates(); plan != "" { // its merge conflict may be open
 				b.artifact(Artifact{Kind: MergeSentinel, Name: plan})
 			}
 		}
@@ -113,8 +115,8 @@ func (b *prober) attempt(a AttemptID) {
 	}
 }
 
-// routes asks for the gates of what a route of j may rewind: they are judged in
-// the tick that settles j.
+// routes adds what the gates of jobs that a route of j may rewind read: the
+// tick that settles j judges them.
 func (b *prober) routes(j *Job) {
 	for _, r := range j.Spec.Routes {
 		for _, id := range b.s.Downstream(r.To) {
@@ -151,7 +153,7 @@ func (b *prober) preconditions(j *Job) {
 			}
 			b.p.Head = b.p.Head || !b.s.facts.Head.asked()
 			b.branch(b.s.facts.Head.Value)
-		case CustomPrecondition: // of no meaning that is known, and so it is blocked
+		case CustomPrecondition: // not supported: its job is blocked
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What is asked about each kind of job: nothing of terminal ones, of running
-// ones only whether their runner lives, of open ones what their gates read.
+// Probes asks nothing about terminal jobs, only whether the runner lives about
+// running ones, and what their gates read about the rest.
 func TestProbes(t *testing.T) {
 	nothing := kernel.NewFacts()
 	everything := []option{needs("custom:t:x", "plan_doc:foo", "custom:t:x"), pinned("main", "c1"),
@@ -30,14 +30,15 @@ func TestProbes(t *testing.T) {
 		if st != kernel.Running {
 			continue
 		}
-		// An attempt that is settled may be tried again in the same tick.
+		// A job whose attempt is settled may run again in the same tick.
 		if got := s.WithFacts(dead(kernel.NewFacts(), j.Attempt(), nil)).Probes(); len(got.Markers) != 1 || len(got.Branches) != 2 || !got.Clean || len(got.Attempts) > 0 {
 			t.Errorf("of a dead attempt: %+v", got)
 		}
 	}
 }
 
-// A branch that is to be the one checked out takes two questions.
+// For a precondition on the branch that is checked out, two questions are
+// needed.
 func TestProbesForTheBranchCheckedOut(t *testing.T) {
 	s := snapshot(kernel.NewFacts(), job("q", pre(kernel.Precondition{Kind: kernel.BranchExists})))
 	if got := s.Probes(); !reflect.DeepEqual(got, kernel.Probes{Head: true}) {
@@ -58,7 +59,8 @@ func TestProbesForTheBranchCheckedOut(t *testing.T) {
 	}
 }
 
-// A later answer replaces an earlier one; what was not asked again stays.
+// A later answer replaces an earlier one; facts that were not asked for again
+// stay.
 func TestWithFacts(t *testing.T) {
 	first := marked(marked(facts(), "custom:t:x", "a"), "custom:t:y", "a")
 	first.Heads["main"] = kernel.Seen(kernel.CommitID("c1"))
@@ -76,7 +78,7 @@ func TestWithFacts(t *testing.T) {
 }
 
 // The target of a route is judged in the tick that settles the route's source,
-// though it had ended: what its gates read is asked for.
+// so Probes asks for what its gates read although it had ended.
 func TestProbesForTheTargetsOfRoutes(t *testing.T) {
 	const x = "custom:t:x"
 	p := job("p", running(1), func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "q"}} })

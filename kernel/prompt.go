@@ -5,41 +5,42 @@ import (
 	"time"
 )
 
-// Prompt is the prompt file that a job stands for (seed 004). The job is the one
-// that its run ends in, so that what becomes of the job became of the prompt.
+// Prompt is the prompt file that a job stands for (seed 004). The job is the
+// last one of its run, so its end is the end of the prompt.
 type Prompt struct {
 	Owner      string // git_owner
 	Repository string // repo_name
-	Branch     string // the branch that the prompt is meant for
-	File       string // absolute path of the claimed prompt, *.running.md
-	Rel        string // path of the prompt as it was dropped, below the inbox
+	Branch     string // the branch that the prompt is for
+	File       string // absolute path of the claimed file, *.running.md
+	Rel        string // path of the prompt as it was dropped, relative to the inbox
 	Reason     string // why the job was made
-	Archive    bool   // a copy goes to failed/ if the run fails
+	Archive    bool   // copy the prompt to failed/ if the run fails
 	SHA256     string // of the content, in hex
-	Inode      uint64 // of the file, which its renames keep
+	Inode      uint64 // inode number of the file, which renaming keeps
 	Claimed    time.Time
 }
 
-// PromptName is which of its names the file of a prompt has.
+// PromptName is one of the names that the file of a prompt has during its life.
 type PromptName uint8
 
 // The names, in the order of a prompt's life.
 const (
-	NewPrompt     PromptName = iota // dropped, and nobody's yet
+	NewPrompt     PromptName = iota // dropped, not claimed
 	RunningPrompt                   // claimed; its run is not over
 	DonePrompt                      // its run succeeded
-	ErrorPrompt                     // its run did not, or it could not be started
+	ErrorPrompt                     // its run failed or could not be started
 )
 
 var promptNames = NewNames[PromptName]("prompt name", "prompt", "running", "done", "error")
 
-// PromptState is what is known of a prompt's file.
+// PromptState is what is known about a prompt's file.
 type PromptState struct {
-	Named    PromptName // the last name that was given; NewPrompt: not looked at yet
+	Named    PromptName // the last name that it was given; NewPrompt: not tended yet
 	Archived bool       // there is a copy below failed/
 }
 
-// PromptName is the name that the prompt of a job is to have, by its status.
+// PromptName returns the name that the prompt of a job with status s should
+// have.
 func (s Status) PromptName() PromptName {
 	switch {
 	case s == Succeeded:
@@ -51,14 +52,14 @@ func (s Status) PromptName() PromptName {
 	}
 }
 
-// HoldsPrompt reports that the claimed file is still this job's: the run is
-// not over, or the file does not say so yet.
+// HoldsPrompt reports whether the claimed file still belongs to this job: the
+// run is not over, or the file has not been renamed accordingly.
 func (j *Job) HoldsPrompt() bool {
 	return j.Spec.Prompt != nil && (j.Open() || j.State.Prompt.Named != j.State.Status.PromptName())
 }
 
-// promptUpdates are the actions that give prompts the names which the tick's
-// statuses call for.
+// promptUpdates returns the actions that rename prompts as the tick's statuses
+// demand.
 func (t *tick) promptUpdates() []WorldAction {
 	var out []WorldAction
 	for _, i := range t.s.graph.prompts {
@@ -70,8 +71,8 @@ func (t *tick) promptUpdates() []WorldAction {
 	return out
 }
 
-// Tended records what came of a TendPrompt. If there was no prompt to begin
-// with, nothing of the run starts: it fails for want of its input.
+// Tended records the result of a TendPrompt. If the prompt was gone before
+// anything of its run started, the run fails with MissingInput.
 func Tended(s *Snapshot, a TendPrompt, found, archived bool) (Plan, error) {
 	j := s.Job(a.Job)
 	if j == nil || j.Spec.Prompt == nil {
@@ -85,8 +86,8 @@ func Tended(s *Snapshot, a TendPrompt, found, archived bool) (Plan, error) {
 	return NewPlan(PutState{j.ID, j.Rev, st}), nil
 }
 
-// withoutInput fails the run of j. Jobs of it run only where an earlier copy of
-// the prompt failed: these are stopped.
+// withoutInput fails the run of j. Jobs of the run are running only if an
+// earlier copy of the prompt failed; they are ended.
 func (s *Snapshot) withoutInput(j *Job) Plan {
 	var p Plan
 	s.requireAll()

@@ -6,7 +6,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The name follows the status, whatever leads to it; a rewind takes it back.
+// The name of a prompt follows the status of its job, whatever led to that; a
+// rewind takes the name back.
 func TestTheNameOfAPromptFollowsItsJob(t *testing.T) {
 	j := job("q", func(j *kernel.Job) {
 		j.Spec.Prompt = &kernel.Prompt{Rel: "x.prompt.md", File: "/h/inbox/x.running.md", Inode: 1}
@@ -20,7 +21,7 @@ func TestTheNameOfAPromptFollowsItsJob(t *testing.T) {
 			t.Fatalf("%v, want %s", got, want)
 		}
 		if launches := actionsOf[kernel.Launch](p); len(launches) > 0 {
-			for _, a := range p.Actions() { // what has no input must not start
+			for _, a := range p.Actions() { // jobs without their input must not start
 				if _, first := a.(kernel.TendPrompt); first {
 					break
 				}
@@ -65,8 +66,8 @@ func TestTheNameOfAPromptFollowsItsJob(t *testing.T) {
 	tend(kernel.DonePrompt)
 }
 
-// A prompt that is gone before anything began fails its whole run, and nothing
-// is launched.
+// A prompt that is gone before anything has begun fails its whole run, and
+// nothing is launched.
 func TestWithoutItsPromptARunFails(t *testing.T) {
 	run := func(j *kernel.Job) { j.Spec.Origin.Run = "r" }
 	first := job("a", run)

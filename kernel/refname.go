@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// CheckRef refuses what git would not take as the name of a branch, or as a part of
-// one, such as ../../x, .git and a.lock. What is such a name leads nowhere as a
-// path either.
+// CheckRef returns ErrInvalid for a name that git would reject as the name of a
+// branch or as a part of one, such as ../../x, .git and a.lock. A name that
+// passes is also safe as a relative path.
 func CheckRef(name string) error {
 	bad := func(why string) error {
 		return fmt.Errorf("%q: git takes no such name, for %s: %w", name, why, ErrInvalid)
@@ -30,14 +30,14 @@ func CheckRef(name string) error {
 	return nil
 }
 
-// ofPlans are the operations that make the plan's name part of a branch's name or of a
-// file's.
+// ofPlans are the operations that make the plan's name a part of the name of a
+// branch or file.
 //
 //nolint:gochecknoglobals // a constant
 var ofPlans = []string{"worktree.prepare", "plan.persist", integrate, "merge.sentinel.write", "merge.sentinel.clear"}
 
-// refs refuses an artifact that is about a branch or a plan which git could not
-// have. Records of before may have one.
+// refs returns ErrInvalid if a is about a branch or plan whose name git would
+// reject. Records of earlier versions may hold such artifacts.
 func (a Artifact) refs() error {
 	if a.Kind == Custom || a.Kind == CommandPatch {
 		return nil

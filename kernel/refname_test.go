@@ -7,7 +7,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What git refuses as a branch is refused.
+// CheckRef refuses what git refuses as the name of a branch.
 func TestCheckRef(t *testing.T) {
 	for name, good := range map[string]bool{
 		"plan": true, "a/b": true, "v1.2": true, "ünï": true, "a-b": true, "a@b": true, "x.lockable": true,
@@ -19,7 +19,7 @@ func TestCheckRef(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 		if name == "a\x00" || name == "@" {
-			continue // no program is given the one, and the other stands for HEAD
+			continue // "" cannot be passed to git, and @ stands for HEAD
 		}
 		if err := exec.Command("git", "check-ref-format", "--branch", name).Run(); (err == nil) != good {
 			t.Errorf("git says %v of %q", err, name)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What clears a gate's verdicts, and what a person can do about them: the last
-// two columns of the table of gates.
+// The functions below fill the last two columns of the table of gates: what
+// clears a gate's verdicts, and what a person can do about them.
 
 func (x *explainer) clearsJob(_ int32, v verdict) string {
 	if v.kind == blocked {
@@ -21,7 +21,7 @@ func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, via JobID) {
 	k, known := x.t.s.find(v.job)
 	why := x.t.s.unreadable[v.job]
 	switch {
-	case known && x.t.status(k) == Succeeded: // it ended well without what it declared
+	case known && x.t.status(k) == Succeeded: // it succeeded without producing what it declared
 		return []Remedy{{Kind: RetryJob, Job: v.job}}, ""
 	case known:
 		return nil, v.job
@@ -101,14 +101,14 @@ func (x *explainer) remedyApproval(i int32, _ verdict) (does []Remedy, via JobID
 	return []Remedy{{Kind: ApproveJob, Job: x.t.s.jobs[i].ID}}, ""
 }
 
-// remedyLocks: whoever holds them ends by itself.
+// remedyLocks returns nothing, since holders of locks end by themselves.
 func (x *explainer) remedyLocks(int32, verdict) (does []Remedy, via JobID) { return nil, "" }
 
-// namedInLine is how many of those that wait before a job are named.
+// namedInLine is how many of the jobs that wait before a job are named.
 const namedInLine = 3
 
-// holders names the running jobs whose locks keep job i out, and the first of the
-// older ones that wait for such locks.
+// holders names the running jobs whose locks keep job i out, and the first of
+// the older jobs that wait for such locks.
 func (x *explainer) holders(i int32, _ verdict) string {
 	mine := x.t.s.jobs[i].Spec.Locks
 	keepsOut := func(k int32) (key string, yes bool) {
@@ -151,8 +151,8 @@ func (x *explainer) holders(i int32, _ verdict) string {
 	return "job " + strings.Join(names, "; ")
 }
 
-// inLine are the first jobs, one more than are named, that wait for a lock before
-// job i and keep it out.
+// inLine returns the first jobs that wait for a lock before job i and keep it
+// out: up to namedInLine and one more.
 func (x *explainer) inLine(key string, i int32, keepsOut func(int32) (string, bool)) (first []int32) {
 	s, passed := x.t.s, 1
 	for _, k := range s.graph.lockers[key] {

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// RetrySet is what a rewind of a job comes to (seed 000).
+// RetrySet is the set of jobs that a rewind of one job affects (seed 000).
 type RetrySet struct {
-	Of        JobID   // that was asked for
-	Root      JobID   // what is rewound first: itself, or what makes its worktree
+	Of        JobID   // the job that was asked for
+	Root      JobID   // the job that is rewound first: Of, or the job that makes its worktree
 	Succeeded []JobID // the root's direct predecessors that succeeded: the last successful point
 	Jobs      []JobID // root first, then schedule order
 	Why       map[JobID]string
 }
 
-// RetryOf lists what a rewind of root would touch, and why each job is in it: what
-// depends on it, and what the ends of those woke.
-// It refuses a set with a running member, and one that holds a merge while git
-// is in the middle of one.
+// RetryOf returns the jobs that a rewind of root affects, with the reason for
+// each: its dependents, and the jobs that the ends of those woke. It returns
+// ErrRunning if one of them is running, and ErrConflict if one is a merge while
+// git is in the middle of a merge, or if that is unknown.
 func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
 	set := RetrySet{Of: root, Root: root, Why: map[JobID]string{}}
 	if s.Job(root) == nil {
 		return set, fmt.Errorf("retry %s: %w", root, ErrNotFound)
 	}
-	set.Root = s.restart(root)
+	set.Root = s.rewindRoot(root)
 	set.Jobs = s.Downstream(set.Root)
 	woken := s.handlers(set.Jobs)
 	set.Jobs = append(set.Jobs, woken...)
@@ -85,7 +85,7 @@ func (s *Snapshot) whyRewound(root, id JobID, set []JobID) string {
 	return "depends on it"
 }
 
-// mergeSlugs are the plans whose conflict sentinel the jobs own.
+// mergeSlugs returns the plans whose conflict sentinels the jobs own.
 func (s *Snapshot) mergeSlugs(set []JobID) []string {
 	var slugs []string
 	for _, id := range set {
@@ -109,24 +109,25 @@ func (j *Job) mergeSlugs() []string {
 			slugs = append(slugs, slug)
 		}
 	}
-	// What a merge's conflict woke is there to look at the conflict: a retry of
-	// it is the way out, and no reason to forget what was resolved.
+	// The job that a merge's conflict woke resolves the conflict. Retrying that
+	// job is the way out and must not forget what was resolved.
 	if plan, ok := j.Spec.Origin.merges(); ok && !j.Spec.Routed {
 		slugs = append(slugs, plan)
 	}
 	return slugs
 }
 
-// Retry rewinds root and everything downstream of it: each starts a new
-// generation, queued and with nothing of its past but its attempt number.
+// Retry rewinds root and everything downstream of it. Each job starts a new
+// generation, queued, and keeps of its past only what rewound lists.
 func Retry(s *Snapshot, root JobID, by string) (Plan, error) {
 	_, p, err := RetryAll(s, []JobID{root}, by)
 	return p, err
 }
 
-// RetryAll is Retry of several jobs at once: each job that depends on some of them starts
-// one new generation. The sets are those of RetryOf, in the order of roots; what an
-// earlier one has is left out of a later one, and a root that it has has none.
+// RetryAll is Retry of several jobs at once, in which each job starts at most
+// one new generation. It returns a set for each root, in order, as RetryOf
+// does. A job is only in the first set that has it, and a root that is in an
+// earlier set gets none.
 func RetryAll(s *Snapshot, roots []JobID, by string) ([]RetrySet, Plan, error) {
 	sets := make([]RetrySet, 0, len(roots))
 	all := make([][]JobID, 0, len(roots))
@@ -143,26 +144,27 @@ func RetryAll(s *Snapshot, roots []JobID, by string) ([]RetrySet, Plan, error) {
 		for _, id := range set.Jobs {
 			in[id] = true
 		}
-		if len(set.Jobs) > 0 { // else its root is one that an earlier one has
+		if len(set.Jobs) > 0 { // otherwise an earlier set has its root
 			sets, all = append(sets, set), append(all, set.Jobs)
 		}
 	}
 	return sets, s.rewind(all, by, byPerson), nil
 }
 
-// cause says who rewinds. A person starts over; a route goes on: its count and
-// an open conflict, which its target is to look at, stay.
-type cause uint8
+// initiator says who rewinds. A rewind by a person starts over. A rewind by a
+// route keeps the count of rewinds and an open merge conflict, which its target
+// is to resolve.
+type initiator uint8
 
 const (
-	byPerson cause = iota
+	byPerson initiator = iota
 	byRoute
 )
 
-// rewind puts sets, whose first jobs are their roots and of which no two have a job in
-// common, back to their beginning. Each job gets back the execution context that a
-// predecessor outside of the sets hands on.
-func (s *Snapshot) rewind(sets [][]JobID, by string, why cause) Plan {
+// rewind puts the jobs of sets back to their beginning. The first job of each
+// set is its root, and no job is in two sets. Each job gets back the execution
+// context that a predecessor outside the sets hands on.
+func (s *Snapshot) rewind(sets [][]JobID, by string, from initiator) Plan {
 	s.requireAll()
 	var p Plan
 	in := map[JobID]bool{}
@@ -172,20 +174,20 @@ func (s *Snapshot) rewind(sets [][]JobID, by string, why cause) Plan {
 		}
 	}
 	for _, set := range sets {
-		s.rewindSet(&p, set, in, by, why)
+		s.rewindSet(&p, set, in, by, from)
 	}
 	return p
 }
 
-func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string, why cause) {
+func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string, from initiator) {
 	for i, id := range set {
 		j := s.Job(id)
 		st := rewound(j, s.now, by)
-		st.Context = s.carried(j, in)
-		if st.Context.Root == "" && j.State.Context.Root != "" { // what its agent remembers is gone
-			st.Agent = st.Agent.forgetful()
+		st.Context = s.inheritedContext(j, in)
+		if st.Context.Root == "" && j.State.Context.Root != "" { // the worktree that its agent's conversation is about is gone
+			st.Agent = st.Agent.withoutSession()
 		}
-		if why == byRoute {
+		if from == byRoute {
 			st.Routed = j.State.Routed
 		}
 		st.Closed = j.State.Closed
@@ -197,7 +199,7 @@ func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string,
 		}
 		p.add(Reset{j.Attempt(), j.Spec.Produces}, PutState{id, j.Rev, st})
 	}
-	if why == byRoute {
+	if from == byRoute {
 		return
 	}
 	for _, slug := range s.mergeSlugs(set) {
@@ -205,7 +207,8 @@ func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string,
 	}
 }
 
-// rewound is the one reset: what a job keeps of its past when it is rewound.
+// rewound returns the state of j after a rewind: all that it keeps of its past
+// is here.
 func rewound(j *Job, now time.Time, by string) State {
 	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent, Grown: j.State.Grown}
 	if a := j.State.Approval; a.State != NotRequired && !a.InDoubt {
@@ -218,9 +221,9 @@ func rewound(j *Job, now time.Time, by string) State {
 	return fresh
 }
 
-// CleanedUp records what came of a RemoveWorktree. A cleanup that is not
-// confirmed leaves the job its worktree and execution root, so that a later
-// retry or cancel can finish the work (seed 000).
+// CleanedUp records the result of a RemoveWorktree. If the cleanup is not
+// confirmed, the job keeps its worktree and execution root, so that a later
+// retry or cancel can finish it (seed 000).
 func CleanedUp(s *Snapshot, a RemoveWorktree, c Cleanup) (Plan, error) {
 	j := s.Job(a.Job)
 	if j == nil {

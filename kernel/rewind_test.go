@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Seed 000: the retry set is the root and all dependents over both kinds of
-// edge; predecessors are untouched.
+// Seed 000: the retry set is the root and all its dependents over both kinds of
+// edges. Predecessors are not touched.
 func TestRetrySet(t *testing.T) {
 	const x, y = "custom:t:x", "custom:t:y"
 	s := snapshot(facts(),
@@ -48,8 +48,8 @@ func TestRetrySet(t *testing.T) {
 	}
 }
 
-// Several at once: what depends on two of them begins anew once, after both, and what the
-// first takes along needs no set of its own.
+// Several roots at once: a dependent of two of them starts one new generation,
+// after both, and a root that an earlier set includes needs no set of its own.
 func TestRetryAll(t *testing.T) {
 	s := snapshot(facts(), job("a", is(kernel.Failed)), job("b", is(kernel.Failed)), job("c", is(kernel.BlockedByDependency), after("a", "b")),
 		job("d", is(kernel.Failed), after("a")), job("e", is(kernel.Failed)))
@@ -73,7 +73,7 @@ func TestRetryAll(t *testing.T) {
 	}
 }
 
-// The root comes first even when it is the youngest.
+// The root comes first even if it is the youngest.
 func TestRetrySetStartsWithItsRoot(t *testing.T) {
 	set, err := kernel.RetryOf(snapshot(facts(), job("z"), job("a", after("z")), job("b", after("a"))), "z")
 	if got := words(set.Jobs); err != nil || got != "z a b" {
@@ -81,9 +81,11 @@ func TestRetrySetStartsWithItsRoot(t *testing.T) {
 	}
 }
 
-// A rewound job keeps its attempt number, its record's identity, what was asked
-// for, how much it has grown to, what its prompt is called, what its agents used, what it used up of a plan and that it asks for approval; nothing else. The test fills every field of State, so
-// that a new one is looked at here.
+// A rewound job keeps its attempt number, its record's identity, its spec and
+// amendments, its growth steps, its prompt's name, the usage of its agents,
+// whether it closed a cycle, and its need for an approval; nothing else. The
+// test fills every field of State, so that each new field has to be considered
+// here.
 func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 	full := kernel.State{
 		Status: kernel.Failed, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: "d"}, WaitSince: t0,
@@ -109,7 +111,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		{func(*kernel.Job) {}, kernel.Queued},
 		{transient(kernel.OnDemand), kernel.Unscheduled},
 		{transient(kernel.Remove), kernel.Unscheduled},
-		{routed, kernel.Queued}, // asked for by name, it need not wait for its route
+		{routed, kernel.Queued}, // a person asked for it, so it does not wait for its route
 	} {
 		j := job("q", c.change)
 		j.State, j.Spec.Produces = full, artifacts("custom:t:x")
@@ -142,7 +144,8 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 	}
 }
 
-// Only a worktree that the job prepared itself is taken away (semantics 3.11).
+// A rewind removes only worktrees that the job prepared itself (semantics
+// 3.11).
 func TestRewindLeavesOthersWorktreesAlone(t *testing.T) {
 	j := job("q", is(kernel.Failed))
 	j.State.Context = kernel.Context{Root: "w", Worktree: "w"}
@@ -195,7 +198,7 @@ func TestRetryRefusals(t *testing.T) {
 			}
 		})
 	}
-	// Any other status may be rewound, also one that has not failed.
+	// Jobs of any other status can be rewound, also if they have not failed.
 	for _, st := range kernel.Statuses() {
 		if _, err := kernel.Retry(snapshot(facts(), job("q", is(st))), "q", "ann"); (err != nil) != (st == kernel.Running) {
 			t.Errorf("%s: %v", st, err)
@@ -203,8 +206,8 @@ func TestRetryRefusals(t *testing.T) {
 	}
 }
 
-// Whether git is in the middle of a merge is asked as soon as a job is there
-// whose rewind depends on it.
+// Probes asks whether git is in the middle of a merge as soon as the rewind of
+// some job depends on it.
 func TestAMergeInProgressIsAskedFor(t *testing.T) {
 	unknown := facts()
 	unknown.Merging = kernel.Fact[string]{}
@@ -216,7 +219,8 @@ func TestAMergeInProgressIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestRetryOfAConflictGateKeepsTheConflict: only what merges begins anew.
+// TestRetryOfAConflictGateKeepsTheConflict checks that only a rewind of the
+// merge itself drops the conflict.
 func TestRetryOfAConflictGateKeepsTheConflict(t *testing.T) {
 	merging := func(j *kernel.Job) { j.Spec.Origin.Alias, j.Spec.Origin.Plan = "merge", "foo" }
 	s := snapshot(facts(), job("gate", merging, routed, is(kernel.BlockedByDependency)), job("merge", merging, is(kernel.BlockedByDependency)))
@@ -244,7 +248,7 @@ func TestRetryClearsSentinels(t *testing.T) {
 	}
 }
 
-// Seed 000: worktree metadata goes only when the cleanup is confirmed.
+// Seed 000: worktree metadata is dropped only when the cleanup is confirmed.
 func TestCleanedUp(t *testing.T) {
 	c := kernel.Context{Root: ".vizier/tmp-worktrees/a", Worktree: ".vizier/tmp-worktrees/a", Name: "a", Branch: "b", Owned: true}
 	for status, cleared := range map[kernel.CleanupStatus]bool{kernel.CleanupDone: true, kernel.CleanupSkipped: true,
@@ -274,7 +278,7 @@ func TestCleanedUp(t *testing.T) {
 	}
 }
 
-// Seed 000: each refusal says why; a decision is stamped.
+// Seed 000: each refusal says why, and a decision has its time and author.
 func TestApproveAndReject(t *testing.T) {
 	for _, c := range []struct {
 		job  kernel.Job
@@ -373,7 +377,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// What a plan does to the world is what the snapshot after it goes by.
+// The snapshot after a plan reflects what the plan does to the world.
 func TestAClearedSentinelIsGoneFromWhatIsKnown(t *testing.T) {
 	f := facts()
 	f.Present[artifact(sentinel)] = kernel.Seen(true)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// DefaultRouteBudget is how often a route may send a run back where it names
-// no budget of its own: every loop has an end.
+// DefaultRouteBudget is how often a route without a budget of its own may send
+// a run back, so that every loop ends.
 const DefaultRouteBudget = 3
 
 func (r Route) budget() int {
@@ -16,17 +16,17 @@ func (r Route) budget() int {
 	return r.Budget
 }
 
-// routed is p, by which j ends, with what follows from that.
-func (s *Snapshot) routed(p Plan, j *Job) Plan {
+// withRoutes returns p, by which j ends, followed by what j's routes do then.
+func (s *Snapshot) withRoutes(p Plan, j *Job) Plan {
 	if len(j.Spec.Routes) == 0 {
 		return p
 	}
 	return p.Then(s.Apply(p).route(j.ID))
 }
 
-// route is what follows from the outcome of job id, which has just ended: its
-// success hands its execution context to the jobs its routes name, and another
-// outcome rewinds them, or wakes them. s has the job as it ended.
+// route returns what follows from the outcome of job id, which has just ended
+// in s. Success hands its execution context to the jobs that its routes name;
+// another outcome rewinds or wakes them.
 func (s *Snapshot) route(id JobID) Plan {
 	j := s.Job(id)
 	if !j.State.Status.Terminal() {
@@ -53,8 +53,8 @@ func (s *Snapshot) route(id JobID) Plan {
 }
 
 // handOver gives the context of a job that succeeded to one that runs after it,
-// and wakes that one if it slept. A job whose parents hand over different contexts
-// is blocked: it has no one place to run in.
+// and wakes that one if it sleeps. A job whose parents hand over different
+// contexts is blocked, since it has no single place to run in.
 func (s *Snapshot) handOver(from, to *Job) Plan {
 	c := from.State.Context
 	c.Owned = false
@@ -80,8 +80,8 @@ func (s *Snapshot) handOver(from, to *Job) Plan {
 	return NewPlan(PutState{to.ID, to.Rev, st})
 }
 
-// sendBack rewinds the target of a route, or wakes it. The source keeps count,
-// also where it is rewound itself.
+// sendBack rewinds or wakes the target of a route. The source keeps the count
+// of rewinds, even if it is rewound itself.
 func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
 	if from.State.Routed >= r.budget() {
 		return s.note(from, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.Label(), from.State.Routed))
@@ -117,9 +117,9 @@ func (s *Snapshot) note(j *Job, what string) Plan {
 	return NewPlan(PutState{j.ID, j.Rev, st})
 }
 
-// carried is the context that a job gets back when it is rewound: that of a
-// predecessor that succeeded, keeps its result and hands its context on.
-func (s *Snapshot) carried(j *Job, set map[JobID]bool) Context {
+// inheritedContext returns the context that j gets back when it is rewound:
+// that of a predecessor outside set that succeeded and hands its context to j.
+func (s *Snapshot) inheritedContext(j *Job, set map[JobID]bool) Context {
 	if j.Spec.OwnsContext {
 		return Context{}
 	}
@@ -139,12 +139,12 @@ func (j *Job) handsOver(to JobID) bool {
 	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool { return r.On == OutcomeSucceeded && r.To == to })
 }
 
-// restart is where a rewind of root has to begin: at root, or, where the context
-// that root runs in is gone, at the job that makes that context (semantics 3.11).
-// Root never runs in the operator's own checkout instead.
-func (s *Snapshot) restart(root JobID) JobID {
+// rewindRoot returns the job at which a rewind of root has to begin: root, or, if
+// the context that root runs in is gone, the job that makes that context
+// (semantics 3.11). Root never falls back to the operator's checkout.
+func (s *Snapshot) rewindRoot(root JobID) JobID {
 	j := s.Job(root)
-	if s.carried(j, nil).Root != "" {
+	if s.inheritedContext(j, nil).Root != "" {
 		return root
 	}
 	seen := map[JobID]bool{root: true}
@@ -162,8 +162,8 @@ func (s *Snapshot) restart(root JobID) JobID {
 	return root
 }
 
-// ForgetWorktrees clears the contexts of the jobs of root's run whose worktrees are gone
-// from the disk, by whatever hand: a rewind then begins where they are made.
+// ForgetWorktrees clears the contexts of the jobs of root's run whose worktrees
+// are gone from the disk, so that a rewind begins at the jobs that make them.
 func ForgetWorktrees(s *Snapshot, root JobID, gone func(Context) bool) Plan {
 	var p Plan
 	j := s.Job(root)
@@ -181,9 +181,9 @@ func ForgetWorktrees(s *Snapshot, root JobID, gone func(Context) bool) Plan {
 	return p
 }
 
-// leaveContext clears the context of every job of j's run that ran in the worktree
-// which is gone.
-func (s *Snapshot) leaveContext(j *Job) Plan {
+// clearContext clears the context of every other job of j's run that ran in j's
+// worktree, which is gone.
+func (s *Snapshot) clearContext(j *Job) Plan {
 	var p Plan
 	gone := j.State.Context.Worktree
 	if gone == "" || j.Spec.Origin.Run == "" {

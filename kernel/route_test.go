@@ -16,7 +16,7 @@ func on(o kernel.Outcome, to kernel.JobID) kernel.Route { return kernel.Route{On
 
 func within(c kernel.Context) option { return func(j *kernel.Job) { j.State.Context = c } }
 
-// ending is s after the running attempt of id ended as o.
+// ending returns s after the running attempt of id has ended as o.
 func ending(t *testing.T, s *kernel.Snapshot, id kernel.JobID, o kernel.Outcome) *kernel.Snapshot {
 	t.Helper()
 	j := s.Job(id)
@@ -27,8 +27,8 @@ func ending(t *testing.T, s *kernel.Snapshot, id kernel.JobID, o kernel.Outcome)
 	return s.Apply(p)
 }
 
-// A context goes to whom the routes of a success name that runs after it, and
-// to nobody who has begun, or has another.
+// A success hands its context to the jobs that its routes name and that run
+// after it, but not to those that have begun or have another context.
 func TestHandOver(t *testing.T) {
 	made := kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true}
 	lent := made
@@ -60,8 +60,9 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// A success sends back whom its route names that does not run after it, with
-// its context, unless that makes its own; so often and no more.
+// A success rewinds the jobs that its routes name and that do not run after it.
+// They get its context unless they make their own. Each route does so as often
+// as its budget allows.
 func TestSendBack(t *testing.T) {
 	made := kernel.Context{Root: "w", Worktree: "w", Owned: true}
 	first := func(own bool) kernel.Job {
@@ -111,8 +112,8 @@ func TestEveryRouteOfAnOutcome(t *testing.T) {
 	}
 }
 
-// A worktree that is gone is gone for all of the run that worked in it, and for
-// nobody else.
+// A removed worktree is gone for all jobs of the run that worked in it, and for
+// no others.
 func TestAWorktreeThatIsGoneIsForgotten(t *testing.T) {
 	w, v := kernel.Context{Root: "w", Worktree: "w"}, kernel.Context{Root: "v", Worktree: "v"}
 	s := snapshot(facts(), job("a", running(1), inRun("r"), within(w)), job("b", inRun("r"), is(kernel.Succeeded), within(w)), job("c", inRun("r"), is(kernel.Succeeded), within(v)),
@@ -130,7 +131,8 @@ func TestAWorktreeThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// What a job lacks that a new one makes opens it again, awake where it was.
+// A job is reopened by a new job that makes what it lacks, and is awake if it
+// was before.
 func TestReopenedJobs(t *testing.T) {
 	const x = "custom:t:x"
 	blockedFor := func(detail string, o ...option) kernel.Job {
@@ -172,7 +174,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// Every condition that does not hold is told, and each once.
+// An explanation has every condition that does not hold, each once.
 func TestEveryUnmetConditionIsToldOnce(t *testing.T) {
 	s := snapshot(facts(), job("f", is(kernel.Failed), func(j *kernel.Job) { j.Spec.FailureMode, j.Spec.Origin.Run = kernel.BlockDownstream, "r" }), job("l", running(1), locks(excl("x"))),
 		job("j", is(kernel.WaitingOnDeps), inRun("r"), after("l", "gone", "f"), needs("custom:t:x", "custom:t:y"), pinned("b", "c"), approval(kernel.Pending, ""), locks(excl("x")),
@@ -207,7 +209,7 @@ func TestEveryUnmetConditionIsToldOnce(t *testing.T) {
 	}
 }
 
-// What a person can do about a job that does not run, by what is in its way.
+// What a person can do about a job that does not run, for each cause.
 func TestWhatAPersonCanDo(t *testing.T) {
 	const x = "custom:t:x"
 	known := func(o ...kernel.JobID) kernel.Facts { return marked(facts(), x, o...) }
@@ -259,7 +261,8 @@ func TestWhatAPersonCanDo(t *testing.T) {
 	}
 }
 
-// Who keeps a job from its locks: what runs, and what waits longer.
+// An explanation names the jobs that keep a job from its locks: the running
+// holders, and older jobs that wait.
 func TestHoldersOfLocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits kernel.Limits
@@ -281,7 +284,7 @@ func TestHoldersOfLocks(t *testing.T) {
 	}
 }
 
-// A plan is written up to the first error, whichever action it is.
+// Write stops at the first error, whichever action it is.
 func TestAPlanIsWrittenUpToTheFirstError(t *testing.T) {
 	actions := []kernel.Action{kernel.Create(job("a")), kernel.PutState{Job: "b"}, kernel.NumberJob{Job: "n"}, kernel.CreateRun{Run: "r"}, kernel.RemoveRun{Run: "r"}, kernel.RemoveJob{Job: "c"}, kernel.PurgeFiles{Job: "d"},
 		kernel.Publish{Attempt: kernel.AttemptID{Job: "e"}}, kernel.Announce{Event: kernel.Event{Job: "f"}}, kernel.Reset{Attempt: kernel.AttemptID{Job: "g"}}, kernel.Rotate{Attempt: kernel.AttemptID{Job: "h"}}}
@@ -340,8 +343,9 @@ func TestProbesAreEmptyOrNot(t *testing.T) {
 	}
 }
 
-// A worktree that somebody removed counts as gone before a job fails for want of
-// it: a rewind begins where it is made. Other runs' are not looked at.
+// A worktree that somebody removed counts as gone before a job fails because of
+// it: a rewind begins at the job that makes it. Worktrees of other runs are not
+// checked.
 func TestAForgottenWorktreeIsMadeAnew(t *testing.T) {
 	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w-1", Owned: true}
 	in := func(o ...option) []option { return append(o, inRun("r1")) }

@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// SandboxMode says whether what a job starts is kept to where it works.
+// SandboxMode says whether a job's processes are confined to where the job
+// works.
 type SandboxMode uint8
 
 // NoSandbox is the default.
 const (
-	NoSandbox         SandboxMode = iota // it may do what the user may
-	BestEffortSandbox                    // as far as the host can
-	RequiredSandbox                      // wholly, or it does not start
+	NoSandbox         SandboxMode = iota // not confined: it may do what the user may
+	BestEffortSandbox                    // confined as far as the host can
+	RequiredSandbox                      // fully confined, or it does not start
 )
 
 var sandboxNames = NewNames[SandboxMode]("sandbox", "none", "best-effort", "required")
 
-// Network is what a job in a sandbox may reach.
+// Network says which networks a job in a sandbox may reach.
 type Network uint8
 
 // AnyNetwork is the default.
@@ -30,21 +31,23 @@ const (
 
 var networkNames = NewNames[Network]("network", "all", "none")
 
-// Sandbox is what a job may do to the rest of the host. The zero value is none.
+// Sandbox restricts what a job may do to the rest of the host. The zero value
+// is no sandbox.
 type Sandbox struct {
 	Mode    SandboxMode
-	Write   []string // paths it may write to besides its own, relative to where it runs
+	Write   []string // further paths that it may write to, relative to where it runs
 	Network Network
 
-	// ReadOnly says that its working tree is not its own: a job in a sandbox that
-	// works in another submitted it.
+	// ReadOnly makes its working tree read-only. It is set if a sandboxed job
+	// that works in another tree submitted the job.
 	ReadOnly bool
 }
 
-// On reports that there is one.
+// On reports whether s is a sandbox.
 func (s Sandbox) On() bool { return s.Mode != NoSandbox }
 
-// Least is s with at least what o asks for, and with what either opens.
+// Least returns s made at least as strict as o in mode and network, with the
+// writable paths of both.
 func (s Sandbox) Least(o Sandbox) Sandbox {
 	if s.Mode = max(s.Mode, o.Mode); s.On() {
 		s.Network = max(s.Network, o.Network)
@@ -53,13 +56,13 @@ func (s Sandbox) Least(o Sandbox) Sandbox {
 	return s
 }
 
-// Same reports that s and o ask for the same.
+// Same reports whether s and o are equal.
 func (s Sandbox) Same(o Sandbox) bool {
 	return s.Mode == o.Mode && s.Network == o.Network && s.ReadOnly == o.ReadOnly && slices.Equal(s.Write, o.Write)
 }
 
-// Within is s for a job that a job in the sandbox outer submits: it may do no more
-// than that one.
+// Within returns s for a job that is submitted by a job in the sandbox outer:
+// the new job may do no more than the submitter.
 func (s Sandbox) Within(outer Sandbox) Sandbox {
 	if !outer.On() {
 		return s
@@ -77,10 +80,11 @@ func (s Sandbox) Within(outer Sandbox) Sandbox {
 	return in
 }
 
-// submitted are jobs that an attempt of j wants enqueued, as far as its sandbox
-// lets them. Where a secret comes from is read, or run, outside of every sandbox,
-// so what is in one asks for none; nor for options in an executor's own words, such as
-// --export=LD_PRELOAD=…, which are about what starts the sandbox.
+// submitted returns the jobs that an attempt of j asks to enqueue, restricted
+// by j's sandbox. A sandboxed job may not ask for secrets, since those are
+// read, or computed, outside every sandbox; nor for containers, which run
+// outside too; nor for options in an executor's own syntax, such as
+// --export=LD_PRELOAD=…, which affect what starts the sandbox.
 func (j *Job) submitted(news []NewJob) ([]NewJob, error) {
 	t := &j.Spec.Task
 	if !t.Sandbox.On() {
@@ -101,24 +105,24 @@ func (j *Job) submitted(news []NewJob) ([]NewJob, error) {
 		}
 		elsewhere := k.Tree != t.Tree || out[i].Context.Root != j.State.Context.Root
 		k.Sandbox.ReadOnly = k.Sandbox.ReadOnly || elsewhere
-		if elsewhere || k.Dir != t.Dir { // a relative path is another one there
+		if elsewhere || k.Dir != t.Dir { // relative paths mean other files there
 			k.Sandbox.Write = slices.DeleteFunc(slices.Clone(k.Sandbox.Write), func(p string) bool { return !path.IsAbs(p) && !strings.HasPrefix(p, "~/") })
 		}
 	}
 	return out, nil
 }
 
-// beneath reports that a path is o or below it, by its words.
+// beneath reports whether path p is o or lies below it, lexically.
 func beneath(p, o string) bool {
 	p, o = path.Clean(p), path.Clean(o)
 	return p == o || strings.HasPrefix(p, strings.TrimSuffix(o, "/")+"/")
 }
 
-// Enforcement is what a host can enforce of sandboxes: why not, for each part of
-// one; "" where it can.
+// Enforcement says why a host cannot enforce each part of a sandbox; "" if it
+// can.
 type Enforcement struct{ Files, Network string }
 
-// Lacks is why the host cannot enforce all of s; "" where it can.
+// Lacks returns why the host cannot enforce all of s, or "" if it can.
 func (e Enforcement) Lacks(s Sandbox) string {
 	switch {
 	case e.Files != "":
@@ -130,8 +134,8 @@ func (e Enforcement) Lacks(s Sandbox) string {
 	}
 }
 
-// checkSandbox holds back what this host may only start in a sandbox that it
-// cannot enforce. Other executors' hosts see to it themselves.
+// checkSandbox holds back jobs that require a sandbox which this host cannot
+// enforce. For other executors, their hosts check this.
 func (t *tick) checkSandbox(i int32, from int) (verdict, int) {
 	task := &t.s.jobs[i].Spec.Task
 	if from > 0 || !task.sandboxed() {
@@ -148,15 +152,15 @@ func (t *tick) checkSandbox(i int32, from int) (verdict, int) {
 	return verdict{}, 1
 }
 
-// sandboxed reports that this host has to enforce a sandbox.
+// sandboxed reports whether this host must enforce a sandbox for t.
 func (t *Task) sandboxed() bool { return t.Sandbox.Mode == RequiredSandbox && t.On() == LocalExecutor }
 
 func (b *prober) sandbox(j *Job) {
 	b.p.Sandbox = b.p.Sandbox || j.Spec.Task.sandboxed() && !b.s.facts.Sandbox.asked()
 }
 
-// wakesSandbox asks for nothing: a host enforces tomorrow what it does today, unless
-// it is started anew, which ends whoever looks.
+// wakesSandbox asks for nothing: what a host enforces changes only with a boot,
+// which ends every scheduler.
 func (t *tick) wakesSandbox(*prober, int32, verdict, int) (poll bool) { return false }
 
 func (x *explainer) clearsSandbox(int32, verdict) string { return "a host that enforces it" }

@@ -8,7 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The gate holds back what a host has to enforce and cannot, and nothing else.
+// The gate holds back only jobs whose sandbox this host has to enforce and
+// cannot.
 func TestSandboxGate(t *testing.T) {
 	required := kernel.Sandbox{Mode: kernel.RequiredSandbox}
 	offline := kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork}
@@ -42,7 +43,7 @@ func TestSandboxGate(t *testing.T) {
 	}
 }
 
-// Of two sources that ask for a sandbox neither takes back what the other asks for.
+// If two sources ask for a sandbox, neither weakens what the other asks for.
 func TestTheLeastSandbox(t *testing.T) {
 	best, offline := kernel.Sandbox{Mode: kernel.BestEffortSandbox, Write: []string{"a"}}, kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork, Write: []string{"b", "a"}}
 	for _, c := range []struct{ a, b, want kernel.Sandbox }{
@@ -57,7 +58,7 @@ func TestTheLeastSandbox(t *testing.T) {
 	}
 }
 
-// A job in a sandbox leaves nothing behind that may do more than it, nor works in
+// Jobs that a sandboxed job submits may not do more than it, nor write to
 // another's working tree.
 func TestWhatASandboxedJobSubmits(t *testing.T) {
 	j := job("j", running(1))
@@ -85,8 +86,8 @@ func TestWhatASandboxedJobSubmits(t *testing.T) {
 	}
 }
 
-// Where a secret comes from is read and run outside of sandboxes, and an executor's
-// own options may have it load anything: what is in a sandbox asks for neither.
+// The sources of secrets are read and run outside sandboxes, and an executor's
+// own options may make it load anything. So sandboxed jobs may ask for neither.
 func TestASandboxedJobHasNothingRunOutside(t *testing.T) {
 	for _, asks := range []kernel.Task{{Secrets: []kernel.Secret{{Name: "S", Source: "touch out"}}}, {Executor: "far", Options: []string{"cpus=1", "--export=LD_PRELOAD=x.so"}}, {Container: "img"}} {
 		for _, mode := range []kernel.SandboxMode{kernel.NoSandbox, kernel.BestEffortSandbox} {

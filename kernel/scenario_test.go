@@ -57,7 +57,7 @@ func TestScenarios(t *testing.T) {
 
 const dashes = "----"
 
-// play runs a scenario and returns its text with the answers it got.
+// play runs a scenario and returns its text with the answers that it got.
 func play(t *testing.T, text string) string {
 	w := newStage(t)
 	var out []string
@@ -87,7 +87,8 @@ func play(t *testing.T, text string) string {
 	return strings.Join(out, "\n\n") + "\n"
 }
 
-// difference shows the first line where two texts part, and what is around it.
+// difference returns the first line in which two texts differ, with its
+// context.
 func difference(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	at := 0

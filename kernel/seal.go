@@ -8,23 +8,25 @@ import (
 	"strings"
 )
 
-// Digest is a SHA-256, in lowercase hex.
+// Digest is a SHA-256 sum in lowercase hex.
 type Digest string
 
-// DigestOf is the digest of data.
+// DigestOf returns the digest of data.
 func DigestOf(data string) Digest {
 	sum := sha256.Sum256([]byte(data))
 	return Digest(hex.EncodeToString(sum[:]))
 }
 
-// sealVersion begins every statement. Another form of statement has another
-// version, so that no digest of one is a digest of the other.
+// sealVersion begins every statement. A change of the format changes the
+// version, so that statements of two formats never have the same digest.
 const sealVersion = "vizier-approval 1"
 
-// Statement is what an attempt of a job with this spec does, and where: what an
-// approval is of. It is one line per field that is given, the field's name and
-// its values, quoted as in Go and in ASCII; of the environment it has digests of
-// values, of secrets where they come from. docs/formats/approval.md has the fields. It depends on the spec alone.
+// Statement returns what an attempt of a job with this spec does and where, as
+// text. An approval is of this text, so it must not change for a given spec. It
+// has one line for each field that is set: the field's name and its values,
+// quoted as in Go and in ASCII. Environment variables are given by digests of
+// their values, secrets by their sources. docs/formats/approval.md lists the
+// fields.
 func (s *Spec) Statement() string {
 	var b strings.Builder
 	b.WriteString(sealVersion + "\n")
@@ -77,20 +79,20 @@ func (s *Spec) Statement() string {
 	return b.String()
 }
 
-// Digest is the digest of s's statement.
+// Digest returns the digest of s's statement.
 func (s *Spec) Digest() Digest { return DigestOf(s.Statement()) }
 
-// Grant is what somebody approved, and how. It is not changed.
+// Grant records what was approved, and how. It is immutable.
 type Grant struct {
-	How       string // "terminal", "script", or the name of a front end; "": nobody said
+	How       string // "terminal", "script", or the name of a front end; "": unknown
 	Digest    Digest // of what was approved
-	Statement string // of that; "": it is not on record
+	Statement string // the approved statement; "": not on record
 }
 
-// Change is a field of a statement that is not what it was.
-type Change struct{ Field, Was, Now string } // the values as the statements have them; "": it was not given
+// Change is a field of a statement whose value changed.
+type Change struct{ Field, Was, Now string } // the values as the statements quote them; "": the field was not set
 
-// Changes are the fields in which two statements differ, in order.
+// Changes returns the fields in which two statements differ, in order.
 func Changes(was, now string) []Change {
 	before, after := fieldsOf(was), fieldsOf(now)
 	var out []Change
@@ -109,8 +111,8 @@ func Changes(was, now string) []Change {
 
 type field struct{ name, value string }
 
-// fieldsOf are the lines of a statement. Each variable and each secret is a field
-// of its own.
+// fieldsOf splits a statement into fields. Each environment variable and each
+// secret is a field of its own.
 func fieldsOf(statement string) []field {
 	var out []field
 	for line := range strings.Lines(statement) {
@@ -136,16 +138,17 @@ func valueOf(fields []field, name string) string {
 // Seal says whether what was approved is what the job does now.
 type Seal uint8
 
-// Sealed is the zero value: what was approved is what the job does, or nothing is approved.
+// Sealed is the zero value: what was approved is what the job does now, or
+// there is no approval.
 const (
 	Sealed   Seal = iota
-	Unsealed      // what was approved is not on record: an earlier version took the approval
+	Unsealed      // what was approved is not on record: an earlier version granted the approval
 	Broken        // the job has changed since it was approved
 )
 
 var sealNames = NewNames[Seal]("seal", "sealed", "unsealed", "broken")
 
-// Seal tells whether what was approved is what the job does now.
+// Seal compares what was approved with what the job does now.
 func (j *Job) Seal() Seal {
 	a := j.State.Approval
 	switch {
@@ -160,7 +163,7 @@ func (j *Job) Seal() Seal {
 	}
 }
 
-// Unsealed is why an approval that was granted does not count; "": it does.
+// Unsealed returns why a granted approval does not count, or "" if it does.
 func (j *Job) Unsealed() string {
 	switch j.Seal() {
 	case Unsealed:

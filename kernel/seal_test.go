@@ -10,7 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// granted is j, approved as it is.
+// granted returns j, approved as it is.
 func granted(j kernel.Job) kernel.Job {
 	j.State.Approval.State = kernel.Approved
 	j.State.Approval.Grant = &kernel.Grant{How: "script", Digest: j.Spec.Digest(), Statement: j.Spec.Statement()}
@@ -28,7 +28,8 @@ func everything() kernel.Spec {
 	}
 }
 
-// The form of a statement is for ever: grants on record are of it.
+// The format of a statement never changes, since grants on record have digests
+// of it.
 func TestStatement(t *testing.T) {
 	sp := everything()
 	want := `vizier-approval 1
@@ -64,8 +65,8 @@ manifest "cd"
 	}
 }
 
-// Whatever an attempt does or where is part of what is approved, so that a change
-// of it is noticed; what decides when it runs is not.
+// What an attempt does, and where, is part of what is approved, so any change
+// of it is noticed. What decides when it runs is not part of it.
 func TestWhatIsSealed(t *testing.T) {
 	open := map[string]string{
 		"Name": "for people", "Tags": "for people", "After": "when", "AfterAny": "when", "Needs": "when", "Produces": "for others", "MissingProducer": "when",
@@ -102,8 +103,8 @@ func TestWhatIsSealed(t *testing.T) {
 	look("", func(s *kernel.Spec) reflect.Value { return reflect.ValueOf(s).Elem() })
 }
 
-// An approval is of the spec that was shown: with another one the job waits, says
-// what is not as it was, and is asked about again.
+// An approval is of the spec that was shown. If the spec changes, the job
+// waits, says what has changed, and asks again.
 func TestAnApprovalIsOfWhatWasShown(t *testing.T) {
 	j := job("q", approval(kernel.Pending, ""))
 	j.Spec.Task.Env = []string{"KEEP=1", "TOKEN=a"}
@@ -136,8 +137,8 @@ func TestAnApprovalIsOfWhatWasShown(t *testing.T) {
 	}
 }
 
-// Where the configuration asks for it, who submitted a job cannot approve it, not
-// even after a retry by somebody else.
+// If the configuration asks for it, the submitter of a job cannot approve it,
+// not even after a retry by somebody else.
 func TestSomebodyElseApproves(t *testing.T) {
 	j := job("q", is(kernel.Failed))
 	j.State.Approval = kernel.Require(t0, "ann")

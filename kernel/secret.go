@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Secret is a value that the attempts of a job are handed and that is not on
-// record: only where it comes from is.
+// Secret is a value that the attempts of a job are given. Records hold only its
+// source.
 type Secret struct {
 	Name   string // letters, digits and underscores, no digit first
-	Source string // "@FILE", absolute or below "~/", or a line for a shell that prints the value
+	Source string // "@FILE", absolute or below "~/", or a shell command that prints the value
 }
 
-// ParseSecret reads NAME=@FILE or NAME=COMMAND.
+// ParseSecret parses NAME=@FILE or NAME=COMMAND.
 func ParseSecret(text string) (Secret, error) {
 	name, source, _ := strings.Cut(text, "=")
 	s := Secret{name, source}
@@ -26,13 +26,13 @@ func ParseSecret(text string) (Secret, error) {
 	return s, nil
 }
 
-// String is s as it is asked for.
+// String returns NAME=SOURCE, the inverse of ParseSecret.
 func (s Secret) String() string { return s.Name + "=" + s.Source }
 
-// File is the file that the value is in, if it is in one.
+// File returns the file that holds the value, if the source is a file.
 func (s Secret) File() (path string, ok bool) { return strings.CutPrefix(s.Source, "@") }
 
-// variableName reports that a shell takes name for that of a variable.
+// variableName reports whether name is valid as the name of a shell variable.
 func variableName(name string) bool {
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -8,7 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Of two plans in a row the later one's word counts, where it has one.
+// Then takes the decisions of the later plan if it has any, and its limits if
+// it has any or has actions.
 func TestWhatAPlanWasJudgedBy(t *testing.T) {
 	put := kernel.PutState{Job: "a", If: 1}
 	for _, c := range []struct{ p, q, want string }{{"one", "two", "two"}, {"one", "", "one"}, {"", "two", "two"}, {"", "", ""}} {
@@ -32,7 +33,7 @@ func TestWhatAPlanWasJudgedBy(t *testing.T) {
 	}
 }
 
-// A job whose state a plan puts twice is in no list twice.
+// A job whose state a plan writes twice is in no list twice.
 func TestAStateThatIsPutTwice(t *testing.T) {
 	s := snapshot(facts(), job("a"), job("b"), job("c", running(1)))
 	st := s.Job("b").State
@@ -44,7 +45,7 @@ func TestAStateThatIsPutTwice(t *testing.T) {
 }
 
 // A runner that ended before it began is no loss: the job is started again, or
-// has been cancelled where it was asked to stop.
+// cancelled if it was asked to stop.
 func TestARunnerThatNeverBegan(t *testing.T) {
 	for name, c := range map[string]struct {
 		remark string
@@ -78,7 +79,8 @@ func TestARunnerThatNeverBegan(t *testing.T) {
 	}
 }
 
-// What an earlier end woke is rewound with it, and the reason says so.
+// A retry also rewinds the jobs that an earlier end woke, and gives that as the
+// reason.
 func TestARetryTakesBackWhatItWoke(t *testing.T) {
 	s := snapshot(facts(), job("a", is(kernel.Failed), routesOf(on(kernel.OutcomeFailed, "h"), on(kernel.OutcomeSucceeded, "x"))),
 		job("h", routed, is(kernel.Failed), func(j *kernel.Job) { j.State.Awake = true }), job("i", after("h"), is(kernel.BlockedByDependency)),
@@ -89,8 +91,8 @@ func TestARetryTakesBackWhatItWoke(t *testing.T) {
 	}
 }
 
-// A merge that is blocked by a conflict is gone on with by what its conflict
-// woke, as long as it is open.
+// A merge blocked by a conflict is continued by the job that its conflict woke,
+// as long as that is open.
 func TestTheWayOutOfAConflict(t *testing.T) {
 	merge := func(o ...option) kernel.Job {
 		return job("m", append([]option{is(kernel.BlockedByDependency), routesOf(on(kernel.OutcomeFailed, "g"), on(kernel.OutcomeBlocked, "gone"), on(kernel.OutcomeBlocked, "h")), func(j *kernel.Job) {
@@ -122,7 +124,7 @@ func TestTheWayOutOfAConflict(t *testing.T) {
 	}
 }
 
-// A job that sleeps says what would wake it.
+// An explanation of a sleeping job says what would wake it.
 func TestWhyAJobSleeps(t *testing.T) {
 	s := snapshot(facts(), job("r", routed, is(kernel.Unscheduled)), job("d", transient(kernel.OnDemand), is(kernel.Unscheduled)))
 	for id, want := range map[kernel.JobID]string{"r": "sleeps until a route starts it: a node that ends with the outcome its route names", "d": "nobody needs it: a job that depends on it and is not transient"} {

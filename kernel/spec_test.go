@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// eachField calls f with the path of every field below v, and a way to set it
-// to something that is not its zero value.
+// eachField calls f with the path of every field below v, and a function that
+// sets it to something other than its zero value.
 func eachField(v reflect.Value, path string, f func(path string, set func())) {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
@@ -51,8 +51,8 @@ func setAny(v reflect.Value) {
 	}
 }
 
-// Two submissions with one key that differ in anything are a conflict, whichever
-// field it is; the exceptions are named, with the reason.
+// Two submissions with one key that differ in any field are a conflict. The
+// exceptions are named here, with the reasons.
 func TestOneKeyForJobsThatDiffer(t *testing.T) {
 	except := map[string]string{
 		"IdempotencyKey": "the key itself",

@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// stage is the world of a scenario: it keeps the records and everything that
-// can be observed, and does what plans say.
+// stage is the world of a scenario. It keeps the records and everything that
+// can be observed, and applies plans.
 type stage struct {
 	t       *testing.T
 	now     time.Time
@@ -23,9 +23,9 @@ type stage struct {
 	heads   map[string]kernel.CommitID
 	head    string
 	dirty   bool
-	broken  string // why no observation works
+	broken  string // why observations fail; "": they do not
 	merging string
-	results map[kernel.AttemptID]*kernel.Result // of dead runners
+	results map[kernel.AttemptID]*kernel.Result // results of dead runners
 }
 
 func newStage(t *testing.T) *stage {
@@ -34,7 +34,7 @@ func newStage(t *testing.T) *stage {
 		results: map[kernel.AttemptID]*kernel.Result{}}
 }
 
-// look is a snapshot in which every probe is answered.
+// look returns a snapshot in which every probe is answered.
 func (w *stage) look() *kernel.Snapshot {
 	s := kernel.NewSnapshot(kernel.Observation{Now: w.now, Limits: w.limits, Jobs: w.jobs})
 	for range 4 {
@@ -85,7 +85,7 @@ func answer[T any](w *stage, v T) kernel.Fact[T] {
 	return kernel.Seen(v)
 }
 
-// commit does a plan and says what came of it.
+// commit applies a plan and describes the result.
 func (w *stage) commit(s *kernel.Snapshot, p kernel.Plan) []string {
 	for _, a := range p.Actions() {
 		switch a := a.(type) {
@@ -116,8 +116,8 @@ func (w *stage) unmark(a kernel.Artifact, owner kernel.JobID) {
 	w.markers[a] = slices.DeleteFunc(w.markers[a], func(id kernel.JobID) bool { return id == owner })
 }
 
-// told is a plan in words: what became of each job that it writes, and what
-// else it does to the world. A tick tells of those that wait as well.
+// told describes a plan: what became of each job that it writes, and what else
+// it does to the world. For a tick it also describes the jobs that wait.
 func told(before, after *kernel.Snapshot, p kernel.Plan, tick bool) []string {
 	subjects := map[kernel.JobID]bool{}
 	for _, d := range p.Decisions {
@@ -131,7 +131,7 @@ func told(before, after *kernel.Snapshot, p kernel.Plan, tick bool) []string {
 		switch a := a.(type) {
 		case kernel.PutState, kernel.CreateJob:
 			subjects[a.Subject()] = true
-		case kernel.Launch: // the state says it
+		case kernel.Launch: // the state shows it
 		case kernel.Publish:
 			others = append(others, fmt.Sprintf("  publish %s", labels(a.Artifacts)))
 		case kernel.RemoveWorktree:

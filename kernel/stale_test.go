@@ -6,8 +6,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The reason on record is that of now: a refused launch is none once the job waits
-// for something else, and what was cancelled waits for nothing.
+// The reason on record is current: that of a refused launch is dropped once the
+// job waits for something else, and a cancelled job waits for nothing.
 func TestAReasonDoesNotOutliveItsCause(t *testing.T) {
 	s := snapshot(facts(), job("a", locks(excl("k"))))
 	s = s.Apply(kernel.Decide(s))

@@ -1,10 +1,10 @@
 package kernel
 
-// Status is where a job stands. The zero value is Queued.
+// Status is the status of a job. The zero value is Queued.
 type Status uint8
 
-// The ten statuses of seed 000, and two more: a failure that will be tried
-// again (seed 004) and a job nobody needs yet (seed 002).
+// The ten statuses of seed 000, FailedRetryable (seed 004) and Unscheduled
+// (seed 002).
 const (
 	Queued Status = iota
 	WaitingOnDeps
@@ -24,17 +24,18 @@ var statusNames = NewNames[Status]("status", "queued", "waiting_on_deps", "waiti
 	"running", "failed_retryable", "unscheduled", "succeeded", "failed", "cancelled",
 	"blocked_by_dependency", "blocked_by_approval")
 
-// Terminal reports that only a rewind moves the job again.
+// Terminal reports whether the job has ended, so that only a rewind can change
+// its status.
 func (s Status) Terminal() bool { return s >= Succeeded }
 
-// Active reports that the job will go on without anyone's help: dependents
-// wait for it. Unscheduled is neither active nor terminal.
+// Active reports whether the job will go on by itself, so that dependents wait
+// for it. Unscheduled is neither active nor terminal.
 func (s Status) Active() bool { return s <= FailedRetryable }
 
-// Waiting reports that a gate holds the job up for now.
+// Waiting reports whether a gate holds the job up for now.
 func (s Status) Waiting() bool { return s >= WaitingOnDeps && s <= WaitingOnLocks }
 
-// Coarse is the word of seed 004's five-state contract for s.
+// Coarse returns the word for s in seed 004's contract of five states.
 func (s Status) Coarse() string {
 	switch s {
 	case Running:

@@ -9,7 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Seed 000's words and sets, and seed 004's five (semantics 2, decisions 1, 2).
+// The words and sets of seed 000, and the five states of seed 004 (semantics 2,
+// decisions 1, 2).
 func TestStatusTable(t *testing.T) {
 	table := []struct {
 		status                    kernel.Status
@@ -40,8 +41,8 @@ func TestStatusTable(t *testing.T) {
 	}
 }
 
-// checkWords checks that every value of an enumeration prints as its word and is
-// read back, and that nothing else is.
+// checkWords checks that every value of an enumeration prints as its name, that
+// the name parses to it, and that nothing else parses.
 func checkWords[T interface {
 	~uint8
 	fmt.Stringer

@@ -7,7 +7,8 @@ import (
 	"unicode"
 )
 
-// Tag is a label of a job that people and programs select by. It decides nothing.
+// Tag is a label by which people and programs select jobs. No decision depends
+// on it.
 type Tag struct{ Key, Value string }
 
 // Bounds of tags, in bytes.
@@ -17,7 +18,7 @@ const (
 	maxTagValue = 256
 )
 
-// ParseTag reads KEY=VALUE.
+// ParseTag parses KEY=VALUE.
 func ParseTag(text string) (Tag, error) {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
@@ -29,7 +30,8 @@ func ParseTag(text string) (Tag, error) {
 
 func (t Tag) String() string { return t.Key + "=" + t.Value }
 
-// Validate refuses tags that could not be printed in a line and typed again.
+// Validate returns ErrInvalid for tags that could not be printed on one line
+// and typed again.
 func (t Tag) Validate() error {
 	odd := func(r rune) bool {
 		return !strings.ContainsRune("._-/", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -43,12 +45,12 @@ func (t Tag) Validate() error {
 	return nil
 }
 
-// Tagged reports that the job has all of tags.
+// Tagged reports whether the job has all of tags.
 func (s *Spec) Tagged(tags []Tag) bool {
 	return !slices.ContainsFunc(tags, func(t Tag) bool { return !slices.Contains(s.Tags, t) })
 }
 
-// tags are in as records have them: by key, each key once.
+// tags returns in as records hold it: sorted by key, each key once.
 func tags(in []Tag) ([]Tag, error) {
 	out := unique(in)
 	slices.SortFunc(out, func(a, b Tag) int { return strings.Compare(a.Key, b.Key) })

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Tally counts jobs of one number by what the line of a run or a batch tells of all
-// of them. A store can answer for it without reading the jobs.
+// Tally summarises jobs of one number for the line that lists show of a run or
+// a batch. A store can compute it without reading the jobs.
 type Tally struct {
-	Statuses [BlockedByApproval + 1]int // how many jobs have each
+	Statuses [BlockedByApproval + 1]int // number of jobs by status
 
-	// Stuck are those BlockedByDependency with OutcomeBlocked: a person has to see
-	// to them.
+	// Stuck is the number of jobs that are BlockedByDependency with
+	// OutcomeBlocked, which need a person.
 	Stuck int
 
-	// Routes are the jobs that have routes, or that only a route starts. Where there
-	// is one, whether the end of another is final depends on it.
+	// Routes is the number of jobs that have routes or that only a route
+	// starts. If it is not zero, the end of another job may not be final.
 	Routes int
 
-	Created  time.Time // of the first; zero: there are no jobs
-	Finished time.Time // when the last that has ended did; zero: none has
+	Created  time.Time // time of the first creation; zero: there are no jobs
+	Finished time.Time // time of the latest end; zero: no job has ended
 }
 
-// Add counts j.
+// Add adds j to the tally.
 func (t *Tally) Add(j *Job) { t.add(j, j.State.Status) }
 
 func (t *Tally) add(j *Job, st Status) {
@@ -41,8 +41,8 @@ func (t *Tally) add(j *Job, st Status) {
 	}
 }
 
-// Tally counts jobs of s. One whose end a route may take back counts as one that
-// waits.
+// Tally returns the tally of jobs of s. A job whose end a route may take back
+// counts as queued.
 func (s *Snapshot) Tally(jobs []*Job) (t Tally) {
 	routed := slices.ContainsFunc(s.jobs, (*Job).woken)
 	for _, j := range jobs {
@@ -55,7 +55,7 @@ func (s *Snapshot) Tally(jobs []*Job) (t Tally) {
 	return t
 }
 
-// Total is how many jobs count: those that only a route starts, and none has, do not.
+// Total returns the number of jobs without the unscheduled ones.
 func (t *Tally) Total() (n int) {
 	for st, k := range t.Statuses {
 		if Status(st) != Unscheduled {
@@ -65,7 +65,7 @@ func (t *Tally) Total() (n int) {
 	return n
 }
 
-// Active reports that some of the jobs go on.
+// Active reports whether some of the jobs are active.
 func (t *Tally) Active() bool {
 	for st, k := range t.Statuses {
 		if k > 0 && Status(st).Active() {

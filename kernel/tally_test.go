@@ -8,8 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A tally counts every job once, tells the first enqueue and the last end, and takes
-// a failure that a job at work may take back for something that goes on.
+// A tally counts every job once, has the first creation and the last end, and
+// counts a failure that an active job may take back as queued.
 func TestTally(t *testing.T) {
 	t.Parallel()
 	over := func(st kernel.Status, minute int) func(*kernel.Job) {
@@ -42,8 +42,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// Where one job that another runs after is not there, the others are asked for as
-// well: the decision is made again once, and not for each.
+// If one predecessor is not loaded, the decision requires the others as well,
+// so that it is made again once and not for each of them.
 func TestPredecessorsAreBroughtTogether(t *testing.T) {
 	t.Parallel()
 	j := job("z", after("a", "b", "c"))

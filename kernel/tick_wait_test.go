@@ -7,8 +7,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What only a tick lets go on, as the jobs stand on record: those that the next
-// one moves come first. A person's part, a running job's and a lock are none.
+// Jobs that only a tick lets go on, as they stand on record; those that the
+// next tick moves come first. Jobs that wait for a person, a running job or a
+// lock are not among them.
 func TestRests(t *testing.T) {
 	later := t0.Add(9 * time.Hour)
 	for _, c := range []struct {

@@ -2,10 +2,10 @@ package kernel
 
 import "slices"
 
-// purgeable is the plan for the transient jobs whose files are to go (seed 002;
-// systems-and-unification 4.8): they succeeded, every job that depends on them
-// did, and nothing in their run goes on. Where something went wrong the files
-// stay: whoever mends it may need them.
+// purgeable returns the plan that purges the files of transient jobs that are
+// no longer needed (seed 002; systems-and-unification 4.8): the job and all its
+// dependents succeeded, and no job of its run is still to end. After a failure
+// the files stay, since whoever fixes it may need them.
 func (t *tick) purgeable() Plan {
 	var p Plan
 	var unfinished map[RunID]bool
@@ -17,7 +17,7 @@ func (t *tick) purgeable() Plan {
 		needed := false
 		reader := func(k int32) { needed = needed || t.status(k) != Succeeded }
 		t.s.graph.eachSuccessor(i, reader)
-		t.s.graph.eachConsumer(Artifact{Kind: CommandPatch, Name: string(j.ID)}, reader) // declared or not, it goes too
+		t.s.graph.eachConsumer(Artifact{Kind: CommandPatch, Name: string(j.ID)}, reader) // the patch is purged even if it is not declared
 		if unfinished == nil {
 			unfinished = t.unfinished()
 		}
@@ -31,7 +31,8 @@ func (t *tick) purgeable() Plan {
 	return p
 }
 
-// unfinished are the runs of which some job is still to end, or did not end well.
+// unfinished returns the runs that have a job which has not ended or did not
+// succeed. Sleeping jobs do not count.
 func (t *tick) unfinished() map[RunID]bool {
 	runs := map[RunID]bool{}
 	for k, j := range t.s.jobs {

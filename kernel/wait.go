@@ -18,36 +18,37 @@ const (
 
 var waitKindNames = NewNames[WaitKind]("wait kind", "", "dependencies", "pinned_head", "preconditions", "approval", "locks")
 
-// WaitReason says why a job is not running. The zero value means that it is
-// not waiting.
+// WaitReason says why a job waits or is blocked. The zero value means that it
+// is neither.
 type WaitReason struct {
 	Kind   WaitKind
 	Detail string // for people
 	Cause  WaitCause
 
-	// Job and Artifact are what Cause is about, where it is about one.
+	// Job and Artifact are what Cause is about, if it is about one.
 	Job      JobID
 	Artifact Artifact
 }
 
-// WaitCause is which condition of its gate a reason is about, as far as other
-// decisions depend on it.
+// WaitCause is the condition that a reason is about, if other decisions depend
+// on which it is.
 type WaitCause uint8
 
 // OtherCause is the zero value: no decision depends on it.
 const (
 	OtherCause      WaitCause = iota
-	JobNotEnded               // Job has to end
-	TokenProducing            // a job is making the custom artifact Artifact
+	JobNotEnded               // waits for Job to end
+	TokenProducing            // waits for a job that is making the custom artifact Artifact
 	ArtifactMissing           // blocked: Artifact is missing, and every producer has ended
 	RunStopped                // blocked: the run stops at the failure of Job
-	ExecutorFull              // as many jobs run on the executor as may
-	HostAbsent                // only a tick on the host that jobs are scheduled on starts it
+	ExecutorFull              // the executor runs as many jobs as it may
+	HostAbsent                // waits for a tick on the scheduling host
 )
 
 var waitCauseNames = NewNames[WaitCause]("wait cause", "other", "job", "producer", "artifact", "run", "executor", "host")
 
-// The words of details that name what their cause is about.
+// The words with which details name what their cause is about. Records hold
+// them, so they never change.
 const (
 	waitingOnJob    = "waiting on job "
 	waitingOnToken  = "waiting on "
@@ -57,8 +58,8 @@ const (
 	executorFull    = "waiting on pool max_running"
 )
 
-// WaitReasonOf is the reason of a record of before records had causes: it finds
-// the cause by the words of the detail.
+// WaitReasonOf returns the reason of a record that an earlier version wrote
+// without a cause. It finds the cause by the words of the detail.
 func WaitReasonOf(kind WaitKind, detail string) WaitReason {
 	w := WaitReason{Kind: kind, Detail: detail}
 	if kind == OnLocks && strings.HasPrefix(detail, executorFull) {
@@ -89,11 +90,11 @@ func WaitReasonOf(kind WaitKind, detail string) WaitReason {
 	return w
 }
 
-// WaitSet is the kinds a job has waited on, in the order it met them. It is
-// comparable; the zero value is empty.
+// WaitSet is the set of kinds that a job has waited on, in the order in which
+// it met them. It is comparable; the zero value is empty.
 type WaitSet struct{ kinds [numWaitKinds - 1]WaitKind }
 
-// With is w and k; NoWait and known kinds change nothing.
+// With returns w with k added. NoWait and kinds in w change nothing.
 func (w WaitSet) With(k WaitKind) WaitSet {
 	for i, have := range w.kinds {
 		if have == k || have == NoWait {
@@ -104,7 +105,7 @@ func (w WaitSet) With(k WaitKind) WaitSet {
 	return w
 }
 
-// Kinds lists the set in order.
+// Kinds returns the kinds in order.
 func (w WaitSet) Kinds() []WaitKind {
 	var out []WaitKind
 	for _, k := range w.kinds {

@@ -6,8 +6,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Records of before there were causes say by their words what a tick of today
-// would say: so none is written again only because this version reads it.
+// For records without causes, the cause is found by the words that a tick of
+// this version would use. So no record is rewritten only because this version
+// reads it.
 func TestTheWordsOfOldReasonsTellTheirCause(t *testing.T) {
 	const token = "custom:tok:a"
 	stopping := func(j *kernel.Job) { j.Spec.FailureMode = kernel.BlockDownstream }

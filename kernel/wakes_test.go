@@ -30,7 +30,7 @@ func limited(limit, grace time.Duration) option {
 
 func stopped(j *kernel.Job) { j.State.Stop.At = t0 }
 
-// What each kind of wait leaves to be looked after, seen after the tick that
+// What has to be polled or timed for each kind of wait, after the tick that
 // finds it.
 func TestWakes(t *testing.T) {
 	clean, exists := kernel.Precondition{}, kernel.Precondition{Kind: kernel.BranchExists, Branch: "b"}
@@ -106,8 +106,8 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// What could not be observed, and a launch that was refused, can only be tried
-// again.
+// Facts that could not be observed, and launches that were refused, can only be
+// tried again.
 func TestWakesToTryAgain(t *testing.T) {
 	unseen := kernel.NewFacts()
 	unseen.Clean, unseen.Head = kernel.Unseen[bool]("no"), kernel.Unseen[string]("no")

@@ -3,8 +3,8 @@ package kernel
 import "fmt"
 
 // WorldAction is an effect on what is not a record: processes, worktrees, files
-// that people read. A plan's are done in order once its records are durable,
-// and may be done again after a crash.
+// that people read. A plan's world actions are performed in order once its
+// records are durable. After a crash they may be performed again.
 //
 //sumtype:decl
 type WorldAction interface {
@@ -14,39 +14,40 @@ type WorldAction interface {
 
 // The world actions.
 type (
-	// Launch starts the executor for an attempt already recorded as running.
+	// Launch starts an attempt that is already recorded as running.
 	Launch struct{ Attempt AttemptID }
 
 	// Stop ends an attempt's processes: TERM to the group, grace, KILL.
 	Stop struct{ Attempt AttemptID }
 
-	// Sweep ends what a lost attempt's runner may have left running.
+	// Sweep ends the processes that a lost attempt's runner may have left
+	// running.
 	Sweep struct{ Attempt AttemptID }
 
-	// ClearSentinel drops an open merge conflict's mark.
+	// ClearSentinel deletes the sentinel of an open merge conflict.
 	ClearSentinel struct {
 		Job  JobID
 		Slug string
 	}
 
-	// RemoveWorktree takes a job's own worktree away, never the only copy of
-	// work. What came of it goes to CleanedUp.
+	// RemoveWorktree removes a job's own worktree, but never the only copy of
+	// work. CleanedUp records the result.
 	RemoveWorktree struct {
 		Job     JobID
 		Context Context
-		Cancel  bool // asked for by a cancel, not by a rewind
+		Cancel  bool // a cancel asked for it, not a rewind
 	}
 
-	// TendPrompt makes the files of a prompt say where its run stands: its
-	// copy, its name, the reason beside it. What came of it goes to Tended.
+	// TendPrompt brings the files of a prompt up to date with its run: the
+	// copy, the name, and the reason beside it. Tended records the result.
 	TendPrompt struct {
 		Job  JobID
 		Name PromptName
 	}
 )
 
-// Performer does world actions. It returns what the kernel makes of the answer,
-// an empty plan where there is none.
+// Performer performs world actions. Each method returns the plan that records
+// the result, or an empty plan if nothing is to be recorded.
 type Performer interface {
 	Launch(Launch) Plan
 	Stop(Stop) Plan
@@ -56,9 +57,9 @@ type Performer interface {
 	TendPrompt(TendPrompt) Plan
 }
 
-// worldActions is all there is to know of each world action: its name in
-// journals, which never changes, whether another boot leaves it to be done
-// (nothing that ran before it runs now), and who does it.
+// worldActions has a row for each world action: its name in journals, which
+// never changes, whether it is still to be done after another boot (processes
+// of an earlier boot do not run any more), and the method that performs it.
 var worldActions = [...]worldAction{
 	worldRow("kernel.Launch", endedByBoot, Performer.Launch),
 	worldRow("kernel.Stop", endedByBoot, Performer.Stop),
@@ -94,7 +95,7 @@ func worldRow[A WorldAction](name string, outlastsBoot bool, perform func(Perfor
 	}
 }
 
-// rowOf is the row of a. That each has one is a test's business.
+// rowOf returns the row of a. A test checks that each type has one.
 func rowOf(a WorldAction) *worldAction {
 	for i := range worldActions {
 		if worldActions[i].is(a) {
@@ -104,7 +105,7 @@ func rowOf(a WorldAction) *worldAction {
 	panic(fmt.Sprintf("kernel: %T has no row in worldActions", a))
 }
 
-// WorldActions are one action of each kind, with no field set.
+// WorldActions returns one action of each type, with no field set.
 func WorldActions() []WorldAction {
 	var out []WorldAction
 	for _, row := range worldActions {
@@ -114,18 +115,18 @@ func WorldActions() []WorldAction {
 	return out
 }
 
-// Perform has p do a.
+// Perform makes p perform a.
 func Perform(p Performer, a WorldAction) Plan { return rowOf(a).perform(p, a) }
 
-// WorldActionName is what journals call a.
+// WorldActionName returns the name of a in journals.
 func WorldActionName(a WorldAction) string { return rowOf(a).name }
 
-// OutlastsBoot reports that a is still to be done when the machine has booted
-// since.
+// OutlastsBoot reports whether a is still to be done after the machine has
+// booted again.
 func OutlastsBoot(a WorldAction) bool { return rowOf(a).outlastsBoot }
 
-// ReadWorldAction is the action of that name with the fields that fill sets, or
-// an error where this version does not know the name.
+// ReadWorldAction returns the action with that name and the fields that fill
+// sets. It returns an error if this version does not know the name.
 func ReadWorldAction(name string, fill func(any) error) (WorldAction, error) {
 	for i := range worldActions {
 		if worldActions[i].name == name {

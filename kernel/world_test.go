@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// declarations are those of this package, its tests left out.
+// declarations returns the declarations of this package without its tests.
 func declarations(t *testing.T) (all []ast.Decl) {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
@@ -32,7 +32,8 @@ func declarations(t *testing.T) (all []ast.Decl) {
 	return all
 }
 
-// receivers are the types of this package that have a method of that name.
+// receivers returns the types of this package that have a method with that
+// name.
 func receivers(t *testing.T, method string) []string {
 	t.Helper()
 	var out []string
@@ -55,7 +56,7 @@ func (w *witness) ClearSentinel(a ClearSentinel) Plan   { w.did = a; return NewP
 func (w *witness) RemoveWorktree(a RemoveWorktree) Plan { w.did = a; return NewPlan(a) }
 func (w *witness) TendPrompt(a TendPrompt) Plan         { w.did = a; return NewPlan(a) }
 
-// Every world action has one row, which knows it by its name and by its type.
+// Every world action has one row, found by its name and by its type.
 func TestEveryWorldActionHasARow(t *testing.T) {
 	var have []string
 	for _, a := range WorldActions() {
@@ -75,7 +76,7 @@ func TestEveryWorldActionHasARow(t *testing.T) {
 	}
 }
 
-// What journals hold is named for ever.
+// The names in journals never change.
 func TestNamesOfWorldActions(t *testing.T) {
 	want := []string{"kernel.Launch", "kernel.Stop", "kernel.Sweep", "kernel.ClearSentinel", "kernel.RemoveWorktree", "kernel.TendPrompt"}
 	var have []string
@@ -108,7 +109,7 @@ func TestEveryRecordActionIsWritten(t *testing.T) {
 }
 
 // An action that this version does not know is an error, and so is one whose
-// fields are not read.
+// fields cannot be read.
 func TestReadWorldActionsThatMakeNoSense(t *testing.T) {
 	for _, c := range []struct {
 		name, want string

@@ -44,8 +44,8 @@ func holder() kernel.Job {
 	return j
 }
 
-// chain is n jobs one after the other, created in the order of the chain or
-// against it.
+// chain returns n jobs one after the other, created in the order of the chain
+// or against it.
 func chain(n, direction int) kernel.Observation {
 	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: kernel.NewFacts(), Jobs: []kernel.Job{holder()}}
 	for i := 1; i < n; i++ {
@@ -56,7 +56,7 @@ func chain(n, direction int) kernel.Observation {
 	return o
 }
 
-// fan is n jobs after one.
+// fan returns n jobs after one.
 func fan(n int, change func(*kernel.Job)) kernel.Observation {
 	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: kernel.NewFacts(), Jobs: []kernel.Job{holder()}}
 	o.Facts.Markers[artifacts[0]] = kernel.Seen[[]kernel.JobID](nil)
@@ -177,7 +177,7 @@ func TestAllocationsPerJob(t *testing.T) {
 	}
 }
 
-// runsOf is n runs of one template: in each, one job makes what the other
+// runsOf returns n runs of one template: in each, one job makes what the other
 // needs, and every run calls it by the same name.
 func runsOf(n int) kernel.Observation {
 	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: kernel.NewFacts()}

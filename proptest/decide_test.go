@@ -85,8 +85,8 @@ func TestWhatATickMayWrite(t *testing.T) {
 	})
 }
 
-// ledBack reports that an attempt whose runner is gone leads back to id: by a
-// route, or by submitting it again with a larger budget.
+// ledBack reports whether an attempt whose runner is gone leads back to id: by
+// a route, or by submitting it again with a larger budget.
 func ledBack(s *kernel.Snapshot, id kernel.JobID) bool {
 	for _, j := range s.Jobs() {
 		live := s.Facts().Runners[j.Attempt()].Value.Liveness

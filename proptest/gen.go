@@ -1,8 +1,8 @@
 // Package proptest checks the kernel's laws from outside, through the exported
-// API that any front end has, over worlds drawn at random.
+// API that every front end has, in randomly generated worlds.
 //
-// The laws run on 100 draws each. RAPID_CHECKS=20000 asks for more, and a
-// failure prints the seed that repeats it.
+// Each law is checked with 100 draws. RAPID_CHECKS=20000 asks for more. A
+// failure prints the seed that reproduces it.
 package proptest
 
 import (
@@ -16,8 +16,8 @@ import (
 // Epoch is when the oldest job of every world was created.
 var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Names are few, so that jobs depend on each other, contend for the same locks
-// and produce each other's artifacts.
+// There are few names, so that jobs depend on each other, contend for the same
+// locks and produce each other's artifacts.
 var (
 	jobIDs = []kernel.JobID{"j0", "j1", "j2", "j3", "j4", "j5", "j6", "j7"}
 	// Labels of artifacts are canonical.
@@ -38,11 +38,11 @@ func oneOf[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)
 }
 
-// oneIn is true in about one draw of n.
+// oneIn draws true about once in n draws.
 func oneIn(t *rapid.T, n int, label string) bool { return rapid.IntRange(1, n).Draw(t, label) == n }
 
-// World draws an observation: up to eight jobs in any state, sane or not, and
-// for each fact a value, a failure or nothing.
+// World draws an observation: up to eight jobs in any state, consistent or not,
+// and for each fact a value, an error or nothing.
 var World = rapid.Custom(func(t *rapid.T) kernel.Observation {
 	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: Facts.Draw(t, "facts"), Limits: Limits.Draw(t, "limits")}
 	for _, id := range jobIDs[:rapid.IntRange(0, len(jobIDs)).Draw(t, "jobs")] {
@@ -63,15 +63,15 @@ var World = rapid.Custom(func(t *rapid.T) kernel.Observation {
 	return o
 })
 
-// Limits draws capacities small enough to matter.
+// Limits draws capacities that are small enough to matter.
 var Limits = rapid.Custom(func(t *rapid.T) kernel.Limits {
 	return kernel.Limits{MaxRunning: rapid.IntRange(0, 4).Draw(t, "max_running"),
 		Executors: map[string]int{"far": rapid.IntRange(0, 2).Draw(t, "max_running far away")},
 		Pools:     map[string]int{"gpu": rapid.IntRange(0, 3).Draw(t, "gpu")}}
 })
 
-// Spec draws what was asked for; its predecessors may be unknown, unreadable,
-// younger or the job itself.
+// Spec draws a spec. Its predecessors may be unknown, unreadable, younger or
+// the job itself.
 var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 	s := kernel.Spec{
 		Needs:           rapid.SliceOfN(rapid.SampledFrom(artifacts), 0, 2).Draw(t, "needs"),
@@ -214,7 +214,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	return st
 }
 
-// runner draws what is known of a running attempt.
+// runner draws the facts about a running attempt.
 func runner(t *rapid.T, o *kernel.Observation, j *kernel.Job) {
 	if j.State.Status != kernel.Running {
 		return
@@ -236,7 +236,7 @@ func runner(t *rapid.T, o *kernel.Observation, j *kernel.Job) {
 	set(o.Facts.Results, a, fact(t, r))
 }
 
-// Result draws how the current attempt of j may have ended.
+// Result draws a result of the current attempt of j.
 func Result(t *rapid.T, j *kernel.Job) *kernel.Result {
 	r := &kernel.Result{Attempt: j.Attempt(), Exit: rapid.IntRange(0, 2).Draw(t, "exit"),
 		Outcome: outcome(t),
@@ -260,7 +260,7 @@ func outcome(t *rapid.T) kernel.Outcome {
 		kernel.OutcomeBlocked, kernel.OutcomeCancelled, kernel.NoOutcome)
 }
 
-// fact draws v as it was seen, a failure to see it, or that nobody asked.
+// fact draws v as an observation, an error, or the absence of an observation.
 func fact[T any](t *rapid.T, v T) kernel.Fact[T] {
 	switch rapid.IntRange(0, 7).Draw(t, "known") {
 	case 0:
@@ -272,14 +272,14 @@ func fact[T any](t *rapid.T, v T) kernel.Fact[T] {
 	}
 }
 
-// set stores a fact, unless it is that nobody asked.
+// set stores a fact, unless it is the absence of an observation.
 func set[K comparable, T any](m map[K]kernel.Fact[T], k K, f kernel.Fact[T]) {
 	if f.Known || f.Err != "" {
 		m[k] = f
 	}
 }
 
-// Facts draws what is known of the world but for runners.
+// Facts draws facts about everything but runners.
 var Facts = rapid.Custom(func(t *rapid.T) kernel.Facts {
 	f := kernel.NewFacts()
 	for _, a := range artifacts {

@@ -39,7 +39,7 @@ type generation struct {
 	n   int
 }
 
-// look is a snapshot with every probe answered.
+// look returns a snapshot with every probe answered.
 func (h *history) look() *kernel.Snapshot {
 	return h.observe(kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: h.jobs}))
 }
@@ -171,7 +171,7 @@ func (h *history) check(t *rapid.T) {
 	}
 }
 
-// places is how many jobs may run on each executor that limits them.
+// places returns how many jobs may run on each executor that limits them.
 func places(l kernel.Limits) map[string]int {
 	all := maps.Clone(l.Executors)
 	if all == nil {
@@ -192,7 +192,7 @@ func runningOn(jobs []*kernel.Job, on string) int {
 	return n
 }
 
-// alive are the jobs on record as running.
+// alive returns the jobs on record as running.
 func (h *history) alive() []*kernel.Job {
 	var out []*kernel.Job
 	for i := range h.jobs {

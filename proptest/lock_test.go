@@ -23,7 +23,7 @@ func (l *ledger) capacity(key string) int {
 	return 1
 }
 
-// units is how many of pool key the requests ask for together.
+// units returns how many of pool key the requests ask for together.
 func units(key string, rs ...request) int {
 	sum := 0
 	for _, r := range rs {

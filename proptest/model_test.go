@@ -21,7 +21,7 @@ func ownProducer(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) bool {
 	})
 }
 
-// producersOf are the jobs whose production of a counts for j.
+// producersOf returns the jobs whose production of a counts for j.
 func producersOf(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) []*kernel.Job {
 	var out []*kernel.Job
 	for _, p := range s.Jobs() {
@@ -40,7 +40,8 @@ func dependsOn(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	return slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return slices.Contains(producersOf(s, j, a), p) })
 }
 
-// closure is root and all that comes of it: it grows until nothing is added.
+// closure returns root and all that comes of it: it grows until nothing is
+// added.
 func closure(s *kernel.Snapshot, root *kernel.Job, comes func(j, p *kernel.Job) bool) map[kernel.JobID]bool {
 	in := map[kernel.JobID]bool{root.ID: true}
 	for grown := true; grown; {
@@ -241,7 +242,7 @@ func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Sta
 	}
 }
 
-// there tells whether a exists for j, or why that is not known.
+// there reports whether a exists for j, or why that is not known.
 func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) {
 	unknown := func(err string) string {
 		if err == "" {

@@ -53,8 +53,8 @@ var neighbourhoods = []struct {
 	}},
 }
 
-// tens is n jobs in runs of ten, each bound to the one before it. The first run
-// has begun, the others wait for somebody to approve their first job.
+// tens returns n jobs in runs of ten, each bound to the one before it. The
+// first run has begun, the others wait for somebody to approve their first job.
 func tens(n int, bind func(j, before *kernel.Job)) kernel.Observation {
 	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: kernel.NewFacts()}
 	for i := range n {
@@ -74,8 +74,8 @@ func tens(n int, bind func(j, before *kernel.Job)) kernel.Observation {
 	return o
 }
 
-// ended is a world at rest of which one job has just ended well: on all of it,
-// and on what is near to that.
+// ended returns a world at rest of which one job has just ended well: on all of
+// it, and on what is near to that.
 func ended(b testing.TB, o kernel.Observation) (whole, near *kernel.Snapshot) {
 	s := kernel.NewSnapshot(o)
 	s = s.Apply(kernel.Decide(s))
@@ -189,7 +189,7 @@ func TestHopsOfLayersLookAtFew(t *testing.T) {
 	}
 }
 
-// finished is what the end of an attempt and the tick after it come to.
+// finished returns what the end of an attempt and the tick after it come to.
 func finished(t *testing.T, s *kernel.Snapshot, r kernel.Result) (kernel.Plan, bool) {
 	t.Helper()
 	p, err := kernel.Finish(s, r)

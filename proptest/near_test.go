@@ -17,7 +17,8 @@ func samePlan(p, q kernel.Plan) bool {
 	return reflect.DeepEqual(p.Actions(), q.Actions()) && reflect.DeepEqual(p.Decisions, q.Decisions)
 }
 
-// dirty are the jobs that changed since the last tick; false where some went.
+// dirty returns the jobs that changed since the last tick; false where some
+// went.
 func (h *history) dirty() (ids []kernel.JobID, ok bool) {
 	here := 0
 	for _, j := range h.jobs {
@@ -203,8 +204,8 @@ func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
 	}
 }
 
-// What a tick looks at does not grow with the line for a lock or for a pool, whoever
-// has made way or come.
+// What a tick looks at does not grow with the line for a lock or for a pool,
+// whichever jobs have left or joined it.
 func TestATickLooksAtTheHeadOfALine(t *testing.T) {
 	for _, lock := range []kernel.Lock{{Key: "main"}, {Key: "gpu", Units: 1}} {
 		var jobs []kernel.Job
@@ -360,7 +361,8 @@ func nearIn(t rapid.TB, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) 
 	return 0
 }
 
-// anotherView is f, where a little of what no job makes may be known otherwise.
+// anotherView returns f, where a little of what no job makes may be known
+// otherwise.
 func anotherView(t *rapid.T, f kernel.Facts) kernel.Facts {
 	other := Facts.Draw(t, "facts")
 	next := f

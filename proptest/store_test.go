@@ -87,8 +87,8 @@ func (st store) same(u store, revisions bool) bool {
 	return true
 }
 
-// observed is o with everything it does not say answered, so that verbs find
-// nothing left to ask.
+// observed returns o with everything it does not say answered, so that verbs
+// find nothing left to ask.
 func observed(o kernel.Observation) kernel.Observation {
 	f := o.Facts
 	o.Facts = kernel.NewFacts()
@@ -96,7 +96,7 @@ func observed(o kernel.Observation) kernel.Observation {
 	return o
 }
 
-// ask is s with its probes answered from f.
+// ask returns s with its probes answered from f.
 func ask(s *kernel.Snapshot, f kernel.Facts) *kernel.Snapshot {
 	for range 4 {
 		p := s.Probes()
@@ -145,7 +145,7 @@ func known[T any](f kernel.Fact[T]) kernel.Fact[T] {
 	return f
 }
 
-// launches are the attempts a plan starts.
+// launches returns the attempts a plan starts.
 func launches(p kernel.Plan) map[kernel.JobID]int {
 	out := map[kernel.JobID]int{}
 	for _, a := range p.Actions() {

@@ -61,7 +61,7 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 	return name, p
 }
 
-// again is j submitted once more, to run more often and less transiently.
+// again returns j submitted once more, to run more often and less transiently.
 func again(t *rapid.T, j *kernel.Job) []kernel.NewJob {
 	if j == nil {
 		return nil
@@ -210,8 +210,9 @@ func TestARewindTouchesItsSetOnly(t *testing.T) {
 	})
 }
 
-// withHandlers is the slow way to what a rewind of set takes along, sorted: it
-// adds what an end of a member woke and what hangs on that, until nothing is new.
+// withHandlers returns the slow way to what a rewind of set takes along,
+// sorted: it adds what an end of a member woke and what hangs on that, until
+// nothing is new.
 func withHandlers(s *kernel.Snapshot, set []kernel.JobID) []kernel.JobID {
 	in := map[kernel.JobID]bool{}
 	for _, id := range set {

@@ -78,9 +78,9 @@ func TestWhatTimeOrAFactStartsIsInWakes(t *testing.T) {
 	}
 }
 
-// starts is a job that a tick on o starts though nobody asked, or whose approval
-// expires in it, if all that the tick changes is of jobs that wait for time or
-// for the world.
+// starts returns a job that a tick on o starts though nobody asked, or whose
+// approval expires in it, if all that the tick changes is of jobs that wait for
+// time or for the world.
 func starts(o kernel.Observation) kernel.JobID {
 	var id kernel.JobID
 	for _, d := range kernel.Decide(kernel.NewSnapshot(o)).Decisions {

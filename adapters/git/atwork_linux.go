@@ -12,12 +12,14 @@ import (
 	"time"
 )
 
-// tellsWhere says that a git program counts only where it is at work.
+// tellsWhere says whether atWorkSince can tell in which repository a git
+// program is at work.
 const tellsWhere = true
 
-// atWorkSince reports that a git program which was there at that time still
-// runs in the repository or in one of its working trees, or that this cannot be
-// told. It goes by the process table of Linux.
+// atWorkSince reports whether a git program that was already running at then is
+// still at work in the repository or in one of its working trees. It also
+// returns true if that cannot be determined. It reads the process table of
+// Linux.
 func (r *Repo) atWorkSince(then time.Time) bool {
 	all, err := os.ReadDir("/proc")
 	trees, err2 := r.Worktrees()
@@ -29,7 +31,7 @@ func (r *Repo) atWorkSince(then time.Time) bool {
 	for _, w := range trees {
 		homes = append(homes, w.Path)
 	}
-	const slack = time.Second // of clocks, and of the resolution of start times
+	const slack = time.Second // inaccuracy of clocks, and of start times
 	for _, p := range all {
 		if _, err := strconv.Atoi(p.Name()); err != nil {
 			continue
@@ -43,7 +45,7 @@ func (r *Repo) atWorkSince(then time.Time) bool {
 		if _, name, _ = strings.Cut(name, "("); !strings.HasPrefix(name, "git") {
 			continue
 		}
-		const starttime, perSecond = 19, 100 // proc(5): field 22, counted from the third on; in clock ticks
+		const starttime, perSecond = 19, 100 // proc(5): field 22, counted from the third; in clock ticks
 		fields := strings.Fields(rest)
 		if len(fields) <= starttime {
 			return true
@@ -68,7 +70,7 @@ func (r *Repo) atWorkSince(then time.Time) bool {
 	return false
 }
 
-// booted is when the system started.
+// booted returns when the system was started.
 func booted() (time.Time, bool) {
 	b, err := os.ReadFile("/proc/uptime")
 	if err != nil {

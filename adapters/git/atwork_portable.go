@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// tellsWhere says that a git program counts only where it is at work.
+// tellsWhere says whether atWorkSince can tell in which repository a git
+// program is at work.
 const tellsWhere = false
 
-// atWorkSince reports that a git program which was there at that time still
-// runs, or that this cannot be told. Where it runs is not told here, so one in
-// any repository counts.
+// atWorkSince reports whether a git program that was already running at then is
+// still running. It also returns true if that cannot be determined. It cannot
+// tell where a program is at work, so one in any repository counts.
 func (r *Repo) atWorkSince(then time.Time) bool {
 	cmd := exec.Command("ps", "-A", "-o", "stat=", "-o", "etime=", "-o", "comm=")
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
@@ -25,7 +26,7 @@ func (r *Repo) atWorkSince(then time.Time) bool {
 	if err != nil {
 		return true
 	}
-	const slack = 2 * time.Second // of clocks, and of ages in whole seconds
+	const slack = 2 * time.Second // inaccuracy of clocks, and of ages in whole seconds
 	for line := range strings.Lines(string(table)) {
 		state, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		elapsed, program, _ := strings.Cut(strings.TrimSpace(rest), " ")
@@ -40,7 +41,8 @@ func (r *Repo) atWorkSince(then time.Time) bool {
 	return false
 }
 
-// parseElapsed reads an age as ps(1) gives it: [[DAYS-]HOURS:]MINUTES:SECONDS.
+// parseElapsed parses an age in the format of ps(1):
+// [[DAYS-]HOURS:]MINUTES:SECONDS.
 func parseElapsed(s string) (time.Duration, error) {
 	var days, hours, minutes, seconds int
 	clock := s

@@ -9,42 +9,43 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// engine is what both the git CLI and libgit2 do. No method's number of
-// processes grows with the number of things it is asked about.
+// engine holds the operations that both the git CLI and libgit2 implement. The
+// number of processes of a call does not depend on the number of things it is
+// asked about.
 type engine interface {
 	// Version names the engine as `vizier version` shows it.
 	Version(context.Context) (string, error)
 
-	// Heads are the tips of local branches, by their short names. A branch
+	// Heads returns the tips of local branches, by their short names. A branch
 	// that does not exist, or whose name git does not allow, is "".
 	Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error)
 
-	// Files reports which of files exist. In a commit that does not exist,
-	// none does.
+	// Files reports which of files exist. A commit that does not exist contains
+	// none.
 	Files(ctx context.Context, files []File) (map[File]bool, error)
 
-	// ReadFile is a file's content as it is stored. The error for one that
-	// does not exist is an fs.ErrNotExist.
+	// ReadFile returns a file's content as it is stored. If the file does not
+	// exist, the error is fs.ErrNotExist.
 	ReadFile(ctx context.Context, f File) ([]byte, error)
 
-	// Head is the branch checked out in the main working tree, also when it
-	// has no commit yet; "" when HEAD is detached.
+	// Head returns the branch checked out in the main working tree, even if it
+	// has no commit yet, or "" if HEAD is detached.
 	Head(context.Context) (string, error)
 
-	// Clean reports that the main working tree has neither uncommitted nor
-	// untracked changes. Ignored files, submodules and Vizier's own files
-	// (see scratch) do not count.
+	// Clean reports whether the main working tree has neither uncommitted nor
+	// untracked changes. Ignored files, submodules and Vizier's own files (see
+	// scratch) do not count.
 	Clean(context.Context) (bool, error)
 
-	// MergeBase is a best common ancestor, or "" when there is none.
+	// MergeBase returns a best common ancestor, or "" if there is none.
 	MergeBase(ctx context.Context, a, b kernel.CommitID) (kernel.CommitID, error)
 
-	// IsAncestor reports whether commit can be reached from tip, which
-	// includes being the same.
+	// IsAncestor reports whether commit is reachable from tip. A commit is
+	// reachable from itself.
 	IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error)
 
-	// PruneWorktree makes git forget a linked worktree whose directory is
-	// gone. It refuses one that is locked.
+	// PruneWorktree makes git forget a linked worktree whose directory is gone.
+	// It fails for a locked one.
 	PruneWorktree(context.Context, Worktree) error
 }
 
@@ -53,21 +54,21 @@ type engine interface {
 type Backend interface {
 	engine
 
-	// CreateBranch makes a branch at a commit; ErrMoved if it exists
-	// already.
+	// CreateBranch creates a branch at a commit. It fails with ErrMoved if the
+	// branch exists.
 	CreateBranch(ctx context.Context, name string, at kernel.CommitID) error
 
-	// DeleteBranch drops a branch that is still at old; ErrMoved if it is
-	// not, ErrCheckedOut if some working tree stands on it.
+	// DeleteBranch deletes a branch. It fails with ErrMoved if the branch is
+	// not at old, and with ErrCheckedOut if a working tree has it checked out.
 	DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error
 
-	// UpdateRef moves a ref, given by its full name, from one commit to
-	// another in one step; ErrMoved if it was not at from. It touches no
-	// working tree.
+	// UpdateRef atomically moves a ref, given by its full name, from one commit
+	// to another. It fails with ErrMoved if the ref is not at from. Working
+	// trees are not changed.
 	UpdateRef(ctx context.Context, ref string, to, from kernel.CommitID) error
 }
 
-// The refusals a caller may branch on.
+// Errors that callers may distinguish.
 var (
 	ErrMoved      = errors.New("the ref is not where it was expected to be")
 	ErrCheckedOut = errors.New("the branch is checked out")
@@ -80,8 +81,8 @@ type File struct {
 	Path   string
 }
 
-// valid reports whether f can be looked up: its commit is an object id, and
-// its path means the same to git as it says.
+// valid reports whether f can be looked up: its commit is an object id, and git
+// reads its path literally.
 func (f File) valid() bool {
 	return validCommit(f.Commit) && f.Path == path.Clean(f.Path) && f.Path != "." &&
 		!strings.HasPrefix(f.Path, "/") && f.Path != ".." && !strings.HasPrefix(f.Path, "../") &&
@@ -89,7 +90,7 @@ func (f File) valid() bool {
 }
 
 // validCommit reports whether c is a full object id, SHA-1 or SHA-256. Nothing
-// else is handed to git as a commit.
+// else is passed to git as a commit.
 func validCommit(c kernel.CommitID) bool {
 	return (len(c) == 40 || len(c) == 64) && strings.Trim(string(c), "0123456789abcdef") == ""
 }
@@ -110,8 +111,8 @@ func validBranch(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' })
 }
 
-// scratch are the directories whose content is Vizier's own and never makes a
-// working tree dirty (seed 000, clean_worktree), nor goes into a commit of it.
+// scratch are the directories of Vizier's own files. They never make a working
+// tree dirty (seed 000, clean_worktree), and are never committed.
 var scratch = [...]string{".vizier/jobs", ".vizier/sessions", ".vizier/tmp", ".vizier/tmp-worktrees", ".vizier/state"}
 
 // isScratch reports whether a path of the working tree is below scratch.
@@ -124,11 +125,11 @@ func isScratch(p string) bool {
 	return false
 }
 
-// notScratch are the pathspecs of everything but scratch, at the top of a
+// notScratch returns the pathspecs of everything but scratch, at the top of a
 // working tree.
 func notScratch() []string { return except(scratch[:]) }
 
-// except are the pathspecs of everything but dirs, at the top of a working
+// except returns the pathspecs of everything but dirs, at the top of a working
 // tree.
 func except(dirs []string) []string {
 	specs := []string{"."}

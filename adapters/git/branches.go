@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Branches are the tips of the local branches whose short names begin with
-// prefix, a path that ends in "/".
+// Branches returns the tips of the local branches whose short names begin with
+// prefix, which must end in "/".
 func (r *Repo) Branches(ctx context.Context, prefix string) (map[string]kernel.CommitID, error) {
 	out, err := r.cli.read(ctx, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/"+prefix)
 	if err != nil {
@@ -25,9 +25,9 @@ func (r *Repo) Branches(ctx context.Context, prefix string) (map[string]kernel.C
 	return tips, nil
 }
 
-// DropBranch deletes a branch, if there is one, and reports that it did. Why it
-// was kept is told instead where a working tree stands on it or where it moved
-// meanwhile. Commits that no other ref keeps are parked.
+// DropBranch deletes a branch if it exists, and reports whether it did. If a
+// working tree has the branch checked out, or the branch moved meanwhile, kept
+// says so. Commits that no other ref keeps are parked.
 func (r *Repo) DropBranch(ctx context.Context, name string) (dropped bool, kept string, err error) {
 	tips, err := r.Heads(ctx, []string{name})
 	if err != nil || tips[name] == "" {
@@ -40,8 +40,8 @@ func (r *Repo) DropBranch(ctx context.Context, name string) (dropped bool, kept 
 	return err == nil, "", err
 }
 
-// BranchAt reports whether there is a branch of that name, and the working tree
-// that stands on it, "" if none does.
+// BranchAt reports whether a branch exists, and returns the working tree that
+// has it checked out, or "".
 func (r *Repo) BranchAt(ctx context.Context, name string) (there bool, tree string, err error) {
 	tips, err := r.Heads(ctx, []string{name})
 	if err != nil || tips[name] == "" {

@@ -28,7 +28,7 @@ func (c *cli) DeleteBranch(ctx context.Context, name string, old kernel.CommitID
 	return nil
 }
 
-// deletable is why a branch cannot be deleted at old, as things stand.
+// deletable returns why a branch cannot be deleted at old, or nil.
 func (c *cli) deletable(ctx context.Context, name string, old kernel.CommitID) error {
 	if !validBranch(name) {
 		return fmt.Errorf("delete branch %q: git does not allow this name", name)
@@ -57,7 +57,7 @@ func (c *cli) UpdateRef(ctx context.Context, ref string, to, from kernel.CommitI
 	return nil
 }
 
-// moveRef is the one compare-and-swap: "" as to deletes, as from creates.
+// moveRef is the compare-and-swap of refs: to "" deletes, from "" creates.
 func (c *cli) moveRef(ctx context.Context, ref string, to, from kernel.CommitID) error {
 	if rest, ok := strings.CutPrefix(ref, "refs/"); !ok || !validBranch(rest) {
 		return fmt.Errorf("%q is no full ref name", ref)
@@ -80,8 +80,8 @@ func (c *cli) moveRef(ctx context.Context, ref string, to, from kernel.CommitID)
 	if exitCode(err) < 0 {
 		return err
 	}
-	// Whether somebody else was faster is asked of the ref, not read out of a
-	// message.
+	// To find out whether somebody else was faster, read the ref instead of
+	// parsing the message.
 	now, readErr := c.refAt(ctx, ref)
 	switch {
 	case readErr != nil || now == from:
@@ -93,7 +93,8 @@ func (c *cli) moveRef(ctx context.Context, ref string, to, from kernel.CommitID)
 	}
 }
 
-// refAt is where a ref is, given by its full name; "" if it does not exist.
+// refAt returns the value of a ref, given by its full name, or "" if it does
+// not exist.
 func (c *cli) refAt(ctx context.Context, ref string) (kernel.CommitID, error) {
 	out, err := c.read(ctx, "for-each-ref", "--format=%(objectname) %(refname)", ref)
 	for line := range strings.Lines(string(out)) {
@@ -104,7 +105,7 @@ func (c *cli) refAt(ctx context.Context, ref string) (kernel.CommitID, error) {
 	return "", err
 }
 
-// checkedOut is a working tree that stands on branch, or "".
+// checkedOut returns a working tree that has branch checked out, or "".
 func (c *cli) checkedOut(ctx context.Context, branch string) (string, error) {
 	head, err := c.Head(ctx)
 	if err != nil {
@@ -125,8 +126,7 @@ func (c *cli) checkedOut(ctx context.Context, branch string) (string, error) {
 	return "", nil
 }
 
-// forget is what is left to try when a worktree could not be pruned (seed
-// 000).
+// forget is the last resort for a worktree that could not be pruned (seed 000).
 func (c *cli) forget(ctx context.Context, w Worktree) error {
 	_, removed := c.run(ctx, command{args: []string{"worktree", "remove", "--force", "--", w.Path}, writes: true})
 	_, pruned := c.run(ctx, command{args: []string{"worktree", "prune", "--expire", "now"}, writes: true})

@@ -13,15 +13,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// RemoveWorktree takes a job's own worktree away (seed 000, semantics 3.11 and
-// 3.13). Work in it that no ref keeps is parked first; what cannot be parked is
-// not removed. Doing it again after a crash, wherever it came, ends the same: a
-// tree of another name that is in its place by then is not touched.
+// RemoveWorktree removes a job's own worktree (seed 000, semantics 3.11 and
+// 3.13). Work in it that no ref keeps is parked first; if that fails, the
+// worktree is not removed. After a crash at any point, the call can be
+// repeated. A tree of another name that has taken its place meanwhile is not
+// touched.
 //
 // The result is CleanupSkipped for a worktree that the job does not own,
-// CleanupDone when it is gone, CleanupFailed when removing it was refused or its
-// files could not be deleted, and CleanupDegraded when git could not be made
-// to forget it.
+// CleanupDone when it is gone, CleanupFailed when removing it was refused or
+// its files could not be deleted, and CleanupDegraded when git could not be
+// made to forget it.
 func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
 	if !c.Owned || c.Worktree == "" {
 		return kernel.Cleanup{Status: kernel.CleanupSkipped}
@@ -41,7 +42,8 @@ func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Clea
 	}
 }
 
-// InPlace reports that the worktree of c is in its place, and is c's.
+// InPlace reports whether the worktree of c exists at its path and belongs to
+// c.
 func (r *Repo) InPlace(c kernel.Context) bool {
 	dir := c.Worktree
 	if !filepath.IsAbs(dir) {
@@ -51,7 +53,7 @@ func (r *Repo) InPlace(c kernel.Context) bool {
 	return name != "" && (c.Name == "" || name == c.Name)
 }
 
-// pruneError is a worktree that git would not forget.
+// pruneError says that git did not forget a worktree.
 type pruneError struct {
 	name            string
 	first, fallback error
@@ -61,11 +63,12 @@ func (e *pruneError) Error() string {
 	return fmt.Sprintf("failed to prune worktree %s: %v; fallback cleanup failed: %v", e.name, e.first, e.fallback)
 }
 
-// worktreeHome is where the worktrees of jobs are, below the main working tree.
+// worktreeHome is the directory of the worktrees of jobs, relative to the main
+// working tree.
 const worktreeHome = ".vizier/tmp-worktrees"
 
-// ownedDir is the directory of c's worktree, if it is one that a job may own:
-// below worktreeHome, reached through no symbolic link, and not one of the
+// ownedDir returns the directory of c's worktree, if a job may own it: it must
+// be below worktreeHome, reached without a symbolic link, and not be one of the
 // long-lived workspaces.
 func (r *Repo) ownedDir(c kernel.Context) (string, error) {
 	home := filepath.Join(r.root.Dir, worktreeHome)
@@ -80,10 +83,10 @@ func (r *Repo) ownedDir(c kernel.Context) (string, error) {
 	return dir, nil
 }
 
-// removeWorktree removes the worktree of a name, or without one whatever is at
-// dir. Its files are first moved aside as a whole: a crash then never leaves half
-// a worktree that git still lists, and if git will not forget the worktree they
-// are moved back.
+// removeWorktree removes the worktree called name or, without a name, whatever
+// is at dir. It first moves the files aside as a whole, so that a crash never
+// leaves half a worktree that git still lists. If git does not forget the
+// worktree, they are moved back.
 func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 	w, err := r.removable(dir, name)
 	if err != nil {
@@ -97,12 +100,12 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 		return err
 	}
 	if other := nameAt(dir); w.Name == "" && name != "" && other != "" && other != name {
-		present = false // it is another's
+		present = false // the files there belong to another worktree
 	}
 	aside := filepath.Join(filepath.Dir(dir), ".removed-"+cmp.Or(name, filepath.Base(dir)))
 	switch {
 	case w.Name == "" && present:
-		if os.Remove(dir+string(filepath.Separator)) != nil { // an empty directory, and nothing else
+		if os.Remove(dir+string(filepath.Separator)) != nil { // only removes an empty directory
 			return errors.New("git does not list it as a worktree, so its files cannot be checked: look at them and remove it by hand")
 		}
 	case w.Name != "":
@@ -119,8 +122,8 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// removable is the worktree of a name, if it is at dir or was never finished;
-// without a name the one at dir.
+// removable returns the worktree called name, if it is at dir or was never
+// finished, or without a name the one at dir.
 func (r *Repo) removable(dir, name string) (Worktree, error) {
 	if name == "" {
 		return worktreeAt(r.root.CommonDir, dir)
@@ -134,8 +137,8 @@ func (r *Repo) removable(dir, name string) (Worktree, error) {
 	return Worktree{}, err
 }
 
-// placeOf is where the files of w are, which was never finished: where git knows
-// it, or where it had moved before git knew.
+// placeOf returns where the files of the unfinished worktree w are: where git
+// has it on record, or the place to which it was moved before git was told.
 func (r *Repo) placeOf(w Worktree) string {
 	home := filepath.Dir(w.Path)
 	entries, err := os.ReadDir(home)
@@ -150,7 +153,8 @@ func (r *Repo) placeOf(w Worktree) string {
 	return w.Path
 }
 
-// nameAt is the name of the worktree whose files are at dir, "" if that is none.
+// nameAt returns the name of the worktree whose files are at dir, or "" if
+// there is none.
 func nameAt(dir string) string {
 	link, err := os.ReadFile(filepath.Join(dir, ".git"))
 	if err != nil {
@@ -189,10 +193,10 @@ func (r *Repo) detach(ctx context.Context, w Worktree, dir, aside string, presen
 	return &pruneError{name: w.Name, first: first, fallback: second}
 }
 
-// prune makes git forget w, whose directory is gone, and confirms it.
+// prune makes git forget w, whose directory is gone, and checks that it did.
 func (r *Repo) prune(ctx context.Context, w Worktree) error {
 	var err error
-	if w.Reason == initializing { // its lock goes with it
+	if w.Reason == initializing { // the lock is removed with the worktree
 		_, err = r.cli.run(ctx, command{args: []string{"worktree", "remove", "--force", "--force", "--", w.Path}, writes: true})
 	} else {
 		err = r.PruneWorktree(ctx, w)
@@ -203,7 +207,7 @@ func (r *Repo) prune(ctx context.Context, w Worktree) error {
 	return r.forgotten(w)
 }
 
-// forgotten confirms that git does not list w any more.
+// forgotten returns an error if git still lists w.
 func (r *Repo) forgotten(w Worktree) error {
 	still, err := exists(w.gitDir)
 	if err == nil && still {

@@ -282,7 +282,7 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 	}
 }
 
-// files are all files below the fixture's parent, git's own aside.
+// files returns all files below the fixture's parent, git's own aside.
 func (o *owned) files() []string {
 	var all []string
 	err := filepath.WalkDir(filepath.Dir(o.dir), func(p string, d os.DirEntry, err error) error {
@@ -347,7 +347,7 @@ func TestRemoveWorktreeConfirms(t *testing.T) {
 	o.gone()
 }
 
-// What a crash leaves between any two steps, the next attempt finishes.
+// After a crash between any two steps, the next call completes the removal.
 func TestRemoveWorktreeAfterCrash(t *testing.T) {
 	for name, crash := range map[string]func(o *owned, aside string){
 		"files moved": func(o *owned, aside string) {},

@@ -14,7 +14,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// cli does everything with the git program.
+// cli implements Backend with the git program.
 type cli struct {
 	root Root
 	exec func(*exec.Cmd) error // runs a process
@@ -35,9 +35,9 @@ func (c *cli) Version(ctx context.Context) (string, error) {
 	return "git CLI " + strings.TrimPrefix(strings.TrimSpace(string(out)), "git version "), nil
 }
 
-// fewBranches is how many names are looked up one by one. For more, all
-// branches are listed: an argument list has a limit, git compares each branch
-// with each pattern, and libgit2 opens a file for each name.
+// fewBranches is up to how many names are looked up one by one. For more, all
+// branches are listed, because an argument list has a limit, git compares each
+// branch with each pattern, and libgit2 opens a file for each name.
 const fewBranches = 64
 
 func (c *cli) Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error) {
@@ -102,13 +102,13 @@ func (c *cli) ReadFile(ctx context.Context, f File) ([]byte, error) {
 	return content, nil
 }
 
-// objects asks one git cat-file for all of files and reports each one's kind,
-// "" if it does not exist, and with --batch its content.
+// objects asks one git cat-file process for all files. It calls see with each
+// file's kind ("" if it does not exist) and, with mode --batch, its content.
 func (c *cli) objects(ctx context.Context, mode string, files []File, see func(f File, kind string, data []byte)) error {
 	args := []string{"cat-file", mode + "=%(objecttype) %(objectsize)"}
 	end := "\n"
 	if slices.ContainsFunc(files, func(f File) bool { return strings.Contains(f.Path, "\n") }) {
-		args, end = append(args, "-z"), "\x00" // -z needs git 2.38, so only where it must be
+		args, end = append(args, "-z"), "\x00" // -z needs git 2.38, so it is only used where necessary
 	}
 	var in strings.Builder
 	for _, f := range files {
@@ -119,7 +119,7 @@ func (c *cli) objects(ctx context.Context, mode string, files []File, see func(f
 		return err
 	}
 	for _, f := range files {
-		// Git repeats the name of what is missing, line breaks and all.
+		// Git repeats the name of a missing object, including line breaks.
 		if rest, missing := bytes.CutPrefix(out, []byte(string(f.Commit)+":"+f.Path+" missing\n")); missing {
 			see(f, "", nil)
 			out = rest
@@ -189,7 +189,7 @@ func (c *cli) PruneWorktree(ctx context.Context, w Worktree) error {
 	return err
 }
 
-// commits refuses what is no full object id.
+// commits returns an error unless all ids are full object ids.
 func commits(ids ...kernel.CommitID) error {
 	for _, id := range ids {
 		if !validCommit(id) {

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// coreConfig is what FindRoot needs of a repository's own configuration.
+// coreConfig holds the settings of a repository's own configuration that
+// FindRoot needs.
 type coreConfig struct {
 	bare     bool
 	worktree string
 }
 
-// readCore reads the [core] section of the common directory's config, and of
-// its config.worktree where the repository uses one. Files that it includes
-// are not read: git does not look for these two keys there either when it sets
-// a repository up.
+// readCore reads the [core] section of the common directory's config and, if
+// the repository uses it, of its config.worktree. Included files are not read:
+// git ignores them for these two keys as well when it sets up a repository.
 func readCore(common string) (coreConfig, error) {
 	var c coreConfig
 	perWorktree, err := c.read(filepath.Join(common, "config"))
@@ -27,8 +27,8 @@ func readCore(common string) (coreConfig, error) {
 	return c, err
 }
 
-// read overlays c with path's settings and reports whether it turns
-// config.worktree on. A file that does not exist sets nothing.
+// read overlays c with the settings in path. perWorktree reports whether they
+// enable config.worktree. A file that does not exist sets nothing.
 func (c *coreConfig) read(path string) (perWorktree bool, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -58,7 +58,7 @@ func (c *coreConfig) read(path string) (perWorktree bool, err error) {
 	return perWorktree, nil
 }
 
-// configValue undoes quotes, escapes and comments of one line's value.
+// configValue removes quotes, escapes and comments from the value of one line.
 func configValue(s string) string {
 	var b strings.Builder
 	quoted, escaped, end := false, false, 0

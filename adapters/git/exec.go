@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// deadline bounds one git process, whatever the caller's context allows. It is
-// there for a git that hangs on a dead file system or a stuck filter; it does
-// not count while a person's hooks run.
+// deadline bounds one git process, whatever the caller's context allows. It
+// guards against a git that hangs on a dead file system or a stuck filter, and
+// does not apply while a user's hooks run.
 const deadline = 5 * time.Minute
 
-// killDelay is what a git that was told to stop has to clean up its lock
-// files.
+// killDelay is the time that a git which was told to stop has to remove its
+// lock files.
 const killDelay = 5 * time.Second
 
 // command is one git process to run.
@@ -29,8 +29,8 @@ type command struct {
 	env    []string // added to the environment
 	stdin  []byte
 	writes bool // it may take locks
-	quiet  bool // no hooks
-	hooks  bool // it may run hooks, which take as long as they take: no deadline
+	quiet  bool // disable hooks
+	hooks  bool // may run hooks, which may take any time: no deadline
 }
 
 // Error is a git process that failed.
@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("git %s: %s (exit %d)", e.Op, text, e.Code)
 }
 
-// run runs one git process and returns its standard output, also when it fails
+// run runs one git process and returns its standard output, even if it fails
 // with an *Error.
 func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	if !k.hooks {
@@ -75,7 +75,7 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	err := c.exec(cmd)
 	var exit *exec.ExitError
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay): // git succeeded; something it started still holds its output
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // git succeeded; a process it started still holds its output
 		return stdout.Bytes(), nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("git %s: %w", op, ctx.Err())
@@ -88,8 +88,9 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	}
 }
 
-// foreign are the variables that would point git at another repository, index
-// or reading of paths: what a hook or an outer git leaves in the environment.
+// foreign are the variables that would direct git to another repository or
+// index, or change how it reads paths. A hook or an outer git may leave them in
+// the environment.
 var foreign = []string{
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE",
 	"GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE",
@@ -97,7 +98,7 @@ var foreign = []string{
 	"GIT_ICASE_PATHSPECS", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT", "LC_ALL", "LANGUAGE",
 }
 
-// environ is the caller's environment as git processes get it.
+// environ returns the environment for git processes, based on the caller's.
 func environ(have []string, writes bool) []string {
 	env := slices.DeleteFunc(slices.Clone(have), func(s string) bool {
 		name, _, _ := strings.Cut(s, "=")
@@ -110,7 +111,7 @@ func environ(have []string, writes bool) []string {
 	return env
 }
 
-// exitCode is the exit code of a git process that failed by itself, or -1.
+// exitCode returns the exit code of a git process that failed by itself, or -1.
 func exitCode(err error) int {
 	var e *Error
 	if errors.As(err, &e) {

@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// fallback asks first, and where first fails it asks the complete Backend.
+// fallback asks first, and if that fails the complete Backend.
 type fallback struct {
 	Backend
 	first engine
@@ -19,15 +19,15 @@ type fallback struct {
 	reason   string
 }
 
-// degraded is how often first has failed so far, and how it did the last time.
+// degraded returns how often first has failed so far, and the last reason.
 func (f *fallback) degraded() (failures int, reason string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failures, f.reason
 }
 
-// failed reports that the other backend is to be asked: err is no answer, and the
-// caller's context has not ended.
+// failed reports whether to ask the other backend: err is not an answer, and
+// the caller's context has not ended.
 func (f *fallback) failed(ctx context.Context, err error) bool {
 	if err == nil || errors.Is(err, iofs.ErrNotExist) || ctx.Err() != nil {
 		return false
@@ -39,7 +39,7 @@ func (f *fallback) failed(ctx context.Context, err error) bool {
 	return true
 }
 
-// try is first's answer or, if it has none, second's.
+// try returns first's answer or, if it fails, second's.
 func try[T any](ctx context.Context, f *fallback, first, second func() (T, error)) (T, error) {
 	v, err := first()
 	if f.failed(ctx, err) {
@@ -78,8 +78,8 @@ func (f *fallback) Head(ctx context.Context) (string, error) {
 		func() (string, error) { return f.Backend.Head(ctx) })
 }
 
-// Clean takes first's word for clean only. What looks dirty to libgit2 may be
-// the work of a filter or a sparse checkout that it does not know, and git
+// Clean trusts first only if it says clean. What looks dirty to libgit2 may be
+// due to a filter or a sparse checkout that it does not support, so then git
 // decides.
 func (f *fallback) Clean(ctx context.Context) (bool, error) {
 	clean, err := f.first.Clean(ctx)
@@ -101,8 +101,8 @@ func (f *fallback) IsAncestor(ctx context.Context, commit, tip kernel.CommitID) 
 		func() (bool, error) { return f.Backend.IsAncestor(ctx, commit, tip) })
 }
 
-// PruneWorktree is first's alone: what follows its failure is in seed 000, and
-// Repo does it.
+// PruneWorktree only asks first. Repo handles its failure as seed 000
+// prescribes.
 func (f *fallback) PruneWorktree(ctx context.Context, w Worktree) error {
 	err := f.first.PruneWorktree(ctx, w)
 	f.failed(ctx, err)

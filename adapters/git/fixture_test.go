@@ -99,7 +99,7 @@ func (f fixture) root() Root {
 	return root
 }
 
-// in is the same fixture seen from another directory.
+// in returns the same fixture seen from another directory.
 func (f fixture) in(dir string) fixture { return fixture{f.TB, dir} }
 
 // counting makes c count the processes it runs.

@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// checkInner refuses a linked working tree, such as agents work in, where a
-// repository lies that git would look into as a submodule: git add and git commit
-// run what the configuration in there says, as a monitor of files or a filter. Those
-// of submodules that git has made lie in the repository's own directory.
+// checkInner returns an error if a linked working tree, such as one that an
+// agent works in, contains a repository that git would treat as a submodule:
+// git add and git commit would run programs from its configuration, such as a
+// file monitor or a filter. Submodules that git has made are allowed; their git
+// directories are within the repository's own.
 func (r *Repo) checkInner(ctx context.Context, dir string) error {
 	all, err := worktrees(r.root.CommonDir)
 	if err != nil {
@@ -44,8 +45,8 @@ func (r *Repo) checkInner(ctx context.Context, dir string) error {
 	return nil
 }
 
-// ownSubmodule reports that nothing is at path that git would look into, or what git
-// has made there, with its directory below common.
+// ownSubmodule reports whether path contains no repository, or a submodule that
+// git has made, with its git directory below common.
 func ownSubmodule(path, common string) (bool, error) {
 	link := filepath.Join(path, ".git")
 	st, err := os.Lstat(link)
@@ -69,7 +70,7 @@ func ownSubmodule(path, common string) (bool, error) {
 	return within(resolved(to), resolved(common)), nil
 }
 
-// within reports that path is dir or below it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

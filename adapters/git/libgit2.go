@@ -15,9 +15,9 @@ import (
 // newBackend asks libgit2 first and the git CLI where it fails.
 func newBackend(c *cli) Backend { return &fallback{Backend: c, first: libgit2{c.root}} }
 
-// libgit2 answers within the process. It opens the repository anew for every
-// call: that takes some 40 µs, and nothing of an older state can be left over
-// in a long-lived process.
+// libgit2 implements engine within the process. It opens the repository anew
+// for every call. That takes some 40 µs, and makes sure that a long-lived
+// process uses no outdated state.
 type libgit2 struct{ root Root }
 
 // in opens the repository and runs f with it.

@@ -39,8 +39,8 @@ func (l libgit2) Heads(ctx context.Context, branches []string) (map[string]kerne
 	return heads, err
 }
 
-// allHeads fills heads from one listing of all branches, which for many names
-// is cheaper than a look-up of each.
+// allHeads fills heads from one listing of all branches. For many names that is
+// cheaper than looking up each.
 func allHeads(repo *git2go.Repository, heads map[string]kernel.CommitID) error {
 	all, err := repo.NewReferenceIteratorGlob("refs/heads/*")
 	if err != nil {
@@ -66,7 +66,7 @@ func allHeads(repo *git2go.Repository, heads map[string]kernel.CommitID) error {
 	}
 }
 
-// tipOf is the commit a branch is at, also when it stands for another branch.
+// tipOf returns the commit of a branch, even if the branch is a symbolic ref.
 func tipOf(ref *git2go.Reference) (kernel.CommitID, error) {
 	if ref.Type() == git2go.ReferenceSymbolic {
 		var err error
@@ -131,7 +131,7 @@ func (l libgit2) ReadFile(ctx context.Context, f File) ([]byte, error) {
 	return content, err
 }
 
-// treeOf is a commit's tree, or nil if there is no such commit.
+// treeOf returns a commit's tree, or nil if there is no such commit.
 func treeOf(repo *git2go.Repository, id kernel.CommitID) (*git2go.Tree, error) {
 	oid, err := git2go.NewOid(string(id))
 	if err != nil {
@@ -147,7 +147,7 @@ func treeOf(repo *git2go.Repository, id kernel.CommitID) (*git2go.Tree, error) {
 	return commit.Tree()
 }
 
-// entryOf is the file at path, or nil if there is none.
+// entryOf returns the file at path, or nil if there is none.
 func entryOf(tree *git2go.Tree, path string) (*git2go.TreeEntry, error) {
 	if tree == nil {
 		return nil, nil

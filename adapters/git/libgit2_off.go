@@ -2,5 +2,5 @@
 
 package git
 
-// newBackend is the git CLI alone: this program was built without libgit2.
+// newBackend returns the git CLI alone: this program was built without libgit2.
 func newBackend(c *cli) Backend { return c }

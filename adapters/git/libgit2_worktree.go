@@ -50,7 +50,7 @@ import (
 	"unsafe"
 )
 
-// What git2go v34 has no binding for.
+// Functions for which git2go v34 has no binding.
 
 func (libgit2) Version(context.Context) (string, error) {
 	var v [3]C.int

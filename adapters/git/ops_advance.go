@@ -9,9 +9,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Obstacle says why the working trees that stand on branch cannot follow it to
-// the commit to, "" if that is not known yet, and what to do about it; "" when
-// they can.
+// Obstacle says why the working trees that have branch checked out cannot
+// follow it to the commit to ("" if that is not known yet), and what to do
+// about it. It returns "" if they can.
 func (r *Repo) Obstacle(ctx context.Context, branch string, to kernel.CommitID) (string, error) {
 	on, err := r.worktreesOn(ctx, branch)
 	if err != nil {
@@ -20,8 +20,9 @@ func (r *Repo) Obstacle(ctx context.Context, branch string, to kernel.CommitID) 
 	return r.obstacle(ctx, branch, on, to)
 }
 
-// obstacle is Obstacle for the trees on. A tree whose files are those of the
-// commit to already, because a crash came between them and the branch, is none.
+// obstacle is Obstacle for the trees on. A tree whose files are already those
+// of the commit, because of a crash before the branch was moved, is not an
+// obstacle.
 func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree, to kernel.CommitID) (string, error) {
 	for _, w := range on {
 		op, err := operation(w.gitDir)
@@ -49,7 +50,7 @@ func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree, to ke
 	return "", nil
 }
 
-// changed reports changes to tracked files in the working tree at dir.
+// changed reports whether the working tree at dir has changes to tracked files.
 func (c *cli) changed(ctx context.Context, dir string) (bool, error) {
 	out, err := c.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=no",
 		"--ignore-submodules=dirty", "--no-renames"}})
@@ -61,7 +62,7 @@ func (c *cli) changed(ctx context.Context, dir string) (bool, error) {
 	return false, err
 }
 
-// arrived reports that the files and the index at dir are those of commit.
+// arrived reports whether the files and the index at dir are those of commit.
 func (c *cli) arrived(ctx context.Context, dir string, commit kernel.CommitID) (bool, error) {
 	if commit == "" {
 		return false, nil
@@ -81,10 +82,10 @@ func (c *cli) arrived(ctx context.Context, dir string, commit kernel.CommitID) (
 	return true, nil
 }
 
-// Advance moves branch from one commit to a descendant of it in one step, and
-// the working trees that stand on it along. moved is false when the branch is
-// not at from any more; obstacle, unless "", says what keeps such a tree from
-// following, and then nothing has changed.
+// Advance atomically moves branch from one commit to a descendant of it,
+// together with the working trees that have it checked out. moved is false if
+// the branch is not at from any more. obstacle, unless "", says why a tree
+// cannot follow; then nothing has changed.
 func (r *Repo) Advance(ctx context.Context, branch string, from, to kernel.CommitID) (obstacle string, moved bool, err error) {
 	if err := commits(from, to); err != nil {
 		return "", false, fmt.Errorf("advance %s: %w", branch, err)
@@ -118,8 +119,8 @@ func (r *Repo) Advance(ctx context.Context, branch string, from, to kernel.Commi
 	return "", err == nil, err
 }
 
-// follow takes the files of w from one commit to the other; the first tree to
-// do so takes the branch along.
+// follow moves the files of w from one commit to the other. The first tree
+// moves the branch as well.
 func (r *Repo) follow(ctx context.Context, w Worktree, branch string, first bool, from, to kernel.CommitID) (obstacle string, err error) {
 	arrived, err := r.cli.arrived(ctx, w.Path, to)
 	switch {

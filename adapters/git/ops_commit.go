@@ -12,11 +12,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Stage records the state of paths of the working tree at dir in its index,
-// directories with everything below them and removed files included; nil is
-// the whole tree. Paths are relative to dir and mean what they say. force are
-// paths relative to the top that are staged even if they are ignored. What is
-// Vizier's own (jobs, sessions, tmp, tmp-worktrees, state) is never staged.
+// Stage stages paths of the working tree at dir, including removals and
+// everything below directories; nil is the whole tree. Paths are relative to
+// dir and taken literally. The paths in force are relative to the top and are
+// staged even if they are ignored. Vizier's own files (jobs, sessions, tmp,
+// tmp-worktrees, state) are never staged.
 func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) error {
 	specs := []string{":(top)"}
 	if paths != nil {
@@ -52,8 +52,7 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 	return r.cli.unstage(ctx, dir)
 }
 
-// StageTracked stages every change to files that the index at dir has, removed
-// ones included.
+// StageTracked stages every change to tracked files at dir, including removals.
 func (r *Repo) StageTracked(ctx context.Context, dir string) error {
 	if err := r.checkInner(ctx, dir); err != nil {
 		return err
@@ -61,8 +60,9 @@ func (r *Repo) StageTracked(ctx context.Context, dir string) error {
 	return r.cli.add(ctx, dir, []string{":(top)"}, "--update")
 }
 
-// unignored are those of dirs, given from the top, that git does not ignore
-// where at runs. To exclude one that it does ignore is an error to git add.
+// unignored returns those of dirs, given relative to the top, that git does not
+// ignore in the tree of at. Excluding an ignored one would be an error for git
+// add.
 func (c *cli) unignored(ctx context.Context, at command, dirs []string) ([]string, error) {
 	at.args = []string{"rev-parse", "--show-cdup"}
 	top, err := c.run(ctx, at)
@@ -76,21 +76,22 @@ func (c *cli) unignored(ctx context.Context, at command, dirs []string) ([]strin
 	}
 	at.args, at.stdin = []string{"check-ignore", "--no-index", "--stdin", "-z"}, []byte(in.String())
 	out, err := c.run(ctx, at)
-	if err != nil && exitCode(err) != 1 { // 1: none is
+	if err != nil && exitCode(err) != 1 { // exit code 1: none is ignored
 		return nil, err
 	}
 	ignored := strings.Split(string(out), "\x00")
 	return slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return slices.Contains(ignored, up+d) }), nil
 }
 
-// add runs git add on pathspecs.
+// add runs git add with pathspecs.
 func (c *cli) add(ctx context.Context, dir string, specs []string, flag string) error {
 	_, err := c.run(ctx, command{dir: dir, writes: true, stdin: []byte(strings.Join(specs, "\x00") + "\x00"),
 		args: []string{"add", flag, "--pathspec-from-file=-", "--pathspec-file-nul"}})
 	return err
 }
 
-// unstage takes out of the index what somebody else staged of Vizier's own.
+// unstage removes Vizier's own files from the index if somebody else staged
+// them.
 func (c *cli) unstage(ctx context.Context, dir string) error {
 	args := []string{"reset", "--quiet", "--"}
 	for _, d := range scratch[:] {
@@ -100,9 +101,9 @@ func (c *cli) unstage(ctx context.Context, dir string) error {
 	return err
 }
 
-// StagePaths records the state of paths in dir, removed ones included, as
-// theirs in the index. Paths are relative to the top of the working tree,
-// which dir is. It ends their conflicts.
+// StagePaths stages the current state of paths, including removals, which ends
+// their conflicts. Paths are relative to dir, which must be the top of a
+// working tree.
 func (r *Repo) StagePaths(ctx context.Context, dir string, paths []string) error {
 	if len(paths) == 0 {
 		return nil
@@ -112,7 +113,7 @@ func (r *Repo) StagePaths(ctx context.Context, dir string, paths []string) error
 	return err
 }
 
-// Staged reports that the index at dir differs from the commit it stands on.
+// Staged reports whether the index at dir differs from the checked-out commit.
 func (r *Repo) Staged(ctx context.Context, dir string) (bool, error) {
 	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"diff", "--cached", "--quiet", "--no-ext-diff", "--ignore-submodules=none"}})
 	if exitCode(err) == 1 {
@@ -122,14 +123,14 @@ func (r *Repo) Staged(ctx context.Context, dir string) (bool, error) {
 }
 
 // Commit commits the index of the working tree at dir and returns the commit.
-// The repository's hooks and signing apply (semantics 3.19). Where git knows
-// no identity, Vizier's is used.
+// The repository's hooks and signing apply (semantics 3.19). If no identity is
+// configured, Vizier's is used.
 func (r *Repo) Commit(ctx context.Context, dir, message string) (kernel.CommitID, error) {
 	return r.commit(ctx, dir, message)
 }
 
-// Amend gives the commit that the working tree at dir stands on another
-// message, as Commit would make it.
+// Amend replaces the message of the commit that the working tree at dir is at.
+// Hooks, signing and identity are as with Commit.
 func (r *Repo) Amend(ctx context.Context, dir, message string) (kernel.CommitID, error) {
 	return r.commit(ctx, dir, message, "--amend")
 }
@@ -141,8 +142,8 @@ func (r *Repo) commit(ctx context.Context, dir, message string, more ...string) 
 	if err := r.cli.unstage(ctx, dir); err != nil {
 		return "", err
 	}
-	// Git calls the index unchanged where only submodules that are configured
-	// to be ignored were staged, though it has staged them.
+	// If only submodules were staged that are configured to be ignored, git
+	// calls the index unchanged although it has staged them.
 	out, err := r.cli.run(ctx, command{dir: dir, env: r.cli.fallbackIdentity(ctx, dir), stdin: []byte(message), writes: true, hooks: true,
 		args: append([]string{"-c", "diff.ignoreSubmodules=none", "commit", "--quiet", "--cleanup=whitespace", "--file=-"}, more...)})
 	if e := (*Error)(nil); errors.As(err, &e) {
@@ -157,7 +158,7 @@ func (r *Repo) commit(ctx context.Context, dir, message string, more ...string) 
 	return r.HeadCommit(ctx, dir)
 }
 
-// Message is a commit's message.
+// Message returns a commit's message.
 func (r *Repo) Message(ctx context.Context, commit kernel.CommitID) (string, error) {
 	if err := commits(commit); err != nil {
 		return "", fmt.Errorf("message: %w", err)
@@ -166,8 +167,8 @@ func (r *Repo) Message(ctx context.Context, commit kernel.CommitID) (string, err
 	return strings.TrimSpace(string(out)), err
 }
 
-// fallbackIdentity is the environment that names Vizier as author or committer
-// where git would refuse to commit for want of one, or make one up.
+// fallbackIdentity returns the environment that makes Vizier the author or
+// committer if git would otherwise refuse to commit, or invent an identity.
 func (c *cli) fallbackIdentity(ctx context.Context, dir string) []string {
 	var env []string
 	for _, who := range []string{"AUTHOR", "COMMITTER"} {
@@ -184,22 +185,22 @@ func (c *cli) fallbackIdentity(ctx context.Context, dir string) []string {
 	return env
 }
 
-// Marked is the newest commit reachable from tip, and made since then, whose
-// message has the line mark; "" when there is none.
+// Marked returns the newest commit that is reachable from tip, was made after
+// since, and has the line mark in its message, or "" if there is none.
 func (r *Repo) Marked(ctx context.Context, tip kernel.CommitID, mark string, since time.Time) (kernel.CommitID, error) {
 	if err := commits(tip); err != nil {
 		return "", fmt.Errorf("look for a commit: %w", err)
 	}
 	args := []string{"rev-list", "--max-count=1", "--fixed-strings", "--grep=" + mark}
-	if since.Unix() > 1e9 { // git would take a smaller number for something else than seconds
+	if since.Unix() > 1e9 { // git would not read a smaller number as seconds
 		args = append(args, fmt.Sprintf("--since=%d", since.Unix()))
 	}
 	out, err := r.cli.read(ctx, append(args, string(tip), "--")...)
 	return kernel.CommitID(strings.TrimSpace(string(out))), err
 }
 
-// Commits are the commits reachable from any ref whose message has one of the lines marks,
-// each as git keeps it, oldest first.
+// Commits returns the commits reachable from any ref that have one of the lines
+// marks in their messages, oldest first: their ids and their raw objects.
 func (r *Repo) Commits(ctx context.Context, marks []string) (ids []kernel.CommitID, objects [][]byte, err error) {
 	args := []string{"rev-list", "--all", "--reverse", "--fixed-strings"}
 	for _, m := range marks {
@@ -219,9 +220,10 @@ func (r *Repo) Commits(ctx context.Context, marks []string) (ids []kernel.Commit
 	return ids, objects, nil
 }
 
-// Touched reports that a commit that leads to tip, was made since then and is on
-// no other branch than that of the name changes a file outside of .vizier. Times
-// count in seconds. Without a name the other branches are not looked at.
+// Touched reports whether a commit changes a file outside of .vizier, among the
+// commits that are reachable from tip, were made after since (in whole seconds)
+// and are on no branch but the named one. With branch "", other branches are
+// not considered.
 func (r *Repo) Touched(ctx context.Context, tip kernel.CommitID, branch string, since time.Time) (bool, error) {
 	if err := commits(tip); err != nil {
 		return false, fmt.Errorf("look for a change: %w", err)

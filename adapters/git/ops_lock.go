@@ -12,11 +12,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// DropStaleLocks removes the lock files that a killed git left in the git
-// directory of a job's worktree at dir before that time. Whoever calls it
-// knows that no git of before then runs there. Anywhere else it does nothing:
-// in a working tree of the user's a person may be at work, and the locks of
-// branches are everybody's.
+// DropStaleLocks removes lock files older than before that a killed git left in
+// the git directory of a job's worktree at dir. The caller must know that no
+// git of before that time is running there. For any other tree it does nothing:
+// in a user's working tree a person may be at work, and the locks of branches
+// are shared.
 func (r *Repo) DropStaleLocks(dir string, before time.Time) error {
 	if _, err := r.ownedDir(kernel.Context{Worktree: dir, Owned: true}); err != nil {
 		return nil //nolint:nilerr // it is not a job's
@@ -29,7 +29,7 @@ func (r *Repo) DropStaleLocks(dir string, before time.Time) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && d.Name() == "modules": // repositories of their own
+		case d.IsDir() && d.Name() == "modules": // submodules' repositories
 			return filepath.SkipDir
 		case !d.Type().IsRegular() || !strings.HasSuffix(d.Name(), ".lock"):
 			return nil
@@ -49,10 +49,10 @@ func (r *Repo) DropStaleLocks(dir string, before time.Time) error {
 	return nil
 }
 
-// DropStaleRefLocks removes the lock files that a killed git left on branches,
-// and on what all branches are packed and configured in, before that time. A
-// lock that a git may hold which is still at work in the repository stays, and
-// whoever meets it is told by git.
+// DropStaleRefLocks removes lock files older than before that a killed git left
+// for branches, for the packed refs and for the configuration. It keeps a lock
+// that a git still at work in the repository may hold; git reports such a lock
+// to whoever runs into it.
 func (r *Repo) DropStaleRefLocks(branches []string, before time.Time) error {
 	paths := []string{"packed-refs.lock", "config.lock"}
 	for _, b := range branches {

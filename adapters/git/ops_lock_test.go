@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What a killed git left on a branch is in nobody's way for ever; what a git
-// that is at work may hold stays.
+// Lock files that a killed git left for a branch are removed; those that a
+// running git may hold stay.
 func TestStaleLocksOfBranches(t *testing.T) {
 	if !tellsWhere {
 		t.Skip("any git of this machine counts here: see TestGitsAtWork")

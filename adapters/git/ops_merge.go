@@ -12,8 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Unmerged are the paths in conflict at dir, relative to the top of the
-// working tree, which dir is.
+// Unmerged returns the paths in conflict at dir, which must be the top of a
+// working tree, relative to it.
 func (r *Repo) Unmerged(ctx context.Context, dir string) ([]string, error) {
 	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"ls-files", "--unmerged", "-z"}})
 	var paths []string
@@ -25,9 +25,9 @@ func (r *Repo) Unmerged(ctx context.Context, dir string) ([]string, error) {
 	return paths, err
 }
 
-// MergeState is how far a merge got in a worktree of its own. It is kept in
-// refs of that worktree, so it goes with it, and what it names is not
-// collected.
+// MergeState returns the progress of a merge in a worktree of its own. It is
+// stored in refs of that worktree, so it is removed with it, and the commits it
+// names are not garbage-collected.
 func (r *Repo) MergeState(ctx context.Context, dir string) (source, target, merged kernel.CommitID, err error) {
 	if present, err := exists(dir); err != nil || !present {
 		return "", "", "", err
@@ -54,8 +54,8 @@ func (r *Repo) MergeState(ctx context.Context, dir string) (source, target, merg
 // mergeRefs are the refs of a worktree that MergeState reads.
 const mergeRefs = "refs/worktree/vizier/"
 
-// SetMergeState records, in one step, what MergeState is to say. A blank
-// commit is not recorded.
+// SetMergeState atomically records the result of MergeState. An empty commit is
+// not recorded.
 func (r *Repo) SetMergeState(ctx context.Context, dir string, source, target, merged kernel.CommitID) error {
 	var in strings.Builder
 	for _, ref := range []struct {
@@ -70,13 +70,13 @@ func (r *Repo) SetMergeState(ctx context.Context, dir string, source, target, me
 	return err
 }
 
-// Merge merges source into the commit that the worktree at dir stands on,
-// without a commit. Conflicts are left in progress and are no error: see
-// Unmerged. With squash nothing remembers source.
+// Merge merges source into the commit of the worktree at dir, without
+// committing. Conflicts are left in progress and are not an error: see
+// Unmerged. With squash, the result has no reference to source.
 func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, squash bool) error {
 	args := []string{"merge", "--quiet", "--no-commit", "--no-ff", string(source)}
 	if squash {
-		args = []string{"merge", "--quiet", "--squash", "--ff", string(source)} // --ff: merge.ff = false refuses squash
+		args = []string{"merge", "--quiet", "--squash", "--ff", string(source)} // --ff, because merge.ff = false forbids squash
 	}
 	_, err := r.cli.run(ctx, command{dir: dir, args: args, env: r.cli.fallbackIdentity(ctx, dir), writes: true, hooks: true})
 	if exitCode(err) == 1 {
@@ -84,7 +84,7 @@ func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, sq
 			return err
 		}
 		if merging, _ := r.cli.resolve(ctx, dir, "MERGE_HEAD"); merging != "" {
-			return nil // recorded resolutions settled every conflict
+			return nil // recorded resolutions resolved every conflict
 		}
 		if staged, _ := r.Staged(ctx, dir); staged && squash {
 			return nil
@@ -93,13 +93,14 @@ func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, sq
 	return err
 }
 
-// Merging reports that a merge with a second parent is in progress at dir.
+// Merging reports whether a merge with a second parent is in progress at dir.
 func (r *Repo) Merging(ctx context.Context, dir string) (bool, error) {
 	id, err := r.cli.resolve(ctx, dir, "MERGE_HEAD")
 	return id != "", err
 }
 
-// Squashing reports that a squash merge is in progress in the worktree at dir.
+// Squashing reports whether a squash merge is in progress in the worktree at
+// dir.
 func (r *Repo) Squashing(_ context.Context, dir string) (bool, error) {
 	w, err := worktreeAt(r.root.CommonDir, dir)
 	if err != nil || w.Name == "" {
@@ -108,7 +109,8 @@ func (r *Repo) Squashing(_ context.Context, dir string) (bool, error) {
 	return exists(filepath.Join(w.gitDir, "SQUASH_MSG"))
 }
 
-// Detach puts the worktree at dir on a commit, whatever is in its way.
+// Detach forces the worktree at dir to a commit, discarding changes that are in
+// the way.
 func (r *Repo) Detach(ctx context.Context, dir string, commit kernel.CommitID) error {
 	if err := commits(commit); err != nil {
 		return fmt.Errorf("check out: %w", err)
@@ -117,17 +119,17 @@ func (r *Repo) Detach(ctx context.Context, dir string, commit kernel.CommitID) e
 	return err
 }
 
-// RemoveFile removes a file, relative to the top, from the files and the index
-// of the working tree at dir.
+// RemoveFile removes a file, given relative to the top, from the files and the
+// index of the working tree at dir.
 func (r *Repo) RemoveFile(ctx context.Context, dir, path string) error {
 	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"rm", "--quiet", "--force", "--", ":(top,literal)" + path}, writes: true})
 	return err
 }
 
-// Replay makes of merged, a commit on top of the commit from, the same on top
-// of the commit onto: with its message, its author and its further parents.
-// Nothing is checked out. The result is "" when that conflicts, and onto where
-// a commit with one parent would change nothing there.
+// Replay repeats merged, a commit on top of from, on top of onto, with its
+// message, its author and its further parents. Nothing is checked out. It
+// returns "" if that conflicts, and onto if a commit with one parent would
+// change nothing there.
 func (r *Repo) Replay(ctx context.Context, merged, from, onto kernel.CommitID) (kernel.CommitID, error) {
 	if err := commits(merged, from, onto); err != nil {
 		return "", fmt.Errorf("replay: %w", err)
@@ -175,7 +177,8 @@ func (r *Repo) Replay(ctx context.Context, merged, from, onto kernel.CommitID) (
 	return step(author, f[4], append(args, string(files))...)
 }
 
-// FileAt is a file's content in a commit; nil when it is not in it.
+// FileAt returns a file's content in a commit, or nil if the commit does not
+// contain it.
 func (r *Repo) FileAt(ctx context.Context, commit kernel.CommitID, path string) ([]byte, error) {
 	b, err := r.ReadFile(ctx, File{Commit: commit, Path: path})
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -184,8 +187,8 @@ func (r *Repo) FileAt(ctx context.Context, commit kernel.CommitID, path string) 
 	return b, err
 }
 
-// LastFile is a file's content in the newest commit that has it of those that
-// lead to tip and not to base; nil when none has.
+// LastFile returns a file's content in the newest commit that contains it,
+// among those reachable from tip but not from base, or nil if there is none.
 func (r *Repo) LastFile(ctx context.Context, tip, base kernel.CommitID, path string) ([]byte, error) {
 	if err := commits(tip, base); err != nil {
 		return nil, fmt.Errorf("look for %s: %w", path, err)

@@ -4,9 +4,9 @@ import (
 	"context"
 )
 
-// Patch is what the tracked files at dir, staged or not, differ by from the
-// commit it stands on, as a binary patch that Apply understands whatever the
-// user's settings are; empty when nothing does.
+// Patch returns the difference between the tracked files at dir, staged or not,
+// and the checked-out commit, as a binary patch that Apply understands whatever
+// the user's settings are. It is empty if there is no difference.
 func (r *Repo) Patch(ctx context.Context, dir string) ([]byte, error) {
 	base, err := r.HeadCommit(ctx, dir)
 	if err != nil {
@@ -36,8 +36,8 @@ func (r *Repo) Apply(ctx context.Context, dir string, patch []byte) error {
 	return err
 }
 
-// Applied reports that patch is applied to the files and the index at dir: it
-// could be taken back.
+// Applied reports whether patch is applied to the files and the index at dir,
+// which means that it could be reverted.
 func (r *Repo) Applied(ctx context.Context, dir string, patch []byte) (bool, error) {
 	_, err := r.cli.run(ctx, command{dir: dir, stdin: patch,
 		args: []string{"apply", "--index", "--binary", "--whitespace=nowarn", "--reverse", "--check", "-"}})

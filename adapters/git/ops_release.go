@@ -9,11 +9,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Operation is what is under way in the main working tree, such as a merge or
-// a rebase; "" when nothing is.
+// Operation returns what is in progress in the main working tree, such as a
+// merge or a rebase, or "".
 func (r *Repo) Operation() (string, error) { return operation(r.root.CommonDir) }
 
-// Tags are the names of the tags that lead to commit or to an ancestor of it.
+// Tags returns the names of the tags of commit and of its ancestors.
 func (r *Repo) Tags(ctx context.Context, commit kernel.CommitID) ([]string, error) {
 	if err := commits(commit); err != nil {
 		return nil, fmt.Errorf("list tags: %w", err)
@@ -22,14 +22,15 @@ func (r *Repo) Tags(ctx context.Context, commit kernel.CommitID) ([]string, erro
 	return strings.Fields(string(out)), err
 }
 
-// TagExists reports whether there is a tag of that name.
+// TagExists reports whether a tag exists.
 func (r *Repo) TagExists(ctx context.Context, name string) (bool, error) {
 	at, err := r.cli.refAt(ctx, "refs/tags/"+name)
 	return at != "", err
 }
 
-// History is the commits that lead to tip and not to the tag since, newest
-// first, as alternating ids and messages; an empty since is no bound.
+// History returns the commits reachable from tip but not from the tag since,
+// newest first, as pairs of id and message. If since is empty, it returns all
+// commits reachable from tip.
 func (r *Repo) History(ctx context.Context, since string, tip kernel.CommitID) ([][2]string, error) {
 	if err := commits(tip); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
@@ -51,8 +52,8 @@ func (r *Repo) History(ctx context.Context, since string, tip kernel.CommitID) (
 	return log, nil
 }
 
-// CommitEmpty puts a commit without changes on top of branch, if it is at from
-// still (ErrMoved otherwise). Neither index nor files are touched, so no hook
+// CommitEmpty adds a commit without changes to branch. It fails with ErrMoved
+// if the branch is not at from. Index and files are not touched, so no hook
 // runs; commit.gpgSign applies.
 func (r *Repo) CommitEmpty(ctx context.Context, branch string, from kernel.CommitID, message string) (kernel.CommitID, error) {
 	if err := commits(from); err != nil {
@@ -74,8 +75,8 @@ func (r *Repo) CommitEmpty(ctx context.Context, branch string, from kernel.Commi
 	return id, r.UpdateRef(ctx, "refs/heads/"+branch, id, from)
 }
 
-// CreateTag makes an annotated tag and returns its object, for DeleteTag. It
-// fails if the tag exists. tag.gpgSign applies.
+// CreateTag creates an annotated tag and returns the tag object, for DeleteTag.
+// It fails if the tag exists. tag.gpgSign applies.
 func (r *Repo) CreateTag(ctx context.Context, name string, at kernel.CommitID, message string) (object string, err error) {
 	if err := commits(at); err != nil {
 		return "", fmt.Errorf("tag %s: %w", name, err)
@@ -89,8 +90,8 @@ func (r *Repo) CreateTag(ctx context.Context, name string, at kernel.CommitID, m
 	return string(id), err
 }
 
-// DeleteTag drops a tag that still is the one CreateTag made; ErrMoved if it
-// is not.
+// DeleteTag deletes a tag. It fails with ErrMoved if the tag is not the one
+// that CreateTag made.
 func (r *Repo) DeleteTag(ctx context.Context, name, object string) error {
 	if err := r.cli.moveRef(ctx, "refs/tags/"+name, "", kernel.CommitID(object)); err != nil {
 		return fmt.Errorf("delete tag %s: %w", name, err)

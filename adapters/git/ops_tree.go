@@ -7,13 +7,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// HeadCommit is the commit that the working tree at dir stands on; "" on a
-// branch without one.
+// HeadCommit returns the commit of the working tree at dir, or "" if its branch
+// has none yet.
 func (r *Repo) HeadCommit(ctx context.Context, dir string) (kernel.CommitID, error) {
 	return r.cli.resolve(ctx, dir, "HEAD")
 }
 
-// resolve is the commit that a name means in dir, or "".
+// resolve returns the commit that a name refers to in dir, or "".
 func (c *cli) resolve(ctx context.Context, dir, name string) (kernel.CommitID, error) {
 	out, err := c.run(ctx, command{dir: dir, args: []string{"rev-parse", "--quiet", "--verify", "--end-of-options", name + "^{commit}"}})
 	if exitCode(err) == 1 {
@@ -22,8 +22,8 @@ func (c *cli) resolve(ctx context.Context, dir, name string) (kernel.CommitID, e
 	return kernel.CommitID(strings.TrimSpace(string(out))), err
 }
 
-// HeadBranch is the branch that the working tree at dir stands on; "" when it
-// stands on none.
+// HeadBranch returns the branch that the working tree at dir has checked out,
+// or "" if HEAD is detached.
 func (r *Repo) HeadBranch(ctx context.Context, dir string) (string, error) {
 	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"symbolic-ref", "--quiet", "HEAD"}})
 	if exitCode(err) == 1 {
@@ -33,8 +33,8 @@ func (r *Repo) HeadBranch(ctx context.Context, dir string) (string, error) {
 	return name, err
 }
 
-// Release takes the working tree at dir off its branch: it stands on the same
-// commit afterwards, and neither its files nor its index change.
+// Release detaches the working tree at dir from its branch, at the same commit.
+// Neither its files nor its index change.
 func (r *Repo) Release(ctx context.Context, dir string) error {
 	head, err := r.HeadCommit(ctx, dir)
 	if err != nil || head == "" {
@@ -45,7 +45,8 @@ func (r *Repo) Release(ctx context.Context, dir string) error {
 	return err
 }
 
-// Standing are the working trees that stand on branch, the main one first.
+// Standing returns the working trees that have branch checked out, the main one
+// first.
 func (r *Repo) Standing(ctx context.Context, branch string) ([]string, error) {
 	trees, err := r.worktreesOn(ctx, branch)
 	dirs := make([]string, len(trees))

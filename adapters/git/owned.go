@@ -15,13 +15,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A job's worktree has a name, which is git's for it, and a place, the directory
-// it is in. The name is the job's own and says whose the tree is, for ever. The
-// place is there to be used again: what agents keep by directory would pile up
-// otherwise. So a tree is found, and removed, by its name.
+// A job's worktree has a name, which is git's name for it, and a place, which
+// is its directory. The name is unique to the job and identifies the tree for
+// ever. The place is reused by later jobs, because data which agents keep by
+// directory would pile up otherwise. So trees are found and removed by name.
 
-// OwnedWorktree is the worktree that git has under the name of a job's, finished
-// or not; zero if there is none.
+// OwnedWorktree returns the job's worktree that git has under a name, finished
+// or not, or zero if there is none.
 func (r *Repo) OwnedWorktree(name string) (kernel.Context, error) {
 	w, err := r.named(name)
 	if err != nil || w.Name == "" {
@@ -30,12 +30,12 @@ func (r *Repo) OwnedWorktree(name string) (kernel.Context, error) {
 	return contextOf(w), nil
 }
 
-// EnsureWorktree makes sure that a job has a linked worktree of branch under a
-// name; with branch "" it is detached at commit. It is at place, a directory
-// below .vizier/tmp-worktrees, or at the first of place-2, place-3 and so on where
-// nothing is. A worktree of that name and branch is left as it is. One that a crash
-// left half made is made again. One of another branch is parked and removed first.
-// It does not matter whether the branch is checked out elsewhere.
+// EnsureWorktree makes sure that a job has a linked worktree under a name, with
+// branch checked out or, if branch is "", detached at commit. It is at place, a
+// directory below .vizier/tmp-worktrees, or at the first free one of place-2,
+// place-3 and so on. An existing worktree of that name and branch is left as it
+// is. One that a crash left unfinished is made anew. One of another branch is
+// parked and removed first. The branch may be checked out elsewhere.
 func (r *Repo) EnsureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
 	c, err := r.ensureWorktree(ctx, name, place, branch, commit)
 	if err != nil {
@@ -80,7 +80,7 @@ func contextOf(w Worktree) kernel.Context {
 	return kernel.Context{Root: rel, Worktree: rel, Name: w.Name, Branch: w.Branch, Owned: true}
 }
 
-// named is the job's worktree of a name, or the zero value.
+// named returns the job's worktree called name, or the zero value.
 func (r *Repo) named(name string) (Worktree, error) {
 	all, err := r.Worktrees()
 	for _, w := range all {
@@ -95,8 +95,8 @@ func (r *Repo) named(name string) (Worktree, error) {
 	return Worktree{}, err
 }
 
-// addWorktree makes a worktree at dir, whose last element becomes its name,
-// without any files yet. It is locked as unfinished.
+// addWorktree makes a worktree at dir, without files. It is named after the
+// last element of dir, and locked as unfinished.
 func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kernel.CommitID) (Worktree, error) {
 	args := []string{"worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", initializing}
 	if branch == "" {
@@ -108,7 +108,7 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 		if !validBranch(branch) {
 			return Worktree{}, fmt.Errorf("git does not allow the branch name %q", branch)
 		}
-		// Without the branch's own tip git might take a tag or a remote's
+		// Without the branch's own tip, git might use a tag or a remote's
 		// branch of the same name instead.
 		tips, err := r.Heads(ctx, []string{branch})
 		if err == nil && tips[branch] == "" {
@@ -119,8 +119,8 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 		}
 		args = append(args, "--force", "--", dir, branch)
 	}
-	// git gives up where another worktree is being made or removed at that moment,
-	// or another git prunes what this one has just begun: then it is asked again.
+	// git fails if another worktree is being made or removed at that moment, or
+	// if another git prunes the one that was just begun; then it is run again.
 	const tries, pause = 8, 20 * time.Millisecond
 	for n := 1; ; n++ {
 		_, err := r.cli.run(ctx, command{args: args, writes: true, hooks: true})
@@ -139,9 +139,9 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 	return w, err
 }
 
-// moveToPlace moves w, which has no files yet, to place, or to the first of
-// place-2, place-3 and so on where nothing is. Of several processes that try the
-// same directory only one succeeds.
+// moveToPlace moves w, which has no files yet, to place or to the first free
+// one of place-2, place-3 and so on. Of several processes that try the same
+// directory only one succeeds.
 func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 	from := w.Path
 	for n := 1; ; n++ {
@@ -152,7 +152,7 @@ func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 		if dir == from {
 			return w, nil
 		}
-		_ = os.Remove(dir + string(filepath.Separator)) // an empty directory, and nothing else
+		_ = os.Remove(dir + string(filepath.Separator)) // only removes an empty directory
 		if taken, err := r.inUse(dir, w.Name); err != nil {
 			return w, err
 		} else if taken {
@@ -163,7 +163,7 @@ func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 		} else if err != nil {
 			return w, err
 		}
-		// Another worktree may have been moved there, and be about to move back.
+		// Another worktree may have been moved there and be about to move back.
 		listed, err := r.listed(dir, w.Name)
 		if err == nil && !listed {
 			w.Path = dir
@@ -175,8 +175,8 @@ func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 	}
 }
 
-// inUse reports that something is at dir, or that git has a worktree other than
-// that of a name there.
+// inUse reports whether dir exists, or git has a worktree there that is not
+// called except.
 func (r *Repo) inUse(dir, except string) (bool, error) {
 	there, err := exists(dir)
 	if err != nil || there {
@@ -185,7 +185,7 @@ func (r *Repo) inUse(dir, except string) (bool, error) {
 	return r.listed(dir, except)
 }
 
-// listed reports that git has a worktree other than that of a name at dir.
+// listed reports whether git has a worktree at dir that is not called except.
 func (r *Repo) listed(dir, except string) (bool, error) {
 	all, err := r.Worktrees()
 	for _, w := range all {
@@ -196,23 +196,23 @@ func (r *Repo) listed(dir, except string) (bool, error) {
 	return false, err
 }
 
-// repoint makes git know that w is at its path, which is beside the one it was
-// at: what leads from there to git stays true.
+// repoint records in git that w has moved to its path, a sibling of its former
+// one. Its link to the git directory stays valid.
 func (r *Repo) repoint(w Worktree) error {
 	file := filepath.Join(w.gitDir, "gitdir")
 	link, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	beside := filepath.Dir(filepath.Dir(strings.TrimRight(string(link), "\n"))) // absolute or not, as git is configured
+	beside := filepath.Dir(filepath.Dir(strings.TrimRight(string(link), "\n"))) // absolute or relative, as git is configured
 	if err := os.WriteFile(file+".new", []byte(filepath.Join(beside, filepath.Base(w.Path), ".git")+"\n"), 0o666); err != nil {
 		return err
 	}
 	return os.Rename(file+".new", file)
 }
 
-// fill checks w's files out as git does it for a new worktree, and ends what
-// makes it unfinished.
+// fill checks out w's files as git does for a new worktree, and removes the
+// mark of an unfinished one.
 func (r *Repo) fill(ctx context.Context, w Worktree) error {
 	if _, err := r.cli.run(ctx, command{dir: w.Path, args: []string{"reset", "--hard", "--quiet", "--no-recurse-submodules"}, writes: true, hooks: true}); err != nil {
 		return err

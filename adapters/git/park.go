@@ -11,18 +11,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// parkedRefs is where commits are kept that would be lost with their worktree.
+// parkedRefs is the prefix of the refs that keep commits which would be lost
+// with their worktree.
 const parkedRefs = "refs/vizier/parked/"
 
-// Parked is work that was kept when its worktree or branch went away.
+// Parked is work that was kept when its worktree or branch was removed.
 type Parked struct {
-	Worktree string // its path; "" : only the branch went
+	Worktree string // its path; "": only the branch was removed
 	Branch   string // the branch it was on; "" : none
-	Ref      string // where the work is now
+	Ref      string // the ref that keeps the work
 	Commit   kernel.CommitID
 }
 
-// String is a line for people, with the commands that bring the work back.
+// String returns a line for people, with the commands that restore the work.
 func (p Parked) String() string {
 	of := "worktree " + p.Worktree
 	if p.Worktree == "" {
@@ -32,13 +33,14 @@ func (p Parked) String() string {
 		"get it back with `git switch --create NAME %s`", of, p.Ref, p.Ref, p.Ref)
 }
 
-// initializing is why git locks a worktree while it makes it. One that still
-// is locked so was never finished, and nobody has worked in it.
+// initializing is the reason with which git locks a worktree while making it. A
+// worktree still locked with it was never finished, and nobody has worked in
+// it.
 const initializing = "initializing"
 
-// save makes sure that nothing is lost when w goes: it refuses a worktree that
-// is locked or holds other repositories, and parks what no ref keeps. present
-// tells whether w's files are there.
+// save makes sure that nothing is lost when w is removed: it fails for a
+// worktree that is locked or contains other repositories, and parks what no ref
+// keeps. present says whether w's files exist.
 func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 	if w.Reason == initializing {
 		return nil
@@ -87,8 +89,8 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 	return r.park(ctx, Parked{Worktree: w.Path, Branch: w.Branch, Commit: work}, w.Name)
 }
 
-// DeleteBranch drops a branch as Backend says, and parks its commits first if
-// no other ref keeps them (semantics 3.13).
+// DeleteBranch implements Backend, and first parks commits that no other ref
+// keeps (semantics 3.13).
 func (r *Repo) DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error {
 	err := r.cli.deletable(ctx, name, old)
 	if err != nil {
@@ -104,8 +106,8 @@ func (r *Repo) DeleteBranch(ctx context.Context, name string, old kernel.CommitI
 	return r.Backend.DeleteBranch(ctx, name, old)
 }
 
-// park keeps p's commit under a ref called after name. No hook has a say in
-// it: a hook that fails must not cost anybody's work.
+// park keeps p's commit under a ref that contains name. It runs no hooks: a
+// failing hook must not cost anybody's work.
 func (r *Repo) park(ctx context.Context, p Parked, name string) error {
 	p.Ref = parkedRefs + refPart(name) + "-" + string(p.Commit[:12])
 	now, err := r.cli.refAt(ctx, p.Ref)
@@ -123,8 +125,8 @@ func (r *Repo) park(ctx context.Context, p Parked, name string) error {
 	return nil
 }
 
-// kept reports whether a branch, a tag, a remote's branch or parked work other
-// than the ref except leads to commit.
+// kept reports whether commit is reachable from a branch, a tag, a remote's
+// branch or parked work other than the ref except.
 func (c *cli) kept(ctx context.Context, commit kernel.CommitID, except string) (bool, error) {
 	out, err := c.read(ctx, "for-each-ref", "--count=2", "--format=%(refname)", "--contains="+string(commit),
 		"refs/heads/", "refs/tags/", "refs/remotes/", parkedRefs)
@@ -136,7 +138,7 @@ func (c *cli) kept(ctx context.Context, commit kernel.CommitID, except string) (
 	return false, err
 }
 
-// refPart is name as a part of a ref's name.
+// refPart returns name in a form that is valid as a part of a ref's name.
 func refPart(name string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

@@ -1,9 +1,9 @@
-// Package git is what Vizier knows of git: where the repository is, what its
-// branches and files say, and the worktrees that jobs own.
+// Package git is Vizier's access to git: where the repository is, what its
+// branches and files contain, and the worktrees that jobs own.
 //
-// The git program can do everything here. With the build tag libgit2 the
-// questions go to libgit2 first, which answers them without a process, and to
-// the program where libgit2 fails.
+// The git program can do everything here. With the build tag libgit2, queries
+// go to libgit2 first, which answers them without a process, and to the program
+// if libgit2 fails.
 package git
 
 import (
@@ -12,38 +12,40 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Repo is a repository as the program uses it: an observer, the keeper of
+// Repo is a repository as the program uses it: an observer, a manager of
 // worktrees, and a Backend for the operations of jobs.
 type Repo struct {
 	Backend
 
-	// OnPark, unless nil, hears of every piece of work that was parked
-	// before its worktree went away.
+	// OnPark, unless nil, is called for all work that is parked before its
+	// worktree is removed.
 	OnPark func(Parked)
 
 	root Root
 	cli  *cli
 }
 
-// Open makes a Repo of what FindRoot found. It touches nothing yet.
+// Open returns the Repo at root. It does not access the repository yet.
 func Open(root Root) *Repo {
 	c := newCLI(root)
 	return &Repo{Backend: newBackend(c), root: root, cli: c}
 }
 
-// Version is the engine of this build, "libgit2 1.5.1" or "git CLI 2.39.5".
-// It needs no repository.
+// Version returns the engine of this build, such as "libgit2 1.5.1" or "git CLI
+// 2.39.5". It needs no repository.
 func Version(ctx context.Context) (string, error) { return newBackend(newCLI(Root{})).Version(ctx) }
 
-// Worktrees are the repository's linked worktrees in the order of their names.
+// Worktrees returns the repository's linked worktrees in the order of their
+// names.
 func (r *Repo) Worktrees() ([]Worktree, error) { return worktrees(r.root.CommonDir) }
 
-// planDoc is where a plan's document is on the plan's branch (seed 000).
+// planDoc returns the path of a plan's document on the plan's branch (seed
+// 000).
 func planDoc(slug string) string { return ".vizier/implementation-plans/" + slug + ".md" }
 
-// Observe answers what it is asked of branches, plan documents and the main
-// working tree. A question it cannot answer becomes a fact with an error. The
-// number of git processes is at most four, however many questions there are.
+// Observe answers probes about branches, plan documents and the main working
+// tree. If it cannot answer one, the fact has an error. It starts at most four
+// git processes, however many probes there are.
 func (r *Repo) Observe(ctx context.Context, p kernel.Probes, f *kernel.Facts) {
 	r.observeBranches(ctx, p, f)
 	if p.Head {
@@ -95,7 +97,7 @@ func (r *Repo) observeBranches(ctx context.Context, p kernel.Probes, f *kernel.F
 	}
 }
 
-// fact is an answer, or the reason there is none.
+// fact returns an answer, or why there is none.
 func fact[T any](v T, err error) kernel.Fact[T] {
 	if err != nil {
 		return kernel.Unseen[T](err.Error())

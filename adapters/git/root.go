@@ -9,23 +9,24 @@ import (
 	"strings"
 )
 
-// ErrNotRepository is the absence of a repository at a directory and above it.
+// ErrNotRepository says that neither a directory nor one above it is a
+// repository.
 var ErrNotRepository = errors.New("vizier cannot be used outside a git repository")
 
-// Root says where a repository is. All paths are absolute and free of symbolic
+// Root holds the paths of a repository. They are absolute and free of symbolic
 // links.
 type Root struct {
-	Dir       string // the main working tree: the home of .vizier
+	Dir       string // the main working tree, which contains .vizier
 	Tree      string // the working tree the search began in
 	GitDir    string // the git directory of the working tree the search began in
-	CommonDir string // the git directory all of its working trees share
+	CommonDir string // the git directory that all of its working trees share
 	Linked    bool   // the search began in a linked worktree
 }
 
-// FindRoot finds the repository that dir lies in, the nearest one above it if
-// several do. From a linked worktree it leads to the main working tree
-// (semantics 3.18), and a submodule is a repository of its own. It only reads
-// files. Outside of a repository the error is ErrNotRepository.
+// FindRoot finds the repository that contains dir, the innermost one if they
+// are nested. In a linked worktree that is the one of the main working tree
+// (semantics 3.18); a submodule is a repository of its own. FindRoot only reads
+// files. Outside of a repository it fails with ErrNotRepository.
 func FindRoot(dir string) (Root, error) {
 	start, err := filepath.Abs(dir)
 	if err == nil {
@@ -56,9 +57,9 @@ func FindRoot(dir string) (Root, error) {
 	}
 }
 
-// gitDirOf is the git directory that at/.git is or points to, or "". What is
-// called .git and is no git directory is passed over, as git does; a .git file
-// that leads nowhere is an error, as in git.
+// gitDirOf returns the git directory that at/.git is or points to, or "". Like
+// git, it ignores a .git that is not a git directory, and fails for a .git file
+// that leads nowhere.
 func gitDirOf(at string) (string, error) {
 	path := filepath.Join(at, ".git")
 	info, err := os.Stat(path)
@@ -90,8 +91,8 @@ func gitDirOf(at string) (string, error) {
 	return filepath.EvalSymlinks(target)
 }
 
-// isGitDir reports whether dir looks like a git directory to git: a HEAD, and
-// objects and refs of its own or shared ones.
+// isGitDir reports whether git would recognise dir as a git directory: it has a
+// HEAD, and its own or shared objects and refs.
 func isGitDir(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
 		return false
@@ -107,7 +108,8 @@ func isGitDir(dir string) bool {
 	return true
 }
 
-// rootAt is the Root whose working tree at has the git directory gitDir.
+// rootAt returns the Root of the working tree at, whose git directory is
+// gitDir.
 func rootAt(at, gitDir string) (Root, error) {
 	r := Root{Dir: at, Tree: at, GitDir: gitDir, CommonDir: gitDir}
 	text, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
@@ -141,7 +143,7 @@ func rootAt(at, gitDir string) (Root, error) {
 	return r, nil
 }
 
-// mainTree is the main working tree of r's repository.
+// mainTree returns the main working tree of r's repository.
 func mainTree(r Root, at string) (string, error) {
 	core, err := readCore(r.CommonDir)
 	if err != nil {
@@ -161,7 +163,7 @@ func mainTree(r Root, at string) (string, error) {
 		dir = filepath.Dir(r.CommonDir)
 	}
 	if dir == at {
-		return dir, nil // whoever found it has followed its links
+		return dir, nil // links were followed by whoever found it
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", fmt.Errorf("main working tree: %w", err)

@@ -12,9 +12,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// StrayWorktrees are the worktrees below .vizier/tmp-worktrees that are not
-// owned: directories, and entries of git's whose directory is gone. What has no
-// name is a directory that git does not know.
+// StrayWorktrees returns the worktrees below .vizier/tmp-worktrees that are not
+// owned: directories, and entries of git's whose directory is gone. An entry
+// without a name is a directory that git does not know.
 func (r *Repo) StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context, error) {
 	home := filepath.Join(r.root.Dir, worktreeHome)
 	entries, err := os.ReadDir(home)
@@ -51,10 +51,10 @@ func (r *Repo) StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context
 	return out, nil
 }
 
-// MinimumVersion is the oldest git that Vizier is made for.
+// MinimumVersion is the oldest git version that Vizier supports.
 const MinimumVersion = "2.39"
 
-// ProgramVersion is the version of the git program, and whether it is new
+// ProgramVersion returns the version of the git program, and whether it is new
 // enough.
 func (r *Repo) ProgramVersion(ctx context.Context) (version string, ok bool, err error) {
 	text, err := r.cli.Version(ctx)

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IndexStamp changes whenever the index of the main working tree does.
+// IndexStamp returns a value that changes whenever the index of the main
+// working tree does.
 func (r *Repo) IndexStamp() string {
 	var st unix.Stat_t
 	if unix.Lstat(filepath.Join(r.root.CommonDir, "index"), &st) != nil {
@@ -18,8 +19,8 @@ func (r *Repo) IndexStamp() string {
 	return fmt.Sprintf("%d %d %d", st.Mtim.Nano(), st.Size, st.Ino)
 }
 
-// Tracked is a file below these paths, in whatever case they are written, that the
-// index of the main working tree has; "": there is none.
+// Tracked returns a file below one of the paths, ignoring case, that is in the
+// index of the main working tree, or "" if there is none.
 func (r *Repo) Tracked(ctx context.Context, below ...string) (string, error) {
 	args := []string{"ls-files", "-z", "--cached", "--"}
 	for _, path := range below {

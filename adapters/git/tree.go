@@ -13,12 +13,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// tree runs git on a worktree by its git directory, so that it works on the
-// right one even if the files that connect the two are damaged.
+// tree runs git on a worktree by means of its git directory, so that it uses
+// the right one even if the files that connect the two are damaged.
 type tree struct {
 	cli *cli
 	w   Worktree
-	dir string // where git runs: the worktree if it is there, else the main one
+	dir string // where git runs: the worktree if it exists, else the main one
 }
 
 func (t tree) git(ctx context.Context, env []string, args ...string) (string, error) {
@@ -32,7 +32,7 @@ func (t tree) git(ctx context.Context, env []string, args ...string) (string, er
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// head is the commit the worktree stands on, or "" on an unborn branch.
+// head returns the commit of the worktree, or "" on an unborn branch.
 func (t tree) head(ctx context.Context) (kernel.CommitID, error) {
 	out, err := t.git(ctx, nil, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 	if exitCode(err) == 1 {
@@ -41,8 +41,8 @@ func (t tree) head(ctx context.Context) (kernel.CommitID, error) {
 	return kernel.CommitID(out), err
 }
 
-// status reports changes and untracked files, and a repository within the
-// worktree, whether it is untracked, added as it is, or a submodule.
+// status reports whether there are changes or untracked files, and a repository
+// within the worktree, whether untracked, added, or a submodule.
 func (t tree) status(ctx context.Context) (inner string, dirty bool, err error) {
 	staged, err := t.git(ctx, nil, "ls-files", "--stage", "-z")
 	if err != nil {
@@ -74,8 +74,8 @@ func (t tree) status(ctx context.Context) (inner string, dirty bool, err error) 
 }
 
 // commit makes a commit of the worktree's files on top of head, with an index
-// of its own and no hooks; nothing of the worktree changes. If a commit of the
-// same content is parked already, it is that one.
+// of its own and without hooks. The worktree does not change. If a commit of
+// the same content is already parked, it returns that one.
 func (t tree) commit(ctx context.Context, head kernel.CommitID) (kernel.CommitID, error) {
 	tmp, err := os.MkdirTemp("", "vizier-park-")
 	if err != nil {
@@ -115,7 +115,7 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID) (kernel.CommitID
 	return kernel.CommitID(id), err
 }
 
-// parkedAs is parked work with that content and parent, or "".
+// parkedAs returns parked work with that content and parent, or "".
 func (t tree) parkedAs(ctx context.Context, content string, parent kernel.CommitID) (kernel.CommitID, error) {
 	out, err := t.git(ctx, nil, "for-each-ref", "--format=%(objectname) %(tree) %(parent)", parkedRefs)
 	for line := range strings.Lines(out) {
@@ -126,7 +126,8 @@ func (t tree) parkedAs(ctx context.Context, content string, parent kernel.Commit
 	return "", err
 }
 
-// identity signs parked work, so that it needs no identity configured.
+// identity is the author of parked work, so that no identity need be
+// configured.
 var identity = []string{
 	"GIT_AUTHOR_NAME=vizier", "GIT_AUTHOR_EMAIL=vizier@localhost",
 	"GIT_COMMITTER_NAME=vizier", "GIT_COMMITTER_EMAIL=vizier@localhost",

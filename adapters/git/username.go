@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// UserName is the name that commits made in the working directory would have;
-// "" where none is configured.
+// UserName returns the author name of commits made in the working directory, or
+// "" if none is configured.
 func UserName(ctx context.Context) string { return setting(ctx, "user.name") }
 
-// Pager is the program that git pages its output with, by its configuration; "":
-// none is configured.
+// Pager returns the pager in git's configuration, or "" if none is configured.
 func Pager(ctx context.Context) string { return setting(ctx, "core.pager") }
 
 func setting(ctx context.Context, key string) string {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Worktree is a linked worktree as the repository has it on record.
+// Worktree is a linked worktree as recorded in the repository.
 type Worktree struct {
 	Name   string // git's name for it
 	Path   string // where its files are, or were
@@ -20,10 +20,9 @@ type Worktree struct {
 }
 
 // worktrees lists the linked worktrees in the order of their names. It reads
-// the files that gitrepository-layout(5) describes: no other source tells
-// git's name for a worktree, and a listing by git breaks on line breaks in
-// paths before git 2.36. An entry that cannot be read is passed over, as git
-// does.
+// the files that gitrepository-layout(5) describes: there is no other source of
+// git's name for a worktree, and before git 2.36 a listing by git breaks on
+// line breaks in paths. Like git, it skips an entry that cannot be read.
 func worktrees(common string) ([]Worktree, error) {
 	entries, err := os.ReadDir(filepath.Join(common, "worktrees"))
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
@@ -51,7 +50,7 @@ func worktrees(common string) ([]Worktree, error) {
 	return all, nil
 }
 
-// worktreeAt is the worktree registered at dir, or the zero value.
+// worktreeAt returns the worktree registered at dir, or the zero value.
 func worktreeAt(common, dir string) (Worktree, error) {
 	all, err := worktrees(common)
 	for _, w := range all {
@@ -62,8 +61,8 @@ func worktreeAt(common, dir string) (Worktree, error) {
 	return Worktree{}, err
 }
 
-// resolved is path with the symbolic links of its longest existing part
-// followed.
+// resolved returns path with the symbolic links in its longest existing part
+// resolved.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -75,9 +74,10 @@ func resolved(path string) string {
 	return filepath.Join(resolved(parent), filepath.Base(path))
 }
 
-// operation is what is in progress in the working tree of gitDir: "rebase",
-// "am", "merge", "cherry-pick", "revert", or "" for nothing. A rebase comes
-// first, because it leaves the others' marks too when it stops.
+// operation returns what is in progress in the working tree of gitDir:
+// "rebase", "am", "merge", "cherry-pick" or "revert", or "" for nothing. A
+// rebase is checked first, because it leaves the marks of the others too when
+// it stops.
 func operation(gitDir string) (string, error) {
 	for _, mark := range []struct{ file, op string }{
 		{"rebase-merge", "rebase"},
@@ -95,7 +95,7 @@ func operation(gitDir string) (string, error) {
 			return "", fmt.Errorf("look for an operation in progress: %w", err)
 		}
 	}
-	// Between two picks of a series only the list of what remains is there.
+	// Between two picks of a series, only the list of remaining ones exists.
 	todo, err := os.ReadFile(filepath.Join(gitDir, "sequencer", "todo"))
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):

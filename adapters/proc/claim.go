@@ -19,27 +19,29 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// claim is the content of a claim file, one JSON object. It has room for the
+// claim is the content of a claim file, one JSON object. It leaves room for the
 // command's process, which claimChild fills in once the command runs.
 type claim struct {
 	Identity        // the runner
 	Lock     inode  `json:"lock"`       // of the job's lock file
 	Spaces   Spaces `json:"namespaces"` // of the runner
 
-	// Directories outside of the store that go with the attempt.
-	Private   string `json:"private,omitempty"`   // with its secrets
-	Temporary string `json:"temporary,omitempty"` // its own, in a sandbox or a container
-	Container string `json:"container,omitempty"` // the name of the container that it runs in
+	// Directories outside of the store that belong to the attempt, and its
+	// container.
+	Private   string `json:"private,omitempty"`   // contains its secrets
+	Temporary string `json:"temporary,omitempty"` // its own temporary directory, in a sandbox or a container
+	Container string `json:"container,omitempty"` // the name of the container it runs in
 
-	Void  string    `json:"void,omitempty"`  // why nobody is to run the attempt; then there is no runner
-	Child *Identity `json:"child,omitempty"` // the command, which leads its session
+	Void  string    `json:"void,omitempty"`  // why the attempt must not be run; then there is no runner
+	Child *Identity `json:"child,omitempty"` // the command, which is its session's leader
 }
 
-// noChild is what a claim has in place of its command's process, before blanks
-// that leave room for it.
+// noChild stands in a claim for its command's process. Blanks that leave room
+// for the process follow it.
 const noChild = `"child":null`
 
-// encode is c as a file, with room for the command's process if c has none yet.
+// encode returns c as the content of a file, with room for the command's
+// process if c has none yet.
 func (c claim) encode() ([]byte, error) {
 	if c.Child != nil || c.Void != "" {
 		b, err := json.Marshal(c)
@@ -59,8 +61,8 @@ func (c claim) encode() ([]byte, error) {
 	return append(append(b, bytes.Repeat([]byte(" "), len(room)-len("null"))...), "}\n"...), nil
 }
 
-// inode identifies a file. By it a claim in a copy of a repository is recognised
-// as the original's.
+// inode identifies a file. It distinguishes a claim from its copy in a copied
+// repository.
 type inode struct {
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
@@ -74,8 +76,8 @@ func inodeOf(path string) inode {
 	return inode{uint64(st.Dev), st.Ino}
 }
 
-// Claim makes this process the only runner of a, for ever: another claim is
-// kernel.ErrStale.
+// Claim makes this process the only runner of a, for ever. A second claim fails
+// with kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
 	own := l.provided.of(a)
 	if err := l.writeClaimOnce(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces(), Private: own.dir, Temporary: own.tmp, Container: own.container}); err != nil {
@@ -89,14 +91,14 @@ func (l *Local) Claim(a kernel.AttemptID) error {
 	return nil
 }
 
-// Void claims a for no process, so that nobody can run it any more. It is
+// Void claims a for no process, so that it can never be run. It fails with
 // kernel.ErrStale if a is claimed already.
 func (l *Local) Void(a kernel.AttemptID, why string) error {
 	return l.writeClaimOnce(a, claim{Identity: Identity{Host: here().Host}, Void: why})
 }
 
-// Claimed is the host on which a runs or ran, or why it was voided. Both are "" if
-// a is not claimed.
+// Claimed returns the host on which a runs or ran, or why it was voided. Both
+// are "" if a is not claimed.
 func (l *Local) Claimed(a kernel.AttemptID) (host, void string, err error) {
 	c, err := readClaim(l.Files.ClaimFile(a))
 	switch {
@@ -110,7 +112,8 @@ func (l *Local) Claimed(a kernel.AttemptID) (host, void string, err error) {
 	return cmp.Or(c.Host, "a host without a name"), "", nil
 }
 
-// writeClaimOnce makes c the claim of a; kernel.ErrStale if a has one.
+// writeClaimOnce writes c as the claim of a. It fails with kernel.ErrStale if a
+// has one.
 func (l *Local) writeClaimOnce(a kernel.AttemptID, c claim) error {
 	path := l.Files.ClaimFile(a)
 	info, err := os.Lstat(filepath.Dir(path))
@@ -138,10 +141,10 @@ func (l *Local) writeClaimOnce(a kernel.AttemptID, c claim) error {
 	return nil
 }
 
-// claimChild adds the command to the claim, for signals and for people, by one
-// write into the room for it: what a crash leaves of that does not count. It is
-// as good as its use: if it cannot be written, a sweep has to go by ancestry
-// and environments alone.
+// claimChild adds the command to the claim, for signals and for people, with
+// one write into the room left for it. A partial write after a crash does not
+// count. If it cannot be written, a sweep has to rely on ancestry and
+// environments alone.
 func (l *Local) claimChild(a kernel.AttemptID, command Identity) {
 	child, err := json.Marshal(command)
 	if err != nil {
@@ -159,15 +162,15 @@ func (l *Local) claimChild(a kernel.AttemptID, command Identity) {
 	}
 }
 
-// writeClaim writes c whole to a new file beside path. It is not synced: after
-// a power failure no runner is left that a claim could keep out.
+// writeClaim writes c to a new file beside path. It is not synced: after a
+// power failure there is no runner left that a claim could keep out.
 func writeClaim(path string, c claim) (temp string, err error) {
 	b, err := c.encode()
 	if err != nil {
 		return "", err
 	}
 	var f *os.File
-	for { // a name that is taken was left by a process of the same pid that was killed
+	for { // a name may have been left by a killed process of the same pid
 		name := "." + filepath.Base(path) + "." + strconv.Itoa(os.Getpid()) + "." + strconv.FormatUint(claims.Add(1), 36) + ".tmp"
 		f, err = openFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 		if err == nil {
@@ -184,12 +187,12 @@ func writeClaim(path string, c claim) (temp string, err error) {
 	return f.Name(), err
 }
 
-// claims makes names unique within the process.
+// claims makes file names unique within the process.
 var claims atomic.Uint64
 
-// moveNew gives a file another name unless that is taken: then it is
-// fs.ErrExist. Where the system or the file system has no such call the file has
-// both names for a moment.
+// moveNew renames a file, and fails with fs.ErrExist if the new name is taken.
+// If the system or the file system has no such call, the file has both names
+// for a moment.
 func moveNew(from, to string) error {
 	err := sys.RenameNew(unix.AT_FDCWD, from, unix.AT_FDCWD, to)
 	if !errors.Is(err, errors.ErrUnsupported) {
@@ -213,22 +216,22 @@ func decodeClaim(path string, b []byte) (claim, error) {
 	var c claim
 	values := json.NewDecoder(bytes.NewReader(b))
 	err := values.Decode(&c)
-	if before, _, found := bytes.Cut(b, []byte(`,"child":`)); err != nil && found { // it is being filled in, or never was in full
+	if before, _, found := bytes.Cut(b, []byte(`,"child":`)); err != nil && found { // the child is being written, or was never written in full
 		c = claim{}
 		err = json.Unmarshal(append(bytes.Clone(before), '}'), &c)
 	}
 	if err != nil {
 		return claim{}, fmt.Errorf("%s: %w", path, err)
 	}
-	var more claim // earlier versions added the command as a second value
+	var more claim // earlier versions wrote the command as a second value
 	if c.Child == nil && values.Decode(&more) == nil {
 		c.Child = more.Child
 	}
 	return c, nil
 }
 
-// claimOf is a's claim. ours is false if it is a copy: then none of its
-// processes has to do with this repository.
+// claimOf returns a's claim. ours is false if the claim was copied with the
+// repository: then its processes have nothing to do with this one.
 func (l *Local) claimOf(a kernel.AttemptID) (c claim, ours bool, err error) {
 	if c, err = readClaim(l.Files.ClaimFile(a)); err != nil {
 		return claim{}, false, err

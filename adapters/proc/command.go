@@ -20,22 +20,22 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// The variables that tell a command where it runs.
+// The environment variables that describe its job to a command.
 const (
 	envJob        = "VIZIER_JOB_ID"
 	envRun        = "VIZIER_RUN_ID"
 	envNode       = "VIZIER_NODE"
-	envAttempt    = "VIZIER_ATTEMPT"    // its number
+	envAttempt    = "VIZIER_ATTEMPT"    // the number of the attempt
 	envAttemptID  = "VIZIER_ATTEMPT_ID" // JOB/N
 	envResultFile = "VIZIER_RESULT_FILE"
 	envRoot       = "VIZIER_ROOT"
 	envSubmit     = "VIZIER_SUBMISSIONS"
 	envReport     = "VIZIER_REPORT"
-	envDeadline   = "VIZIER_DEADLINE"       // of a job with a limit
+	envDeadline   = "VIZIER_DEADLINE"       // only of a job with a time limit
 	envEffectKey  = "VIZIER_EFFECT_KEY"     // the same for all attempts of a generation
-	envCheckpoint = "VIZIER_CHECKPOINT_DIR" // of a resumable job
+	envCheckpoint = "VIZIER_CHECKPOINT_DIR" // only of a resumable job
 
-	// Of hooks.
+	// For hooks.
 	envStatus = "VIZIER_STATUS"
 	envName   = "VIZIER_JOB_NAME"
 	envClass  = "VIZIER_FAILURE_CLASS"
@@ -47,28 +47,29 @@ const (
 	envRef    = "VIZIER_REF"
 	envNumber = "VIZIER_NUMBER"
 
-	// envRunner tells a runner from what its command left behind.
+	// envRunner marks runners, to distinguish them from what their commands
+	// leave behind.
 	envRunner = "VIZIER_RUNNER"
 )
 
 var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envReport, envDeadline, envEffectKey, envCheckpoint, envRunner,
 	envStatus, envName, envClass, envReason, envExit, envEvent, envNext, envBy, envRef, envNumber}
 
-// repositoryVariables point git at a repository, an index or a configuration of
-// the caller's: what a hook, or whoever runs git in a peculiar way, has in the
-// environment. `git rev-parse --local-env-vars` lists most of them.
+// repositoryVariables direct git to another repository, index or configuration.
+// A hook, or a caller with an unusual setup, has them in its environment. `git
+// rev-parse --local-env-vars` lists most of them.
 var repositoryVariables = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_OBJECT_DIRECTORY",
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
 	"GIT_INTERNAL_SUPER_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_REFLOG_ACTION"}
 
-// The variables of W3C Trace Context say of which span a process is a part: those of
-// whoever started this one are not the job's.
+// The variables of W3C Trace Context name the span that a process belongs to.
+// The job does not get those of whoever started this process.
 const (
 	envTraceParent = "TRACEPARENT"
 	envTraceState  = "TRACESTATE"
 )
 
-// command is what is going to be executed.
+// command is a command to be executed.
 type command struct {
 	path string
 	args []string
@@ -76,16 +77,16 @@ type command struct {
 	env  []string
 	says says
 
-	sandbox *sandbox.Policy // nil: it is in none, or sees to one itself
+	sandbox *sandbox.Policy // nil: no sandbox, or the command sets one up itself
 	tmp     string          // its own temporary directory; "": none
-	handed  []string        // files that have to be there for it to write to them
-	hidden  []hiddenText    // what is kept out of its logs
+	handed  []string        // files that must exist so that the command can write to them
+	hidden  []hiddenText    // texts to remove from its logs
 
-	container string // the name of what it, or what it starts, runs in; "": none
+	container string // the name of the container that it, or what it starts, runs in; "": none
 }
 
-// launchError is a command that could not be started, with the exit code a
-// shell would give.
+// launchError says that a command could not be started. exit is the code that a
+// shell would return.
 type launchError struct {
 	exit   int
 	reason string
@@ -96,7 +97,7 @@ func (e *launchError) Error() string { return e.reason }
 func notFound(name string) error      { return &launchError{127, "command not found: " + name} }
 func notExecutable(name string) error { return &launchError{126, "cannot execute: " + name} }
 
-// notStarted is the result of an attempt whose command never ran.
+// notStarted returns the result of an attempt whose command never ran.
 func notStarted(err error) kernel.Result {
 	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 126, Class: kernel.LaunchFailure, Reason: err.Error()}
 	if e, ok := errors.AsType[*launchError](err); ok {
@@ -146,7 +147,7 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 	return c, l.confine(&c, j)
 }
 
-// jobEnv are the variables that tell a job's command about the job.
+// jobEnv returns the variables that describe a job to its command.
 func (l *Local) jobEnv(j *kernel.Job, in says) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
@@ -173,15 +174,16 @@ func (l *Local) jobEnv(j *kernel.Job, in says) []string {
 	return env
 }
 
-// runnerEnv is the environment of a's runner: this process's, without the
-// variables of a job that this process is part of.
+// runnerEnv returns the environment of a's runner: that of this process,
+// without the variables of a job that this process belongs to.
 func runnerEnv(a kernel.AttemptID) []string {
 	return environment([]string{envRunner + "=" + label(a)}, os.Environ()...)
 }
 
-// environment is own, and of others the variables that own does not set; of two
-// values in others the later one counts. Vizier's variables, the parameters of a
-// workflow, the files of secrets and what points git at a repository are taken from own alone.
+// environment returns own, and the variables of others that own does not set.
+// If others has a variable twice, the later value counts. Vizier's variables,
+// the parameters of a workflow, the files of secrets and repositoryVariables
+// are never taken from others.
 func environment(own []string, others ...string) []string {
 	seen := map[string]bool{}
 	for _, name := range slices.Concat(ownVariables, repositoryVariables, []string{envTraceParent, envTraceState}) {
@@ -191,7 +193,7 @@ func environment(own []string, others ...string) []string {
 		name, _, _ := strings.Cut(v, "=")
 		seen[name] = true
 	}
-	for _, name := range ofHooksCommit(others) {
+	for _, name := range hookCommitVariables(others) {
 		seen[name] = true
 	}
 	env := slices.Clone(own)
@@ -204,11 +206,11 @@ func environment(own []string, others ...string) []string {
 	return env
 }
 
-// ofHooksCommit are the variables that are about the commit which a git hook runs
-// for, and not about what a job commits. A hook of a commit has an index of its
-// own. Where no committer is named, git is configured with one, and needs no
-// author either.
-func ofHooksCommit(vars []string) []string {
+// hookCommitVariables returns the variables that concern the commit which a git hook
+// runs for, and must not affect what a job commits. A commit's hook has an
+// index of its own. If vars name no committer, git has one configured, and then
+// needs no author from vars either.
+func hookCommitVariables(vars []string) []string {
 	has := func(name string) bool {
 		return slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	}
@@ -222,8 +224,8 @@ func ofHooksCommit(vars []string) []string {
 	}
 }
 
-// submittedEnv are the variables that a job was submitted with, each once: all but our
-// own and PWD, which is where it runs.
+// submittedEnv returns the variables that a job was submitted with, without
+// duplicates, Vizier's own variables and PWD, which is set for the job.
 func submittedEnv(vars []string) []string {
 	seen, env := map[string]bool{"PWD": true}, []string(nil)
 	for _, v := range slices.Backward(vars) {
@@ -244,7 +246,7 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// find is the file of a command, as a shell in dir would find it.
+// find returns the file of a command as a shell in dir would find it.
 func find(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		return executable(name, dir)
@@ -267,7 +269,7 @@ func executable(name, dir string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
-	var st unix.Stat_t // os.Stat would make an error of each directory of PATH that does not have it
+	var st unix.Stat_t // os.Stat would allocate an error for each directory of PATH without the program
 	err := unix.Stat(file, &st)
 	switch {
 	case err == unix.ENOENT || err == unix.ENOTDIR:
@@ -278,7 +280,7 @@ func executable(name, dir string) (string, error) {
 	return file, nil
 }
 
-// execError is the error of a command whose exec failed with err.
+// execError returns the launchError for a command whose exec failed with err.
 func (c command) execError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):

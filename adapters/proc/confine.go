@@ -16,22 +16,23 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// ownTemporary begins the names of the temporary directories of attempts in a
-// sandbox.
+// ownTemporary is the prefix of the names of sandboxed attempts' temporary
+// directories.
 const ownTemporary = "vizier-job-"
 
-// newTemporary is a name for one, which nobody guesses.
+// newTemporary returns an unguessable path for a temporary directory.
 func newTemporary() string { return filepath.Join(os.TempDir(), ownTemporary+rand.Text()) }
 
-// Observe answers what this host enforces of sandboxes.
+// Observe answers the probe for what this host can enforce of sandboxes.
 func (*Local) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	if p.Sandbox {
 		f.Sandbox = kernel.Seen(sandbox.This().Enforcement())
 	}
 }
 
-// Confine is the policy for what j starts in dir: it may write to the working tree
-// that dir is in, to what the attempt is handed, and to the paths in also.
+// Confine returns the policy for commands of j that run in dir. They may write
+// to the working tree that contains dir, to the files that the attempt is
+// given, and to the paths in also.
 func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Policy, error) {
 	b := j.Spec.Task.Sandbox
 	if !b.On() {
@@ -45,7 +46,7 @@ func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Pol
 	p := &sandbox.Policy{Required: b.Mode == kernel.RequiredSandbox, Offline: b.Network == kernel.NoNetwork, Guarded: l.guarded()}
 	in := l.saysIn(j)
 	p.Write = append(also, in.submissions, in.report)
-	if len(j.Spec.Task.Secrets) == 0 { // else its output goes through a pipe, which hides them
+	if len(j.Spec.Task.Secrets) == 0 { // with secrets, output goes through a pipe that hides them
 		p.Write = append(p.Write, l.Files.LogFile(j.ID, "stdout"), l.Files.LogFile(j.ID, "stderr"))
 	}
 	if !b.ReadOnly {
@@ -69,9 +70,9 @@ func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Pol
 	return p, nil
 }
 
-// writable is a path that a sandbox is to open: not one of Vizier's own files, nor
-// the repository's, nor where a link leads that what was in the sandbox before may
-// have made.
+// writable returns a path that a sandbox may open for writing. It fails for
+// Vizier's and the repository's own files, and for paths with links that
+// earlier commands in the sandbox may have made.
 func (l *Local) writable(path, dir, tree string, p *sandbox.Policy) (string, error) {
 	switch rest, ofHome := strings.CutPrefix(path, "~/"); {
 	case ofHome:
@@ -85,7 +86,7 @@ func (l *Local) writable(path, dir, tree string, p *sandbox.Policy) (string, err
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return path, nil // what is not there is not opened
+		return path, nil // what does not exist is not opened
 	}
 	if err != nil {
 		return "", fmt.Errorf("sandbox: write: %w", err)
@@ -103,9 +104,10 @@ func (l *Local) writable(path, dir, tree string, p *sandbox.Policy) (string, err
 	return real, nil
 }
 
-// treeOf is the working tree that dir, an absolute path without links, is in, and
-// the repository's own directory of it; "" for the main one. It goes by the
-// repository's files, which no sandbox opens, and by none in the tree.
+// treeOf returns the working tree that contains dir, an absolute path without
+// links, and the repository's directory for it, "" for the main one. It only
+// reads the repository's files, which no sandbox can write, and none in the
+// tree.
 func (l *Local) treeOf(dir string) (tree, admin string) {
 	links, _ := filepath.Glob(filepath.Join(gitDirOf(l.Root), "worktrees", "*", "gitdir"))
 	for _, link := range links {
@@ -128,8 +130,8 @@ func (l *Local) treeOf(dir string) (tree, admin string) {
 	return tree, admin
 }
 
-// guarded are Vizier's directory and the repository's, wherever links lead, and the
-// programs that run outside of sandboxes.
+// guarded returns Vizier's and the repository's directories, with links
+// resolved, and the programs that run outside of sandboxes.
 func (l *Local) guarded() []string {
 	var out []string
 	for _, path := range []string{filepath.Join(l.Root, ".vizier"), gitDirOf(l.Root), l.Exe, l.ResidentExe} {
@@ -140,7 +142,8 @@ func (l *Local) guarded() []string {
 	return out
 }
 
-// gitDirOf is the directory of the repository whose main working tree is at root.
+// gitDirOf returns the git directory of the repository whose main working tree
+// is at root.
 func gitDirOf(root string) string {
 	path := filepath.Join(root, ".git")
 	text, err := os.ReadFile(path)
@@ -154,8 +157,8 @@ func gitDirOf(root string) string {
 	return link
 }
 
-// confine puts the command of j into its sandbox or its container, with a temporary directory of
-// its own. What a node starts it puts there itself.
+// confine puts the command of j into its sandbox or its container, with a
+// temporary directory of its own. A node does that itself with what it starts.
 func (l *Local) confine(c *command, j *kernel.Job) error {
 	image := j.Spec.Task.Container
 	if !j.Spec.Task.Sandbox.On() && image == "" {
@@ -186,7 +189,7 @@ func (l *Local) confine(c *command, j *kernel.Job) error {
 	return err
 }
 
-// withVariables is env with own in place of what it has by these names.
+// withVariables returns env with the variables in own replaced.
 func withVariables(env, own []string) []string {
 	out := slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -195,9 +198,9 @@ func withVariables(env, own []string) []string {
 	return append(out, own...)
 }
 
-// hand makes the files that a command in a sandbox may write to, empty: it can
-// make none where they are.
-func (c *command) hand() error {
+// createWritable creates, empty, the files that a sandboxed command may write to, since
+// the command cannot create them there.
+func (c *command) createWritable() error {
 	for _, path := range c.handed {
 		f, err := openFile(path, os.O_WRONLY|os.O_CREATE)
 		if err != nil {
@@ -210,14 +213,14 @@ func (c *command) hand() error {
 	return nil
 }
 
-// MendLink puts the file .git of the linked working tree that dir is in back to
-// what it says by the repository's own files, which no sandbox opens. Git would go
-// by what a command wrote there, its hooks included. The error says that it was
-// another.
+// MendLink restores the file .git of the linked working tree that contains dir,
+// according to the repository's own files, which no sandbox can write.
+// Otherwise git would follow what a command wrote there, and run the hooks it
+// names. The error says that the file was changed.
 func (l *Local) MendLink(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return nil // it is gone, and with it what it said
+		return nil // the tree is gone, and its link with it
 	}
 	tree, admin := l.treeOf(dir)
 	if admin == "" {
@@ -236,9 +239,9 @@ func (l *Local) MendLink(dir string) error {
 	return fmt.Errorf("it changed %s, which says where the repository is; it was put back", link)
 }
 
-// putLink makes the file link say that the repository is at admin. There is a link at
-// any moment, unless a directory is in its place: without one, git would take a
-// working tree for part of the one around it.
+// putLink makes the file link point to the git directory admin. The link exists
+// at any moment, unless a directory is in its place: without one, git would
+// take a working tree for part of the one around it.
 func putLink(link, admin string) error {
 	next := link + ".vizier"
 	if err := os.RemoveAll(next); err != nil {
@@ -255,7 +258,7 @@ func putLink(link, admin string) error {
 	return os.Rename(next, link)
 }
 
-// sameDir reports that two paths are of one directory.
+// sameDir reports whether two paths are of the same directory.
 func sameDir(a, b string) bool {
 	x, err := filepath.EvalSymlinks(a)
 	y, err2 := filepath.EvalSymlinks(b)

@@ -10,8 +10,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What was in a sandbox before may have put a link where the next one is to be
-// opened. Links of a person's, outside of what jobs write to, are followed.
+// A link that an earlier command in the sandbox may have made is not followed
+// when a path is opened. Links of the user's, outside of what jobs can write
+// to, are.
 func TestNoLinkOpensASandbox(t *testing.T) {
 	w := setup(t, "true")
 	home, disk := t.TempDir(), t.TempDir()

@@ -10,22 +10,23 @@ import (
 	"syscall"
 )
 
-// commandAttr puts a command into a session of its own.
+// commandAttr makes a command the leader of a session of its own.
 func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // guard is a process that kills a command when this process dies. It reads a
-// pipe that this process alone writes to: the command's pid, then an empty
-// line once the command has ended. The end of the pipe is the death of
-// this process.
+// pipe that only this process writes to: first the command's pid, then an empty
+// line once the command has ended. If the pipe ends before that, this process
+// has died.
 type guard struct{ pipe *os.File }
 
-// guardScript minds no signal that a terminal or a user sends to many.
+// guardScript ignores the signals that a terminal or a user sends to whole
+// groups of processes.
 const guardScript = `trap '' HUP INT QUIT TERM
 while read -r line; do command=$line; done
 [ -z "$command" ] || kill -s KILL "$command"`
 
-// newGuard starts a guard. It comes before the command, which must not run
-// without one.
+// newGuard starts a guard. It must be called before the command starts, which
+// must never run without a guard.
 func (l *Local) newGuard() (*guard, error) {
 	null, err := null()
 	if err != nil {
@@ -43,10 +44,10 @@ func (l *Local) newGuard() (*guard, error) {
 	return &guard{pipe}, nil
 }
 
-// watch has the guard kill the process of that number.
+// watch makes the guard responsible for the process pid.
 func (g *guard) watch(pid int) { _, _ = g.pipe.WriteString(strconv.Itoa(pid) + "\n") }
 
-// dismiss ends the guard, which does nothing any more.
+// dismiss ends the guard without killing the command.
 func (g *guard) dismiss() {
 	_, _ = g.pipe.WriteString("\n")
 	_ = g.pipe.Close()

@@ -4,13 +4,14 @@ package proc
 
 import "syscall"
 
-// commandAttr puts a command into a session of its own and has the system kill
-// it when this process dies; on Linux, when the thread that forked it ends.
+// commandAttr makes a command the leader of a session of its own, and lets the
+// system kill it when this process dies. On Linux that happens when the thread
+// that forked the command ends.
 func commandAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// guard is nothing where the system kills the commands of a process that dies.
+// guard does nothing: the system kills the commands of a process that dies.
 type guard struct{}
 
 func (l *Local) newGuard() (*guard, error) { return &guard{}, nil }

@@ -13,9 +13,9 @@ import (
 )
 
 // Start starts a's runner: this program as `__shim --attempt JOB/N`, with the
-// job's lock as descriptor 3. It does so once whatever happens: an attempt that
-// was claimed or is being claimed counts as started. An error means that
-// nothing was started.
+// job's lock as descriptor 3. It starts it exactly once whatever happens: an
+// attempt that is claimed, or is being claimed, counts as started. An error
+// means that nothing was started.
 func (l *Local) Start(ctx context.Context, a kernel.AttemptID) error {
 	lock, err := l.lockFor(ctx, a)
 	if err != nil {
@@ -26,26 +26,27 @@ func (l *Local) Start(ctx context.Context, a kernel.AttemptID) error {
 	}
 	done, err := claimed(l.Files.ClaimFile(a))
 	if err == nil && !done {
-		if err = inscribe(lock, a); err == nil {
+		if err = noteAttempt(lock, a); err == nil {
 			err = l.spawn(a, lock)
 		}
 	}
-	_ = lock.Close() // the runner has its own
+	_ = lock.Close() // the runner has its own descriptor
 	if err != nil {
 		return fmt.Errorf("start %s: %w", label(a), err)
 	}
 	return nil
 }
 
-// lockFor takes the lock for a's runner. It is nil if a was started already.
-// The runner of an earlier attempt may be about to exit: it is waited for.
+// lockFor takes the lock for a's runner. It returns nil if a was already
+// started. If the runner of an earlier attempt is about to exit, it waits for
+// that.
 func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, error) {
 	const patience = 2 * time.Second
 	if f, started := l.takeOver(a); f != nil || started {
 		return f, nil
 	}
-	if n, by := inscribed(l.Files.LockFile(a.Job)); n == a.N && by.elsewhere() {
-		return nil, nil // on a host whose locks may not be seen here: its lease tells what became of it
+	if n, by := notedAttempt(l.Files.LockFile(a.Job)); n == a.N && by.elsewhere() {
+		return nil, nil // it runs on a host whose locks may not be visible here; its lease decides
 	}
 	f, err := openLock(l.Files.LockFile(a.Job))
 	if err != nil {
@@ -58,7 +59,7 @@ func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, erro
 		}
 		before := 0
 		if err == nil {
-			if before, _ = inscribed(f.Name()); before == a.N {
+			if before, _ = notedAttempt(f.Name()); before == a.N {
 				return nil, f.Close()
 			}
 			var done bool
@@ -80,8 +81,8 @@ func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, erro
 	}
 }
 
-// spawn starts the runner. Its stderr is the job's, so that a crash of the
-// runner is on record.
+// spawn starts the runner. The runner's stderr is the job's, so that a crash of
+// the runner is on record.
 func (l *Local) spawn(a kernel.AttemptID, lock *os.File) error {
 	null, err := null()
 	if err != nil {
@@ -100,9 +101,10 @@ func (l *Local) spawn(a kernel.AttemptID, lock *os.File) error {
 }
 
 // startProcess starts a process that outlives this one, in a session of its own
-// at the repository's root, and reaps it when it ends before this one does. It
-// goes without os.Process, which would first fork another to see whether the
-// system has handles on processes: a command starts one runner and ends.
+// at the repository's root, and reaps it if it ends first. It does not use
+// os.Process, which would first fork another process to find out whether the
+// system supports process handles; a command that starts one runner cannot
+// afford that.
 func (l *Local) startProcess(argv, env []string, files ...*os.File) error {
 	attr := &syscall.ProcAttr{Dir: l.Root, Env: env, Sys: &syscall.SysProcAttr{Setsid: true}}
 	for _, f := range files {
@@ -120,5 +122,5 @@ func (l *Local) startProcess(argv, env []string, files ...*os.File) error {
 	return nil
 }
 
-// program is the command line of runners as far as it goes.
+// program returns the beginning of the command line of runners.
 func (l *Local) program() []string { return append([]string{l.Exe}, l.ExeArgs...) }

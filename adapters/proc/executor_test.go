@@ -203,7 +203,7 @@ func TestDaemonsDoNotDelayTheEnd(t *testing.T) { // U24
 	w.eventually("dead", func() bool { return w.liveness(a) == kernel.Dead })
 }
 
-// claim is what a's claim file says.
+// claim returns what a's claim file says.
 func (w *world) claim(a kernel.AttemptID) (c claim) {
 	w.t.Helper()
 	w.eventually("a claim with its command", func() bool {

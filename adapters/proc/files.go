@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFile is os.OpenFile for regular files. It saves the system calls by which
-// the runtime finds out whether a file can be polled: five for each of the ten
-// files that a runner opens for a job.
+// openFile is os.OpenFile for regular files. It saves the system calls with
+// which the runtime finds out whether a file can be polled: five for each of
+// the ten files that a runner opens for a job.
 func openFile(path string, flags int) (*os.File, error) {
 	for {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o600)
@@ -22,8 +22,8 @@ func openFile(path string, flags int) (*os.File, error) {
 	}
 }
 
-// readFile is os.ReadFile in the same way, for files of a few lines. It follows no
-// link, and waits for nobody who might write to a pipe.
+// readFile is os.ReadFile without that cost, for files of a few lines. It does
+// not follow links, and does not block on a named pipe.
 func readFile(path string) ([]byte, error) {
 	var fd int
 	var err error
@@ -53,5 +53,5 @@ func readFile(path string) ([]byte, error) {
 	}
 }
 
-// null is /dev/null, opened once.
+// null opens /dev/null once.
 var null = sync.OnceValues(func() (*os.File, error) { return openFile(os.DevNull, os.O_RDWR) })

@@ -23,17 +23,17 @@ import (
 type HookCall struct {
 	Command string // for sh -c
 	Event   kernel.Event
-	Status  string // the event's last word, such as how the job ended
-	Ref     string // what people call the job or the run
-	Next    string // what they may type about it
-	Log     string // appended to; where its directory cannot be made, output is dropped
+	Status  string // the last word of the event's kind, such as how the job ended
+	Ref     string // the reference of the job or the run
+	Next    string // the command to type next
+	Log     string // appended to; if its directory cannot be made, output is dropped
 	Timeout time.Duration
 	Grace   time.Duration // between TERM and KILL; 0: DefaultGrace
 }
 
 // RunHook runs a hook at the repository's root and returns when its process
-// group is gone. The hook dies with this process: whoever comes after it calls
-// it again.
+// group is gone. The hook dies with this process; the next process calls it
+// again.
 func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 	log, err := openHookLog(h.Log)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 	}
 	guard.watch(cmd.Process.Pid)
 	err = cmd.Wait()
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left in its group
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill what it left in its group
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -83,7 +83,7 @@ func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 	}
 }
 
-// hookEnv are the variables that tell a hook about the event.
+// hookEnv returns the variables that describe the event to a hook.
 func (l *Local) hookEnv(h HookCall) []string {
 	e := h.Event
 	number, _, _ := strings.Cut(h.Ref, "/")
@@ -98,7 +98,7 @@ func (l *Local) hookEnv(h HookCall) []string {
 }
 
 func openHookLog(path string) (*os.File, error) {
-	if _, err := os.Stat(filepath.Dir(filepath.Dir(path))); err == nil { // else the job is gone
+	if _, err := os.Stat(filepath.Dir(filepath.Dir(path))); err == nil { // otherwise the job is gone
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
 			return openLog(path)
 		}

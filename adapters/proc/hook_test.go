@@ -12,8 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What a hook is told, where it runs, where its output goes, and how its end is
-// told.
+// The environment and the directory of a hook, where its output goes, and how
+// its end is reported.
 func TestRunHook(t *testing.T) {
 	w := setup(t)
 	log := filepath.Join(filepath.Dir(w.Files.LockFile(w.job.ID)), "hooks", "mail.log")
@@ -61,8 +61,8 @@ func TestRunHook(t *testing.T) {
 	}
 }
 
-// What a hook leaves in its group ends with it, and output has nowhere to go
-// where the job is gone.
+// Processes that a hook leaves in its group end with it, and output is dropped
+// if the job is gone.
 func TestWhatAHookLeaves(t *testing.T) {
 	w := setup(t)
 	pid := filepath.Join(t.TempDir(), "pid")

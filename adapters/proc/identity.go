@@ -12,17 +12,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Identity tells one process from every other, also from a later one with the
-// same pid.
+// Identity distinguishes a process from every other, including a later one with
+// the same pid.
 type Identity struct {
 	Host  string `json:"host"`
 	Boot  string `json:"boot"` // boot id of that host
 	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // start time as the system counts: see readProcess
+	Start uint64 `json:"start"` // start time in the system's own unit: see readProcess
 }
 
-// envHost makes this process one of another host: NAME/BOOT. It is for tests of
-// what several hosts do with one repository.
+// envHost makes this process appear to run on another host: NAME/BOOT. It is
+// for tests of several hosts with one repository.
 const envHost = "VIZIER_HOST"
 
 var here = sync.OnceValue(func() Identity {
@@ -33,7 +33,8 @@ var here = sync.OnceValue(func() Identity {
 	return Identity{Host: host, Boot: bootID()}
 })
 
-// CheckHost says what is wrong with the environment's name for this host, if it has one.
+// CheckHost returns an error if the environment variable for this host's name
+// is malformed.
 func CheckHost() error {
 	v, set := os.LookupEnv(envHost)
 	if name, boot, _ := strings.Cut(v, "/"); set && (name == "" || boot == "") {
@@ -42,21 +43,22 @@ func CheckHost() error {
 	return nil
 }
 
-// elsewhere reports that it is of another host. Containers of one machine,
-// which share its boot, share its locks as well.
+// elsewhere reports whether the process belongs to another host. Containers on
+// one machine share its boot and its locks, so they count as one host.
 func (i Identity) elsewhere() bool {
 	return i.Boot != "" && i.Boot != here().Boot && i.Host != here().Host
 }
 
-// Boot is the id of this boot of this host.
+// Boot returns the id of this host's current boot.
 func Boot() string { return here().Boot }
 
-// Self identifies this process.
+// Self returns the identity of this process.
 func Self() Identity { return self() }
 
 var self = sync.OnceValue(func() Identity { return Identify(os.Getpid()) })
 
-// Identify identifies the process of that id, which runs on this host.
+// Identify returns the identity of the process pid, which must run on this
+// host.
 func Identify(pid int) Identity {
 	id := here()
 	p, _ := readProcess(pid)
@@ -64,15 +66,15 @@ func Identify(pid int) Identity {
 	return id
 }
 
-// Running reports that the process exists now, on this host. A zombie does
-// not.
+// Running reports whether the process exists now on this host. A zombie does
+// not count.
 func (i Identity) Running() bool {
 	_, ok := i.process()
 	return ok
 }
 
-// adopts reports that the process is there to adopt what the processes below it
-// leave behind.
+// adopts reports whether the process exists and adopts the orphans of its
+// descendants.
 func (i Identity) adopts() bool {
 	p, ok := i.process()
 	return ok && !p.ending
@@ -86,15 +88,15 @@ func (i Identity) process() (process, bool) {
 	return p, ok && p.start == i.Start && !p.zombie
 }
 
-// process is a line of the process table.
+// process is an entry of the process table.
 type process struct {
 	pid, parent, session int
 	start                uint64
 	zombie               bool
-	ending               bool // its first thread is about to end, or has: who it started may have been adopted already
+	ending               bool // its first thread has ended or is about to: its children may already have been adopted
 }
 
-// signal sends sig if the process is still the one that was seen.
+// signal sends sig if the pid still belongs to the process that was seen.
 func (p process) signal(sig os.Signal) {
 	handle, err := os.FindProcess(p.pid) // pins the process, so that the check holds
 	if err != nil {
@@ -102,16 +104,16 @@ func (p process) signal(sig os.Signal) {
 	}
 	defer func() { _ = handle.Release() }()
 	if now, ok := readProcess(p.pid); ok && now.start == p.start {
-		_ = handle.Signal(sig) // it may have ended meanwhile
+		_ = handle.Signal(sig) // the process may have ended meanwhile
 	}
 }
 
-// endable reports that this process may signal it: one that a command started
-// through sudo can only be left alone.
-func (p process) endable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM }
+// signalable reports whether this process may signal it. A command started through
+// sudo, for example, cannot be ended.
+func (p process) signalable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM }
 
-// env is the value of name in the environment the process was started with, or
-// "" if it has none or keeps it to itself.
+// env returns the value of name in the environment that the process was started
+// with, or "" if it is not set or not readable.
 func (p process) env(name string) string { return lookupRaw(environOf(p.pid), name) }
 
 func lookupRaw(environ []byte, name string) string {
@@ -124,7 +126,7 @@ func lookupRaw(environ []byte, name string) string {
 }
 
 // runner reports whether the process is a runner, or may be about to become
-// one: in the middle of an exec a process has no environment, only its program.
+// one: during an exec a process shows no environment, only its program.
 func (p process) runner() (is, maybe bool) {
 	environ := environOf(p.pid)
 	if len(environ) > 0 {

@@ -8,18 +8,20 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// InsideJob tells which attempt this process runs inside, if any (semantics
-// 2.16). running are the attempts on record as running, lost those whose runner
-// is known to have died before its command. The process tree decides, since no
-// command can change its ancestors, then the session, and then the environment,
-// for what outlived its runner. What cannot be told counts as inside, and why
-// says so: where the system tells nothing, in another pid namespace than a
-// runner, and for what may be the orphan of an attempt that nobody swept.
+// InsideJob returns the attempt that this process runs inside, if any
+// (semantics 2.16). running are the attempts on record as running, lost those
+// whose runner is known to have died before its command. The process tree
+// decides first, because no command can change its ancestors, then the session,
+// and then the environment, for processes that outlived their runner. If it
+// cannot be determined, the process counts as inside, and why gives the reason:
+// the system shows nothing, the process is in another pid namespace than a
+// runner, or it may be an orphan of an attempt that was never swept.
 func (l *Local) InsideJob(running, lost []kernel.AttemptID) (a kernel.AttemptID, why string, inside bool) {
 	return l.InsideJobOf(os.Getpid(), running, lost)
 }
 
-// InsideJobOf is InsideJob of another process, which asks this one for something.
+// InsideJobOf is InsideJob for another process, which has sent this one a
+// request.
 func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel.AttemptID, why string, inside bool) {
 	own := pid == os.Getpid()
 	d := l.descent(running)
@@ -29,7 +31,7 @@ func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel
 		if a, found := d.commands[at]; found {
 			return a, "", true
 		}
-		if a, found := d.runners[at]; found && (up > 0 || !own) { // what its command left behind
+		if a, found := d.runners[at]; found && (up > 0 || !own) { // a process that its command left behind
 			return a, "", true
 		} else if found {
 			delete(d.runners, at) // itself
@@ -53,7 +55,7 @@ func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel
 	if !own && !whole {
 		return kernel.AttemptID{}, "the system does not show its ancestors", true
 	}
-	for _, a := range d.attempts { // whichever: one is as likely as the other
+	for _, a := range d.attempts { // any will do; one is as likely as the other
 		c := d.claims[a]
 		_, other := d.runners[place{c.PID, c.Start}]
 		switch {
@@ -78,13 +80,13 @@ func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel
 
 const orphaned = "its runner does not hold what the job started, and an ancestor of this was adopted after that"
 
-// place is a process as a claim names it.
+// place is a process as identified by a claim.
 type place struct {
 	pid   int
 	start uint64
 }
 
-// descents are the processes and sessions of running attempts.
+// descents holds the processes and sessions of running attempts.
 type descents struct {
 	attempts          []kernel.AttemptID
 	claims            map[kernel.AttemptID]claim
@@ -111,11 +113,11 @@ func (l *Local) descent(running []kernel.AttemptID) descents {
 	return d
 }
 
-// ancestry is a process and its ancestors. It is whole where it ends at the
-// system's first process, or at one that came from outside of this namespace,
-// as those do that somebody starts in a container.
+// ancestry returns a process and its ancestors. whole is true if they end at
+// the system's first process, or at one whose parent is outside of this
+// namespace, as for a process that somebody starts in a container.
 func ancestry(pid int) (above []process, whole bool) {
-	const deepest = 4096 // the tree may change while it is read
+	const deepest = 4096 // a bound, since the tree may change while it is read
 	if !genuineTable() {
 		return nil, false
 	}
@@ -124,8 +126,8 @@ func ancestry(pid int) (above []process, whole bool) {
 		if ok && !genuine(pid) {
 			return above, false
 		}
-		if !ok || p.pid != pid { // another user's, which the system may hide, is none of a job's
-			return above, !ok && len(above) > 0 && !process{pid: pid}.endable()
+		if !ok || p.pid != pid { // a process of another user, which the system may hide, does not belong to a job
+			return above, !ok && len(above) > 0 && !process{pid: pid}.signalable()
 		}
 		above = append(above, p)
 		if pid = p.parent; pid == 0 || p.pid == 1 {
@@ -135,25 +137,25 @@ func ancestry(pid int) (above []process, whole bool) {
 	return above, false
 }
 
-// mayBeOrphan reports that a process of above, which are this process and its
-// ancestors, may have been started by a job whose runner began at start and was
-// adopted by another since: its parent is older than that, and adopts. Another
-// user's processes are none of the job's.
+// mayBeOrphan reports whether one of above, this process and its ancestors, may
+// have been started by a job whose runner began at start and have been adopted
+// since: its parent is older than that, and adopts orphans. Processes of other
+// users do not belong to the job.
 func mayBeOrphan(above []process, start uint64) bool {
 	for up, p := range above {
 		if p.start < start {
 			return false
 		}
 		if up+1 == len(above) {
-			return p.parent == 1 && p.endable()
+			return p.parent == 1 && p.signalable()
 		}
 		if parent := above[up+1]; parent.start < start || parent.pid == 1 {
-			return adopter(parent) && p.endable()
+			return adopter(parent) && p.signalable()
 		}
 	}
 	return false
 }
 
-// adopter reports that the system gives orphans to p: its first process, or a
-// user's service manager.
+// adopter reports whether the system makes p the parent of orphans: it is the
+// first process, or a user's service manager.
 func adopter(p process) bool { return p.pid == 1 || serviceManager(p.pid) }

@@ -117,8 +117,8 @@ func TestARunnerIsNotInsideItsOwnJob(t *testing.T) {
 	}
 }
 
-// Where a runner does not hold what its job left, what was adopted since may be of
-// the job.
+// If orphans of a job do not become children of its runner, a process that was
+// adopted since the runner began may be the job's.
 func TestMayBeOrphan(t *testing.T) {
 	shell, login, first := process{pid: os.Getpid(), parent: 20, start: 40}, process{pid: 20, parent: 1, start: 5}, process{pid: 1, start: 1}
 	me := process{pid: os.Getpid(), parent: 1, start: 30}

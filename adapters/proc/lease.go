@@ -14,23 +14,23 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Lease says how long a runner is believed in that gives no sign of life
-// (systems-and-unification 4.5). On one host a lock decides at once whether it
-// lives; leases are for runners on other hosts, and for people.
+// Lease configures how long a runner without a sign of life is believed to be
+// alive (systems-and-unification 4.5). On one host a lock tells at once whether
+// it lives; leases are for runners on other hosts, and for people.
 type Lease struct {
-	TTL     time.Duration // after that a runner on another host counts as gone; 0: DefaultLease
-	Stalled time.Duration // after that one on this host is shown as stalled; 0: DefaultStalled
-	Locks   bool          // this host sees the locks of others: a free one is a runner's end there, too
+	TTL     time.Duration // after this time a runner on another host counts as gone; 0: DefaultLease
+	Stalled time.Duration // after this time a runner on this host is shown as stalled; 0: DefaultStalled
+	Locks   bool          // locks of other hosts are visible here, so that a free one means the end of a runner there, too
 }
 
-// The times of a Lease that names none.
+// The defaults of a Lease.
 const (
 	DefaultLease   = 30 * time.Second
 	DefaultStalled = time.Minute
 )
 
 // Beat renews a's lease. A lease begins with the claim, so short attempts need
-// none.
+// no heartbeat.
 func (l *Local) Beat(a kernel.AttemptID) error {
 	if err := sys.Touch(l.Files.HeartbeatFile(a)); err != nil {
 		return fmt.Errorf("heartbeat of %s: %w", label(a), err)
@@ -38,7 +38,7 @@ func (l *Local) Beat(a kernel.AttemptID) error {
 	return nil
 }
 
-// Alive tells for each attempt what is known of its runner.
+// Alive returns what is known of the runner of each attempt.
 func (l *Local) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Runner], len(attempts))
 	for _, a := range attempts {
@@ -53,8 +53,8 @@ func (l *Local) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel
 	return facts
 }
 
-// alive goes by the claim or, before there is one, by what was noted in the
-// lock file when the runner was started.
+// alive goes by the claim or, before there is one, by the note in the lock file
+// that was made when the runner was started.
 func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	lock := l.Files.LockFile(a.Job)
 	held, err := locked(lock)
@@ -66,15 +66,15 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	unclaimed := errors.Is(err, fs.ErrNotExist)
 	if unclaimed {
 		var n int
-		if n, by = inscribed(lock); n != a.N {
+		if n, by = notedAttempt(lock); n != a.N {
 			by = Identity{}
 		}
 		sign = lock
 	}
 	switch {
-	case by.Boot == "" && held: // being started, or its claim is unreadable: the lock decides
+	case by.Boot == "" && held: // it is being started, or its claim is unreadable: the lock decides
 		return kernel.Runner{Liveness: kernel.Alive}, nil
-	case by.Boot == "", by.Boot != here().Boot && by.Host == here().Host: // the latter: before the last boot
+	case by.Boot == "", by.Boot != here().Boot && by.Host == here().Host: // in the second case it ran before the last boot
 		return kernel.Runner{Liveness: kernel.Dead}, nil
 	case by.elsewhere() && (held || !l.Lease.Locks):
 		return l.leaseLiveness(a, by.Host, sign)
@@ -90,8 +90,8 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	return kernel.Runner{Liveness: kernel.Alive}, nil
 }
 
-// claimedBy is the process that made the claim at path. The usual case, a runner
-// of this host, is recognised without decoding the claim.
+// claimedBy returns the process that wrote the claim at path. The usual case, a
+// runner of this host, is recognised without decoding the claim.
 func claimedBy(path string) (Identity, error) {
 	b, err := readFile(path)
 	if err == nil && bytes.Contains(b, []byte(here().Boot)) {
@@ -104,8 +104,8 @@ func claimedBy(path string) (Identity, error) {
 	return c.Identity, err
 }
 
-// leaseLiveness tells whether a runner of another host lives. Its lease decides,
-// since not every shared file system shows one host the locks of another.
+// leaseLiveness returns whether a runner of another host is alive. Its lease
+// decides, since not every shared file system shows the locks of other hosts.
 func (l *Local) leaseLiveness(a kernel.AttemptID, host, sign string) (kernel.Runner, error) {
 	last, err := l.lastSign(a, sign)
 	if err != nil {
@@ -124,8 +124,8 @@ func (l *Local) leaseLiveness(a kernel.AttemptID, host, sign string) (kernel.Run
 	return kernel.Runner{Liveness: kernel.Alive, Remark: "on host " + host}, nil
 }
 
-// lastSign is when a's runner was last heard of: by its heartbeat or, before
-// the first one, by sign.
+// lastSign returns the time of the last sign of life of a's runner: its
+// heartbeat or, before the first one, the modification time of the file sign.
 func (l *Local) lastSign(a kernel.AttemptID, sign string) (time.Time, error) {
 	var last time.Time
 	var found error
@@ -140,8 +140,8 @@ func (l *Local) lastSign(a kernel.AttemptID, sign string) (time.Time, error) {
 	return last, found
 }
 
-// clockOf is the time by the clock that gives the files in dir theirs. Clocks
-// of hosts that share a directory need not agree.
+// clockOf returns the time of the clock that sets the modification times of
+// files in dir. The clocks of hosts that share a directory need not agree.
 func clockOf(dir string) (time.Time, error) {
 	f, err := os.CreateTemp(dir, ".clock.*.tmp")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What is made of every combination of lock, claim and sign of life
+// The verdict for every combination of lock, claim and sign of life
 // (systems-and-unification 4.5).
 func TestVerdicts(t *testing.T) {
 	const old = 10 * time.Minute

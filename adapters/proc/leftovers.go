@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// leftoverGrace is what a process that outlived its command gets between TERM
-// and KILL.
+// leftoverGrace is the time between TERM and KILL for a process that outlived
+// its command.
 const leftoverGrace = time.Second
 
-// endLeftovers ends what a command left running.
+// endLeftovers ends the processes that a command left running.
 func endLeftovers(of *leftoverProcesses, grace time.Duration) {
 	const step, killPatience = 2 * time.Millisecond, 5 * time.Second
-	told := map[int]uint64{} // whom TERM was sent
+	told := map[int]uint64{} // processes that were sent TERM
 	begin := time.Now()
 	for {
 		waited := time.Since(begin)
 		left, unsure := of.find(waited < grace)
 		if len(left) == 0 && !unsure || waited > grace+killPatience {
-			return // what not even KILL ends is stuck in the kernel
+			return // a process that survives KILL is stuck in the kernel
 		}
 		for _, p := range left {
 			switch {
@@ -34,8 +34,9 @@ func endLeftovers(of *leftoverProcesses, grace time.Duration) {
 	}
 }
 
-// descendants are roots and all live processes below them that can be ended,
-// each once. What is below a runner is another job's.
+// descendants returns roots and all live processes below them that can be
+// ended, without duplicates. Processes below a runner belong to another job and
+// are left out.
 func descendants(roots, table []process) []process {
 	below := map[int][]process{}
 	for _, p := range table {
@@ -48,7 +49,7 @@ func descendants(roots, table []process) []process {
 	all := roots
 	for i := 0; i < len(all); i++ {
 		for _, p := range below[all[i].pid] {
-			if seen[p.pid] || p.zombie || !p.endable() {
+			if seen[p.pid] || p.zombie || !p.signalable() {
 				continue
 			}
 			if is, maybe := p.runner(); !is && !maybe {

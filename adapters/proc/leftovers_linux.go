@@ -14,27 +14,28 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// adoptsOrphans says that what a command orphans becomes a child of the runner.
+// adoptsOrphans says whether orphans of a command become children of the
+// runner.
 const adoptsOrphans = true
 
 // becomeSubreaper makes orphaned descendants children of this process.
 var becomeSubreaper = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-// leftoverProcesses are what a command left running. Whatever it is, a daemon in a
-// session of its own included, it is a child of this process now, or a
-// descendant of one: this process is their subreaper.
+// leftoverProcesses finds the processes that a command left running. Any such
+// process, even a daemon in a session of its own, is now a child of this
+// process or a descendant of one, because this process is their subreaper.
 type leftoverProcesses struct {
 	l    *Local
-	used kernel.Used // of those that were reaped
+	used kernel.Used // the resources of those that were reaped
 }
 
 func (l *Local) leftoversOf(kernel.AttemptID, Identity) *leftoverProcesses {
 	return &leftoverProcesses{l: l}
 }
 
-// find are the live ones, which excludes the runners that were started from
-// here or from within the command. While patient it leaves out a process that
-// may be about to become a runner, and says so. It reaps the dead.
+// find returns the live ones, without runners that were started from here or
+// from within the command. If patient, it leaves out a process that may be
+// about to become a runner, and returns unsure. It reaps dead ones.
 func (o *leftoverProcesses) find(patient bool) (left []process, unsure bool) {
 	if !hasChildren() {
 		return nil, false
@@ -44,8 +45,8 @@ func (o *leftoverProcesses) find(patient bool) (left []process, unsure bool) {
 	me, _ := readProcess(os.Getpid())
 	var roots []process
 	for _, p := range children() {
-		if o.l.own[p.pid] || p.session == me.session || !p.endable() {
-			continue // started by this process itself, by whatever part of it
+		if o.l.own[p.pid] || p.session == me.session || !p.signalable() {
+			continue // started by some part of this process
 		}
 		if p.zombie {
 			var u syscall.Rusage
@@ -72,7 +73,7 @@ func hasChildren() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) != unix.ECHILD
 }
 
-// children are the processes whose parent is this process.
+// children returns the processes whose parent is this process.
 func children() []process {
 	const tasks = "/proc/self/task"
 	d, err := os.Open(tasks)
@@ -85,7 +86,7 @@ func children() []process {
 	for _, t := range threads {
 		list, err := os.ReadFile(tasks + "/" + t + "/children")
 		if err != nil {
-			continue // the thread ended, and its children are another thread's
+			continue // the thread has ended, and another one has its children
 		}
 		for _, field := range bytes.Fields(list) {
 			pid, _ := strconv.Atoi(string(field))

@@ -1,16 +1,16 @@
 // Package proc runs attempts on this machine.
 //
 // Every attempt has a runner: this program, started again in a session of its
-// own. The runner holds the job's lock for as long as it lives, so the lock's
-// release is the exact signal of its death (semantics 3.3). It runs the job's
+// own. The runner holds the job's lock for as long as it lives, so the release
+// of the lock signals its death exactly (semantics 3.3). It runs the job's
 // command in a further session, the command's output going straight to the
 // logs, and ends whatever the command leaves behind.
 //
-// What systems do in different ways is in files of its own: how a command dies
-// with its runner (die_*), what it leaves (leftovers_*), the process table
-// (table_*), the news of a runner's end (watch_exit_*) and the rest (system_*).
-// docs/user/platforms.md tells what comes of it. The tag portable takes on
-// Linux, but for the process table, what other systems take.
+// Code that differs between systems is in files of its own: how a command dies
+// with its runner (die_*), what it leaves behind (leftovers_*), the process
+// table (table_*), watching for a runner's end (watch_exit_*) and the rest
+// (system_*). docs/user/platforms.md describes the consequences. With the tag
+// portable, Linux uses what other systems use, except for the process table.
 package proc
 
 import (
@@ -23,57 +23,62 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// DefaultGrace is the time between TERM and KILL where nothing else is said.
+// DefaultGrace is the default time between TERM and KILL.
 const DefaultGrace = kernel.DefaultGrace
 
-// Files says where an attempt's files are. Paths are absolute.
+// Files returns the paths of an attempt's files. They are absolute.
 type Files interface {
-	// LockFile is held by a job's runner. Its directory exists.
+	// LockFile returns the lock file that a job's runner holds. Its directory
+	// exists.
 	LockFile(kernel.JobID) string
 
-	// ClaimFile names the one runner of an attempt.
+	// ClaimFile returns the file that identifies the one runner of an attempt.
 	ClaimFile(kernel.AttemptID) string
 
-	// HeartbeatFile is what the runner of an attempt touches while it lives.
+	// HeartbeatFile returns the file that the runner of an attempt touches
+	// while it lives.
 	HeartbeatFile(kernel.AttemptID) string
 
-	// LogFile is the current log of a stream, "stdout" or "stderr", and with
-	// "order" the record of the order in which they were written.
+	// LogFile returns the current log of a stream, "stdout" or "stderr", or
+	// with "order" the record of the order in which the two were written.
 	LogFile(id kernel.JobID, stream string) string
 
-	// ResultFile is where a command may leave an explicit result.
+	// ResultFile returns the file in which a command may leave an explicit
+	// result.
 	ResultFile(kernel.AttemptID) string
 
-	// CheckpointDir is what the attempts of a resumable job share.
+	// CheckpointDir returns the directory that the attempts of a resumable job
+	// share.
 	CheckpointDir(kernel.JobID) string
 
-	// SubmissionsFile is where a command may leave jobs to be enqueued.
+	// SubmissionsFile returns the file in which a command may leave jobs to be
+	// enqueued.
 	SubmissionsFile(kernel.AttemptID) string
 
-	// ReportFile is where a command may say how far it is.
+	// ReportFile returns the file in which a command may report its progress.
 	ReportFile(kernel.AttemptID) string
 }
 
-// Local is the executor and the workload of this machine. A process has one,
-// and runs one command at a time with it.
+// Local is the executor and the workload of this machine. A process has only
+// one, and runs one command at a time with it.
 type Local struct {
 	Exe         string   // the program of runners; absolute
 	ResidentExe string   // the program of the resident scheduler; "": Exe
 	HooksExe    string   // the program that runs hooks; "": Exe
-	Spans       bool     // there are spans of attempts, which commands are told of
-	ExeArgs     []string // what precedes the arguments of a runner and of a builtin
+	Spans       bool     // there are spans of attempts, so commands get a trace context
+	ExeArgs     []string // precede the arguments of a runner and of a builtin
 	Root        string   // the repository's root; absolute
 	Files       Files
 	Grace       time.Duration // between TERM and KILL; 0: DefaultGrace
-	MaxLog      int64         // bytes that are kept of each log; 0: all
+	MaxLog      int64         // how many bytes of each log are kept; 0: all
 	Lease       Lease
 	Containers  Containers
 	Now         func() time.Time // nil: time.Now
 
-	provided provided // secrets of the attempt that is about to run, or runs
+	provided provided // what the attempt that runs, or is about to, was given
 
 	mu   sync.Mutex
-	own  map[int]bool // children this process started itself
+	own  map[int]bool // children that this process started itself
 	held map[kernel.JobID]*heldLock
 }
 
@@ -84,8 +89,8 @@ func (l *Local) now() time.Time {
 	return kernel.Timestamp(l.Now())
 }
 
-// start runs fork, which starts a child of this process, and remembers the
-// child as one that is no leftover of a command.
+// start calls fork, which must start a child of this process, and remembers
+// that the child is not a leftover of a command.
 func (l *Local) start(fork func() (int, error)) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +112,8 @@ func (l *Local) forget(pid int) {
 	delete(l.own, pid)
 }
 
-// ParseAttempt reads an attempt as runners and commands are told of it: JOB/N.
+// ParseAttempt parses an attempt in the form that runners and commands are
+// given: JOB/N.
 func ParseAttempt(s string) (kernel.AttemptID, error) {
 	job, number, _ := strings.Cut(s, "/")
 	n, err := strconv.Atoi(number)

@@ -14,11 +14,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// inheritedFD is where a runner finds its job's lock.
+// inheritedFD is the descriptor of its job's lock in a runner.
 const inheritedFD = 3
 
-// heldLock is a job's lock in this process. When another attempt of the job takes
-// it over, the former holder's becomes empty: its Close does nothing.
+// heldLock is a job's lock in this process. When another attempt of the job
+// takes it over, the former holder's becomes empty, and its Close does nothing.
 type heldLock struct {
 	l       *Local
 	attempt kernel.AttemptID
@@ -26,8 +26,9 @@ type heldLock struct {
 	claimed bool // by this process
 }
 
-// Close releases the lock. What was noted in it has served its purpose once the
-// attempt was claimed, and would take a block of the disk for ever.
+// Close releases the lock. Once the attempt was claimed, the note in the lock
+// file is not needed any more, and is removed because it would use a block of
+// the disk for ever.
 func (h *heldLock) Close() error {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
@@ -43,7 +44,7 @@ func (h *heldLock) Close() error {
 	return f.Close()
 }
 
-// hold makes f the lock this process holds for the attempt's job.
+// hold makes f the lock that this process holds for the attempt's job.
 func (l *Local) hold(a kernel.AttemptID, f *os.File) *heldLock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,8 +56,8 @@ func (l *Local) hold(a kernel.AttemptID, f *os.File) *heldLock {
 	return h
 }
 
-// runs reports that this process is a's runner: it has claimed it and holds the
-// lock.
+// runs reports whether this process is a's runner: it has claimed it and holds
+// the lock.
 func (l *Local) runs(a kernel.AttemptID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,9 +65,9 @@ func (l *Local) runs(a kernel.AttemptID) bool {
 	return h != nil && h.attempt == a && h.claimed
 }
 
-// takeOver is the lock this process holds for an earlier attempt of the job,
-// taken from its holder; nil if it holds none. It reports started if what it
-// holds is a's own.
+// takeOver takes the lock that this process holds for an earlier attempt of the
+// job from its holder, and returns it, or nil if there is none. started is true
+// if the lock is held for a itself.
 func (l *Local) takeOver(a kernel.AttemptID) (f *os.File, started bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +84,9 @@ func (l *Local) takeOver(a kernel.AttemptID) (f *os.File, started bool) {
 	return f, false
 }
 
-// Acquire takes the job's lock for an attempt that this process is going to
-// run itself. It is kernel.ErrConflict while another process holds the lock.
+// Acquire takes the job's lock for an attempt that this process is going to run
+// itself. It fails with kernel.ErrConflict while another process holds the
+// lock.
 func (l *Local) Acquire(a kernel.AttemptID) (io.Closer, error) {
 	f, started := l.takeOver(a)
 	if started {
@@ -103,13 +105,13 @@ func (l *Local) Acquire(a kernel.AttemptID) (io.Closer, error) {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
-	if err := inscribe(f, a); err != nil {
+	if err := noteAttempt(f, a); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return l.hold(a, f), nil
 }
 
-// Inherited is the job's lock as Start handed it over. The commands this
+// Inherited returns the job's lock as passed by Start. The commands that this
 // process runs do not inherit it.
 func (l *Local) Inherited(a kernel.AttemptID) (io.Closer, error) {
 	path := l.Files.LockFile(a.Job)
@@ -135,9 +137,9 @@ func openLock(path string) (*os.File, error) {
 // Locked reports whether a process holds the lock of the file at path.
 func Locked(path string) (bool, error) { return locked(path) }
 
-// TryLock takes the lock of the file at path, which exists, until the file is
-// closed or the process ends. It is kernel.ErrConflict while another process
-// holds it.
+// TryLock takes the lock of the existing file at path, until the returned file
+// is closed or the process ends. It fails with kernel.ErrConflict while another
+// process holds it.
 func TryLock(path string) (*os.File, error) {
 	f, err := openFile(path, os.O_RDWR|unix.O_NOFOLLOW)
 	if err != nil {
@@ -176,10 +178,10 @@ func locked(path string) (bool, error) {
 	return false, nil
 }
 
-// inscribe notes in the lock file which attempt its holder is about, and on
-// which host, so that an attempt that is being claimed can be told from the end
-// of an earlier one.
-func inscribe(f *os.File, a kernel.AttemptID) error {
+// noteAttempt notes in the lock file which attempt its holder runs, and on which
+// host, so that an attempt that is being claimed is not mistaken for the end of
+// an earlier one.
+func noteAttempt(f *os.File, a kernel.AttemptID) error {
 	text := strconv.Itoa(a.N) + "\n" + here().Boot + "\n" + here().Host + "\n"
 	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		return fmt.Errorf("job lock: %w", err)
@@ -187,9 +189,9 @@ func inscribe(f *os.File, a kernel.AttemptID) error {
 	return nil
 }
 
-// inscribed is the attempt that was last noted in the lock file, 0 for none,
-// and where it was started.
-func inscribed(path string) (n int, by Identity) {
+// notedAttempt returns the attempt that was last noted in the lock file, or 0, and
+// the host on which it was started.
+func notedAttempt(path string) (n int, by Identity) {
 	b, err := readFile(path)
 	if err != nil {
 		return 0, by

@@ -286,7 +286,7 @@ func TestTheLockOfWhatIsOverTakesNoRoom(t *testing.T) {
 	w := setup(t)
 	a := w.job.Attempt()
 	noted := func() int {
-		n, _ := inscribed(w.Files.LockFile(a.Job))
+		n, _ := notedAttempt(w.Files.LockFile(a.Job))
 		return n
 	}
 	unclaimed, err := w.Acquire(a)

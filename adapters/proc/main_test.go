@@ -50,7 +50,7 @@ func strays() (pids []int) {
 	return pids
 }
 
-// runnerMain is what a runner's main does, in short.
+// runnerMain returns what a runner's main does, in short.
 func runnerMain(attempt string) int {
 	a, err := ParseAttempt(attempt)
 	if err != nil {
@@ -226,7 +226,7 @@ func (w *world) said(word string) (rest string) {
 	return rest
 }
 
-// as is the command line of one of the roles.
+// as returns the command line of one of the roles.
 func as(role string, args ...string) []string {
 	exe, _ := os.Executable()
 	return append([]string{exe, role}, args...)

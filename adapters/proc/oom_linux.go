@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// oomFile is where the kernel counts the processes of this one's control group
-// that it killed for want of memory, or "".
+// oomFile returns the file in which the kernel counts the processes of this
+// control group that it killed for lack of memory, or "".
 var oomFile = sync.OnceValue(func() string {
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	for line := range strings.Lines(string(groups)) {
@@ -36,8 +36,8 @@ var oomFile = sync.OnceValue(func() string {
 	return ""
 })
 
-// oomEvents is that file, open; nil: there is none. It is asked twice for each
-// command.
+// oomEvents returns that file, open, or nil if there is none. It is read twice
+// for each command.
 var oomEvents = sync.OnceValue(func() *os.File {
 	if oomFile() == "" {
 		return nil
@@ -52,11 +52,11 @@ func oomKills() uint64 {
 		return 0
 	}
 	b := make([]byte, 512)
-	n, _ := f.ReadAt(b, 0) // up to the end of the file, which is shorter
+	n, _ := f.ReadAt(b, 0) // reads the whole file, which is shorter than b
 	return countOOM(b[:n])
 }
 
-// countOOM reads the oom_kill line of memory.events or memory.oom_control.
+// countOOM parses the oom_kill line of memory.events or memory.oom_control.
 func countOOM(b []byte) uint64 {
 	for line := range bytes.Lines(b) {
 		if n, ok := bytes.CutPrefix(line, []byte("oom_kill ")); ok {

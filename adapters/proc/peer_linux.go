@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Peers are the processes of this machine that have the other end of a TCP connection: its
-// socket has the address theirs, and is connected to ours. There are none where that cannot
-// be told, as of other users' processes.
+// Peers returns the processes of this machine that have the other end of a TCP
+// connection: a socket with the address theirs, connected to ours. It returns
+// none if they cannot be seen, as with processes of other users.
 func Peers(theirs, ours netip.AddrPort) (pids []int, err error) {
 	sockets := map[string]bool{}
 	for _, table := range []struct {
@@ -55,7 +55,8 @@ func Peers(theirs, ours netip.AddrPort) (pids []int, err error) {
 	return pids, nil
 }
 
-// endpoint is an address as the system's tables have it: words in this machine's order.
+// endpoint formats an address as the system's tables do: as words in this
+// machine's byte order.
 func endpoint(a netip.Addr, port uint16) string {
 	b := a.AsSlice()
 	for i := 0; i+4 <= len(b); i += 4 {
@@ -64,7 +65,8 @@ func endpoint(a netip.Addr, port uint16) string {
 	return fmt.Sprintf("%s:%04X", strings.ToUpper(hex.EncodeToString(b)), port)
 }
 
-// variableOf is a variable of the environment that a process was started with.
+// variableOf returns a variable of the environment that a process was started
+// with.
 func variableOf(pid int, name string) (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	for v := range bytes.SplitSeq(text, []byte{0}) {

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// Peers cannot be told on this system.
+// Peers is not supported on this system.
 func Peers(netip.AddrPort, netip.AddrPort) ([]int, error) { return nil, errors.ErrUnsupported }
 
 func variableOf(int, string) (string, error) { return "", errors.ErrUnsupported }

@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// redactor writes on what it is given, with a mark in place of each of its texts,
-// also where one comes in pieces. What may be the beginning of a text waits for what
-// follows, or for the end.
+// redactor passes on what is written to it, with each of its texts replaced by
+// a mark, even if a text arrives in pieces. A possible beginning of a text is
+// held back until more is written or the output ends.
 type redactor struct {
 	out   io.Writer
 	texts []hiddenText
 
 	pending []byte
-	done    int // of pending: the bytes whose mark is written already
+	done    int // how many bytes of pending are covered by a mark that is already written
 }
 
-// hiddenText is a text that does not go through, and the mark in its place.
+// hiddenText is a text that must not pass, and its mark.
 type hiddenText struct{ text, mark []byte }
 
-// hiddenTexts are what is hidden of secrets: each value without the newlines at its
-// end and, since logs are indented and cut at lines, each of its lines.
+// hiddenTexts returns the texts to hide for secrets: each value without the
+// newlines at its end and, since logs are indented and cut at lines, each of
+// its lines.
 func hiddenTexts(values []secretValue) []hiddenText {
 	var out []hiddenText
 	for _, v := range values {
@@ -44,7 +45,7 @@ func hiddenTexts(values []secretValue) []hiddenText {
 	return out
 }
 
-// redact is text without the texts.
+// redact returns text with each of texts replaced by its mark.
 func redact(text string, texts []hiddenText) string {
 	var b bytes.Buffer
 	r := redactor{out: &b, texts: texts}
@@ -58,10 +59,11 @@ func (r *redactor) Write(b []byte) (int, error) {
 	return len(b), r.write(r.undecided())
 }
 
-// flush writes what was waiting for more.
+// flush writes what is held back.
 func (r *redactor) flush() error { return r.write(len(r.pending)) }
 
-// undecided is where the first text begins that may go on behind what is pending.
+// undecided returns the index in pending at which the first text may begin that
+// is not complete yet.
 func (r *redactor) undecided() int {
 	at := len(r.pending)
 	for _, h := range r.texts {
@@ -75,7 +77,7 @@ func (r *redactor) undecided() int {
 	return at
 }
 
-// write writes pending up to end. Texts that overlap have one mark together.
+// write writes pending up to end. Overlapping texts share one mark.
 func (r *redactor) write(end int) error {
 	type stretch struct {
 		from, to int
@@ -116,23 +118,23 @@ func (r *redactor) write(end int) error {
 	return err
 }
 
-// drainPatience is how long the output is read on of what keeps a pipe after all of
-// the attempt was ended.
+// drainPatience is how long the output is still read if a process keeps the
+// pipe open after everything of the attempt was ended.
 const drainPatience = 5 * time.Second
 
-// filter is a pipe to a log, from which texts are taken.
+// filter is a pipe to a log that removes texts.
 type filter struct {
 	write, read *os.File
 	ended       chan struct{}
 }
 
-// newFilter is a pipe whose output goes to log.
+// newFilter returns a pipe whose output goes to log.
 func newFilter(log io.Writer, texts []hiddenText) (*filter, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.SetNonblock(int(write.Fd()), false); err != nil { // a command does not expect to be told to come again
+	if err := syscall.SetNonblock(int(write.Fd()), false); err != nil { // a command does not expect EAGAIN
 		return nil, errors.Join(err, read.Close(), write.Close())
 	}
 	f := &filter{write, read, make(chan struct{})}
@@ -143,7 +145,7 @@ func newFilter(log io.Writer, texts []hiddenText) (*filter, error) {
 		for {
 			n, err := read.Read(buf)
 			if n > 0 {
-				_, _ = r.Write(buf[:n]) // a full disk loses output, as of a command that writes its log itself
+				_, _ = r.Write(buf[:n]) // a full disk loses output, as it does for a command that writes its log itself
 			}
 			if err != nil {
 				_ = r.flush()
@@ -154,10 +156,10 @@ func newFilter(log io.Writer, texts []hiddenText) (*filter, error) {
 	return f, nil
 }
 
-// started lets go of the end that the command has now.
+// started closes the writing end, which the command has inherited.
 func (f *filter) started() { _ = f.write.Close() }
 
-// drain waits until all is written that was written to the pipe.
+// drain waits until everything that was written to the pipe is in the log.
 func (f *filter) drain() {
 	_ = f.write.Close()
 	_ = f.read.SetReadDeadline(time.Now().Add(drainPatience))

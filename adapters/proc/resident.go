@@ -9,27 +9,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ResidentName is what the program of the resident scheduler is called where it
-// is one of its own.
+// ResidentName is the name of the resident scheduler's program, if there is a
+// separate one.
 const ResidentName = "vizier-resident"
 
-// OTelName is what the program is called that runs hooks where spans are exported.
+// OTelName is the name of the program that runs hooks if spans are exported.
 const OTelName = "vizier-otel"
 
-// TopName is what the program of the live screen is called; it stands beside the others.
+// TopName is the name of the live screen's program, which is installed beside
+// the others.
 const TopName = "vizier-top"
 
-// ResidentFD is where a resident scheduler finds the lock it was started with.
+// ResidentFD is the descriptor of the lock that a resident scheduler was
+// started with.
 const ResidentFD = inheritedFD
 
-// fewestFiles is what a process that launches others all day needs of open files. A
-// lower soft limit it raises by itself, and gives what it starts the one it had.
+// fewestFiles is the limit of open files that a process needs which launches
+// others all day. It raises a lower soft limit by itself; what it starts gets
+// the original limit.
 const fewestFiles = 256
 
-// StartResident starts ResidentExe as `__resident`, in a session of its own, with
-// lock as descriptor ResidentFD. The process is no part of the job that the caller
-// may run in: the sweep that ends a job's leftover processes spares it, as it
-// spares runners.
+// StartResident starts ResidentExe as `__resident`, in a session of its own,
+// with lock as descriptor ResidentFD. The process does not belong to the job
+// that the caller may run in: like a runner, it is spared by the sweep that
+// ends a job's leftover processes.
 func (l *Local) StartResident(lock *os.File) error {
 	if why := TooFewFiles(); why != "" {
 		return errors.New("start the resident scheduler: " + why)
@@ -40,7 +43,8 @@ func (l *Local) StartResident(lock *os.File) error {
 	return nil
 }
 
-// TooFewFiles is why no resident scheduler is started from this process; "": one may be.
+// TooFewFiles returns why this process must not start a resident scheduler, or
+// "" if it may.
 func TooFewFiles() string {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Max >= fewestFiles {
@@ -49,12 +53,12 @@ func TooFewFiles() string {
 	return fmt.Sprintf("it would inherit a limit of %d open files (`ulimit -n`), and needs %d", files.Max, fewestFiles)
 }
 
-// spareFiles is how many files a process has to be able to open for a tick that starts
-// a job.
+// spareFiles is how many files a process must be able to open for a tick that
+// starts a job.
 const spareFiles = 16
 
-// Starved reports that this process cannot open as many files as a tick takes, for its
-// limit.
+// Starved reports whether the limit of open files leaves this process too few
+// for a tick.
 func Starved() bool {
 	var open []int
 	defer func() {
@@ -72,8 +76,8 @@ func Starved() bool {
 	return false
 }
 
-// FewFilesOf is why process pid, a resident scheduler, may fail to start jobs; "": it
-// has what it takes, or the system does not say.
+// FewFilesOf returns why process pid, a resident scheduler, may fail to start
+// jobs, or "" if its limit of open files is sufficient or not known.
 func FewFilesOf(pid int) string {
 	most, ok := fileLimit(pid)
 	if !ok || most >= fewestFiles {
@@ -82,8 +86,8 @@ func FewFilesOf(pid int) string {
 	return fmt.Sprintf("the resident scheduler (pid %d) may open %d files (`ulimit -n`), and needs %d to start jobs", pid, most, fewestFiles)
 }
 
-// StartHooks starts HooksExe as `__hooks`, in a session of its own like the resident
-// scheduler.
+// StartHooks starts HooksExe as `__hooks`, in a session of its own like the
+// resident scheduler.
 func (l *Local) StartHooks() error {
 	if err := l.startService(cmp.Or(l.HooksExe, l.Exe), "hooks"); err != nil {
 		return fmt.Errorf("start the hooks: %w", err)
@@ -91,8 +95,8 @@ func (l *Local) StartHooks() error {
 	return nil
 }
 
-// StartSender starts the program of runners as `__send EXECUTOR`, in a session of its own:
-// it asks an executor for what was left to be asked of it.
+// StartSender starts the program of runners as `__send EXECUTOR`, in a session
+// of its own. It sends the requests that are in the executor's outbox.
 func (l *Local) StartSender(executor string) error {
 	if err := l.startServiceOf(l.Exe, "send", []string{executor}); err != nil {
 		return fmt.Errorf("start a sender: %w", err)

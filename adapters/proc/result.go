@@ -20,8 +20,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// EndedError is why an attempt was asked to end, where that has a class of its own:
-// Timeout, by a limit that another than this package sets, or Preempted.
+// EndedError is the cause with which an attempt is ended if that has a failure
+// class of its own: Timeout, by a limit set outside of this package, or
+// Preempted.
 type EndedError struct {
 	Class  kernel.FailureClass
 	Reason string
@@ -29,7 +30,7 @@ type EndedError struct {
 
 func (e *EndedError) Error() string { return e.Reason }
 
-// Exit is the code that an attempt has of which no command tells one.
+// Exit returns the exit code of an attempt that was ended with e.
 func (e *EndedError) Exit() int {
 	if e.Class == kernel.Timeout {
 		return 124
@@ -44,7 +45,7 @@ func stopped(ctx context.Context) kernel.Result {
 	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Reason: context.Cause(ctx).Error()}
 }
 
-// classify is the result of a command that ended by itself.
+// classify returns the result of a command that ended by itself.
 func classify(status syscall.WaitStatus, killsBefore uint64) kernel.Result {
 	if !status.Signaled() {
 		code := status.ExitStatus()
@@ -75,11 +76,11 @@ func customOf(artifacts []kernel.Artifact) []kernel.Artifact {
 	return custom
 }
 
-// resultLimit bounds the size of a result file, in bytes.
+// resultLimit is the maximum size of a result file, in bytes.
 const resultLimit = 1 << 20
 
-// explicitResult is what a command may leave in its result file. What it leaves
-// out stays as its exit says.
+// explicitResult is the content of a result file. Fields that are left out are
+// taken from the command's exit.
 type explicitResult struct {
 	Attempt  string    `json:"attempt"` // JOB/N; a result of another attempt does not count
 	Outcome  string    `json:"outcome"`
@@ -93,19 +94,20 @@ type explicitResult struct {
 		Name     string `json:"worktree_name"`
 		Branch   string `json:"worktree_branch"`
 		Owned    bool   `json:"worktree_owned"`
-	} `json:"context"` // of a builtin command only: where its run goes on
-	Agent   *kernel.AgentRun `json:"agent"`   // likewise: what its agent told
-	Sandbox *string          `json:"sandbox"` // likewise: what was enforced of what it started
+	} `json:"context"` // only from a builtin command: where its run continues
+	Agent   *kernel.AgentRun `json:"agent"`   // likewise: what its agent reported
+	Sandbox *string          `json:"sandbox"` // likewise: what was enforced for what it started
 }
 
-// explicit is r as the result file at path corrects it. A file that makes no
-// sense fails the attempt: what the command wanted to say is not known.
+// explicit returns r with the corrections in the result file at path. A
+// malformed file fails the attempt, because it is not known what the command
+// wanted to say.
 func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
 	b, err := readResult(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r
 	}
-	if err == nil && len(b) == 0 { // it was made for a command that said nothing
+	if err == nil && len(b) == 0 { // the file was created for a command that left no result
 		return r
 	}
 	var e explicitResult
@@ -129,7 +131,7 @@ func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
 	return said
 }
 
-// badResult is r of a command whose result file says nothing that counts.
+// badResult returns the result of a command whose result file is invalid.
 func badResult(r kernel.Result, err error) kernel.Result {
 	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: max(r.Exit, 1), Class: kernel.DataError, Reason: "result file: " + err.Error()}
 }
@@ -206,7 +208,7 @@ func (e explicitResult) override(r kernel.Result, j *kernel.Job) (kernel.Result,
 		if e.Reason == nil {
 			r.Reason = ""
 		}
-	case kernel.NoOutcome: // cannot be parsed
+	case kernel.NoOutcome: // not returned by the parser
 	}
 	if r.Outcome != kernel.OutcomeSucceeded {
 		r.Produced = nil
@@ -220,7 +222,8 @@ func (e explicitResult) override(r kernel.Result, j *kernel.Job) (kernel.Result,
 	return r, err
 }
 
-// declared are the custom artifacts of labels, each of which the job declares.
+// declared returns the custom artifacts with these labels. It fails for one
+// that the job does not declare.
 func declared(labels []string, produces []kernel.Artifact) ([]kernel.Artifact, error) {
 	var all []kernel.Artifact
 	for _, s := range labels {

@@ -172,9 +172,9 @@ func stay() int {
 	return 0
 }
 
-// farthest is the role that hides what it starts as well as can be seen through
-// on this system: in a session of its own and, where a runner is the parent of
-// orphans, with an environment that says nothing.
+// farthest returns the role that hides what it starts as well as can be seen
+// through on this system: in a session of its own and, where a runner is the
+// parent of orphans, with an environment that says nothing.
 func farthest() string {
 	if adoptsOrphans {
 		return "hidden"

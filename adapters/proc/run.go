@@ -15,10 +15,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Run runs the task of j's current attempt to its end, the output going to the
-// job's logs, and ends whatever the command leaves running. Cancelling ctx ends
-// the command; the cause becomes the result's reason. There is a result
-// whatever happens.
+// Run runs the task of j's current attempt to its end, with output to the job's
+// logs, and ends whatever the command leaves running. Cancelling ctx ends the
+// command; the cause becomes the result's reason. Run returns a result in every
+// case.
 func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	r := l.run(ctx, j)
 	r.Attempt, r.Started, r.Ended, r.Place.Host = j.Attempt(), j.State.Started, l.now(), here().Host
@@ -33,7 +33,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if err != nil {
 		r := notStarted(err)
 		if l.worktreeGone(j.State.Context) {
-			r.Context = &kernel.Context{} // so that a retry begins where it is made
+			r.Context = &kernel.Context{} // so that a retry begins where the worktree is made
 		}
 		return r
 	}
@@ -42,7 +42,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	}
 	becomeSubreaper()
 	// The command gets its death signal when the thread that forked it ends, so
-	// this one stays until then.
+	// keep this thread until then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer l.withdraw()
@@ -69,7 +69,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	why, status, used := c.wait(ctx, j.Spec.Task.Timeout, grace)
 	c.guard.dismiss()
 	l.forget(c.pid)
-	if why != byItself || status.Signaled() { // else the engine has seen to it
+	if why != byItself || status.Signaled() { // otherwise the engine has removed the container
 		l.removeContainer(cmd.container)
 	}
 	left := l.leftoversOf(j.Attempt(), c.id)
@@ -106,7 +106,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		if err := l.MendLink(cmd.dir); err != nil {
 			r = kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: err.Error(), Context: r.Context, Place: r.Place}
 		}
-		if !j.Spec.Task.Builtin { // a node says what it started in one
+		if !j.Spec.Task.Builtin { // a node reports what it started in a sandbox itself
 			r.Place.Sandbox = Kept(j)
 		}
 	}
@@ -125,7 +125,8 @@ const (
 	askedToStop
 )
 
-// child is a running command. Its pid is its session and its process group.
+// child is a running command. Its pid is also its session and its process
+// group.
 type child struct {
 	pid   int
 	id    Identity
@@ -135,13 +136,13 @@ type child struct {
 	filters []*filter // its output goes through these; none: straight to the logs
 
 	mu    sync.Mutex
-	ended bool        // its pid may be another's soon
-	why   ending      // why we asked it to end, if we did
-	kill  *time.Timer // then
+	ended bool        // its pid may soon belong to another process
+	why   ending      // why this process ended it, if it did
+	kill  *time.Timer // fires after the grace period
 }
 
-// startCommand starts the command in a session of its own. It dies with this
-// process.
+// startCommand starts the command in a session of its own. The command dies
+// with this process.
 func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error) {
 	null, err := null()
 	if err != nil {
@@ -176,9 +177,9 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 		c.filters, outputs[i] = append(c.filters, f), f.write
 	}
 	if err = os.Remove(cmd.says.result); err != nil && !os.IsNotExist(err) {
-		return nil, err // what lies there would pass for the command's result
+		return nil, err // an old file would be taken for the command's result
 	}
-	if err = cmd.hand(); err != nil {
+	if err = cmd.createWritable(); err != nil {
 		return nil, err
 	}
 	if c.guard, err = l.newGuard(); err != nil {
@@ -206,8 +207,8 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	return c, nil
 }
 
-// openLog opens a log to append to. A command without secrets writes to it without
-// a detour.
+// openLog opens a log for appending. A command without secrets writes to it
+// directly.
 func openLog(path string) (*os.File, error) {
 	f, err := joblog.Append(path)
 	if err != nil {
@@ -216,7 +217,8 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// wait returns when the command has ended, by itself or by us.
+// wait returns when the command has ended, by itself or because this process
+// ended it.
 func (c *child) wait(ctx context.Context, timeout, grace time.Duration) (ending, syscall.WaitStatus, kernel.Used) {
 	defer context.AfterFunc(ctx, func() { c.end(askedToStop, grace) })()
 	if timeout > 0 {
@@ -231,7 +233,7 @@ func (c *child) wait(ctx context.Context, timeout, grace time.Duration) (ending,
 	return c.why, status, used
 }
 
-// end ends the command's group: TERM, grace, KILL.
+// end ends the command's process group: TERM, grace period, KILL.
 func (c *child) end(why ending, grace time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +261,8 @@ func wait(pid int) (status syscall.WaitStatus, used kernel.Used) {
 	}
 }
 
-// usedBy is what a process used that was waited for, with all below it that were.
+// usedBy returns the resources used by a process that was waited for, including
+// those of its descendants that were waited for.
 func usedBy(u *syscall.Rusage) kernel.Used {
 	unit := int64(1024)
 	if runtime.GOOS == "darwin" {

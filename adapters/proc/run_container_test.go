@@ -45,7 +45,7 @@ func inFake(t *testing.T) (calls func() []string) {
 	}
 }
 
-// contained is setup for a job in a container.
+// contained returns setup for a job in a container.
 func contained(t *testing.T, args ...string) *world {
 	w := setup(t, args...)
 	w.job.Spec.Task.Container = podmantest.Image

@@ -101,8 +101,8 @@ func TestRunTellsTheDeadline(t *testing.T) {
 	}
 }
 
-// What a git hook has in its environment is not about the job's repository, nor
-// are another run's parameters about this one.
+// A job does not inherit the variables of a git hook, which are about another
+// repository, or the parameters of another run.
 func TestJobsKnowNothingOfTheirSubmittersRepository(t *testing.T) {
 	listed, err := exec.Command("git", "rev-parse", "--local-env-vars").Output()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// RunnerWatcher tells when runners end. It costs nothing while they live. One
-// goroutine uses it.
+// RunnerWatcher notifies of the end of runners, without polling. It must be
+// used by one goroutine.
 type RunnerWatcher struct {
 	local   *Local
 	watched map[kernel.AttemptID]*watchedRunner
@@ -19,18 +19,18 @@ type watchedRunner struct {
 	over atomic.Bool
 }
 
-// NewRunnerWatcher watches no runner yet.
+// NewRunnerWatcher returns a RunnerWatcher that watches no runner yet.
 func (l *Local) NewRunnerWatcher() *RunnerWatcher {
 	return &RunnerWatcher{local: l, watched: map[kernel.AttemptID]*watchedRunner{}, ended: make(chan struct{}, 1)}
 }
 
-// Ended has a value when the runner of a watched attempt has ended.
+// Ended receives a value when the runner of a watched attempt has ended.
 func (v *RunnerWatcher) Ended() <-chan struct{} { return v.ended }
 
-// Watch watches the runners of these attempts and no others, and reports
-// whether it can watch all of them. It cannot where an attempt is not claimed
-// yet, where its runner has ended already or is on another host, and where the
-// system has no way to tell.
+// Watch sets the attempts whose runners are watched. It reports whether all of
+// them can be watched. An attempt cannot be if it is not claimed yet, if its
+// runner has ended already or is on another host, or if the system does not
+// support it.
 func (v *RunnerWatcher) Watch(attempts []kernel.AttemptID) bool {
 	keep := make(map[kernel.AttemptID]bool, len(attempts))
 	for _, a := range attempts {
@@ -57,7 +57,7 @@ func (v *RunnerWatcher) Watch(attempts []kernel.AttemptID) bool {
 	return all
 }
 
-// open begins to watch a's runner.
+// open starts watching a's runner.
 func (v *RunnerWatcher) open(a kernel.AttemptID) (*watchedRunner, bool) {
 	c, ours, err := v.local.claimOf(a)
 	if err != nil || !ours || c.Boot != here().Boot {

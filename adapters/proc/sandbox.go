@@ -6,24 +6,24 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Spaces are the namespaces that a process is in, as the system names them; ""
-// where it has none. What a process starts ends with its pid namespace, and
-// sees the files of its mount namespace.
+// Spaces are the namespaces of a process, as the system names them, or "" if
+// there are none. Processes that it starts end with its pid namespace, and see
+// the files of its mount namespace.
 type Spaces struct {
 	PID   string `json:"pid,omitempty"`
 	Mount string `json:"mount,omitempty"`
 }
 
-// PIDSpace is this process's pid namespace; "" where it has none.
+// PIDSpace returns this process's pid namespace, or "" if the system has none.
 func PIDSpace() string { return spaces().PID }
 
-// away reports that s is known and that this process is in another pid
-// namespace.
+// away reports whether s is known and this process is in another pid namespace.
 func (s Spaces) away() bool { return s.PID != "" && s.PID != spaces().PID }
 
-// Sandboxed tells that this process runs inside of an attempt, whose runner is
-// in other namespaces: a sandbox that an agent put around its commands. What is
-// started from there ends with it. alive is whether that runner lives.
+// Sandboxed reports whether this process runs inside of an attempt whose runner
+// is in other namespaces, as in a sandbox that an agent put around its
+// commands. Processes started in it end with it. alive reports whether that
+// runner is alive.
 func (l *Local) Sandboxed() (a kernel.AttemptID, alive, yes bool) {
 	a, err := ParseAttempt(os.Getenv(envAttemptID))
 	if err != nil {

@@ -15,18 +15,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// says are the files in which a command says something of its attempt.
+// says are the files in which a command reports about its attempt.
 type says struct{ result, submissions, report string }
 
-// saysIn is where j's attempt says it: in the store, or with its secrets, if it has
-// any: whatever comes from there into the store goes through a relay.
+// saysIn returns the files for j's attempt: in the store or, if the job has
+// secrets, beside those. In that case a relay brings their contents into the
+// store.
 func (l *Local) saysIn(j *kernel.Job) says {
 	a := j.Attempt()
 	dir := l.provided.of(a).dir
 	switch {
 	case len(j.Spec.Task.Secrets) == 0:
 		return l.saysInStore(a)
-	case dir == "": // this is a node, whose runner has them
+	case dir == "": // this is a node, whose runner has the secrets
 		dir = filepath.Dir(os.Getenv(envReport))
 	}
 	return says{filepath.Join(dir, "result.json"), filepath.Join(dir, "submissions.jsonl"), filepath.Join(dir, "report.jsonl")}
@@ -36,26 +37,27 @@ func (l *Local) saysInStore(a kernel.AttemptID) says {
 	return says{l.Files.ResultFile(a), l.Files.SubmissionsFile(a), l.Files.ReportFile(a)}
 }
 
-// How often a relay looks for progress, and how much of a report it brings: what is
-// read of one.
+// How often a relay checks for progress, and how many bytes of a report it
+// copies: as many as are read of one.
 const (
 	relayEvery  = 200 * time.Millisecond
 	relayReport = 64 << 10
 )
 
-// relay brings what a command with secrets says into the store, without them.
+// relay copies what a command with secrets reports into the store, without the
+// secrets.
 type relay struct {
 	from, to says
 	texts    []hiddenText
-	seen     os.FileInfo // the report, when it was last brought
+	seen     os.FileInfo // the report when it was last copied
 
 	once    sync.Once
 	stop    chan struct{}
 	stopped chan struct{}
-	err     error // of the end
+	err     error // the result of end
 }
 
-// relay starts one for cmd; of a command without secrets it is nil.
+// relay starts a relay for cmd. It returns nil for a command without secrets.
 func (l *Local) relay(cmd command, a kernel.AttemptID) *relay {
 	if len(cmd.hidden) == 0 {
 		return nil
@@ -77,8 +79,8 @@ func (l *Local) relay(cmd command, a kernel.AttemptID) *relay {
 	return r
 }
 
-// end brings progress and result as they are at the end, once. The error is why the
-// result cannot count.
+// end copies the final progress and result. It takes effect once. Its error
+// says why the result cannot count.
 func (r *relay) end() error {
 	if r == nil {
 		return nil
@@ -92,9 +94,9 @@ func (r *relay) end() error {
 	return r.err
 }
 
-// report brings the end of a report that has changed, without a line that is being
-// written unless that is the last. Nothing is decided by it, so that what cannot be
-// brought is left out.
+// report copies the end of a report that has changed. An incomplete last line
+// is left out unless last is set. No decision depends on reports, so errors are
+// ignored.
 func (r *relay) report(last bool) {
 	st, err := os.Lstat(r.from.report)
 	if err != nil || !last && r.seen != nil && os.SameFile(st, r.seen) && st.Size() == r.seen.Size() && st.ModTime().Equal(r.seen.ModTime()) {
@@ -111,7 +113,7 @@ func (r *relay) report(last bool) {
 		return
 	}
 	if from > 0 {
-		_, b, _ = bytes.Cut(b, []byte("\n")) // the first line may have the end of a secret
+		_, b, _ = bytes.Cut(b, []byte("\n")) // the first line may begin in the middle of a secret
 	}
 	if !last {
 		b = b[:bytes.LastIndexByte(b, '\n')+1]
@@ -122,12 +124,13 @@ func (r *relay) report(last bool) {
 	}
 }
 
-// result brings the result, from which all that is read of it is read then.
+// result copies the result file. From then on, the result is only read from the
+// copy.
 func (r *relay) result() error {
 	b, err := readResult(r.from.result)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return ignoreMissing(os.Remove(r.to.result)) // what may be there would pass for it
+		return ignoreMissing(os.Remove(r.to.result)) // an old copy would be taken for the result
 	case err != nil:
 		return err
 	}
@@ -135,8 +138,8 @@ func (r *relay) result() error {
 	return sys.ReplaceFile(r.to.result, b)
 }
 
-// submissions brings the jobs that are to be enqueued. A secret in one would be on
-// record, and without it the job would be another.
+// submissions copies the jobs to be enqueued. It fails if they contain a
+// secret: that would go on record, and a job without it would be another job.
 func (r *relay) submissions() error {
 	if r == nil {
 		return nil
@@ -160,7 +163,7 @@ func (r *relay) submissions() error {
 	return sys.ReplaceFile(r.to.submissions, b)
 }
 
-// submissionsLimit is more than what may be submitted, in bytes.
+// submissionsLimit is a size, in bytes, larger than submissions may be.
 const submissionsLimit = 2 << 20
 
 func ignoreMissing(err error) error {
@@ -170,7 +173,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// redactLines is lines of JSON without the texts, and whether there were any.
+// redactLines returns lines of JSON without the texts, and whether they
+// contained any.
 func redactLines(lines []byte, texts []hiddenText) (out []byte, found bool) {
 	for line := range bytes.Lines(lines) {
 		b, some := redactJSON(bytes.TrimSuffix(line, []byte("\n")), texts)
@@ -179,9 +183,9 @@ func redactLines(lines []byte, texts []hiddenText) (out []byte, found bool) {
 	return out, found
 }
 
-// redactJSON is a value in JSON without the texts in its strings, however they are
-// written there, and whether there were any. What is no JSON is taken as it is
-// written.
+// redactJSON returns a JSON value without the texts in its strings, whatever
+// escapes they are written with, and whether it contained any. Anything but
+// JSON is treated as plain text.
 func redactJSON(text []byte, texts []hiddenText) (out []byte, found bool) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -190,11 +194,11 @@ func redactJSON(text []byte, texts []hiddenText) (out []byte, found bool) {
 		s := redact(string(text), texts)
 		return []byte(s), s != string(text)
 	}
-	if v = redactValue(v, texts, &found); !found { // a key that stands twice was read once
+	if v = redactValue(v, texts, &found); !found { // of a key that occurs twice, only one was decoded
 		s := redact(string(text), texts)
 		return []byte(s), s != string(text)
 	}
-	out, _ = json.Marshal(v) // it was read from JSON
+	out, _ = json.Marshal(v) // cannot fail: it was decoded from JSON
 	return out, true
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What a command with secrets says of itself comes into the store while it runs and
-// when it has ended, and the value is never in there.
+// The reports of a command with secrets are copied into the store, while it
+// runs and when it has ended, and never contain a secret.
 func TestWhatIsSaidWithSecretsComesIntoTheStoreWithoutThem(t *testing.T) {
 	for _, b := range []kernel.Sandbox{{}, {Mode: kernel.BestEffortSandbox}} {
 		t.Run(b.Mode.String(), func(t *testing.T) {

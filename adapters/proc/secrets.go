@@ -19,20 +19,21 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// secretPrefix begins the names of the variables that name the files of secrets.
+// secretPrefix is the prefix of the variables that hold the paths of secrets'
+// files.
 const secretPrefix = "VIZIER_SECRET_"
 
-// The sizes that a secret may have, in bytes. A shorter one would be found all over
-// an output.
+// The minimum and maximum size of a secret, in bytes. A shorter one would match
+// all over an output.
 const (
 	leastSecret = 6
 	mostSecret  = 64 << 10
 )
 
-// secretPatience is how long a command may take that prints a secret.
+// secretPatience is how long a command that prints a secret may take.
 const secretPatience = 30 * time.Second
 
-// privatePrefix begins the names of the directories that secrets are handed over in.
+// privatePrefix is the prefix of the names of directories with secrets.
 const privatePrefix = "vizier-secrets-"
 
 // secretValue is a secret with its value.
@@ -41,20 +42,20 @@ type secretValue struct {
 	value []byte
 }
 
-// provided is what an attempt has outside of the store, from when it is prepared until
-// it has run.
+// provided is what an attempt has outside of the store, from its preparation
+// until it has run.
 type provided struct {
 	attempt   kernel.AttemptID
 	values    []secretValue
-	dir       string // where it finds its secrets; it is made when the command is started
+	dir       string // the directory of its secrets, which is made when the command is started
 	tmp       string // its temporary directory, likewise; "": none of its own
-	container string // its name; "": it runs in none
-	refused   error  // why it cannot run, now or later
+	container string // the name of its container; "": none
+	refused   error  // why it can never run
 }
 
-// Provide fetches the secrets of j's attempt. The error names the one that cannot be
-// had, and what to do: nothing of the attempt was executed. Of one that will never do
-// the attempt's own result tells.
+// Provide fetches the secrets of j's attempt. Its error names the secret that
+// is not available now, and what to do; nothing of the attempt was executed. If
+// a secret can never be used, the attempt's own result says so instead.
 func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 	l.provided = provided{}
 	p := provided{attempt: j.Attempt()}
@@ -81,12 +82,13 @@ func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 	return nil
 }
 
-// errTooLarge is of a value that no trying again makes smaller.
+// errTooLarge says that a value is too large, which trying again does not
+// change.
 var errTooLarge = fmt.Errorf("longer than the %d KiB that a secret may have: hand over a key, and the rest encrypted with it", mostSecret>>10)
 
-// CheckSecret refuses a source of which it can be told before a job is enqueued that
-// its value cannot be handed over: a file that is too large, and what is no file. One
-// that is not there yet is neither.
+// CheckSecret returns an error for a source whose value can be known, before a
+// job is enqueued, to be unusable: a file that is too large, or not a regular
+// file. A file that does not exist yet is accepted.
 func (*Local) CheckSecret(s kernel.Secret) error {
 	path, ok := s.File()
 	if !ok {
@@ -108,7 +110,7 @@ func (*Local) CheckSecret(s kernel.Secret) error {
 	return nil
 }
 
-// fetch is the value of s. No error has anything of it.
+// fetch returns the value of s. Its errors never contain any of the value.
 func (l *Local) fetch(ctx context.Context, s kernel.Secret) (value []byte, err error) {
 	from := "`" + s.Source + "`"
 	again := "put that right: it is tried again by itself"
@@ -150,7 +152,8 @@ func readSecret(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, mostSecret+1))
 }
 
-// ofHome is path, which may begin with "~/".
+// ofHome returns path with "~/" at its beginning replaced by the home
+// directory.
 func ofHome(path string) (string, error) {
 	rest, ok := strings.CutPrefix(path, "~/")
 	if !ok {
@@ -160,9 +163,9 @@ func ofHome(path string) (string, error) {
 	return filepath.Join(home, rest), err
 }
 
-// printed is what a line for a shell prints, at the repository's root, with this
-// process's environment. What it says on its standard error is kept nowhere: it may
-// have the value.
+// printed returns the output of a shell command at the repository's root, with
+// this process's environment. Its standard error is discarded, since it may
+// contain the value.
 func (l *Local) printed(ctx context.Context, line string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, secretPatience, fmt.Errorf("no end after %s", secretPatience))
 	defer cancel()
@@ -175,7 +178,7 @@ func (l *Local) printed(ctx context.Context, line string) ([]byte, error) {
 	defer runtime.UnlockOSThread()
 	keepDescriptors()
 	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) { // it left something running, such as the agent of a key store
+	if errors.Is(err, exec.ErrWaitDelay) { // it left a process running, such as a key store's agent
 		err = nil
 	}
 	if err != nil && ctx.Err() != nil {
@@ -184,7 +187,7 @@ func (l *Local) printed(ctx context.Context, line string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// limited is the first bytes of what is written to it.
+// limited keeps the first bytes that are written to it.
 type limited struct {
 	out  *bytes.Buffer
 	most int
@@ -195,8 +198,9 @@ func (w *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// privateBase is a directory for what goes with an attempt: one in memory and of this
-// user alone, where there is one.
+// privateBase returns the directory below which an attempt's private
+// directories are made: one in memory that only this user can read, if there is
+// one.
 func privateBase() string {
 	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
 		st, err := os.Stat(dir)
@@ -210,7 +214,7 @@ func privateBase() string {
 	return os.TempDir()
 }
 
-// of is p if it is a's.
+// of returns p if it belongs to a, else the zero value.
 func (p provided) of(a kernel.AttemptID) provided {
 	if p.attempt != a {
 		return provided{}
@@ -218,7 +222,7 @@ func (p provided) of(a kernel.AttemptID) provided {
 	return p
 }
 
-// env are the variables that name the files.
+// env returns the variables with the paths of the files.
 func (p provided) env() []string {
 	var out []string
 	for _, v := range p.values {
@@ -227,8 +231,8 @@ func (p provided) env() []string {
 	return out
 }
 
-// Hide is what takes j's secrets out of a text, for a node of j, which its runner handed
-// them; nil if j has none.
+// Hide returns a function that removes j's secrets from a text, for a node of
+// j, which got the secrets from its runner. It returns nil if j has none.
 func (*Local) Hide(j *kernel.Job) (func([]byte) []byte, error) {
 	var values []secretValue
 	for _, s := range j.Spec.Task.Secrets {
@@ -245,7 +249,7 @@ func (*Local) Hide(j *kernel.Job) (func([]byte) []byte, error) {
 	return func(text []byte) []byte { return []byte(redact(string(text), texts)) }, nil
 }
 
-// write makes the files. They go with sweepPrivate.
+// write writes the files. sweepOutside removes them.
 func (p provided) write() error {
 	if len(p.values) == 0 {
 		return nil
@@ -261,14 +265,14 @@ func (p provided) write() error {
 	return nil
 }
 
-// withdraw takes away what was provided.
+// withdraw removes what was provided.
 func (l *Local) withdraw() {
 	sweepOutside(l.provided.dir, l.provided.tmp)
 	l.provided = provided{}
 }
 
-// sweepOutside takes away directories that an attempt had outside of the store, which
-// its claim names. Anything else that it may name is left alone.
+// sweepOutside removes the directories that an attempt had outside of the
+// store, as named by its claim. Any other path in a claim is left alone.
 func sweepOutside(dirs ...string) {
 	for _, dir := range dirs {
 		if name := filepath.Base(dir); filepath.IsAbs(dir) && (strings.HasPrefix(name, privatePrefix) || strings.HasPrefix(name, ownTemporary)) {

@@ -119,7 +119,8 @@ echo "{\"reason\":\"it is $(cat "$VIZIER_SECRET_T")\"}" >"$VIZIER_RESULT_FILE"; 
 	}
 }
 
-// privateRuntime is a directory of this user's own where secrets are handed over.
+// privateRuntime returns a directory of this user's own where secrets are
+// handed over.
 func privateRuntime(t *testing.T) string {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {

@@ -13,19 +13,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Stop asks a's runner to end its command and returns at once; the runner sees
-// to the rest (see Run). What a runner that is gone left behind is ended by
-// force. Stopping what has ended is no error.
+// Stop asks a's runner to end its command and returns at once; the runner does
+// the rest (see Run). If the runner is gone, what it left behind is killed.
+// Stopping an attempt that has ended is not an error.
 func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 	c, ours, err := l.claimOf(a)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
-		return nil // a runner looks for a stop after it has claimed
+		return nil // a runner checks for a stop after it has claimed
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", label(a), err)
 	}
 	if c.elsewhere() || c.Spaces.away() {
-		return nil // its runner looks for a stop with every heartbeat
+		return nil // its runner checks for a stop with every heartbeat
 	}
 	held, err := locked(l.Files.LockFile(a.Job))
 	if err != nil {
@@ -39,10 +39,10 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 	return l.Sweep(ctx, a)
 }
 
-// Enforce ends an attempt whose time limit is long over, its runner included: the
-// runner was stopped or hangs. It reports false, and does nothing, if the runner
-// is this process, if it is of another host or pid namespace, or if its command
-// has ended and it is about to record how.
+// Enforce kills an attempt that is long over its time limit, including its
+// runner, which was stopped or hangs. It does nothing and returns false if the
+// runner is this process, if it is of another host or pid namespace, or if its
+// command has ended and it is about to record the result.
 func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, err error) {
 	if l.runs(a) {
 		return false, nil
@@ -57,7 +57,7 @@ func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, er
 	if c.Boot != here().Boot || c.Spaces.away() {
 		return false, nil
 	}
-	if c.Child != nil { // a zombie is one whose end nobody has taken note of
+	if c.Child != nil { // a zombie's end was noticed by nobody
 		if p, ok := readProcess(c.Child.PID); !ok || p.start != c.Child.Start {
 			return false, nil
 		}
@@ -69,8 +69,8 @@ func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, er
 }
 
 // Sweep kills whatever is left of a: its runner if that still holds the job's
-// lock, the session of its command, and every process that was started with
-// a's environment. It returns when all of it is gone.
+// lock, the session of its command, and every process that was started with a's
+// environment. It returns when all of it is gone.
 func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	const step, patience = 2 * time.Millisecond, 10 * time.Second
 	c, ours, err := l.claimOf(a)
@@ -83,7 +83,7 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 			sweepOutside(c.Private, c.Temporary)
 		}()
 	}
-	// Where the claim is unreadable, environments have to do.
+	// If the claim is unreadable, only environments identify processes.
 	if c.Boot != "" && c.Boot != here().Boot {
 		if c.Host != here().Host {
 			return fmt.Errorf("sweep %s: it ran on host %s and can only be ended there", label(a), c.Host)
@@ -103,9 +103,9 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 			p.signal(syscall.SIGKILL)
 		}
 		if runner != nil && len(left) > 0 && !late && ctx.Err() == nil {
-			// It goes last and does nothing more until then: what it is the parent
-			// of can be told from other processes by that alone.
-			// It may have let go of the lock just before, and is ended all the same.
+			// The runner is stopped now and killed last, because being its
+			// child is what identifies its processes. It is killed even if it
+			// has let go of the lock just before.
 			runner.signal(syscall.SIGSTOP)
 			left = append(left, *runner)
 		} else if runner != nil {
@@ -128,20 +128,20 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	return nil
 }
 
-// remnants are the live processes of a: its runner, if it still holds the job's
-// lock, and the others, among them those of before that are still there: a
-// process that is ending no longer shows its environment. This process is never
-// one of them: a sweep may be run from within the job.
+// remnants returns the live processes of a: its runner, if it still holds the
+// job's lock, and the others, including those of before that still exist,
+// because a process that is ending no longer shows its environment. This
+// process is never included: a sweep may be run from within the job.
 func (l *Local) remnants(a kernel.AttemptID, c claim, before []process) (runner *process, left []process) {
 	lock := l.Files.LockFile(a.Job)
 	held, err := locked(lock)
-	n, _ := inscribed(lock)
+	n, _ := notedAttempt(lock)
 	held = held && err == nil && n == a.N
 	session, since := c.session()
 	me := os.Getpid()
 	table := processes()
 	for _, p := range table {
-		if p.zombie || p.start < c.Start || p.pid == me || !p.endable() {
+		if p.zombie || p.start < c.Start || p.pid == me || !p.signalable() {
 			continue
 		}
 		known := slices.ContainsFunc(before, func(b process) bool { return b.pid == p.pid && b.start == p.start })
@@ -165,8 +165,8 @@ func (l *Local) remnants(a kernel.AttemptID, c claim, before []process) (runner 
 	return runner, below
 }
 
-// session is the session of the claim's command and when it began, unless its
-// number is another process's by now; -1: none.
+// session returns the session of the claim's command and when it began, or -1
+// if there is none or its number now belongs to another process.
 func (c claim) session() (id int, since uint64) {
 	if c.Child == nil {
 		return -1, 0

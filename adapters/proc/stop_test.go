@@ -176,8 +176,8 @@ func TestSweepKnowsTheSessionOfADeadRunnersCommand(t *testing.T) {
 	}
 }
 
-// bystander is a process in its own session that no attempt has to do with. It
-// is unharmed if it got no signal so far.
+// bystander returns a process in its own session that no attempt has to do
+// with. It is unharmed if it got no signal so far.
 func bystander(t *testing.T) (p process, unharmed func() bool) {
 	t.Helper()
 	cmd := exec.Command(as("bystander")[0], "bystander")

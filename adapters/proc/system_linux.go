@@ -13,13 +13,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// keepDescriptors makes sure that children get no descriptor but those they are
-// given. This process may have been started with more: a pipe that someone
-// reads to its end, a lock of the calling script.
+// keepDescriptors makes sure that children only get the descriptors that they
+// are given. This process may have been started with more, such as a pipe that
+// someone reads to its end, or a lock of the calling script.
 func keepDescriptors() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // awaitEnd returns when the child has ended and was reaped, with mu locked.
-// Until mu is locked the child is a zombie, so that its pid names nothing else.
+// Until mu is locked, the child is a zombie, so its pid is not reused.
 func awaitEnd(pid int, mu sync.Locker) (syscall.WaitStatus, kernel.Used) {
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -27,7 +27,7 @@ func awaitEnd(pid int, mu sync.Locker) (syscall.WaitStatus, kernel.Used) {
 	return wait(pid)
 }
 
-// fileLimit is how many files a process may have open.
+// fileLimit returns how many files a process may have open, if that is known.
 func fileLimit(pid int) (uint64, bool) {
 	var files unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &files)

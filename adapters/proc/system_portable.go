@@ -14,21 +14,21 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// keepDescriptors makes sure that children get no descriptor but those they are
-// given. This process may have been started with more: a pipe that someone
-// reads to its end, a lock of the calling script. What it opens itself is
-// closed in children anyway, so once is enough.
+// keepDescriptors makes sure that children only get the descriptors that they
+// are given. This process may have been started with more, such as a pipe that
+// someone reads to its end, or a lock of the calling script. Files that it
+// opens itself are closed in children anyway, so doing it once is enough.
 var keepDescriptors = sync.OnceFunc(func() {
 	for _, fd := range openDescriptors() {
 		if fd > 2 {
-			unix.CloseOnExec(fd) // of one that is not open nothing comes
+			unix.CloseOnExec(fd) // does nothing for a descriptor that is not open
 		}
 	}
 })
 
-// openDescriptors are the numbers of this process's descriptors, and perhaps
-// others. Where no file system lists them they are the numbers up to the usual
-// limit.
+// openDescriptors returns the numbers of this process's descriptors, and
+// perhaps others. If no file system lists them, it returns all numbers up to
+// the usual limit.
 func openDescriptors() (all []int) {
 	const usual = 4096
 	names, _ := os.ReadDir("/dev/fd")
@@ -37,7 +37,7 @@ func openDescriptors() (all []int) {
 			all = append(all, fd)
 		}
 	}
-	if len(all) > 3 { // more than the three that every system lists: the directory is among them
+	if len(all) > 3 { // more than the three that every system lists, so the directory's own is among them
 		return all
 	}
 	for fd := range usual {
@@ -46,9 +46,9 @@ func openDescriptors() (all []int) {
 	return all
 }
 
-// awaitEnd returns when the child has ended and was reaped, with mu locked. No
-// call that every system has waits without reaping, so the child is reaped under
-// mu: who holds that can be sure that the pid names the child.
+// awaitEnd returns when the child has ended and was reaped, with mu locked.
+// There is no portable call that waits without reaping, so the child is reaped
+// under mu: while mu is held, the pid identifies the child.
 func awaitEnd(pid int, mu sync.Locker) (syscall.WaitStatus, kernel.Used) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
@@ -65,11 +65,12 @@ func awaitEnd(pid int, mu sync.Locker) (syscall.WaitStatus, kernel.Used) {
 	}
 }
 
-// spaces is empty: there are no namespaces.
+// spaces returns the zero value: there are no namespaces.
 func spaces() Spaces { return Spaces{} }
 
-// oomKills is 0: this system does not tell which process ran out of memory.
+// oomKills returns 0: this system does not report which process ran out of
+// memory.
 func oomKills() uint64 { return 0 }
 
-// fileLimit is not known of other processes.
+// fileLimit is not known for other processes.
 func fileLimit(int) (uint64, bool) { return 0, false }

@@ -9,8 +9,8 @@ import (
 // stateZombie is SZOMB of sys/proc.h.
 const stateZombie = 5
 
-// readProcess is the process of that pid, if there is one. Its start is in
-// microseconds since 1970, by the clock as it was set then.
+// readProcess returns the process of that pid, if there is one. Its start time
+// is in microseconds since 1970, by the clock as it was set at that time.
 func readProcess(pid int) (process, bool) {
 	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || int(k.Proc.P_pid) != pid {
@@ -22,7 +22,7 @@ func readProcess(pid int) (process, bool) {
 func processOf(k *unix.KinfoProc) process {
 	pid := int(k.Proc.P_pid)
 	session, err := unix.Getsid(pid)
-	if err != nil { // the table does not tell
+	if err != nil { // the table does not show it
 		session = -1
 	}
 	start := k.Proc.P_starttime
@@ -30,7 +30,7 @@ func processOf(k *unix.KinfoProc) process {
 		start: uint64(start.Sec)*1_000_000 + uint64(start.Usec), zombie: k.Proc.P_stat == stateZombie}
 }
 
-// processes is every process this one can see.
+// processes returns every process this one can see.
 func processes() (all []process) {
 	table, _ := unix.SysctlKinfoProcSlice("kern.proc.all")
 	for i := range table {
@@ -39,38 +39,38 @@ func processes() (all []process) {
 	return all
 }
 
-// bootID is the id of this boot, "" if it cannot be told. The time of the boot
-// would not do: it changes when the clock is set.
+// bootID returns the id of this boot, or "" if it is not known. The time of the
+// boot would not do: it changes when the clock is set.
 func bootID() string {
 	id, _ := unix.Sysctl("kern.bootsessionuuid")
 	return id
 }
 
-// environOf is the environment that a process was started with, each variable
-// with a NUL behind it; nil where it is not shown, as that of the system's own
-// programs.
+// environOf returns the environment that a process was started with, each
+// variable followed by a NUL, or nil if it is not readable, as that of the
+// system's own programs.
 func environOf(pid int) []byte {
 	b, _ := unix.SysctlRaw("kern.procargs2", pid)
 	_, environ := kinfo.Args(b)
 	return environ
 }
 
-// programOf is the file that a process executes, or "".
+// programOf returns the file that a process executes, or "".
 func programOf(pid int) string {
 	b, _ := unix.SysctlRaw("kern.procargs2", pid)
 	program, _ := kinfo.Args(b)
 	return program
 }
 
-// genuineTable reports that the process table is of all of the system.
+// genuineTable reports whether the process table covers the whole system.
 func genuineTable() bool { return true }
 
-// genuine reports that the system itself shows the process.
+// genuine reports whether the system itself shows the process.
 func genuine(int) bool { return true }
 
-// genuineBoot is the id of this boot, whatever the environment says.
+// genuineBoot returns the id of this boot, ignoring the environment.
 func genuineBoot() string { return bootID() }
 
-// serviceManager reports that the process manages a user's services, and adopts
-// their orphans. Here only the system's first process does.
+// serviceManager reports whether the process manages a user's services, and
+// adopts their orphans. On this system only the first process does.
 func serviceManager(int) bool { return false }

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/kinfo"
 )
 
-// readProcess is the process of that pid, if there is one. Its start is in
+// readProcess returns the process of that pid, if there is one. Its start is in
 // microseconds since boot.
 func readProcess(pid int) (process, bool) {
 	b, err := unix.SysctlRaw("kern.proc.pid", pid)
@@ -24,7 +24,7 @@ func readProcess(pid int) (process, bool) {
 	return process{}, false
 }
 
-// processes is every process this one can see.
+// processes returns every process this one can see.
 func processes() []process {
 	b, err := unix.SysctlRaw("kern.proc.proc")
 	if err != nil {
@@ -33,8 +33,8 @@ func processes() []process {
 	return processesOf(b)
 }
 
-// processesOf goes by the time of the boot, since the system computes both it
-// and starts anew whenever the clock is set: what is between them stays.
+// processesOf computes start times relative to the time of the boot: the system
+// shifts both whenever the clock is set, so their difference stays the same.
 func processesOf(table []byte) (all []process) {
 	boot, err := unix.SysctlTimeval("kern.boottime")
 	if err != nil {
@@ -47,34 +47,35 @@ func processesOf(table []byte) (all []process) {
 	return all
 }
 
-// bootID is the id of this boot, "" if it cannot be told: before FreeBSD 13.
+// bootID returns the id of this boot, or "" if it is not known, as before
+// FreeBSD 13.
 func bootID() string {
 	id, _ := unix.SysctlRaw("kern.boot_id")
 	return hex.EncodeToString(id)
 }
 
-// environOf is the environment that a process was started with, each variable
-// with a NUL behind it; nil where it is not shown.
+// environOf returns the environment that a process was started with, each
+// variable followed by a NUL, or nil if it is not readable.
 func environOf(pid int) []byte {
 	b, _ := unix.SysctlRaw("kern.proc.env", pid)
 	return b
 }
 
-// programOf is the file that a process executes, or "".
+// programOf returns the file that a process executes, or "".
 func programOf(pid int) string {
 	b, _ := unix.SysctlRaw("kern.proc.pathname", pid)
 	return string(bytes.TrimRight(b, "\x00"))
 }
 
-// genuineTable reports that the process table is of all of the system.
+// genuineTable reports whether the process table covers the whole system.
 func genuineTable() bool { return true }
 
-// genuine reports that the system itself shows the process.
+// genuine reports whether the system itself shows the process.
 func genuine(int) bool { return true }
 
-// genuineBoot is the id of this boot, whatever the environment says.
+// genuineBoot returns the id of this boot, ignoring the environment.
 func genuineBoot() string { return bootID() }
 
-// serviceManager reports that the process manages a user's services, and adopts
-// their orphans. Here only the system's first process does.
+// serviceManager reports whether the process manages a user's services, and
+// adopts their orphans. On this system only the first process does.
 func serviceManager(int) bool { return false }

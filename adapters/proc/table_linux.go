@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readProc is a file of /proc/PID, or nil.
+// readProc returns the content of a file of /proc/PID, or nil.
 func readProc(pid int, name string) []byte {
 	b, err := readFile("/proc/" + strconv.Itoa(pid) + "/" + name)
 	if err != nil {
@@ -29,11 +29,11 @@ const (
 	statStart   = 19
 )
 
-// taskExiting is the flag of a thread that ends (PF_EXITING of the system).
+// taskExiting is the flag of a thread that is ending (the system's PF_EXITING).
 const taskExiting = 1 << 2
 
-// readProcess is the process of that pid, if there is one. Its start is in clock
-// ticks since boot.
+// readProcess returns the process of that pid, if there is one. Its start time
+// is in clock ticks since boot.
 func readProcess(pid int) (process, bool) {
 	stat := readProc(pid, "stat")
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
@@ -42,7 +42,8 @@ func readProcess(pid int) (process, bool) {
 	}
 	p := process{}
 	p.pid, _ = strconv.Atoi(string(bytes.TrimSpace(stat[:max(bytes.IndexByte(stat, '('), 0)])))
-	// A process whose first thread has ended looks like a zombie, but has others.
+	// A process whose first thread has ended looks like a zombie, but may have
+	// others.
 	threads, _ := strconv.Atoi(string(f[statThreads]))
 	p.zombie = threads < 2 && bytes.ContainsAny(f[statState], "ZX")
 	flags, _ := strconv.ParseUint(string(f[statFlags]), 10, 64)
@@ -53,7 +54,7 @@ func readProcess(pid int) (process, bool) {
 	return p, true
 }
 
-// processes is every process this one can see.
+// processes returns every process this one can see.
 func processes() []process {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -72,24 +73,24 @@ func processes() []process {
 	return all
 }
 
-// bootID is the id of this boot, "" if it cannot be told.
+// bootID returns the id of this boot, or "" if it is not known.
 func bootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))
 }
 
-// environOf is the environment that a process was started with, each variable
-// with a NUL behind it; nil where it is not shown.
+// environOf returns the environment that a process was started with, each
+// variable followed by a NUL, or nil if it is not readable.
 func environOf(pid int) []byte { return readProc(pid, "environ") }
 
-// programOf is the file that a process executes, or "".
+// programOf returns the file that a process executes, or "".
 func programOf(pid int) string {
 	program, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
 	return program
 }
 
-// genuineTable reports that what /proc shows is the process table of this
-// process's own namespace, and no other was mounted there.
+// genuineTable reports whether /proc shows the process table of this process's
+// own namespace, and no other was mounted there.
 func genuineTable() bool {
 	var root unix.Stat_t
 	const rootInode = 1
@@ -98,11 +99,11 @@ func genuineTable() bool {
 		asMounted("/proc/self/ns", "/proc")
 }
 
-// genuine reports that the system itself shows the process.
+// genuine reports whether the system itself shows the process.
 func genuine(pid int) bool { return asMounted("/proc/"+strconv.Itoa(pid)+"/stat", "/proc") }
 
-// asMounted reports that path is in the process file system that is mounted at
-// or above at, and that nothing was mounted over it.
+// asMounted reports whether path is in the process file system that is mounted
+// at or above at, and that nothing was mounted over it.
 func asMounted(path, at string) bool {
 	var fs unix.Statfs_t
 	var a, b unix.Statx_t
@@ -111,8 +112,8 @@ func asMounted(path, at string) bool {
 		unix.Statx(unix.AT_FDCWD, at, 0, unix.STATX_MNT_ID, &b) == nil && a.Mnt_id == b.Mnt_id
 }
 
-// genuineBoot is the id of this boot, whatever was mounted over it or set in the
-// environment; "" where that cannot be told.
+// genuineBoot returns the id of this boot, ignoring the environment and
+// anything mounted over the file, or "" if it is not known.
 func genuineBoot() string {
 	if !asMounted("/proc/sys/kernel/random/boot_id", "/proc/sys") { // containers mount that once more
 		return ""
@@ -120,8 +121,8 @@ func genuineBoot() string {
 	return bootID()
 }
 
-// serviceManager reports that the process manages a user's services, and adopts
-// their orphans.
+// serviceManager reports whether the process manages a user's services, and
+// adopts their orphans.
 func serviceManager(pid int) bool {
 	return strings.TrimSpace(string(readProc(pid, "comm"))) == "systemd"
 }

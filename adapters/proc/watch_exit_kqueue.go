@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchExit calls ended once when the process that i names ends, unless stop was
-// called before. It reports false where that cannot be watched, and where the
-// process has ended. It waits in a thread of its own on a kqueue, which stop
-// wakes by an event of the user's.
+// watchExit calls ended once when the process that i identifies ends, unless
+// stop was called before. It returns false if that cannot be watched, or if the
+// process has ended. It waits on a kqueue in a thread of its own, which stop
+// wakes by a user event.
 func watchExit(i Identity, ended func()) (stop func(), ok bool) {
 	queue, err := unix.Kqueue()
 	if err != nil {
@@ -22,11 +22,11 @@ func watchExit(i Identity, ended func()) (stop func(), ok bool) {
 	unix.SetKevent(&wanted[0], i.PID, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_ONESHOT)
 	wanted[0].Fflags = unix.NOTE_EXIT
 	unix.SetKevent(&wanted[1], 0, unix.EVFILT_USER, unix.EV_ADD|unix.EV_CLEAR)
-	if _, err := unix.Kevent(queue, wanted[:], nil, nil); err != nil || !i.Running() { // the latter: another process has its number
+	if _, err := unix.Kevent(queue, wanted[:], nil, nil); err != nil || !i.Running() { // in the second case, the pid belongs to another process
 		_ = unix.Close(queue)
 		return nil, false
 	}
-	var mu sync.Mutex // of the descriptor, whose number is another's once it is closed
+	var mu sync.Mutex // guards the descriptor, whose number may be reused once it is closed
 	open := true
 	go func() {
 		over := awaitExit(queue)
@@ -50,8 +50,8 @@ func watchExit(i Identity, ended func()) (stop func(), ok bool) {
 	}, true
 }
 
-// awaitExit reports false when the queue tells of something else than the end
-// of a process.
+// awaitExit returns false if the queue reports something other than the end of
+// a process.
 func awaitExit(queue int) bool {
 	var events [1]unix.Kevent_t
 	for {

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchExit calls ended once when the process that i names ends, unless stop was
-// called before. It reports false where that cannot be watched, and where the
-// process has ended. It waits on a pidfd, which becomes readable at the end: the
-// runtime waits for all of them together.
+// watchExit calls ended once when the process that i identifies ends, unless
+// stop was called before. It returns false if that cannot be watched, or if the
+// process has ended. It waits on a pidfd, which becomes readable at the end of
+// the process. The runtime's poller waits for all of them together.
 func watchExit(i Identity, ended func()) (stop func(), ok bool) {
 	fd, err := unix.PidfdOpen(i.PID, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, false
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
-	if !i.Running() { // another process has its number
+	if !i.Running() { // the pid belongs to another process
 		_ = f.Close()
 		return nil, false
 	}
@@ -32,7 +32,7 @@ func watchExit(i Identity, ended func()) (stop func(), ok bool) {
 	return func() { _ = f.Close() }, true
 }
 
-// awaitReadable reports false when f is closed before it is readable.
+// awaitReadable returns false if f is closed before it is readable.
 func awaitReadable(f *os.File) bool {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package proc
 
-// watchExit reports that nothing can be watched.
+// watchExit returns false: this build watches no process.
 func watchExit(Identity, func()) (stop func(), ok bool) { return nil, false }

@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// dir is the command's working directory, which is in the repository whatever
-// links lead there.
+// dir returns the command's working directory. It must be in the repository,
+// with links resolved.
 func (l *Local) dir(j *kernel.Job) (string, error) {
 	at := j.Spec.Task.Dir
 	if tree := j.Spec.Task.Tree; tree != "" && (j.State.Context.Root == "" || j.State.Context.Root == ".") {
@@ -29,7 +29,7 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	gone := l.worktreeGone(j.State.Context)
 	if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" && strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
 		if _, err := os.Stat(path); gone || errors.Is(err, fs.ErrNotExist) {
-			return filepath.EvalSymlinks(l.Root) // an earlier attempt moved it away; this one ends the work
+			return filepath.EvalSymlinks(l.Root) // an earlier attempt removed it; this one completes the work
 		}
 	}
 	real, err := inside(l.Root, path, outside)
@@ -39,8 +39,8 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	return real, err
 }
 
-// worktreeGone reports that the worktree that c is in is not there: nothing is, or a
-// worktree of another name, which came to the place when c's had left it.
+// worktreeGone reports whether the worktree of c does not exist any more: its
+// directory is gone, or is now that of a worktree with another name.
 func (l *Local) worktreeGone(c kernel.Context) bool {
 	if c.Root == "" || c.Root == "." {
 		return false
@@ -57,8 +57,8 @@ func (l *Local) worktreeGone(c kernel.Context) bool {
 	return err == nil && name != "" && name != c.Name
 }
 
-// inside is the directory at path, which is in root whatever links lead there;
-// else the error is outside.
+// inside returns the directory at path, which must be in root with links
+// resolved; otherwise it fails with the error outside.
 func inside(root, path string, outside error) (string, error) {
 	at, err := filepath.EvalSymlinks(root)
 	if err != nil {
@@ -83,7 +83,8 @@ func inside(root, path string, outside error) (string, error) {
 	return real, nil
 }
 
-// treeDir is the working directory of a job that belongs into a linked worktree.
+// treeDir returns the working directory of a job that runs in a linked
+// worktree.
 func (l *Local) treeDir(j *kernel.Job, tree string) (string, error) {
 	if st, err := os.Lstat(filepath.Join(tree, ".git")); err != nil || !st.Mode().IsRegular() {
 		if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.prepare" {

@@ -19,17 +19,18 @@ import (
 // batchLine is one line of a batch.
 type batchLine struct {
 	Request
-	Ref  string `json:"ref"` // what other lines call the job
+	Ref  string `json:"ref"` // the name by which other lines refer to the job
 	line int
 }
 
-// maxLine bounds a line of a batch, in bytes.
+// maxLine is the maximum length of a line of a batch, in bytes.
 const maxLine = 16 << 20
 
-// maxBatchErrors bounds how many lines are complained about at once.
+// maxBatchErrors is how many errors a BatchError lists at most.
 const maxBatchErrors = 20
 
-// Batch makes the jobs of in, one JSON object a line (see BatchKeys). An error names every bad line.
+// Batch makes the jobs described by in, one JSON object per line (see
+// BatchKeys). Its error lists every bad line.
 func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, error) {
 	lines, bad := parseBatch(in)
 	minted := make(map[string]kernel.JobID, len(lines))
@@ -54,11 +55,11 @@ func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, err
 	return t.mint(ctx, lines, minted, resolve, bad)
 }
 
-// mint makes the jobs. Lines may name lines below them, so ids come first and
-// references second.
-func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error), bad *complaints) ([]kernel.NewJob, error) {
+// mint makes the jobs. A line may refer to a later one, so all ids are made
+// before references are resolved.
+func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error), bad *lineErrors) ([]kernel.NewJob, error) {
 	news := make([]kernel.NewJob, len(lines))
-	unread := len(bad.lines) > 0 // a line that was not read may be what another names
+	unread := len(bad.lines) > 0 // references may be to lines that could not be read
 	for i, l := range lines {
 		q := l.Request
 		q.After = nil
@@ -89,12 +90,12 @@ func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[strin
 	return news, bad.err()
 }
 
-// whole reports that ref is an id that need not be looked up now.
+// whole reports whether ref is an id that the scheduler looks up later.
 func (t *Builder) whole(ref string) bool { return t.Late && kernel.ValidJobID(ref) }
 
-// parseBatch reads the lines; empty ones are skipped.
-func parseBatch(in io.Reader) (out []*batchLine, bad *complaints) {
-	bad = &complaints{}
+// parseBatch parses the lines and skips empty ones.
+func parseBatch(in io.Reader) (out []*batchLine, bad *lineErrors) {
+	bad = &lineErrors{}
 	first := map[string]int{}
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, maxLine)
@@ -128,14 +129,14 @@ func parseBatch(in io.Reader) (out []*batchLine, bad *complaints) {
 	return out, bad
 }
 
-// decodeStrict reads one JSON object and nothing else. A key may be spelt as
-// its flag is.
+// decodeStrict decodes exactly one JSON object. Keys may be spelt like the
+// flags, with dashes.
 func decodeStrict(text []byte, into *batchLine) error {
-	if key := twice(text); key != "" {
+	if key := duplicateKey(text); key != "" {
 		return fmt.Errorf("the key %s stands twice: remove one of them", key)
 	}
 	if bytes.IndexByte(text, '-') >= 0 {
-		text = underscored(text)
+		text = normalizeKeys(text)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -148,8 +149,9 @@ func decodeStrict(text []byte, into *batchLine) error {
 	return nil
 }
 
-// twice is a key that an object has more than once, however it is spelt, or "".
-func twice(object []byte) string {
+// duplicateKey returns a key that the object has more than once, in any spelling, or
+// "".
+func duplicateKey(object []byte) string {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return ""
@@ -173,9 +175,9 @@ func twice(object []byte) string {
 	return ""
 }
 
-// underscored is an object whose keys that are spelt like flags are spelt like
-// keys; what is no such object is left as it is.
-func underscored(text []byte) []byte {
+// normalizeKeys returns the object with the dashes in its known keys replaced by
+// underscores. Anything but an object is returned unchanged.
+func normalizeKeys(text []byte) []byte {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil {
 		return text
@@ -194,7 +196,8 @@ func underscored(text []byte) []byte {
 	return text
 }
 
-// explainJSON says in the words of the keys what is wrong.
+// explainJSON rewords an error of encoding/json in terms of a batch line's
+// keys.
 func explainJSON(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
@@ -205,7 +208,7 @@ func explainJSON(err error) error {
 		if wrong.Field == "" {
 			return fmt.Errorf("expected a JSON object, found a %s", wrong.Value)
 		}
-		key := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:] // after the names of embedded structs
+		key := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:] // without the names of embedded structs
 		return fmt.Errorf("%s: expected %s, found %s", key, want, wrong.Value)
 	}
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
@@ -218,7 +221,7 @@ func explainJSON(err error) error {
 	return err
 }
 
-// BatchKeys are the keys of a line of a batch.
+// BatchKeys returns the keys that a line of a batch may have.
 func BatchKeys() []string {
 	keys := []string{"ref"}
 	t := reflect.TypeFor[Request]()
@@ -228,13 +231,13 @@ func BatchKeys() []string {
 	return keys
 }
 
-// complaints collects what is wrong with a batch.
-type complaints struct {
+// lineErrors collects the errors of a batch.
+type lineErrors struct {
 	lines []LineError
-	class error // of the first
+	class error // of the first error
 }
 
-func (c *complaints) add(line int, err error) {
+func (c *lineErrors) add(line int, err error) {
 	if c.class == nil {
 		c.class = kernel.ErrInvalid
 		if errors.Is(err, kernel.ErrNotFound) {
@@ -246,7 +249,7 @@ func (c *complaints) add(line int, err error) {
 	}
 }
 
-func (c *complaints) err() error {
+func (c *lineErrors) err() error {
 	if c.class == nil {
 		return nil
 	}
@@ -255,14 +258,14 @@ func (c *complaints) err() error {
 	return &BatchError{c.lines[:shown], len(c.lines) - shown, c.class}
 }
 
-// BatchError is what is wrong with a batch, in the order of its lines.
+// BatchError lists what is wrong with a batch, in the order of its lines.
 type BatchError struct {
 	Lines []LineError
-	More  int   // findings that are left out
+	More  int   // number of errors that are left out
 	class error // kernel.ErrInvalid, or kernel.ErrNotFound
 }
 
-// LineError is one thing that is wrong with a line of a batch.
+// LineError is one error in a line of a batch.
 type LineError struct {
 	Line int // from 1
 	Text string
@@ -279,5 +282,5 @@ func (e *BatchError) Error() string {
 	return strings.Join(all, "\n")
 }
 
-// Unwrap is the class.
+// Unwrap returns the class.
 func (e *BatchError) Unwrap() error { return e.class }

@@ -1,6 +1,6 @@
-// Package enqueue makes jobs of what people and programs ask for: of single
-// requests, of batches, of templates and of prompts. What it makes is enqueued
-// by app.Scheduler; this package writes nothing.
+// Package enqueue makes jobs from what people and programs ask for: single
+// requests, batches, templates and prompts. app.Scheduler enqueues the jobs;
+// this package writes nothing.
 package enqueue
 
 import (
@@ -14,109 +14,110 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// Builder makes jobs for one repository and one asker.
+// Builder makes jobs for one repository and one requester.
 type Builder struct {
 	Scheduler *app.Scheduler
 	Trees     Trees
 	Templates Templates
-	Agents    app.AgentPrograms // nil: nobody looks whether an agent can start
+	Agents    app.AgentPrograms // nil: it is not checked whether an agent can start
 	Defaults  Defaults
 
-	Root string // of the main working tree; absolute
-	Tree string // the working tree that the asker stands in; absolute
+	Root string // the main working tree's root; absolute
+	Tree string // the requester's working tree; absolute
 
-	Origin kernel.Origin // of every job: its Command is what was typed
-	By     func() string // who asks; called only where it goes on record
+	Origin kernel.Origin // of every job; its Command is the command line as typed
+	By     func() string // returns the requester's name; called only if it goes on record
 
-	// Late leaves whole ids that requests refer to for the scheduler to look up
-	// when it enqueues: the jobs of a job's submissions may not be there yet.
+	// Late makes requests refer to whole ids without looking them up. The
+	// scheduler checks them when it enqueues, because the jobs that a job's
+	// submissions refer to may not exist yet.
 	Late bool
 }
 
-// Defaults are what the configuration says where a request or a template does not.
+// Defaults are configured values for what a request or a template leaves open.
 type Defaults struct {
 	Timeout    time.Duration     // of single jobs
 	Executor   string            // of single jobs, and of nodes that run commands
-	Sandbox    kernel.Sandbox    // the least that these get
-	Containers map[string]string // by executor: the image of these, where they name none
+	Sandbox    kernel.Sandbox    // the least restrictive sandbox that these may have
+	Containers map[string]string // the default image of these, by executor
 	Settings   map[string]workflow.Setting
 	Agent      func(alias string, selectors ...string) app.AgentChoice
 }
 
-// Trees tells of the working trees of repositories.
+// Trees looks up the working trees of repositories.
 type Trees interface {
-	// TreeOf is the repository that a path lies in, by the root of its main
-	// working tree, and the working tree; both absolute.
+	// TreeOf returns the repository that contains a path, as the root of its
+	// main working tree, and the working tree that contains it; both absolute.
 	TreeOf(path string) (root, tree string, err error)
 
-	// HeadBranch is the branch that is checked out in a working tree.
+	// HeadBranch returns the branch that is checked out in a working tree.
 	HeadBranch(ctx context.Context, tree string) (string, error)
 }
 
 // Templates finds and reads templates, specifications and the manifests of runs.
 type Templates interface {
-	// Find is the template that a person means by a name.
+	// Find returns the template with a name that a person typed.
 	Find(name string) (Choice, error)
 
-	// Load reads a template. With findings it is read as far as it could be,
-	// or nil.
+	// Load reads a template. If there are findings, it also returns the
+	// template as far as it could be read, or nil.
 	Load(Choice) (*workflow.Source, error)
 
-	// Spec is the text of a specification: a path relative to tree or, where
+	// Spec returns the text of a specification. path is relative to tree or, if
 	// there is no such file, to the working directory.
 	Spec(tree, path string) (string, error)
 
-	// Specs are the Markdown files below a directory of tree, in the order of
-	// their paths; kernel.ErrInvalid where there is none.
+	// Specs returns the Markdown files below a directory of tree, ordered by
+	// path. It is kernel.ErrInvalid if there are none.
 	Specs(tree, dir string) ([]SpecFile, error)
 
-	// Manifest is that of a run; kernel.ErrNotFound if there is none.
+	// Manifest returns the manifest of a run, or kernel.ErrNotFound.
 	Manifest(kernel.RunID) ([]byte, error)
 }
 
-// Choice is a template, found.
+// Choice is a template that was found.
 type Choice struct {
 	Path     string // absolute, or relative to the repository's root
-	Selector string // how records name the template
-	Alias    string // the configured alias that led here, if any
+	Selector string // the template's name in records
+	Alias    string // the configured alias by which it was found, if any
 }
 
-// SpecFile is the file of a specification.
+// SpecFile is a file with a specification.
 type SpecFile struct {
 	File string // relative to the working tree, with slashes
-	Stem string // relative to the directory that was asked for, without its extension
+	Stem string // path relative to the requested directory, without its extension
 }
 
-// InputError is wrong input of the asker, as opposed to a fault of a template.
-// It is kernel.ErrInvalid.
+// InputError is an error in the requester's input, as opposed to one in a
+// template. It wraps kernel.ErrInvalid.
 type InputError struct {
 	Kind   InputKind
-	Flow   string            // the template's name as it was given
-	Source *workflow.Source  // the template, where it was read
-	Given  map[string]string // parameters
+	Flow   string            // the template's name as typed
+	Source *workflow.Source  // the template, if it could be read
+	Given  map[string]string // the parameters that were given
 	Err    error
 }
 
-// InputKind is what about the input is wrong, so that a front end can say how to
-// put it right.
+// InputKind is the part of the input that is wrong. A front end uses it to
+// suggest a correction.
 type InputKind int
 
 // The kinds of wrong input.
 const (
-	BadReference InputKind = iota // a job or run that was named
-	NoTemplate                    // the template that was named
+	BadReference InputKind = iota // a reference to a job or a run
+	NoTemplate                    // the template's name
 	BadParameter                  // the parameters
-	BadInput                      // the positional inputs, or what they lead to
-	NoSlug                        // the plan's name cannot be told from the specification
+	BadInput                      // the positional inputs, or what they refer to
+	NoSlug                        // the plan's name cannot be derived from the specification
 	BadSpecs                      // the directory of specifications
 )
 
 func (e *InputError) Error() string { return e.Err.Error() }
 
-// Unwrap is both the class and the cause.
+// Unwrap returns both the class and the cause.
 func (e *InputError) Unwrap() []error { return []error{kernel.ErrInvalid, e.Err} }
 
-// resolver finds the jobs that requests start after.
+// resolver returns a function that resolves the references to jobs in refs.
 func (t *Builder) resolver(ctx context.Context, refs []string) (func(string) (kernel.JobID, error), error) {
 	find, err := t.Scheduler.Resolver(ctx, refs)
 	if err != nil {
@@ -137,7 +138,8 @@ func (t *Builder) resolver(ctx context.Context, refs []string) (func(string) (ke
 	}, nil
 }
 
-// linked is the linked worktree that the asker stands in; "": it is the main one.
+// linked returns the linked worktree that the requester is in, or "" for the
+// main one.
 func (t *Builder) linked() string {
 	if t.Tree == t.Root {
 		return ""

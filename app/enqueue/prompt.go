@@ -11,16 +11,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Where a prompt's text goes, and the branch it is for: the first of these
-// parameters that its template declares.
+// The parameters that receive a prompt's text and its branch. The first one
+// that the template declares is used.
 var (
 	textParams   = []string{"spec_text", "prompt_text", "prompt"}
 	branchParams = []string{"target_branch", "target"}
 )
 
-// Prompt makes the run of a prompt, of the template flow unless the prompt names
-// another. Unless here, the prompt is for a branch that its path names, and not
-// for the one that is checked out.
+// Prompt makes the run of a prompt from the template flow, unless the prompt
+// names another one. Unless here is set, the prompt is for the branch that its
+// path names, and not for the one that is checked out.
 func (t *Builder) Prompt(ctx context.Context, flow string, here bool, p app.Prompt) (app.RunRequest, error) {
 	if p.Front.Flow != "" {
 		flow = p.Front.Flow
@@ -78,8 +78,8 @@ func (t *Builder) Prompt(ctx context.Context, flow string, here bool, p app.Prom
 	return f.standFor(ctx, p)
 }
 
-// standFor makes the run whose last job stands for the prompt, and has its id.
-// A run that ends in several jobs gets one more.
+// standFor makes the run. Its last job stands for the prompt and has the
+// prompt's id; a run that ends in several jobs gets one more.
 func (f *Flow) standFor(ctx context.Context, p app.Prompt) (app.RunRequest, error) {
 	run, err := f.Compile(ctx, false)
 	if err != nil {
@@ -117,7 +117,8 @@ func (f *Flow) standFor(ctx context.Context, p app.Prompt) (app.RunRequest, erro
 	return run.RunRequest, nil
 }
 
-// CheckedOut is the branch of the main working tree; "" if there is none.
+// CheckedOut returns the branch of the main working tree, or "" if it is on
+// none.
 func (t *Builder) CheckedOut(ctx context.Context) (string, error) {
 	facts := t.observe(ctx, kernel.Probes{Head: true})
 	if facts.Head.Err != "" {
@@ -126,7 +127,7 @@ func (t *Builder) CheckedOut(ctx context.Context) (string, error) {
 	return facts.Head.Value, nil
 }
 
-// Head is the commit that a branch is at; "": there is no such branch.
+// Head returns the commit of a branch, or "" if it does not exist.
 func (t *Builder) Head(ctx context.Context, branch string) (kernel.CommitID, error) {
 	f := t.observe(ctx, kernel.Probes{Branches: []string{branch}}).Heads[branch]
 	if f.Err != "" {

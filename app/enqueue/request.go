@@ -14,8 +14,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Request is one job as people ask for it. Its keys are those of a line of a
-// batch.
+// Request describes one job. Its keys are those of a line of a batch.
 type Request struct {
 	Name            string   `json:"name"`
 	Tag             []string `json:"tag"`
@@ -52,17 +51,17 @@ type Request struct {
 	Command         []string `json:"command"`
 }
 
-// The budgets of jobs submitted one by one: how often a job that may is
-// reclaimed from a lost runner, and resumed after a time-out.
+// Default budgets of single jobs: how often a job that allows it is reclaimed
+// from a lost runner, and resumed after a time-out.
 const (
 	defaultReclaims = 2
 	defaultResumes  = 3
 )
 
-// maxKey bounds an idempotency key, in bytes.
+// maxKey is the maximum length of an idempotency key, in bytes.
 const maxKey = 512
 
-// newJob reads the request. after finds the job that a reference means.
+// newJob makes the job of a request. after resolves a reference to a job.
 func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
 	var errs []error
 	fail := func(err error) {
@@ -129,7 +128,7 @@ func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (ker
 	return n, errors.Join(errs...)
 }
 
-// checkCommand refuses what no program could be started with.
+// checkCommand returns an error for a command that cannot be started.
 func checkCommand(command []string) error {
 	if len(command) > 0 && command[0] == "" {
 		return fmt.Errorf("the command's first word is empty: name a program: %w", kernel.ErrInvalid)
@@ -142,7 +141,8 @@ func checkCommand(command []string) error {
 	return nil
 }
 
-// afterPolicy is the job that an --after names, and which of its ends will do.
+// afterPolicy splits an --after value into the reference to a job and the ends
+// of that job that are accepted.
 func afterPolicy(ref string) (string, kernel.AfterPolicy) {
 	if job, soft := strings.CutSuffix(ref, ":"+kernel.AfterAnyEnd.String()); soft {
 		return job, kernel.AfterAnyEnd
@@ -150,7 +150,7 @@ func afterPolicy(ref string) (string, kernel.AfterPolicy) {
 	return ref, kernel.AfterSuccess
 }
 
-// Tags reads labels of the form KEY=VALUE.
+// Tags parses labels of the form KEY=VALUE.
 func Tags(texts []string) ([]kernel.Tag, error) {
 	var out []kernel.Tag
 	for _, text := range texts {
@@ -163,7 +163,8 @@ func Tags(texts []string) ([]kernel.Tag, error) {
 	return out, nil
 }
 
-// ApprovalTimeout reads how long an approval may take, of a job that asks for one.
+// ApprovalTimeout parses how long an approval may take. It is an error if the
+// job asks for no approval.
 func ApprovalTimeout(text string, asks bool) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -190,8 +191,8 @@ func artifacts(flag string, labels []string) ([]kernel.Artifact, error) {
 	return out, nil
 }
 
-// locks reads --lock and --pool. A key may hold colons itself, so that only a
-// mode at its end is read as one.
+// locks parses --lock and --pool. A key may contain colons, so only a mode at
+// the end is read as one.
 func locks(q Request) ([]kernel.Lock, error) {
 	var out []kernel.Lock
 	for _, text := range q.Lock {
@@ -240,8 +241,8 @@ func preconditions(conditions []string) ([]kernel.Precondition, error) {
 	return out, nil
 }
 
-// pinned reads BRANCH[@COMMIT]. Without a commit the branch is pinned where it
-// is now.
+// pinned parses BRANCH[@COMMIT]. Without a commit, the branch is pinned to its
+// current one.
 func (t *Builder) pinned(ctx context.Context, text string) (kernel.PinnedHead, error) {
 	if text == "" {
 		return kernel.PinnedHead{}, nil
@@ -300,8 +301,9 @@ func budgets(q Request, spec *kernel.Spec) error {
 	return err
 }
 
-// limit is how often a job may run again in a way that may says it does; without
-// that, a flag is in vain.
+// limit returns a budget: the one given or else def. If may is false the job
+// never runs again this way, and giving a budget without the flag named by with
+// is an error.
 func limit(flag string, given *int, def int, may bool, with string) (int, error) {
 	switch {
 	case given == nil && may:
@@ -350,7 +352,7 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 	return task, errors.Join(append(errs, err)...)
 }
 
-// secretsOf reads --secret.
+// secretsOf parses --secret.
 func secretsOf(q Request) (out []kernel.Secret, err error) {
 	for _, text := range q.Secret {
 		s, err := kernel.ParseSecret(text)
@@ -365,7 +367,7 @@ func secretsOf(q Request) (out []kernel.Secret, err error) {
 	return out, nil
 }
 
-// sandboxOf reads --sandbox, --write and --network.
+// sandboxOf parses --sandbox, --write and --network.
 func sandboxOf(q Request) (b kernel.Sandbox, err error) {
 	if q.Sandbox != "" {
 		if b.Mode, err = kernel.ParseSandboxMode(q.Sandbox); err != nil {
@@ -388,8 +390,9 @@ func sandboxOf(q Request) (b kernel.Sandbox, err error) {
 	return b, nil
 }
 
-// workplace is the working tree and the directory in it that cwd means to the
-// asker; "" is the main tree, and a tree's root.
+// workplace returns the working tree that contains cwd, a path as the requester
+// sees it, and the directory in that tree. tree is "" for the main tree, dir
+// for a tree's root.
 func (t *Builder) workplace(cwd string) (tree, dir string, err error) {
 	at := cwd
 	if !filepath.IsAbs(at) {
@@ -418,7 +421,7 @@ func (t *Builder) workplace(cwd string) (tree, dir string, err error) {
 	return tree, filepath.ToSlash(dir), nil
 }
 
-// relative is path as seen from dir.
+// relative returns path relative to dir.
 func relative(dir, path string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil {
 		return rel

@@ -36,7 +36,7 @@ func requester() *Builder {
 
 func number(n int) *int { return &n }
 
-// What is asked for is what the job is, key by key.
+// Each key of a request ends up in the job.
 func TestAJobIsAsItWasAskedFor(t *testing.T) {
 	key := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
 	for _, c := range []struct {

@@ -26,15 +26,16 @@ func (t *Builder) One(ctx context.Context, q Request) (kernel.NewJob, error) {
 	return t.newJob(ctx, q, after)
 }
 
-// RunOptions are what is asked of runs besides their templates.
+// RunOptions are the options of runs besides their templates.
 type RunOptions struct {
-	After           []string         // jobs, or run:RUN for the last jobs of a run, that the first run starts after; with :any, whatever became of them
-	Approval        *kernel.Approval // of the first jobs, instead of what the template asks for; nil: as it asks
-	ApprovalTimeout time.Duration    // of that approval; 0: as the template says
-	Ephemeral       bool             // it goes once nobody looks at it any more
+	After           []string         // jobs that the first run starts after, or run:RUN for the last jobs of a run; with :any, whatever their outcome
+	Approval        *kernel.Approval // of the first jobs, instead of the template's; nil: the template's
+	ApprovalTimeout time.Duration    // of that approval; 0: the template's
+	Ephemeral       bool             // the run is removed once it has ended and nobody follows it
 }
 
-// Runs makes a run of each flow. Each but the first starts after the one before.
+// Runs makes a run of each flow. Each run but the first starts after the one
+// before it.
 func (t *Builder) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.RunRequest, error) {
 	before, err := t.afters(ctx, o.After)
 	if err != nil {
@@ -56,7 +57,7 @@ func (t *Builder) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.
 	return runs, nil
 }
 
-// afters has the predecessors that refs mean, of jobs and of runs.
+// afters resolves refs, to jobs and to runs, into predecessors.
 func (t *Builder) afters(ctx context.Context, refs []string) (before kernel.Spec, err error) {
 	var jobs []string
 	policies := map[string]kernel.AfterPolicy{}
@@ -104,8 +105,8 @@ func (t *Builder) afters(ctx context.Context, refs []string) (before kernel.Spec
 	return before, nil
 }
 
-// sinks are the last jobs of a run on record; those that only a route would
-// start are not among them.
+// sinks returns the last jobs of a run on record, without jobs that only a
+// route starts.
 func (t *Builder) sinks(ctx context.Context, run kernel.RunID) ([]kernel.JobID, error) {
 	data, err := t.Templates.Manifest(run)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// Spec is one specification of a directory of them.
+// Spec is one of the specifications in a directory.
 type Spec struct {
 	File string `json:"spec_file,omitempty"` // relative to the working tree's root
 	Slug string `json:"slug,omitempty"`      // the plan's name
 }
 
-// FlowsOf reads a template once for each specification below dir, each with a
-// plan of its own.
+// FlowsOf returns a flow of the template for each specification below dir. Each
+// makes a plan of its own.
 func (t *Builder) FlowsOf(name, dir string, inputs []string, given map[string]string) ([]*Flow, error) {
 	_, src, err := t.Load(name)
 	if src == nil {
@@ -67,7 +67,7 @@ func (t *Builder) FlowsOf(name, dir string, inputs []string, given map[string]st
 	return flows, nil
 }
 
-// specs are the specifications below dir and the plans they make.
+// specs returns the specifications below dir and the names of their plans.
 func (t *Builder) specs(dir string) ([]Spec, error) {
 	files, err := t.Templates.Specs(t.Tree, dir)
 	if err != nil {

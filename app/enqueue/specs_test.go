@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// value is a template's value, of strings, lists and tables.
+// value returns a template's value, of strings, lists and tables.
 func value(v any) workflow.Value {
 	pos := workflow.Pos{File: "t", Line: 1}
 	switch v := v.(type) {
@@ -35,7 +35,7 @@ func value(v any) workflow.Value {
 
 type object = map[string]any
 
-// planner is a template that plans a specification.
+// planner returns a template that plans a specification.
 func planner(params object) object {
 	return object{"id": "t", "version": "v1", "params": params, "cli": object{"named": object{"name": "slug"}},
 		"nodes": []any{object{"id": "p", "uses": "cap.env.builtin.plan.persist", "args": object{"spec_file": "${spec_file}", "intent": "${intent}"}}}}

@@ -15,21 +15,21 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// Flow is a template, chosen, read and given its parameters.
+// Flow is a template with its parameters.
 type Flow struct {
 	Choice Choice
 	Source *workflow.Source
 	Parsed *workflow.Template
-	Spec   Spec   // whose plan it makes, if it is one of a directory's
-	Slug   string // the plan's name, where the specification gave it one
+	Spec   Spec   // the specification, if the flow comes from FlowsOf
+	Slug   string // the plan's name, if it was derived from the specification
 
 	builder *Builder
-	name    string // as it was given
+	name    string // as typed
 	params  map[string]string
 }
 
-// Flow reads a template and binds what it is given: inputs by position, and
-// parameters by key.
+// Flow reads a template and binds its parameters: inputs by position, and given
+// by key.
 func (t *Builder) Flow(name string, inputs []string, given map[string]string) (*Flow, error) {
 	f := &Flow{builder: t, name: name}
 	var misread error
@@ -48,10 +48,11 @@ func (t *Builder) Flow(name string, inputs []string, given map[string]string) (*
 	return nil, &InputError{kind, name, f.Source, given, found}
 }
 
-// ofTemplate is a fault that is not the input's.
+// ofTemplate stands for an error of the template, not of the input.
 const ofTemplate InputKind = -1
 
-// read binds and expands the template; kind is what the first error is about.
+// read binds and expands the template. kind is the part of the input that the
+// error is about.
 func (f *Flow) read(inputs []string, given map[string]string, spec func(path string) (string, error)) (kind InputKind, err error) {
 	if f.params, err = workflow.Bind(f.name, f.Source, given, inputs); err != nil {
 		return BadParameter, err
@@ -70,8 +71,9 @@ func (f *Flow) read(inputs []string, given map[string]string, spec func(path str
 	return ofTemplate, f.Parsed.Inline(spec)
 }
 
-// Load finds and reads the template that name stands for, with the settings of
-// the configuration. With findings it is read as far as it could be, or nil.
+// Load finds and reads the template called name, with the configured settings.
+// If there are findings, it also returns the template as far as it could be
+// read, or nil.
 func (t *Builder) Load(name string) (Choice, *workflow.Source, error) {
 	choice, err := t.Templates.Find(name)
 	if err != nil {
@@ -84,8 +86,9 @@ func (t *Builder) Load(name string) (Choice, *workflow.Source, error) {
 	return choice, source, err
 }
 
-// nameSlug gives a template that plans a specification the plan's name where
-// nobody gave one, so that its artifacts are known when it is enqueued.
+// nameSlug sets the plan's name, if it was not given, of a template that plans
+// a specification, so that the plan's artifacts are known when the run is
+// enqueued.
 func (f *Flow) nameSlug(params map[string]string) error {
 	slug, declared := params["slug"]
 	if !declared || slug != "" {
@@ -110,7 +113,7 @@ func (f *Flow) nameSlug(params map[string]string) error {
 
 var errNoSlug = errors.New("plan name must include letters or numbers: the specification begins with none")
 
-// slugOf is the name of a plan after the first words of a text, at most 32
+// slugOf derives the name of a plan from the first words of a text, at most 32
 // characters.
 func slugOf(text string, most int) string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
@@ -121,7 +124,7 @@ func slugOf(text string, most int) string {
 // Run is a run that can be enqueued.
 type Run struct {
 	app.RunRequest
-	Plan  workflow.Manifest // what RunRequest.Manifest says
+	Plan  workflow.Manifest // the parsed RunRequest.Manifest
 	Sinks []kernel.JobID    // the jobs that no other follows, and that no route must wake first
 }
 
@@ -130,7 +133,7 @@ func (f *Flow) Compile(ctx context.Context, ephemeral bool) (Run, error) {
 	return f.compile(ctx, ephemeral, func(string) kernel.JobID { return f.builder.Scheduler.NewID() })
 }
 
-// compile makes the jobs of one run with the ids that ids gives to its nodes.
+// compile makes the jobs of one run. ids returns the id of each node's job.
 func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string) kernel.JobID) (Run, error) {
 	var out Run
 	t := f.builder
@@ -182,7 +185,8 @@ func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string
 	return out, nil
 }
 
-// sinksOf are the jobs of a run that no other follows, in order of their nodes.
+// sinksOf returns the jobs of a run without a successor, in the order of their
+// nodes.
 func sinksOf(m workflow.Manifest) []kernel.JobID {
 	var out []kernel.JobID
 	for _, node := range slices.Sorted(maps.Keys(m.Nodes)) {
@@ -193,8 +197,8 @@ func sinksOf(m workflow.Manifest) []kernel.JobID {
 	return out
 }
 
-// mayStart refuses a run whose agent cannot start here. Agents that start on
-// another host are that one's matter.
+// mayStart returns an error if an agent of the run cannot start on this host.
+// Jobs of other executors are not checked.
 func (t *Builder) mayStart(jobs []kernel.NewJob) error {
 	if t.Agents == nil {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// agentInvoke gives the prompt that the node needs to the agent that the
-// configuration names. What it answers becomes the payload of every custom
-// artifact the node produces.
+// agentInvoke passes the prompt that the node needs to the configured agent.
+// The agent's answer becomes the payload of every custom artifact that the node
+// produces.
 func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	prompts, err := n.customNeeds("prompt_text")
 	if err != nil {
@@ -49,8 +49,8 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return ok(strings.Join(notes, "; ")), nil
 }
 
-// answer asks the agent and, where its answer is to be kept, notes how it came
-// about.
+// answer asks the agent. If its answer is to be kept, by says how the answer
+// came about.
 func answer(ctx context.Context, env *Env, n *Node, prompt string, kept bool) (a kernel.AgentAnswer, by *answered, cut bool, err error) {
 	if !kept {
 		a, cut, err = askAgent(ctx, env, n, n.Dir, prompt)
@@ -65,14 +65,14 @@ func answer(ctx context.Context, env *Env, n *Node, prompt string, kept bool) (a
 	return a, by, cut, err
 }
 
-// denied says what an agent wanted to do and was not allowed to.
+// denied describes what an agent was not allowed to do.
 func denied(r kernel.AgentRun) string {
 	return fmt.Sprintf("agent %s was not allowed to use %s", r.Agent, shorten(strings.Join(r.Denied, ", ")))
 }
 
-// askAgent runs the agent in dir. Where the job is to, it goes on with the
-// conversation of the attempt before. Its answer is cut at maxText bytes; what
-// came after that is in no log either.
+// askAgent runs the agent in dir, in the session of the attempt before if the
+// job resumes its sessions. The answer is cut at maxText bytes; the rest is in
+// no log either.
 func askAgent(ctx context.Context, env *Env, n *Node, dir, prompt string) (a kernel.AgentAnswer, cut bool, err error) {
 	_, session := n.Job.Session()
 	before := env.told
@@ -102,7 +102,7 @@ func askAgent(ctx context.Context, env *Env, n *Node, dir, prompt string) (a ker
 	return a, cut, ctx.Err()
 }
 
-// ended says how a command ended that did not succeed.
+// ended describes the end of a command that did not succeed.
 func ended(exit int) string {
 	if exit > 128 && exit < 128+65 {
 		return fmt.Sprintf("was ended by signal %d (exit %d)", exit-128, exit)

@@ -31,7 +31,7 @@ func (c *chorus) Run(_ context.Context, q kernel.AgentRequest) (kernel.AgentAnsw
 	return a, nil
 }
 
-// invoking is a node that asks an agent, whose prompt is there.
+// invoking returns a node that asks an agent, whose prompt is there.
 func invoking(t *testing.T) (*desk, *Env, *Node, *chorus) {
 	d, env, n := deskNode(t, "agent.invoke", "")
 	n.Job.State.Status, n.Job.State.Attempt = kernel.Running, 1

@@ -61,14 +61,15 @@ func (b brittle) failing(t *testing.T, n int, f func()) (calls int) {
 	return calls
 }
 
-// stand is how the repository stands: what its branches hold, and its trees.
+// stand returns how the repository stands: what its branches hold, and its
+// trees.
 func (w *world) stand() string {
 	w.Helper()
 	return w.git(w.dir, "for-each-ref", "--format=%(refname) %(tree) %(subject)", "refs/heads") + "\n" +
 		w.git(w.dir, "status", "--porcelain") + "\n" + w.git(w.dir, "worktree", "list", "--porcelain")
 }
 
-// standing is stand without what is another's in every world.
+// standing returns stand without what is another's in every world.
 func (w *world) standing() string {
 	var out []string
 	for line := range strings.Lines(w.stand()) {

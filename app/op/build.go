@@ -8,9 +8,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// buildMaterializeStep writes down one step of a build, and makes sure that
-// its plan's branch, a document for the plan and its target branch exist. The
-// step of a node that names none is the node itself.
+// buildMaterializeStep writes down one step of a build, and makes sure that its
+// plan's branch, a document for the plan and its target branch exist. If the
+// node names no step, the step is the node itself.
 func buildMaterializeStep(ctx context.Context, env *Env, n *Node) (Result, error) {
 	step := struct {
 		Build    string    `json:"build_id"`

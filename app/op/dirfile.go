@@ -7,7 +7,7 @@ import (
 	"path"
 )
 
-// writeIn writes a file below dir in one step. No symbolic link leads it out
+// writeIn writes a file below dir atomically. Symbolic links cannot lead it out
 // of dir.
 func writeIn(dir, name string, data []byte, perm os.FileMode) error {
 	root, err := os.OpenRoot(dir)
@@ -39,7 +39,7 @@ func writeIn(dir, name string, data []byte, perm os.FileMode) error {
 	return nil
 }
 
-// readIn reads a file below dir.
+// readIn reads a file below dir. Symbolic links cannot lead it out of dir.
 func readIn(dir, name string) ([]byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -49,7 +49,7 @@ func readIn(dir, name string) ([]byte, error) {
 	return root.ReadFile(name)
 }
 
-// present reports that something is at name below dir.
+// present reports whether name exists below dir.
 func present(dir, name string) bool {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func present(dir, name string) bool {
 	return err == nil
 }
 
-// writeJSON writes v as a document of people's and programs'.
+// writeJSON writes v as an indented JSON document.
 func writeJSON(dir, name string, v any, perm os.FileMode) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
-// effectKey identifies one effect of n: the same for every attempt of a
-// generation, and for no other job, generation, operation or arguments. part
-// tells the effects of one operation apart.
+// effectKey identifies one effect of n: it is the same for every attempt of a
+// generation, and differs for any other job, generation, operation or
+// arguments. part distinguishes the effects of one operation.
 func effectKey(n *Node, part string) string {
 	b, err := json.Marshal([]any{n.Job.ID, n.Job.State.Generation, n.Operation, part, n.Args}) // keys of maps are sorted
 	if err != nil {
-		panic(err) // strings and a number
+		panic(err) // impossible: strings and a number
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// withEffect is message with the trailer of an effect, as its last paragraph
-// or in the one that holds trailers already.
+// withEffect returns message with the trailer of an effect, added to its
+// paragraph of trailers or as a new last paragraph.
 func withEffect(message, key string) string {
 	message = strings.TrimRight(message, " \t\r\n")
 	paragraphs := strings.Split(message, "\n\n")
@@ -37,7 +37,7 @@ func withEffect(message, key string) string {
 	return message + gap + effect.Trailer + key + "\n"
 }
 
-// trailers reports that every line of a paragraph is a git trailer.
+// trailers reports whether every line of a paragraph is a git trailer.
 func trailers(paragraph string) bool {
 	for line := range strings.Lines(paragraph) {
 		name, _, ok := strings.Cut(line, ": ")
@@ -50,11 +50,12 @@ func trailers(paragraph string) bool {
 	return true
 }
 
-// clockSlack is how far the clock may have gone back since the job was made.
+// clockSlack is how far the clock is assumed to have gone back, at most, since
+// the job was made.
 const clockSlack = 24 * time.Hour
 
-// committed is the commit that an effect is, if an earlier attempt made it: a
-// commit that leads to tip and bears the effect's trailer.
+// committed returns the commit that an earlier attempt made as the effect, if
+// there is one: an ancestor of tip with the effect's trailer.
 func committed(ctx context.Context, env *Env, n *Node, tip kernel.CommitID, key string) (kernel.CommitID, error) {
 	if tip == "" {
 		return "", nil
@@ -66,8 +67,9 @@ func committed(ctx context.Context, env *Env, n *Node, tip kernel.CommitID, key 
 	return id, nil
 }
 
-// unlocked is an operation in a worktree that an earlier attempt's git may have
-// been killed in. When an attempt starts, nothing of an earlier one is left.
+// unlocked wraps an operation in a worktree: it first removes lock files of an
+// earlier attempt's git that was killed. When an attempt starts, no process of
+// an earlier one is left.
 func unlocked(run operation) operation {
 	return func(ctx context.Context, env *Env, n *Node) (Result, error) {
 		if err := env.Git.DropStaleLocks(n.Dir, n.Job.State.Started); err != nil {

@@ -17,15 +17,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// control carries out what workflow.Control decides: it runs scripts and the
-// agent, and asks again with what is seen then, until the node has ended. It
-// is the whole of every control policy and of cicd.run.
+// control performs the steps that workflow.Control decides on: it runs scripts
+// and the agent and reports back what is seen, until the node has ended.
+// Control policies and cicd.run consist of this alone.
 func control(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return controlled(ctx, env, n, "")
 }
 
-// controlled is control as a part of n. What runs nothing has no side effect,
-// or one that may be repeated.
+// controlled is control for a part of n. A part that runs nothing has no side
+// effect, or one that may be repeated, and is not journalled.
 func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, error) {
 	seen := workflow.Seen{Approval: n.Job.State.Approval.State, Loops: n.Job.State.Routed}
 	c, err := openConflict(ctx, env, n)
@@ -45,8 +45,8 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 	})
 }
 
-// control runs what n's control policy asks for until the node has ended. It
-// has repaired something if it ran more than one script.
+// control performs the steps of n's control policy until the node has ended.
+// repaired is true if it ran more than one script.
 func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow.Seen) (r Result, repaired bool, err error) {
 	for {
 		seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
@@ -71,8 +71,8 @@ func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow
 	}
 }
 
-// gated performs an operation whose gate, if it has one, is looked at once it
-// has succeeded.
+// gated performs an operation. If the operation has a gate, it is checked after
+// the operation has succeeded.
 func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if own := n.ownBranches(); p.look != nil && len(own) > 0 {
 		if err := env.Git.DropStaleRefLocks(own, n.Job.State.Started); err != nil {
@@ -91,13 +91,13 @@ func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error)
 		return r, nil
 	}
 	if err == nil && g.Outcome == kernel.OutcomeFailed && g.Class != kernel.EffectInDoubt {
-		err = fell(ctx, env, n, g)
+		err = recordGateFailure(ctx, env, n, g)
 	}
 	g.Produced, g.Context = r.Produced, r.Context
 	return g, err
 }
 
-// ownBranches are the branches that n's job has for itself while it runs.
+// ownBranches returns the branches that n's job locks exclusively.
 func (n *Node) ownBranches() []string {
 	var own []string
 	for _, l := range n.Job.Spec.Locks {
@@ -108,17 +108,17 @@ func (n *Node) ownBranches() []string {
 	return own
 }
 
-// conflict is an open merge conflict and where it is to be resolved. Its
-// methods take a nil: there is none.
+// conflict is an open merge conflict and the place where it is to be resolved.
+// A nil conflict, on which all methods can be called, means that there is none.
 type conflict struct {
 	slug  string
 	mark  *sentinel
-	files []string                     // in conflict still; relative to the worktree
+	files []string                     // still in conflict; relative to the worktree
 	seen  map[string][sha256.Size]byte // the files as the merge left them
 }
 
-// openConflict is the conflict that n is to resolve, if it is a node for that
-// and there is one.
+// openConflict returns the conflict that n is to resolve, or nil if n is not a
+// node for that or there is no conflict.
 func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	if n.Control != "gate.conflict_resolution" {
 		return nil, nil
@@ -139,7 +139,7 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 		c.mark.Worktree = filepath.Join(n.Root, c.mark.Worktree)
 	}
 	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
-		return c, nil // the merge is gone, and with it what was in conflict
+		return c, nil // the merge is gone, and its conflict with it
 	}
 	if c.files, err = env.Git.Unmerged(ctx, c.mark.Worktree); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 
 func (c *conflict) unmerged() bool { return c != nil && len(c.files) > 0 }
 
-// dir is where scripts and agents work.
+// dir returns the directory that scripts and agents work in.
 func (c *conflict) dir(n *Node) string {
 	if c == nil {
 		return n.Dir
@@ -163,8 +163,8 @@ func (c *conflict) dir(n *Node) string {
 	return c.mark.Worktree
 }
 
-// ask gives the conflict to the agent. That it fails is no reason to give up:
-// what counts is whether files are in conflict afterwards.
+// ask asks the agent to resolve the conflict. A failure of the agent does not
+// end the node: all that counts is whether files are in conflict afterwards.
 func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 	var text string
 	raw, _, err := promptSource(ctx, env, n)
@@ -193,9 +193,10 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 	return 0, err
 }
 
-// stage takes a file that has changed and holds no conflict marker any more as
-// resolved, and looks again. A file without markers that nobody touched, such
-// as one that a side deleted, stays in conflict: nobody has decided about it.
+// stage stages, as resolved, the files in conflict that have changed and
+// contain no conflict markers, and determines anew which are left. A file
+// without markers that nobody touched, such as one that a side deleted, stays
+// in conflict, since nobody has decided about it.
 func (c *conflict) stage(ctx context.Context, env *Env) error {
 	if !c.unmerged() {
 		return nil
@@ -220,8 +221,8 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 	return err
 }
 
-// look is a file's digest, and whether a line of it begins with a conflict
-// marker. A file that is gone has neither.
+// look returns a file's digest, and whether a line of it begins with a conflict
+// marker. For a file that does not exist it returns zero values.
 func look(path string) (sum [sha256.Size]byte, marked bool, err error) {
 	f, err := openRegular(path)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -247,7 +248,7 @@ func look(path string) (sum [sha256.Size]byte, marked bool, err error) {
 	}
 }
 
-// end is the result of the node's last step.
+// end returns the result of the node's last step.
 func (c *conflict) end(env *Env, n *Node, step workflow.Step) (Result, error) {
 	if step.ClearSentinel {
 		if err := env.Files.ClearSentinel(c.slug); err != nil {

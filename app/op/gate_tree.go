@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// inTree lets do judge a commit in a worktree of its own, so that neither what
-// somebody has in a checkout nor what a script leaves there counts.
+// inTree calls do in a worktree of its own that is at commit at. So neither
+// edits in a checkout nor what a script leaves there affect the judgement.
 func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(*Node) (Result, error)) (Result, error) {
 	slug, _ := mergeOf(n)
 	name := treeName(n, "gate-"+slug)
@@ -21,7 +21,7 @@ func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(
 		}
 		return nil
 	}
-	tree, err := env.Git.OwnedWorktree(name) // of an attempt that was killed
+	tree, err := env.Git.OwnedWorktree(name) // left by an attempt that was killed
 	if err == nil {
 		err = remove(ctx, tree)
 	}
@@ -40,8 +40,8 @@ func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(
 	return r, err
 }
 
-// judgedBranch is the branch that n's CI script is about; "": what is in its
-// own execution root.
+// judgedBranch returns the branch that n's CI script judges, or "" if it judges
+// what is in n's own execution root.
 func (n *Node) judgedBranch() string {
 	if n.Control != "gate.cicd" && n.Operation != "cicd.run" {
 		return ""
@@ -49,8 +49,8 @@ func (n *Node) judgedBranch() string {
 	return n.arg("target_branch", "target")
 }
 
-// judgeBranch runs n's scripts on what branch is now. A repair goes onto the
-// branch, or the gate would accept what nobody has.
+// judgeBranch runs n's scripts on the current commit of branch. A repair is put
+// on the branch, so that what the gate accepts is what others get.
 func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch string, seen workflow.Seen) (Result, error) {
 	tip, err := tipOf(ctx, env, branch)
 	if err == nil && tip == "" {
@@ -73,8 +73,8 @@ func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch st
 	})
 }
 
-// keepRepair moves branch to what a repair made of tip in n's tree: its commits,
-// and its changes to files that git knows.
+// keepRepair moves branch from tip to the result of a repair in n's tree: its
+// commits, and its changes to tracked files.
 func keepRepair(ctx context.Context, env *Env, n *Node, branch string, tip kernel.CommitID, r Result) (Result, error) {
 	if err := env.Git.StageTracked(ctx, n.Dir); err != nil {
 		return gitFailed(env, n, err)

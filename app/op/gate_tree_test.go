@@ -7,7 +7,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// judge is a CI gate about main.
+// judge returns a CI gate about main.
 func (w *world) judge(script string, args map[string]string) *Node {
 	n := w.node("", map[string]string{"slug": "foo", "target_branch": "main"}).gatedBy(script, "block")
 	for k, v := range args {
@@ -49,8 +49,8 @@ func TestTheCIGateOfABranchThatIsGone(t *testing.T) {
 	w.want(w.judge("true", map[string]string{"target_branch": "gone"}), kernel.OutcomeFailed, "there is no branch gone")
 }
 
-// What a repair did is on the branch before the gate passes, and its litter is
-// not.
+// A repair is on the branch before the gate passes, without the untracked files
+// that it left.
 func TestTheCIGateKeepsItsRepair(t *testing.T) {
 	for name, fix := range map[string]string{
 		"changed":   "echo right >readme.txt; echo new >new.txt; git add new.txt; touch litter",

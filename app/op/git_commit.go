@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// plansDir is where plan documents are in a working tree.
+// plansDir is the directory of plan documents in a working tree.
 const plansDir = ".vizier/implementation-plans"
 
 func planFile(slug string) string { return plansDir + "/" + slug + ".md" }
@@ -38,8 +38,8 @@ func gitCommit(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return commit(ctx, env, n, func() error { return nil })
 }
 
-// commit commits the index as prepare leaves it. Whether an earlier attempt did
-// is found by commitMade.
+// commit calls prepare and commits the index. The finder commitMade tells
+// whether an earlier attempt has done so.
 func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Result, error) {
 	branch, err := env.Git.HeadBranch(ctx, n.Dir)
 	if err != nil {
@@ -70,9 +70,9 @@ func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Resul
 	return ok("commit " + short(id)), nil
 }
 
-// unchanged is the result of a commit for which there is nothing. With
-// allow_empty = false that is a failure, unless the run committed something
-// before, as an agent may do itself that was asked not to.
+// unchanged returns the result of a commit without changes. With allow_empty =
+// false that is a failure, unless the run has committed something before: an
+// agent may commit by itself although it was asked not to.
 func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
 	allowed, err := n.flag("allow_empty", true)
 	if err != nil {
@@ -100,8 +100,8 @@ func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
 		Reason: fmt.Sprintf("%s%s; `vizier retry %s` asks again, and where nothing is to be done run it with allow_empty=true", who, why, next)}, nil
 }
 
-// agentBefore is the nearest job before n that asked an agent; nil: none is
-// known.
+// agentBefore returns the nearest job before n that ran an agent, or nil if
+// none is known.
 func agentBefore(env *Env, n *Node) *kernel.Job {
 	return kernel.NearestAgent(&n.Job, func(id kernel.JobID) *kernel.Job {
 		if env.Records == nil {
@@ -115,8 +115,8 @@ func agentBefore(env *Env, n *Node) *kernel.Job {
 	})
 }
 
-// stage stages paths, nil for everything, and the plan documents that n
-// declares, even where they are ignored.
+// stage stages paths (nil: everything) and the plan documents that n declares,
+// even ignored ones.
 func stage(ctx context.Context, env *Env, n *Node, paths []string) error {
 	var docs []string
 	for _, rec := range n.Artifacts[kernel.OutcomeSucceeded.String()] {
@@ -135,7 +135,8 @@ func stage(ctx context.Context, env *Env, n *Node, paths []string) error {
 	return env.Git.Stage(ctx, n.Dir, paths, docs)
 }
 
-// files are the paths of the argument files_json, which lead nowhere else.
+// files returns the paths in the argument files_json. Paths that lead out of
+// the tree are an error.
 func (n *Node) files() ([]string, error) {
 	text := n.arg("files_json")
 	if text == "" {
@@ -153,10 +154,10 @@ func (n *Node) files() ([]string, error) {
 	return paths, nil
 }
 
-// defaultMessage is the original's.
+// defaultMessage is the message that the original uses.
 const defaultMessage = "chore: workflow stage commit"
 
-// commitMessage is the message that n's arguments ask for.
+// commitMessage returns the message given by n's arguments.
 func commitMessage(env *Env, n *Node) (string, error) {
 	message := n.arg("message", "commit_message")
 	if message == "" {
@@ -182,8 +183,8 @@ func commitMessage(env *Env, n *Node) (string, error) {
 	return strings.ReplaceAll(strings.TrimSpace(text), "\x00", ""), err
 }
 
-// gitFailed is the result of an operation that git refused, or a hook of the
-// user's did. The whole of what they said goes to the log.
+// gitFailed returns the result of an operation that git, or a hook of the
+// user's, refused. Their full output goes to the log.
 func gitFailed(env *Env, n *Node, err error) (Result, error) {
 	var c *classed
 	if errors.As(err, &c) || errors.Is(err, context.Canceled) {
@@ -193,7 +194,7 @@ func gitFailed(env *Env, n *Node, err error) (Result, error) {
 	return failed(1, "%s: %s", n.Operation, shorten(err.Error())), nil
 }
 
-// shorten keeps the beginning and the end of a long message.
+// shorten returns the beginning and the end of a long message.
 func shorten(text string) string {
 	const most = 600
 	if len(text) <= most {

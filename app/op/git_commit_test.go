@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// files are the paths of a commit.
+// files returns the paths of a commit.
 func (w *world) files(commit string) []string {
 	w.Helper()
 	out := w.git(w.dir, "ls-tree", "-r", "-z", "--name-only", commit)

@@ -45,7 +45,7 @@ func newEmptyWorld(t *testing.T) *world {
 	return w.open()
 }
 
-// newDirectory is a world whose directory is empty.
+// newDirectory returns a world whose directory is empty.
 func newDirectory(t *testing.T) *world {
 	t.Helper()
 	for name, value := range map[string]string{
@@ -96,8 +96,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// worldLike is a world that more has made of from's: the first of that name is
-// kept and copied, since git takes ten times as long.
+// worldLike returns a world that more has made of from's: the first of that
+// name is kept and copied, since git takes ten times as long.
 func worldLike(t *testing.T, name string, from func(*testing.T) *world, more func(*world)) *world {
 	t.Helper()
 	if originals[name] == "" {
@@ -169,7 +169,7 @@ func (w *world) rev(name string, dir ...string) string {
 	return w.git(append(dir, w.dir)[0], "rev-parse", "--verify", "--quiet", name)
 }
 
-// has reports that a branch exists.
+// has reports whether a branch exists.
 func (w *world) has(branch string) bool {
 	return exec.Command("git", "-C", w.dir, "show-ref", "--verify", "--quiet", "refs/heads/"+branch).Run() == nil
 }
@@ -185,7 +185,7 @@ func (w *world) branch(name string, files map[string]string) {
 	w.git(w.dir, "worktree", "remove", "--force", dir)
 }
 
-// node is a node of an operation, in a job and a run of its own.
+// node returns a node of an operation, in a job and a run of its own.
 func (w *world) node(operation string, args map[string]string) *Node {
 	w.jobs++
 	n := &Node{Root: w.dir, Dir: w.dir}
@@ -246,8 +246,8 @@ func (w *world) prepared(args map[string]string) (string, Result) {
 	return filepath.Join(w.dir, r.Context.Worktree), r
 }
 
-// photograph is every file of the main checkout but Vizier's own, its index
-// and where it stands.
+// photograph returns every file of the main checkout but Vizier's own, its
+// index and where it stands.
 func (w *world) photograph() map[string]string {
 	w.Helper()
 	all := map[string]string{"HEAD": w.git(w.dir, "symbolic-ref", "HEAD"), "index": w.git(w.dir, "ls-files", "--stage")}
@@ -274,7 +274,7 @@ func (w *world) unchanged(before map[string]string) {
 	}
 }
 
-// produced reports that r says an artifact exists.
+// produced reports whether r says an artifact exists.
 func (r Result) produced(a kernel.Artifact) bool {
 	for _, b := range r.Produced {
 		if a.Canonical() == b {

@@ -12,21 +12,22 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// integration is one merge of a plan's branch (semantics 3.12). It happens in
-// a worktree of its own, detached at the target's tip; the target moves at the
-// end, by compare-and-swap. How far it got is in the worktree (MergeState):
-// the source once files are merged or in conflict, and the result once there
-// is one. So a crash anywhere leaves either nothing, or a merge to go on with.
+// integration is one merge of a plan's branch (semantics 3.12). It takes place
+// in a worktree of its own, detached at the target's tip; the target is moved
+// at the end, by compare-and-swap. The worktree holds the progress
+// (MergeState): the source once files are merged or in conflict, and the result
+// once there is one. So after a crash there is either nothing, or a merge to
+// continue.
 type integration struct {
 	env  *Env
 	n    *Node
 	slug string
 
 	source, target string          // branches
-	tip, onto      kernel.CommitID // of source and target; tip "": the branch is gone
+	tip, onto      kernel.CommitID // commits of source and target; tip "": the branch does not exist any more
 	squash, drop   bool
 	tree           kernel.Context // its worktree; zero: none yet
-	dir            string         // where that is, or nothing is; absolute
+	dir            string         // where the worktree is, or a path at which there is nothing; absolute
 	key            string
 }
 
@@ -121,15 +122,16 @@ func newIntegration(ctx context.Context, env *Env, n *Node) (*integration, error
 
 func (m *integration) treeName() string { return treeName(m.n, "merge-"+m.slug) }
 
-// standIn makes tree that of the merge. Where there is none, its name is a path
-// at which there is nothing either.
+// standIn makes tree the worktree of the merge. If it is zero, dir becomes a
+// path at which there is nothing.
 func (m *integration) standIn(tree kernel.Context) {
 	m.tree = tree
 	m.dir = filepath.Join(m.n.Root, cmp.Or(tree.Worktree, path.Join(worktreeHome, m.treeName())))
 }
 
-// published is the commit on the target that is this merge already: it bears
-// the effect's trailer, or it is what the worktree's merge ended with.
+// published returns the commit on the target that already is this merge, if
+// there is one: it has the effect's trailer, or it is the result recorded in
+// the worktree.
 func (m *integration) published(ctx context.Context, merged kernel.CommitID) (kernel.CommitID, error) {
 	done, err := committed(ctx, m.env, m.n, m.onto, m.key)
 	if err != nil || done != "" || merged == "" {
@@ -141,8 +143,9 @@ func (m *integration) published(ctx context.Context, merged kernel.CommitID) (ke
 	return merged, nil
 }
 
-// clear says what is in the way before anything has happened, or of moving the
-// target to what an earlier attempt merged.
+// clear returns a result that ends the node if working trees on the target are
+// in the way, before anything has happened or before the target is moved to
+// what an earlier attempt merged.
 func (m *integration) clear(ctx context.Context, merged kernel.CommitID) (*Result, error) {
 	obstacle, err := m.env.Git.Obstacle(ctx, m.target, merged)
 	if err == nil && obstacle == "" {
@@ -159,7 +162,7 @@ func (m *integration) stuck(obstacle string) *Result {
 	return &r
 }
 
-// begin merges in a fresh worktree. The plan's document goes first.
+// begin merges in a fresh worktree, after removing the plan's document.
 func (m *integration) begin(ctx context.Context) (*Result, error) {
 	git := m.env.Git
 	tree, err := git.EnsureWorktree(ctx, m.treeName(), placeOf("merge", m.slug), "", m.tip)
@@ -210,7 +213,8 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	}
 	id, err := git.Commit(ctx, m.dir, withEffect("chore: remove implementation plan doc "+m.slug, effectKey(m.n, "remove plan doc")))
 	if err != nil {
-		// The removal would be parked as a person's work.
+		// Detach first, or the removal would be parked as if it were a person's
+		// work.
 		r, err := gitFailed(m.env, m.n, errors.Join(err, git.Detach(ctx, m.dir, m.tip)))
 		return &r, err
 	}
@@ -228,7 +232,7 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	return nil, nil
 }
 
-// conflict ends the node as blocked, with the merge left in progress.
+// conflict ends the node as blocked and leaves the merge in progress.
 func (m *integration) conflict(files []string) (*Result, error) {
 	open, err := readSentinel(m.env, m.slug)
 	if err != nil {
@@ -246,8 +250,8 @@ func (m *integration) conflict(files []string) (*Result, error) {
 	return &r, nil
 }
 
-// conflictGate is the job to retry once the conflict of merge n is resolved: the
-// gate that sends the merge on, where it has one.
+// conflictGate returns the job to retry once the conflict of merge n is
+// resolved: the conflict gate that the merge is routed to, if it has one.
 func (n *Node) conflictGate() kernel.JobID {
 	for _, r := range n.Routes[kernel.OutcomeBlocked.String()] {
 		if to := n.Manifest.Nodes[r.Node]; to.Control == "gate.conflict_resolution" {

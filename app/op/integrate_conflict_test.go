@@ -15,7 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// mergeDir is the worktree of a merge.
+// mergeDir returns the worktree of a merge.
 func (w *world) mergeDir(n *Node) string {
 	w.Helper()
 	tree, err := w.env.Git.OwnedWorktree("merge-foo-" + string(n.Job.ID))
@@ -32,7 +32,8 @@ func (w *world) resolve(n *Node, text string) {
 	w.git(w.mergeDir(n), "add", "readme.txt")
 }
 
-// conflicting is a world where draft/foo and main disagree about readme.txt.
+// conflicting returns a world where draft/foo and main disagree about
+// readme.txt.
 func conflicting(t *testing.T) *world {
 	t.Helper()
 	return worldLike(t, "conflict", newWorld, func(w *world) {

@@ -10,11 +10,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// judge looks at the node's gate, if it has one, before the target moves: the
+// judge checks the node's gate, if it has one, before the target moves. The
 // gate's script runs in a tree of its own that is exactly what the target would
 // become, so neither edits in the merge's worktree nor what a script leaves
-// there count. A gate that fails ends the node, and the merge stays as it is
-// for the next attempt; one that only warns is heard.
+// there count. If the gate fails, stop ends the node and the merge stays as it
+// is for the next attempt. If the gate only warns, its warning is returned.
 func (m *integration) judge(ctx context.Context, merged kernel.CommitID) (warning string, stop *Result, err error) {
 	if !slices.ContainsFunc(m.n.Gates, func(g workflow.ManifestGate) bool { return g.Kind == "cicd" && strings.TrimSpace(g.Script) != "" }) {
 		return "", nil, nil

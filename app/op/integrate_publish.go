@@ -8,11 +8,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// maxMoves is how often a target may move under a merge before the node gives
-// up.
+// maxMoves is how often the target may move during a merge before the node
+// gives up.
 const maxMoves = 8
 
-// conclude commits what is merged in the worktree and moves the target there.
+// conclude commits what is merged in the worktree and moves the target to it.
 func (m *integration) conclude(ctx context.Context) (Result, error) {
 	git := m.env.Git
 	source, onto, merged, err := git.MergeState(ctx, m.dir)
@@ -68,8 +68,8 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 	return failed(1, "branch %s moved %d times while it was being merged into: `vizier retry %s`", m.target, maxMoves, m.n.Job.ID), nil
 }
 
-// collide begins anew where the target moved to something that the merge, as
-// far as it got, is in conflict with. What it got is parked.
+// collide starts over after the target moved to a commit that the merge, as far
+// as it got, conflicts with. The work so far is parked.
 func (m *integration) collide(ctx context.Context, now kernel.CommitID) (Result, error) {
 	m.onto = now
 	if err := m.discard(ctx); err != nil {
@@ -82,34 +82,34 @@ func (m *integration) collide(ctx context.Context, now kernel.CommitID) (Result,
 	return failed(1, "branch %s moved while it was being merged into: `vizier retry %s`", m.target, m.n.Job.ID), nil
 }
 
-// made is a commit, or why there is none.
-type made struct {
+// mergeCommit is a commit, or the result that says why there is none.
+type mergeCommit struct {
 	Result
 	merged kernel.CommitID
 }
 
-// commit commits the merge in the worktree, on top of onto. What a person has
-// committed there is the merge, or its beginning; the effect's trailer is all
-// that it lacks.
-func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (made, error) {
+// commit commits the merge in the worktree, on top of onto. If a person has
+// committed there, that commit is the merge or a part of it, and only lacks the
+// effect's trailer.
+func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (mergeCommit, error) {
 	git := m.env.Git
 	head, err := git.HeadCommit(ctx, m.dir)
 	if err != nil {
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	if on, err := git.IsAncestor(ctx, onto, head); err != nil || !on {
 		if err == nil {
 			err = fmt.Errorf("worktree %s is at %s, which does not contain %s: put it back with `git -C %s reset --soft %s`", m.tree.Worktree, short(head), short(onto), m.dir, onto)
 		}
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	staged, err := git.Staged(ctx, m.dir)
 	if err != nil {
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	merging, err := git.Merging(ctx, m.dir)
 	if err != nil {
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	write, message := git.Commit, ""
 	if staged || merging {
@@ -119,20 +119,21 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (made, e
 		message, err = git.Message(ctx, head)
 	}
 	if err != nil {
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	if strings.Contains(message, m.key) {
-		return made{merged: head}, nil
+		return mergeCommit{merged: head}, nil
 	}
 	id, err := write(ctx, m.dir, withEffect(message, m.key))
 	if err != nil {
 		r, err := gitFailed(m.env, m.n, err)
-		return made{Result: r}, err
+		return mergeCommit{Result: r}, err
 	}
-	return made{merged: id}, nil
+	return mergeCommit{merged: id}, nil
 }
 
-// message is the subject and, below it, the plan's document.
+// message returns the commit message: the subject followed by the plan's
+// document.
 func (m *integration) message(ctx context.Context) (string, error) {
 	subject := m.n.arg("message")
 	if subject == "" {
@@ -150,8 +151,9 @@ func (m *integration) nothing() string {
 	return "nothing to commit: " + m.source + " brings nothing new to " + m.target + ", which has not moved"
 }
 
-// finish tidies up after a merge: the source branch, where that was asked for
-// and it is at the commit that was merged; the conflict's mark; the worktree.
+// finish cleans up after a merge: it deletes the source branch, if that was
+// asked for and the branch is still at the merged commit, the conflict's
+// sentinel, and the worktree.
 func (m *integration) finish(ctx context.Context, what string, merged kernel.CommitID) (Result, error) {
 	git := m.env.Git
 	if m.drop && m.tip != "" {
@@ -173,8 +175,8 @@ func (m *integration) finish(ctx context.Context, what string, merged kernel.Com
 		return Result{}, err
 	}
 	if _, _, result, err := git.MergeState(ctx, m.dir); err == nil && result != "" {
-		// The worktree may stand on an earlier form of the result, which
-		// nobody needs and which would be parked.
+		// The worktree may be at an earlier form of the result, which nobody
+		// needs and which would be parked.
 		if err := git.Detach(ctx, m.dir, result); err != nil {
 			return Result{}, err
 		}

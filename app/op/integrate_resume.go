@@ -7,10 +7,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// resume reports that the worktree holds a merge to go on with: of the source
-// as it is now, with nothing in conflict, and not undone. A conflict that is
-// open still is left alone; one that a person dropped by retrying the job is
-// parked and the merge begins anew.
+// resume reports whether the worktree holds a merge that can be continued: one
+// of the current source, without conflicts, and not undone. A conflict that is
+// still open is left alone. If a person dropped the conflict by retrying the
+// job, it is parked and the merge starts over.
 func (m *integration) resume(ctx context.Context, source, onto, merged kernel.CommitID) (bool, *Result, error) {
 	if source == "" || source != m.tip {
 		return false, nil, m.discard(ctx)
@@ -40,9 +40,10 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 	return false, nil, m.discard(ctx)
 }
 
-// resolved reports that a merge without conflicts any more is one to go on
-// with. Resolved so that nothing differs from the target, a squash merge looks
-// like one that somebody has undone, but for git's note that it is one.
+// resolved reports whether a merge without conflicts can be continued. A squash
+// merge that was resolved to exactly what the target has looks like one that
+// somebody has undone; only git's note that a squash is in progress tells them
+// apart.
 func (m *integration) resolved(ctx context.Context, onto kernel.CommitID) (bool, error) {
 	empty, err := m.empty(ctx, onto)
 	if err != nil || !empty {
@@ -55,8 +56,8 @@ func (m *integration) resolved(ctx context.Context, onto kernel.CommitID) (bool,
 	return true, m.env.Git.SetMergeState(ctx, m.dir, "", "", onto)
 }
 
-// empty reports that the worktree holds nothing but the commit onto: the merge
-// brings nothing, or somebody has undone it.
+// empty reports whether the worktree contains nothing but the commit onto: the
+// merge changes nothing, or somebody has undone it.
 func (m *integration) empty(ctx context.Context, onto kernel.CommitID) (bool, error) {
 	head, err := m.env.Git.HeadCommit(ctx, m.dir)
 	if err != nil || head != onto {
@@ -70,7 +71,7 @@ func (m *integration) empty(ctx context.Context, onto kernel.CommitID) (bool, er
 	return !merging, err
 }
 
-// discard removes the worktree. Work in it that nothing else keeps is parked.
+// discard removes the worktree. Work in it that is kept nowhere else is parked.
 func (m *integration) discard(ctx context.Context) error {
 	gone := m.env.Git.RemoveWorktree(ctx, m.tree)
 	if gone.Status == kernel.CleanupFailed || gone.Status == kernel.CleanupDegraded {
@@ -79,7 +80,7 @@ func (m *integration) discard(ctx context.Context) error {
 	return nil
 }
 
-// deref is what r says, or nothing.
+// deref returns *r, or a zero Result if r is nil.
 func deref(r *Result) Result {
 	if r == nil {
 		return Result{}

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// merge is a node that merges draft/foo into main.
+// merge returns a node that merges draft/foo into main.
 func (w *world) merge(args map[string]string) *Node {
 	all := map[string]string{"slug": "foo", "target_branch": "main"}
 	for k, v := range args {
@@ -30,7 +30,7 @@ func (w *world) plan(files map[string]string) {
 	w.branch("draft/foo", all)
 }
 
-// planned is a world with a plan whose change makes new.txt.
+// planned returns a world with a plan whose change makes new.txt.
 func planned(t *testing.T) *world {
 	t.Helper()
 	return worldLike(t, "planned", newWorld, func(w *world) { w.plan(map[string]string{"new.txt": "new\n"}) })

@@ -11,32 +11,34 @@ import (
 )
 
 // Effects is the journal of side effects: what an attempt is about to do, and
-// what came of it.
+// its result.
 type Effects interface {
-	// Effect is what is on record of a job's effect; nil: nothing.
+	// Effect returns the record of a job's effect, or nil if there is none.
 	Effect(job kernel.JobID, key string) (*effect.Record, error)
 
-	// RecordEffect replaces that, durably, in one step with the check that e's
-	// attempt is current: kernel.ErrStale if it is not.
+	// RecordEffect replaces the record durably, atomically with the check that
+	// e's attempt is current. It fails with kernel.ErrStale if the attempt is
+	// not.
 	RecordEffect(ctx context.Context, e effect.Record) error
 }
 
-// Events is where an attempt tells of what it took over from an earlier one.
-// Nothing depends on it.
+// Events is the log in which an attempt reports what it took over from an
+// earlier one. No decision depends on it.
 type Events interface{ AppendEvents([]kernel.Event) error }
 
-// finder looks whether an earlier attempt made an effect. The result is that of
-// one it finds made.
+// finder checks whether an earlier attempt made an effect. If so, it also
+// returns the result of that effect.
 type finder func(context.Context, *Env, *Node) (effect.Finding, Result, error)
 
-// gatePart is the effect of the scripts of a node's gates, of a merge with the
-// commit that they judge; the operation's own has no name.
+// gatePart is the part that is the effect of a node's gate scripts; for a merge
+// it is followed by the commit that they judge. The part of the operation
+// itself is "".
 const gatePart = "gate"
 
 // once makes a side effect of n unless an earlier attempt did. Every operation
-// with one goes through here: what run is about to do is on record before it
-// does it, and what came of it after. The kernel judges what an earlier attempt
-// left there; look says what the world shows of it, nil: nobody can tell.
+// with a side effect goes through it: the intent is on record before run is
+// called, and the result after. The kernel judges the record that an earlier
+// attempt left; look reports what can be observed (nil: nothing can).
 func once(ctx context.Context, env *Env, n *Node, part string, look finder, run operation) (Result, error) {
 	e := effect.Record{Key: effectKey(n, part), Operation: n.performs(), Part: part,
 		Job: n.Job.ID, Generation: n.Job.State.Generation, Attempt: n.Job.State.Attempt, Round: effect.Round(&n.Job.State), Begun: env.Now().UTC()}
@@ -50,7 +52,7 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 	}
 	if what == effect.CatchUp {
 		caughtUp(env, n, part, fmt.Sprintf("attempt %d did, and its result is on record", old.Attempt))
-		return taken(old.Result), nil
+		return resultOnRecord(old.Result), nil
 	}
 	if what == effect.Reconcile {
 		var seen effect.Finding
@@ -77,7 +79,7 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 	}
 	r, err := run(ctx, env, n)
 	if ctx.Err() != nil || r.Class == kernel.EffectInDoubt {
-		return r, err // it was cut off, or a part of it was: how far it got is not known
+		return r, err // it was cut off, or a part of it was: its progress is unknown
 	}
 	done := r
 	if err != nil {
@@ -86,19 +88,19 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 	return r, errors.Join(err, applied(ctx, env, n, e, done))
 }
 
-// caughtUp tells that what an earlier attempt did is not done again, and how
-// that is known.
+// caughtUp reports that the effect of an earlier attempt is taken over and not
+// made again, and how that is known.
 func caughtUp(env *Env, n *Node, part, how string) {
 	what := fmt.Sprintf("%s is not executed again: %s", n.named(part), how)
 	fmt.Fprintln(env.Stderr, what)
 	if env.Events != nil {
-		_ = env.Events.AppendEvents([]kernel.Event{event.CaughtUp(&n.Job, env.Now(), what)}) // it is history: the journal of effects says the same
+		_ = env.Events.AppendEvents([]kernel.Event{event.CaughtUp(&n.Job, env.Now(), what)}) // the error is ignored: the event is history, and the journal of effects says the same
 	}
 }
 
-// applied records what came of e. That the attempt is not current any more is
-// an error. That there is no room is none: the result goes to the runner, which
-// waits for room.
+// applied records the result of e. It is an error if the attempt is not current
+// any more. A full disk is not: the result goes to the runner, which waits
+// until there is room.
 func applied(ctx context.Context, env *Env, n *Node, e effect.Record, r Result) error {
 	e.State = effect.Applied
 	e.Result = kernel.Result{Attempt: n.Job.Attempt(), Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason,
@@ -111,9 +113,9 @@ func applied(ctx context.Context, env *Env, n *Node, e effect.Record, r Result) 
 	return err
 }
 
-// fell records that n's operation succeeded and its gate did not, so that a
+// recordGateFailure records that n's operation succeeded but its gate did not, so that a
 // retry executes the operation again.
-func fell(ctx context.Context, env *Env, n *Node, r Result) error {
+func recordGateFailure(ctx context.Context, env *Env, n *Node, r Result) error {
 	e, err := env.Effects.Effect(n.Job.ID, effectKey(n, ""))
 	if err != nil || e == nil {
 		return err
@@ -122,12 +124,13 @@ func fell(ctx context.Context, env *Env, n *Node, r Result) error {
 	return applied(ctx, env, n, *e, r)
 }
 
-// taken is the result that an effect on record had.
-func taken(r kernel.Result) Result {
+// resultOnRecord converts the result of an effect on record.
+func resultOnRecord(r kernel.Result) Result {
 	return Result{Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason, Produced: r.Produced, Context: r.Context, Agent: r.Agent}
 }
 
-// inDoubt is the end of an attempt that may not execute what e's may have done.
+// inDoubt returns the result of an attempt that must not repeat what e may have
+// done.
 func inDoubt(n *Node, e *effect.Record) Result {
 	why := fmt.Sprintf("attempt %d was cut off in %s, and whether it was done cannot be told", e.Attempt, n.named(e.Part))
 	if n.Job.Spec.InDoubtPolicy() != kernel.AskInDoubt {
@@ -136,7 +139,7 @@ func inDoubt(n *Node, e *effect.Record) Result {
 	return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.EffectInDoubt, Reason: why}
 }
 
-// performs is the name of n's operation or control policy.
+// performs returns the name of n's operation or control policy.
 func (n *Node) performs() string {
 	if n.Operation != "" {
 		return n.Operation
@@ -144,7 +147,7 @@ func (n *Node) performs() string {
 	return n.Control
 }
 
-// named is what n performs, or a part of that.
+// named returns the name of what n performs, or of a part of that.
 func (n *Node) named(part string) string {
 	if part != "" {
 		return "the " + part + " of " + n.performs()
@@ -152,13 +155,14 @@ func (n *Node) named(part string) string {
 	return n.performs()
 }
 
-// goesOn is the finder of operations that, executed again, go on where an
-// earlier attempt was cut off and come to the same.
-func goesOn(context.Context, *Env, *Node) (effect.Finding, Result, error) {
+// repeatable is the finder of operations that continue where an earlier attempt was
+// cut off and have the same result, so that they can simply be executed again.
+func repeatable(context.Context, *Env, *Node) (effect.Finding, Result, error) {
 	return effect.NotMade, Result{}, nil
 }
 
-// commitMade finds the commit that bears the trailer of n's effect.
+// commitMade is the finder of operations that commit: it looks for the commit
+// with the trailer of n's effect.
 func commitMade(ctx context.Context, env *Env, n *Node) (effect.Finding, Result, error) {
 	if err := env.Git.DropStaleLocks(n.Dir, n.Job.State.Started); err != nil {
 		return effect.Undecidable, Result{}, err
@@ -174,7 +178,7 @@ func commitMade(ctx context.Context, env *Env, n *Node) (effect.Finding, Result,
 	return effect.Made, ok(fmt.Sprintf("commit %s of an earlier attempt stands", short(id))), nil
 }
 
-// promptMade is goesOn, unless a script makes the prompt.
+// promptMade is repeatable, unless a script makes the prompt.
 func promptMade(_ context.Context, _ *Env, n *Node) (effect.Finding, Result, error) {
 	if n.arg("command", "script") != "" {
 		return effect.Undecidable, Result{}, nil

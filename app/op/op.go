@@ -1,7 +1,7 @@
 // Package op holds the operations of workflow nodes: one function per row of
-// the inventory (workflow.Inventory), each performing effects that the kernel
-// or the workflow package decided on. A node runs in a process of its own, as
-// the command of its job's attempt; its runner records the result.
+// the inventory (workflow.Inventory). Each performs effects that the kernel or
+// the workflow package decided on. A node runs in a process of its own, as the
+// command of its job's attempt; its runner records the result.
 package op
 
 import (
@@ -27,7 +27,7 @@ type Node struct {
 	Dir  string // the execution root: absolute, Root or a worktree
 }
 
-// Env is what operations reach the world through.
+// Env holds the interfaces through which operations reach the world.
 type Env struct {
 	Git     Git
 	Files   Files
@@ -35,19 +35,19 @@ type Env struct {
 	Events  Events // nil: none is kept
 	Shell   Shell
 	Agents  Agents
-	Stdout  io.Writer // the job's logs: what is written is seen at once
+	Stdout  io.Writer // the job's logs, written unbuffered
 	Stderr  io.Writer
 	Now     func() time.Time
 	Records Records
 
-	// Told keeps what agents told so far, in case that the node does not come
-	// to its end; nil: nobody does.
+	// Told records what agents have reported so far, in case the node does not
+	// come to its end; nil: it is not recorded.
 	Told func(kernel.AgentRun) error
 
-	told *kernel.AgentRun // what the agents told that n asked so far
+	told *kernel.AgentRun // what the agents asked by n have reported so far
 }
 
-// Records are the records of jobs.
+// Records reads the records of jobs.
 type Records interface {
 	Job(kernel.JobID) (kernel.Job, error)
 }
@@ -58,9 +58,9 @@ type Result struct {
 	Exit     int
 	Class    kernel.FailureClass
 	Reason   string            // one line a person can act on
-	Produced []kernel.Artifact // besides what the node declares for the outcome
-	Context  *kernel.Context   // where the run goes on; nil: where it is; zero: nowhere any more
-	Agent    *kernel.AgentRun  // what its agent told; nil: it asked none
+	Produced []kernel.Artifact // in addition to what the node declares for the outcome
+	Context  *kernel.Context   // where the run continues; nil: unchanged; zero: without a context
+	Agent    *kernel.AgentRun  // what its agent reported; nil: it ran none
 }
 
 // operation performs one operation or control policy. An error is a failure of
@@ -68,23 +68,22 @@ type Result struct {
 // is a Result.
 type operation func(context.Context, *Env, *Node) (Result, error)
 
-// ok is the result of an operation that did what it is for.
+// ok returns the result of an operation that succeeded.
 func ok(reason string) Result { return Result{Outcome: kernel.OutcomeSucceeded, Reason: reason} }
 
-// failed is the result of an operation whose command exited with code.
+// failed returns the result of an operation whose command exited with code.
 func failed(exit int, format string, args ...any) Result {
 	return Result{Outcome: kernel.OutcomeFailed, Exit: max(exit, 1), Class: kernel.ExitFailure, Reason: fmt.Sprintf(format, args...)}
 }
 
-// blocked is the result of an operation that cannot go on without a person or
-// another node.
+// blocked returns the result of an operation that cannot continue without a
+// person or another node.
 func blocked(format string, args ...any) Result {
 	return Result{Outcome: kernel.OutcomeBlocked, Exit: 10, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Run executes n. It is the one way to end for every outcome, errors and
-// panics included; what the node declares for its outcome is part of the
-// result.
+// Run executes n. All outcomes, including errors and panics, end here; the
+// result includes what the node declares for its outcome.
 func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 	own := *env
 	env = &own
@@ -126,7 +125,7 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 	return r
 }
 
-// failure is the result of an operation that could not do its work.
+// failure returns the result of an operation that could not do its work.
 func failure(ctx context.Context, n *Node, err error) Result {
 	r := Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.LaunchFailure, Reason: err.Error()}
 	var c *classed
@@ -142,7 +141,7 @@ func failure(ctx context.Context, n *Node, err error) Result {
 	return r
 }
 
-// classed is an error of a class of its own.
+// classed is an error with a failure class of its own.
 type classed struct {
 	class kernel.FailureClass
 	error
@@ -150,12 +149,12 @@ type classed struct {
 
 func (c *classed) Unwrap() error { return c.error }
 
-// missingInput is the absence of something a node needs to read.
+// missingInput returns an error of class missing input.
 func missingInput(format string, args ...any) error {
 	return &classed{kernel.MissingInput, fmt.Errorf(format, args...)}
 }
 
-// arg is the first argument of keys that is not blank, trimmed.
+// arg returns the first argument of keys that is not blank, trimmed.
 func (n *Node) arg(keys ...string) string {
 	for _, k := range keys {
 		if v := strings.TrimSpace(n.Args[k]); v != "" {
@@ -165,7 +164,7 @@ func (n *Node) arg(keys ...string) string {
 	return ""
 }
 
-// flag is a boolean argument; blank is its default.
+// flag returns a boolean argument; blank is its default.
 func (n *Node) flag(key string, def bool) (bool, error) {
 	switch v := strings.ToLower(n.arg(key)); v {
 	case "":

@@ -13,8 +13,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// jobFile is a file of a job, below the repository's root. Only the job's own
-// user reads it (semantics 2, decision 15).
+// jobFile returns the path of a job's file, relative to the repository's root.
+// Only the job's own user may read it (semantics 2, decision 15).
 func jobFile(id kernel.JobID, name string) string { return ".vizier/jobs/" + string(id) + "/" + name }
 
 // Files of a patch pipeline's jobs (original 3.3 and 3.9).
@@ -25,7 +25,7 @@ const (
 	finalizedName = "patch-pipeline.finalize.json"
 )
 
-// pipeline is what a prepared patch pipeline says.
+// pipeline is the record of a prepared patch pipeline.
 type pipeline struct {
 	Job      string    `json:"job_id"`
 	Node     string    `json:"node_id"`
@@ -39,8 +39,8 @@ type progress struct {
 	Applied int    `json:"applied"`
 }
 
-// gitSavePatch keeps what the tracked files differ by from the last commit as
-// the job's patch.
+// gitSavePatch stores the difference between the tracked files and the last
+// commit as the job's patch.
 func gitSavePatch(ctx context.Context, env *Env, n *Node) (Result, error) {
 	data, err := env.Git.Patch(ctx, n.Dir)
 	if err != nil {
@@ -54,8 +54,8 @@ func gitSavePatch(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return r, err
 }
 
-// patchPrepare makes sure that every patch is there, and remembers them. It
-// applies none.
+// patchPrepare checks that every patch exists and records the list. It applies
+// none.
 func patchPrepare(_ context.Context, env *Env, n *Node) (Result, error) {
 	files, err := n.files()
 	if err != nil {
@@ -73,8 +73,8 @@ func patchPrepare(_ context.Context, env *Env, n *Node) (Result, error) {
 	return ok(fmt.Sprintf("%d patches are there", len(files))), nil
 }
 
-// patchAt is a patch's text. It is looked for in the execution root, then in
-// the repository.
+// patchAt returns a patch's text. The path is relative to the execution root or
+// else to the repository.
 func (n *Node) patchAt(file string) ([]byte, error) {
 	for _, dir := range []string{n.Dir, n.Root} {
 		data, err := readIn(dir, filepath.ToSlash(file))
@@ -87,9 +87,10 @@ func (n *Node) patchAt(file string) ([]byte, error) {
 }
 
 // patchExecute applies patches to files and index, in order, and stops at the
-// first that does not apply. Without a list of its own it takes that of the
-// preparing job it runs after. It goes on where an earlier attempt stopped: at
-// a crash at most the next patch of those recorded may have been applied.
+// first that does not apply. Without a list of its own it uses the one of the
+// preparing job that it runs after. It continues where an earlier attempt
+// stopped: after a crash, at most one patch beyond the recorded ones may have
+// been applied.
 func patchExecute(ctx context.Context, env *Env, n *Node) (Result, error) {
 	files, err := n.files()
 	if err == nil && files == nil {
@@ -114,7 +115,7 @@ func patchExecute(ctx context.Context, env *Env, n *Node) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		applied := len(strings.TrimSpace(string(patch))) == 0 // git refuses a patch of nothing
+		applied := len(strings.TrimSpace(string(patch))) == 0 // git rejects an empty patch
 		if first && !applied {
 			if applied, err = env.Git.Applied(ctx, n.Dir, patch); err != nil {
 				return Result{}, err
@@ -133,7 +134,7 @@ func patchExecute(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return ok(fmt.Sprintf("%d patches are applied", len(files))), nil
 }
 
-// prepared are the patches that a job which n runs after has prepared.
+// prepared returns the patches that a predecessor of n has prepared.
 func (n *Node) prepared() ([]string, error) {
 	for _, id := range n.Job.Spec.After {
 		data, err := readIn(n.Root, jobFile(id, pipelineName))
@@ -152,7 +153,7 @@ func (n *Node) prepared() ([]string, error) {
 	return nil, nil
 }
 
-// patchFinalize keeps the result of a pipeline as the job's patch.
+// patchFinalize stores the result of a pipeline as the job's patch.
 func patchFinalize(ctx context.Context, env *Env, n *Node) (Result, error) {
 	r, err := gitSavePatch(ctx, env, n)
 	if err != nil || r.Outcome != kernel.OutcomeSucceeded {

@@ -11,29 +11,29 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// payload is the data of a custom artifact that holds text: the form of the
-// original's files.
+// payload is the data of a custom artifact that holds text, in the format of
+// the original's files.
 type payload struct {
 	Type      string    `json:"type_id"`
 	Key       string    `json:"key"`
 	Text      string    `json:"text"`
 	WrittenAt time.Time `json:"written_at"`
 
-	*answered // of an agent
+	*answered // set if an agent wrote it
 }
 
-// answered is how an agent came to its answer.
+// answered describes how an agent came to its answer.
 type answered struct {
 	Stderr     []string `json:"stderr"` // the end of it
 	ExitCode   int      `json:"exit_code"`
 	DurationMS int64    `json:"duration_ms"`
 }
 
-// outputSchema names the form of an operationOutput.
+// outputSchema names the format of operationOutput.
 const outputSchema = "vizier.operation_output.v1"
 
-// operationOutput is what a node printed and how it ended, in the form of the
-// original's files.
+// operationOutput is a node's output and how the node ended, in the format of
+// the original's files.
 type operationOutput struct {
 	Schema     string       `json:"schema"`
 	Run        kernel.RunID `json:"run_id"`
@@ -55,11 +55,12 @@ type operationOutput struct {
 type outputResult struct {
 	Summary  string            `json:"summary"`
 	Written  []string          `json:"artifacts_written"`
-	Payloads []string          `json:"payload_refs"` // artifacts of which there is a payload
+	Payloads []string          `json:"payload_refs"` // artifacts that have a payload
 	Metadata map[string]string `json:"metadata"`
 }
 
-// Bounds of what a payload has of a job's logs, in bytes: their ends.
+// Bounds of the parts of a job's logs in a payload, in bytes, counted from
+// their ends.
 const (
 	maxOutput = 1 << 20
 	maxErrors = 64 << 10
@@ -78,7 +79,8 @@ func writePayload(env *Env, n *Node, a kernel.Artifact, v any) error {
 	return env.Files.WritePayload(n.Job.ID, a, append(data, '\n'))
 }
 
-// errorLines are the last lines that the attempt wrote to its standard error.
+// errorLines returns the last lines that the attempt wrote to its standard
+// error.
 func errorLines(env *Env, n *Node) ([]string, error) {
 	text, err := env.Files.LogTail(n.Job.ID, "stderr", maxErrors)
 	if err != nil {
@@ -122,7 +124,7 @@ func writeOutput(env *Env, n *Node, a kernel.Artifact, r Result) error {
 	return writePayload(env, n, a, out)
 }
 
-// readText is the text of the newest payload that makes a exist for n.
+// readText returns the text of the newest payload of a that n can use.
 func readText(env *Env, n *Node, a kernel.Artifact) (string, error) {
 	producers, err := env.Files.Producers(&n.Job, a)
 	if err != nil {
@@ -145,8 +147,8 @@ func readText(env *Env, n *Node, a kernel.Artifact) (string, error) {
 	return "", missingInput("%s has no payload: run the node that produces it again", a)
 }
 
-// TextOf finds the text in a payload. Other programs may have written it under
-// another of the names that the original accepts.
+// TextOf returns the text in a payload. Other programs may have written it
+// under one of the other names that the original accepts.
 func TextOf(data []byte) (string, error) {
 	type named struct {
 		Text      *string `json:"text"`
@@ -168,13 +170,13 @@ func TextOf(data []byte) (string, error) {
 	return "", errors.New("it holds no text")
 }
 
-// customNeeds are n's needs that are custom artifacts of a type.
+// customNeeds returns n's needs that are custom artifacts of a type.
 func (n *Node) customNeeds(typeID string) ([]kernel.Artifact, error) {
 	return customs(n.Needs, func(a kernel.Artifact) bool { return a.Name == typeID })
 }
 
-// customProducts are the custom artifacts that n's success makes exist, its output
-// aside.
+// customProducts returns the custom artifacts that n produces on success,
+// without its output.
 func (n *Node) customProducts() ([]kernel.Artifact, error) {
 	return customs(n.Artifacts[kernel.OutcomeSucceeded.String()], func(a kernel.Artifact) bool { return a.Name != workflow.OperationOutput })
 }

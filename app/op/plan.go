@@ -15,12 +15,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// planStates is where plan states are, below the repository's root. They are
-// not below the execution root, so that no commit on a plan's branch picks
-// them up (original 7.6, item 47).
+// planStates is the directory of plan states, relative to the repository's
+// root. It is not below the execution root, so that no commit on a plan's
+// branch includes it (original 7.6, item 47).
 const planStates = ".vizier/state/plans"
 
-// planState is what a plan's state record says.
+// planState is a plan's state record.
 type planState struct {
 	PlanID  string            `json:"plan_id"`
 	Slug    string            `json:"slug"`
@@ -86,8 +86,8 @@ func planPersist(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return r, err
 }
 
-// saveState writes s, which keeps the times of an earlier execution as far as
-// nothing has changed.
+// saveState writes s. If nothing else has changed, the times of the existing
+// record are kept.
 func saveState(env *Env, n *Node, s planState) error {
 	name := planStates + "/" + s.PlanID + ".json"
 	s.Created = kernel.Timestamp(env.Now())
@@ -113,12 +113,12 @@ func saveState(env *Env, n *Node, s planState) error {
 
 func must(b []byte, err error) []byte {
 	if err != nil {
-		panic(err) // strings and times in this century
+		panic(err) // impossible: strings and times in this century
 	}
 	return b
 }
 
-// besides are artifacts that n does not declare for its success anyway.
+// besides returns those of all that n does not already declare for its success.
 func (n *Node) besides(all ...kernel.Artifact) ([]kernel.Artifact, error) {
 	declared := map[kernel.Artifact]bool{}
 	for _, rec := range n.Artifacts[kernel.OutcomeSucceeded.String()] {
@@ -137,8 +137,8 @@ func (n *Node) besides(all ...kernel.Artifact) ([]kernel.Artifact, error) {
 	return more, nil
 }
 
-// specText is the specification: the argument, or the file that it names.
-// Relative files are looked for in the execution root, then in the repository.
+// specText returns the specification: the argument, or the file that it names.
+// A relative path is relative to the execution root or else to the repository.
 func specText(n *Node) (string, error) {
 	if text := n.arg("spec_text"); text != "" && n.arg("spec_source") != "file" {
 		return text, nil
@@ -164,8 +164,8 @@ func specText(n *Node) (string, error) {
 	return "", missingInput("specification %s is not there", file)
 }
 
-// planBody is the plan itself: an argument, the text of a need, or the
-// specification.
+// planBody returns the body of the plan: an argument, the text of a need, or
+// the specification.
 func planBody(env *Env, n *Node, spec string) (string, error) {
 	if body := n.arg("plan_body", "plan_text", "content"); body != "" {
 		return body, nil
@@ -180,7 +180,7 @@ func planBody(env *Env, n *Node, spec string) (string, error) {
 	return readText(env, n, needs[0])
 }
 
-// planDocument is the text of a plan document (original 3.9).
+// planDocument returns the text of a plan document (original 3.9).
 func planDocument(id, slug, branch, spec, body string) string {
 	if body = strings.TrimSpace(body); body == "" {
 		body = "No implementation plan was given."
@@ -189,15 +189,15 @@ func planDocument(id, slug, branch, spec, body string) string {
 		id, slug, branch, strings.TrimSpace(spec), body)
 }
 
-// summary is the first line of a specification that says something.
+// summary returns the first line of a specification with words in it.
 func summary(spec string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(spec), "\n")
 	r := []rune(strings.TrimSpace(line))
 	return string(r[:min(len(r), 160)])
 }
 
-// planSlug is the plan's short name: as it was given, or of the first words of
-// the specification.
+// planSlug returns the plan's short name: the given one, or one derived from
+// the first words of the specification.
 func planSlug(n *Node, spec string) (string, error) {
 	name := n.arg("name_override", "slug")
 	if name == "" {
@@ -219,13 +219,13 @@ func planSlug(n *Node, spec string) (string, error) {
 	case slug == "":
 		return "", fmt.Errorf("plan name %q must include letters or numbers: %w", name, kernel.ErrInvalid)
 	case n.declaresPlan(name):
-		return name, nil // the run's other nodes know the plan by that name
+		return name, nil // the run's other nodes refer to the plan by this name
 	default:
 		return slug, nil
 	}
 }
 
-// declaresPlan reports that n declares the document of a plan of that name.
+// declaresPlan reports whether n declares the document of a plan of that name.
 func (n *Node) declaresPlan(name string) bool {
 	for _, rec := range n.Artifacts[kernel.OutcomeSucceeded.String()] {
 		if a, err := rec.Artifact(); err == nil && a.Kind == kernel.PlanDoc && a.Name == name {
@@ -235,8 +235,8 @@ func (n *Node) declaresPlan(name string) bool {
 	return false
 }
 
-// slugOf is text in lower-case letters and digits of ASCII, with one hyphen
-// for whatever else is between them, and at most 32 characters long.
+// slugOf returns the words of text in lower-case ASCII letters and digits,
+// joined by hyphens, and at most 32 characters.
 func slugOf(text string) string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	slug := strings.Join(words, "-")

@@ -14,13 +14,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// maxText bounds what an agent may answer and what a prompt may hold, in
-// bytes: far more than any model reads.
+// maxText is the maximum length of an agent's answer and of a prompt, in bytes:
+// far more than any model reads.
 const maxText = 8 << 20
 
-// promptResolve makes the prompt of an agent: from the text or the file that its
-// arguments name, with the placeholders of seed 000's prompts filled in, or from
-// what their script prints.
+// promptResolve makes the prompt of an agent from the text or file that the
+// arguments name, with the placeholders of seed 000's prompts filled in, or
+// from the output of the arguments' script.
 func promptResolve(ctx context.Context, env *Env, n *Node) (Result, error) {
 	products, err := n.customProducts()
 	if err != nil {
@@ -49,7 +49,7 @@ func promptResolve(ctx context.Context, env *Env, n *Node) (Result, error) {
 // source is a prompt before its placeholders are filled in.
 type source struct {
 	text   string
-	author bool // it was written as a prompt; else it is data, whatever it looks like
+	author bool // the text was written as a prompt; otherwise it is data, in which nothing is a placeholder
 }
 
 func (s source) render(n *Node) (string, error) {
@@ -59,8 +59,8 @@ func (s source) render(n *Node) (string, error) {
 	return render(n, s.text)
 }
 
-// promptSource is what n's prompt is made of. A Result with an outcome ends the
-// node.
+// promptSource returns the source of n's prompt. A Result with an outcome ends
+// the node.
 func promptSource(ctx context.Context, env *Env, n *Node) (source, Result, error) {
 	if text := n.Args["prompt_text"]; strings.TrimSpace(text) != "" {
 		return source{text, true}, Result{}, nil
@@ -88,9 +88,9 @@ func promptSource(ctx context.Context, env *Env, n *Node) (source, Result, error
 	return source{text: string(out)}, Result{}, nil
 }
 
-// readFile reads a file of the execution root. What is not there but belongs
-// to Vizier's own directory may be in the main checkout, uncommitted: a person
-// who has just run `vizier init` has its prompts on no branch.
+// readFile reads a file of the execution root. A file in Vizier's own directory
+// that does not exist there is read from the main checkout, where it may be
+// uncommitted: after `vizier init`, its prompts are on no branch yet.
 func (n *Node) readFile(path string) (string, error) {
 	if filepath.IsAbs(path) {
 		return readRegular(path)
@@ -102,8 +102,7 @@ func (n *Node) readFile(path string) (string, error) {
 	return text, err
 }
 
-// openRegular opens a regular file. It waits for nobody who might write to a pipe
-// in its place.
+// openRegular opens a regular file. It does not block on a named pipe.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -129,10 +128,10 @@ func readRegular(path string) (string, error) {
 	return string(b), err
 }
 
-// render fills in {{KEY}} once: an argument of the node by its name, one of
-// another node as NODE.ARGUMENT, execution_root, file:PATH, or "TEXT" for what
-// would be a placeholder itself. What is filled in is not looked at again. Of
-// more than two braces in a row the last two count.
+// render replaces each {{KEY}} once. KEY is an argument of the node,
+// NODE.ARGUMENT for one of another node, execution_root, file:PATH, or "TEXT"
+// for text that would otherwise be a placeholder. Inserted text is not scanned
+// again. Of more than two braces in a row the last two count.
 func render(n *Node, text string) (string, error) {
 	var b strings.Builder
 	for {
@@ -195,7 +194,7 @@ func (n *Node) placeholder(key string) (string, error) {
 		}
 		if v, ok := args[key[at+1:]]; ok {
 			if v == "" && key[at+1:] == "branch" {
-				v = n.Job.Spec.Origin.Branch // the plan's own branch, where none is named
+				v = n.Job.Spec.Origin.Branch // the plan's own branch, if no other is named
 			}
 			return v, nil
 		}
@@ -204,8 +203,9 @@ func (n *Node) placeholder(key string) (string, error) {
 		"NODE.ARGUMENT, execution_root or file:PATH", key)}
 }
 
-// argsOf are the arguments of the node of this run that name means: its whole
-// id, the one of the same stage, or the only one in another stage.
+// argsOf returns the arguments of the node of this run called name: by its
+// whole id, by its id within the same stage, or by its id within any other
+// stage if that is unique.
 func (n *Node) argsOf(name string) (map[string]string, error) {
 	if other, ok := n.Manifest.Nodes[name]; ok {
 		return other.Args, nil

@@ -67,7 +67,7 @@ func (d *desk) Output(_ context.Context, _, script string, _ []string, _ int) ([
 	return []byte(d.answer), d.exit, nil
 }
 
-// deskNode is a node and its world; prompt is its argument prompt_text.
+// deskNode returns a node and its world; prompt is its argument prompt_text.
 func deskNode(t *testing.T, operation, prompt string) (*desk, *Env, *Node) {
 	t.Helper()
 	d := &desk{payloads: map[string][]byte{}}
@@ -100,8 +100,8 @@ func put(t *testing.T, dir, name, text string) {
 	}
 }
 
-// What a script prints is the prompt, whatever it looks like: it may be anybody's
-// text.
+// The output of a script becomes the prompt verbatim, because the text may come
+// from anybody.
 func TestThePromptOfAScriptIsData(t *testing.T) {
 	d, env, n := deskNode(t, "prompt.resolve", "")
 	n.Args["command"] = "git log -1"

@@ -1,11 +1,12 @@
 package op
 
-// performer is what performs an operation, and what finds that an earlier
-// attempt has; without one nobody can tell. The zero value is a control policy.
+// performer holds the function that performs an operation, and the finder for
+// what an earlier attempt has done; without a finder nobody can tell. The zero
+// value is that of a control policy.
 type performer struct {
 	run    operation
 	look   finder
-	judges bool // it looks at its gate itself, before it is done
+	judges bool // it checks its gate itself, before it is done
 }
 
 // registry maps every operation and control policy of the inventory to what
@@ -14,7 +15,7 @@ type performer struct {
 //nolint:gochecknoglobals // a table
 var registry = map[string]performer{
 	"agent.invoke":              {run: agentInvoke},
-	"build.materialize_step":    {run: buildMaterializeStep, look: goesOn},
+	"build.materialize_step":    {run: buildMaterializeStep, look: repeatable},
 	"cicd.run":                  {},
 	"command.run":               {run: commandRun},
 	"gate.approval":             {},
@@ -22,20 +23,20 @@ var registry = map[string]performer{
 	"gate.conflict_resolution":  {},
 	"gate.stop_condition":       {},
 	"git.commit":                {run: unlocked(gitCommit), look: commitMade},
-	"git.integrate_plan_branch": {run: gitIntegrate, look: goesOn, judges: true},
-	"git.save_worktree_patch":   {run: gitSavePatch, look: goesOn},
-	"git.stage":                 {run: unlocked(gitStage), look: goesOn},
+	"git.integrate_plan_branch": {run: gitIntegrate, look: repeatable, judges: true},
+	"git.save_worktree_patch":   {run: gitSavePatch, look: repeatable},
+	"git.stage":                 {run: unlocked(gitStage), look: repeatable},
 	"git.stage_commit":          {run: unlocked(gitStageCommit), look: commitMade},
-	"merge.sentinel.clear":      {run: sentinelClear, look: goesOn},
-	"merge.sentinel.write":      {run: sentinelWrite, look: goesOn},
-	"patch.execute_pipeline":    {run: unlocked(patchExecute), look: goesOn},
-	"patch.pipeline_finalize":   {run: patchFinalize, look: goesOn},
-	"patch.pipeline_prepare":    {run: patchPrepare, look: goesOn},
-	"plan.persist":              {run: planPersist, look: goesOn},
+	"merge.sentinel.clear":      {run: sentinelClear, look: repeatable},
+	"merge.sentinel.write":      {run: sentinelWrite, look: repeatable},
+	"patch.execute_pipeline":    {run: unlocked(patchExecute), look: repeatable},
+	"patch.pipeline_finalize":   {run: patchFinalize, look: repeatable},
+	"patch.pipeline_prepare":    {run: patchPrepare, look: repeatable},
+	"plan.persist":              {run: planPersist, look: repeatable},
 	"prompt.resolve":            {run: promptResolve, look: promptMade},
 	"terminal":                  {},
-	"worktree.cleanup":          {run: worktreeCleanup, look: goesOn},
-	"worktree.prepare":          {run: worktreePrepare, look: goesOn},
+	"worktree.cleanup":          {run: worktreeCleanup, look: repeatable},
+	"worktree.prepare":          {run: worktreePrepare, look: repeatable},
 }
 
 func lookup(n *Node) (operation, bool) {

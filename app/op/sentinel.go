@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// sentinel is the mark of an open merge conflict (original 3.9, and where the
-// merge is).
+// sentinel is the mark of an open merge conflict (original 3.9, and the place
+// of the merge).
 type sentinel struct {
 	Slug     string    `json:"slug"`
 	Source   string    `json:"source_branch"`
@@ -25,7 +25,7 @@ type sentinel struct {
 	Created  time.Time `json:"created_at"`
 }
 
-// writeSentinel marks s as open, in n's name.
+// writeSentinel writes s as n's.
 func writeSentinel(env *Env, n *Node, s sentinel) error {
 	s.Job, s.Node, s.Run, s.Created = string(n.Job.ID), n.Node, string(n.Job.Spec.Origin.Run), env.Now().UTC()
 	data, err := json.MarshalIndent(s, "", "  ")
@@ -35,7 +35,8 @@ func writeSentinel(env *Env, n *Node, s sentinel) error {
 	return env.Files.WriteSentinel(s.Slug, append(data, '\n'))
 }
 
-// readSentinel is the mark of a plan's open conflict; nil: there is none.
+// readSentinel returns the mark of a plan's open conflict, or nil if there is
+// none.
 func readSentinel(env *Env, slug string) (*sentinel, error) {
 	data, err := env.Files.Sentinel(slug)
 	if err != nil || data == nil {
@@ -64,7 +65,7 @@ func sentinelWrite(_ context.Context, env *Env, n *Node) (Result, error) {
 	return r, err
 }
 
-// sentinelClear takes that mark away. Where there is none it does nothing.
+// sentinelClear removes that mark, if there is one.
 func sentinelClear(_ context.Context, env *Env, n *Node) (Result, error) {
 	slug, _ := mergeOf(n)
 	if err := env.Files.ClearSentinel(slug); err != nil && !errors.Is(err, kernel.ErrNotFound) {
@@ -73,7 +74,8 @@ func sentinelClear(_ context.Context, env *Env, n *Node) (Result, error) {
 	return ok("no merge conflict of " + slug + " is open"), nil
 }
 
-// mergeOf is the plan whose merge n is about and its branch, "" if unknown.
+// mergeOf returns the plan whose merge n is about and the plan's branch, "" if
+// unknown.
 func mergeOf(n *Node) (slug, source string) {
 	o := n.Job.Spec.Origin
 	source = n.arg("branch", "source_branch", "plan_branch")

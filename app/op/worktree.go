@@ -12,20 +12,22 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// worktreeHome is where the worktrees of jobs are, below the repository's root.
+// worktreeHome is the directory of the worktrees of jobs, relative to the
+// repository's root.
 const worktreeHome = ".vizier/tmp-worktrees"
 
-// worktreePrepare gives the run a worktree of its branch. The job owns it
-// (semantics 3.11). A branch that does not exist begins at the commit of the
-// working tree that the run was queued from.
+// worktreePrepare makes a worktree of the run's branch. The job owns it
+// (semantics 3.11). If the branch does not exist, it begins at the commit of
+// the working tree from which the run was enqueued.
 //
-// Worktrees for the same purpose and branch are in one directory, one after the
-// other: what agents keep by directory goes on, and does not pile up.
+// Worktrees for the same purpose and branch use one directory, one after the
+// other, so that data which agents keep by directory stays valid and does not
+// pile up.
 //
-// Two trees on one branch get in each other's way: a commit in one moves the
-// branch under the other. So a tree of the operator's on the branch is an
-// error, and one that an earlier job left on it is taken off the branch, where
-// it keeps its files and its commit.
+// Two trees on one branch would interfere: a commit in one moves the branch
+// under the other. So it is an error if a tree of the operator's is on the
+// branch. A tree that an earlier job left on the branch is taken off it, and
+// keeps its files and its commit.
 func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	o := n.Job.Spec.Origin
 	branch := n.arg("branch")
@@ -64,7 +66,7 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 			fmt.Fprintf(env.Stderr, "worktree %s of an earlier job was on %s; it keeps its files and its commit, and no branch\n", other, branch)
 			err := env.Git.Release(ctx, other)
 			if left, again := env.Git.Standing(ctx, branch); again == nil && !slices.Contains(left, other) {
-				err = nil // its own run took it away meanwhile
+				err = nil // its own run has removed it in the meantime
 			}
 			if err != nil {
 				return Result{}, fmt.Errorf("take worktree %s off branch %s: %w", other, branch, err)
@@ -80,19 +82,20 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return r, nil
 }
 
-// treeName is the name of n's worktree for a purpose: no other job has it.
+// treeName returns the name of n's worktree for a purpose. It is unique to the
+// job.
 func treeName(n *Node, purpose string) string {
 	return fileName(purpose) + "-" + string(n.Job.ID)
 }
 
-// placeOf is the directory of the worktrees that are for a purpose and about a
-// plan or a branch.
+// placeOf returns the directory of the worktrees for a purpose and a plan or
+// branch.
 func placeOf(purpose, about string) string {
 	return fileName(purpose) + "-" + fileName(about)
 }
 
 // worktreeCleanup removes the worktree that the run works in. Another job of
-// the run owns it, so where it is comes from the context that was handed on.
+// the run owns it, so its path comes from the execution context.
 func worktreeCleanup(ctx context.Context, env *Env, n *Node) (Result, error) {
 	c := n.Job.State.Context
 	if c.Worktree == "" {
@@ -111,8 +114,8 @@ func worktreeCleanup(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 }
 
-// ensureBranch makes a branch at the commit of the working tree that the run was
-// queued from, unless it exists.
+// ensureBranch creates a branch at the commit of the working tree from which
+// the run was enqueued, unless it exists.
 func ensureBranch(ctx context.Context, env *Env, n *Node, branch string) error {
 	tip, err := tipOf(ctx, env, branch)
 	if err != nil || tip != "" {
@@ -128,7 +131,7 @@ func ensureBranch(ctx context.Context, env *Env, n *Node, branch string) error {
 	}
 	err = env.Git.CreateBranch(ctx, branch, head)
 	if tip, again := tipOf(ctx, env, branch); again == nil && tip != "" {
-		return nil // made by us, or by somebody else meanwhile
+		return nil // created by this attempt, or by somebody else in the meantime
 	}
 	return err
 }
@@ -138,7 +141,7 @@ func tipOf(ctx context.Context, env *Env, branch string) (kernel.CommitID, error
 	return heads[branch], err
 }
 
-// fileName is text as a part of a file's name.
+// fileName returns text in a form that is safe as a part of a file's name.
 func fileName(text string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {

@@ -1,10 +1,10 @@
-// Command vizier-mcp is the Model Context Protocol server of `vizier mcp`, on its
-// standard input and output. It is a program of its own, so that no other command
-// pays for the protocol's library.
+// Command vizier-mcp is the Model Context Protocol server of `vizier mcp`, on
+// its standard input and output. It is a program of its own, so that other
+// commands need not link the protocol's library.
 //
-// It asks the command line for each answer, so an assistant is told what a person
-// would be told, may do what the process that started it may do, and is on record.
-// It has no tool that approves or rejects.
+// It runs the command line for each answer. So an assistant gets the answers
+// that a person gets, has the permissions of the process that started it, and
+// is on record. There is no tool that approves or rejects.
 package main
 
 import (
@@ -31,7 +31,8 @@ func main() {
 	}
 }
 
-// run serves until the client hangs up. `vizier mcp` has looked at the arguments.
+// run serves until the client disconnects. `vizier mcp` has checked the
+// arguments.
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("vizier-mcp", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -52,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	err = newServer(p, may).Run(ctx, &mcp.StdioTransport{})
 	if errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) {
-		return nil // the ways to leave it
+		return nil // the normal ways to end
 	}
 	return err
 }

@@ -12,17 +12,18 @@ import (
 	"time"
 )
 
-// mostBytes bounds an answer: what is longer helps no assistant.
+// mostBytes bounds an answer; a longer one does not help an assistant.
 const mostBytes = 1 << 20
 
-// program is the command line, in one repository.
+// program runs the command line in one repository.
 type program struct {
 	file   string
 	dir    string
-	config string // configuration that is read instead of the usual files; "": those
+	config string // configuration file that is read instead of the usual ones; "": those
 }
 
-// ask runs a command for the client via, and returns what it prints. The error is what it says went wrong. With nobody left to answer it ends.
+// ask runs a command on behalf of the client via, and returns its output. The
+// error is the command's error message. The command is ended when ctx ends.
 func (p program) ask(ctx context.Context, via string, a asked) ([]byte, error) {
 	given := []string{"--no-pager", "--via=" + via}
 	if !a.text {
@@ -32,14 +33,14 @@ func (p program) ask(ctx context.Context, via string, a asked) ([]byte, error) {
 		given = append(given, "--config-file", p.config)
 	}
 	out, code, err := p.run(ctx, a.stdin, append(given, a.args...))
-	if err != nil || code == 0 || code == 1 && a.args[0] == "what-if" { // 1: something would change
+	if err != nil || code == 0 || code == 1 && a.args[0] == "what-if" { // exit code 1: something would change
 		return out, err
 	}
 	return nil, fmt.Errorf("exit code %d: %s", code, out)
 }
 
-// run is standard output and the exit code, or standard error where the command
-// failed without another answer.
+// run returns standard output and the exit code, or standard error if the
+// command failed without an answer.
 func (p program) run(ctx context.Context, stdin string, args []string) (out []byte, code int, err error) {
 	cmd := exec.CommandContext(ctx, p.file, args...)
 	cmd.Dir, cmd.Stdin = p.dir, strings.NewReader(stdin)
@@ -63,7 +64,7 @@ func (p program) run(ctx context.Context, stdin string, args []string) (out []by
 	return stdout.Bytes(), 0, nil
 }
 
-// bounded keeps the first mostBytes.
+// bounded keeps the first mostBytes bytes.
 type bounded struct {
 	bytes.Buffer
 	cut bool
@@ -79,7 +80,7 @@ func (b *bounded) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// document is the one JSON object that an answer is; nil: it is none.
+// document returns an answer as a JSON object, or nil if it is none.
 func document(answer []byte) any {
 	var doc map[string]any
 	if json.Unmarshal(answer, &doc) != nil {

@@ -17,15 +17,15 @@ import (
 )
 
 const instructions = "Vizier schedules work inside a git repository: jobs, what each of them waits for, and why. " +
-	"Jobs are called by their numbers, such as 12, or 14/NODE for a job of a run; 14 is the whole run. " +
-	"Begin with status. why tells what holds a job up and which commands would start it. what_if tells what would follow from something, and changes nothing. " +
-	"Approvals are given by people: where one is pending, tell the person the command that status names."
+	"Name jobs by their numbers, such as 12, or 14/NODE for a job of a run; 14 is the whole run. " +
+	"Begin with status. why says what holds a job up and which commands would start it. what_if says what would follow from a change, and changes nothing. " +
+	"Only people approve: if an approval is pending, tell the person the command that status prints."
 
-// server answers a client by the command line.
+// server answers a client with the command line.
 type server struct{ program program }
 
-// newServer has the tools that read, and of those that change something the ones
-// that may be used.
+// newServer returns a server with the tools that only read, and those of the
+// others that may allows.
 func newServer(p program, may map[string]bool) *mcp.Server {
 	s := server{p}
 	out := mcp.NewServer(&mcp.Implementation{Name: "vizier", Title: "Vizier", Version: version()},
@@ -34,10 +34,10 @@ func newServer(p program, may map[string]bool) *mcp.Server {
 	add(out, s, reads, "list", "The jobs, newest first: number, name, run, status, and why each waits or how it ended.", listTool)
 	add(out, s, reads, "show", "Everything on record about a job or a run.", showTool)
 	add(out, s, reads, "why", "Every condition that holds a job or a run up, who can clear it, and the commands that would start it.", whyTool)
-	add(out, s, reads, "logs", "The last lines that a job, or each job of a run, printed.", logsTool)
-	add(out, s, reads, "what_if", "Which jobs would start, end or wait otherwise if something happened, by the code that decides. It changes nothing.", whatIfTool)
-	add(out, s, reads, "simulate", "When what is open ends, what it waits for on the way, and what more of that would bring, from how long jobs took before. It changes nothing.", simulateTool)
-	add(out, s, reads, "history", "Who did what, when, and what became of which jobs.", historyTool)
+	add(out, s, reads, "logs", "The last lines of output of a job, or of each job of a run.", logsTool)
+	add(out, s, reads, "what_if", "Which jobs would start, end or change their wait if something happened, by the code that makes the real decisions. It changes nothing.", whatIfTool)
+	add(out, s, reads, "simulate", "When open jobs end, which resources they wait for, and what more of these would gain, from earlier durations. It changes nothing.", simulateTool)
+	add(out, s, reads, "history", "Who did what, when, and how jobs changed.", historyTool)
 	for _, t := range []struct {
 		name string
 		add  func()
@@ -52,7 +52,7 @@ func newServer(p program, may map[string]bool) *mcp.Server {
 			add(out, s, ends, "cancel", "End jobs or runs; with dry_run, only say what would follow.", cancelTool)
 		}},
 		{"retry", func() {
-			add(out, s, ends, "retry", "Run failed jobs, and what depends on them, again; with dry_run, only say what would run again.", retryTool)
+			add(out, s, ends, "retry", "Run failed jobs, and the jobs that depend on them, again; with dry_run, only say what would run again.", retryTool)
 		}},
 	} {
 		if may[t.name] {
@@ -63,7 +63,7 @@ func newServer(p program, may map[string]bool) *mcp.Server {
 	return out
 }
 
-// version is the one that the build recorded.
+// version returns the version that the build recorded.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -80,14 +80,14 @@ const (
 	ends
 )
 
-// asked is a command that answers a tool: its arguments and its standard input.
+// asked is the command for a tool call: its arguments and its standard input.
 type asked struct {
 	args  []string
 	stdin string
-	text  bool // its answer is no JSON
+	text  bool // its output is not JSON
 }
 
-// add adds a tool whose input a command answers.
+// add adds a tool. command converts the tool's input to a command.
 func add[In any](to *mcp.Server, s server, e effect, name, about string, command func(In) (asked, error)) {
 	no := false
 	tool := &mcp.Tool{Name: name, Description: about,
@@ -97,7 +97,7 @@ func add[In any](to *mcp.Server, s server, e effect, name, about string, command
 	}
 	schema, err := jsonschema.For[In](&schemas)
 	if err != nil {
-		panic(fmt.Sprintf("the input of tool %s: %v", name, err)) // which every test of the server sees
+		panic(fmt.Sprintf("the input of tool %s: %v", name, err)) // every test of the server would see it
 	}
 	tool.InputSchema = schema
 	mcp.AddTool(to, tool, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
@@ -113,7 +113,7 @@ func add[In any](to *mcp.Server, s server, e effect, name, about string, command
 	})
 }
 
-// client is what a session's client calls itself, as it goes on record.
+// client returns the name of a session's client, as it goes on record.
 func client(s *mcp.ServerSession) string {
 	name := "unknown"
 	if p := s.InitializeParams(); p != nil && p.ClientInfo != nil {
@@ -127,10 +127,11 @@ func client(s *mcp.ServerSession) string {
 	return fmt.Sprintf("mcp:%.60s", name)
 }
 
-// mostRefs bounds how many jobs one call names.
+// mostRefs is how many jobs one call may name.
 const mostRefs = 200
 
-// reference names a job, a run, a lock or a branch. What is a number may come as one: assistants send it either way.
+// reference names a job, a run, a lock or a branch. In JSON it may be a string
+// or a number, because assistants send numbers either way.
 type reference string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -144,15 +145,15 @@ func (r *reference) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// schemas are those of types that tell less by themselves.
+// schemas are the schemas of types for which reflection is not enough.
 var schemas = jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{ //nolint:gochecknoglobals // a constant
 	reflect.TypeFor[reference](): {Types: []string{"string", "integer"}},
 }}
 
-// refs are references to jobs as arguments of a command.
+// refs converts references to jobs to arguments of a command.
 func refs(given ...reference) (out []string, err error) {
 	if len(given) > mostRefs {
-		return nil, fmt.Errorf("%d jobs are more than one call may name, which is %d", len(given), mostRefs)
+		return nil, fmt.Errorf("%d jobs are too many: one call can name %d", len(given), mostRefs)
 	}
 	for _, r := range given {
 		ref := string(r)
@@ -160,14 +161,14 @@ func refs(given ...reference) (out []string, err error) {
 		case ref == "":
 			return nil, errors.New("name a job: its number, such as 12 or 14/NODE, its name or its id")
 		case len(ref) > 256 || strings.HasPrefix(ref, "-") || strings.ContainsFunc(ref, unicode.IsControl):
-			return nil, fmt.Errorf("%.40q is no reference to a job, which is its number, such as 12 or 14/NODE, its name or its id", ref)
+			return nil, fmt.Errorf("%.40q is not a reference to a job: expected its number, such as 12 or 14/NODE, its name or its id", ref)
 		}
 		out = append(out, ref)
 	}
 	return out, nil
 }
 
-// flags are one flag with each of some values.
+// flags returns one flag for each of values.
 func flags(name string, values ...string) (out []string) {
 	for _, v := range values {
 		if v != "" {
@@ -179,7 +180,7 @@ func flags(name string, values ...string) (out []string) {
 
 func (s server) addResources(out *mcp.Server) {
 	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "log", URITemplate: "vizier://jobs/{job}/log/{stream}", MIMEType: "text/plain",
-		Description: "What a job printed, the last lines of it. job is its number with / written as %2F, such as 14%2Fbuild; stream is stdout, stderr or both."}, s.readResource)
+		Description: "The last lines of a job's output. job is its number with / written as %2F, such as 14%2Fbuild; stream is stdout, stderr or both."}, s.readResource)
 	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "artifact", URITemplate: "vizier://jobs/{job}/artifact/{artifact}", MIMEType: "application/json",
 		Description: "The data of an artifact that a job made, such as custom:operation_output:build."}, s.readResource)
 }
@@ -220,7 +221,7 @@ func (s server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mime, Text: string(text)}}}, nil
 }
 
-// lines is JSON Lines of documents.
+// lines encodes documents as JSON Lines.
 func lines(docs []map[string]any) (string, error) {
 	var out strings.Builder
 	for _, d := range docs {
@@ -231,7 +232,7 @@ func lines(docs []map[string]any) (string, error) {
 		out.Write(append(data, '\n'))
 	}
 	if out.Len() > mostBytes {
-		return "", fmt.Errorf("the jobs are longer than %s bytes together: submit fewer at a time", strconv.Itoa(mostBytes))
+		return "", fmt.Errorf("the jobs together are longer than %s bytes: submit fewer at a time", strconv.Itoa(mostBytes))
 	}
 	return out.String(), nil
 }

@@ -38,7 +38,8 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// repository is a scratch one with a configuration that starts nothing resident.
+// repository returns a scratch one with a configuration that starts nothing
+// resident.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir := disktest.Dir(t)

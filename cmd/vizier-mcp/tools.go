@@ -16,9 +16,9 @@ func statusTool(statusInput) (asked, error) { return asked{args: []string{"statu
 type listInput struct {
 	Status []string  `json:"status,omitempty" jsonschema:"only these statuses, such as running, waiting, failed, or open for all that have not ended"`
 	Run    reference `json:"run,omitempty" jsonschema:"only the jobs of this run"`
-	Name   string    `json:"name,omitempty" jsonschema:"only jobs whose name has this in it, or fits it where it has a * or a ?"`
+	Name   string    `json:"name,omitempty" jsonschema:"only jobs whose name contains this, or matches it as a pattern with * or ?"`
 	Tag    []string  `json:"tag,omitempty" jsonschema:"only jobs with these tags, each KEY=VALUE"`
-	Since  string    `json:"since,omitempty" jsonschema:"only jobs that were enqueued since then, such as 2h, 2026-11-22, or a time"`
+	Since  string    `json:"since,omitempty" jsonschema:"only jobs enqueued since then, such as 2h, 2026-11-22, or a time"`
 	Limit  int       `json:"limit,omitempty" jsonschema:"how many, the newest; 50 by default, at most 500"`
 }
 
@@ -52,9 +52,9 @@ func whyTool(in jobInput) (asked, error) {
 type logsInput struct {
 	Job    reference `json:"job" jsonschema:"the job, such as 12 or 14/NODE, or the run"`
 	Stream string    `json:"stream,omitempty" jsonschema:"stdout, stderr or both, which is the default"`
-	Lines  int       `json:"lines,omitempty" jsonschema:"how many lines, the last; 200 by default, at most 5000"`
+	Lines  int       `json:"lines,omitempty" jsonschema:"how many of the last lines; 200 by default, at most 5000"`
 	Grep   string    `json:"grep,omitempty" jsonschema:"only lines that match this regular expression"`
-	Failed bool      `json:"failed,omitempty" jsonschema:"of a run, only jobs that failed"`
+	Failed bool      `json:"failed,omitempty" jsonschema:"for a run: only failed jobs"`
 }
 
 func logsTool(in logsInput) (asked, error) {
@@ -73,15 +73,15 @@ func logsTool(in logsInput) (asked, error) {
 type whatIfInput struct {
 	Approve []reference      `json:"approve,omitempty" jsonschema:"the pending approvals of these jobs are granted"`
 	Reject  []reference      `json:"reject,omitempty" jsonschema:"the pending approvals of these jobs are refused"`
-	Succeed []reference      `json:"succeed,omitempty" jsonschema:"these jobs succeed and make what they declare"`
+	Succeed []reference      `json:"succeed,omitempty" jsonschema:"these jobs succeed and make their declared artifacts"`
 	Fail    []reference      `json:"fail,omitempty" jsonschema:"these jobs fail, each JOB or JOB:EXITCODE"`
 	Cancel  []reference      `json:"cancel,omitempty" jsonschema:"these jobs are cancelled"`
 	Retry   []reference      `json:"retry,omitempty" jsonschema:"these jobs are retried"`
-	Release []reference      `json:"release,omitempty" jsonschema:"whoever holds these locks or pools does without them"`
-	Pool    map[string]int   `json:"pool,omitempty" jsonschema:"these pools have so many units"`
+	Release []reference      `json:"release,omitempty" jsonschema:"the holders release these locks or pools"`
+	Pool    map[string]int   `json:"pool,omitempty" jsonschema:"these pools have this many units"`
 	Merge   []reference      `json:"merge,omitempty" jsonschema:"the open merges of these branches succeed"`
 	Submit  []map[string]any `json:"submit,omitempty" jsonschema:"these jobs are enqueued; see the tool submit for their keys"`
-	After   string           `json:"after,omitempty" jsonschema:"that much time passes, such as 2h, in which nothing ends"`
+	After   string           `json:"after,omitempty" jsonschema:"this much time passes, such as 2h, in which nothing ends"`
 }
 
 func whatIfTool(in whatIfInput) (a asked, err error) {
@@ -110,10 +110,10 @@ func whatIfTool(in whatIfInput) (a asked, err error) {
 }
 
 type simulateInput struct {
-	Jobs       []reference    `json:"jobs,omitempty" jsonschema:"runs or jobs whose end is asked for; all that is open without any"`
-	Pool       map[string]int `json:"pool,omitempty" jsonschema:"these pools have so many units"`
-	MaxRunning *int           `json:"max_running,omitempty" jsonschema:"so many jobs may run at once on this machine; 0: no limit"`
-	Draws      int            `json:"draws,omitempty" jsonschema:"how often the future is drawn where it is left to chance; 30 by default, at most 200"`
+	Jobs       []reference    `json:"jobs,omitempty" jsonschema:"runs or jobs to predict the end of; by default all open ones"`
+	Pool       map[string]int `json:"pool,omitempty" jsonschema:"these pools have this many units"`
+	MaxRunning *int           `json:"max_running,omitempty" jsonschema:"this many jobs may run at once on this machine; 0: no limit"`
+	Draws      int            `json:"draws,omitempty" jsonschema:"how often to draw the future if it is left to chance; 30 by default, at most 200"`
 }
 
 func simulateTool(in simulateInput) (asked, error) {
@@ -130,8 +130,8 @@ func simulateTool(in simulateInput) (asked, error) {
 }
 
 type historyInput struct {
-	Job   reference `json:"job,omitempty" jsonschema:"only what has to do with this job or run"`
-	Limit int       `json:"limit,omitempty" jsonschema:"how many entries, the last; 30 by default, at most 500"`
+	Job   reference `json:"job,omitempty" jsonschema:"only entries about this job or run"`
+	Limit int       `json:"limit,omitempty" jsonschema:"how many of the last entries; 30 by default, at most 500"`
 }
 
 func historyTool(in historyInput) (asked, error) {
@@ -147,7 +147,7 @@ func historyTool(in historyInput) (asked, error) {
 	return asked{args: append(args, job...)}, err
 }
 
-// pools are the flags that give pools other sizes.
+// pools returns the flags that set the sizes of pools.
 func pools(sizes map[string]int) (out []string) {
 	for _, pool := range slices.Sorted(maps.Keys(sizes)) {
 		out = append(out, flags("pool", pool+"="+strconv.Itoa(sizes[pool]))...)
@@ -156,13 +156,13 @@ func pools(sizes map[string]int) (out []string) {
 }
 
 type submitInput struct {
-	Jobs   []map[string]any `json:"jobs" jsonschema:"each has command (an array of words) and, as it needs them, the keys of the flags of vizier submit: name, after, need, produce, lock, pool, approval, timeout, retries, cwd, env, sandbox and so on; ref is a name by which after of others of this call means it"`
+	Jobs   []map[string]any `json:"jobs" jsonschema:"each has command (an array of words) and, as it needs them, the keys of the flags of vizier submit: name, after, need, produce, lock, pool, approval, timeout, retries, cwd, env, sandbox and so on; ref is a name that after of other jobs in this call can use"`
 	DryRun bool             `json:"dry_run,omitempty" jsonschema:"only say what would follow"`
 }
 
 func submitTool(in submitInput) (a asked, err error) {
 	if len(in.Jobs) == 0 {
-		return a, errors.New("jobs has none: expected at least one, such as {\"command\": [\"make\", \"test\"]}")
+		return a, errors.New("jobs is empty: expected at least one, such as {\"command\": [\"make\", \"test\"]}")
 	}
 	if in.DryRun {
 		return whatIfTool(whatIfInput{Submit: in.Jobs})
@@ -205,7 +205,7 @@ type jobsInput struct {
 
 func (in jobsInput) refs() ([]string, error) {
 	if len(in.Jobs) == 0 {
-		return nil, errors.New("jobs has none: name at least one")
+		return nil, errors.New("jobs is empty: name at least one")
 	}
 	return refs(in.Jobs...)
 }

@@ -1,6 +1,6 @@
-// Command vizier-metrics prints how a repository stands in the text form of
-// Prometheus. It is a program of its own, so that no other command pays for the
-// library that does it.
+// Command vizier-metrics prints the state of a repository in the text format of
+// Prometheus. It is a program of its own, so that other commands need not link
+// the library for that.
 package main
 
 import (
@@ -26,8 +26,8 @@ func main() {
 	}
 }
 
-// run prints the metrics of the repository that the working directory belongs to.
-// `vizier metrics` has looked at the arguments.
+// run prints the metrics of the repository that contains the working directory.
+// `vizier metrics` has checked the arguments.
 func run(ctx context.Context, args []string, environ []string, out io.Writer) error {
 	flags := flag.NewFlagSet("vizier-metrics", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -46,11 +46,11 @@ func run(ctx context.Context, args []string, environ []string, out io.Writer) er
 	}
 	if *output != "" {
 		if err := prometheus.WriteToTextfile(*output, registry); err != nil {
-			var wrong *fs.PathError // of the temporary file beside it, whose name tells nobody anything
+			var wrong *fs.PathError // about the temporary file, whose name means nothing to the user
 			if errors.As(err, &wrong) {
 				err = wrong.Err
 			}
-			return fmt.Errorf("write %s: %w: name a file in a directory that is there and that you may write to", *output, err)
+			return fmt.Errorf("write %s: %w: name a file in an existing directory that you can write to", *output, err)
 		}
 		return nil
 	}

@@ -80,7 +80,7 @@ func TestARepositoryIsOnlyLookedAt(t *testing.T) {
 		t.Errorf("the collector cannot read it: %v, %v", info.Mode(), err)
 	}
 	err = run(t.Context(), []string{"--output", filepath.Join(file, "no", "x.prom")}, environ, nil)
-	if err == nil || !strings.Contains(err.Error(), file+"/no/x.prom: not a directory: name a file in a directory that is there") {
+	if err == nil || !strings.Contains(err.Error(), file+"/no/x.prom: not a directory: name a file in an existing directory") {
 		t.Errorf("no place for the file: %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*")); len(left) != 1 {
@@ -88,13 +88,13 @@ func TestARepositoryIsOnlyLookedAt(t *testing.T) {
 	}
 }
 
-// still is text without what is another one at each look.
+// still returns text without what is another one at each look.
 func still(text string) string {
 	return regexp.MustCompile(`(?m)^vizier_(observed|tick).*$`).ReplaceAllString(text, "")
 }
 
-// filesBelow are the files of .vizier with their times; that of the lock tells who
-// held it, and nothing else.
+// filesBelow returns the files of .vizier with their times; that of the lock
+// tells who held it, and nothing else.
 func filesBelow(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

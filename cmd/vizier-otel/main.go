@@ -1,7 +1,7 @@
-// Command vizier-otel runs hooks, as vizier does, and sends a span of each run, job and
-// attempt to an OpenTelemetry collector. Vizier starts it where the configuration has
-// otel.endpoint. It is a program of its own, so that no other pays for the libraries
-// that do it.
+// Command vizier-otel runs hooks, as vizier does, and sends a span of each run,
+// job and attempt to an OpenTelemetry collector. Vizier starts it if
+// otel.endpoint is configured. It is a program of its own, so that others need
+// not link the libraries for that.
 package main
 
 import (
@@ -26,27 +26,28 @@ import (
 func main() {
 	code, ok := vizier.ServeHooks(os.Args[1:], os.Stderr, os.Environ(), new(exporter).export)
 	if !ok {
-		fmt.Fprintln(os.Stderr, "vizier-otel: vizier starts this program where the configuration has otel.endpoint")
+		fmt.Fprintln(os.Stderr, "vizier-otel: vizier starts this program if the configuration sets otel.endpoint")
 		code = 2
 	}
 	os.Exit(code)
 }
 
-// How long one request may take, and how long one is repeated that the collector asks
-// to be: hooks wait for both.
+// The time-out of one request, and how long a request is repeated if the
+// collector asks for that. Hooks are delayed by both.
 const (
 	requestTimeout = 5 * time.Second
 	retryTimeout   = 5 * time.Second
 )
 
-// exporter sends spans over OTLP. The zero value is ready; it keeps its connections.
+// exporter sends spans over OTLP. The zero value is ready to use. It keeps its
+// connections open.
 type exporter struct {
 	mu       sync.Mutex
 	latest   otlptrace.Client
-	endpoint string // of latest
+	endpoint string // the endpoint of latest
 }
 
-// export sends spans of the repository at root, and is a vizier.SpanExporter.
+// export implements vizier.SpanExporter.
 func (x *exporter) export(ctx context.Context, endpoint, root string, spans []trace.Span) error {
 	client, err := x.client(ctx, endpoint)
 	if err != nil {
@@ -80,7 +81,7 @@ func (x *exporter) client(ctx context.Context, endpoint string) (otlptrace.Clien
 	return c, nil
 }
 
-// message is s in the protocol's form.
+// message converts s to its protocol buffer message.
 func message(s trace.Span) *otlp.Span {
 	out := &otlp.Span{TraceId: s.Trace[:], SpanId: s.ID[:], Name: s.Name, Kind: otlp.Span_SPAN_KIND_INTERNAL, StartTimeUnixNano: uint64(s.Start.UnixNano()),
 		EndTimeUnixNano: uint64(s.End.UnixNano()), Attributes: attributes(s.Attributes)}

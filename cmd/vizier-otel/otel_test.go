@@ -78,7 +78,8 @@ func (f *fake) answers(status int) {
 	f.status = status
 }
 
-// tree is what it was told, each span below its parent, in the order of their names and times.
+// tree returns what it was told, each span below its parent, in the order of
+// their names and times.
 func (f *fake) tree() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,9 +209,9 @@ uses = "cap.env.shell.command.run"
 args = { script = "true" }
 `
 
-// What is a part of what, and how it ended: a run of which a job fails, a job that
-// fails once, and one that submits others in either way, for a submitter who is a part
-// of something larger.
+// The parents and results of spans: for a run with a failing job, for a job
+// that fails once, and for jobs that submit others, in or outside of their run,
+// with a submitter that is part of a larger trace.
 func TestSpansOfWhatRan(t *testing.T) {
 	t.Parallel()
 	r := newRepository(t)
@@ -346,7 +347,7 @@ func TestAForeignCollector(t *testing.T) {
 	r.wantTree("b\n  b attempt\n")
 }
 
-// Where the program is not installed, jobs run, and the doctor says so.
+// If the program is not installed, jobs run, and the doctor reports it.
 func TestWithoutTheProgram(t *testing.T) {
 	t.Parallel()
 	r := newRepository(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// From this width on the logs stand beside the tree and not below it.
+// wide is the width from which on the logs are beside the tree and not below
+// it.
 const wide = 140
 
 const helpText = `up down j k   another line           enter         jobs of a run, shown or not
@@ -21,7 +22,7 @@ g G           first, last line       f             all, open, need you, failed
 /             search, esc ends it    J K           scroll the logs
 a             approve                x             reject
 r             retry                  c             cancel
-?             this help              q             leave: jobs go on`
+?             this help              q             quit: jobs continue`
 
 var (
 	bold    = lipgloss.NewStyle().Bold(true)
@@ -29,7 +30,8 @@ var (
 	dim     = lipgloss.NewStyle().Faint(true)
 )
 
-// View draws the screen: as many lines as it has, none longer than it is wide.
+// View draws the screen: exactly as many lines as fit, none wider than the
+// screen.
 func (m *model) View() tea.View {
 	v := tea.NewView(strings.Join(m.draw(), "\n"))
 	v.AltScreen, v.WindowTitle = true, "vizier top"
@@ -78,7 +80,7 @@ func (m *model) logHeight() int {
 func (m *model) header() string {
 	switch {
 	case m.gone != nil:
-		return "vizier top  cannot read the store, this is how it was: " + oneLine(m.gone.Error())
+		return "vizier top  cannot read the store; this is the last state: " + oneLine(m.gone.Error())
 	case m.snap == nil:
 		return "vizier top"
 	}
@@ -101,10 +103,10 @@ func (m *model) footer() string {
 	case m.message != "":
 		return m.fit(m.message, m.width)
 	}
-	return m.style(dim, m.fit("a approve  x reject  r retry  c cancel  f filter  / search  J K logs  ? help  q leave", m.width))
+	return m.style(dim, m.fit("a approve  x reject  r retry  c cancel  f filter  / search  J K logs  ? help  q quit", m.width))
 }
 
-// tree is the rows that there is room for, the chosen one among them.
+// tree returns the rows that fit, including the chosen one.
 func (m *model) tree(width, height int) []string {
 	at := m.index()
 	m.top = min(max(m.top, at-height+1, 0), max(0, len(m.rows)-height), max(at, 0))
@@ -126,7 +128,8 @@ func (m *model) tree(width, height int) []string {
 	return m.box(out, width, height)
 }
 
-// line is the row on one line, its name and its status as wide as there is room for.
+// line formats the row as one line, with as much of its name and status as
+// fits.
 func (r *row) line(width int) string {
 	nameWidth, statusWidth := 26, 17
 	if width >= 96 {
@@ -150,7 +153,7 @@ func (r *row) line(width int) string {
 	return fmt.Sprintf("%s  %s  %s  %s", pad(view.Fit(ref+" "+oneLine(name), nameWidth), nameWidth), pad(view.Fit(status, statusWidth), statusWidth), pad(took, 6), oneLine(r.note))
 }
 
-// log is the end of the logs, below a line that says whose they are.
+// log returns the end of the logs, below a line that names their job.
 func (m *model) log(width, height int) []string {
 	if height < 1 {
 		return nil
@@ -176,7 +179,7 @@ func (m *model) logJob() *kernel.Job {
 	return m.snap.Job(m.logsOf)
 }
 
-// box is exactly height lines that are no longer than width.
+// box returns exactly height lines that are no wider than width.
 func (m *model) box(lines []string, width, height int) []string {
 	out := make([]string, max(0, height))
 	for i := range out {
@@ -200,7 +203,7 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }
 
-// mark tells statuses apart without colour.
+// mark returns a symbol for a status, for readers who cannot rely on colour.
 func mark(status string) string {
 	switch status {
 	case "needs you":
@@ -214,7 +217,7 @@ func mark(status string) string {
 	return "○"
 }
 
-// short is the status in the word that lists have for it.
+// short returns the short form of the status, as in lists.
 func (r *row) short() string {
 	if st, err := kernel.ParseStatus(r.status); err == nil {
 		return view.ShortStatus(st)
@@ -239,7 +242,7 @@ func colourOf(status string) lipgloss.Style {
 	return st.Foreground(lipgloss.Yellow)
 }
 
-// oneLine keeps what others wrote from moving the cursor.
+// oneLine removes everything from s that could move the cursor.
 func oneLine(s string) string {
 	s = ansi.Strip(strings.ToValidUTF8(s, "\ufffd"))
 	return strings.Map(func(r rune) rune {

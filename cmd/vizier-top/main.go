@@ -1,5 +1,5 @@
-// Command vizier-top is the live screen of `vizier top`. It is a program of its own, so
-// that no other command pays for the library that draws it.
+// Command vizier-top is the live screen of `vizier top`. It is a program of its
+// own, so that other commands need not link the library that draws it.
 package main
 
 import (
@@ -28,8 +28,8 @@ func main() {
 	}
 }
 
-// run shows the repository that the working directory belongs to. `vizier top` has
-// looked at the arguments.
+// run shows the repository that contains the working directory. `vizier top`
+// has checked the arguments.
 func run(args []string, environ []string) error {
 	env := vizier.Environment(environ)
 	flags := flag.NewFlagSet("vizier-top", flag.ContinueOnError)
@@ -41,7 +41,7 @@ func run(args []string, environ []string) error {
 		return err
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())) {
-		return errors.New("top needs a terminal: `vizier status` prints how everything stands")
+		return errors.New("top needs a terminal: `vizier status` prints the same")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -62,7 +62,7 @@ func run(args []string, environ []string) error {
 	}
 	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithEnvironment(environ)).Run()
 	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) {
-		return nil // the way to leave it
+		return nil // the normal way to end
 	}
 	return err
 }

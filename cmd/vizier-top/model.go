@@ -16,15 +16,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// model is the screen.
+// model is the state of the screen.
 type model struct {
 	ctx           context.Context
 	src           source
 	width, height int
 	plain         bool // no colour
 
-	snap   *kernel.Snapshot // nil: nothing was read yet
-	gone   error            // why it could not be read last
+	snap   *kernel.Snapshot // nil: nothing has been read yet
+	gone   error            // why the last read failed
 	rows   []row
 	at     string // key of the chosen row
 	top    int    // the first row shown
@@ -38,33 +38,34 @@ type model struct {
 	back   int // lines that the logs are scrolled back
 
 	asks    *question
-	typing  bool // of a search
+	typing  bool // a search is being typed
 	help    bool
-	message string // what came of the last action
+	message string // the result of the last action
 }
 
-// question is what is asked once more before it is done.
+// question is an action that waits for confirmation.
 type question struct {
 	what action
 	jobs []*kernel.Job
 	text string
 }
 
-// What the screen is told.
+// The messages that Update receives.
 type (
-	looked struct { // at the store
+	looked struct { // the store was read
 		snap *kernel.Snapshot
 		err  error
 	}
 	tick    struct{}
 	changed struct{}
-	done    struct { // of an action
+	done    struct { // an action was done
 		text string
 		err  error
 	}
 )
 
-// Between two looks where nothing tells of changes, and between two at the logs.
+// The time between two reads of the store if changes are not reported, and
+// between two reads of the logs.
 const (
 	lookPause = time.Second
 	logPause  = 100 * time.Millisecond
@@ -75,17 +76,17 @@ func newModel(ctx context.Context, src source, plain bool) *model {
 	return &model{ctx: ctx, src: src, plain: plain, folded: map[string]bool{}}
 }
 
-// Init begins to look.
+// Init starts reading the store.
 func (m *model) Init() tea.Cmd { return tea.Batch(m.look, m.await(), m.again()) }
 
-// look reads the store. There is one look at a time: the next is asked for by its
-// answer.
+// look reads the store. Only one read is under way at a time: its result
+// triggers the next.
 func (m *model) look() tea.Msg {
 	snap, err := m.src.Look(m.ctx)
 	return looked{snap, err}
 }
 
-// await waits until there is something to look at.
+// await waits until the store may have changed.
 func (m *model) await() tea.Cmd {
 	return func() tea.Msg {
 		pause := time.NewTimer(lookPause)
@@ -101,7 +102,7 @@ func (m *model) await() tea.Cmd {
 
 func (m *model) again() tea.Cmd { return tea.Tick(logPause, func(time.Time) tea.Msg { return tick{} }) }
 
-// Update takes over what happened.
+// Update handles a message.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -128,7 +129,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// arrange makes the rows anew and stays where it was.
+// arrange rebuilds the rows and keeps the chosen one.
 func (m *model) arrange() {
 	if m.snap == nil {
 		return
@@ -152,7 +153,7 @@ func (m *model) chosen() *row {
 	return nil
 }
 
-// follow has the logs be those of the chosen row.
+// follow switches to the logs of the chosen row.
 func (m *model) follow() {
 	var id kernel.JobID
 	if r := m.chosen(); r != nil {
@@ -173,7 +174,8 @@ func (m *model) follow() {
 	}
 }
 
-// readLogs reads what was written. What cannot be read is said in its place.
+// readLogs reads new lines of the logs. If that fails, it shows the error
+// instead.
 func (m *model) readLogs() {
 	if m.logs == nil || m.gone != nil {
 		return
@@ -187,7 +189,7 @@ func (m *model) readLogs() {
 			m.lines = append(m.lines[:0], m.lines[len(m.lines)-mostLines:]...)
 		}
 		if m.back > 0 {
-			m.back++ // what is looked at stays
+			m.back++ // keep showing the same lines
 		}
 		return nil
 	})
@@ -198,8 +200,8 @@ func (m *model) readLogs() {
 	}
 }
 
-// stoppable reports that a shell started this program as a job of its own, and so can go on
-// with it once it is stopped.
+// stoppable reports whether a shell started this program as a job of its own,
+// and so can continue it after it was stopped.
 func stoppable() bool {
 	parent := os.Getppid()
 	own, err := unix.Getsid(0)
@@ -208,7 +210,7 @@ func stoppable() bool {
 	return errors.Join(err, err2, err3) == nil && own == others && group != unix.Getpgrp()
 }
 
-// key does what a key asks for.
+// key handles a key.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	switch {
@@ -292,7 +294,7 @@ func (m *model) fold() {
 	m.arrange()
 }
 
-// typed takes a key of a search.
+// typed handles a key of a search.
 func (m *model) typed(name, text string) {
 	switch name {
 	case "enter":
@@ -309,7 +311,7 @@ func (m *model) typed(name, text string) {
 	m.arrange()
 }
 
-// ask asks once more.
+// ask asks for confirmation of an action.
 func (m *model) ask(what action) {
 	r := m.chosen()
 	if r == nil {
@@ -334,7 +336,7 @@ func (m *model) ask(what action) {
 	m.asks = &question{what, jobs, text}
 }
 
-// called is what people call the chosen row.
+// called returns the reference of the chosen row.
 func (m *model) called(r *row) string {
 	if r.inside {
 		return r.jobs[0].Ref()
@@ -342,7 +344,7 @@ func (m *model) called(r *row) string {
 	return r.ref
 }
 
-// answer is what becomes of a question.
+// answer handles the answer to a question.
 func (m *model) answer(name string) tea.Cmd {
 	q := m.asks
 	m.asks = nil

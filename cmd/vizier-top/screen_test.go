@@ -110,7 +110,7 @@ func world(t *testing.T) *fake {
 	return f
 }
 
-// shown is a screen of so many columns and lines, after keys.
+// shown returns a screen of so many columns and lines, after keys.
 func shown(t *testing.T, f *fake, width, height int, keys ...tea.KeyPressMsg) (*model, []string) {
 	t.Helper()
 	m := newModel(t.Context(), f, true)
@@ -166,7 +166,7 @@ func TestTheScreenIsAsLargeAsTheTerminal(t *testing.T) {
 	}
 }
 
-// What is shown is what the views say of runs and jobs.
+// The screen shows what the views say about runs and jobs.
 func TestWhatTheScreenShows(t *testing.T) {
 	_, lines := shown(t, world(t), 100, 20, keys("jjj")...)
 	text := strings.Join(lines, "\n")
@@ -238,8 +238,8 @@ func TestActionsAreAskedOnceMore(t *testing.T) {
 	}
 }
 
-// What is chosen stays chosen whatever comes and goes, and what runs in a chosen run
-// is what the logs are of.
+// The chosen row stays chosen while others come and go, and the logs of a
+// chosen run are those of its running job.
 func TestTheChoiceStays(t *testing.T) {
 	f := world(t)
 	m, _ := shown(t, f, 80, 24, keys("jjjj")...)

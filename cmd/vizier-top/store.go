@@ -17,22 +17,22 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// source is what the screen shows and what it can do.
+// source is the data that the screen shows, and the actions it offers.
 type source interface {
-	// Look is the jobs as they stand now.
+	// Look returns the current jobs.
 	Look(context.Context) (*kernel.Snapshot, error)
 
-	// Changed has a value when Look may see something else.
+	// Changed receives a value when Look may return something else.
 	Changed() <-chan struct{}
 
 	// Lines reads a job's logs.
 	Lines(kernel.JobID) *joblog.Lines
 
-	// Do does what somebody asks for and confirmed, to the jobs that are meant.
+	// Do performs a confirmed action on jobs.
 	Do(context.Context, action, []*kernel.Job) error
 }
 
-// action is what can be done to jobs.
+// action is something that can be done to jobs.
 type action string
 
 const (
@@ -42,14 +42,14 @@ const (
 	cancel  action = "cancel"
 )
 
-// Bounds of what is shown, and how old it may be where nothing tells of changes:
-// a record that was edited by hand, a runner that is gone.
+// Bounds of what is shown, and of its age for changes that are not reported: a
+// record that was edited by hand, or a runner that is gone.
 const (
 	mostEnded = 500
 	readAll   = 10 * time.Second
 )
 
-// store is the source over a repository. It reads what changed.
+// store is the source of a repository. It only reads what has changed.
 type store struct {
 	r    *vizier.Repository
 	who  func() string
@@ -57,7 +57,7 @@ type store struct {
 
 	jobs map[kernel.JobID]kernel.Job
 	at   fs.JournalOffset
-	read time.Time // when everything was
+	read time.Time // when everything was last read
 }
 
 func newStore(r *vizier.Repository, who func() string) *store {
@@ -67,8 +67,9 @@ func newStore(r *vizier.Repository, who func() string) *store {
 // Changed has a value when the event log was written to.
 func (s *store) Changed() <-chan struct{} { return s.news.Changed() }
 
-// Look reads the jobs that changed since the last look, and now and then all that
-// are shown. It changes nothing, unless a runner is gone and nobody has settled its job.
+// Look reads the jobs that changed since the last call, and from time to time
+// all that are shown. It changes nothing, unless a runner is gone and its job
+// has not been settled.
 func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 	if _, err := os.Stat(s.r.Store.JobDir("")); err != nil && s.jobs != nil {
 		return nil, fmt.Errorf("the jobs are gone: %w", err)
@@ -106,7 +107,8 @@ func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 	return snap, nil
 }
 
-// readAll reads what is open, what ended last, and the rest of their runs.
+// readAll reads the open jobs, the latest ended ones, and the other jobs of
+// their runs.
 func (s *store) readAll(ctx context.Context) error {
 	newest := kernel.Near{Kind: kernel.Newest, Most: mostEnded}
 	for _, st := range kernel.Statuses() {
@@ -158,11 +160,11 @@ func (s *store) Lines(id kernel.JobID) *joblog.Lines {
 	return joblog.NewLines(func(name string) (*os.File, error) { return s.r.Store.OpenLog(id, name) })
 }
 
-// Do goes through the use cases that the commands go through: what these refuse,
-// such as a job that would approve, is refused here.
+// Do calls the use cases that the commands call, so it refuses what these
+// refuse, such as an approval by a job.
 func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 	jobs = slices.Clone(jobs)
-	if what == cancel { // those first that wait for others: nothing is to end them in another way
+	if what == cancel { // dependents first, so that they do not end in another way
 		slices.SortFunc(jobs, func(a, b *kernel.Job) int { return b.Compare(a) })
 	}
 	ids := make([]kernel.JobID, len(jobs))
@@ -187,14 +189,14 @@ func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 		case retry:
 			_, err = s.r.Scheduler.Retry(ctx, s.who(), id)
 		}
-		if err != nil && !(len(ids) > 1 && errors.Is(err, kernel.ErrConflict)) { // it went with one before it
+		if err != nil && !(len(ids) > 1 && errors.Is(err, kernel.ErrConflict)) { // cancelling an earlier one ended it
 			return err
 		}
 	}
 	return nil
 }
 
-// able are those of jobs that an action is about.
+// able returns those of jobs that an action applies to.
 func able(what action, jobs []*kernel.Job) (out []*kernel.Job) {
 	for _, j := range jobs {
 		st := j.State.Status

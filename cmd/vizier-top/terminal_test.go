@@ -114,7 +114,7 @@ func TestTopInATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if move[0] == ".vizier" {
-			x.until("cannot read the store, this is how it was", "1 serve")
+			x.until("cannot read the store; this is the last state", "1 serve")
 		}
 	}
 	x.until("vizier top  1 running")

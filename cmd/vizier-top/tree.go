@@ -12,7 +12,7 @@ import (
 
 // row is a line of the tree: a run or a batch, one of its jobs, or a job by itself.
 type row struct {
-	key    string // stays the same whatever happens to it
+	key    string // identifies it, whatever happens to it
 	ref    string
 	name   string
 	status string // in the words of records and of runs
@@ -20,12 +20,12 @@ type row struct {
 	note   string // why it waits or failed
 	took   time.Duration
 	whole  bool // a run or a batch
-	inside bool // a job of one
+	inside bool // a job of a run or a batch
 	jobs   []*kernel.Job
 }
 
-// job is the job whose logs a row shows: of a run the one that runs, or else the
-// last that began.
+// job returns the job whose logs a row shows. For a run, that is the running
+// one or else the one that began last.
 func (r *row) job() *kernel.Job {
 	var best *kernel.Job
 	for _, j := range r.jobs {
@@ -43,7 +43,7 @@ func later(a, b *kernel.Job) bool {
 	return a.State.Started.After(b.State.Started)
 }
 
-// filter is which rows are shown.
+// filter selects the rows that are shown.
 type filter int
 
 const (
@@ -56,7 +56,7 @@ const (
 
 func (f filter) String() string { return [...]string{"all", "open", "need you", "failed"}[f] }
 
-// shows reports that a row with such jobs is shown.
+// shows reports whether a row with these jobs is shown.
 func (f filter) shows(s *kernel.Snapshot, jobs []*kernel.Job) bool {
 	return slices.ContainsFunc(jobs, func(j *kernel.Job) bool {
 		switch f {
@@ -72,8 +72,8 @@ func (f filter) shows(s *kernel.Snapshot, jobs []*kernel.Job) bool {
 	})
 }
 
-// rowsOf is the tree, newest first. A run's jobs are shown where folded says so, and by
-// itself while the run is open.
+// rowsOf returns the rows of the tree, newest first. The jobs of a run are
+// shown as folded says, or by default if the run is open.
 func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string) (out []row) {
 	groups := map[string][]*kernel.Job{}
 	var order []string
@@ -150,7 +150,8 @@ func jobRow(s *kernel.Snapshot, j *kernel.Job, inside bool) row {
 	return r
 }
 
-// age is how long jobs have been at it, or how long they took together.
+// age returns how long jobs have been running or waiting, or how long they took
+// together.
 func age(jobs []*kernel.Job, now time.Time) time.Duration {
 	var from, to time.Time
 	for _, j := range jobs {
@@ -174,7 +175,7 @@ func (r *row) matches(search string) bool {
 	return search == "" || strings.Contains(strings.ToLower(r.ref+" "+r.name+" "+r.status+" "+r.short()), strings.ToLower(search))
 }
 
-// counts is how everything stands, in a few words.
+// counts returns a summary of all jobs in a few words.
 func counts(s *kernel.Snapshot) string {
 	need, run, wait, fail := 0, 0, 0, 0
 	for _, j := range s.Jobs() {

@@ -19,26 +19,27 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// actions lets pages decide. Who has a key may, which stands in an address that is printed
-// and counts once: what a browser keeps of addresses is worth nothing after that. The page
-// gets another key for it, which it has in its memory alone.
+// actions lets pages make decisions, given a key. The key is first in a printed
+// address, and can be used once, so that what a browser stores of addresses is
+// worthless afterwards. The page exchanges it for another key, which it keeps
+// in memory only.
 type actions struct {
 	r   *vizier.Repository
 	who func(context.Context) string
 
 	mu      sync.Mutex
-	offered []string // keys in addresses that nobody has used
+	offered []string // keys in printed addresses that were not used yet
 	granted []string // keys of pages
 }
 
-// allow has s take actions.
+// allow enables actions.
 func (s *server) allow(who func(context.Context) string) {
 	s.actions = &actions{r: s.r, who: who}
 	s.mux.HandleFunc("POST "+s.prefix+"claim", s.inTurn(s.asked(s.actions.claim)))
 	s.mux.HandleFunc("POST "+s.prefix+"act", s.inTurn(s.asked(s.actions.act)))
 }
 
-// offer is the end of an address with a key that was not there before.
+// offer returns the end of an address with a new key.
 func (a *actions) offer() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -46,7 +47,7 @@ func (a *actions) offer() string {
 	return "#key=" + a.offered[len(a.offered)-1]
 }
 
-// has reports that key is one of keys, in a time that tells nothing of them.
+// has reports whether key is one of keys, in constant time.
 func has(keys []string, key string) bool {
 	found := 0
 	for _, k := range keys {
@@ -55,20 +56,21 @@ func has(keys []string, key string) bool {
 	return found == 1
 }
 
-// errKey is of who has no key.
-var errKey = errors.New("the key of this page does not count: press enter in the terminal of vizier web, and open the address that it prints")
+// errKey is the error for a request without a valid key.
+var errKey = errors.New("the key of this page is not valid: press enter in the terminal of vizier web, and open the address that it prints")
 
-// keyHeader has the key. A page of another origin cannot send it without being allowed to.
+// keyHeader is the header with the key. A page of another origin cannot send it
+// without permission.
 const keyHeader = "X-Vizier-Key"
 
-// most is how many bytes somebody may send.
+// most is the maximum size of a request body, in bytes.
 const most = 64 << 10
 
-// asked is a handler of what is asked for by a page of this server. It is told for which
-// processes that is.
+// asked returns a handler for requests by a page of this server. The context
+// that do gets includes the requesting processes.
 func (s *server) asked(do func(context.Context, *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
-		if q.Header.Get("Origin") == "" || q.Header.Get("Content-Type") != "application/json" { // what every page of its own sends
+		if q.Header.Get("Origin") == "" || q.Header.Get("Content-Type") != "application/json" { // every request of this server's page has these
 			http.Error(w, "only the page itself may ask for this", http.StatusForbidden)
 			return
 		}
@@ -95,10 +97,11 @@ func (s *server) asked(do func(context.Context, *http.Request) (any, error)) htt
 	}
 }
 
-// errWho is where it cannot be told which process asks.
-var errWho = errors.New("it cannot be told which process asks, so it may be a job's: decide in a terminal")
+// errWho says that the requesting process is not known.
+var errWho = errors.New("cannot tell which process asks, so it may belong to a job: decide in a terminal")
 
-// peers are the processes that have the other end of a request's connection.
+// peers returns the processes that have the other end of a request's
+// connection.
 func peers(q *http.Request) ([]int, error) {
 	theirs, err := netip.ParseAddrPort(q.RemoteAddr)
 	if err != nil {
@@ -119,7 +122,7 @@ func peers(q *http.Request) ([]int, error) {
 	return pids, nil
 }
 
-// outside is an error where one of those that ask is part of a job.
+// outside returns an error if one of the requesting processes is part of a job.
 func (a *actions) outside(ctx context.Context, what string) error {
 	if where, inside := a.r.Scheduler.Inside(ctx); inside {
 		return &app.InsideError{Verb: what, Descent: where}
@@ -127,7 +130,7 @@ func (a *actions) outside(ctx context.Context, what string) error {
 	return nil
 }
 
-// claim changes the key of an address into one of the page.
+// claim exchanges the key of an address for one of the page.
 func (a *actions) claim(ctx context.Context, q *http.Request) (any, error) {
 	if err := a.outside(ctx, "use the key of the page"); err != nil {
 		return nil, err
@@ -143,15 +146,15 @@ func (a *actions) claim(ctx context.Context, q *http.Request) (any, error) {
 	return map[string]string{"key": a.granted[len(a.granted)-1]}, nil
 }
 
-// wish is what a page asks for.
+// wish is the body of a request for an action.
 type wish struct {
 	What   string        `json:"what"` // approve, reject, retry or cancel
 	Job    kernel.JobID  `json:"job"`
-	Digest kernel.Digest `json:"digest"` // of approve: of what the page showed
-	Reason string        `json:"reason"` // of reject
+	Digest kernel.Digest `json:"digest"` // for approve: of what the page showed
+	Reason string        `json:"reason"` // for reject
 }
 
-// act does what a page asks for, by the use case that the command calls.
+// act performs an action by calling the use case that the command calls.
 func (a *actions) act(ctx context.Context, q *http.Request) (any, error) {
 	a.mu.Lock()
 	known := has(a.granted, q.Header.Get(keyHeader))

@@ -51,7 +51,7 @@ func post(ctx context.Context, address, doc string, header ...string) (int, stri
 	return got.StatusCode, string(text), err
 }
 
-// acting is a server that takes actions, with the end of its address.
+// acting returns a server that takes actions, with the end of its address.
 func (f field) acting(a assets) (s *server, origin, offer string) {
 	f.Helper()
 	if runtime.GOOS != "linux" {
@@ -62,7 +62,7 @@ func (f field) acting(a assets) (s *server, origin, offer string) {
 	return s, web.URL, s.actions.offer()
 }
 
-// digestOf is what an approval of a job would be of.
+// digestOf returns what an approval of a job would be of.
 func (f field) digestOf(s *server, id string) kernel.Digest {
 	f.Helper()
 	snap, _, err := s.r.Scheduler.Job(f.Context(), id)
@@ -100,7 +100,7 @@ func TestWhoMayAct(t *testing.T) {
 	if text := ask("claim", "", 200, "key", with(once)...); json.Unmarshal([]byte(text), &got) != nil || got.Key == "" || got.Key == once {
 		t.Fatalf("the key: %s", text)
 	}
-	ask("claim", "", 403, "does not count", with(once)...)
+	ask("claim", "", 403, "is not valid", with(once)...)
 
 	wish := func(what, job string, more ...string) string {
 		doc := map[string]string{"what": what, "job": job}
@@ -251,5 +251,5 @@ func TestBrowserDecides(t *testing.T) {
 	b.expects(true)
 	b.do(chromedp.Navigate("about:blank"))
 	b.open(origin + s.prefix + offer)
-	b.shows("#said", "does not count")
+	b.shows("#said", "is not valid")
 }

@@ -21,16 +21,16 @@ import (
 //go:embed static
 var static embed.FS
 
-// assets are the files of the page by their names.
+// assets are the files of the page, by name.
 type assets map[string][]byte
 
-// What the Makefile builds.
+// The files that the Makefile builds.
 const (
 	kernelFile = "kernel.wasm.gz"
 	hostFile   = "wasm_exec.js"
 )
 
-// built are the files of this program.
+// built returns the embedded files.
 func built() (assets, error) {
 	entries, err := static.ReadDir("static")
 	if err != nil {
@@ -48,8 +48,8 @@ func built() (assets, error) {
 	return a, nil
 }
 
-// standalone is the page as one file, with how everything stands. It begins at the job
-// that ref means; "": with everything.
+// standalone returns the page as one file that contains the current state. It
+// opens at the job that ref names, or at the overview for "".
 func standalone(ctx context.Context, r *vizier.Repository, a assets, ref string) ([]byte, error) {
 	at := ""
 	if ref != "" {
@@ -66,9 +66,9 @@ func standalone(ctx context.Context, r *vizier.Repository, a assets, ref string)
 	return a.whole(page.Text(state), at)
 }
 
-// whole is the page with everything in it that it is made of.
+// whole returns the page with all of its assets inlined.
 func (a assets) whole(state []byte, job string) ([]byte, error) {
-	given, err := json.Marshal(map[string]string{"state": string(state), "job": job}) // which escapes what would end a script
+	given, err := json.Marshal(map[string]string{"state": string(state), "job": job}) // json.Marshal escapes what would end a script
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (a assets) whole(state []byte, job string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// sum names an inline text in a policy.
+// sum returns the hash of an inline text for the content security policy.
 func sum(text []byte) string {
 	s := sha256.Sum256(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(s[:]) + "'"

@@ -15,35 +15,36 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// book is how a repository stands, and what has changed in it of late. It reads what
-// changed, and that once, however many pages ask. It is for one caller at a time.
+// book is the current state of a repository, and its recent changes. It reads
+// each change once, however many pages ask. It must be used by one caller at a
+// time.
 type book struct {
 	r *vizier.Repository
 
 	snap    *kernel.Snapshot // of all jobs
 	at      fs.JournalOffset
-	read    time.Time // when everything was
+	read    time.Time // when everything was last read
 	version uint64
-	steps   []step // the latest, the last of which led to version
+	steps   []step // the latest steps; the last one led to version
 }
 
-// step is what differs between a version and the one before.
+// step is the difference between a version and the one before.
 type step struct {
-	jobs  []kernel.JobID // that differ, are new or are gone
-	asked kernel.Probes  // of which the answers differ
+	jobs  []kernel.JobID // jobs that changed, are new or are gone
+	asked kernel.Probes  // probes whose answers changed
 }
 
-// Bounds of what is kept, and how old that may be of which nothing tells: a record that
-// was edited by hand, a branch that moved, a runner that is gone.
+// Bounds of what is kept, and of its age for changes that are not reported: a
+// record that was edited by hand, a branch that moved, a runner that is gone.
 const (
 	mostSteps = 64
 	oldest    = 20 * time.Second
-	mostAsked = 20 // of so many jobs that need somebody the world is asked what would follow
+	mostAsked = 20 // for how many jobs that need somebody the consequences of decisions are prepared
 )
 
 func newBook(r *vizier.Repository) *book { return &book{r: r} }
 
-// State is what a page is given that has a version, and 0 for none.
+// State returns the state for a page that has version have; 0: none.
 func (b *book) State(ctx context.Context, have uint64) (page.State, error) {
 	if err := b.look(ctx); err != nil {
 		return page.State{}, err
@@ -58,7 +59,7 @@ func (b *book) State(ctx context.Context, have uint64) (page.State, error) {
 	return out, nil
 }
 
-// since is what led from a version to the last.
+// since returns the change from a version to the latest.
 func (b *book) since(have uint64) *page.Change {
 	s := b.snap
 	c := &page.Change{From: have, Now: s.Now(), Limits: s.Limits(), Unreadable: unreadable(s)}
@@ -79,7 +80,7 @@ func (b *book) since(have uint64) *page.Change {
 	return c
 }
 
-// look brings the book up to date.
+// look updates the book.
 func (b *book) look(ctx context.Context) error {
 	if s := b.r.Scheduler; s.Configure != nil {
 		s.Configure(s)
@@ -103,7 +104,7 @@ func (b *book) look(ctx context.Context) error {
 		next, _ = changed(was, next, ids).After(was)
 	}
 	next = b.r.Scheduler.Observed(ctx, next, anew(facts, ids))
-	changes := page.Changes(next, mostAsked, func(id kernel.JobID) bool { return all || slices.Contains(ids, id) }) // of others it was asked before
+	changes := page.Changes(next, mostAsked, func(id kernel.JobID) bool { return all || slices.Contains(ids, id) }) // for the other jobs it was observed before
 	next = b.r.Scheduler.Foreseeable(ctx, next, changes)
 	if all {
 		ids = differing(was, next)
@@ -117,7 +118,7 @@ func (b *book) look(ctx context.Context) error {
 	return nil
 }
 
-// changed is the change by what was read of some jobs.
+// changed returns the change given by the records of some jobs.
 func changed(was, got *kernel.Snapshot, ids []kernel.JobID) *page.Change {
 	c := &page.Change{Now: got.Now(), Limits: got.Limits(), Unreadable: unreadable(got), Facts: page.Answers(was.Facts(), kernel.Probes{})}
 	for _, id := range ids {
@@ -130,15 +131,15 @@ func changed(was, got *kernel.Snapshot, ids []kernel.JobID) *page.Change {
 	return c
 }
 
-// anew is what may be answered otherwise after jobs changed: all that facts answer, but
-// for whether the runners of other jobs live.
+// anew returns the probes whose answers may differ after jobs changed:
+// everything in facts except for the runners of other jobs.
 func anew(facts kernel.Facts, ids []kernel.JobID) kernel.Probes {
 	p := page.Asked(facts)
 	p.Attempts = slices.DeleteFunc(p.Attempts, func(a kernel.AttemptID) bool { return !slices.Contains(ids, a.Job) })
 	return p
 }
 
-// differing are the jobs that are not the same in two snapshots.
+// differing returns the jobs that differ between two snapshots.
 func differing(was, now *kernel.Snapshot) (ids []kernel.JobID) {
 	if was == nil {
 		return nil

@@ -153,7 +153,8 @@ func (f field) settle() {
 	}
 }
 
-// oneThat is one of the jobs whose status begins like that; "": there is none.
+// oneThat returns one of the jobs whose status begins like that; "": there is
+// none.
 func (f field) oneThat(draw *rand.Rand, status string) string {
 	f.Helper()
 	var doc struct {

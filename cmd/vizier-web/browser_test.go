@@ -152,7 +152,7 @@ func (b *tab) run(script string) {
 	b.is("(() => { " + script + " })()")
 }
 
-// is is what an expression of the page comes to, as text.
+// is returns what an expression of the page comes to, as text.
 func (b *tab) is(expression string) string {
 	b.Helper()
 	ctx, end := context.WithTimeout(b.ctx, patience)
@@ -454,7 +454,7 @@ func TestBrowserOpensTheFile(t *testing.T) {
 	}
 	b := newTab(t)
 	b.open("file://" + file)
-	b.shows("#link", "as it stood on")
+	b.shows("#link", "the state of")
 	b.shows("#needs", "vizier jobs approve 1/deploy")
 	b.shows("#rows", "lint <b>")
 	b.shows("#job", "exit code 3")
@@ -463,7 +463,8 @@ func TestBrowserOpensTheFile(t *testing.T) {
 	b.until(`document.querySelector("#main .picture svg") !== null`)
 }
 
-// batch is n jobs of which each tenth waits for an approval, and the others for it.
+// batch returns n jobs of which each tenth waits for an approval, and the
+// others for it.
 func batch(n int) string {
 	var lines strings.Builder
 	for i := range n {

@@ -2,5 +2,6 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// guard keeps other processes of the user from reading the keys out of the memory of this one.
+// guard prevents other processes of the user from reading the keys in this
+// process's memory.
 func guard() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where keys are, other processes of the user cannot look.
+// Other processes of the user cannot read the memory of a process with keys.
 func TestMemoryIsClosed(t *testing.T) {
 	t.Cleanup(func() {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {

@@ -4,7 +4,8 @@ package main
 
 import "errors"
 
-// guard fails: here it cannot be told whether a job asks.
+// guard always fails: on this system it is not known whether a request comes
+// from a job.
 func guard() error {
-	return errors.New("--actions is for Linux: elsewhere it cannot be told whether a job asks")
+	return errors.New("--actions needs Linux: elsewhere Vizier cannot tell whether a job asks")
 }

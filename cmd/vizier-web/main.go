@@ -1,6 +1,6 @@
-// Command vizier-web is the page of `vizier web` and `vizier jobs schedule --format html`. It
-// is a program of its own, so that no other command pays for what it carries: the kernel
-// once more, for browsers.
+// Command vizier-web serves the page of `vizier web` and of `vizier jobs
+// schedule --format html`. It is a program of its own because of its size: it
+// contains the kernel a second time, for browsers.
 package main
 
 import (
@@ -39,8 +39,9 @@ func main() {
 	}
 }
 
-// run shows the repository that the working directory belongs to, until ctx ends or once
-// in a file. The command line has looked at the arguments.
+// run serves the repository that contains the working directory until ctx ends,
+// or writes the page to a file once. The command line has checked the
+// arguments.
 func run(ctx context.Context, args, environ []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("vizier-web", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -86,14 +87,14 @@ func run(ctx context.Context, args, environ []string, in io.Reader, out io.Write
 	}
 	if *act {
 		s.allow(vizier.Environment(environ).Who)
-		fmt.Fprintf(out, "The page of %s is at\n%s\nWho opens this address first can decide there, and has to open another after a reload: enter prints one. Ctrl-C ends it.\n", filepath.Base(r.Root), address+s.actions.offer())
+		fmt.Fprintf(out, "The page of %s is at\n%s\nThe first to open this address can decide there, and needs another after a reload: press enter to print one. Ctrl-C ends it.\n", filepath.Base(r.Root), address+s.actions.offer())
 		go func() {
 			for lines := bufio.NewScanner(in); lines.Scan(); {
 				fmt.Fprintln(out, address+s.actions.offer())
 			}
 		}()
 	} else {
-		fmt.Fprintf(out, "The page of %s is at\n%s\nWho has this address can read it. Ctrl-C ends it.\n", filepath.Base(r.Root), address)
+		fmt.Fprintf(out, "The page of %s is at\n%s\nAnyone who has this address can read it. Ctrl-C ends it.\n", filepath.Base(r.Root), address)
 	}
 	if *open {
 		leave, err := browse(address)
@@ -110,15 +111,16 @@ func run(ctx context.Context, args, environ []string, in io.Reader, out io.Write
 	return nil
 }
 
-// mayAct is an error where a page may not decide, or a job could come to know its key.
+// mayAct returns an error if pages must not make decisions here, or if a job
+// could learn the key.
 func mayAct(ctx context.Context, r *vizier.Repository, in io.Reader, out io.Writer, open bool) error {
 	for _, f := range []any{in, out} {
 		if f, ok := f.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-			return errors.New("--actions needs a terminal: what is written elsewhere, such as the key of the page, jobs can read")
+			return errors.New("--actions needs a terminal: jobs can read output that goes elsewhere, such as the key of the page")
 		}
 	}
 	if open {
-		return errors.New("--actions without --open: what opens the browser would tell jobs the address; open it by hand")
+		return errors.New("--actions excludes --open: the program that opens the browser would show jobs the address; open it by hand")
 	}
 	if where, inside := r.Scheduler.Inside(ctx); inside {
 		return &app.InsideError{Verb: "take actions", Descent: where}
@@ -126,14 +128,14 @@ func mayAct(ctx context.Context, r *vizier.Repository, in io.Reader, out io.Writ
 	return guard()
 }
 
-// loopback listens where this machine alone can reach it.
+// loopback listens on an address that only this machine can reach.
 func loopback(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: name an address and a port, such as 127.0.0.1:8080", address)
 	}
 	if !local(host) {
-		return nil, fmt.Errorf("--listen %s: the page is for this machine alone: name 127.0.0.1, [::1] or localhost, and from elsewhere use `ssh -L`", address)
+		return nil, fmt.Errorf("--listen %s: the page is for this machine only: name 127.0.0.1, [::1] or localhost, and from elsewhere use `ssh -L`", address)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -142,14 +144,16 @@ func loopback(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// local reports that a host name is this machine's, whatever a name server says.
+// local reports whether a host name means this machine without asking a name
+// server.
 func local(host string) bool {
 	ip := net.ParseIP(strings.Trim(host, "[]"))
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// browse has the user's browser open an address. It is told by a file that nobody else
-// reads, as arguments of a process are seen by all; leave removes it.
+// browse opens an address in the user's browser. It passes the address in a
+// file that only the user can read, because everybody can see the arguments of
+// a process. leave removes the file.
 func browse(address string) (leave func(), err error) {
 	leave = func() {}
 	f, err := os.CreateTemp("", "vizier-*.html")

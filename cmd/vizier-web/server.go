@@ -30,19 +30,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// server shows one repository. It changes nothing, unless it takes actions.
+// server serves one repository. It changes nothing unless actions are enabled.
 type server struct {
 	r      *vizier.Repository
 	assets assets
-	prefix string // of all addresses: a secret, as other users of this machine reach the port too
+	prefix string // of all paths: a secret, because other users of this machine can reach the port too
 	mux    *http.ServeMux
 	book   *book
-	turn   chan struct{} // whose holder uses the scheduler: it is for one at a time
+	turn   chan struct{} // held while using the scheduler, which serves one goroutine at a time
 
-	actions *actions // nil: it takes none
+	actions *actions // nil: disabled
 }
 
-// open has the metrics at /metrics, without the secret, for who scrapes.
+// open serves the metrics at /metrics, without the secret, for scrapers.
 func (s *server) open() { s.mux.HandleFunc("GET /metrics", s.inTurn(s.metrics)) }
 
 func newServer(r *vizier.Repository, a assets) *server {
@@ -69,7 +69,7 @@ func newServer(r *vizier.Repository, a assets) *server {
 	return s
 }
 
-// inTurn is a handler that has the scheduler to itself.
+// inTurn returns a handler that has exclusive use of the scheduler.
 func (s *server) inTurn(do http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		select {
@@ -81,12 +81,13 @@ func (s *server) inTurn(do http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// policy is what the page may do: run its own scripts and the kernel, ask its server.
+// policy is the content security policy: the page may run its own scripts and
+// the kernel, and send requests to its server.
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// ServeHTTP refuses what no page of its own asks for: another host name, which is how a
-// page from elsewhere reaches this machine by a name server of its own, and requests that
-// a browser says come from elsewhere.
+// ServeHTTP refuses requests that do not come from this server's page: with
+// another host name, as in a DNS rebinding attack, and those that the browser
+// marks as coming from elsewhere.
 func (s *server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -102,7 +103,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	s.mux.ServeHTTP(w, q)
 }
 
-// elsewhere says why a request is not from a page of this server; "": it may be.
+// elsewhere returns why a request does not come from a page of this server, or
+// "" if it may.
 func elsewhere(q *http.Request) string {
 	host := q.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -126,10 +128,10 @@ func elsewhere(q *http.Request) string {
 	return "another site may not ask this page's server"
 }
 
-// state is how everything stands, for the kernel in the page; what has changed, for one that
-// says which version it has.
+// state serves the state for the kernel in the page, or only the changes if the
+// page states which version it has.
 func (s *server) state(w http.ResponseWriter, q *http.Request) {
-	have, _ := strconv.ParseUint(q.URL.Query().Get("since"), 10, 64) // otherwise all
+	have, _ := strconv.ParseUint(q.URL.Query().Get("since"), 10, 64) // 0, everything, if it is missing or invalid
 	state, err := s.book.State(q.Context(), have)
 	state.Actions = s.actions != nil
 	if err != nil {
@@ -140,7 +142,7 @@ func (s *server) state(w http.ResponseWriter, q *http.Request) {
 	_, _ = w.Write(page.Text(state))
 }
 
-// metrics are those of `vizier metrics`, as they stand now.
+// metrics serves the current metrics, as `vizier metrics` prints them.
 func (s *server) metrics(w http.ResponseWriter, q *http.Request) {
 	found, err := collector.Of(q.Context(), s.r)
 	if err != nil {
@@ -150,7 +152,7 @@ func (s *server) metrics(w http.ResponseWriter, q *http.Request) {
 	promhttp.HandlerFor(found, promhttp.HandlerOpts{}).ServeHTTP(w, q)
 }
 
-// refuse says what is wrong.
+// refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +161,7 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), code)
 }
 
-// about is the job that the address names.
+// about returns the job in the request's path.
 func about(q *http.Request) (kernel.JobID, error) {
 	id := q.PathValue("job")
 	if !kernel.ValidJobID(id) {
@@ -168,7 +170,7 @@ func about(q *http.Request) (kernel.JobID, error) {
 	return kernel.JobID(id), nil
 }
 
-// details are what files have of a job besides its record.
+// details is what the store has of a job besides its record.
 type details struct {
 	Attempts []view.Attempt  `json:"attempts"`
 	Effects  []answer.Effect `json:"effects"`
@@ -213,20 +215,21 @@ func (s *server) details(q *http.Request) (details, error) {
 	return doc, err
 }
 
-// mostLog is how many bytes of a log one answer has.
+// mostLog is the maximum part of a log in one answer, in bytes.
 const mostLog = 256 << 10
 
 // piece is a part of a log.
 type piece struct {
 	From int64  `json:"from"` // in bytes
-	Next int64  `json:"next"` // where the next begins
+	Next int64  `json:"next"` // offset of the next part
 	Text string `json:"text"`
 }
 
-// log is what a job has printed from a byte on; without one, the last of it.
+// log serves a job's output from a byte offset on or, without an offset, its
+// end.
 func (s *server) log(w http.ResponseWriter, q *http.Request) {
 	doc, err := s.piece(q)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing was printed yet
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // ErrNotExist: nothing was printed yet
 		refuse(w, err)
 		return
 	}
@@ -263,7 +266,7 @@ func (s *server) piece(q *http.Request) (doc piece, err error) {
 		return doc, err
 	}
 	b = b[:n]
-	for cut := 0; cut < utf8.UTFMax && cut < len(b); cut++ { // a letter of which only a part is there comes with the next piece
+	for cut := 0; cut < utf8.UTFMax && cut < len(b); cut++ { // an incomplete character is left for the next part
 		if tail := b[len(b)-1-cut:]; utf8.RuneStart(tail[0]) {
 			if !utf8.FullRune(tail) {
 				b = b[:len(b)-1-cut]
@@ -275,15 +278,16 @@ func (s *server) piece(q *http.Request) (doc piece, err error) {
 	return doc, nil
 }
 
-// How often the event log is read where nothing tells that it was written to, and how
-// often a connection that has no news shows that it is there.
+// How often the event log is read if the system does not report writes, and how
+// often an idle connection sends a sign of life.
 const (
 	eventPause = time.Second
 	beat       = 10 * time.Second
 )
 
-// events are the lines of the event log as they are written. One who was there before
-// gets what he missed; another one only the last, since he reads the state anyway.
+// events serves the lines of the event log as they are written. A client that
+// reconnects gets what it missed; a new one only gets the last line, since it
+// reads the state anyway.
 func (s *server) events(w http.ResponseWriter, q *http.Request) {
 	have, known := uint64(0), false
 	if last := q.Header.Get("Last-Event-ID"); last != "" {

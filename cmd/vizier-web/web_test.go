@@ -72,7 +72,7 @@ func programs(t *testing.T) string {
 	return dir
 }
 
-// files are the assets as the Makefile makes them.
+// files returns the assets as the Makefile makes them.
 func files(t *testing.T) assets {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -267,7 +267,7 @@ func TestThePageForeseesAsTheCommandLine(t *testing.T) {
 	}
 }
 
-// hostOf is the file that Go has for hosts of WebAssembly.
+// hostOf returns the file that Go has for hosts of WebAssembly.
 func hostOf(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), hostFile)
@@ -277,8 +277,8 @@ func hostOf(t *testing.T) string {
 	return file
 }
 
-// What is not asked by the page of this start, from this machine, is refused; and there
-// is nothing to ask for that changes something.
+// Requests that do not come from the page of this server process, on this
+// machine, are refused; and no request changes anything.
 func TestWhoMayAsk(t *testing.T) {
 	f := newField(t)
 	f.flow()
@@ -361,7 +361,8 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 }
 
-// Who scrapes gets what `vizier metrics` prints, and without the secret only where that was asked for.
+// A scraper gets what `vizier metrics` prints, and without the secret only if
+// that was enabled.
 func TestMetricsForWhoScrapes(t *testing.T) {
 	f := newField(t)
 	f.flow()
@@ -422,7 +423,8 @@ func TestLogsGoOn(t *testing.T) {
 	}
 }
 
-// Who connects hears of what happens from now on; who was there before, of what he missed.
+// A new client gets the events from now on; one that reconnects also gets those
+// that it missed.
 func TestEventsCatchUp(t *testing.T) {
 	f := newField(t)
 	f.flow()

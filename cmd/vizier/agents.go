@@ -14,12 +14,12 @@ import (
 )
 
 type agentsCmd struct {
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*agentsCmd) Help() string {
-	return "Lists the agents that are installed, and those that templates ask, each with its version, the templates, and what is wrong with it. " +
-		"It starts their programs for version and help, and asks none of them anything. Exits 1 when a template's agent cannot start."
+	return "Lists the installed agents and those that templates ask, each with its version, its templates and its problems. " +
+		"It starts their programs only for version and help. Exits 1 if the agent of a template cannot start."
 }
 
 // agentList is `agents --format json`.
@@ -35,7 +35,7 @@ type agentItem struct {
 	Program   string         `json:"program,omitempty"`
 	Version   string         `json:"version,omitempty"`
 	MadeFor   string         `json:"made_for,omitempty"`
-	Default   bool           `json:"default"` // asked where nothing is configured
+	Default   bool           `json:"default"` // used if none is configured
 	Flows     []string       `json:"flows"`
 	Problems  []agentProblem `json:"problems"`
 }
@@ -43,7 +43,7 @@ type agentItem struct {
 type agentProblem struct {
 	Problem string `json:"problem"`
 	Next    string `json:"next"`
-	Fatal   bool   `json:"fatal"` // it cannot start
+	Fatal   bool   `json:"fatal"` // the agent cannot start
 }
 
 // Run lists the agents.
@@ -98,16 +98,16 @@ func (u *ui) agents(d agentList) string {
 	return u.table(cells, -1) + problems
 }
 
-// flows are the templates that have a name.
+// flows returns the templates that have a name.
 func (r *repo) flows() []string {
 	return slices.Concat(template.Loader{Root: r.Root}.Names(), slices.Sorted(maps.Keys(r.Config.Commands)))
 }
 
-// flowsHere names them, in one line: they are called after files.
+// flowsHere returns one line that lists them. Their names are those of files.
 func flowsHere(names []string) string { return oneLine("flows here: " + strings.Join(names, ", ")) }
 
-// agentChoices are the agents of the templates that the repository has, and the
-// one of every other, each once. What cannot be read asks none.
+// agentChoices returns the agents of the repository's templates and the default
+// one, without duplicates. Templates that cannot be read are skipped.
 func (c *call) agentChoices(r *repo) []app.AgentChoice {
 	var out []app.AgentChoice
 	add := func(a config.Agent, flow string) {

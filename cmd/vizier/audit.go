@@ -18,16 +18,16 @@ type auditCmd struct {
 	Flow         string   `arg:"" help:"The template: a name in .vizier/workflows or [commands], a path, or ID@VERSION."`
 	Inputs       []string `arg:"" optional:"" name:"input" help:"The template's positional inputs."`
 	Set          []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
-	Strict       bool     `help:"Exit 10 when something is needed that the template itself does not produce."`
-	Explore      bool     `help:"Look at every history that a run may have, and tell what goes wrong in any: exits 10 if something does."`
-	Scenarios    string   `placeholder:"DIR" help:"With --explore: write for each fault the shortest history that shows it into DIR, as a scenario of kernel/testdata."`
-	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Strict       bool     `help:"Exit 10 if the template needs an artifact that it does not produce."`
+	Explore      bool     `help:"Examine every history that a run can have, and report faults; exit 10 if there are any."`
+	Scenarios    string   `placeholder:"DIR" help:"With --explore: write the shortest history of each fault into DIR, as a scenario of kernel/testdata."`
+	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 	TemplateHelp bool     `hidden:""`
 }
 
 func (*auditCmd) Help() string {
-	return "Tells what a run would produce, what it needs from elsewhere and which locks its nodes take. With --explore also whether a run can be left open for nothing, " +
-		"which nodes never run, which failures nobody sees, whether an approval can be passed round and what may be used before it is made. Nothing but scenarios is written."
+	return "Lists what a run would produce, what it needs from elsewhere and which locks its nodes take. With --explore also whether a run can wait for ever, " +
+		"which nodes never run, which failures nobody sees, whether an approval can be bypassed and which artifacts may be used before they are made. Writes nothing but scenarios."
 }
 
 // audited is `audit --format json`.
@@ -44,19 +44,19 @@ type audited struct {
 	Explored *explored           `json:"explored,omitempty"` // with --explore
 }
 
-// explored is what every history of a run comes to.
+// explored is the result of exploring every history of a run.
 type explored struct {
 	States   int         `json:"states"`
-	Complete bool        `json:"complete"` // there are no others
+	Complete bool        `json:"complete"` // all states were visited
 	Faults   []flowFault `json:"faults"`
 }
 
 type flowFault struct {
 	Fault    string `json:"fault"`
 	Node     string `json:"node_id"`
-	About    string `json:"about,omitempty"` // another node
+	About    string `json:"about,omitempty"` // the other node concerned
 	Text     string `json:"text"`
-	Scenario string `json:"scenario,omitempty"` // the file; absent: it shows in no single history, or none was asked for
+	Scenario string `json:"scenario,omitempty"` // the file; absent: the finding has no history, or no scenarios were asked for
 }
 
 type untethered struct {
@@ -64,7 +64,7 @@ type untethered struct {
 	Has   bool `json:"has_untethered"`
 }
 
-// untetheredInput is an artifact that no node of the template produces.
+// untetheredInput is a needed artifact that no node of the template produces.
 type untetheredInput struct {
 	Artifact  string   `json:"artifact"`
 	Consumers []string `json:"consumers"` // nodes
@@ -119,7 +119,8 @@ func (x *auditCmd) Run(c *call) error {
 	return err
 }
 
-// explore looks at every history of the run, and writes scenarios where it is asked to.
+// explore explores every history of the run, and writes scenarios if
+// x.Scenarios is set.
 func (x *auditCmd) explore(c *call, jobs []kernel.NewJob) (*explored, error) {
 	found, err := foresight.Explore(jobs, foresight.MostStates, func() bool { return c.ctx.Err() != nil })
 	if err == nil {
@@ -150,11 +151,11 @@ func (x *auditCmd) explore(c *call, jobs []kernel.NewJob) (*explored, error) {
 	return out, nil
 }
 
-// text is what was explored for people.
+// text returns the result of the exploration for people.
 func (e *explored) text() string {
 	all := "all there are"
 	if !e.Complete {
-		all = "there are more, and what these may come to is not known"
+		all = "there are more, which were not examined"
 	}
 	var faults []string
 	for _, f := range e.Faults {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// cdCmd is what is left of a command that earlier versions had. It says so to
-// scripts that still call it.
+// cdCmd replaces a command of earlier versions. It explains that to scripts
+// that still call it.
 type cdCmd struct {
 	Plan     string `arg:"" optional:"" help:"Plan."`
 	Branch   string `help:"Branch of the plan."`
 	PathOnly bool   `help:"Print the path only."`
 }
 
-// Run fails.
+// Run always fails.
 func (x *cdCmd) Run(*call) error {
 	if x.Plan == "" {
 		return usageError(errors.New("plan argument is required for vizier cd"))
@@ -24,7 +24,7 @@ func (x *cdCmd) Run(*call) error {
 		err: errors.New("vizier cd is deprecated; use scheduler-managed jobs instead")}
 }
 
-// plans are the plans that have a branch.
+// plans returns the plans that have a branch.
 func (c *call) plans() []candidate {
 	r, err := c.repo()
 	if err != nil {

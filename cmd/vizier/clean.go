@@ -24,15 +24,15 @@ type cleanCmd struct {
 	Jobs         []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Yes          bool     `short:"y" help:"Do not ask."`
 	KeepBranches bool     `help:"Keep the draft branches."`
-	Force        bool     `help:"Also when jobs outside depend on what goes, and when a worktree cannot be removed. Never while a job of it is active."`
-	DryRun       bool     `help:"Only print what would go."`
-	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Force        bool     `help:"Remove even if jobs outside depend on it, or a worktree cannot be removed. Never while one of its jobs is active."`
+	DryRun       bool     `help:"Only print what would be removed."`
+	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*cleanCmd) Help() string {
-	return "Removes the whole run of the job, or the batch, or the job alone where it is of no run: worktrees, records, logs, artifacts, manifest, " +
-		"plan states and local draft branches. Work that no other branch has is parked under refs/vizier/parked first. " +
-		"Exits 10 when active jobs forbid it, and 1 when something could not be removed."
+	return "Removes the whole run of the job, or the batch, or a job that belongs to no run: worktrees, records, logs, artifacts, manifest, " +
+		"plan states and local draft branches. First parks commits that no other branch has under refs/vizier/parked. " +
+		"Exits 10 if active jobs forbid it, and 1 if something could not be removed."
 }
 
 // cleanedUp is `clean --format json`.
@@ -56,18 +56,18 @@ type removedCounts struct {
 	Markers       int `json:"artifact_markers"`
 	Payloads      int `json:"artifact_payloads"`
 	PlanDeleted   int `json:"plan_state_deleted"`
-	PlanRewritten int `json:"plan_state_rewritten"` // a plan state names one job, so none is ever left to rewrite
+	PlanRewritten int `json:"plan_state_rewritten"` // always 0: a plan state names one job, so it is removed or kept as a whole
 	Worktrees     int `json:"worktrees"`
 	Branches      int `json:"branches"`
 }
 
-// Run cleans what each target means.
+// Run cleans each target.
 func (x *cleanCmd) Run(c *call) error {
 	r, targets, err := c.targets(x.Jobs)
 	if err != nil {
 		return err
 	}
-	for _, t := range targets { // before anything goes
+	for _, t := range targets { // check all of them before removing anything
 		for _, j := range t.Jobs {
 			if len(targets) > 1 && j.State.Status.Active() {
 				return refusedClean(fmt.Errorf("cannot clean: job %s is %s; nothing was removed: %w", j.ID, j.State.Status, kernel.ErrConflict))
@@ -94,14 +94,14 @@ func (x *cleanCmd) Run(c *call) error {
 	return nil
 }
 
-// clean removes what a target means: a run, a job alone, or the jobs of a batch.
+// clean removes a target: a run, a job alone, or the jobs of a batch.
 func (x *cleanCmd) clean(c *call, r *repo, ids []kernel.JobID) error {
 	options := app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches}
 	planned, err := r.Scheduler.PlanClean(c.ctx, ids, options)
 	if err != nil {
 		return refusedClean(err)
 	}
-	c.ui.refs.text(strings.Join(append(texts(planned.Jobs), string(planned.Run)), " ")) // while they are there
+	c.ui.refs.text(strings.Join(append(texts(planned.Jobs), string(planned.Run)), " ")) // look up the references while the jobs exist
 	if x.DryRun {
 		return x.answer(c, ids[0], planned)
 	}
@@ -118,15 +118,15 @@ func (x *cleanCmd) clean(c *call, r *repo, ids []kernel.JobID) error {
 	return x.answer(c, ids[0], done)
 }
 
-// refusedClean makes a guard's conflict a refusal.
+// refusedClean turns a conflict into a refusal.
 func refusedClean(err error) error {
 	if errors.Is(err, kernel.ErrConflict) {
-		return refuse(err, "end active jobs with `vizier cancel`; --force overrides jobs outside that depend on what goes")
+		return refuse(err, "end active jobs with `vizier cancel`; --force overrides jobs outside that depend on the removed ones")
 	}
 	return err
 }
 
-// agree asks a person.
+// agree asks for confirmation.
 func (c *call) agree(set retention.CleanSet) (bool, error) {
 	what := "job " + joined(set.Jobs)
 	switch {
@@ -142,11 +142,11 @@ func (c *call) agree(set retention.CleanSet) (bool, error) {
 	return agreed, err
 }
 
-// agreeTo asks a person a question of a command.
+// agreeTo asks a yes-or-no question on behalf of a command.
 func (c *call) agreeTo(question, command string) (bool, error) {
 	in, ok := c.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, errors.New(command + " asks first, and there is no terminal to ask on: give it --yes")
+		return false, errors.New(command + " asks first, and there is no terminal: use --yes")
 	}
 	fmt.Fprint(c.ui.err, visible(c.ui.people(question), "")+" [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')

@@ -14,8 +14,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// The scripts ask `vizier __complete WORD...` for what may stand in the place
-// of the last word: a candidate a line, a tab, and what it means.
+// The scripts run `vizier __complete WORD...` to complete the last word. It
+// prints one candidate per line, followed by a tab and its meaning.
 var (
 	//go:embed completions/vizier.bash
 	bashScript string
@@ -42,8 +42,8 @@ func (s *completionsCmd) Run(c *call) error {
 // candidate is one completion.
 type candidate struct{ text, about string }
 
-// complete prints the candidates for the last of words. It never fails: a
-// shell that completes has nobody to tell.
+// complete prints the candidates for the last of words. It never fails, because
+// a completing shell cannot show an error.
 func (c *call) complete(words []string) error {
 	if len(words) == 0 {
 		words = []string{""}
@@ -65,7 +65,7 @@ func (c *call) candidates(words []string) []candidate {
 		case pending != nil:
 			pending = nil
 		case w == "--":
-			return nil // a command of the user's own
+			return nil // a user's own command follows
 		case strings.HasPrefix(w, "-"):
 			if f := flagOf(node, w); f != nil && !f.IsBool() && !f.IsCounter() && !strings.Contains(w, "=") {
 				pending = f
@@ -109,7 +109,7 @@ func (c *call) candidates(words []string) []candidate {
 	return matching(out, last)
 }
 
-// child is the command of that name below node.
+// child returns the command of that name below node.
 func child(node *kong.Node, name string) *kong.Node {
 	for _, n := range node.Children {
 		if n.Name == name || slices.Contains(n.Aliases, name) {
@@ -119,7 +119,7 @@ func child(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// flagOf is the flag that word names, of node or of what is above it.
+// flagOf returns the flag called word of node or of one of its parents.
 func flagOf(node *kong.Node, word string) *kong.Flag {
 	name, _, _ := strings.Cut(word, "=")
 	for _, group := range node.AllFlags(false) {
@@ -142,8 +142,8 @@ func flagsOf(node *kong.Node) []candidate {
 	return out
 }
 
-// values are what may stand for a flag's or an argument's value. What it is
-// called says what it takes.
+// values returns the candidates for the value of a flag or an argument. Its
+// name determines what it takes.
 func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 	var out []candidate
 	switch {
@@ -189,8 +189,8 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 	return out
 }
 
-// jobCandidates are the jobs that a command may be about, newest first, by their
-// references.
+// jobCandidates returns the references of the jobs that a command may be used
+// on, newest first.
 func (c *call) jobCandidates(command string) []candidate {
 	r, err := c.repo()
 	if err != nil {
@@ -214,7 +214,7 @@ func (c *call) jobCandidates(command string) []candidate {
 	return append(out, candidate{"@last", "the newest job"})
 }
 
-// nameCandidates are the names of jobs that name one job each.
+// nameCandidates returns the names that identify a single job.
 func nameCandidates(snap *kernel.Snapshot) (out []candidate) {
 	var names []string
 	f := view.NewFinder(snap)
@@ -230,7 +230,7 @@ func nameCandidates(snap *kernel.Snapshot) (out []candidate) {
 	return out
 }
 
-// runCandidates are the runs, newest first.
+// runCandidates returns the runs, newest first.
 func (c *call) runCandidates() []candidate {
 	r, err := c.repo()
 	if err != nil {
@@ -252,7 +252,7 @@ func runsOf(snap *kernel.Snapshot) (out []candidate) {
 	return out
 }
 
-// statusCandidates are the words of a list's --status.
+// statusCandidates returns the values of a list's --status.
 func statusCandidates() []candidate {
 	out := []candidate{{"open", "what has not ended"}}
 	for _, st := range kernel.Statuses() {
@@ -262,7 +262,7 @@ func statusCandidates() []candidate {
 	return slices.CompactFunc(out, func(a, b candidate) bool { return a.text == b.text })
 }
 
-// aliases are the templates that have a short name.
+// aliases returns the templates that have a short name.
 func (c *call) aliases() []candidate {
 	r, err := c.repo()
 	if err != nil {
@@ -280,7 +280,8 @@ func (c *call) aliases() []candidate {
 	return out
 }
 
-// parameters are the flags that a template adds to the command that runs it.
+// parameters returns the flags that a template adds to the command that runs
+// it.
 func (c *call) parameters(name string) []candidate {
 	r, err := c.repo()
 	if err != nil {
@@ -300,7 +301,7 @@ func (c *call) parameters(name string) []candidate {
 	return out
 }
 
-// matching are the candidates that begin with word.
+// matching returns the candidates that begin with word.
 func matching(in []candidate, word string) []candidate {
 	return slices.DeleteFunc(in, func(x candidate) bool { return !strings.HasPrefix(x.text, word) })
 }

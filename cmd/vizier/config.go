@@ -9,8 +9,8 @@ type configCmd struct {
 }
 
 type configShowCmd struct {
-	Origin bool   `help:"Show where each value came from."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	Origin bool   `help:"Show the source of each value."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*configShowCmd) Help() string {

@@ -21,23 +21,23 @@ import (
 
 type doctorCmd struct {
 	Fix      bool   `help:"Repair what can be repaired."`
-	Adopt    bool   `help:"Have the repository's store count as yours where it is now. Look at it first."`
-	Executor string `placeholder:"NAME" help:"Try an executor of the configuration alone, and all that its engine has to do, by small jobs of its own."`
-	Format   string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Adopt    bool   `help:"Accept the repository's store in its present place as yours. Look at it first."`
+	Executor string `placeholder:"NAME" help:"Only try an executor of the configuration: run small jobs that check everything its engine must do."`
+	Format   string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*doctorCmd) Help() string {
 	return "Looks for leftovers of crashes and manual edits: torn records, strays, stale temporary files, worktrees without an owner, prompts with stale " +
-		"names; for jobs that no scheduler looks after; for what keeps a configured cluster from running jobs; and for what is wrong with the agents that templates ask: it starts their programs for version and help. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
+		"names; for jobs without a scheduler; for problems of configured clusters; and for problems of the agents that templates ask, whose programs it starts for version and help. It changes nothing without --fix. Exits 0 if all is well or was repaired, and 1 with findings."
 }
 
-// inspection is what a store tells of its files.
+// inspection validates a store's files.
 type inspection interface {
 	Validate(context.Context) ([]fs.Problem, int, error)
 	Inspect(runs map[kernel.RunID]bool) ([]fs.Oddity, error)
 }
 
-// worktreeGit is what the doctor asks of git.
+// worktreeGit is what the doctor needs of git.
 type worktreeGit interface {
 	StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context, error)
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
@@ -49,10 +49,11 @@ type diagnosis struct {
 	Outcome  string          `json:"outcome"` // healthy or findings
 	Git      string          `json:"git_version"`
 	Resident int             `json:"resident_pid"` // 0: none
-	Sandbox  string          `json:"sandbox"`      // what this host enforces of one
+	Sandbox  string          `json:"sandbox"`      // what this host can enforce
 	Findings []doctorFinding `json:"findings"`
 
-	// Contract is what an executor has to do, where one was tried.
+	// Contract is the result of each clause of an executor's contract, if one
+	// was tried.
 	Contract []doctorClause `json:"contract,omitempty"`
 }
 
@@ -60,7 +61,7 @@ type doctorClause struct {
 	Clause string `json:"clause"`
 	Kept   bool   `json:"kept"`
 
-	NotAsked string `json:"not_asked_since,omitempty"` // the broken one that it rests upon
+	NotAsked string `json:"not_asked_since,omitempty"` // the failed clause that it depends on
 }
 
 type doctorFinding struct {
@@ -72,7 +73,7 @@ type doctorFinding struct {
 	Fixed   bool   `json:"fixed"`
 }
 
-// checks are what the doctor looks at, in the order in which it tells.
+// checks returns the doctor's checks, in the order in which it reports.
 func (c *call) checks(r *repo) []app.Check {
 	return []app.Check{
 		{Name: "git", Look: r.checkGit},
@@ -87,8 +88,8 @@ func (c *call) checks(r *repo) []app.Check {
 	}
 }
 
-// checkClusters looks at the executors of other hosts. It tries them by a job of
-// its own, which takes its time, so nobody is kept waiting for the lock.
+// checkClusters checks the executors of other hosts by running a job of its own
+// on each. That takes time, so it is done without the scheduler lock.
 func (c *call) checkClusters(r *repo) []app.Finding {
 	var out []app.Finding
 	for _, name := range slices.Sorted(maps.Keys(r.Doctor.clusters)) {
@@ -147,14 +148,14 @@ func (x *doctorCmd) Run(c *call) error {
 	return err
 }
 
-// examine looks at everything.
+// examine makes all checks.
 func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
 	foreign := errors.Is(err, fs.ErrForeign) && !x.Fix
-	if foreign { // nothing here is run, and nothing changed
+	if foreign { // of a foreign store nothing is run or changed
 		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "vizier doctor --adopt, once you have looked at it"}}, nil
 	}
-	if errors.Is(err, fs.ErrNewer) { // nothing here may be changed, nor be judged by what this version knows
+	if errors.Is(err, fs.ErrNewer) { // a newer version's store must not be changed, or judged by this version
 		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
 	}
 	if err != nil {
@@ -236,12 +237,12 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 	}
 	odd, err := r.Doctor.files.Inspect(runs)
 	for _, o := range odd {
-		f := app.Finding{Path: o.Path, Problem: o.Text, Next: "look at it, and fix it or move it away"}
+		f := app.Finding{Path: o.Path, Problem: o.Text, Next: "look at it; fix it or move it away"}
 		if o.Fix != nil {
 			f.Fix = func(context.Context) error { return o.Fix() }
 		}
 		if unread := s.UnreadableIDs(); len(unread) > 0 && f.Fix != nil && filepath.Dir(o.Path) == ".vizier/jobs/runs" {
-			f.Fix, f.Next = nil, "fix the records that cannot be read: one of them may be of this run"
+			f.Fix, f.Next = nil, "fix the records that cannot be read: one of them may belong to this run"
 		}
 		out = append(out, f)
 	}
@@ -257,20 +258,20 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 		dir := r.rel(r.Logs.JobDir(j.ID))
 		switch f := s.Facts().Runners[j.Attempt()]; {
 		case f.Err != "":
-			out = append(out, app.Finding{Path: dir, Problem: "it cannot be told whether its runner lives: " + f.Err, Next: "vizier show " + string(j.ID)})
+			out = append(out, app.Finding{Path: dir, Problem: "cannot tell whether its runner lives: " + f.Err, Next: "vizier show " + string(j.ID)})
 		case f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted):
 			out = append(out, app.Finding{Path: dir, Problem: "the job is running, and its runner is gone", Next: "vizier wait " + string(j.ID)})
 		case f.Value.Stuck:
-			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "vizier cancel " + string(j.ID) + ", or see to it on the cluster"})
+			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "vizier cancel " + string(j.ID) + ", or end it on the cluster"})
 		}
 	}
 	return out, nil
 }
 
 func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
-	var trees []kernel.Context         // where jobs run
-	unended := map[kernel.RunID]bool{} // something of it may yet work in its worktrees
-	var atWork []string                // names end so: of a merge, with what was resolved in it, and of a gate
+	var trees []kernel.Context         // worktrees that jobs run in
+	unended := map[kernel.RunID]bool{} // runs with a job that may still use its worktrees
+	var atWork []string                // suffixes of the names of worktrees in use: of a merge with a resolved conflict, and of a gate
 	for _, j := range s.Jobs() {
 		if st := j.State.Status; st != kernel.Succeeded && st != kernel.Unscheduled {
 			unended[j.Spec.Origin.Run] = true
@@ -295,7 +296,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 				return c.Name != "" && t.Name == c.Name || t.Worktree == c.Worktree && (t.Name == "" || c.Name == "")
 			})
 	}
-	if len(s.UnreadableIDs()) > 0 { // any of them may own what seems to be nobody's
+	if len(s.UnreadableIDs()) > 0 { // an unreadable record may own what seems to have no owner
 		return out, nil
 	}
 	strays, err := r.Doctor.git.StrayWorktrees(owned)
@@ -316,7 +317,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 	return out, err
 }
 
-// stands reports that c's worktree is where it was, and not another's.
+// stands reports whether c's worktree exists at its path and belongs to c.
 func (r *repo) stands(c kernel.Context) bool {
 	dir := filepath.Join(r.Root, c.Worktree)
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {

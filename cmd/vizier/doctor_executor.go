@@ -11,12 +11,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// tryExecutor tries the executor of that name: the way to it, and what its engine has to do.
+// tryExecutor tries the executor called x.Executor: the connection to it, and
+// its engine's contract.
 func (x *doctorCmd) tryExecutor(c *call, r *repo) (found []app.Finding, clauses []doctorClause, err error) {
 	e := r.Doctor.clusters[x.Executor]
 	if e == nil {
 		names := append(slices.Sorted(maps.Keys(r.Doctor.clusters)), kernel.LocalExecutor)
-		return nil, nil, fmt.Errorf("executor %s cannot be tried: the configuration has %s, and local needs no trial: %w", x.Executor, strings.Join(names, ", "), kernel.ErrInvalid)
+		return nil, nil, fmt.Errorf("cannot try executor %s: the configuration has %s; local needs no trial: %w", x.Executor, strings.Join(names, ", "), kernel.ErrInvalid)
 	}
 	broken := func(f cluster.Finding) {
 		found = append(found, app.Finding{Check: "clusters", Path: "executors." + x.Executor, Problem: f.Problem, Next: f.Next})

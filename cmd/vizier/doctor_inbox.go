@@ -14,8 +14,8 @@ import (
 	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// checkInbox looks at the trees of r's inbox. Prompts of other repositories are
-// held against their records as they stand.
+// checkInbox checks the trees of r's inbox. Prompts of other repositories are
+// compared with those repositories' current records.
 func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]app.Finding, error) {
 	return func(ctx context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 		tree := r.InboxFiles()
@@ -62,12 +62,12 @@ func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]ap
 			known[j.ID] = true
 			held[in.File] = held[in.File] || j.HoldsPrompt()
 			if j.HoldsPrompt() && !j.Open() && in.File == tree.File(in.Rel, kernel.RunningPrompt) {
-				out = append(out, app.Finding{Path: r.rel(in.File), Problem: "job " + string(j.ID) + " has ended, and the prompt is not called so", Next: "vizier inbox once"})
+				out = append(out, app.Finding{Path: r.rel(in.File), Problem: "job " + string(j.ID) + " has ended, but the prompt's name does not say so", Next: "vizier inbox once"})
 			}
 		}
 		for _, f := range list.OfName(kernel.RunningPrompt) {
 			if file := tree.File(f.Rel, f.Name); !held[file] {
-				out = append(out, app.Finding{Path: r.rel(file), Problem: "called running, and no job has it", Next: "vizier inbox once"})
+				out = append(out, app.Finding{Path: r.rel(file), Problem: "named running, but no job has it", Next: "vizier inbox once"})
 			}
 		}
 		odd, err := tree.Inspect(known)

@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// cycle is what the doctor and `jobs validate` say of jobs that wait for each other.
+// cycle is the finding about jobs that wait for each other.
 type cycle struct {
 	app.Finding
 	job kernel.JobID
@@ -26,8 +26,8 @@ func (r *repo) cycles(s *kernel.Snapshot) []cycle {
 	return out
 }
 
-// unsound is what `jobs validate` finds wrong with records that nothing was found
-// about yet.
+// unsound returns what `jobs validate` finds wrong with records for which there
+// is no finding yet.
 func (r *repo) unsound(ctx context.Context, found []app.Finding) ([]app.Finding, error) {
 	if r.Doctor.files == nil {
 		return nil, nil
@@ -40,7 +40,7 @@ func (r *repo) unsound(ctx context.Context, found []app.Finding) ([]app.Finding,
 	for _, p := range problems {
 		dir := path.Dir(p.Path)
 		if !slices.ContainsFunc(found, func(f app.Finding) bool { return f.Path == dir || path.Dir(f.Path) == dir }) {
-			out = append(out, app.Finding{Check: "records", Path: p.Path, Problem: p.Text, Next: "look at it, and fix it or move it away"})
+			out = append(out, app.Finding{Check: "records", Path: p.Path, Problem: p.Text, Next: "look at it; fix it or move it away"})
 		}
 	}
 	return out, nil

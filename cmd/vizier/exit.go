@@ -17,26 +17,26 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// class is a kind of error: what JSON calls it, how the program exits, and what
-// to type next.
+// class is a class of errors: its name in JSON, its exit code, and the default
+// hint for what to type next.
 type class struct {
 	code string
 	exit int
 	hint string
 }
 
-// The classes that commands name themselves.
+// The classes that commands refer to.
 var (
 	classUsage   = class{"usage", 2, "vizier --help"}
 	classRefused = class{"refused", 10, ""}
 	classTimeout = class{"timeout", 124, ""}
 )
 
-// newerHint is the way on where another version has left work.
-const newerHint = "run `vizier doctor --fix` of the version that wrote it, or of a later one: it finishes what was begun; until then this one only looks"
+// newerHint is the hint for a store with work of a newer version.
+const newerHint = "run `vizier doctor --fix` of the version that wrote it, or of a later one, to finish what it began; until then this version only reads"
 
-// classify finds the class of an error. The first row that fits decides; an
-// error that fits none is a plain failure.
+// classify returns the class of an error. The first matching row counts; an
+// error that matches none is a plain failure.
 func classify(err error) class {
 	var own *failure
 	if errors.As(err, &own) {
@@ -47,7 +47,7 @@ func classify(err error) class {
 		return c
 	}
 	if _, inside := errors.AsType[*app.InsideError](err); inside {
-		return class{classRefused.code, classRefused.exit, "a person decides, from a terminal that no job started"}
+		return class{classRefused.code, classRefused.exit, "only a person can decide, in a terminal that no job started"}
 	}
 	var stuck *app.AgentError
 	if errors.As(err, &stuck) {
@@ -55,7 +55,7 @@ func classify(err error) class {
 	}
 	var broken *config.Error
 	if errors.As(err, &broken) {
-		return class{"config", 2, "the keys are in docs/config.md; `vizier -C FILE` reads another file; what runs already goes on with what was configured before"}
+		return class{"config", 2, "docs/config.md lists the keys; `vizier -C FILE` reads another file; running processes keep the earlier configuration"}
 	}
 	if _, ok := errors.AsType[kernel.Missing](err); ok {
 		return class{"not_found", 1, ""}
@@ -69,15 +69,15 @@ func classify(err error) class {
 		{kernel.ErrNotFound, class{"not_found", 1, "vizier ls --all"}},
 		{kernel.ErrInvalid, class{"invalid", 2, ""}},
 		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier wait`, or end them with `vizier cancel`"}},
-		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from: another person than who submitted it has to approve it"}},
+		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from: another person than the submitter must approve it"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},
 		{fs.ErrForeign, class{"foreign", 10, ""}},
 		{fs.ErrNewer, class{"newer", 1, newerHint}},
-		{app.ErrOtherHost, class{"busy", 1, "one host schedules at a time, unless locks hold among them; docs/user/cluster.md says how that is found out"}},
+		{app.ErrOtherHost, class{"busy", 1, "one host schedules at a time, unless locks hold between hosts; docs/user/cluster.md says how Vizier finds out"}},
 		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
 		{context.DeadlineExceeded, class{"timeout", 124, ""}},
-		{os.ErrNotExist, class{"failed", 1, "check the path: one that does not begin with / is seen from the current directory"}},
+		{os.ErrNotExist, class{"failed", 1, "check the path: without a leading / it is relative to the current directory"}},
 	} {
 		if errors.Is(err, row.is) {
 			return row.class
@@ -86,8 +86,8 @@ func classify(err error) class {
 	return class{"failed", 1, ""}
 }
 
-// failure is an error whose class the command knows. An err of nil says
-// nothing: the code alone is the answer.
+// failure is an error whose class the command knows. If err is nil, nothing is
+// printed and only the exit code matters.
 type failure struct {
 	class class
 	err   error
@@ -103,7 +103,8 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// exits ends a command that succeeded in answering with the code of its answer.
+// exits returns the failure that ends a successful command with an exit code as
+// its answer, or nil for code 0.
 func exits(code int) error {
 	if code == 0 {
 		return nil
@@ -111,10 +112,10 @@ func exits(code int) error {
 	return &failure{class: class{exit: code}}
 }
 
-// refuse is a refusal by a guard.
+// refuse returns the failure of a request that a guard refused.
 func refuse(err error, hint string) error { return &failure{class: classRefused, err: err, hint: hint} }
 
-// usageError is wrong input that the parser let through.
+// usageError returns the failure for wrong input that the parser accepts.
 func usageError(err error) error { return &failure{class: classUsage, err: err} }
 
 // errorDocument is an error in JSON: docs/schemas/error.schema.json.
@@ -127,10 +128,10 @@ type errorBody struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint"`
 
-	Findings []finding `json:"findings,omitempty"` // where an error consists of several, or is about a place
+	Findings []finding `json:"findings,omitempty"` // if the error consists of several, or is about a place in a file
 }
 
-// finding is one of several things that are wrong.
+// finding is one of the problems that an error consists of.
 type finding struct {
 	Message string `json:"message"`
 	File    string `json:"file,omitempty"`
@@ -140,7 +141,7 @@ type finding struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// findingsOf are the findings that an error consists of.
+// findingsOf returns the findings that an error consists of.
 func findingsOf(err error) []finding {
 	var out []finding
 	if found, ok := errors.AsType[workflow.Diagnostics](err); ok {
@@ -169,7 +170,7 @@ func findingsOf(err error) []finding {
 	return joinedOf(err)
 }
 
-// joinedOf are the errors that errors.Join made one of.
+// joinedOf returns the errors that were combined by errors.Join.
 func joinedOf(err error) (out []finding) {
 	all, ok := errors.AsType[interface {
 		error
@@ -188,7 +189,7 @@ func joinedOf(err error) (out []finding) {
 	return out
 }
 
-// fail reports err, if there is one, and returns the exit code.
+// fail reports err, if it is not nil, and returns the exit code.
 func (u *ui) fail(err error, asJSON bool) int {
 	if err == nil {
 		return 0
@@ -211,15 +212,15 @@ func (u *ui) fail(err error, asJSON bool) int {
 	return c.exit
 }
 
-// message is an error's text in a person's words: without the classes at the
-// ends of its lines that tell nothing, and without Go's names for a Ctrl-C and
-// a time limit.
+// message returns an error's text for people: without uninformative class names
+// at the ends of its lines, and without Go's names for an interrupt and a
+// time-out.
 func message(err error) string {
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "time is up")
 	var found workflow.Diagnostics
 	errors.As(err, &found)
-	for _, d := range found { // each line is one, whatever names are in it
+	for _, d := range found { // one line for each, even if a name contains line ends
 		lines := d.Lines()
 		for i, l := range lines {
 			lines[i] = plainLine(l)

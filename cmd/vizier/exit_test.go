@@ -22,7 +22,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// examples are one error of each class, with its exit code.
+// examples returns one error of each class, with its exit code.
 func examples() map[string]struct {
 	err  error
 	exit int

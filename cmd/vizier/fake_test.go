@@ -48,7 +48,7 @@ func newFake(t *testing.T) *fake {
 		limits: kernel.Limits{MaxRunning: 100}, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), env: environment{"USER=ann"}, config: map[string]string{}}
 }
 
-// open is the repository over w.
+// open returns the repository over w.
 func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	live, err := config.Open(config.Sources{Env: func(name string) string { return w.config[name] }}, "")
 	if err != nil {
@@ -74,7 +74,7 @@ func (w *fake) TreeOf(string) (root, tree string, err error) { return "", "", os
 // HeadBranch is none: there is no git.
 func (w *fake) HeadBranch(context.Context, string) (string, error) { return "", nil }
 
-// mint gives the ids 00000001 and so on, filled up with noughts.
+// mint returns the ids 00000001 and so on, filled up with noughts.
 func (w *fake) mint() kernel.JobID {
 	w.minted++
 	return id(w.minted)
@@ -120,10 +120,10 @@ func (w *fake) submit(flags ...string) kernel.JobID {
 	return w.id(strings.TrimSpace(out))
 }
 
-// ref is what people call the job.
+// ref returns what people call the job.
 func (w *fake) ref(id kernel.JobID) string { return w.job(id).Ref() }
 
-// id is the id of the job that people call ref.
+// id returns the id of the job that people call ref.
 func (w *fake) id(ref string) kernel.JobID {
 	w.t.Helper()
 	for i := range w.jobs {

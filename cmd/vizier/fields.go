@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// pick is the fields that names choose, by key or label and in that order; no
-// names choose the standard ones.
+// pick returns the fields called names, by key or label and in that order.
+// Without names it returns the default ones.
 func pick(all []view.Field, names []string, where string) ([]view.Field, error) {
 	var out []view.Field
 	if len(names) == 0 {
@@ -40,7 +40,7 @@ func pick(all []view.Field, names []string, where string) ([]view.Field, error) 
 	return out, nil
 }
 
-// keyOf is a field's key as it is written by hand.
+// keyOf returns the key for a field's name in any spelling.
 func keyOf(name string) string {
 	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
 }
@@ -53,7 +53,8 @@ func keysOf(fields []view.Field) []string {
 	return keys
 }
 
-// fields are those that a flag chose or, without it, the configuration.
+// fields returns the fields chosen by a flag or, without it, by the
+// configuration.
 func fields(all []view.Field, flag []string, key string, configured []string) ([]view.Field, error) {
 	if len(flag) > 0 {
 		return pick(all, flag, "--fields")
@@ -61,8 +62,7 @@ func fields(all []view.Field, flag []string, key string, configured []string) ([
 	return pick(all, configured, key)
 }
 
-// warnUnreadable tells of records that make no sense. They never hide the good
-// ones.
+// warnUnreadable warns of records that cannot be read.
 func (u *ui) warnUnreadable(records []view.Unreadable) {
 	for _, r := range records {
 		u.warn("the record of job %s cannot be read: %s", r.ID, r.Why)

@@ -7,13 +7,13 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 )
 
-// pace is how long to wait before looking again: briefly after progress, then
-// ever longer.
+// pace determines how long to wait before polling again: briefly after
+// progress, then longer and longer.
 type pace struct{ idle int }
 
 var paces = [...]time.Duration{15 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond, 160 * time.Millisecond, 240 * time.Millisecond}
 
-// wait waits. Its error is that of the context.
+// wait waits. Its error is the context's.
 func (p *pace) wait(ctx context.Context, progress bool) error {
 	if progress {
 		p.idle = 0
@@ -23,12 +23,12 @@ func (p *pace) wait(ctx context.Context, progress bool) error {
 	return pause(ctx, d)
 }
 
-// news tells whether records may have changed since it was asked last, by the
-// store's history and, where that does not tell, by time.
+// news reports whether records may have changed since the last call, by the
+// store's history or, if that is not available, by time.
 type news struct {
 	r    *repo
 	at   fs.JournalOffset
-	told time.Time // when it last said that they may
+	told time.Time // when it last reported a possible change
 }
 
 func (n *news) any() bool {

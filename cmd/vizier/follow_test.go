@@ -71,7 +71,7 @@ args = { script = "touch ended" }
 		if !errors.As(err, &exit) || exit.ExitCode() != 130 {
 			t.Fatalf("%v, want exit 130; stderr %q", err, msg.String())
 		}
-		has(t, msg.String(), "detached: run ", "goes on", "`vizier wait ")
+		has(t, msg.String(), "detached: run ", "continues", "`vizier wait ")
 		if format == "json" && out.String() != "" {
 			t.Errorf("half a document: %q", out.String())
 		}
@@ -87,7 +87,7 @@ args = { script = "touch ended" }
 	}
 }
 
-// node is the job of a run's node.
+// node returns the job of a run's node.
 func (g *ground) node(run, name string) kernel.JobID {
 	g.t.Helper()
 	for _, line := range strings.Split(g.vizier("jobs", "show", run+"/"+name, "--fields", "job"), "\n") {

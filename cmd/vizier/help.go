@@ -64,7 +64,7 @@ func (h *helpCmd) unknown(model *kong.Application, word string) error {
 	return &failure{class: classUsage, err: err, hint: "vizier help --all"}
 }
 
-// topics are the names of the pages.
+// topics returns the names of the pages.
 func topics() []string {
 	var out []string
 	entries, err := fs.ReadDir(helpPages, "help")
@@ -79,7 +79,7 @@ func topics() []string {
 	return out
 }
 
-// curated is what a newcomer sees first.
+// curated returns the main page.
 func curated() string {
 	text, err := helpPages.ReadFile("help/vizier.txt")
 	if err != nil {
@@ -88,7 +88,7 @@ func curated() string {
 	return string(text)
 }
 
-// reference prints the parser's own help on a command; none is the whole.
+// reference prints the parser's own help on a command, or on the whole program.
 func (c *call) reference(command []string) error {
 	var b strings.Builder
 	var g grammar

@@ -124,7 +124,8 @@ func TestCompletionScriptsParse(t *testing.T) {
 	w.fails(2, "completions", "tcsh")
 }
 
-// Who does not know which flows there are is told, also who takes one for a command.
+// An error about a missing template, or about a template used as a command,
+// lists the templates.
 func TestFlowsAreNamed(t *testing.T) {
 	w := newFake(t)
 	if err := os.MkdirAll(filepath.Join(w.dir, ".vizier", "workflows"), 0o700); err != nil {

@@ -19,26 +19,26 @@ import (
 )
 
 type historyCmd struct {
-	List   historyListCmd   `cmd:"" default:"withargs" help:"Say who did what, when, and what followed."`
-	Verify historyVerifyCmd `cmd:"" help:"Check that the history is whole and decides the same again."`
+	List   historyListCmd   `cmd:"" default:"withargs" help:"Show who did what, when, and what followed."`
+	Verify historyVerifyCmd `cmd:"" help:"Check that the history is complete and that deciding it again gives the same results."`
 	Export historyExportCmd `cmd:"" help:"Write evidence of a job or a run to one file."`
 }
 
-// storeHistory is what a store has of its past.
+// storeHistory reads the history of a store.
 type storeHistory interface {
 	History(ctx context.Context, about func(kernel.JobID, []byte) bool, f func(fs.HistoryEntry) error) error
 	VerifyHistory(context.Context) (fs.Verification, error)
 }
 
 type historyListCmd struct {
-	Job    string `arg:"" optional:"" placeholder:"JOB|RUN" help:"Only what has to do with it: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	Job    string `arg:"" optional:"" placeholder:"JOB|RUN" help:"Only entries about this job or run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	Last   int    `default:"30" placeholder:"N" help:"The last N entries; 0 means all."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object a line."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object per line."`
 }
 
 func (*historyListCmd) Help() string {
-	return "Each transaction is an entry: what was asked, by whom, and what became of which jobs. " +
-		"How long they are kept is [history] keep and max_bytes in the configuration."
+	return "Each transaction is an entry: what was asked, by whom, and how jobs changed. " +
+		"[history] keep and max_bytes in the configuration limit how long entries are kept."
 }
 
 // historyLine is a line of `history --format json`: docs/schemas/history.schema.json.
@@ -50,7 +50,7 @@ type historyLine struct {
 	Changes []historyChange `json:"changes"`
 	Edited  []kernel.JobID  `json:"edited,omitempty"`
 
-	refs map[kernel.JobID]string // of the jobs that were named
+	refs map[kernel.JobID]string // of the jobs that are mentioned
 }
 
 type historyAsked struct {
@@ -111,13 +111,14 @@ func (h *historyListCmd) Run(c *call) error {
 	return err
 }
 
-// about tells which entries are wanted. Of a number that no job has any more it is ErrNotFound
-// besides: the history may know whose it was.
+// about returns the filter for the entries that are asked for. For a number
+// that no job has any more, it also returns ErrNotFound: the history may still
+// know whose it was.
 func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) bool, error) {
 	if h.Job == "" {
 		return func(kernel.JobID, []byte) bool { return true }, nil
 	}
-	if kernel.ValidJobID(h.Job) { // it may be gone
+	if kernel.ValidJobID(h.Job) { // the job may be gone
 		return func(id kernel.JobID, _ []byte) bool { return string(id) == h.Job }, nil
 	}
 	_, targets, err := r.Scheduler.Targets(c.ctx, []string{h.Job})
@@ -143,7 +144,8 @@ func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) boo
 	}, nil
 }
 
-// numbered tells of jobs that are gone which had a number, and a part of it if one is given.
+// numbered returns a filter for the entries about removed jobs that had a
+// number and, unless it is "", a part of that.
 func numbered(n kernel.Number, part string) func(kernel.JobID, []byte) bool {
 	had := map[kernel.JobID]bool{}
 	return func(id kernel.JobID, record []byte) bool {
@@ -165,7 +167,7 @@ func historyLineOf(t fs.HistoryEntry) historyLine {
 	return l
 }
 
-// history is entries as a table.
+// history formats entries as a table.
 func (u *ui) history(lines []historyLine, now time.Time) string {
 	cells := [][]string{{"Entry", "Time", "What", "Followed"}}
 	for _, l := range lines {
@@ -184,7 +186,7 @@ func (u *ui) history(lines []historyLine, now time.Time) string {
 	return u.table(cells, -1)
 }
 
-// historyWhat is what an entry was asked, in a few words.
+// historyWhat describes the request of an entry in a few words.
 func historyWhat(l historyLine) string {
 	var parts []string
 	for _, a := range l.Asked {
@@ -212,8 +214,8 @@ func historyWhat(l historyLine) string {
 	return strings.Join(parts, ", ")
 }
 
-// historyMoves are the jobs whose status an entry changed, or all that it changed where
-// no status did.
+// historyMoves returns the jobs whose status an entry changed or, if there are
+// none, all jobs that it changed.
 func historyMoves(l historyLine) (out []string) {
 	for _, ch := range l.Changes {
 		ref := cmp.Or(ch.Ref, string(ch.Job))
@@ -232,14 +234,14 @@ func historyMoves(l historyLine) (out []string) {
 }
 
 type historyVerifyCmd struct {
-	File   string `placeholder:"FILE" help:"Check this file, which history export wrote, and no repository."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	File   string `placeholder:"FILE" help:"Check this file, written by history export, instead of a repository."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*historyVerifyCmd) Help() string {
-	return "Every entry names the one before it by a digest, and has all that it was decided by: this program decides each once more, and compares byte by byte. " +
-		"Then it compares the records with what the history leads to. It names what was changed by hand. " +
-		"The exit code is 0 if nothing was, 1 if something was. Whoever may write the store can write the whole history anew: keep the last digest elsewhere where that matters."
+	return "Every entry names the one before it by a digest, and has all inputs of its decision: this command decides each again, and compares byte by byte. " +
+		"Then it compares the records with the result of the history. It names changes by hand. " +
+		"The exit code is 0 if there are none, 1 if there are. A process that can write the store can rewrite the whole history: if that matters, keep the last digest elsewhere."
 }
 
 // verified is `history verify --format json`: docs/schemas/history_verify.schema.json.
@@ -266,7 +268,7 @@ type historyFinding struct {
 
 // Run verifies the history.
 func (h *historyVerifyCmd) Run(c *call) error {
-	debug.SetGCPercent(200) // much is made that is needed to the end, and then this process is over
+	debug.SetGCPercent(200) // most of what is allocated is needed to the end of the process
 	v, e, err := h.verify(c)
 	if err != nil {
 		return err
@@ -290,7 +292,7 @@ func (h *historyVerifyCmd) Run(c *call) error {
 	return err
 }
 
-// verify checks the file that was named, or else the repository's history.
+// verify verifies the given file or else the repository's history.
 func (h *historyVerifyCmd) verify(c *call) (v fs.Verification, e *evidenceOf, err error) {
 	if h.File != "" {
 		e, v, err = h.verifyFile(c)
@@ -312,7 +314,7 @@ func historyFindingOf(f fs.Finding) historyFinding {
 	return out
 }
 
-// verification is v for people.
+// verification formats v for people.
 func (u *ui) verification(v fs.Verification, now time.Time) string {
 	var b strings.Builder
 	for _, f := range v.Findings {

@@ -16,7 +16,7 @@ import (
 
 type historyExportCmd struct {
 	Job    string `arg:"" placeholder:"JOB|RUN" help:"Its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Output string `short:"o" placeholder:"FILE" help:"The file to write; standard output without it."`
+	Output string `short:"o" placeholder:"FILE" help:"The file to write; by default standard output."`
 }
 
 func (*historyExportCmd) Help() string {
@@ -28,7 +28,7 @@ func (*historyExportCmd) Help() string {
 // Run writes the file.
 func (x *historyExportCmd) Run(c *call) error {
 	if x.Output == "" && c.ui.outTTY {
-		return usageError(errors.New("the evidence is no text: name a file with --output"))
+		return usageError(errors.New("the evidence is not text: name a file with --output"))
 	}
 	r, targets, err := c.targets([]string{x.Job})
 	if err != nil {
@@ -54,7 +54,8 @@ func (x *historyExportCmd) Run(c *call) error {
 	return nil
 }
 
-// evidenceOf is what `history verify --file` says of the file besides its findings.
+// evidenceOf is what `history verify --file` reports about the file besides its
+// findings.
 type evidenceOf struct {
 	About   string            `json:"about"`
 	Version string            `json:"version"`
@@ -64,7 +65,7 @@ type evidenceOf struct {
 	Commits []kernel.CommitID `json:"commits"`
 }
 
-// verifyFile checks evidence, and opens no repository.
+// verifyFile verifies evidence without opening a repository.
 func (h *historyVerifyCmd) verifyFile(c *call) (*evidenceOf, fs.Verification, error) {
 	b, err := fs.ReadEvidence(h.File)
 	if err != nil {
@@ -84,7 +85,7 @@ func (h *historyVerifyCmd) verifyFile(c *call) (*evidenceOf, fs.Verification, er
 	return out, v, nil
 }
 
-// text is e on a line.
+// text formats e as one line.
 func (e *evidenceOf) text() string {
 	return fmt.Sprintf("Evidence of %s, made %s by version %s: %s, %s, %s\n", e.About, e.Made.Format(time.RFC3339), e.Version,
 		view.Counted(len(e.Jobs), "job"), view.Counted(len(e.Files), "file"), view.Counted(len(e.Commits), "commit"))

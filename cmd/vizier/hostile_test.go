@@ -48,7 +48,7 @@ func harmless(t *testing.T, what, out string) {
 	}
 }
 
-// hostileGround is a repository in whose records, files and names somebody
+// hostileGround returns a repository in whose records, files and names somebody
 // hostile wrote.
 func hostileGround(t *testing.T) *ground {
 	g := newGround(t, "[pools]\np = 1\n")

@@ -12,8 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// look shows look the records of some jobs, and again with what it looked at
-// besides, until that is all.
+// look calls look with the records of some jobs. It repeats that with the
+// records that look asked for in vain, until there are none.
 func (r *repo) look(ctx context.Context, ids []kernel.JobID, look func(*kernel.Snapshot)) (*kernel.Snapshot, error) {
 	return r.Scheduler.Look(ctx, app.Only(ids).Near, func(s *kernel.Snapshot) *kernel.Snapshot {
 		look(s)
@@ -21,8 +21,8 @@ func (r *repo) look(ctx context.Context, ids []kernel.JobID, look func(*kernel.S
 	})
 }
 
-// remarks is snap with what executors say, as far as they say it soon: people
-// wait for it.
+// remarks returns snap with the remarks of executors, as far as they answer
+// quickly, since a person is waiting.
 func (r *repo) remarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
 	const patience = 2 * time.Second
 	ctx, stop := context.WithTimeout(ctx, patience)
@@ -30,16 +30,17 @@ func (r *repo) remarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snaps
 	return r.Scheduler.WithRemarks(ctx, snap)
 }
 
-// reader reads jobs, and those of runs, by key: what it cannot find has no
-// reference. The numbers are those of s, and mean nothing in another repository.
+// reader returns a function that reads jobs, and the jobs of runs, by id. Ids
+// that it cannot find have no reference. References are those of s, and mean
+// nothing in another repository.
 func (c *call) reader(s *app.Scheduler) func([]kernel.JobID, []kernel.RunID) []*kernel.Job {
 	return func(ids []kernel.JobID, runs []kernel.RunID) []*kernel.Job {
 		scope := app.Only(ids)
 		for _, run := range runs {
 			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: run})
-			scope.All = true // of a store that cannot tell
+			scope.All = true // for a store that cannot read narrowly
 		}
-		snap, err := s.Records(context.WithoutCancel(c.ctx), scope) // an interrupt is told of by what its job is called
+		snap, err := s.Records(context.WithoutCancel(c.ctx), scope) // even after an interrupt, whose message has a reference too
 		if err != nil {
 			return nil // text with ids is better than none
 		}
@@ -47,7 +48,7 @@ func (c *call) reader(s *app.Scheduler) func([]kernel.JobID, []kernel.RunID) []*
 	}
 }
 
-// label is how text writes the id of a job of s.
+// label returns the function that formats the id of a job of s in text.
 func label(s *kernel.Snapshot) func(kernel.JobID) string {
 	return func(id kernel.JobID) string {
 		if j := s.Job(id); j != nil && j.Number != 0 {
@@ -57,8 +58,8 @@ func label(s *kernel.Snapshot) func(kernel.JobID) string {
 	}
 }
 
-// paths are where a job's files are: for programs as seen from the repository's
-// root, for people from the directory they stand in.
+// paths returns the paths of a job's files: relative to the repository's root
+// for programs, and to the working directory for people.
 func (r *repo) paths(id kernel.JobID, format string) view.Paths {
 	rel := r.rel
 	if here, err := workingDir(); err == nil && format != "json" {
@@ -82,7 +83,8 @@ func (r *repo) paths(id kernel.JobID, format string) view.Paths {
 	return p
 }
 
-// details are paths and the job's attempts, which take a look at each.
+// details returns paths and the job's attempts, which have to be read from
+// disk.
 func (r *repo) details(a kernel.AttemptID, format string) (view.Paths, error) {
 	id := a.Job
 	p := r.paths(id, format)
@@ -98,7 +100,7 @@ func (r *repo) details(a kernel.AttemptID, format string) (view.Paths, error) {
 
 func (r *repo) rel(path string) string { return relative(r.Root, path) }
 
-// relative is path as seen from dir.
+// relative returns path relative to dir.
 func relative(dir, path string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil {
 		return rel
@@ -106,7 +108,7 @@ func relative(dir, path string) string {
 	return path
 }
 
-// workingDir is the working directory, free of symbolic links.
+// workingDir returns the working directory, free of symbolic links.
 func workingDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

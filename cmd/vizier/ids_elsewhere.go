@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// job is the job that a person means by ref, with the records around it. It may
-// be one of another repository, which r is then: see follow.
+// job returns the job that ref names, with the records around it. If the job is
+// in another repository, r becomes that repository: see follow.
 func (r *repo) job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.JobID, error) {
 	if err := r.follow(ctx, []string{ref}); err != nil {
 		return nil, "", err
@@ -20,8 +20,8 @@ func (r *repo) job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.Jo
 	return r.Scheduler.Job(ctx, ref)
 }
 
-// members are the jobs that a person means by refs, where a run means all of its
-// jobs, as Scheduler.Members has them: see job.
+// members returns the jobs that refs name, as Scheduler.Members does. r may
+// change: see job.
 func (r *repo) members(ctx context.Context, refs []string) (ids []kernel.JobID, sleepers map[kernel.JobID]bool, err error) {
 	if err := r.follow(ctx, refs); err != nil {
 		return nil, nil, err
@@ -29,10 +29,10 @@ func (r *repo) members(ctx context.Context, refs []string) (ids []kernel.JobID, 
 	return r.Scheduler.Members(ctx, refs)
 }
 
-// follow makes r the repository that the jobs of refs are in, where that is
-// another one that r's inbox runs prompts in: whoever drops a prompt there knows
-// its id, and not where the inbox has it run. Only whole ids lead there; what r
-// has itself counts first.
+// follow makes r the repository that contains the jobs of refs, if that is
+// another one in which r's inbox runs prompts: whoever drops a prompt knows its
+// id, but not in which repository it runs. Only whole ids are looked up
+// elsewhere, and r's own jobs take precedence.
 func (r *repo) follow(ctx context.Context, refs []string) error {
 	if r.Neighbour == nil || len(r.Config.Inbox.Repositories) == 0 {
 		return nil
@@ -44,7 +44,7 @@ func (r *repo) follow(ctx context.Context, refs []string) error {
 			return err
 		}
 		if i > 0 && at.Root != to.Root {
-			return fmt.Errorf("%s is a job of %s, and %s of %s: name those of one repository at a time: %w", refs[0], to.Root, ref, at.Root, kernel.ErrInvalid)
+			return fmt.Errorf("%s is a job of %s, and %s is one of %s: name jobs of one repository: %w", refs[0], to.Root, ref, at.Root, kernel.ErrInvalid)
 		}
 		to = at
 	}
@@ -52,8 +52,8 @@ func (r *repo) follow(ctx context.Context, refs []string) error {
 	return nil
 }
 
-// whose is the repository that has the job or the run that ref is the whole id
-// of, and r for what is no whole id; nil: none that is known of.
+// whose returns the repository with the job or run whose whole id is ref, or
+// nil if there is none. If ref is not a whole id, it returns r.
 func (r *repo) whose(ctx context.Context, ref string) (*repo, error) {
 	whole, _, _ := strings.Cut(strings.TrimPrefix(ref, "run_"), "/")
 	if !kernel.ValidJobID(whole) {
@@ -64,7 +64,7 @@ func (r *repo) whose(ctx context.Context, ref string) (*repo, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Config.Inbox.Repositories)) {
 		other, err := r.Neighbour(name)
-		if err != nil { // `vizier doctor` tells of it
+		if err != nil { // `vizier doctor` reports it
 			continue
 		}
 		if there, err := other.has(ctx, ref, kernel.JobID(whole)); err == nil && there {
@@ -74,12 +74,12 @@ func (r *repo) whose(ctx context.Context, ref string) (*repo, error) {
 	return nil, nil
 }
 
-// has reports that r has the job of that id, or the run, if ref says so.
+// has reports whether r has the job, or if ref is a run's id the run.
 func (r *repo) has(ctx context.Context, ref string, id kernel.JobID) (bool, error) {
 	scope := app.Only([]kernel.JobID{id})
 	run := kernel.RunID("run_" + string(id))
 	if strings.HasPrefix(ref, "run_") {
-		scope = kernel.Scope{Near: []kernel.Near{{Kind: kernel.Members, Run: run}}, All: true} // all, of a store that cannot tell
+		scope = kernel.Scope{Near: []kernel.Near{{Kind: kernel.Members, Run: run}}, All: true} // All is for a store that cannot read narrowly
 	}
 	snap, err := r.Scheduler.Records(ctx, scope)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 )
 
 type inboxCmd struct {
-	Init   inboxInitCmd   `cmd:"" help:"Make the folders of the inbox."`
-	Once   inboxOnceCmd   `cmd:"" help:"Look at the inbox once: enqueue what was dropped, take away what has ended."`
-	Watch  inboxWatchCmd  `cmd:"" help:"Look at the inbox whenever something changes in it."`
-	Submit inboxSubmitCmd `cmd:"" help:"Drop prompts, and print what their jobs are called."`
-	Status inboxStatusCmd `cmd:"" default:"1" help:"Show the prompts and what their jobs do."`
+	Init   inboxInitCmd   `cmd:"" help:"Create the folders of the inbox."`
+	Once   inboxOnceCmd   `cmd:"" help:"Look at the inbox once: enqueue dropped prompts, move ended ones away."`
+	Watch  inboxWatchCmd  `cmd:"" help:"Look at the inbox whenever it changes."`
+	Submit inboxSubmitCmd `cmd:"" help:"Drop prompts, and print their jobs."`
+	Status inboxStatusCmd `cmd:"" default:"1" help:"Show the prompts and the states of their jobs."`
 }
 
-// inboxMissing adds to the absence of an inbox how to make one.
+// inboxMissing adds to the error for a missing inbox how to make one.
 func inboxMissing(err error) error {
 	if errors.Is(err, inbox.ErrNoInbox) {
 		return &failure{class: class{"not_found", 1, "vizier inbox init"}, err: err}

@@ -15,10 +15,10 @@ import (
 type inboxInitCmd struct{}
 
 func (*inboxInitCmd) Help() string {
-	return "Makes inbox, processed, finished and failed below [inbox] home, which is .vizier unless it is set. Git ignores them."
+	return "Creates inbox, processed, finished and failed below [inbox] home, by default .vizier. Git ignores them."
 }
 
-// Run makes what is missing.
+// Run creates what is missing.
 func (x *inboxInitCmd) Run(c *call) error {
 	r, err := c.ownRepo()
 	if err != nil {
@@ -48,19 +48,19 @@ func (x *inboxInitCmd) Run(c *call) error {
 	if made {
 		c.ui.print("Outcome: inbox made")
 	} else {
-		c.ui.print("Outcome: inbox was there already")
+		c.ui.print("Outcome: inbox exists already")
 	}
 	c.ui.print("Drop prompts as NAME.prompt.md into " + r.rel(tree.Inbox()))
 	return nil
 }
 
 type inboxOnceCmd struct {
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*inboxOnceCmd) Help() string {
-	return "For cron, and for tests; `vizier inbox watch` does the same again and again. Jobs run on when it has returned. Exits 0 even where " +
-		"prompts could not be run: each of those is named NAME.error.md, with the reason in NAME.error.txt beside it."
+	return "For cron, and for tests; `vizier inbox watch` repeats it. Jobs continue after it has returned. Exits 0 even if " +
+		"prompts could not run: it renames each of those to NAME.error.md, with the reason in NAME.error.txt beside it."
 }
 
 // inboxPass is `inbox once --format json`.
@@ -70,8 +70,8 @@ type inboxPass struct {
 	Failed   []inboxReason `json:"failed"`
 	Renamed  []inboxReason `json:"renamed"`
 	Finished []string      `json:"finished"`
-	Ended    []inboxEnd    `json:"ended"`     // of watch
-	Asked    []inboxAsked  `json:"approvals"` // of watch
+	Ended    []inboxEnd    `json:"ended"`     // only of watch
+	Asked    []inboxAsked  `json:"approvals"` // only of watch
 	Left     []inboxReason `json:"left"`
 	Waiting  int           `json:"waiting"`
 
@@ -86,7 +86,7 @@ type inboxTaken struct {
 	Repository string       `json:"repository"`
 }
 
-// taken is t with what people here call its job.
+// taken converts t, adding the job's reference.
 func (u *ui) taken(t app.Taken) inboxTaken {
 	return inboxTaken{t.Rel, t.Job, u.refs.of(string(t.Job)), t.Run, t.Repository}
 }
@@ -102,7 +102,7 @@ type inboxEnd struct {
 // inboxAsked is an approval that the run of a prompt waits for.
 type inboxAsked struct {
 	inboxTaken
-	Approve kernel.JobID `json:"approve"` // the job that is to be approved
+	Approve kernel.JobID `json:"approve"` // the job to approve
 	Called  string       `json:"approve_ref,omitempty"`
 }
 
@@ -141,7 +141,7 @@ func reasons(all []app.Left) []inboxReason {
 	return out
 }
 
-// Run looks once.
+// Run makes one pass.
 func (x *inboxOnceCmd) Run(c *call) error {
 	r, err := c.ownRepo()
 	if err != nil {
@@ -164,7 +164,7 @@ func (x *inboxOnceCmd) Run(c *call) error {
 	return nil
 }
 
-// summary is how many prompts came to what.
+// summary returns the numbers of prompts by result.
 func (doc inboxPass) summary() string {
 	text := view.Counted(len(doc.Taken), "prompt") + " taken"
 	for _, part := range []struct {
@@ -178,7 +178,7 @@ func (doc inboxPass) summary() string {
 	return text
 }
 
-// lines say what happened, a line for each file.
+// lines describes what happened, one line per file.
 func (doc inboxPass) lines() string {
 	var b strings.Builder
 	for _, t := range doc.Taken {
@@ -212,7 +212,7 @@ func (doc inboxPass) lines() string {
 	return b.String()
 }
 
-// readable is a file's name on one line.
+// readable returns a file's name on one line, quoted if necessary.
 func readable(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
 		return fmt.Sprintf("%q", name)

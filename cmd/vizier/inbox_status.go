@@ -14,12 +14,12 @@ import (
 )
 
 type inboxStatusCmd struct {
-	All    bool   `help:"Also prompts that are not in the inbox any more: those on record, and those that were refused."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	All    bool   `help:"Also show prompts that have left the inbox: those on record, and those refused."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*inboxStatusCmd) Help() string {
-	return "A prompt is stalled when a job of its run runs and has not written anything for [inbox] stalled_after."
+	return "A prompt is stalled if a running job of its run has printed nothing for [inbox] stalled_after."
 }
 
 // inboxState is `inbox status --format json`.
@@ -90,7 +90,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 			ids = append(ids, p.Job.ID)
 		}
 	}
-	c.ui.refs.among(ids) // all in one look
+	c.ui.refs.among(ids) // look them all up with one read
 	for _, p := range st.Prompts {
 		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
 			Repository: p.Repository, Reason: p.Reason}
@@ -137,8 +137,8 @@ func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
 	return nil
 }
 
-// promptNext are the commands for what keeps the run of a prompt from going on,
-// or kept it from success.
+// promptNext returns the commands that deal with what holds up the run of a
+// prompt, or made it fail.
 func promptNext(j *kernel.Job, r view.PromptRun) (next []string) {
 	for _, id := range r.Pending {
 		next = append(next, "vizier jobs approve "+string(id))
@@ -149,8 +149,8 @@ func promptNext(j *kernel.Job, r view.PromptRun) (next []string) {
 	return next
 }
 
-// lastSign is when a running job last gave a sign of life: its start, or what
-// it wrote.
+// lastSign returns the last sign of life of a running job: its start, or its
+// last output.
 func (r *repo) lastSign(j *kernel.Job) time.Time {
 	at := j.State.Started
 	for _, stream := range []string{"stdout", "stderr"} {

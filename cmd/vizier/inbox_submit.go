@@ -17,17 +17,17 @@ import (
 
 type inboxSubmitCmd struct {
 	Files      []string `arg:"" name:"file" help:"The prompts: Markdown files, or - for standard input."`
-	Name       string   `placeholder:"NAME" help:"What the prompt's file is called in the inbox; needed for standard input."`
-	Flow       string   `placeholder:"NAME" help:"The template to run; wins over the prompt's own front matter."`
+	Name       string   `placeholder:"NAME" help:"The name of the prompt's file in the inbox; required for standard input."`
+	Flow       string   `placeholder:"NAME" help:"The template to run; overrides the prompt's front matter."`
 	Set        []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; repeatable."`
-	Repository string   `placeholder:"[OWNER/]NAME" help:"The repository, where the inbox serves several."`
-	Branch     string   `placeholder:"BRANCH" help:"The branch, where the inbox serves several."`
-	Format     string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Repository string   `placeholder:"[OWNER/]NAME" help:"The repository, if the inbox serves several."`
+	Branch     string   `placeholder:"BRANCH" help:"The branch, if the inbox serves several."`
+	Format     string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*inboxSubmitCmd) Help() string {
-	return "Prints the reference of each job, one a line and nothing else: every other command knows it from then on. What cannot be run is refused, and " +
-		"nothing is dropped for it."
+	return "Prints only the reference of each job, one per line, which every other command accepts from then on. Refuses a prompt that cannot run, and " +
+		"drops nothing for it."
 }
 
 // inboxSubmitted is `inbox submit --format json`.
@@ -86,7 +86,7 @@ func (x *inboxSubmitCmd) Run(c *call) error {
 	return errors.Join(errs...)
 }
 
-// target is where the prompts are for.
+// target returns the repository and branch that the prompts are for.
 func (x *inboxSubmitCmd) target(box *app.Inbox) (rules.Path, error) {
 	p := rules.Path{Owner: box.Owner, Repository: x.Repository, Branch: x.Branch}
 	if owner, name, ok := strings.Cut(x.Repository, "/"); ok {
@@ -105,7 +105,7 @@ func (x *inboxSubmitCmd) target(box *app.Inbox) (rules.Path, error) {
 	return p, nil
 }
 
-// read is a prompt's text and its name in the inbox.
+// read returns a prompt's text and its name in the inbox.
 func (x *inboxSubmitCmd) read(c *call, file string) (text, name string, err error) {
 	if name = x.Name; name == "" {
 		name = filepath.Base(file)
@@ -121,7 +121,7 @@ func (x *inboxSubmitCmd) read(c *call, file string) (text, name string, err erro
 		return "", "", usageError(errors.New("expected a Markdown file, NAME.md"))
 	}
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsRune(name, '/') {
-		return "", "", usageError(fmt.Errorf("%q is no name for a prompt", name))
+		return "", "", usageError(fmt.Errorf("%q is not a valid name for a prompt", name))
 	}
 	name += ".prompt.md"
 	in := c.stdin
@@ -138,7 +138,7 @@ func (x *inboxSubmitCmd) read(c *call, file string) (text, name string, err erro
 	}
 	data, err := io.ReadAll(io.LimitReader(in, inbox.MaxPrompt+1))
 	if err == nil && len(data) > inbox.MaxPrompt {
-		err = fmt.Errorf("more than the %d bytes that a prompt may have: %w", inbox.MaxPrompt, kernel.ErrInvalid)
+		err = fmt.Errorf("longer than %d bytes, the limit of a prompt: %w", inbox.MaxPrompt, kernel.ErrInvalid)
 	}
 	return string(data), name, err
 }

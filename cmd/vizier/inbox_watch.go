@@ -6,11 +6,11 @@ import (
 )
 
 type inboxWatchCmd struct {
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answers look: with json a document a line, for each pass that did something."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format; json prints one document per line, for each pass that did something."`
 }
 
 func (*inboxWatchCmd) Help() string {
-	return "Runs until it is interrupted. It may be killed at any time, and there may be several: each prompt is run once."
+	return "Runs until it is interrupted. You can kill it at any time, and several can run at once: each prompt runs once."
 }
 
 // Run watches.
@@ -31,7 +31,7 @@ func (x *inboxWatchCmd) Run(c *call) error {
 	c.ui.info("watching %s", tree.Inbox())
 	notices := inbox.NewNotices(tree)
 	defer notices.Close()
-	told := map[string]bool{} // what was left alone, and said once
+	told := map[string]bool{} // files left alone that were already reported
 	box.Watch(c.ctx, notices, r.Config.Inbox.Poll, func(rep app.InboxReport, err error) {
 		if err != nil {
 			c.ui.warn("%v", inboxMissing(err))
@@ -45,7 +45,7 @@ func (x *inboxWatchCmd) Run(c *call) error {
 				left = append(left, l)
 			}
 		}
-		if rep.Left = left; rep.Dirs != nil { // it looked at the files
+		if rep.Left = left; rep.Dirs != nil { // the pass read the files
 			told = now
 		}
 		if len(rep.Taken)+len(rep.Failed)+len(rep.Renamed)+len(rep.Ended)+len(rep.Asked)+len(rep.Finished)+len(rep.Left) == 0 {
@@ -53,7 +53,7 @@ func (x *inboxWatchCmd) Run(c *call) error {
 		}
 		doc := c.ui.inboxPass(rep)
 		if x.Format == "json" {
-			_ = c.ui.jsonLine(doc) // what cannot be written is told at the end
+			_ = c.ui.jsonLine(doc) // write errors are reported at the end
 			return
 		}
 		c.ui.text(doc.lines())

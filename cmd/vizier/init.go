@@ -17,14 +17,14 @@ import (
 var scaffold embed.FS
 
 type initCmd struct {
-	Agent string `placeholder:"NAME" help:"The agent that templates ask: claude, codex, gemini, builtin or a shim. Without it one that is installed is taken."`
+	Agent string `placeholder:"NAME" help:"The agent for templates: claude, codex, gemini, builtin or a shim; by default an installed one."`
 	Check bool   `help:"Only show what is missing; exit 1 if anything is."`
 }
 
 func (*initCmd) Help() string {
-	return "Writes the shipped templates and their prompts, a configuration and ci.sh where they are missing, and Vizier's block in " +
-		".gitignore. No file that exists is changed, but for that block. A new configuration names an agent that is installed: on a terminal it asks " +
-		"which, where there are several."
+	return "Writes the shipped templates and their prompts, a configuration and ci.sh if they are missing, and Vizier's block in " +
+		".gitignore. Apart from that block, it changes no existing file. A new configuration names an installed agent: if there are several, it asks on a " +
+		"terminal which to use."
 }
 
 // starter is a file that `vizier init` writes.
@@ -34,7 +34,7 @@ type starter struct {
 	mode fs.FileMode
 }
 
-// starters are the files of a repository that uses Vizier.
+// starters returns the files of a repository that uses Vizier.
 func starters() ([]starter, error) {
 	var out []starter
 	for _, s := range []starter{{configPath, nil, 0o644}, {".vizier/narrative/snapshot.md", nil, 0o644},
@@ -132,25 +132,25 @@ func (x *initCmd) answer(c *call, missing []string) error {
 	return nil
 }
 
-// inPlace refuses directories that are links: a repository of somebody else could
-// have files written anywhere.
+// inPlace refuses directories that are links: otherwise a foreign repository
+// could have files written anywhere.
 func inPlace(root string, files []starter) error {
 	for _, s := range files {
 		for dir := path.Dir(s.path); dir != "."; dir = path.Dir(dir) {
 			info, err := os.Lstat(filepath.Join(root, dir))
 			if err == nil && !info.IsDir() {
-				return fmt.Errorf("%s is a link or a file, where Vizier has a directory of its own: move it away, and run `vizier init` again", filepath.Join(root, dir))
+				return fmt.Errorf("%s is a link or a file, but Vizier needs a directory there: move it away, and run `vizier init` again", filepath.Join(root, dir))
 			}
 		}
 	}
 	at := filepath.Join(root, ".gitignore")
 	real, err := filepath.EvalSymlinks(at)
 	if err != nil {
-		return nil // it is not there, or read next
+		return nil // it does not exist; other errors are found when it is read
 	}
 	home, err := filepath.EvalSymlinks(root)
 	if rel, e := filepath.Rel(home, real); err == nil && (e != nil || !filepath.IsLocal(rel)) {
-		return fmt.Errorf("%s is a link to %s, outside of the repository: move it away, and run `vizier init` again", at, real)
+		return fmt.Errorf("%s is a link to %s, outside the repository: move it away, and run `vizier init` again", at, real)
 	}
 	return nil
 }
@@ -168,7 +168,8 @@ func (s starter) missing(root string) (bool, error) {
 	return false, nil
 }
 
-// write makes the file; one that has come to exist meanwhile stays as it is.
+// write creates the file. If it has come to exist meanwhile, it is left
+// unchanged.
 func (s starter) write(root string) error {
 	at := filepath.Join(root, s.path)
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
@@ -188,7 +189,7 @@ func (s starter) write(root string) error {
 	return nil
 }
 
-// replaceFile replaces a file by another with its mode, whole or not at all.
+// replaceFile atomically replaces a file by another with the same mode.
 func replaceFile(at string, text []byte) error {
 	mode := fs.FileMode(0o644)
 	if real, err := filepath.EvalSymlinks(at); err == nil {

@@ -17,15 +17,15 @@ import (
 
 const configPath = ".vizier/config.toml"
 
-// agentLine is where a new configuration names the agent.
+// agentLine is the line of a new configuration that names the agent.
 const agentLine = "# agent = \"codex\"\n"
 
-// configured is s, the configuration that is missing, with the agent that is
-// taken. note is what to tell of it; "": nothing.
+// configured returns s, the configuration to be written if it is missing, with
+// the chosen agent. note describes the choice, or is "".
 func (x *initCmd) configured(c *call, r *repo, s starter, missing bool) (out starter, note string, err error) {
 	if !missing {
 		if now := r.Config.Agents.For("").Label; x.Agent != "" && now != x.Agent {
-			return s, "", fmt.Errorf("%s is there, and its agent is %s: write agent = %q into it: %w", configPath, now, x.Agent, kernel.ErrConflict)
+			return s, "", fmt.Errorf("%s exists, and its agent is %s: write agent = %q into it: %w", configPath, now, x.Agent, kernel.ErrConflict)
 		}
 		return s, "", nil
 	}
@@ -44,10 +44,10 @@ func (x *initCmd) configured(c *call, r *repo, s starter, missing bool) (out sta
 	return s, note, nil
 }
 
-// askWhich has the person at the terminal choose one of labels, by its number or
-// its name; nothing is the first.
+// askWhich lets the user choose one of labels by its number or its name. An
+// empty answer means the first.
 func (c *call) askWhich(labels []string) (string, error) {
-	fmt.Fprintln(c.ui.err, "Which agent are templates to ask?")
+	fmt.Fprintln(c.ui.err, "Which agent should templates ask?")
 	for i, label := range labels {
 		fmt.Fprintf(c.ui.err, "  %d  %s\n", i+1, visible(label, ""))
 	}

@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// ignoreHeader begins Vizier's block in .gitignore.
+// ignoreHeader is the first line of Vizier's block in .gitignore.
 const ignoreHeader = "# Vizier"
 
-// ignoreRules are what belongs to one checkout only.
+// ignoreRules match the files that belong to one checkout only.
 var ignoreRules = []string{".vizier/tmp-worktrees/", ".vizier/tmp/", ".vizier/sessions/", ".vizier/jobs/", ".vizier/state/", ".vizier/implementation-plans"}
 
-// ignoring is a .gitignore with Vizier's block: its header and each rule once,
-// where the block was or at the end, and after it the exceptions from its
-// rules, which would mean nothing before it. Nothing else changes, nor does the
-// style of line ends. lacks is what had to be added.
+// ignoring returns a .gitignore with Vizier's block: its header and each rule
+// once, in the place of an existing block or at the end, followed by existing
+// exceptions from its rules, which would have no effect before it. Nothing else
+// changes, including the style of line ends. lacks holds the rules that had to
+// be added.
 func ignoring(text string) (out string, lacks []string) {
 	newline := "\n"
 	if strings.Contains(text, "\r\n") {
@@ -58,7 +59,8 @@ func ignoring(text string) (out string, lacks []string) {
 	return out, lacks
 }
 
-// ignoreRule is the rule that a pattern is another spelling of, or lies below.
+// ignoreRule returns the rule that a pattern is another spelling of, or that
+// covers it. managed reports whether there is one.
 func ignoreRule(pattern string) (rule string, managed bool) {
 	core := ignoreCore(pattern)
 	for _, r := range ignoreRules {
@@ -69,7 +71,7 @@ func ignoreRule(pattern string) (rule string, managed bool) {
 	return "", false
 }
 
-// ignoreCore is a pattern without the marks that make no difference here.
+// ignoreCore returns a pattern without the marks that make no difference here.
 func ignoreCore(pattern string) string {
 	p := strings.TrimSpace(pattern)
 	p = strings.TrimPrefix(strings.TrimPrefix(p, "**/"), "/")

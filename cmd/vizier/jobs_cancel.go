@@ -15,15 +15,15 @@ import (
 
 type cancelCmd struct {
 	Jobs              []string `arg:"" optional:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	All               bool     `help:"All jobs that are open."`
+	All               bool     `help:"Cancel all open jobs."`
 	Yes               bool     `short:"y" help:"With --all: do not ask."`
-	CleanupWorktree   bool     `xor:"cleanup" help:"Remove the worktree that the job owns, too."`
-	NoCleanupWorktree bool     `xor:"cleanup" help:"Keep it, whatever [jobs.cancel] cleanup_worktree says."`
-	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	CleanupWorktree   bool     `xor:"cleanup" help:"Also remove the job's worktree."`
+	NoCleanupWorktree bool     `xor:"cleanup" help:"Keep the worktree, whatever [jobs.cancel] cleanup_worktree says."`
+	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*cancelCmd) Help() string {
-	return "A running job is told to stop, and killed when it has not after the grace of [jobs] grace."
+	return "A running job gets TERM, and KILL if it still runs after [jobs] grace."
 }
 
 // cancelled is `jobs cancel --format json`.
@@ -37,8 +37,8 @@ type cancelled struct {
 	Cleanup string `json:"cleanup"`
 }
 
-// killMargin is how long after its grace a job that was told to stop may take
-// to be gone.
+// killMargin is how long after its grace period a job that was told to stop may
+// take to end.
 const killMargin = 15 * time.Second
 
 // cancelledJobs is `jobs cancel --format json` of a run, of all, or of several jobs.
@@ -83,9 +83,8 @@ func (x *cancelCmd) Run(c *call) error {
 	return nil
 }
 
-// chosen are the jobs to cancel, those first that wait for others: what a job is
-// cancelled for is not to end them in another way. It is single where one job was
-// named.
+// chosen returns the jobs to cancel, dependents first, so that cancelling a job
+// does not end them in another way. single is true if one job was named.
 func (x *cancelCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, err error) {
 	if x.All {
 		if r, err = c.repo(); err != nil {
@@ -121,8 +120,8 @@ func (x *cancelCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, e
 	return r, ids, len(targets) == 1 && !targets[0].Whole, nil
 }
 
-// cancel cancels jobs, all in one go, and returns those that it could cancel. A single one that it
-// cannot cancel is an error.
+// cancel cancels jobs in one transaction, and returns those that it could
+// cancel. If single is set, it fails if it cannot cancel the job.
 func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, single bool) (*kernel.Snapshot, []kernel.JobID, error) {
 	if len(ids) == 0 {
 		return nil, nil, nil
@@ -143,7 +142,7 @@ func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, single bool) (*
 	return rep.Snapshot, slices.DeleteFunc(ids, func(id kernel.JobID) bool { return slices.Contains(left, id) }), nil
 }
 
-// outcome waits until a job that was cancelled has ended, and tells how.
+// outcome waits until a cancelled job has ended, and returns how.
 func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.JobID) (doc cancelled, err error) {
 	if j := snap.Job(id); r.Outside != "" && !j.State.Status.Terminal() {
 		return x.requested(c, r, j), nil
@@ -185,7 +184,7 @@ func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.J
 	return doc, nil
 }
 
-// requested answers for a job that others are to end.
+// requested returns the answer for a job that another process is going to end.
 func (x *cancelCmd) requested(c *call, r *repo, j *kernel.Job) cancelled {
 	if x.Format == "text" {
 		c.ui.print(fmt.Sprintf("Job %s is asked to end", j.ID))

@@ -20,9 +20,9 @@ import (
 )
 
 type approveCmd struct {
-	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs of which one job is pending: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Digest string   `placeholder:"SHA256" help:"Approve only what has this digest, as show and jobs approve print it."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs with one pending job: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Digest string   `placeholder:"SHA256" help:"Approve only if the digest is this one; show and jobs approve print it."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // approved is `jobs approve --format json`.
@@ -33,17 +33,17 @@ type approved struct {
 	Status        string         `json:"status"`
 	ApprovalState string         `json:"approval_state"`
 	Digest        kernel.Digest  `json:"digest"`   // of what was approved
-	Approves      []string       `json:"approves"` // its statement, by lines
+	Approves      []string       `json:"approves"` // the lines of its statement
 	Started       []kernel.JobID `json:"started"`
 	Updated       []kernel.JobID `json:"updated"`
 
-	Refs map[kernel.JobID]string `json:"refs,omitempty"` // what the listed jobs are called
+	Refs map[kernel.JobID]string `json:"refs,omitempty"` // references of the listed jobs
 }
 
-// Run grants the approvals of what it prints.
+// Run grants the approvals, and prints what it approved.
 func (a *approveCmd) Run(c *call) error {
 	if a.Digest != "" && len(a.Jobs) > 1 {
-		return usageError(errors.New("--digest is of one job: name only that"))
+		return usageError(errors.New("--digest is for one job: name only that job"))
 	}
 	return c.decide(a.Jobs, a.approve)
 }
@@ -69,8 +69,8 @@ func (a *approveCmd) approve(c *call, r *repo, id kernel.JobID) error {
 	return nil
 }
 
-// arguments are those of a node, which the manifest has whose digest is approved,
-// in the form of a statement.
+// arguments returns the arguments of a node from the manifest whose digest is
+// approved, in the form of a statement.
 func (r *repo) arguments(j *kernel.Job) []string {
 	pinned := j.Spec.Origin.Manifest
 	if pinned == "" {
@@ -79,7 +79,7 @@ func (r *repo) arguments(j *kernel.Job) []string {
 	data, err := r.Templates.Manifest(j.Spec.Origin.Run)
 	var m workflow.Manifest
 	if err != nil || kernel.DigestOf(string(data)) != pinned || json.Unmarshal(data, &m) != nil {
-		return []string{"# the manifest is not the one that the job was made with: it will not run"}
+		return []string{"# the manifest has changed since the job was made: it will not run"}
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(m.Nodes[j.Spec.Origin.Node].Args)) {
@@ -88,8 +88,8 @@ func (r *repo) arguments(j *kernel.Job) []string {
 	return out
 }
 
-// decide calls one for the pending approval that each reference means, once all of
-// them are known to be pending where there are several.
+// decide calls one for the pending approval of each reference. If there are
+// several, it first checks that all of them are pending.
 func (c *call) decide(refs []string, one func(*call, *repo, kernel.JobID) error) error {
 	var r *repo
 	var ids []kernel.JobID
@@ -120,7 +120,7 @@ func (c *call) decide(refs []string, one func(*call, *repo, kernel.JobID) error)
 	return nil
 }
 
-// how somebody decides: at a terminal, or by a script.
+// how returns how the decision is made: at a terminal, or by a script.
 func (c *call) how() string {
 	if in, ok := c.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		return "terminal"
@@ -129,9 +129,9 @@ func (c *call) how() string {
 }
 
 type rejectCmd struct {
-	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs of which one job is pending: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Reason string   `placeholder:"TEXT" help:"Why; it goes on record."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs with one pending job: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Reason string   `placeholder:"TEXT" help:"The reason, for the record."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // rejected is `jobs reject --format json`.
@@ -144,7 +144,7 @@ type rejected struct {
 	Reason        string `json:"reason"`
 }
 
-// Run refuses the approvals and with them the jobs.
+// Run refuses the approvals, and so the jobs.
 func (x *rejectCmd) Run(c *call) error { return c.decide(x.Jobs, x.reject) }
 
 func (x *rejectCmd) reject(c *call, r *repo, id kernel.JobID) error {
@@ -164,10 +164,10 @@ func (x *rejectCmd) reject(c *call, r *repo, id kernel.JobID) error {
 }
 
 type retryCmd struct {
-	Jobs   []string `arg:"" optional:"" name:"job" help:"The jobs, or runs, of which what failed is run again: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Failed bool     `help:"All jobs that failed."`
-	DryRun bool     `help:"Only print the jobs that would run again, and why each of them."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs   []string `arg:"" optional:"" name:"job" help:"The jobs, or runs, whose failed jobs run again: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Failed bool     `help:"Retry all failed jobs."`
+	DryRun bool     `help:"Only print the jobs that would run again, each with the reason."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // retriedJobs is `jobs retry --format json` of a run, of all that failed, or of
@@ -188,7 +188,7 @@ type retried struct {
 	Restarted           []kernel.JobID          `json:"restarted"`
 	Updated             []kernel.JobID          `json:"updated"`
 	Reasons             map[kernel.JobID]string `json:"reasons"`        // why each job is in the set
-	Refs                map[kernel.JobID]string `json:"refs,omitempty"` // what the listed jobs are called
+	Refs                map[kernel.JobID]string `json:"refs,omitempty"` // references of the listed jobs
 }
 
 // Run rewinds the jobs and what depends on them.
@@ -228,11 +228,12 @@ func (x *retryCmd) Run(c *call) error {
 	return nil
 }
 
-// chosen are the jobs to retry: those that were named, and of runs and of all that
-// failed those by which they can end. It is single where one job was named.
+// chosen returns the jobs to retry: those that were named and, for runs and for
+// all that failed, those whose retries let the runs end. single is true if one
+// job was named.
 func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, err error) {
 	var jobs []*kernel.Job
-	named := map[kernel.JobID]bool{} // itself, and not by its run
+	named := map[kernel.JobID]bool{} // named itself, not just its run
 	if x.Failed {
 		if r, err = c.repo(); err != nil {
 			return nil, nil, false, err
@@ -287,7 +288,7 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 		}
 		c.report(rep)
 	}
-	c.ui.refs.among(ids) // all in one look
+	c.ui.refs.among(ids) // look them all up with one read
 	docs, at := make([]retried, 0, len(sets)), map[kernel.JobID]int{}
 	for i, set := range sets {
 		for _, id := range set.Jobs {
@@ -320,7 +321,7 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 	return docs, nil
 }
 
-// line is what was done, where there is more than one.
+// line describes a retry on one line, for use with several.
 func (doc retried) line() string {
 	text := "Job " + string(doc.RequestedJob) + " retried"
 	if n := len(doc.RetrySet) - 1; n > 0 {
@@ -347,7 +348,7 @@ func (doc retried) text(dryRun bool) string {
 	return b.String()
 }
 
-// warnDegraded tells which worktrees a rewind could not take away.
+// warnDegraded warns of worktrees that a rewind could not remove.
 func (c *call) warnDegraded(rep app.Report, set []kernel.JobID) {
 	for _, id := range set {
 		if j := rep.Snapshot.Job(id); j != nil && j.State.Retried.Error != "" {

@@ -12,17 +12,17 @@ import (
 
 type effectsCmd struct {
 	Job    string `arg:"" help:"The job: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*effectsCmd) Help() string {
-	return "Lists what the job did to the world, or was about to do: intent is what was begun and of which no end is on record, applied " +
-		"what was done while the job's own record does not know of it yet, committed what it knows of. " +
-		"The effect of a plain command is its latest attempt; workflow nodes keep a journal of theirs."
+	return "Lists the job's side effects: intent has begun and has no end on record, applied " +
+		"is done but not yet in the job's record, committed is in the job's record. " +
+		"The effect of a plain command is its latest attempt; workflow nodes keep a journal of their effects."
 }
 
-// Run lists the job's effects. Records that cannot be read are named, and the
-// others are listed all the same.
+// Run lists the job's effects. Unreadable records are reported, and do not
+// prevent the others from being listed.
 func (e *effectsCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
@@ -63,7 +63,7 @@ func (u *ui) effectsText(j *kernel.Job, effects []effect.Record) string {
 	return u.table(cells, -1)
 }
 
-// effectResultText is an effect's result in a line.
+// effectResultText describes an effect's result on one line.
 func effectResultText(j *kernel.Job, e *effect.Record) string {
 	r := e.Result
 	switch {

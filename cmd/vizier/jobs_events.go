@@ -20,18 +20,18 @@ import (
 
 type eventsCmd struct {
 	Jobs   []string `arg:"" optional:"" name:"job" help:"Only events of these jobs and runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Follow bool     `help:"Go on with what happens from now on, until interrupted."`
+	Follow bool     `help:"Continue with new events until interrupted."`
 	Job    string   `placeholder:"JOB" help:"Only events of this job: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	OfRun  string   `name:"run" placeholder:"RUN" help:"Only events of this run and its jobs: its number, or its id or the beginning of it."`
 	Since  string   `placeholder:"SEQ|DURATION" help:"Only events after this number, or not older than this, such as 90s or 2h."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object a line."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object per line."`
 }
 
 func (*eventsCmd) Help() string {
-	return "Events are history for people and programs: what counts is each job's record. Exits 130 when it is interrupted while it follows."
+	return "Events are for information only: the truth is in each job's record. With --follow, exits 130 when interrupted."
 }
 
-// eventLog is the event log, read from some place on.
+// eventLog reads the event log from some position on.
 type eventLog interface {
 	Read(f func(line []byte) error) error
 	Look()
@@ -39,7 +39,7 @@ type eventLog interface {
 	Close() error
 }
 
-// followedLog is the event log of a store and the watch on its file.
+// followedLog is a store's event log and the watch on its file.
 type followedLog struct {
 	*fs.EventReader
 	*watch.File
@@ -48,7 +48,8 @@ type followedLog struct {
 // Close closes both.
 func (l *followedLog) Close() error { return errors.Join(l.EventReader.Close(), l.File.Close()) }
 
-// eventLine is what is known of a line of the event log. Others may add to it.
+// eventLine holds the known fields of a line of the event log. Other programs
+// may add fields.
 type eventLine struct {
 	Seq      uint64    `json:"seq"`
 	At       time.Time `json:"at"`
@@ -65,8 +66,8 @@ type eventLine struct {
 	RetryAt  time.Time `json:"retry_at"`
 }
 
-// eventPause is how long the event log may go unread where nothing tells that
-// it was written to.
+// eventPause is how long the event log may go unread if the system does not
+// report writes.
 const eventPause = time.Second
 
 // Run prints the events.
@@ -100,7 +101,7 @@ func (e *eventsCmd) Run(c *call) error {
 		var documents [][]byte
 		err := log.Read(func(line []byte) error {
 			var l eventLine
-			_ = json.Unmarshal(line, &l) // what makes no sense in it is left out
+			_ = json.Unmarshal(line, &l) // fields that cannot be decoded are left out
 			if !strings.HasPrefix(l.Job, job) || !inRun(l.Run, run) || named != nil && !named[l.Job] && !named[l.Run] || l.At.Before(from) {
 				return nil
 			}
@@ -124,7 +125,7 @@ func (e *eventsCmd) Run(c *call) error {
 		}
 		switch {
 		case e.Follow:
-		case !found: // every run has at least one, until its log is gone
+		case !found: // every run has an event, unless its log is gone
 			return kernel.Missing{What: "run " + e.OfRun + " in the event log"}
 		default:
 			return nil
@@ -132,7 +133,7 @@ func (e *eventsCmd) Run(c *call) error {
 		again := time.NewTimer(eventPause)
 		select {
 		case <-c.ctx.Done():
-			return exits(130) // the way to leave it: nothing to explain
+			return exits(130) // an interrupt is the normal way to end it, so print nothing
 		case <-log.Changed():
 		case <-again.C:
 		}
@@ -140,7 +141,8 @@ func (e *eventsCmd) Run(c *call) error {
 	}
 }
 
-// since is the number after which, or the moment from which, events are wanted.
+// since returns the event number after which, or the time from which, events
+// are wanted.
 func (e *eventsCmd) since(now time.Time) (seq uint64, from time.Time, err error) {
 	if e.Since == "" {
 		return 0, from, nil
@@ -155,8 +157,8 @@ func (e *eventsCmd) since(now time.Time) (seq uint64, from time.Time, err error)
 	return 0, now.Add(-d), nil
 }
 
-// named are the ids of the jobs and runs that the arguments mean; nil: there are no
-// arguments.
+// named returns the ids of the jobs and runs that the arguments name, or nil
+// without arguments.
 func (e *eventsCmd) named(c *call) (map[string]bool, error) {
 	if len(e.Jobs) == 0 {
 		return nil, nil
@@ -174,8 +176,8 @@ func (e *eventsCmd) named(c *call) (map[string]bool, error) {
 	return named, err
 }
 
-// job is the id whose events are wanted, or its beginning: a job that is gone
-// has still had events.
+// job returns the id, or the beginning of the id, of the job whose events are
+// wanted. The job may be gone.
 func (e *eventsCmd) job(c *call, r *repo) (string, error) {
 	if e.Job == "" || kernel.ValidJobID(e.Job) {
 		return e.Job, nil
@@ -187,7 +189,8 @@ func (e *eventsCmd) job(c *call, r *repo) (string, error) {
 	return string(id), err
 }
 
-// run is the id whose events are wanted, or its beginning: see job.
+// run returns the id, or the beginning of the id, of the run whose events are
+// wanted: see job.
 func (e *eventsCmd) run(c *call, r *repo) (string, error) {
 	if _, _, number := kernel.ParseRef(e.OfRun); !number {
 		return e.OfRun, nil
@@ -200,7 +203,7 @@ func inRun(run, wanted string) bool {
 	return strings.HasPrefix(run, wanted) || strings.HasPrefix(strings.TrimPrefix(run, "run_"), wanted)
 }
 
-// findAll looks up all that events speak of at once.
+// findAll looks up everything that events mention with one read.
 func (x *references) findAll(lines []eventLine) {
 	var ids []string
 	for _, l := range lines {
@@ -209,7 +212,7 @@ func (x *references) findAll(lines []eventLine) {
 	x.find(ids)
 }
 
-// document is the line of the event log with what people call that which it is
+// document returns the line of the event log with the references of what it is
 // about.
 func (l eventLine) document(line []byte, refs *references) string {
 	id := cmp.Or(l.Job, l.Run)
@@ -228,7 +231,7 @@ func (l eventLine) document(line []byte, refs *references) string {
 	return string(rest) + "," + string(more[1:])
 }
 
-// text is an event on one line, which fits the terminal.
+// text formats an event as one line that fits the terminal.
 func (l eventLine) text(u *ui) string {
 	about, name := l.Name, cmp.Or(l.Node, l.Name)
 	if id := cmp.Or(l.Job, l.Run); id != "" {
@@ -264,7 +267,8 @@ func (l eventLine) text(u *ui) string {
 	return u.paint(word, cut(u.people(strings.Map(printable, line)), u.columns()))
 }
 
-// printable keeps what a job prints from moving the cursor.
+// printable replaces control characters, so that a job's output cannot move the
+// cursor.
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return ' '

@@ -12,15 +12,15 @@ import (
 
 type gcCmd struct {
 	Days   int    `default:"7" help:"Remove jobs that ended more than this many days ago."`
-	Keep   bool   `help:"Remove what [gc.keep] of the configuration does not keep, as the resident scheduler does."`
-	DryRun bool   `help:"Only print the jobs that would go."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Keep   bool   `help:"Remove jobs beyond the bounds of [gc.keep] in the configuration, as the resident scheduler does."`
+	DryRun bool   `help:"Only print the jobs that would be removed."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*gcCmd) Help() string {
-	return "Removes records and logs of jobs that ended some time ago. What an open job refers to stays, whatever its age. " +
-		"With --keep, what owns a worktree or has an idempotency key stays as well. " +
-		"Of what stays and ended longer than [gc] pack_after ago it packs the files."
+	return "Removes records and logs of jobs that ended some time ago. Jobs that an open job refers to stay, whatever their age. " +
+		"With --keep, jobs with a worktree or an idempotency key stay as well. " +
+		"Packs the files of remaining jobs that ended longer than [gc] pack_after ago."
 }
 
 // collected is `jobs gc --format json`.
@@ -28,7 +28,7 @@ type collected struct {
 	Outcome string         `json:"outcome"`
 	Removed []kernel.JobID `json:"removed"`
 
-	Refs map[kernel.JobID]string `json:"refs,omitempty"` // what they are called, while they are there
+	Refs map[kernel.JobID]string `json:"refs,omitempty"` // their references, looked up while they exist
 }
 
 // Run removes the jobs.
@@ -71,7 +71,7 @@ func (g *gcCmd) Run(c *call) error {
 	return nil
 }
 
-// collect removes what need not be kept.
+// collect removes what the configuration does not keep.
 func (g *gcCmd) collect(c *call, r *repo) ([]kernel.JobID, error) {
 	work, err := r.Scheduler.Collect(c.ctx)
 	if err != nil || g.DryRun {
@@ -90,7 +90,7 @@ func (g *gcCmd) collect(c *call, r *repo) ([]kernel.JobID, error) {
 	return gone, r.Scheduler.DropTemporary()
 }
 
-// remove removes what ended longer ago than age.
+// remove removes jobs that ended longer ago than age.
 func (g *gcCmd) remove(c *call, r *repo, age time.Duration) ([]kernel.JobID, error) {
 	if !g.DryRun {
 		rep, err := r.Scheduler.GC(c.ctx, age)
@@ -104,7 +104,7 @@ func (g *gcCmd) remove(c *call, r *repo, age time.Duration) ([]kernel.JobID, err
 		return nil, err
 	}
 	var gone []kernel.JobID
-	for _, a := range retention.GCWorktrees(snap, age).World { // they go with their worktrees
+	for _, a := range retention.GCWorktrees(snap, age).World { // these jobs are removed after their worktrees
 		gone = append(gone, a.Subject())
 	}
 	return append(gone, removed(retention.GC(snap, age).Actions())...), nil

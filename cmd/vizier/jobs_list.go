@@ -19,21 +19,21 @@ import (
 type listCmd struct {
 	Jobs            []string `arg:"" optional:"" name:"job" help:"Only these jobs, or runs with all of their jobs."`
 	All             bool     `short:"a" help:"Show every job."`
-	Tree            bool     `short:"t" help:"Show every job below its run, and not only those at work and those that failed."`
-	Status          []string `placeholder:"STATUS" help:"Show jobs of this status only, such as running, waiting, failed, or open for all that have not ended; repeatable."`
-	Of              string   `name:"run" placeholder:"RUN" help:"Show the jobs of this run only."`
-	Name            string   `placeholder:"NAME" help:"Show jobs only whose name has this in it, or fits it where it has a * or a ?."`
-	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"Show jobs with this tag only; repeatable: with all of them."`
-	Since           string   `placeholder:"TIME" help:"Show jobs only that were enqueued since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
-	Most            int      `name:"most" short:"n" placeholder:"COUNT" help:"Show the newest COUNT of them only."`
+	Tree            bool     `short:"t" help:"Show every job of a run, not only running and failed ones."`
+	Status          []string `placeholder:"STATUS" help:"Show only jobs with this status, such as running, waiting, failed, or open for all that have not ended; repeatable."`
+	Of              string   `name:"run" placeholder:"RUN" help:"Show only the jobs of this run."`
+	Name            string   `placeholder:"NAME" help:"Show only jobs whose name contains this, or matches it as a pattern with * or ?."`
+	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"Show only jobs with this tag; repeatable: jobs need all of them."`
+	Since           string   `placeholder:"TIME" help:"Show only jobs enqueued since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
+	Most            int      `name:"most" short:"n" placeholder:"COUNT" help:"Show only the newest COUNT."`
 	DismissFailures bool     `help:"Hide jobs that failed."`
 	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order, as block, table or JSON."`
-	Format          string   `enum:",list,block,table,json" default:"" placeholder:"list|block|table|json" help:"How the list looks: list has a line a job, by runs. The default is [display.lists.jobs] format."`
-	Raw             bool     `help:"With --format json: all fields, with their types kept."`
-	At              *string  `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
+	Format          string   `enum:",list,block,table,json" default:"" placeholder:"list|block|table|json" help:"Output format; list prints one line per job, by runs. The default is [display.lists.jobs] format."`
+	Raw             bool     `help:"With --format json: all fields, with their types."`
+	At              *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
-// listing is what a listCmd shows, and how.
+// listing is a list and how it is shown.
 type listing struct {
 	view.List
 	snap   *kernel.Snapshot
@@ -83,7 +83,7 @@ func (l *listCmd) read(c *call, r *repo) (out listing, err error) {
 	display := r.Config.Display.Jobs
 	configured := display.Fields
 	if cmp.Or(l.Format, display.Format) == "table" && len(configured) == 0 {
-		configured = []string{"job", "name", "status", "created", "wait", "command"} // what a terminal has room for
+		configured = []string{"job", "name", "status", "created", "wait", "command"} // the fields that fit a terminal
 	}
 	if out.fields, err = fields(view.ListFields(), l.Fields, "display.lists.jobs.fields", configured); err != nil {
 		return out, err
@@ -105,7 +105,8 @@ func (l *listCmd) read(c *call, r *repo) (out listing, err error) {
 	return out, nil
 }
 
-// filter completes o by the flags, and says what has to be read for it.
+// filter sets the filters in o according to the flags, and returns the scope to
+// read.
 func (l *listCmd) filter(c *call, r *repo, o *view.ListOptions) (scope kernel.Scope, err error) {
 	if o.Tags, err = enqueue.Tags(l.Tag); err != nil {
 		return scope, err
@@ -144,7 +145,7 @@ func (l *listCmd) filter(c *call, r *repo, o *view.ListOptions) (scope kernel.Sc
 	if ids == nil {
 		succeeded := slices.Contains(o.Statuses, kernel.Succeeded) || len(o.Statuses) == 0 && o.ShowSucceeded
 		scope.All = o.All || succeeded || len(o.Tags) > 0
-		if l.Most > 0 && len(o.Tags) == 0 && o.Only == nil { // others may be anywhere
+		if l.Most > 0 && len(o.Tags) == 0 && o.Only == nil { // with other filters, the matches may be anywhere
 			scope.Near = []kernel.Near{o.Near()}
 		}
 	}
@@ -158,7 +159,8 @@ func nonEmpty(s string) []string {
 	return []string{s}
 }
 
-// isNamed reports that people would find j by a name, or by a pattern.
+// isNamed reports whether one of j's names equals name or matches it as a
+// pattern.
 func isNamed(j *kernel.Job, name string) bool {
 	names := []string{view.Title(j), j.Spec.Name, j.Part, j.Spec.Origin.Plan, j.Spec.Origin.Alias}
 	if strings.ContainsAny(name, "*?[") {
@@ -167,8 +169,8 @@ func isNamed(j *kernel.Job, name string) bool {
 	return slices.ContainsFunc(names, func(s string) bool { return strings.Contains(s, name) })
 }
 
-// since is the time that people mean: so long ago, a day, or a time; "": the
-// beginning.
+// since parses a time: a duration before now, a day, or a time; "" is the zero
+// time.
 func (c *call) since(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -193,7 +195,7 @@ func (c *call) since(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usageError(fmt.Errorf("--since %s: expected a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time", text))
 }
 
-// listLines prints a line a job, by runs.
+// listLines prints one line per job, grouped by run.
 func (c *call) listLines(r *repo, list listing, o view.LinesOptions) (err error) {
 	c.ui.refs.named(list.snap)
 	if o.Wholes, err = r.Scheduler.Wholes(c.ctx, list.Jobs()); err != nil {
@@ -266,13 +268,13 @@ func (c *call) listFields(r *repo, list listing) error {
 	return nil
 }
 
-// mentions are the fields that may speak of jobs and of times in the program's own
-// words. In the others an id is what somebody wrote.
+// mentions are the fields that may contain ids of jobs and times in the
+// program's own words. In other fields, an id is what somebody wrote.
 var mentions = map[string]bool{"after": true, "wait": true, "remark": true, "prompt_run": true, "reason": true, "submitted_by": true,
 	"started": true, "finished": true, "approval_requested_at": true, "approval_decided_at": true, "approval_expires_at": true, "created": true,
 	"wait_since": true, "attempts": true, "limit_resets_at": true, "removed": true, "retry_at": true, "deadline": true, "cancel_requested_at": true, "failed": true}
 
-// rawNeedsJSON refuses --raw for people.
+// rawNeedsJSON refuses --raw with text output.
 func rawNeedsJSON(raw bool, format string) error {
 	if raw && format != "json" {
 		return usageError(errors.New("`--raw` requires `--format json`."))

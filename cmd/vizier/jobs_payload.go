@@ -13,16 +13,16 @@ import (
 
 type payloadCmd struct {
 	Artifact string `arg:"" help:"The artifact, such as custom:TYPE:KEY, or custom:operation_output:NODE."`
-	Job      string `placeholder:"JOB" help:"The one that this job made; without it the newest, and within a run that makes it, the run's."`
-	Format   string `enum:"text,json" default:"text" placeholder:"text|json" help:"text is the text that it holds, json the whole document."`
+	Job      string `placeholder:"JOB" help:"Print the artifact that this job made; by default the newest or, inside a run that makes one, the run's."`
+	Format   string `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the artifact's text, json the whole document."`
 }
 
 func (*payloadCmd) Help() string {
-	return "Prints the data of an artifact: a prompt, an agent's answer, what a node printed that another node needs. In a job of a run it is what the run made, " +
+	return "Prints the data of an artifact: a prompt, an agent's answer, or the output of a node. In a job of a run it is the run's artifact, " +
 		"where the run makes it."
 }
 
-// payloads is where the data of artifacts is.
+// payloads reads the data of artifacts.
 type payloads interface {
 	Payload(kernel.JobID, kernel.Artifact) ([]byte, error)
 	Producers(consumer *kernel.Job, a kernel.Artifact) ([]kernel.JobID, error)
@@ -36,7 +36,7 @@ func (p *payloadCmd) Run(c *call) error {
 		return err
 	}
 	if a.Kind != kernel.Custom {
-		return fmt.Errorf("%s is no custom artifact, and has no payload: %w", a, kernel.ErrInvalid)
+		return fmt.Errorf("%s is not a custom artifact and has no payload: %w", a, kernel.ErrInvalid)
 	}
 	r, err := c.repo()
 	if err != nil {
@@ -59,13 +59,13 @@ func (p *payloadCmd) Run(c *call) error {
 	return kernel.Missing{What: "payload of " + a.String()}
 }
 
-// makers are the jobs that may have made a, the one that counts first.
+// makers returns the jobs that may have made a, in order of precedence.
 func (p *payloadCmd) makers(c *call, r *repo, a kernel.Artifact) ([]kernel.JobID, error) {
 	if p.Job != "" {
 		_, id, err := r.Scheduler.Job(c.ctx, p.Job)
 		return []kernel.JobID{id}, err
 	}
-	var reader kernel.Job // nobody
+	var reader kernel.Job // no particular consumer
 	if id := c.env.Get("VIZIER_JOB_ID"); id != "" {
 		j, err := r.Payloads.Job(kernel.JobID(id))
 		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
@@ -79,14 +79,14 @@ func (p *payloadCmd) makers(c *call, r *repo, a kernel.Artifact) ([]kernel.JobID
 func (p *payloadCmd) print(c *call, id kernel.JobID, a kernel.Artifact, data []byte) error {
 	if p.Format == "json" {
 		if !json.Valid(data) {
-			return fmt.Errorf("payload of %s by job %s is no JSON", a, id)
+			return fmt.Errorf("payload of %s by job %s is not JSON", a, id)
 		}
 		c.ui.document(strings.TrimRight(string(data), "\n") + "\n")
 		return nil
 	}
 	text, err := op.TextOf(data)
 	if err != nil {
-		return fmt.Errorf("payload of %s by job %s: %w; --format json prints it as it is", a, id, err)
+		return fmt.Errorf("payload of %s by job %s: %w; --format json prints it unchanged", a, id, err)
 	}
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"

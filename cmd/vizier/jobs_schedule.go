@@ -9,15 +9,15 @@ import (
 
 type scheduleCmd struct {
 	All      bool    `short:"a" help:"Show jobs of every status."`
-	Job      string  `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
-	Format   string  `enum:"summary,dag,json,dot,mermaid,svg,html" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg|html" help:"How it looks; dot and mermaid are for drawing, svg is a picture, html the page of vizier web with all jobs as one file."`
-	Raw      bool    `help:"With --format json: waits as objects, and when it was made."`
+	Job      string  `placeholder:"JOB" help:"Show only this job and the jobs around it."`
+	Format   string  `enum:"summary,dag,json,dot,mermaid,svg,html" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg|html" help:"Output format; dot and mermaid are input for drawing programs, svg is a picture, html the page of vizier web with all jobs as one file."`
+	Raw      bool    `help:"With --format json: waits as objects, and the time."`
 	Watch    bool    `help:"The same as vizier top."`
-	At       *string `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
-	MaxDepth int     `default:"3" help:"How far from --job, and how deep below each job of dag."`
+	At       *string `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
+	MaxDepth int     `default:"3" help:"How far from --job, and how deep below each job for dag."`
 }
 
-// check refuses flags that do not go together.
+// check refuses invalid combinations of flags.
 func (s *scheduleCmd) check(u *ui) error {
 	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
 		return err
@@ -26,9 +26,9 @@ func (s *scheduleCmd) check(u *ui) error {
 	case s.MaxDepth < 0:
 		return usageError(errors.New("`--max-depth` must be at least 0."))
 	case s.Watch && s.At != nil:
-		return usageError(errors.New("`--watch` is of now: leave out `--at`"))
+		return usageError(errors.New("`--watch` shows the present: leave out `--at`"))
 	case s.Format == "html" && s.At != nil:
-		return usageError(errors.New("`--format html` is of now: leave out `--at`"))
+		return usageError(errors.New("`--format html` shows the present: leave out `--at`"))
 	case s.Watch && s.Format != "summary":
 		return usageError(errors.New("`--watch` is the live screen and has no format"))
 	}
@@ -91,7 +91,7 @@ func (s *scheduleCmd) Run(c *call) error {
 	return nil
 }
 
-// read makes the schedule of this moment.
+// read returns the current schedule.
 func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	scope := kernel.Scope{All: s.All || s.Job != ""}
 	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Snapshot(c.ctx, scope) })
@@ -99,7 +99,7 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 		return view.Schedule{}, err
 	}
 	c.ui.refs.named(snap)
-	if s.Format != "summary" { // the others show whether artifacts are there
+	if s.Format != "summary" { // the other formats show whether artifacts exist
 		snap = r.observeBlocked(c.ctx, snap, blockedJobs(snap))
 	}
 	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: label(snap)}
@@ -113,7 +113,8 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	return view.ScheduleOf(snap, o), nil
 }
 
-// etas are when the jobs of the rows are expected to end, where anything is known of any.
+// etas returns when the jobs of the rows are expected to end, or nil if nothing
+// is known about any of them.
 func (s *scheduleCmd) etas(c *call, r *repo, v view.Schedule) ([]string, error) {
 	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *scheduleCmd) etas(c *call, r *repo, v view.Schedule) ([]string, error) 
 	return out, nil
 }
 
-// summary is the table of rows, with etas where there are any.
+// summary formats rows as a table, with a column of etas if there are any.
 func (c *call) summary(v view.Schedule, rows []view.ScheduleRow, etas []string) string {
 	cells := append([][]string{view.SummaryColumns()}, v.Summary(rows)...)
 	for _, row := range cells {

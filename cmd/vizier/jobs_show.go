@@ -14,12 +14,12 @@ import (
 type showCmd struct {
 	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
-	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How it looks."`
-	Raw    bool     `help:"With --format json: the whole record, with its types kept."`
-	At     *string  `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
+	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"Output format."`
+	Raw    bool     `help:"With --format json: the whole record, with its types."`
+	At     *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
-// Run prints what is on record about the jobs.
+// Run prints the records of the jobs.
 func (s *showCmd) Run(c *call) error {
 	if err := c.goBack(s.At); err != nil {
 		return err
@@ -115,15 +115,15 @@ func (s *showCmd) show(c *call, ref string) error {
 type statusCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Attention bool     `help:"Without a job: exit 10 if something needs a person."`
-	Format    string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
-	At        *string  `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
+	Format    string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
+	At        *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
 func (*statusCmd) Help() string {
 	return "Without a job: what needs a person, with the command for it; what runs; what waits and for what; and what failed today."
 }
 
-// Run prints how each stands, or how everything does. It succeeds whatever the
+// Run prints the status of each job, or the overview. It succeeds whatever the
 // status is.
 func (s *statusCmd) Run(c *call) error {
 	if err := c.goBack(s.At); err != nil {
@@ -157,8 +157,8 @@ func (s *statusCmd) Run(c *call) error {
 	return nil
 }
 
-// print prints a document or a line: of several documents, each on a line of its
-// own.
+// print prints a document or a line. If there are several documents, each is on
+// a line of its own.
 func (s *statusCmd) print(c *call, doc any, line string) error {
 	switch {
 	case s.Format == "text":
@@ -170,7 +170,7 @@ func (s *statusCmd) print(c *call, doc any, line string) error {
 	return c.ui.jsonLine(doc)
 }
 
-// runLine is a run on one line: 18 develop api [running] 4/15.
+// runLine formats a run as one line: 18 develop api [running] 4/15.
 func runLine(r view.Run) string {
 	return fmt.Sprintf("%s %s [%s] %s", cmp.Or(r.Ref, string(r.Run)), r.Name, r.Status, r.Progress())
 }

@@ -22,49 +22,49 @@ import (
 
 type submitCmd struct {
 	Request submitFlags `embed:""`
-	Batch   bool        `help:"Read JSON Lines from standard input: one job a line, with the same keys as the flags, command, and a ref that the after of other lines may name. All are enqueued or none."`
-	Format  string      `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the references of the new jobs, one a line."`
+	Batch   bool        `help:"Read JSON Lines from standard input: one job per line, with the flags' names as keys, command, and a ref that the after of other lines can name. All are enqueued or none."`
+	Format  string      `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the new jobs' references, one per line."`
 }
 
 func (*submitCmd) Help() string {
-	return "Prints the reference of each new job, such as 12, one a line. The job runs as soon as nothing holds it up; " +
-		"`vizier why` tells what does, and `vizier help gates` what may."
+	return "Prints the reference of each new job, such as 12, one per line. A job runs as soon as nothing holds it up; " +
+		"`vizier why` says what holds it up, and `vizier help gates` lists what can."
 }
 
 // submitFlags are the flags of an enqueue.Request.
 type submitFlags struct {
-	Name            string   `placeholder:"NAME" help:"What people call the job."`
+	Name            string   `placeholder:"NAME" help:"The job's name, for people."`
 	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"A label to select jobs by, as in ls --tag; repeatable."`
-	After           []string `sep:"none" placeholder:"JOB[:any]" help:"Start after this job has succeeded; with :any, once it has ended, whatever became of it; repeatable."`
+	After           []string `sep:"none" placeholder:"JOB[:any]" help:"Start after this job has succeeded; with :any, once it has ended in any way; repeatable."`
 	Need            []string `sep:"none" placeholder:"ARTIFACT" help:"Start once this artifact exists, such as custom:TYPE:KEY; repeatable."`
-	Produce         []string `sep:"none" placeholder:"ARTIFACT" help:"An artifact that the job's success makes exist; repeatable."`
+	Produce         []string `sep:"none" placeholder:"ARTIFACT" help:"An artifact that exists once the job has succeeded; repeatable."`
 	Lock            []string `sep:"none" placeholder:"KEY[:shared]" help:"Hold this lock while running; repeatable."`
-	Pool            []string `sep:"none" placeholder:"NAME[=UNITS]" help:"Hold units of this counted pool while running; repeatable."`
-	MissingProducer string   `enum:"block,wait" default:"block" placeholder:"block|wait" help:"Whether a needed artifact that no job produces blocks the job (block) or may still appear (wait)."`
-	Pinned          string   `placeholder:"BRANCH[@COMMIT]" help:"Start only while the branch is at this commit; without one, where it is now."`
+	Pool            []string `sep:"none" placeholder:"NAME[=UNITS]" help:"Hold units of this pool while running; repeatable."`
+	MissingProducer string   `enum:"block,wait" default:"block" placeholder:"block|wait" help:"If no job produces a needed artifact: block the job (block), or wait for a producer (wait)."`
+	Pinned          string   `placeholder:"BRANCH[@COMMIT]" help:"Start only while the branch is at this commit; by default, where it is now."`
 	Require         []string `sep:"none" placeholder:"CONDITION" help:"Start only while this holds: clean_worktree, branch_exists or branch_exists=BRANCH; repeatable."`
 	Approval        bool     `help:"Start only after a person has approved it."`
-	ApprovalTimeout string   `placeholder:"DURATION" help:"With --approval, or --in-doubt ask: how long the job waits for it, such as 4h, before it is blocked."`
+	ApprovalTimeout string   `placeholder:"DURATION" help:"With --approval, or --in-doubt ask: how long the job waits for approval, such as 4h, before it is blocked."`
 	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h."`
-	Estimate        string   `placeholder:"DURATION" help:"How long an attempt is expected to take, such as 10m: vizier simulate and the ETAs reckon with it, and nothing is decided by it."`
+	Estimate        string   `placeholder:"DURATION" help:"How long an attempt should take, such as 10m; only vizier simulate and the ETAs use it."`
 	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times."`
 	RetryOn         []string `sep:"none" placeholder:"CLASS|CODE" help:"With --retries: only after this failure, a class such as timeout or rate_limited, or an exit code; repeatable."`
-	MaxResumes      *int     `placeholder:"N" help:"With --resumable: go on after a time-out up to N times; 3 by default."`
-	MaxReclaims     *int     `placeholder:"N" help:"With --idempotent, or --in-doubt rerun: run it again when its runner is lost up to N times; 2 by default."`
-	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost."`
-	InDoubt         string   `enum:",fail,ask,rerun" default:"" placeholder:"fail|ask|rerun" help:"What becomes of the job when its runner is lost, and with it whether the command did its work: it fails (the default), it waits for a person's approval to run again, or it runs again."`
-	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out."`
-	IdempotencyKey  string   `placeholder:"KEY" help:"The same job as every other one with this key: it is not enqueued a second time."`
-	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: its files go once nobody does any more."`
-	Cwd             string   `placeholder:"DIR" help:"Directory to run in: of the working tree where this command runs, or of any other of the repository."`
-	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable."`
-	Secret          []string `sep:"none" placeholder:"NAME=@FILE|COMMAND" help:"A value that goes on no record: read when the job starts, from a file, or from what a command prints; $VIZIER_SECRET_NAME names the file that has it; repeatable."`
+	MaxResumes      *int     `placeholder:"N" help:"With --resumable: run again after a time-out up to N times; 3 by default."`
+	MaxReclaims     *int     `placeholder:"N" help:"With --idempotent, or --in-doubt rerun: run again after the runner was lost up to N times; 2 by default."`
+	Idempotent      bool     `help:"Running the job twice does no harm: run it again after its runner was lost."`
+	InDoubt         string   `enum:",fail,ask,rerun" default:"" placeholder:"fail|ask|rerun" help:"What to do if the runner was lost and nobody knows whether the command did its work: fail (the default), ask a person for approval to run again, or rerun."`
+	Resumable       bool     `help:"The job continues where it stopped: run it again after a time-out."`
+	IdempotencyKey  string   `placeholder:"KEY" help:"Submissions with the same key are one job: the second one enqueues nothing."`
+	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: also remove its files once no job needs them."`
+	Cwd             string   `placeholder:"DIR" help:"Directory to run in, in any working tree of the repository."`
+	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that must be set where the job starts; repeatable."`
+	Secret          []string `sep:"none" placeholder:"NAME=@FILE|COMMAND" help:"A value that appears in no record: read when the job starts, from a file or from a command's output; $VIZIER_SECRET_NAME names the file with the value; repeatable."`
 	Executor        string   `placeholder:"NAME" help:"Who runs the job: local, or an executor of the configuration."`
 	Option          []string `sep:"none" name:"option" placeholder:"KEY=VALUE" help:"What to ask of the executor, such as memory=4G or --constraint=gpu of a cluster; repeatable."`
-	Sandbox         string   `enum:",none,best-effort,required" default:"" placeholder:"none|best-effort|required" help:"Keep the command to its working tree and what it is handed: as far as the host can, or wholly, or it does not start."`
-	Write           []string `sep:"none" placeholder:"PATH" help:"With --sandbox: it may write there besides; repeatable."`
-	Network         string   `enum:",all,none" default:"" placeholder:"all|none" help:"With --sandbox: which network it reaches."`
-	Container       string   `placeholder:"IMAGE" help:"Run the command in a container of that image, which has to be where the job runs."`
+	Sandbox         string   `enum:",none,best-effort,required" default:"" placeholder:"none|best-effort|required" help:"Confine the command to its working tree and the files it gets: as far as the host can, or completely, or it does not start."`
+	Write           []string `sep:"none" placeholder:"PATH" help:"With --sandbox: another path that the command may write to; repeatable."`
+	Network         string   `enum:",all,none" default:"" placeholder:"all|none" help:"With --sandbox: the network that the command can reach."`
+	Container       string   `placeholder:"IMAGE" help:"Run the command in a container of this image, which must exist where the job runs."`
 	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --."`
 }
 
@@ -77,12 +77,12 @@ type submission struct {
 type submittedJob struct {
 	Job kernel.JobID `json:"job"`
 	view.Reference
-	Part   string `json:"part,omitempty"` // what tells it from others of its number, such as the ref of its line
+	Part   string `json:"part,omitempty"` // what distinguishes it from other jobs of its number, such as the ref of its line
 	Name   string `json:"name,omitempty"`
 	Status string `json:"status"`
 	Wait   string `json:"wait,omitempty"`
-	Merged bool   `json:"merged,omitempty"` // it was there already, with this idempotency key
-	Note   string `json:"note,omitempty"`   // why such a job is not going to run
+	Merged bool   `json:"merged,omitempty"` // it existed already, with this idempotency key
+	Note   string `json:"note,omitempty"`   // why an existing job is not going to run
 }
 
 // Run enqueues the jobs and prints their ids.
@@ -114,10 +114,10 @@ func (s *submitCmd) Run(c *call) error {
 		return err
 	}
 	if len(news) == 0 {
-		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
+		return usageError(errors.New("standard input has no jobs: expected one JSON object per line"))
 	}
 	c.warnOfSecrets(news)
-	by := "" // it counts for jobs that may be there already, and may take a question to git
+	by := "" // only needed for jobs that may exist already, and may require a query to git
 	if slices.ContainsFunc(news, func(n kernel.NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
 		by = c.actor()
 	}
@@ -132,9 +132,9 @@ func (s *submitCmd) Run(c *call) error {
 	for _, j := range doc.Jobs {
 		switch {
 		case j.Note != "":
-			c.ui.warn("job %s was there already: %s", j.Job, j.Note)
+			c.ui.warn("job %s exists already: %s", j.Job, j.Note)
 		case j.Merged:
-			c.ui.info("job %s was there already: it is %s", j.Job, j.Status)
+			c.ui.info("job %s exists already: it is %s", j.Job, j.Status)
 		}
 	}
 	if s.Format == "json" {
@@ -146,15 +146,16 @@ func (s *submitCmd) Run(c *call) error {
 	return nil
 }
 
-// limitMemory has the transaction of a batch take about what it needs at its peak, where
-// garbage would double that: 4.6 KB a job, and six copies of the text. A small one may
-// have to look at a large store, for which there is room.
+// limitMemory bounds the memory of a batch's transaction to about what it needs
+// at its peak, which garbage would double: 4.6 KB per job, and six copies of
+// the text. There is a minimum, since even a small batch may have to look at a
+// large store.
 func limitMemory(jobs int, text int64) {
 	const room = 54 << 20
 	debug.SetMemoryLimit(max(room, 8<<20+int64(jobs)*4600+6*text))
 }
 
-// counted is how much was read.
+// counted counts the bytes read.
 type counted struct {
 	from  io.Reader
 	bytes int64
@@ -166,12 +167,13 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// secretive are the names that variables with secrets usually have.
+// secretive matches the names that variables with secrets usually have.
 var secretive = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(^|_)(SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)(_|$)`)
 })
 
-// warnOfSecrets tells whose value goes on record, and by its name should not.
+// warnOfSecrets warns of variables that go on record although their names
+// suggest secrets.
 func (c *call) warnOfSecrets(news []kernel.NewJob) {
 	told := map[string]bool{}
 	for _, n := range news {
@@ -179,13 +181,14 @@ func (c *call) warnOfSecrets(news []kernel.NewJob) {
 			name, _, _ := strings.Cut(v, "=")
 			if secretive().MatchString(name) && !told[name] {
 				told[name] = true
-				c.ui.warn("the value of %s is now in the job's record, for as long as that is kept: `--secret %s=@FILE` keeps it out of there, and out of the logs; `--env %s` takes it from where the job is started", name, name, name)
+				c.ui.warn("the value of %s is now in the job's record, as long as that is kept: `--secret %s=@FILE` keeps it out of the record and the logs; `--env %s` takes it from the process that starts the job", name, name, name)
 			}
 		}
 	}
 }
 
-// oneWord refuses a line for a shell that is given as the name of a program.
+// oneWord refuses a whole shell command line that is given as a single
+// argument.
 func (s *submitCmd) oneWord() error {
 	if len(s.Request.Command) != 1 || !strings.ContainsAny(s.Request.Command[0], " \t\n") || s.Request.Executor != "" {
 		return nil
@@ -194,7 +197,7 @@ func (s *submitCmd) oneWord() error {
 	if _, err := exec.LookPath(line); err == nil {
 		return nil
 	}
-	return &failure{class: classUsage, err: fmt.Errorf("no program is called %q: a line with several words is for a shell", line),
+	return &failure{class: classUsage, err: fmt.Errorf("no program is named %q: a line of several words needs a shell", line),
 		hint: "vizier submit -- " + typed([]string{"sh", "-c", line})}
 }
 
@@ -231,11 +234,11 @@ func submitted(rep app.Report, asked []askedJob) submission {
 	return out
 }
 
-// report tells what a transaction did besides what was asked for: attempts
+// report prints what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
 	if c.outside != "" && len(rep.Applied) > 0 {
-		c.ui.warn("this is a sandbox, in which nothing is started or ended; what was asked for is on record: %s", c.outside)
+		c.ui.warn("this is a sandbox, where Vizier starts and ends no process; the request is on record: %s", c.outside)
 	}
 	if rep.Late != nil {
 		c.ui.warn("%v", rep.Late)
@@ -253,12 +256,12 @@ func (c *call) report(rep app.Report) {
 	}
 }
 
-// barred adds the way that is left where a sandbox lets this command write no
-// record.
+// barred adds to an error what can be done in a sandbox that prevents this
+// command from writing records.
 func (c *call) barred(err error) error {
 	if c.env.Get("VIZIER_SUBMISSIONS") != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)) {
 		return &failure{class: class{"failed", 1, ""}, err: err,
-			hint: "append the job to $VIZIER_SUBMISSIONS, a line of JSON as `vizier submit --batch` reads it: it is enqueued once the job that this runs in has succeeded"}
+			hint: "append the job to $VIZIER_SUBMISSIONS as a line of JSON, in the format of `vizier submit --batch`: it is enqueued once the surrounding job has succeeded"}
 	}
 	return err
 }

@@ -18,16 +18,16 @@ import (
 type tailCmd struct {
 	Jobs       []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Stream     string   `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
-	Follow     bool     `short:"f" help:"Go on as more is written, until the job or the run has ended."`
-	Lines      int      `short:"n" placeholder:"N" help:"Only the last N lines of what there is."`
-	Timestamps bool     `help:"Before each line, when it was written; - where it is not on record."`
+	Follow     bool     `short:"f" help:"Follow the output until the job or the run has ended."`
+	Lines      int      `short:"n" placeholder:"N" help:"Only the last N lines."`
+	Timestamps bool     `help:"Print the time of each line before it; - if it is not on record."`
 	Grep       string   `placeholder:"REGEXP" help:"Only lines that match this regular expression (RE2)."`
-	Failed     bool     `help:"Of a run, only jobs that failed."`
-	ETA        bool     `kong:"-"` // first say when it is expected to end, if that is known
+	Failed     bool     `help:"For a run: only failed jobs."`
+	ETA        bool     `kong:"-"` // first print when it is expected to end, if that is known
 }
 
 func (*tailCmd) Help() string {
-	return "Lines of both streams come in the order in which they were written; those of a run have its nodes in front."
+	return "Lines of both streams come in the order in which they were written; for a run, each has its node in front."
 }
 
 type attachCmd struct {
@@ -41,7 +41,7 @@ func (a *attachCmd) Run(c *call) error {
 	return (&tailCmd{Jobs: a.Jobs, Stream: "both", Follow: true, ETA: true}).Run(c)
 }
 
-// tellETA says when a job or a run is expected to end, if that is known.
+// tellETA prints when a job or a run is expected to end, if that is known.
 func (c *call) tellETA(r *repo, ref string) error {
 	ids, _, err := r.Scheduler.Members(c.ctx, []string{ref})
 	if err != nil {
@@ -67,8 +67,7 @@ func (c *call) tellETA(r *repo, ref string) error {
 	return nil
 }
 
-// Run prints the output. However the job ends, following it to its end is a
-// success.
+// Run prints the output. It succeeds however the job ends.
 func (t *tailCmd) Run(c *call) error {
 	p, err := t.printer(c)
 	if err != nil {
@@ -107,7 +106,7 @@ func (t *tailCmd) Run(c *call) error {
 		c.ui.warn("job %s has not failed: it is %s", id, j.State.Status)
 		return nil
 	case !j.State.Removed.IsZero():
-		c.ui.warn("the output of job %s was removed at %s: it was transient, and nothing needs it any more", id, j.State.Removed.Format(time.RFC3339))
+		c.ui.warn("the output of job %s was removed at %s: the job is transient, and no job needs it any more", id, j.State.Removed.Format(time.RFC3339))
 	}
 	if p.plain() && p.stream != "both" {
 		return t.bytes(c, r, id)
@@ -116,7 +115,7 @@ func (t *tailCmd) Run(c *call) error {
 	print := func(l joblog.Line) error { return p.line("", l) }
 	if !t.Follow {
 		err = t.once(p, func() error { return p.printAll(c.ctx, r, []loggedJob{{id: id, started: j.State.Started}}) })
-		if err == nil && !p.any && view.EndedBadly(j) { // whoever asks what went wrong
+		if err == nil && !p.any && view.EndedBadly(j) { // probably the user wants to know what went wrong
 			c.ui.warn("job %s printed nothing: `vizier show %s` says how it ended", id, id)
 		}
 	} else {
@@ -130,14 +129,14 @@ func (t *tailCmd) Run(c *call) error {
 	return err
 }
 
-// printer is what the flags ask for.
+// printer returns the printer that the flags ask for.
 func (t *tailCmd) printer(c *call) (*linePrinter, error) {
 	p := &linePrinter{out: c.ui.logs(), stream: t.Stream, stamps: t.Timestamps, zone: c.ui.zone, most: t.Lines}
 	if t.Lines < 0 {
 		return nil, fmt.Errorf("--lines %d: expected the number of lines, 1 or more", t.Lines)
 	}
 	if t.Failed && t.Follow {
-		return nil, errors.New("--failed and --follow do not go together: what failed writes nothing more")
+		return nil, errors.New("--failed and --follow exclude each other: a failed job prints nothing more")
 	}
 	if t.Grep != "" {
 		var err error
@@ -148,10 +147,10 @@ func (t *tailCmd) printer(c *call) (*linePrinter, error) {
 	return p, nil
 }
 
-// plain reports that every line is wanted, and nothing with it.
+// plain reports whether every line is printed without additions.
 func (p *linePrinter) plain() bool { return p.grep == nil && !p.stamps && p.most == 0 }
 
-// bytes prints one stream as it is.
+// bytes copies one stream verbatim.
 func (t *tailCmd) bytes(c *call, r *repo, id kernel.JobID) error {
 	f := joblog.NewFile(func() (*os.File, error) { return r.Logs.OpenLog(id, t.Stream) })
 	defer f.Close()
@@ -163,7 +162,7 @@ func (t *tailCmd) bytes(c *call, r *repo, id kernel.JobID) error {
 	return c.follow(r, id, &linePrinter{out: c.ui.logs()}, read, nil)
 }
 
-// once prints what there is now.
+// once prints the current output.
 func (t *tailCmd) once(p *linePrinter, all func() error) error {
 	if err := all(); err != nil {
 		return err
@@ -171,7 +170,8 @@ func (t *tailCmd) once(p *linePrinter, all func() error) error {
 	return p.flow()
 }
 
-// several prints the output of jobs and of runs, each line with the job in front.
+// several prints the output of jobs and of runs, each line preceded by the
+// job's name.
 func (t *tailCmd) several(c *call, r *repo, p *linePrinter, targets []view.Target) error {
 	var jobs []*kernel.Job
 	for _, target := range targets {
@@ -184,12 +184,12 @@ func (t *tailCmd) several(c *call, r *repo, p *linePrinter, targets []view.Targe
 	return t.whole(c, r, p, jobs, "", noNumber)
 }
 
-// noNumber is no job's.
+// noNumber is not the number of any job.
 const noNumber = ^kernel.Number(0)
 
-// whole prints the output of jobs, each line with what the job is called among those
-// of a number in front. Following, it goes on with those that join the run, if it is
-// one.
+// whole prints the output of jobs, each line preceded by the job's name within
+// its run or batch. When following a run, it includes jobs that join the run
+// later.
 func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, jobs []*kernel.Job, run kernel.RunID, number kernel.Number) error {
 	if t.Failed {
 		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *kernel.Job) bool { return !view.EndedBadly(j) })
@@ -214,8 +214,7 @@ func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, jobs []*kernel.Job, ru
 	return err
 }
 
-// inRunName is what a job is called in front of its lines, among those of the run of
-// a number: its node.
+// inRunName returns a job's name within the run of a number: its node.
 func inRunName(j *kernel.Job, run kernel.Number) string {
 	switch {
 	case j.Part != "" && j.Number == run:
@@ -235,8 +234,8 @@ func wrongLog(err error) error {
 	return fmt.Errorf("read log: %w", err)
 }
 
-// follow prints until the job is terminal and nothing more was written since
-// it was seen to be. An interrupt detaches: the job goes on.
+// follow prints until the job is terminal and everything it wrote is printed.
+// An interrupt only ends the following, not the job.
 func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bool) (bool, error), said *reported) error {
 	c.staysInFront()
 	var pc pace
@@ -274,24 +273,24 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 	}
 }
 
-// detached says, when it was an interrupt that ended the following, that it
-// did not end the job.
+// detached returns an error that says that the job goes on, if an interrupt
+// ended the following.
 func detached(c *call, id kernel.JobID, err error) error {
 	if c.ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("detached: job %s goes on: %w", id, context.Canceled)
+	return fmt.Errorf("detached: job %s continues: %w", id, context.Canceled)
 }
 
-// reported is what a follower has told of a job's progress.
+// reported is the progress of a job that was already printed.
 type reported struct {
 	attempt kernel.AttemptID
 	line    string
 	wrong   bool
 }
 
-// tell prints what an attempt says once it is another than before, and once that
-// something of it makes no sense.
+// tell prints the progress of an attempt if it has changed, and once that a
+// report is malformed.
 func (s *reported) tell(c *call, a kernel.AttemptID, p view.Progress) {
 	if a != s.attempt {
 		*s = reported{attempt: a}
@@ -306,7 +305,8 @@ func (s *reported) tell(c *call, a kernel.AttemptID, p view.Progress) {
 	}
 }
 
-// terminal reports that a job has ended, and its latest attempt. One that vanished has, too.
+// terminal reports whether a job has ended, and returns its latest attempt. A
+// job that does not exist any more has ended.
 func (r *repo) terminal(c *call, id kernel.JobID) (ended bool, attempt int, err error) {
 	_, err = r.look(c.ctx, []kernel.JobID{id}, func(snap *kernel.Snapshot) {
 		j := snap.Job(id)

@@ -140,7 +140,7 @@ func TestApproveAndReject(t *testing.T) {
 	has(t, w.fails(1, "jobs", "approve", string(w.submit()), "--format", "json"), `"code":"conflict"`)
 }
 
-// What is approved is printed, and a digest of anything else is refused.
+// Approve prints what it approves, and refuses a digest of anything else.
 func TestApproveSaysWhat(t *testing.T) {
 	w := newFake(t)
 	a := w.submit("--approval")
@@ -350,7 +350,7 @@ func TestRawKeepsTypes(t *testing.T) {
 	w.fails(2, "jobs", "show", "--raw", string(a))
 }
 
-// What a list costs grows with what it prints and not with its square.
+// The cost of a list is linear in what it prints.
 func BenchmarkListBlocks(b *testing.B) {
 	c := &call{ui: &ui{plain: true}}
 	of := func(n int) func() {

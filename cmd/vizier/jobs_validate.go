@@ -7,11 +7,11 @@ import (
 )
 
 type validateCmd struct {
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*validateCmd) Help() string {
-	return "Reads every job.json and its state file. Changes nothing. Exits 0 when all are sound, 1 when one is not."
+	return "Reads every job.json and its state file. Changes nothing. Exits 0 if all are valid, 1 if one is not."
 }
 
 // validated is `jobs validate --format json`.

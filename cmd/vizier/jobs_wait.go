@@ -17,13 +17,13 @@ import (
 
 type waitCmd struct {
 	Jobs    []string      `arg:"" name:"job" help:"The jobs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last; a run means all of its jobs."`
-	Timeout time.Duration `placeholder:"DURATION" help:"Give up after this long, such as 90s or 2h; the jobs go on."`
-	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Timeout time.Duration `placeholder:"DURATION" help:"Give up after this long, such as 90s or 2h; the jobs continue."`
+	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*waitCmd) Help() string {
-	return "Exits 0 when all have succeeded, 1 when some failed or were cancelled, 10 when some are blocked or sleep and nothing is going to wake them, 124 when time is up. " +
-		"A job that something woken by its end may yet send back has not ended."
+	return "Exits 0 if all succeeded, 1 if some failed or were cancelled, 10 if some are blocked or sleep with nothing to wake them, 124 if the time is over. " +
+		"A job does not count as ended while a job that its end woke may still send it back."
 }
 
 // waited is `jobs wait --format json`.
@@ -33,13 +33,13 @@ type waited struct {
 	Jobs     []view.Status `json:"jobs"`
 }
 
-// ticker looks after the schedule once a second while a command waits. Jobs
-// tick as they end, so this is for runners that were lost and for retries that
-// are due. The zero value ticks at once.
+// ticker ticks once a second while a command waits. Jobs tick as they end, so
+// this is only for lost runners and for retries that come due. The zero value
+// ticks at once.
 type ticker struct{ last, asked time.Time }
 
-// askEvery is how often a wait asks other executors, where no resident scheduler
-// does.
+// askEvery is how often a waiting command queries other executors if no
+// resident scheduler does.
 const askEvery = 5 * time.Second
 
 func (t *ticker) tick(ctx context.Context, r *repo) error {
@@ -84,7 +84,7 @@ func (w *waitCmd) Run(c *call) error {
 			return err
 		}
 	case c.ctx.Err() != nil:
-		return fmt.Errorf("%w: the jobs go on", context.Canceled)
+		return fmt.Errorf("%w: the jobs continue", context.Canceled)
 	case err != nil:
 		return err
 	}
@@ -95,8 +95,8 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	if r.Root == c.home { // another repository's numbers mean nothing here
-		c.ui.refs.named(snap) // not one by one as they are printed
+	if r.Root == c.home { // references of another repository mean nothing here
+		c.ui.refs.named(snap) // look them up at once, not one by one as they are printed
 	}
 	for _, id := range slices.Sorted(maps.Keys(asleep)) {
 		c.ui.warn("job %s sleeps: %s", id, asleep[id])
@@ -120,9 +120,9 @@ func (w *waitCmd) Run(c *call) error {
 	return exits(doc.ExitCode)
 }
 
-// await waits until all of ids have ended, or sleep if they are among the
-// sleepers, and returns the world as it was then, with those others that sleep and
-// that nobody is going to wake, and why. It ticks while it waits.
+// await waits, ticking, until all of ids have ended or, if they are among
+// sleepers, are dormant. It returns the state at that time, and the other
+// dormant jobs that nothing is going to wake, with the reason.
 func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (*kernel.Snapshot, map[kernel.JobID]string, error) {
 	c.staysInFront()
 	var p pace
@@ -144,7 +144,7 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 		if counts != before {
 			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(ids), counts))
 		}
-		const few = 16 // while there are more, nobody is kept waiting by a later look
+		const few = 16 // with more open jobs, a later look delays nobody
 		if err := p.wait(ctx, counts != before && open <= few); err != nil {
 			return nil, nil, err
 		}
@@ -152,26 +152,26 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 	}
 }
 
-// readAll is how long a wait relies on what it is told: a record that was edited by
-// hand is not told of.
+// readAll is how long a wait relies on reported changes: a record that was
+// edited by hand is not reported.
 const readAll = 5 * time.Second
 
-// waiting is what a wait knows of its jobs: it reads those that changed.
+// waiting is the state of a wait. It only reads jobs that changed.
 type waiting struct {
 	r        *repo
 	ids      []kernel.JobID
 	sleepers map[kernel.JobID]bool
 
 	at   fs.JournalOffset
-	read time.Time // when all were
+	read time.Time // when all were last read
 	of   map[kernel.JobID]bool
-	open map[kernel.JobID]kernel.Status // those that have not ended; nil: nothing is known
-	late []kernel.JobID                 // of these, those that have, but that others may yet send back; or that sleep, as far as is known
+	open map[kernel.JobID]kernel.Status // jobs that have not ended; nil: not known yet
+	late []kernel.JobID                 // those of open that have ended but may be sent back by others, or that seem dormant
 
-	asleep map[kernel.JobID]string // that nobody is going to wake, and why
+	asleep map[kernel.JobID]string // dormant jobs that nothing is going to wake, and why
 }
 
-// look is how many have not ended, and how they stand.
+// look returns how many jobs have not ended, and a summary of their state.
 func (w *waiting) look(ctx context.Context) (int, string, error) {
 	changed, everything := w.ids, true
 	if w.r.Changed != nil {
@@ -196,7 +196,7 @@ func (w *waiting) look(ctx context.Context) (int, string, error) {
 	return len(w.open), w.counts(), nil
 }
 
-// take takes over how jobs stand.
+// take updates the state from the jobs of s.
 func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 	w.late = nil
 	for _, id := range ids {
@@ -206,7 +206,7 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 		case j == nil, w.sleepers[id] && j.State.Status == kernel.Unscheduled:
 			delete(w.open, id)
 		case j.State.Status == kernel.Unscheduled:
-			w.late = append(w.late, id) // whether it wakes is for others
+			w.late = append(w.late, id) // whether it wakes depends on other jobs
 			if why := s.Asleep(id); why != "" {
 				w.asleep[id] = why
 				delete(w.open, id)
@@ -239,7 +239,7 @@ func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, asleep
 	doc := waited{Outcome: "succeeded", Jobs: make([]view.Status, len(ids))}
 	for i, id := range ids {
 		var paths view.Paths
-		if w.Format == "json" { // text has none
+		if w.Format == "json" { // only JSON has them
 			paths = r.paths(id, w.Format)
 		}
 		status, err := view.StatusOf(s, id, paths)
@@ -266,7 +266,7 @@ func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, asleep
 	return doc, nil
 }
 
-// firstOpen is the first job that has not ended.
+// firstOpen returns the first job that has not ended.
 func (doc waited) firstOpen() kernel.JobID {
 	for _, s := range doc.Jobs {
 		if st, err := kernel.ParseStatus(s.Status); err == nil && !st.Terminal() {

@@ -11,13 +11,13 @@ import (
 
 type whyCmd struct {
 	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
-	At     *string  `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
+	At     *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
 func (*whyCmd) Help() string {
 	return "Lists every condition that holds the job up, not only the first, with who or what can clear it; " +
-		"the fewest commands that would let it start; and for a blocked job the failure at the root of it."
+		"the fewest commands that would let it start; and for a blocked job the root failure."
 }
 
 // explanation is `jobs why --format json`: docs/schemas/why.schema.json.
@@ -30,7 +30,7 @@ type explanation struct {
 	Actions []remedy     `json:"actions"`
 	Root    *rootFailure `json:"root"` // null: nothing failed
 
-	Resources  string      `json:"resources,omitempty"` // the steps of what grows: what the latest attempt asked for, and the next one will
+	Resources  string      `json:"resources,omitempty"` // the steps of its growing resources that the latest attempt asked for, and the next one will
 	Unattended *unattended `json:"unattended,omitempty"`
 }
 
@@ -129,7 +129,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 	return nil
 }
 
-// mostExplained is how many jobs of a run are explained to people: they read no more.
+// mostExplained is how many jobs of a run are explained in text.
 const mostExplained = 10
 
 func explained(e kernel.Explanation, refs *references) explanation {
@@ -208,7 +208,7 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 		b.WriteString("  " + plainLine(text) + "\n")
 	}
 	if alone != nil {
-		fmt.Fprintf(&b, "\nBut %s. To have it go on:\n  %s\n", alone.text, strings.Join(alone.Command, " "))
+		fmt.Fprintf(&b, "\nBut %s. To continue:\n  %s\n", alone.text, strings.Join(alone.Command, " "))
 	}
 	return b.String()
 }

@@ -15,16 +15,16 @@ import (
 )
 
 type draftsCmd struct {
-	Target string   `placeholder:"BRANCH" help:"Into which branch they would be merged; without it main, master or what is checked out."`
+	Target string   `placeholder:"BRANCH" help:"The branch to merge into; by default main, master or the branch that is checked out."`
 	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
-	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How the list looks."`
+	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"Output format."`
 }
 
 func (*draftsCmd) Help() string {
-	return "A plan is listed while its branch draft/SLUG has commits that the target branch has not, one that is stuck in a conflict included."
+	return "Lists a plan while its branch draft/SLUG has commits that the target branch lacks, even if it is stuck in a conflict."
 }
 
-// planBranches is what the list of plans asks of git.
+// planBranches is what the list of plans needs of git.
 type planBranches interface {
 	Branches(ctx context.Context, prefix string) (map[string]kernel.CommitID, error)
 	Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error)
@@ -44,8 +44,8 @@ type draftList struct {
 	Entries []map[string]any `json:"entries"`
 }
 
-// draft is a plan that is not merged, and the job that tells most about it; nil:
-// none is on record.
+// draft is an unmerged plan, and the job that says most about it; nil: none is
+// on record.
 type draft struct {
 	plan, branch, summary string
 
@@ -53,8 +53,8 @@ type draft struct {
 	agents *view.AgentTotal // of all its jobs on record
 }
 
-// draftField is a field of the list: its text, and in JSON its value, which are
-// nothing where the plan has no such thing.
+// draftField is a field of the list with its text and its JSON value. They are
+// empty for a plan that has no such value.
 type draftField struct {
 	view.Field
 	text  func(d draft) string
@@ -103,8 +103,8 @@ func planFields() []view.Field {
 	return all
 }
 
-// chosen are the fields that names choose; none choose all or, in a table, those
-// that are short.
+// chosen returns the fields that names select. Without names it returns all or,
+// for a table, the short ones.
 func (x *draftsCmd) chosen() ([]draftField, error) {
 	names := x.Fields
 	if len(names) == 0 && x.Format == "table" {
@@ -151,7 +151,7 @@ func (x *draftsCmd) Run(c *call) error {
 	return c.page(block([]row{{"Outcome", doc.Header.Outcome}, {"Target", doc.Header.Target}}, "") + c.ui.drafts(plans, fields, x.Format == "table"))
 }
 
-// target is the branch to compare with, and its tip.
+// target returns the branch to compare with, and its tip.
 func (x *draftsCmd) target(c *call, r *repo) (string, kernel.CommitID, error) {
 	names := []string{x.Target}
 	if x.Target == "" {
@@ -176,7 +176,8 @@ func (x *draftsCmd) target(c *call, r *repo) (string, kernel.CommitID, error) {
 	return "", "", usageError(errors.New("unable to detect primary branch; use --target"))
 }
 
-// drafts are the plans with commits that target has not, by name.
+// drafts returns the plans with commits that target does not contain, sorted by
+// name.
 func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 	tips, err := r.Git.Branches(c.ctx, "draft/")
 	if err != nil {
@@ -198,7 +199,7 @@ func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 			return nil, err
 		}
 		open := openMerge(snap, slug)
-		if plan == nil && open != nil { // the merge has taken the document off the branch
+		if plan == nil && open != nil { // the merge has removed the document from the branch
 			if plan, err = r.Git.LastFile(c.ctx, tips[branch], target, ".vizier/implementation-plans/"+slug+".md"); err != nil {
 				return nil, err
 			}
@@ -211,8 +212,8 @@ func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 	return out, nil
 }
 
-// openMerge is the merge of a plan that has begun and not come to its end, such as
-// one in a conflict; nil: none has.
+// openMerge returns the merge of a plan that has begun but not ended, such as
+// one in conflict, or nil.
 func openMerge(s *kernel.Snapshot, slug string) *kernel.Job {
 	var last *kernel.Job
 	for _, j := range s.Jobs() {
@@ -226,7 +227,7 @@ func openMerge(s *kernel.Snapshot, slug string) *kernel.Job {
 	return last
 }
 
-// jobOf is the job that tells most about a plan: an active one, else the
+// jobOf returns the job that says most about a plan: an active one or else the
 // latest.
 func jobOf(s *kernel.Snapshot, slug string) *kernel.Job {
 	var best *kernel.Job
@@ -241,7 +242,7 @@ func jobOf(s *kernel.Snapshot, slug string) *kernel.Job {
 	return best
 }
 
-// jobsOf are the jobs about a plan.
+// jobsOf returns the jobs about a plan.
 func jobsOf(s *kernel.Snapshot, slug string) []*kernel.Job {
 	var out []*kernel.Job
 	for _, j := range s.Jobs() {
@@ -252,7 +253,7 @@ func jobsOf(s *kernel.Snapshot, slug string) []*kernel.Job {
 	return out
 }
 
-// planSummary is the first line of the specification in a plan's document.
+// planSummary returns the first line of the specification in a plan's document.
 func planSummary(doc string) string {
 	_, spec, _ := strings.Cut(doc, "## Operator Spec")
 	for line := range strings.Lines(spec) {
@@ -267,7 +268,7 @@ func planSummary(doc string) string {
 	return ""
 }
 
-// entries are the plans as JSON has them: what a plan has not is left out.
+// entries returns the plans for JSON. Fields without a value are left out.
 func entries(plans []draft, fields []draftField, refs *references) []map[string]any {
 	out := make([]map[string]any, len(plans))
 	for i, d := range plans {

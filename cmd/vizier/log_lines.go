@@ -16,7 +16,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// linePrinter prints lines of logs as somebody wants them.
+// linePrinter prints lines of logs as the flags ask for.
 type linePrinter struct {
 	out    io.Writer
 	stream string         // stdout, stderr or both
@@ -24,16 +24,16 @@ type linePrinter struct {
 	stamps bool
 	zone   *time.Location // of the stamps
 
-	most  int // so many of the last lines that there are at first; 0: all
+	most  int // how many of the existing lines are printed, counted from the end; 0: all
 	held  []string
-	flows bool // those were printed
-	any   bool // there was a line, whichever
+	flows bool // the existing lines were printed
+	any   bool // there was a line, printed or not
 }
 
 // stampFormat is RFC 3339 with milliseconds.
 const stampFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// line prints one, with the name of what wrote it in front; "": without.
+// line prints one line, preceded by the name of its job unless that is "".
 func (p *linePrinter) line(of string, l joblog.Line) error {
 	stream := [...]string{"stdout", "stderr"}[l.Stream]
 	p.any = true
@@ -69,7 +69,8 @@ func (p *linePrinter) line(of string, l joblog.Line) error {
 	return err
 }
 
-// flow prints the last lines until now, and every line from now on.
+// flow prints the last of the existing lines, and makes line print every
+// further one at once.
 func (p *linePrinter) flow() error {
 	held := p.held[max(0, len(p.held)-p.most):]
 	p.held, p.flows = nil, true
@@ -82,16 +83,16 @@ func (r *repo) lines(id kernel.JobID) *joblog.Lines {
 	return joblog.NewLines(func(name string) (*os.File, error) { return r.Logs.OpenLog(id, name) })
 }
 
-// loggedJob is a job of several whose lines are read together.
+// loggedJob is one of several jobs whose lines are merged.
 type loggedJob struct {
 	name    string
 	id      kernel.JobID
 	started time.Time
 }
 
-// printAll prints the lines that jobs have written, in the order in which they were
-// written as far as that is known: a job's lines that nobody recorded the time of
-// stand where it started. Logs are opened once it is their turn.
+// printAll prints the lines of jobs in the order in which they were written, as
+// far as that is known. Lines without a recorded time are placed at the start
+// of their job. Logs are opened only when their turn comes.
 func (p *linePrinter) printAll(ctx context.Context, r *repo, jobs []loggedJob) (err error) {
 	jobs = slices.Clone(jobs)
 	slices.SortStableFunc(jobs, func(a, b loggedJob) int { return a.started.Compare(b.started) })
@@ -134,7 +135,7 @@ func (p *linePrinter) printAll(ctx context.Context, r *repo, jobs []loggedJob) (
 	return failed
 }
 
-// written are the lines that there are. What goes wrong is left in failed.
+// written yields the existing lines. An error is stored in failed.
 func written(ctx context.Context, l *joblog.Lines, failed *error) iter.Seq[joblog.Line] {
 	return func(yield func(joblog.Line) bool) {
 		hand := func(line joblog.Line) error {

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// logs is where the output of jobs goes: as it is into a file or a pipe, with its
-// colours and nothing else for the terminal to act on to a terminal, and without
-// any of it where colours are off.
+// logs returns the writer for the output of jobs. For a file or a pipe it is
+// unfiltered. For a terminal, only colours pass, and not even these if colours
+// are off.
 func (u *ui) logs() io.Writer {
 	if !u.outTTY && !u.strip {
 		return u.out
@@ -20,7 +20,7 @@ func (u *ui) logs() io.Writer {
 	return u.filter
 }
 
-// close writes what is left to be written.
+// close writes what the filter holds back.
 func (u *ui) close() error {
 	if u.filter == nil {
 		return nil
@@ -29,15 +29,15 @@ func (u *ui) close() error {
 }
 
 // logFilter makes output of jobs harmless to a terminal. What it does not let
-// through it shows as plain does or, if strip, leaves out.
+// through it shows as plain does or, with strip, leaves out.
 type logFilter struct {
 	out   io.Writer
 	strip bool
-	held  []byte // the beginning of what is not whole yet
+	held  []byte // the beginning of an incomplete sequence
 	tint  bool   // a colour is on
 }
 
-// longestSequence bounds what is taken for one escape sequence, in bytes.
+// longestSequence is the maximum length of an escape sequence, in bytes.
 const longestSequence = 4 << 10
 
 func (f *logFilter) Write(p []byte) (int, error) {
@@ -57,7 +57,7 @@ func (f *logFilter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what never became whole, and takes the last colour off.
+// Close writes what remained incomplete, and resets the colour.
 func (f *logFilter) Close() error {
 	var b bytes.Buffer
 	if !f.strip {
@@ -69,7 +69,8 @@ func (f *logFilter) Close() error {
 	return err
 }
 
-// next writes the first thing in p and returns its length; 0: it is not whole.
+// next writes the first character or sequence in p and returns its length, or 0
+// if it is incomplete.
 func (f *logFilter) next(b *bytes.Buffer, p []byte) int {
 	switch {
 	case p[0] == '\n':
@@ -92,7 +93,7 @@ func (f *logFilter) next(b *bytes.Buffer, p []byte) int {
 	return n
 }
 
-// sequence is next of an escape sequence.
+// sequence is next for an escape sequence.
 func (f *logFilter) sequence(b *bytes.Buffer, p []byte) int {
 	n, colour := measure(p)
 	switch {
@@ -116,13 +117,13 @@ func (f *logFilter) plainAgain(b *bytes.Buffer) {
 	}
 }
 
-// measure is the length of the escape sequence that p begins with, 1 if it is
-// none and 0 if it is not whole, and whether all it does is to choose a colour.
+// measure returns the length of the escape sequence at the beginning of p, 1 if
+// there is none and 0 if it is incomplete, and whether it only sets a colour.
 func measure(p []byte) (n int, colour bool) {
 	if len(p) == 1 {
 		return 0, false
 	}
-	if strings.IndexByte("]PX^_", p[1]) >= 0 { // a string, up to its terminator
+	if strings.IndexByte("]PX^_", p[1]) >= 0 { // a string, which extends to its terminator
 		end := bytes.IndexFunc(p[2:], func(r rune) bool { return r == '\a' || r == 0x1b || r == '\n' })
 		switch {
 		case end < 0 || p[2+end] == 0x1b && 2+end+1 == len(p):

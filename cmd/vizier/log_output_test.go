@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
-// What a job prints reaches a terminal with its colours and nothing else to act on,
-// however it comes in pieces; without colours nothing of it is left.
+// A job's output keeps its colours on a terminal but loses all other sequences,
+// however it is split into writes; without colours it loses both.
 func TestLogsOnATerminal(t *testing.T) {
 	for _, c := range []struct{ in, shown, stripped string }{
 		{"plain\ttext\r\nnext\n", "plain\ttext\nnext\n", "plain\ttext\nnext\n"},

@@ -1,5 +1,5 @@
 // Command vizier schedules work inside a git repository: jobs, what each of
-// them waits for, and the reason why.
+// them waits for, and why.
 package main
 
 import (
@@ -11,8 +11,8 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ())) }
 
-// run is the program as a function. The entry points of runners come first:
-// they start often and must not pay for the parser.
+// run runs the program and returns its exit code. The entry points of runners
+// come first: they start often and must not pay for the parser.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	if code, ok := vizier.Serve(args, stdout, stderr, environ); ok {
 		return code

@@ -8,17 +8,18 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// mcpName is what the program of the server is called; it stands beside this one.
+// mcpName is the name of the server's program, which is installed beside this
+// one.
 const mcpName = "vizier-mcp"
 
 type mcpCmd struct {
-	Allow       []string `enum:"submit,run,cancel,retry" placeholder:"submit|run|cancel|retry" help:"Let it change something, too: what is named, separated by commas."`
-	Dir         string   `type:"existingdir" placeholder:"DIR" help:"Serve the repository of this directory; without it, of the one it is started in."`
-	PrintConfig string   `enum:",claude,codex,gemini,vscode" default:"" placeholder:"claude|codex|gemini|vscode" help:"Print what the client's configuration needs, for the repository here, and do nothing."`
+	Allow       []string `enum:"submit,run,cancel,retry" placeholder:"submit|run|cancel|retry" help:"Allow these changes, separated by commas."`
+	Dir         string   `type:"existingdir" placeholder:"DIR" help:"Serve the repository of this directory; by default the current one."`
+	PrintConfig string   `enum:",claude,codex,gemini,vscode" default:"" placeholder:"claude|codex|gemini|vscode" help:"Print the client's configuration for this repository, and do nothing else."`
 }
 
 func (*mcpCmd) Help() string {
-	return "Reads only, unless --allow names more, and what that changes has --via on record. It never approves or rejects: people do."
+	return "Only reads, unless --allow names more; the record of each change names the client (--via). It never approves or rejects: people do."
 }
 
 // Run becomes the program of the server.

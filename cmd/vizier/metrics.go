@@ -1,20 +1,20 @@
 package main
 
-// metricsName is what the program that writes metrics is called; it stands beside
-// this one.
+// metricsName is the name of the program that writes metrics, which is
+// installed beside this one.
 const metricsName = "vizier-metrics"
 
 type metricsCmd struct {
-	Output string `placeholder:"FILE" help:"Write them to this file, whole or not at all, and not to standard output."`
+	Output string `placeholder:"FILE" help:"Write the metrics to this file, atomically, instead of standard output."`
 }
 
 func (*metricsCmd) Help() string {
-	return "For the textfile collector of Prometheus's node exporter. It looks at what is on record and whether the runners of this machine live, and changes nothing."
+	return "For the textfile collector of Prometheus's node exporter. It reads the records, checks whether the runners of this machine live, and changes nothing."
 }
 
-// Run becomes the program that writes them.
+// Run becomes the program that writes metrics.
 func (m *metricsCmd) Run(c *call) error {
-	if _, err := c.repo(); err != nil { // which has its own exit code here
+	if _, err := c.repo(); err != nil { // this command has its own exit code for the error
 		return err
 	}
 	args := []string{"--output", m.Output}

@@ -7,24 +7,24 @@ import (
 	"unicode"
 )
 
-// narrow is the part of the grammar that the arguments of one call can be
-// about: the command they name, its arguments, and what they may mean of its
-// flags and of the global ones. To build the parser of the whole takes longer
+// narrow is the part of the grammar that the arguments of one call may use: the
+// command they name, its arguments, and the flags, its own and global ones,
+// that they may set. Building the parser for the whole grammar takes longer
 // than most commands take to run.
 //
-// Who parses with it and fails parses again with the whole grammar: what is
-// wrong is told in view of all there is.
+// If parsing with it fails, the arguments are parsed again with the whole
+// grammar, so that errors take all of it into account.
 type narrow struct {
 	words   []string     // the arguments before "--"
-	grammar any          // a pointer to a struct of the same fields, fewer of them
+	grammar any          // a pointer to a struct with a subset of the fields
 	command reflect.Type // in the whole grammar
 }
 
-// runnable is a command that a parser has filled.
+// runnable is a parsed command.
 type runnable interface{ Run(*call) error }
 
-// narrowed is nil where the arguments do not begin with a command, and where
-// they ask for help.
+// narrowed returns the narrow grammar for args, or nil if they do not begin
+// with a command or ask for help.
 func narrowed(args []string) *narrow {
 	n := &narrow{words: args}
 	if end := slices.Index(args, "--"); end >= 0 {
@@ -45,8 +45,8 @@ func narrowed(args []string) *narrow {
 	return n
 }
 
-// toward is t with that one of its commands alone that names begin with, and so
-// on below it; nil if they begin with none.
+// toward returns t with only the command that names begin with, recursively, or
+// nil if there is no such command.
 func (n *narrow) toward(t reflect.Type, names []string) reflect.Type {
 	if !isGroup(t) {
 		n.command = t
@@ -76,8 +76,8 @@ func isGroup(t reflect.Type) bool {
 	return false
 }
 
-// given is t, a struct of flags and arguments, without the flags that the
-// arguments do not mention and that are not set without them.
+// given returns t, a struct of flags and arguments, without the flags that the
+// arguments do not mention and that have no default.
 func (n *narrow) given(t reflect.Type) reflect.Type {
 	var fields []reflect.StructField
 	for f := range t.Fields() {
@@ -95,15 +95,15 @@ func (n *narrow) given(t reflect.Type) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// mention reports that a word may be the flag f: by its name, or as one of
-// several letters behind one dash.
+// mention reports whether a word may be the flag f: by its name, or as one of
+// several letters after one dash.
 func (n *narrow) mention(f reflect.StructField) bool {
 	return slices.ContainsFunc(n.words, func(w string) bool {
 		return strings.HasPrefix(w, "--"+nameOf(f)) || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && f.Tag.Get("short") != ""
 	})
 }
 
-// filled is what a parser has filled in, as of the whole grammar.
+// filled returns the parsed values in the types of the whole grammar.
 func (n *narrow) filled() (g globals, command runnable) {
 	v := reflect.ValueOf(n.grammar).Elem()
 	fill(reflect.ValueOf(&g).Elem(), v.Field(0))
@@ -115,8 +115,8 @@ func (n *narrow) filled() (g globals, command runnable) {
 	return g, to.Interface().(runnable)
 }
 
-// fill copies from, of which to has every field. Others are as they are where
-// nobody mentions them.
+// fill copies from to to, which has at least the same fields. The others keep
+// their values.
 func fill(to, from reflect.Value) {
 	for f, v := range to.Fields() {
 		have := from.FieldByName(f.Name)
@@ -132,7 +132,7 @@ func fill(to, from reflect.Value) {
 	}
 }
 
-// isSwitch reports that word is a global flag that takes no value.
+// isSwitch reports whether word is a global flag that takes no value.
 func isSwitch(word string) bool {
 	for f := range reflect.TypeFor[globals]().Fields() {
 		if f.Type.Kind() != reflect.String && (word == "--"+nameOf(f) || word == "-"+f.Tag.Get("short")) {
@@ -142,13 +142,13 @@ func isSwitch(word string) bool {
 	return false
 }
 
-// isCalled reports that the command f has a name, or goes by it as well.
+// isCalled reports whether the command f has a name or alias.
 func isCalled(f reflect.StructField, name string) bool {
 	return name == nameOf(f) || slices.Contains(strings.Split(f.Tag.Get("aliases"), ","), name)
 }
 
-// nameOf is what a command or a flag of the grammar is called: MissingProducer
-// is missing-producer.
+// nameOf returns the name of a command or a flag in the grammar:
+// MissingProducer is missing-producer.
 func nameOf(f reflect.StructField) string {
 	if name := f.Tag.Get("name"); name != "" {
 		return name

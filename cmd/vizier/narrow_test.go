@@ -20,7 +20,7 @@ func parserOf(t *testing.T, g any) *kong.Kong {
 	return parser
 }
 
-// leaf is the one command of a narrow grammar.
+// leaf returns the one command of a narrow grammar.
 func leaf(t *testing.T, n *narrow) *kong.Node {
 	t.Helper()
 	leaves := parserOf(t, n.grammar).Model.Leaves(false)
@@ -40,7 +40,7 @@ func allCommands(t *testing.T, see func(words []string, node *kong.Node)) {
 	}
 }
 
-// Where every flag is mentioned, nothing of a command is missing.
+// If every flag is mentioned, the narrow grammar of a command is complete.
 func TestNarrowedHasWhatIsMentioned(t *testing.T) {
 	allCommands(t, func(words []string, want *kong.Node) {
 		args := slices.Concat([]string{"-q", "--no-resident"}, words)

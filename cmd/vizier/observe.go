@@ -6,8 +6,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// observeBlocked adds to s what the gates of blocked jobs read. A tick does not
-// look at those any more; people do.
+// observeBlocked adds the facts that the gates of blocked jobs read to s. A
+// tick does not need these any more, but people want to see them.
 func (r *repo) observeBlocked(ctx context.Context, s *kernel.Snapshot, blocked []*kernel.Job) *kernel.Snapshot {
 	open := make([]kernel.Job, len(blocked))
 	for i, j := range blocked {
@@ -15,7 +15,7 @@ func (r *repo) observeBlocked(ctx context.Context, s *kernel.Snapshot, blocked [
 		open[i].State.Status = kernel.Queued
 	}
 	asking := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits(), Jobs: open})
-	for range 2 { // which branch is checked out raises the question where it is
+	for range 2 { // which branch is checked out determines the next question
 		p := asking.Probes()
 		if p.Empty() {
 			break
@@ -29,7 +29,7 @@ func (r *repo) observeBlocked(ctx context.Context, s *kernel.Snapshot, blocked [
 	return s.WithFacts(asking.Facts())
 }
 
-// blockedJobs are the jobs of s that a dependency blocks.
+// blockedJobs returns the jobs of s that are blocked by a dependency.
 func blockedJobs(s *kernel.Snapshot) []*kernel.Job {
 	var out []*kernel.Job
 	for _, j := range s.Jobs() {

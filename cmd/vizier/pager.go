@@ -13,7 +13,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/git"
 )
 
-// page prints a text, through a pager where it is longer than the terminal.
+// page prints a text, through a pager if it is longer than the terminal.
 func (c *call) page(text string) error {
 	if !c.ui.outTTY || c.globals.NoPager || strings.Count(text, "\n") < c.ui.lines() {
 		c.ui.verbatim(text)
@@ -30,13 +30,14 @@ func (c *call) page(text string) error {
 		cmd.Env = append(cmd.Env, "LESS=FRX")
 	}
 	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() == 127) { // no such pager
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() == 127) { // the pager does not exist
 		c.ui.verbatim(text)
 	}
 	return nil
 }
 
-// pager is the program that git would page with, unless VIZIER_PAGER names another.
+// pager returns the pager that git would use, unless VIZIER_PAGER names
+// another.
 func (c *call) pager() string {
 	for _, name := range []string{"VIZIER_PAGER", "GIT_PAGER"} {
 		if c.env.Has(name) {
@@ -52,7 +53,7 @@ func (c *call) pager() string {
 	return "less"
 }
 
-// lines is how many lines the terminal shows that output goes to.
+// lines returns the height of the terminal that output goes to.
 func (u *ui) lines() int {
 	const usual = 24
 	out, ok := u.out.(*checkedWriter)

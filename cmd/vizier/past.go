@@ -13,8 +13,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// goBack has what repo opens from then on be as it was at a time or after an entry of the
-// history; nil: as it is.
+// goBack makes repo open the repository as it was at a time or after an entry
+// of the history; nil: as it is.
 func (c *call) goBack(at *string) error {
 	if at == nil {
 		return nil
@@ -44,14 +44,14 @@ func (c *call) goBack(at *string) error {
 	return nil
 }
 
-// moment is what people mean by at: a time as --since takes it, an entry as history prints
-// it, or now.
+// moment parses at: a time as --since takes it, an entry number as history
+// prints it, or now.
 func (c *call) moment(at string, now time.Time) (fs.Moment, error) {
 	switch at {
 	case "now":
 		return fs.Moment{}, nil
 	case "":
-		return fs.Moment{}, usageError(errors.New("--at is empty: to see what is, leave it out"))
+		return fs.Moment{}, usageError(errors.New("--at is empty: leave it out to see the present"))
 	}
 	if n, err := strconv.ParseUint(at, 10, 64); err == nil {
 		if n == 0 {
@@ -64,13 +64,13 @@ func (c *call) moment(at string, now time.Time) (fs.Moment, error) {
 		return fs.Moment{}, usageError(fmt.Errorf("--at %s: expected an entry as `vizier history` prints it, a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time", at))
 	}
 	if when.After(now) {
-		return fs.Moment{}, usageError(fmt.Errorf("--at %s: that is still to come: `vizier what-if` and `vizier simulate` look ahead", at))
+		return fs.Moment{}, usageError(fmt.Errorf("--at %s is in the future: `vizier what-if` and `vizier simulate` look ahead", at))
 	}
 	return fs.Moment{Time: when}, nil
 }
 
-// attemptsBy are the attempts that a job had had by the moment of s. One that went on after
-// that has no end.
+// attemptsBy returns a function that returns the attempts that a job had by the
+// time of s. An attempt that continued after that has no end.
 func attemptsBy(attempts func(kernel.JobID) ([]kernel.Result, error), s *app.Scheduler) func(kernel.JobID) ([]kernel.Result, error) {
 	return func(id kernel.JobID) ([]kernel.Result, error) {
 		all, err := attempts(id)

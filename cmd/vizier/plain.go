@@ -8,26 +8,27 @@ import (
 	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
-// What others wrote, such as names, reasons and file names, must not reach a
-// terminal as something to act on: it would move the cursor, hide text or turn it
-// round. It is shown by the escapes of Go and of JSON.
+// Text from others, such as names, reasons and file names, must not contain
+// anything that a terminal acts on: it could move the cursor, hide text or
+// reverse its direction. It is shown with the escapes of Go and of JSON.
 //
-// The program's own colours travel as bytes that no UTF-8 has, and become escape
-// sequences where text leaves the program. A name that has such bytes can give
-// itself a colour on a terminal, and no more.
+// The program's own colours are represented by bytes that never occur in UTF-8,
+// and become escape sequences when text leaves the program. At most, a name
+// with such bytes can give itself a colour on a terminal.
 const (
 	colourOn  = "\xff"
 	colourOff = "\xfe"
 )
 
-// plain is s with what a terminal would act on made visible, all but tabs and ends of
-// lines. Colours stay as they are.
+// plain returns s with everything that a terminal would act on made visible,
+// except for tabs, line ends and colours.
 func plain(s string) string { return visible(s, "\n\t"+colourOn+colourOff) }
 
-// plainLine is plain of what is to be one line.
+// plainLine is plain for text that must be one line.
 func plainLine(s string) string { return visible(s, "\t"+colourOn+colourOff) }
 
-// visible is s with what a terminal would act on made visible, but for what is kept.
+// visible returns s with everything that a terminal would act on made visible,
+// except for what is in kept.
 func visible(s, kept string) string {
 	clean := func(r rune, size int, text string) bool {
 		return r != utf8.RuneError && !answer.Unseen(r) || size == 1 && strings.Contains(kept, text) || r == utf8.RuneError && size > 1
@@ -69,7 +70,7 @@ func visible(s, kept string) string {
 	return b.String()
 }
 
-// coloured is s with the program's colours as escape sequences.
+// coloured returns s with the program's colours as escape sequences.
 func coloured(s string) string {
 	if !strings.Contains(s, colourOn) && !strings.Contains(s, colourOff) {
 		return s

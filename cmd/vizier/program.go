@@ -26,9 +26,9 @@ type program struct {
 	stdout, stderr        io.Writer
 	env                   environment
 	open                  func(context.Context, environment, globals) (*repo, error)
-	listen                func()                                    // listens to signals at once; nil: nobody does
-	become                func(program string, args []string) error // replaces this process by one that stands beside it
-	becomeResidentProgram func()                                    // replaces this process by the resident build, if there is one; nil: there is none
+	listen                func()                                    // makes signals heard from now on; nil: signals are not handled
+	become                func(program string, args []string) error // replaces this process by a program that is installed beside this one
+	becomeResidentProgram func()                                    // replaces this process by the resident build, if there is one; may be nil
 }
 
 // environment is the variables that the program was started with.
@@ -42,7 +42,7 @@ type grammar struct {
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
 	Submit      submitCmd      `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
 	Status      statusCmd      `cmd:"" help:"Show what needs you, what runs, what waits and what failed."`
-	Top         topCmd         `cmd:"" help:"The same on a live screen, with logs and keys to act."`
+	Top         topCmd         `cmd:"" help:"Show the same on a live screen, with logs and keys to act."`
 	Web         webCmd         `cmd:"" help:"Show everything on a page in the browser."`
 	Ls          listCmd        `cmd:"" help:"List jobs, newest first."`
 	Show        showCmd        `cmd:"" help:"Show everything on record about a job or a run."`
@@ -52,38 +52,38 @@ type grammar struct {
 	Wait        waitCmd        `cmd:"" help:"Wait until jobs have ended."`
 	Retry       retryCmd       `cmd:"" aliases:"rerun" help:"Run a job and everything that depends on it again."`
 	Cancel      cancelCmd      `cmd:"" aliases:"kill" help:"End a job."`
-	Trust       trustCmd       `cmd:"" help:"Say that the commands of the repository's configuration may run."`
-	Clean       cleanCmd       `cmd:"" aliases:"rm" help:"Remove all that was made for a job's run."`
-	Runs        runsCmd        `cmd:"" help:"List the runs, newest first: how each stands and how far it is."`
+	Trust       trustCmd       `cmd:"" help:"Allow the commands of the repository's configuration to run."`
+	Clean       cleanCmd       `cmd:"" aliases:"rm" help:"Remove everything that was made for a job's run."`
+	Runs        runsCmd        `cmd:"" help:"List the runs, newest first, with status and progress."`
 	Plans       draftsCmd      `cmd:"" aliases:"list" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs; alone, the same as status."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
-	WhatIf      whatIfCmd      `cmd:"" name:"what-if" help:"Say what would follow if something happened, and change nothing."`
-	Simulate    simulateCmd    `cmd:"" help:"Say when what is open ends and what it waits for, and change nothing."`
+	WhatIf      whatIfCmd      `cmd:"" name:"what-if" help:"Predict what would follow if something happened, and change nothing."`
+	Simulate    simulateCmd    `cmd:"" help:"Predict when open jobs end and what they wait for, and change nothing."`
 	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Serve an assistant by the Model Context Protocol on standard input and output."`
-	Metrics     metricsCmd     `cmd:"" help:"Print how everything stands as metrics for Prometheus."`
-	History     historyCmd     `cmd:"" help:"Say who did what, when, and what followed; check that it is true."`
+	Metrics     metricsCmd     `cmd:"" help:"Print the state of the repository as metrics for Prometheus."`
+	History     historyCmd     `cmd:"" help:"Show who did what, when, and what followed; check that it is true."`
 	Audit       auditCmd       `cmd:"" help:"Show what a template produces, needs and locks."`
-	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
+	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and the templates that ask them."`
 	Doctor      doctorCmd      `cmd:"" help:"Look for leftovers of crashes and of manual edits, and repair them."`
-	Release     releaseCmd     `cmd:"" help:"Tag a version that the commits since the last one ask for."`
+	Release     releaseCmd     `cmd:"" help:"Tag the version that follows from the commits since the last one."`
 	CD          cdCmd          `cmd:"" name:"cd" hidden:""`
-	Config      configCmd      `cmd:"" help:"Look at the configuration."`
+	Config      configCmd      `cmd:"" help:"Show the configuration."`
 	Completions completionsCmd `cmd:"" aliases:"completion" help:"Print the completion script of a shell."`
 	Help        helpCmd        `cmd:"" help:"Explain a command or a topic."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
-// globals are accepted before and after any command.
+// globals are the flags that are accepted before and after any command.
 type globals struct {
-	Verbose    int    `short:"v" type:"counter" help:"Say more on standard error; twice for debugging."`
-	Quiet      bool   `short:"q" help:"Say nothing but errors, and of lists the numbers only; wins over --verbose."`
+	Verbose    int    `short:"v" type:"counter" help:"Print more on standard error; twice for debugging."`
+	Quiet      bool   `short:"q" help:"Print errors only, and numbers only for lists; overrides --verbose."`
 	Debug      bool   `short:"d" help:"The same as -vv."`
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
 	NoPager    bool   `name:"no-pager" help:"Never page output."`
 	JSON       bool   `name:"json" help:"The same as --format json."`
-	UTC        bool   `name:"utc" help:"Times for people in UTC, and not in the time of this machine."`
-	Via        string `placeholder:"NAME" help:"Record that this front end asks, such as mcp:NAME."`
+	UTC        bool   `name:"utc" help:"Print times in UTC instead of local time."`
+	Via        string `placeholder:"NAME" help:"Record this front end as the origin, such as mcp:NAME."`
 	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`
 	ConfigFile string `name:"config-file" short:"C" placeholder:"PATH" help:"Read only this configuration file."`
 	Version    bool   `short:"V" help:"Print the version."`
@@ -93,25 +93,25 @@ type jobsCmd struct {
 	Overview overviewCmd `cmd:"" hidden:"" default:"1" help:"Show what needs you, what runs, what waits and what failed."`
 	Submit   submitCmd   `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
 	List     listCmd     `cmd:"" aliases:"ls" help:"List jobs, newest first."`
-	Schedule scheduleCmd `cmd:"" help:"Show what is due, what it waits for and in which order."`
+	Schedule scheduleCmd `cmd:"" help:"Show jobs in schedule order and what they wait for."`
 	Show     showCmd     `cmd:"" help:"Show everything on record about a job."`
-	Status   statusCmd   `cmd:"" help:"Show a job's status on one line, or how everything stands."`
+	Status   statusCmd   `cmd:"" help:"Show a job's status on one line, or the status of everything."`
 	Why      whyCmd      `cmd:"" help:"Explain why a job is not running and what would start it."`
 	Payload  payloadCmd  `cmd:"" help:"Print the data of an artifact."`
-	Effects  effectsCmd  `cmd:"" help:"Show what a job did to the world, or may have done."`
+	Effects  effectsCmd  `cmd:"" help:"Show the side effects that a job made or may have made."`
 	Tail     tailCmd     `cmd:"" aliases:"log,logs" help:"Print a job's output."`
 	Attach   attachCmd   `cmd:"" aliases:"watch" help:"Follow a job's output until it ends."`
 	Wait     waitCmd     `cmd:"" help:"Wait until jobs have ended."`
-	Events   eventsCmd   `cmd:"" help:"Print what has happened to jobs and runs, and follow it."`
+	Events   eventsCmd   `cmd:"" help:"Print the events of jobs and runs, and follow them."`
 	Approve  approveCmd  `cmd:"" help:"Grant a job's pending approval."`
-	Reject   rejectCmd   `cmd:"" help:"Refuse a job's pending approval."`
+	Reject   rejectCmd   `cmd:"" help:"Reject a job's pending approval."`
 	Retry    retryCmd    `cmd:"" aliases:"rerun" help:"Run a job and everything that depends on it again."`
 	Cancel   cancelCmd   `cmd:"" aliases:"kill" help:"End a job."`
-	Validate validateCmd `cmd:"" help:"Hold every record to the published schema and to what must hold."`
+	Validate validateCmd `cmd:"" help:"Check every record against the published schema and the invariants."`
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove old jobs that nothing refers to."`
 }
 
-// call is what a command has at hand.
+// call is the context of a command.
 type call struct {
 	*program
 	ctx     context.Context
@@ -119,12 +119,12 @@ type call struct {
 	globals globals
 	model   *kong.Application // see whole
 	home    string            // the root of the repository that repo opened
-	outside string            // see repo.Outside
+	outside string            // see vizier.Repository.Outside
 	past    *repo             // what repo opens instead; see goBack
 }
 
-// whole is the model of every command. It takes a while to build, and who only
-// runs a command does without.
+// whole returns the model of every command. Building it takes a while, and most
+// commands do not need it.
 func (c *call) whole() (*kong.Application, error) {
 	if c.model == nil {
 		var exited bool
@@ -137,8 +137,8 @@ func (c *call) whole() (*kong.Application, error) {
 	return c.model, nil
 }
 
-// useResidentProgram is for a command that will run for long. It calls it before
-// it does anything.
+// useResidentProgram is called by a command that will run for long, before it
+// does anything.
 func (c *call) useResidentProgram() {
 	if c.becomeResidentProgram != nil {
 		c.becomeResidentProgram()
@@ -158,8 +158,8 @@ func (c *call) repo() (*repo, error) {
 	return r, err
 }
 
-// ownRepo opens the repository for a command that changes files before it writes to
-// the store: what may be another's is refused first.
+// ownRepo opens the repository for a command that changes files before it
+// writes to the store. It refuses a foreign store first.
 func (c *call) ownRepo() (*repo, error) {
 	r, err := c.repo()
 	if err == nil && r.Foreign != nil {
@@ -168,7 +168,7 @@ func (c *call) ownRepo() (*repo, error) {
 	return r, err
 }
 
-// newParser makes the parser of g. Output goes to out; exited tells that help
+// newParser makes the parser of g. Output goes to out. exited is set if help
 // was printed and nothing is left to do.
 func newParser(g any, out io.Writer, exited *bool) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("vizier"),
@@ -177,7 +177,7 @@ func newParser(g any, out io.Writer, exited *bool) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}))
 }
 
-// run parses, executes and reports. Its result is the exit code.
+// run parses, executes and reports. It returns the exit code.
 func (p *program) run() int {
 	ctx, listen, stop := interruptible()
 	defer stop()
@@ -185,13 +185,14 @@ func (p *program) run() int {
 	return p.runWith(ctx)
 }
 
-// promptly is how long a command runs before it listens to signals: most are
-// over by then, and to listen would cost a tenth of their time. Until then a
-// signal ends the process at once, as the store allows for at any moment.
+// promptly is how long a command runs before it handles signals: most have
+// ended by then, and installing a handler would cost a tenth of their time.
+// Until then a signal ends the process at once, which the store tolerates at
+// any moment.
 const promptly = 20 * time.Millisecond
 
-// interruptible is a context that a signal ends, and what makes it listen at
-// once. A second Ctrl-C ends the program at once.
+// interruptible returns a context that a signal cancels, and a function that
+// makes signals heard at once. A second interrupt ends the program immediately.
 func interruptible() (ctx context.Context, listen func(), stop context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	listen = sync.OnceFunc(func() {
@@ -210,8 +211,8 @@ func interruptible() (ctx context.Context, listen func(), stop context.CancelFun
 	}
 }
 
-// staysInFront is for a command that is about to wait for jobs: an interrupt detaches
-// it from then on.
+// staysInFront is called by a command that is about to wait for jobs. From then
+// on an interrupt ends the waiting.
 func (c *call) staysInFront() {
 	if c.listen != nil {
 		c.listen()
@@ -235,7 +236,8 @@ func (p *program) runWith(ctx context.Context) int {
 	return c.ui.fail(err, wantsJSON(p.args))
 }
 
-// help is how to read about the command that the arguments name.
+// help returns the command line that shows help on the command named by the
+// arguments.
 func (c *call) help() string {
 	model, err := c.whole()
 	if err != nil {
@@ -279,8 +281,8 @@ func (p *program) execute(c *call) error {
 	return c.execute(parsed.Selected().Target.Addr().Interface().(runnable), g.Globals)
 }
 
-// parse parses the arguments by a grammar; nil if help was all that they asked
-// for, and it went to out.
+// parse parses the arguments with a grammar. It returns nil if they only asked
+// for help, which was written to out.
 func (c *call) parse(g any, out io.Writer) (*kong.Context, error) {
 	var exited bool
 	parser, err := newParser(g, out, &exited)
@@ -303,7 +305,8 @@ func (c *call) execute(command runnable, g globals) error {
 	return command.Run(c)
 }
 
-// formatJSON has a command print JSON. It is false for one that has none.
+// formatJSON makes a command print JSON. It returns false if the command does
+// not support it.
 func formatJSON(command runnable) bool {
 	v := reflect.ValueOf(command).Elem()
 	f, ok := v.Type().FieldByName("Format")
@@ -314,7 +317,8 @@ func formatJSON(command runnable) bool {
 	return true
 }
 
-// usage is usage with the flows that there are, where one is missing or the command is one.
+// usage is the function usage, with the list of templates added if one is
+// missing or the command is the name of one.
 func (c *call) usage(err error) error {
 	f := usage(err).(*failure) //nolint:errorlint,forcetypeassert // it is one
 	missing, word := strings.HasPrefix(err.Error(), `expected "<flow>`), ""
@@ -326,7 +330,7 @@ func (c *call) usage(err error) error {
 	}
 	r, err := c.repo()
 	if err != nil {
-		return f // it is told of with the flow's name
+		return f // it is reported with the template's name
 	}
 	switch names := r.flows(); {
 	case missing && len(names) > 0:
@@ -337,8 +341,8 @@ func (c *call) usage(err error) error {
 	return f
 }
 
-// usage makes an error of the parser one that exits 2 and names the help to
-// read.
+// usage turns an error of the parser into one with exit code 2 that names the
+// help to read.
 func usage(err error) error {
 	hint, missing := "vizier --help", error(nil)
 	if strings.HasPrefix(err.Error(), `expected "<job>`) {
@@ -360,7 +364,7 @@ func usage(err error) error {
 	return &failure{class: classUsage, err: cmp.Or(missing, err), hint: hint}
 }
 
-// commandPath is a command as it is typed.
+// commandPath returns a command as it is typed.
 func commandPath(n *kong.Node) string {
 	if n.Parent == nil {
 		return n.Name
@@ -368,8 +372,8 @@ func commandPath(n *kong.Node) string {
 	return commandPath(n.Parent) + " " + n.Name
 }
 
-// wantsJSON reports whether the arguments ask for JSON, whether or not they
-// make sense.
+// wantsJSON reports whether the arguments ask for JSON, even if they are
+// invalid.
 func wantsJSON(args []string) bool {
 	for i, a := range args {
 		switch {
@@ -382,5 +386,6 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// actor is who asks, and who decides an approval.
+// actor returns the name of the person or program that asks, and that decides
+// an approval.
 func (c *call) actor() string { return c.env.Who(c.ctx) }

@@ -8,15 +8,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// references are what people call the jobs and runs that output speaks of.
-// People see references, programs get ids as well. The zero value knows none, and
-// leaves every id as it is.
+// references looks up the references of jobs and runs that are mentioned in
+// output. Text shows references, documents have ids as well. The zero value
+// knows none, and leaves every id as it is.
 type references struct {
-	known map[string]view.Reference // by id of a job or of a run; without a number: it has none
+	known map[string]view.Reference // by id of a job or of a run; without a number: it has no reference
 	read  func([]kernel.JobID, []kernel.RunID) []*kernel.Job
 }
 
-// named makes the jobs of s known, so that nobody has to read them again.
+// named adds the jobs of s, so that they need not be read again.
 func (x *references) named(s *kernel.Snapshot) {
 	if s == nil || x.read == nil {
 		return
@@ -35,7 +35,7 @@ func (x *references) learn(id string, ref view.Reference) {
 	x.known[id] = ref
 }
 
-// find makes known what ids are called, with one read if any of them is new.
+// find looks up the references of ids, with one read if one of them is new.
 func (x *references) find(ids []string) {
 	var jobs []kernel.JobID
 	var runs []kernel.RunID
@@ -64,13 +64,14 @@ func (x *references) find(ids []string) {
 	}
 }
 
-// of is what a job or a run is called.
+// of returns the reference of a job or a run.
 func (x *references) of(id string) view.Reference {
 	x.find([]string{id})
 	return x.known[id]
 }
 
-// among is what the jobs of lists are called, by id, for documents that list ids.
+// among returns the references of the jobs in lists, by id, for documents that
+// list ids.
 func (x *references) among(lists ...[]kernel.JobID) map[kernel.JobID]string {
 	all := slices.Concat(lists...)
 	x.find(texts(all))
@@ -83,7 +84,7 @@ func (x *references) among(lists ...[]kernel.JobID) map[kernel.JobID]string {
 	return out
 }
 
-// command is words to type, with references in the place of ids.
+// command returns a command line with references in place of ids.
 func (x *references) command(words []string) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -92,7 +93,7 @@ func (x *references) command(words []string) []string {
 	return out
 }
 
-// short is the reference of a job or of a run, or its id where it has none.
+// short returns the reference of a job or of a run, or its id if it has none.
 func (x *references) short(id string) string {
 	if ref := x.of(id).Ref; ref != "" {
 		return ref
@@ -100,7 +101,7 @@ func (x *references) short(id string) string {
 	return id
 }
 
-// text is s with references in the place of the ids of jobs and runs.
+// text returns s with references in place of the ids of jobs and runs.
 func (x *references) text(s string) string {
 	if x.read == nil {
 		return s

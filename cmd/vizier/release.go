@@ -16,9 +16,9 @@ type releaseCmd struct {
 	Major           bool   `xor:"bump" help:"Raise X of vX.Y.Z, whatever the commits say."`
 	Minor           bool   `xor:"bump" help:"Raise Y."`
 	Patch           bool   `xor:"bump" help:"Raise Z."`
-	MaxCommits      int    `default:"20" help:"List at most so many commits in the notes."`
-	NoTag           bool   `help:"Make the commit only."`
-	ReleaseScript   string `xor:"script" placeholder:"CMD" help:"Run this once the release is made; it is undone if this fails."`
+	MaxCommits      int    `default:"20" help:"List at most this many commits in the notes."`
+	NoTag           bool   `help:"Only make the commit."`
+	ReleaseScript   string `xor:"script" placeholder:"CMD" help:"Run this once the release is made; undo the release if it fails."`
 	NoReleaseScript bool   `xor:"script" help:"Run no script, whatever the configuration says."`
 	DryRun          bool   `help:"Only print what would be released."`
 	Yes             bool   `short:"y" help:"Do not ask."`
@@ -29,10 +29,10 @@ func (*releaseCmd) Help() string {
 		"feat Y, fix and perf Z. The release is a commit without changes, chore(release): vX.Y.Z, and an annotated tag, both with the notes. " +
 		"The script (or [release.gate] script) runs in sh at the repository's root with VIZIER_RELEASE_VERSION, VIZIER_RELEASE_TAG " +
 		"(empty with --no-tag), VIZIER_RELEASE_COMMIT and VIZIER_RELEASE_RANGE. If it fails, tag and branch go back, " +
-		"unless something else has moved them meanwhile; files are never touched."
+		"unless something else has moved them meanwhile; it never touches files."
 }
 
-// releaseGit is what a release asks of git.
+// releaseGit is what a release needs of git.
 type releaseGit interface {
 	Operation() (string, error)
 	Head(context.Context) (string, error)
@@ -47,19 +47,19 @@ type releaseGit interface {
 	UpdateRef(ctx context.Context, ref string, to, from kernel.CommitID) error
 }
 
-// release is one release, decided on and not yet made.
+// release is a release that has been decided on but not made.
 type release struct {
 	git    releaseGit
 	branch string
-	head   kernel.CommitID // of branch, before
-	last   string          // the tag before; "": none
+	head   kernel.CommitID // the commit of branch before the release
+	last   string          // the previous tag; "": none
 	next   app.Version
 	bump   app.Bump
 	count  int // commits since last
 	notes  string
 	script string
 
-	commit    kernel.CommitID // once made
+	commit    kernel.CommitID // the release's commit, once made
 	tagObject string
 }
 
@@ -109,7 +109,7 @@ func (x *releaseCmd) Run(c *call) error {
 	return nil
 }
 
-// ready refuses a checkout that a release cannot be made from.
+// ready returns an error if a release cannot be made from this checkout.
 func (rel *release) ready(ctx context.Context) error {
 	op, err := rel.git.Operation()
 	if err != nil {
@@ -138,7 +138,7 @@ func (rel *release) ready(ctx context.Context) error {
 	return err
 }
 
-// decide finds the version, or NoBump.
+// decide determines the version, or NoBump.
 func (rel *release) decide(ctx context.Context, x *releaseCmd) error {
 	tags, err := rel.git.Tags(ctx, rel.head)
 	if err != nil {
@@ -175,7 +175,7 @@ func (rel *release) decide(ctx context.Context, x *releaseCmd) error {
 	rel.next, rel.notes = version.Next(rel.bump), app.ReleaseNotes(changes, x.MaxCommits)
 	taken, err := rel.git.TagExists(ctx, rel.next.Tag())
 	if err == nil && taken {
-		err = fmt.Errorf("tag %s exists already, on a commit that %s does not lead to", rel.next.Tag(), rel.branch)
+		err = fmt.Errorf("tag %s exists already, on a commit that is not in %s", rel.next.Tag(), rel.branch)
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // make makes the commit and the tag and runs the script. If that fails,
-// everything goes back.
+// everything is undone.
 func (rel *release) make(c *call, root string, noTag bool) error {
 	var err error
 	message := "chore(release): " + rel.next.Tag() + "\n"
@@ -30,14 +30,14 @@ func (rel *release) make(c *call, root string, noTag bool) error {
 		return nil
 	}
 	err = fmt.Errorf("release %s: %w", rel.next.Tag(), err)
-	if undo := rel.undo(context.WithoutCancel(c.ctx)); undo != nil { // also after a Ctrl-C
+	if undo := rel.undo(context.WithoutCancel(c.ctx)); undo != nil { // even after an interrupt
 		return fmt.Errorf("%w; not everything could be undone: %w", err, undo)
 	}
 	return fmt.Errorf("%w; the release is undone: %s is at %.12s again", err, rel.branch, rel.head)
 }
 
-// gate runs the script. Its output goes to standard error, since the result is
-// not known before it ends.
+// gate runs the script. Its output goes to standard error, because the result
+// is only known at its end.
 func (rel *release) gate(c *call, root string) error {
 	tag, span := rel.next.Tag(), string(rel.commit)
 	if rel.tagObject == "" {
@@ -61,8 +61,8 @@ func (rel *release) gate(c *call, root string) error {
 	return nil
 }
 
-// undo takes back what was made, each by compare-and-swap: what somebody else
-// has moved since stays as it is.
+// undo removes what was made, each by compare-and-swap: what somebody else has
+// moved since stays as it is.
 func (rel *release) undo(ctx context.Context) error {
 	var err error
 	if rel.tagObject != "" {

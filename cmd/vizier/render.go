@@ -9,7 +9,8 @@ import (
 // row is a label and its value.
 type row struct{ label, value string }
 
-// block is rows with their values aligned; rows without a value are left out.
+// block returns rows with their values aligned. Rows without a value are left
+// out.
 func block(rows []row, indent string) string {
 	width := 0
 	for i, r := range rows {
@@ -27,17 +28,17 @@ func block(rows []row, indent string) string {
 	return b.String()
 }
 
-// table is cells in columns two spaces apart, as wide as they are.
+// table returns cells in columns two spaces apart, at full width.
 func table(cells [][]string) string { return grid{cells: cells}.text(0) }
 
-// table is cells in columns two spaces apart that fit the terminal. The status in
-// column painted is coloured; -1: none is.
+// table returns cells in columns two spaces apart that fit the terminal. The
+// status in column painted is coloured; -1: none.
 func (u *ui) table(cells [][]string, painted int) string {
 	return grid{cells: cells, paint: u.paintColumn(cells, painted)}.text(u.columns())
 }
 
-// paintColumn colours the cells of one column of a table with headings by the
-// status that each row names there.
+// paintColumn colours the cells of one column, below its heading, by the status
+// that they contain.
 func (u *ui) paintColumn(cells [][]string, column int) func(int, int, string) string {
 	return func(r, c int, padded string) string {
 		if c != column || c >= len(cells[r]) {
@@ -47,7 +48,7 @@ func (u *ui) paintColumn(cells [][]string, column int) func(int, int, string) st
 	}
 }
 
-// joined is the strings of a list, or "none".
+// joined returns the strings of a list, or "none".
 func joined[T ~string](in []T) string {
 	if len(in) == 0 {
 		return "none"
@@ -63,7 +64,8 @@ func texts[T ~string](in []T) []string {
 	return out
 }
 
-// listed is in without nil, which JSON would call null.
+// listed returns in, or an empty slice instead of nil, which JSON would call
+// null.
 func listed[T any](in []T) []T {
 	if in == nil {
 		return []T{}

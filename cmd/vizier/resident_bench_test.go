@@ -13,8 +13,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// benchGround is a repository in which the program as people install it runs,
-// without cgo.
+// benchGround returns a repository in which the program as people install it
+// runs, without cgo.
 func benchGround(b *testing.B, config string) *ground {
 	b.Helper()
 	bin := b.TempDir()
@@ -113,7 +113,7 @@ func BenchmarkResidentIdle(b *testing.B) {
 	}
 }
 
-// used is the processor time in clock ticks and the context switches of a
+// used returns the processor time in clock ticks and the context switches of a
 // process so far.
 func used(b *testing.B, pid int) (cpu, switches float64) {
 	b.Helper()

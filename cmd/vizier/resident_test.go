@@ -91,10 +91,10 @@ func (g *ground) submit(args ...string) kernel.JobID {
 
 func (g *ground) layout() fs.Layout { return fs.NewLayout(g.dir) }
 
-// resident is the process of the resident scheduler; 0: none.
+// resident returns the process of the resident scheduler; 0: none.
 func (g *ground) resident() int { return watch.PID(g.layout().ResidentFile()) }
 
-// seen is the status in a job's record.
+// seen returns the status in a job's record.
 func (g *ground) seen(id kernel.JobID) (status string, attempt int) {
 	var r struct {
 		Status  string
@@ -160,7 +160,7 @@ func (g *ground) kill(pid int) {
 	}
 }
 
-// processes are the processes that came of this test and have word in their
+// processes returns the processes that came of this test and have word in their
 // command line.
 func (g *ground) processes(word string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
@@ -406,7 +406,7 @@ func TestAJobThatRunsOnIsWatched(t *testing.T) {
 	}
 }
 
-// newest is the job that was made last.
+// newest returns the job that was made last.
 func (g *ground) newest() kernel.JobID {
 	g.t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(g.dir, ".vizier/jobs/*/job.json"))

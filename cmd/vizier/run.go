@@ -18,20 +18,20 @@ type runCmd struct {
 	Set               []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
 	After             []string `sep:"none" placeholder:"JOB|run:RUN" help:"Start after this job, or the last jobs of this run, have succeeded; repeatable."`
 	RequireApproval   bool     `xor:"approval" help:"Start only after a person has approved the first jobs."`
-	ApprovalTimeout   string   `placeholder:"DURATION" help:"With --require-approval: how long the first jobs wait for it, such as 4h, before they are blocked."`
+	ApprovalTimeout   string   `placeholder:"DURATION" help:"With --require-approval: how long the first jobs wait for approval, such as 4h, before they are blocked."`
 	NoRequireApproval bool     `name:"no-require-approval" xor:"approval" help:"Start without the approval that the template asks for."`
-	Follow            bool     `help:"Print what the jobs print until the run has ended, and exit as it did."`
+	Follow            bool     `help:"Print the jobs' output until the run has ended, and exit with its result."`
 	Check             bool     `help:"Only check the template and its input; write nothing."`
 	Repeat            int      `default:"1" placeholder:"N" help:"Enqueue N runs, one after another."`
 	SpecDir           *string  `placeholder:"DIR" help:"Enqueue a run for each .md file below DIR, one after another."`
-	Ephemeral         bool     `help:"When the run is over, remove all that was made for it: jobs, worktrees, draft branches."`
-	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Ephemeral         bool     `help:"When the run is over, remove everything that was made for it: jobs, worktrees, draft branches."`
+	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 	TemplateHelp      bool     `hidden:""`
 }
 
 func (*runCmd) Help() string {
 	return "Every flag that is not listed here is a parameter of the template: `--spec-file X` is `--set spec_file=X`. " +
-		"`vizier run FLOW --help` lists them. Exits 0, or with --follow 1 when jobs failed or were cancelled and 10 when some are blocked."
+		"`vizier run FLOW --help` lists them. Exits 0; with --follow, 1 if jobs failed or were cancelled and 10 if some are blocked."
 }
 
 // enqueuedRun is `run --format json`.
@@ -41,7 +41,7 @@ type enqueuedRun struct {
 	Next nextCommands `json:"next"`
 }
 
-// runIdentity is what every document about a run says of it.
+// runIdentity holds the fields that every document about a run has.
 type runIdentity struct {
 	enqueue.Spec
 	Run kernel.RunID `json:"run_id"`
@@ -51,7 +51,7 @@ type runIdentity struct {
 	Version  string         `json:"workflow_template_version"`
 	Roots    []kernel.JobID `json:"root_job_ids"`
 
-	Refs map[kernel.JobID]string `json:"refs,omitempty"` // what the listed jobs are called
+	Refs map[kernel.JobID]string `json:"refs,omitempty"` // references of the listed jobs
 
 	Ephemeral bool `json:"ephemeral,omitempty"`
 }
@@ -86,7 +86,7 @@ func (x *runCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range flows[0].Parsed.Warnings() { // flows differ only in their parameters
+	for _, w := range flows[0].Parsed.Warnings() { // the flows differ only in their parameters
 		c.ui.warn("warning: %s", w)
 	}
 	if x.Check {
@@ -115,7 +115,7 @@ func (x *runCmd) Run(c *call) error {
 		c.staysInFront()
 	}
 	for _, run := range runs {
-		if x.Follow && x.Ephemeral { // before it can be over
+		if x.Follow && x.Ephemeral { // before the run can end
 			if held[run.Run], err = r.FollowRun(run.Run); err != nil {
 				return err
 			}
@@ -144,7 +144,8 @@ func (x *runCmd) Run(c *call) error {
 	return x.answer(c, ids)
 }
 
-// single reports that one run is asked for, which has documents of its own.
+// single reports whether a single run is asked for, which has documents of its
+// own.
 func (x *runCmd) single() bool { return x.Repeat == 1 && x.SpecDir == nil }
 
 func (x *runCmd) conflicts() error {
@@ -152,15 +153,15 @@ func (x *runCmd) conflicts() error {
 	case x.Repeat < 1:
 		return fmt.Errorf("--repeat %d: expected 1 or more", x.Repeat)
 	case x.SpecDir != nil && (*x.SpecDir == "" || x.Repeat > 1):
-		return errors.New("--spec-dir needs a directory and does not go with --repeat")
+		return errors.New("--spec-dir needs a directory, and excludes --repeat")
 	case x.Check && (len(x.After) > 0 || x.RequireApproval || x.NoRequireApproval || x.Follow || x.Ephemeral || x.Repeat > 1):
-		return errors.New("--check writes nothing: it goes with none of --after, --require-approval, --no-require-approval, --follow, --ephemeral, --repeat")
+		return errors.New("--check writes nothing: leave out --after, --require-approval, --no-require-approval, --follow, --ephemeral, --repeat")
 	}
 	return nil
 }
 
-// flows are the runs that the command asks for, all of them read and checked
-// before any is enqueued.
+// flows returns the flows of the runs that the command asks for. All are read
+// and checked before any is enqueued.
 func (x *runCmd) flows(c *call, r *repo) ([]*enqueue.Flow, error) {
 	if x.SpecDir == nil {
 		f, err := c.flow(r, x.Flow, x.Inputs, x.Set)

@@ -25,7 +25,7 @@ type repeatedRun struct {
 	runIdentity
 }
 
-// answer tells what was enqueued.
+// answer prints what was enqueued.
 func (x *runCmd) answer(c *call, ids []runIdentity) error {
 	if x.Format == "json" {
 		if x.single() {
@@ -66,14 +66,14 @@ type checkedFlow struct {
 	Warnings []string `json:"warnings"`
 }
 
-// checkedFlows is the same of a batch.
+// checkedFlows is checkedFlow for several runs.
 type checkedFlows struct {
 	checkedFlow
 	Count int            `json:"spec_count"`
 	Items []enqueue.Spec `json:"items"`
 }
 
-// check goes as far as the runs would without writing anything.
+// check does what is possible of the runs without writing anything.
 func (x *runCmd) check(c *call, r *repo, flows []*enqueue.Flow) error {
 	var items []enqueue.Spec
 	for _, f := range flows {
@@ -102,7 +102,7 @@ func (x *runCmd) check(c *call, r *repo, flows []*enqueue.Flow) error {
 	return nil
 }
 
-// flowHelp tells how a template is called.
+// flowHelp prints how to run a template.
 func (c *call) flowHelp(r *repo, name string) error {
 	choice, src, err := c.load(r, name)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *call) flowHelp(r *repo, name string) error {
 
 func flagName(e workflow.Entry) string { return "--" + strings.ReplaceAll(e.Key, "_", "-") }
 
-// endedAs sorts the jobs of a run by how they ended.
+// endedAs groups the jobs of a run by how they ended.
 type endedAs struct {
 	Succeeded []kernel.JobID `json:"succeeded"`
 	Failed    []kernel.JobID `json:"failed"`
@@ -140,8 +140,8 @@ type endedAs struct {
 	Cancelled []kernel.JobID `json:"cancelled"`
 }
 
-// ended sorts the jobs, and is the run's state and exit code. Jobs that nothing
-// woke do not count.
+// ended groups the jobs, and returns the run's state and the exit code. Jobs
+// that were never woken do not count.
 func ended(s *kernel.Snapshot, jobs []kernel.JobID) (by endedAs, state string, exit int) {
 	by = endedAs{[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}}
 	for _, id := range jobs {

@@ -7,14 +7,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// flowCommands are the commands whose first argument is a template and whose
-// further flags may be the template's own parameters.
+// flowCommands are the commands whose first argument is a template and which
+// accept the template's own parameters as flags.
 var flowCommands = []string{"run", "audit"}
 
-// flowArguments makes --set of every flag that only the template can know:
-// `--spec-file X` is `--set=spec_file=X`, and a flag that no value follows is
-// true. What follows `--` is left alone, and so is every other command. Help
-// that is asked for after the template's name is about the template.
+// flowArguments turns every flag that only the template can know into --set:
+// `--spec-file X` becomes `--set=spec_file=X`, and a flag without a value
+// becomes true. Arguments after `--` and other commands are left alone. A
+// request for help after the template's name is about the template.
 func flowArguments(model *kong.Application, args []string) []string {
 	at := commandIndex(model, args)
 	if at < 0 || !slices.Contains(flowCommands, args[at]) {
@@ -55,8 +55,9 @@ func flowArguments(model *kong.Application, args []string) []string {
 	return out
 }
 
-// flagsFirst moves the flags of a command that takes several targets before them, since
-// the parser takes none between: `approve 12 --digest X 13`.
+// flagsFirst moves the flags of a command with several targets in front of
+// these, since the parser does not accept them in between: `approve 12 --digest
+// X 13`.
 func flagsFirst(model *kong.Application, args []string) []string {
 	at := commandIndex(model, args)
 	if at < 0 {
@@ -70,7 +71,7 @@ func flagsFirst(model *kong.Application, args []string) []string {
 	if node == nil || len(node.Positional) == 0 {
 		return args
 	}
-	if last := node.Positional[len(node.Positional)-1]; !last.IsSlice() || last.Name == "command" { // which has flags of its own
+	if last := node.Positional[len(node.Positional)-1]; !last.IsSlice() || last.Name == "command" { // a command has flags of its own
 		return args
 	}
 	var flags, targets []string
@@ -85,7 +86,7 @@ func flagsFirst(model *kong.Application, args []string) []string {
 		flags = append(flags, word)
 		if takesNext(node, word) {
 			if len(rest) == 0 {
-				return args // for the parser to say that the value is missing
+				return args // the parser reports the missing value
 			}
 			flags = append(flags, rest[0])
 			rest = rest[1:]
@@ -94,8 +95,9 @@ func flagsFirst(model *kong.Application, args []string) []string {
 	return slices.Concat(args[:at+1], flags, targets, rest)
 }
 
-// takesNext tells whether the next argument is the value of the flag word, or of the
-// last of several letters behind one dash. It is false for a flag that node has not.
+// takesNext reports whether the next argument is the value of the flag word, or
+// of the last of several letters after one dash. It returns false for a flag
+// that node does not have.
 func takesNext(node *kong.Node, word string) bool {
 	if strings.HasPrefix(word, "--") {
 		f := flagOf(node, word)
@@ -107,13 +109,13 @@ func takesNext(node *kong.Node, word string) bool {
 			return false
 		}
 		if !f.IsBool() && !f.IsCounter() {
-			return i+2 == len(word) // what follows in the word is its value
+			return i+2 == len(word) // the rest of the word is its value
 		}
 	}
 	return false
 }
 
-// commandIndex is where the name of the command stands, or -1.
+// commandIndex returns the index of the command's name, or -1.
 func commandIndex(model *kong.Application, args []string) int {
 	for i := 0; i < len(args); i++ {
 		word := args[i]

@@ -41,8 +41,8 @@ type indexedEnding struct {
 	terminalRun
 }
 
-// followRuns follows one run after the other and stops at the first that does
-// not succeed.
+// followRuns follows one run after the other and stops at the first one that
+// does not succeed.
 func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunRequest, held map[kernel.RunID]io.Closer) error {
 	doc := terminalRuns{Outcome: "workflow_runs_terminal", Repeat: len(runs)}
 	for i, run := range runs {
@@ -91,7 +91,7 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 	return exits(doc.ExitCode)
 }
 
-// tidied lets an ephemeral run go, and tells whether it is gone.
+// tidied releases an ephemeral run, and reports whether it is gone.
 func (c *call) tidied(r *repo, jobs []kernel.JobID, hold io.Closer) (string, error) {
 	if err := hold.Close(); err != nil {
 		return "", err
@@ -137,10 +137,10 @@ type runFollower struct {
 	number  kernel.Number
 	jobs    []kernel.JobID
 	printer *linePrinter           // nil: nothing is printed
-	short   func(id string) string // see references
+	short   func(id string) string // returns the reference of an id
 	logs    []followedJob
 	joined  map[kernel.JobID]bool
-	status  map[kernel.JobID]kernel.Status // as last told
+	status  map[kernel.JobID]kernel.Status // as last printed
 }
 
 // followedJob is a job whose lines are printed with its name in front.
@@ -167,7 +167,7 @@ func (f *runFollower) add(j *kernel.Job) {
 	f.joined[j.ID] = true
 }
 
-// join follows the jobs that are on record by now, and those as well that jobs of
+// join adds the jobs that are on record by now, including those that jobs of
 // the run submitted.
 func (f *runFollower) join(s *kernel.Snapshot) {
 	for _, j := range s.Jobs() {
@@ -181,7 +181,7 @@ func (f *runFollower) join(s *kernel.Snapshot) {
 	}
 }
 
-// read prints what was written.
+// read prints new output.
 func (f *runFollower) read(ctx context.Context, all bool) (any bool, err error) {
 	for _, j := range f.logs {
 		more, err := j.lines.Read(ctx, all, func(l joblog.Line) error { return f.printer.line(j.name, l) })
@@ -193,7 +193,7 @@ func (f *runFollower) read(ctx context.Context, all bool) (any bool, err error) 
 	return any, nil
 }
 
-// known are the jobs of the run that s has.
+// known returns the jobs of the run that s contains.
 func (f *runFollower) known(s *kernel.Snapshot) []*kernel.Job {
 	var out []*kernel.Job
 	for _, id := range f.jobs {
@@ -204,8 +204,8 @@ func (f *runFollower) known(s *kernel.Snapshot) []*kernel.Job {
 	return out
 }
 
-// follow prints until the run is over and nothing more was written since it
-// was seen to be. An interrupt detaches: the run goes on.
+// follow prints until the run has ended and everything it wrote is printed. An
+// interrupt only ends the following, not the run.
 func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 	c.staysInFront()
 	var p pace
@@ -225,7 +225,7 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 		if err == nil {
 			f.join(snap)
 		}
-		if err == nil { // the records first: what a job wrote before it ended is printed before its end
+		if err == nil { // the records were read first, so that what a job wrote is printed before its end
 			progress, err = f.read(c.ctx, false)
 		}
 		if err == nil && looks == 2 && f.printer != nil {
@@ -249,16 +249,16 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 		}
 		if c.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			if f.run == "" {
-				return nil, fmt.Errorf("detached: the jobs go on: %w", context.Canceled)
+				return nil, fmt.Errorf("detached: the jobs continue: %w", context.Canceled)
 			}
-			return nil, fmt.Errorf("detached: run %s goes on; `vizier wait %s` waits for it: %w", f.run, f.run, context.Canceled)
+			return nil, fmt.Errorf("detached: run %s continues; `vizier wait %s` waits for it: %w", f.run, f.run, context.Canceled)
 		}
 		return nil, err
 	}
 }
 
-// over reports that nothing in the run will go on by itself: every job has
-// ended, or is one that only a route wakes.
+// over reports whether nothing in the run will go on by itself: every job has
+// ended, or can only be woken by a route.
 func (f *runFollower) over(s *kernel.Snapshot) bool {
 	for _, id := range f.jobs {
 		if j := s.Job(id); j != nil && j.Open() && j.State.Status != kernel.Unscheduled {
@@ -284,7 +284,7 @@ func (f *runFollower) drain(ctx context.Context) error {
 	return f.printer.flow()
 }
 
-// changes prints the jobs whose status is another one, in schedule order.
+// changes prints the jobs whose status has changed, in schedule order.
 func (f *runFollower) changes(c *call, s *kernel.Snapshot) bool {
 	changed := false
 	for _, id := range f.jobs {
@@ -308,8 +308,8 @@ func (f *runFollower) changes(c *call, s *kernel.Snapshot) bool {
 	return changed
 }
 
-// reasons tells why jobs did not succeed; what another job of the list explains
-// goes without saying.
+// reasons prints why jobs did not succeed, except for reasons that lie in
+// another job of the list.
 func (f *runFollower) reasons(c *call, s *kernel.Snapshot) {
 	for _, id := range f.jobs {
 		j := s.Job(id)

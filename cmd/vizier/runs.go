@@ -12,8 +12,8 @@ import (
 )
 
 type runsCmd struct {
-	Most   int    `name:"most" short:"n" default:"20" placeholder:"COUNT" help:"Show the newest COUNT of them only; 0: all."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the list looks."`
+	Most   int    `name:"most" short:"n" default:"20" placeholder:"COUNT" help:"Show only the newest COUNT; 0: all."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // runsDoc is `runs --format json`: docs/schemas/runs.schema.json.
@@ -67,8 +67,8 @@ func (x *runsCmd) Run(c *call) error {
 	return c.page(grid{cells: cells, shrink: []int{1}, paint: paint}.text(c.ui.columns()))
 }
 
-// pendingIn is the job whose approval is pending that ref means: the job itself,
-// or the only one of a run.
+// pendingIn returns the job with the pending approval that ref means: the job
+// itself, or the only one in a run.
 func (c *call) pendingIn(ref string) (*repo, kernel.JobID, error) {
 	r, targets, err := c.targets([]string{ref})
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *call) pendingIn(ref string) (*repo, kernel.JobID, error) {
 	return nil, "", fmt.Errorf("%s wait for an approval: name one of them: %w", strings.Join(pending, ", "), kernel.ErrInvalid)
 }
 
-// targets opens the repository and finds what refs mean, jobs or whole runs.
+// targets opens the repository and resolves refs, to jobs or whole runs.
 func (c *call) targets(refs []string) (*repo, []view.Target, error) {
 	r, err := c.repo()
 	if err != nil {
@@ -106,10 +106,11 @@ func (c *call) targets(refs []string) (*repo, []view.Target, error) {
 	return r, targets, err
 }
 
-// each calls one for each reference, once all of them are known to mean something.
+// each calls one for each reference, after checking that all of them can be
+// resolved.
 func (c *call) each(refs []string, format string, one func(*call, string) error) error {
 	if len(refs) > 1 {
-		c.globals.NoPager = true // of each alone
+		c.globals.NoPager = true // a pager for each of them would be a nuisance
 		if _, _, err := c.targets(refs); err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func (c *call) each(refs []string, format string, one func(*call, string) error)
 	return nil
 }
 
-// standing is targets with the records that how they stand is told by.
+// standing is targets with the records that determine their status.
 func (c *call) standing(refs []string) (*repo, []view.Target, *kernel.Snapshot, error) {
 	r, targets, err := c.targets(refs)
 	if err != nil {
@@ -149,7 +150,7 @@ func (c *call) standing(refs []string) (*repo, []view.Target, *kernel.Snapshot, 
 	}
 	for _, t := range targets {
 		for i, j := range t.Jobs {
-			if now := snap.Job(j.ID); now != nil { // else it went since
+			if now := snap.Job(j.ID); now != nil { // otherwise it was removed since
 				t.Jobs[i] = now
 			}
 		}

@@ -13,11 +13,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// columns is how wide output may be; 0: as wide as it is, for nobody looks at it
-// or nobody knows.
+// columns returns the width that output may have; 0: unlimited, because output
+// does not go to a terminal or its width is not known.
 func (u *ui) columns() int { return u.width }
 
-// terminalWidth is the width of a terminal: what COLUMNS says, or the terminal.
+// terminalWidth returns the width of a terminal, by COLUMNS or else by the
+// terminal itself.
 func terminalWidth(f *os.File, env environment) int {
 	if n, err := strconv.Atoi(env.Get("COLUMNS")); err == nil && n > 0 {
 		return n
@@ -28,7 +29,7 @@ func terminalWidth(f *os.File, env environment) int {
 	return 0
 }
 
-// cut is s within a width; 0: whole.
+// cut returns s cut to a width; 0: uncut.
 func cut(s string, width int) string {
 	if width <= 0 || displaywidth.String(s) <= width {
 		return s
@@ -36,7 +37,7 @@ func cut(s string, width int) string {
 	return displaywidth.TruncateString(s, width, "…")
 }
 
-// pad is s filled up with blanks.
+// pad returns s padded with blanks to a width.
 func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-displaywidth.String(s)))
 }
@@ -45,21 +46,21 @@ func pad(s string, width int) string {
 type grid struct {
 	cells  [][]string
 	indent string
-	shrink []int // the columns that give way where there is no room, the first of them most; none: the widest
+	shrink []int // the columns to narrow if there is no room, in this order; none: the widest
 	paint  func(row, column int, padded string) string
 }
 
-// What a column keeps that gives way: one that is named for that, and any.
+// The minimum widths of a narrowed column: of one in shrink, and of any other.
 const (
 	narrowest = 8
 	sliver    = 3
 )
 
-// ample is how wide a column that gives way becomes where the width is not bounded. What
-// is longer is there in full, and does not push the others aside.
+// ample is the width of a column in shrink if the width of the output is
+// unlimited. Longer cells are printed in full, without widening the column.
 const ample = 60
 
-// text is the grid within a width; 0: nothing is cut.
+// text returns the grid within a width; 0: uncut.
 func (g grid) text(width int) string {
 	var widths []int
 	for _, line := range g.cells {
@@ -88,7 +89,7 @@ func (g grid) text(width int) string {
 		b.WriteString(g.indent)
 		for i, c := range line[:last+1] {
 			if widths[i] == 0 {
-				continue // a column of nothing
+				continue // an empty column
 			}
 			if width > 0 {
 				c = cut(c, widths[i])
@@ -106,7 +107,8 @@ func (g grid) text(width int) string {
 	return b.String()
 }
 
-// fit makes widths add up to a line of that width, as far as columns give way.
+// fit reduces widths so that a line has the given width, as far as that is
+// possible.
 func (g grid) fit(widths []int, width int) {
 	over := len(g.indent) - 2 - width
 	for _, w := range widths {
@@ -115,7 +117,7 @@ func (g grid) fit(widths []int, width int) {
 		}
 	}
 	for ; over > 0 && len(g.shrink) == 0; over-- {
-		widest := min(1, len(widths)-1) // the first says what a line is about
+		widest := min(1, len(widths)-1) // the first column names the subject of the line
 		for i, w := range widths {
 			if i > 0 && w > widths[widest] {
 				widest = i
@@ -135,8 +137,9 @@ func (g grid) fit(widths []int, width int) {
 	}
 }
 
-// hung is a block of labels and values with the values that a terminal has no room
-// for on further lines, below where they begin. Words stay whole, to be copied.
+// hung returns a block of labels and values with values that are too long for
+// the terminal continued on further lines, below their beginning. Words are not
+// broken, so that they can be copied.
 func hung(text string, width int) string {
 	if width <= 0 {
 		return text
@@ -154,8 +157,9 @@ func hung(text string, width int) string {
 	return b.String()
 }
 
-// prose is text with lines that a terminal has no room for on further lines, set in
-// by two more columns. What is to be typed stays a line.
+// prose returns text with lines that are too long for the terminal continued on
+// further lines, indented by two more columns. A command to type stays on one
+// line.
 func prose(text string, width int) string {
 	if width <= 0 {
 		return text
@@ -172,8 +176,8 @@ func prose(text string, width int) string {
 	return b.String()
 }
 
-// folded is a line that begins with head and goes on with words, those for which
-// there is no room below, from a column on.
+// folded returns a line of head and words, with the words that do not fit on
+// further lines that begin at column from.
 func folded(head, words string, from, width int) string {
 	var b strings.Builder
 	b.WriteString(head)
@@ -195,7 +199,8 @@ func folded(head, words string, from, width int) string {
 	return b.String()
 }
 
-// clock is a time for people: of today by the hour, else with its day.
+// clock formats a time for people: only the hour if it is today, else with its
+// day.
 func (u *ui) clock(at, now time.Time) string {
 	at, now = at.In(u.zone), now.In(u.zone)
 	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -207,12 +212,13 @@ func (u *ui) clock(at, now time.Time) string {
 	return at.Format("Jan 2 2006 15:04")
 }
 
-// moment is clock with seconds, where what happened in one minute is to be told apart.
+// moment is clock with seconds, for events that may happen within one minute.
 func (u *ui) moment(at, now time.Time) string {
 	return u.clock(at, now) + at.In(u.zone).Format(":05")
 }
 
-// clocks is s with times for people in the place of those for programs.
+// clocks returns s with times in the program's format replaced by times for
+// people.
 func (u *ui) clocks(s string) string {
 	var b strings.Builder
 	from := 0
@@ -237,18 +243,18 @@ func (u *ui) clocks(s string) string {
 	return b.String() + s[from:]
 }
 
-// joinsTime reports that a time behind c is part of a longer word.
+// joinsTime reports whether a time next to c is part of a longer word.
 func joinsTime(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("_-./:=@", c) >= 0
 }
 
-// today is when the day of now began, for people.
+// today returns the beginning of the day of now, for people.
 func (u *ui) today(now time.Time) time.Time {
 	y, m, d := now.In(u.zone).Date()
 	return time.Date(y, m, d, 0, 0, 0, 0, u.zone)
 }
 
-// ago is how long ago something was.
+// ago returns how long ago something was.
 func ago(at *time.Time, now time.Time) string {
 	if at == nil {
 		return ""

@@ -36,9 +36,9 @@ func TestGridFits(t *testing.T) {
 	}
 }
 
-// Where no column is named, the widest gives way, and never the first: it is what
-// people type.
-// Without a terminal nothing is cut, and one long text does not push the others away.
+// If no column is named, the widest one is narrowed, but never the first, which
+// people type. Without a terminal nothing is cut, and a long text does not
+// widen its column.
 func TestAGridWithoutATerminal(t *testing.T) {
 	long := strings.Repeat("long ", 20) + "end"
 	g := grid{indent: "  ", shrink: []int{1}, cells: [][]string{{"1", long, "vizier tail 1"}, {"12", "exit 3", "vizier tail 12"}}}

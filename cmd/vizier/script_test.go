@@ -66,14 +66,14 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// goCache is where the Go compiler keeps what it has compiled.
+// goCache returns where the Go compiler keeps what it has compiled.
 func goCache() string {
 	dir, _ := os.UserCacheDir()
 	return cmp.Or(os.Getenv("GOCACHE"), filepath.Join(dir, "go-build"))
 }
 
-// withoutAgents is path without the directories that have agents: what this
-// machine has installed is no matter of these tests.
+// withoutAgents returns path without the directories that have agents: what
+// this machine has installed is no matter of these tests.
 func withoutAgents(path string) string {
 	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
 		return slices.ContainsFunc(agent.Known(), func(name string) bool {

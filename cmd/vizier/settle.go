@@ -7,12 +7,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// settled is what read reads. Where that has a job as running whose runner is
-// gone, a tick settles it first, so that nobody is told that it runs; where this
-// command may not do that, it says so; where another host schedules, it is for that. Runners elsewhere are asked for where no
-// resident scheduler does, and one is started for their sake.
+// settled returns the result of read. If that contains a running job whose
+// runner is gone, a tick settles it first, so that it is not reported as
+// running. If this command may not tick, it says so; if another host schedules,
+// it leaves it to that host. Runners elsewhere are queried if no resident
+// scheduler does that, and one is started for them.
 func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.Snapshot, error) {
-	const patience = 2 * time.Second // a person waits
+	const patience = 2 * time.Second // a person is waiting
 	snap, err := read()
 	if err != nil || c.past != nil {
 		return snap, err
@@ -41,7 +42,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 			why = err.Error()
 		} else {
 			c.report(rep)
-			why = "a tick left it as it is; vizier doctor looks further"
+			why = "a tick did not change it; vizier doctor looks further"
 			if snap, err = read(); err != nil {
 				return nil, err
 			}
@@ -54,8 +55,8 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	return snap, nil
 }
 
-// attend starts a resident scheduler where jobs elsewhere rest on one and none is
-// alive. Where none may be, it says what to type instead.
+// attend starts a resident scheduler if jobs elsewhere need one and none is
+// alive. If it must not, it prints what to type instead.
 func (c *call) attend(r *repo) {
 	resting, err := r.Scheduler.NeedResident(c.ctx)
 	if err != nil || len(resting) == 0 || r.Attended() || r.Foreign != nil && r.Foreign(c.ctx) != nil {
@@ -69,11 +70,11 @@ func (c *call) attend(r *repo) {
 	if why == "" {
 		why = "[scheduler] resident is off"
 	}
-	c.ui.warn("no scheduler is running (%s), and job %s is with executor %s: `vizier wait %s` has it, and what depends on it, go on",
+	c.ui.warn("no scheduler is running (%s), and job %s is with executor %s: `vizier wait %s` lets it and its dependents continue",
 		why, resting[0].ID, resting[0].Spec.Task.On(), resting[0].ID)
 }
 
-// settledJob is the job that a person means by ref, settled.
+// settledJob returns the job that ref names, settled.
 func (c *call) settledJob(r *repo, ref string) (snap *kernel.Snapshot, id kernel.JobID, err error) {
 	snap, err = c.settled(r, func() (read *kernel.Snapshot, err error) {
 		read, id, err = r.job(c.ctx, ref)

@@ -16,27 +16,27 @@ import (
 )
 
 type simulateCmd struct {
-	Runs       []string `arg:"" optional:"" name:"run" help:"Runs, batches or jobs whose end is asked for, all that is open without any; with --run, the inputs of the template."`
-	Pool       []string `sep:"none" placeholder:"NAME=N" help:"The pool has N units."`
-	MaxRunning *int     `placeholder:"N" help:"So many jobs may run at once on this machine; 0: no limit."`
-	Submit     string   `type:"path" xor:"new" placeholder:"FILE" help:"The jobs of the file are enqueued first; it is what submit --batch reads, and - is standard input."`
-	Flow       string   `xor:"new" name:"run" placeholder:"FLOW" help:"A run of this template is enqueued first."`
+	Runs       []string `arg:"" optional:"" name:"run" help:"Runs, batches or jobs to predict the end of, by default all open ones; with --run, the inputs of the template."`
+	Pool       []string `sep:"none" placeholder:"NAME=N" help:"Assume that the pool has N units."`
+	MaxRunning *int     `placeholder:"N" help:"Assume that this many jobs may run at once on this machine; 0: no limit."`
+	Submit     string   `type:"path" xor:"new" placeholder:"FILE" help:"First enqueue the jobs of this file, in the format of submit --batch; - is standard input."`
+	Flow       string   `xor:"new" name:"run" placeholder:"FLOW" help:"First enqueue a run of this template."`
 	Set        []string `sep:"none" placeholder:"KEY=VALUE" help:"With --run: a parameter of the template; repeatable."`
-	Draws      int      `default:"30" placeholder:"N" help:"How often the future is drawn, where it is left to chance."`
-	Seed       uint64   `default:"1" placeholder:"S" help:"Other numbers draw other futures."`
-	Format     string   `enum:"text,json,svg" default:"text" placeholder:"text|json|svg" help:"How it looks; svg is a picture."`
+	Draws      int      `default:"30" placeholder:"N" help:"How often to draw the future if it is left to chance."`
+	Seed       uint64   `default:"1" placeholder:"S" help:"Seed of the draws."`
+	Format     string   `enum:"text,json,svg" default:"text" placeholder:"text|json|svg" help:"Output format; svg is a picture."`
 }
 
 func (*simulateCmd) Help() string {
-	return "Says when what is open ends, what it waits for on the way and what more of that would bring. The scheduler's own decisions are made on a clock that is not real, and nothing changes. " +
-		"An attempt takes what its estimate says, or else what earlier ones of the same node, name or command took, or else a minute."
+	return "Predicts when open jobs end, which resources they wait for, and what more of these would gain. It runs the scheduler's own decisions on a simulated clock, and changes nothing. " +
+		"An attempt takes as long as its estimate, or else as earlier ones of the same node, name or command, or else a minute."
 }
 
 // simulated is `simulate --format json`: docs/schemas/simulate.schema.json.
 type simulated struct {
 	Now       time.Time          `json:"now"`
 	Draws     int                `json:"draws"`
-	Cut       bool               `json:"cut"` // it was not simulated to the end
+	Cut       bool               `json:"cut"` // the simulation was cut off before the end
 	Ends      []simulatedEnd     `json:"ends"`
 	Path      []simulatedSpan    `json:"critical_path"`
 	Resources []simulatedDemand  `json:"resources"`
@@ -67,7 +67,7 @@ type simulatedSpan struct {
 	Job kernel.JobID `json:"job"`
 	view.Reference
 	Name      string    `json:"name"`
-	Attempt   int       `json:"attempt"` // 0: a person decides
+	Attempt   int       `json:"attempt"` // 0: a person's decision
 	Start     time.Time `json:"start"`
 	End       time.Time `json:"end"`
 	Outcome   string    `json:"outcome"`
@@ -82,7 +82,7 @@ type simulatedDemand struct {
 	Has     int      `json:"has"` // 0: no limit
 	Waited  float64  `json:"waited_seconds"`
 	Busy    float64  `json:"busy"`
-	Doubled *float64 `json:"doubled_saves_seconds"` // null: it was not tried
+	Doubled *float64 `json:"doubled_saves_seconds"` // null: not computed
 }
 
 type simulatedAssumed struct {
@@ -91,10 +91,11 @@ type simulatedAssumed struct {
 	Jobs    int     `json:"jobs"`
 }
 
-// doubledResources is of how many resources it is told what more of them would bring.
+// doubledResources is for how many resources the effect of doubling them is
+// estimated.
 const doubledResources = 3
 
-// Run simulates and tells.
+// Run simulates and prints the result.
 func (x *simulateCmd) Run(c *call) error {
 	if x.Draws < 1 {
 		return usageError(errors.New("--draws: at least 1"))
@@ -126,7 +127,8 @@ func (x *simulateCmd) Run(c *call) error {
 	return nil
 }
 
-// changes are those that the flags name, and the jobs whose end is asked for.
+// changes returns the changes that the flags name, and the jobs whose ends are
+// asked for.
 func (x *simulateCmd) changes(c *call, r *repo) (out []foresight.Change, only []kernel.JobID, err error) {
 	var news []kernel.NewJob
 	switch {
@@ -167,7 +169,7 @@ func (x *simulateCmd) changes(c *call, r *repo) (out []foresight.Change, only []
 	return out, only, nil
 }
 
-// pools reads --pool, of which jobs may ask that are still to come.
+// pools parses --pool. A pool may be one that only jobs in news ask for.
 func pools(texts []string, news []kernel.NewJob) (out []foresight.Change, err error) {
 	for _, p := range texts {
 		name, units, _ := strings.Cut(p, "=")
@@ -182,7 +184,7 @@ func pools(texts []string, news []kernel.NewJob) (out []foresight.Change, err er
 	return out, nil
 }
 
-// batchOf are the jobs of a file; -: of standard input.
+// batchOf returns the jobs of a batch file, or of standard input for -.
 func (c *call) batchOf(r *repo, path string) ([]kernel.NewJob, error) {
 	in := c.stdin
 	if path != "-" {
@@ -251,7 +253,7 @@ func simulatedOf(o foresight.Outlook, habits *foresight.Habits) simulated {
 	return doc
 }
 
-// gantt is doc as a picture.
+// gantt returns doc as a picture.
 func (doc simulated) gantt() string {
 	var bars []view.Bar
 	for _, s := range doc.Spans {
@@ -268,7 +270,7 @@ func (doc simulated) gantt() string {
 	return view.Gantt("What is to come", doc.Now, bars)
 }
 
-// what happens in s, in words.
+// what describes s in words.
 func (s simulatedSpan) what() string {
 	switch {
 	case s.Attempt == 0:
@@ -280,7 +282,7 @@ func (s simulatedSpan) what() string {
 	}
 }
 
-// simulation is doc for people.
+// simulation formats doc for people.
 func (c *call) simulation(doc simulated) string {
 	if len(doc.Ends) == 0 {
 		return "Nothing is open.\n"
@@ -303,7 +305,7 @@ func (c *call) simulation(doc simulated) string {
 	}
 	parts := []string{grid{cells: cells, shrink: []int{1, 5}}.text(c.ui.columns())}
 	if doc.Cut {
-		remarks = append(remarks, "it was not simulated to the end: too much happens")
+		remarks = append(remarks, "the simulation stopped early: too many events")
 	}
 	if len(remarks) > 0 {
 		for i, text := range remarks {
@@ -333,7 +335,7 @@ func (c *call) simulation(doc simulated) string {
 		}
 		row := []string{strings.TrimSpace(d.Kind + " " + d.Name), strconv.Itoa(d.Has), "waited for " + kernel.Brief(time.Duration(d.Waited*float64(time.Second))), fmt.Sprintf("busy %.0f%%", 100*d.Busy), ""}
 		if d.Doubled != nil && *d.Doubled < 1 {
-			row[4] = "twice as much brings nothing"
+			row[4] = "twice as much gains nothing"
 		} else if d.Doubled != nil {
 			row[4] = "twice as much: " + kernel.Brief(time.Duration(*d.Doubled*float64(time.Second))) + " sooner"
 		}
@@ -360,7 +362,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// knownFrom is how sure an end is.
+// knownFrom describes how reliable an end is.
 func (e simulatedEnd) knownFrom() string {
 	switch e.Basis {
 	case foresight.Recorded.String():

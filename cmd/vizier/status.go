@@ -23,13 +23,13 @@ type overviewDoc struct {
 	Scheduler residentScheduler `json:"scheduler"`
 }
 
-// overviewCmd is status without a job, and jobs without a command.
+// overviewCmd is status without a job, and jobs without a subcommand.
 type overviewCmd struct {
 	Attention bool   `help:"Exit 10 if something needs a person."`
-	Format    string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	Format    string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
-// Run prints how everything stands.
+// Run prints the overview.
 func (s *overviewCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *overviewCmd) Run(c *call) error {
 		c.ui.text(c.ui.overview(v, snap.Now()))
 		c.restless(r, snap)
 		if text := distrust(r.untrusted(c.ctx)); text != "" {
-			c.ui.warn("%s: `vizier trust --show` tells what, `vizier trust` has them run", text)
+			c.ui.warn("%s: `vizier trust --show` lists them, `vizier trust` lets them run", text)
 		}
 	}
 	if err == nil && s.Attention && len(v.Attention) > 0 {
@@ -68,7 +68,7 @@ func (s *overviewCmd) Run(c *call) error {
 	return err
 }
 
-// expect fills in when what runs and what waits is expected to end.
+// expect adds the expected ends of running and waiting items.
 func (r *repo) expect(c *call, snap *kernel.Snapshot, v view.Overview) error {
 	etas, err := r.Scheduler.ETAs(c.ctx, snap)
 	if err != nil || len(etas) == 0 {
@@ -88,7 +88,8 @@ func (r *repo) expect(c *call, snap *kernel.Snapshot, v view.Overview) error {
 	return nil
 }
 
-// etaOf is when the last of jobs is expected to end; nil: that of one is not known.
+// etaOf returns when the last of jobs is expected to end, or nil if that is not
+// known for one of them.
 func etaOf(jobs []*kernel.Job, etas map[kernel.JobID]foresight.ETA) (out *view.ETA) {
 	var last foresight.ETA
 	for _, j := range jobs {
@@ -107,8 +108,7 @@ func etaOf(jobs []*kernel.Job, etas map[kernel.JobID]foresight.ETA) (out *view.E
 	return out
 }
 
-// refused are the prompts that the inbox refused; an inbox that is not there has
-// none.
+// refused returns the prompts that the inbox refused. A missing inbox has none.
 func (r *repo) refused(c *call, snap *kernel.Snapshot, since time.Time) ([]view.RefusedPrompt, error) {
 	if r.Inbox == nil {
 		return nil, nil
@@ -130,8 +130,8 @@ func (r *repo) refused(c *call, snap *kernel.Snapshot, since time.Time) ([]view.
 	return prompts, err
 }
 
-// restless tells of work that goes on only once somebody ticks, and of a scheduler that
-// may not get on with it.
+// restless warns of work that only continues once somebody ticks, and of a
+// scheduler that may fail to do it.
 func (c *call) restless(r *repo, snap *kernel.Snapshot) {
 	if few := r.FewFiles(); few != "" {
 		c.ui.warn("%s: `kill %d`, and the next command starts another", few, r.Resident())
@@ -145,10 +145,10 @@ func (c *call) restless(r *repo, snap *kernel.Snapshot) {
 	}
 }
 
-// most is how many lines of a part of the overview people see.
+// most is how many lines of each part of the overview are printed as text.
 const most = 10
 
-// overview is v for people.
+// overview formats v for people.
 func (u *ui) overview(v view.Overview, now time.Time) string {
 	var parts []string
 	if n := len(v.Attention); n > 0 {
@@ -211,7 +211,7 @@ func (u *ui) overview(v view.Overview, now time.Time) string {
 	return strings.Join(parts, "\n")
 }
 
-// besides is an item's name, unless its reference says it.
+// besides returns an item's name, unless its reference contains it.
 func besides(it view.Item) string {
 	if _, part, ok := strings.Cut(it.Ref, "/"); ok && part == strings.ReplaceAll(it.Name, " ", "_") {
 		return ""
@@ -219,8 +219,9 @@ func besides(it view.Item) string {
 	return it.Name
 }
 
-// attention are the lines of what needs a person. Commands are whole: they are
-// there to be typed, and one that takes half of the terminal has a line of its own.
+// attention returns the lines of what needs a person. Commands are not cut,
+// since they are to be typed; one that takes half of the terminal's width gets
+// a line of its own.
 func (u *ui) attention(items []view.Item, now time.Time) string {
 	var cells [][]string
 	long := func(command string) bool { return u.columns() > 0 && displaywidth.String(command) > u.columns()/2 }
@@ -264,7 +265,7 @@ func (u *ui) attention(items []view.Item, now time.Time) string {
 	return b.String()
 }
 
-// section is a part of the overview: its title, and a line for each item.
+// section returns a part of the overview: its title, and a line for each item.
 func (u *ui) section(title, rest string, items []view.Item, line func(view.Item) []string, shrink ...int) string {
 	var cells [][]string
 	for _, it := range items[:min(most, len(items))] {
@@ -281,7 +282,7 @@ func (u *ui) section(title, rest string, items []view.Item, line func(view.Item)
 	return text
 }
 
-// typed is a command as a shell reads it, on one line.
+// typed formats a command for a shell, on one line.
 func typed(command []string) string {
 	out := make([]string, len(command))
 	for i, word := range command {

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// status is what `status --format json` says of w.
+// status returns what `status --format json` says of w.
 func (w *fake) status() view.Overview {
 	w.t.Helper()
 	out := w.ok("status", "--json")
@@ -23,7 +23,7 @@ func (w *fake) status() view.Overview {
 	return doc.Overview
 }
 
-// needy is a job of each kind of attention that jobs have.
+// needy returns a job of each kind of attention that jobs have.
 func (w *fake) needy() map[kernel.Attention]kernel.JobID {
 	w.t.Helper()
 	jobs := map[kernel.Attention]kernel.JobID{

@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 )
 
-// Whoever follows a log that is cut below it reads every line once and in
-// order, or is told where some are missing.
+// A follower of a log that is being cut prints every line once and in order, or
+// says where some are missing.
 func TestFollowOfALogThatIsCut(t *testing.T) {
 	dirs := map[string]string{"disk": t.TempDir()}
 	if shm, err := os.MkdirTemp("/dev/shm", "follow"); err == nil {

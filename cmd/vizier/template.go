@@ -14,16 +14,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// asker is who types this command.
+// asker returns the person or program that runs this command.
 func (c *call) asker() vizier.Asker {
 	return vizier.Asker{Command: append([]string{"vizier"}, c.args...), Name: sync.OnceValue(c.actor)}
 }
 
-// builder makes jobs and runs of what is typed.
+// builder returns the builder of jobs and runs for this command.
 func (c *call) builder(r *repo) *enqueue.Builder { return r.Builder(c.asker()) }
 
-// flow reads a template and what it is given: the inputs by position, set as
-// KEY=VALUE.
+// flow reads a template and binds its parameters: the inputs by position, set
+// as KEY=VALUE.
 func (c *call) flow(r *repo, name string, inputs, set []string) (*enqueue.Flow, error) {
 	given, err := settings(set)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *call) flow(r *repo, name string, inputs, set []string) (*enqueue.Flow, 
 	return f, nil
 }
 
-// namesPlan tells the name that a plan got from its specification.
+// namesPlan prints the name of a plan if it was derived from the specification.
 func (c *call) namesPlan(f *enqueue.Flow) {
 	if f.Slug != "" {
 		c.ui.info("the plan's name is %s", f.Slug)
@@ -50,7 +50,7 @@ func (c *call) load(r *repo, name string) (enqueue.Choice, *workflow.Source, err
 	return choice, src, c.hinted(err)
 }
 
-// settings reads --set; the last of a key wins.
+// settings parses --set. If a key is given twice, the last value counts.
 func settings(set []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, text := range set {
@@ -66,7 +66,7 @@ func settings(set []string) (map[string]string, error) {
 	return out, nil
 }
 
-// hinted adds to wrong input what to type instead.
+// hinted adds to an input error what to type instead.
 func (c *call) hinted(err error) error {
 	in, ok := errors.AsType[*enqueue.InputError](err)
 	if !ok {
@@ -92,13 +92,13 @@ func (c *call) hinted(err error) error {
 		hint = "vizier run " + in.Flow + " --help"
 	case enqueue.NoSlug:
 		hint = "name it with --slug NAME"
-	case enqueue.BadReference, enqueue.BadSpecs: // the error says what to change
+	case enqueue.BadReference, enqueue.BadSpecs: // the error itself says what to change
 	}
 	return &failure{class: classUsage, err: err, hint: hint}
 }
 
-// meantFlag is the flag of the command itself that a wrong parameter may have
-// been meant as; "": none.
+// meantFlag returns the flag of the command itself that an unknown parameter is
+// probably a misspelling of, or "".
 func (c *call) meantFlag(in *enqueue.InputError) string {
 	known := map[string]bool{}
 	for _, p := range in.Source.Params {

@@ -10,16 +10,16 @@ import (
 )
 
 type topCmd struct {
-	Job string `arg:"" optional:"" help:"Begin at this job or run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	Job string `arg:"" optional:"" help:"Start at this job or run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 }
 
 func (*topCmd) Help() string {
-	return "Keys: arrows or j and k choose, enter shows the jobs of a run, f filters, / searches, J and K scroll the logs, ? helps. " +
-		"a approves, x rejects, r retries and c cancels what is chosen, each after a question. q leaves: jobs go on."
+	return "Keys: arrows or j and k select, enter shows the jobs of a run, f filters, / searches, J and K scroll the logs, ? helps. " +
+		"a approves, x rejects, r retries and c cancels the selected job, each after a question. q quits; jobs continue."
 }
 
-// errNoScreen is where there is nothing to draw on.
-var errNoScreen = errors.New("top needs a terminal: `vizier status` prints how everything stands")
+// errNoScreen says that there is no terminal to draw on.
+var errNoScreen = errors.New("top needs a terminal: `vizier status` prints the same")
 
 // Run becomes the program of the screen.
 func (t *topCmd) Run(c *call) error {

@@ -11,17 +11,17 @@ import (
 )
 
 type trustCmd struct {
-	Show bool `help:"Only show what it is about; exit 1 if it is not trusted."`
+	Show bool `help:"Only show the commands; exit 1 if they are not trusted."`
 	Yes  bool `short:"y" help:"Do not ask."`
 }
 
 func (*trustCmd) Help() string {
-	return "Where git tracks .vizier/config.toml, a clone or a pull may bring commands that you never saw: hooks, the programs of agents, clusters, the gate of a release. " +
-		"Hooks of it run only once you have trusted them, and no command that only looks runs any of them before. What you trust are these very values: after a change you are asked again. " +
-		"Nothing of this is about your own configuration."
+	return "If git tracks .vizier/config.toml, a clone or a pull may bring commands that you never saw: hooks, the programs of agents, clusters, the gate of a release. " +
+		"Its hooks run only once you have trusted them, and commands that only read run none of these before. You trust the present values: after a change, Vizier asks again. " +
+		"Your own configuration needs no trust."
 }
 
-// Run shows what would run, and has it trusted.
+// Run shows what would run, and records that the user trusts it.
 func (x *trustCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
@@ -55,7 +55,8 @@ func (x *trustCmd) Run(c *call) error {
 	return nil
 }
 
-// untrusted is what of the repository's configuration nobody has said may run.
+// untrusted returns the settings of the repository's configuration that would
+// run commands and are not trusted.
 func (r *repo) untrusted(ctx context.Context) []config.Setting {
 	if r.Untrusted == nil {
 		return nil
@@ -63,8 +64,8 @@ func (r *repo) untrusted(ctx context.Context) []config.Setting {
 	return r.Untrusted(ctx)
 }
 
-// distrust is what the doctor and the overview say of commands that do not run;
-// "": all may.
+// distrust returns the warning about commands that do not run because they are
+// not trusted, or "".
 func distrust(untrusted []config.Setting) string {
 	var names []string
 	for _, s := range untrusted {
@@ -86,7 +87,8 @@ func distrust(untrusted []config.Setting) string {
 	return fmt.Sprintf("not trusted here: %s of the repository's configuration: %s", strings.Join(names, ", "), strings.Join(so, "; "))
 }
 
-// untrustedFinding is a doctor's finding about commands of the repository's configuration.
+// untrustedFinding returns a doctor's finding about commands of the
+// repository's configuration.
 func untrustedFinding(untrusted []config.Setting) []app.Finding {
 	text := distrust(untrusted)
 	if text == "" {

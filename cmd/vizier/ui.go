@@ -28,21 +28,21 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// ui is where a command speaks to people.
+// ui is the output of a command.
 type ui struct {
 	out, err       io.Writer
 	outTTY, errTTY bool
-	plain          bool // somebody asks for no escape sequences
-	strip          bool // of those, none in the output of jobs either
+	plain          bool // no escape sequences were asked for
+	strip          bool // and none in the output of jobs either
 	level          int
 	refs           references
 	filter         *logFilter     // see logs
-	width          int            // of the terminal that output goes to; 0: it goes to none
+	width          int            // of the terminal that output goes to; 0: not a terminal
 	zone           *time.Location // of times for people
 	now            func() time.Time
 }
 
-// The levels of what is said on standard error.
+// The levels of messages on standard error.
 const (
 	levelErrors = iota
 	levelWarnings
@@ -79,12 +79,12 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// checkedWriter remembers the first failure, so that a full disk is not taken
-// for success.
+// checkedWriter remembers the first error, so that a full disk is not taken for
+// success.
 type checkedWriter struct {
 	io.Writer
 	err    error
-	writes atomic.Uint64 // begun and ended: odd while one is under way
+	writes atomic.Uint64 // number of writes begun plus ended: odd while one is under way
 }
 
 func (w *checkedWriter) Write(p []byte) (int, error) {
@@ -97,8 +97,8 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// stuckAfter is how long a write may take once the command was told to end: nobody
-// may be reading any more.
+// stuckAfter is how long a write may take after the command was told to end.
+// After that, probably nobody reads the output any more.
 const stuckAfter = time.Second
 
 // leaveWhenStuck calls leave once a single write has taken too long.
@@ -114,22 +114,22 @@ func (w *checkedWriter) leaveWhenStuck(leave func()) {
 	}
 }
 
-// print writes one line of a result.
+// print prints a result of one line.
 func (u *ui) print(line string) { u.verbatim(plainLine(u.people(line)) + "\n") }
 
-// text writes a result of several lines that ends with a newline.
+// text prints a result of several lines, which must end with a newline.
 func (u *ui) text(s string) { u.verbatim(u.people(s)) }
 
-// people is s in the words of people.
+// people returns s with references and times for people.
 func (u *ui) people(s string) string { return u.clocks(u.refs.text(s)) }
 
-// block writes labels and values.
+// block prints labels and values.
 func (u *ui) block(rows []row) { u.verbatim(hung(u.people(block(rows, "")), u.columns())) }
 
-// verbatim writes what others wrote, and what has its references already.
+// verbatim prints text from others, or text that already contains references.
 func (u *ui) verbatim(s string) { io.WriteString(u.out, u.shown(s)) }
 
-// shown is text as it leaves the program.
+// shown returns text in the form in which it leaves the program.
 func (u *ui) shown(s string) string {
 	if u.colours() {
 		return coloured(plain(s))
@@ -137,13 +137,13 @@ func (u *ui) shown(s string) string {
 	return visible(s, "\n\t")
 }
 
-// document writes JSON that is written already.
+// document prints encoded JSON.
 func (u *ui) document(text string) { io.WriteString(u.out, answer.Plain(text)) }
 
-// json writes a document.
+// json prints v as a document.
 func (u *ui) json(v any) error { return u.encode(v, "  ") }
 
-// jsonLine writes a document on a line of its own.
+// jsonLine prints v as a document on a line of its own.
 func (u *ui) jsonLine(v any) error { return u.encode(v, "") }
 
 func (u *ui) encode(v any, indent string) error {
@@ -164,7 +164,7 @@ func (u *ui) say(level int, format string, args []any) {
 	}
 }
 
-// stderr writes a message, each of its lines with the program's name.
+// stderr prints a message, with the program's name before each of its lines.
 func (u *ui) stderr(text string) {
 	text = u.people(text)
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
@@ -172,7 +172,7 @@ func (u *ui) stderr(text string) {
 	}
 }
 
-// progress replaces the line of progress on a terminal; "" takes it away.
+// progress replaces the progress line on a terminal; "" removes it.
 func (u *ui) progress(line string) {
 	if u.errTTY && !u.plain && u.level >= levelWarnings {
 		fmt.Fprint(u.err, "\r\x1b[K"+visible(line, ""))
@@ -181,7 +181,7 @@ func (u *ui) progress(line string) {
 
 func (u *ui) colours() bool { return u.outTTY && !u.plain }
 
-// bold is a heading.
+// bold formats a heading.
 func (u *ui) bold(text string) string {
 	if !u.colours() {
 		return text
@@ -189,7 +189,7 @@ func (u *ui) bold(text string) string {
 	return colourOn + "1" + colourOff + text + colourOn + "0" + colourOff
 }
 
-// faint is what is beside the point.
+// faint formats less important text.
 func (u *ui) faint(text string) string {
 	if !u.colours() {
 		return text
@@ -197,19 +197,19 @@ func (u *ui) faint(text string) string {
 	return colourOn + "2" + colourOff + text + colourOn + "0" + colourOff
 }
 
-// hint is a further line for people, where there is one to see.
+// hint prints a further line if output goes to a terminal.
 func (u *ui) hint(text string) {
 	if text != "" && u.outTTY {
 		u.print(u.faint(text))
 	}
 }
 
-// paint colours text by what a status means to a person.
+// paint colours text by what a status means to people.
 func (u *ui) paint(status, text string) string {
 	if !u.colours() {
 		return text
 	}
-	text = u.refs.text(text) // an id is no word of its own behind an escape sequence
+	text = u.refs.text(text) // first, since an id next to an escape sequence would not be recognised
 	code := ""
 	switch st, err := kernel.ParseStatus(status); {
 	case err != nil && status == view.Submitted:

@@ -11,16 +11,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// unattended is what keeps a job from going on though it needs nobody's
-// decision: that nobody is there to tick.
+// unattended says that a job does not continue, although it needs no decision,
+// because nobody ticks.
 type unattended struct {
-	Job     kernel.JobID `json:"job"`               // that is to go on first
-	Due     *time.Time   `json:"due,omitempty"`     // since when, or from when on, it may
-	Command []string     `json:"command,omitempty"` // that sets it going
+	Job     kernel.JobID `json:"job"`               // the job that is to continue first
+	Due     *time.Time   `json:"due,omitempty"`     // since or from when it may
+	Command []string     `json:"command,omitempty"` // the command that makes it continue
 	text    string
 }
 
-// unattended says so of what rests on a tick; nil: somebody is there.
+// unattended returns the finding about a job that depends on a tick, or nil if
+// a scheduler is running.
 func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	few := r.FewFiles()
 	if rest.Job == "" || few == "" && r.Attended() {
@@ -56,11 +57,11 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	return u
 }
 
-// checkScheduler looks for a scheduler that may fail to do its work, and for jobs that
-// would go on if only somebody ticked.
+// checkScheduler looks for a resident scheduler that may fail to do its work,
+// and for jobs that would continue if somebody ticked.
 func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	if few := r.FewFiles(); few != "" {
-		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: few, Next: "kill " + strconv.Itoa(r.Resident()) + ": the next command starts another, with the limit that it has itself"}}, nil
+		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: few, Next: "kill " + strconv.Itoa(r.Resident()) + ": the next command starts another, with its own limit"}}, nil
 	}
 	for _, rest := range s.TickWaits() {
 		if u := r.unattended(rest, s.Now()); u != nil && (rest.Now || r.Config.Scheduler.Resident) {
@@ -70,8 +71,8 @@ func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Find
 	return nil, nil
 }
 
-// warnUnattended tells of a job that waits why it may go on waiting, if nobody is
-// there to tick.
+// warnUnattended warns that a waiting job may not continue because no scheduler
+// is running.
 func (c *call) warnUnattended(r *repo, j *kernel.Job) {
 	if st := j.State.Status; st != kernel.FailedRetryable && st != kernel.Queued && !st.Waiting() || r.Attended() {
 		return

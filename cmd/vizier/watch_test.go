@@ -43,7 +43,7 @@ func TestScheduleFormats(t *testing.T) {
 func TestTopNeedsATerminal(t *testing.T) {
 	w := newFake(t)
 	for _, args := range [][]string{{"top"}, {"top", "12"}, {"jobs", "schedule", "--watch"}} {
-		has(t, w.fails(2, args...), "top needs a terminal: `vizier status` prints how everything stands")
+		has(t, w.fails(2, args...), "top needs a terminal: `vizier status` prints the same")
 	}
 	has(t, w.fails(2, "jobs", "schedule", "--watch", "--format", "dag"), "`--watch` is the live screen and has no format")
 }
@@ -125,7 +125,7 @@ func TestFollowDetaches(t *testing.T) {
 	if code := p.runWith(ctx); code != 130 {
 		t.Errorf("exit %d", code)
 	}
-	has(t, err.String(), "vizier: detached: job "+w.ref(a)+" goes on: interrupted\n")
+	has(t, err.String(), "vizier: detached: job "+w.ref(a)+" continues: interrupted\n")
 	status(t, w, a, kernel.Running)
 }
 

@@ -1,23 +1,24 @@
 package main
 
-// webName is what the program of the page is called; it stands beside this one.
+// webName is the name of the page's program, which is installed beside this
+// one.
 const webName = "vizier-web"
 
 type webCmd struct {
-	Listen  string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Where, on this machine: an address and a port; 0 is any that is free."`
+	Listen  string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Address and port on this machine; port 0 means any free one."`
 	Open    bool   `help:"Open it in the browser."`
-	Actions bool   `help:"Approve, reject, retry and cancel from the page. It takes a terminal, and is refused in a job."`
+	Actions bool   `help:"Approve, reject, retry and cancel from the page. Needs a terminal; refused in a job."`
 	Metrics bool   `help:"Serve /metrics for Prometheus, without the secret."`
 }
 
 func (*webCmd) Help() string {
-	return "Shows, and without --actions changes nothing: what needs you has the command to copy. The address has a secret, another one for each start; who has it can read the page. " +
+	return "Shows what needs you, with the command to copy; changes nothing without --actions. The address contains a secret, a new one at each start; anyone who has it can read the page. " +
 		"`vizier jobs schedule --format html` writes the page as one file."
 }
 
-// Run becomes the program that serves it.
+// Run becomes the program that serves the page.
 func (w *webCmd) Run(c *call) error {
-	if _, err := c.repo(); err != nil { // which has its own exit code here
+	if _, err := c.repo(); err != nil { // this command has its own exit code for the error
 		return err
 	}
 	args := []string{"--listen", w.Listen}
@@ -33,7 +34,7 @@ func (w *webCmd) Run(c *call) error {
 	return c.becomeWeb(args)
 }
 
-// becomeWeb becomes the program of the page.
+// becomeWeb becomes the program that serves the page.
 func (c *call) becomeWeb(args []string) error {
 	if c.globals.ConfigFile != "" {
 		args = append(args, "--config-file", c.globals.ConfigFile)

@@ -13,27 +13,27 @@ import (
 )
 
 type whatIfCmd struct {
-	Pool     []string      `sep:"none" placeholder:"NAME=N" help:"The pool has N units."`
-	Release  []string      `sep:"none" placeholder:"LOCK" help:"Whoever holds the lock or the pool does without it."`
-	Submit   string        `type:"path" placeholder:"FILE" help:"The jobs of the file are enqueued; it is what submit --batch reads, and - is standard input."`
-	Retry    []string      `sep:"none" placeholder:"JOB" help:"The job is retried, or what failed of the run."`
-	Cancel   []string      `sep:"none" placeholder:"JOB" help:"The job is cancelled, or all of the run."`
-	Reject   []string      `sep:"none" placeholder:"JOB" help:"Its pending approval, or the one of the run, is refused."`
-	Approve  []string      `sep:"none" placeholder:"JOB" help:"Its pending approval, or the one of the run, is granted."`
-	Merge    []string      `sep:"none" placeholder:"BRANCH" help:"The open merge of the branch succeeds."`
-	Fail     []string      `sep:"none" placeholder:"JOB[:CODE]" help:"The job fails, with exit code 1 unless CODE is given."`
-	Succeed  []string      `sep:"none" placeholder:"JOB" help:"The job succeeds and makes what it declares."`
-	After    time.Duration `placeholder:"DURATION" help:"That much time passes, in which nothing ends."`
-	ToTheEnd bool          `help:"Carry it on until nothing more happens by itself; what runs ends as it usually did."`
-	Format   string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	Pool     []string      `sep:"none" placeholder:"NAME=N" help:"Assume that the pool has N units."`
+	Release  []string      `sep:"none" placeholder:"LOCK" help:"Assume that the holders release the lock or the pool."`
+	Submit   string        `type:"path" placeholder:"FILE" help:"Enqueue the jobs of this file, in the format of submit --batch; - is standard input."`
+	Retry    []string      `sep:"none" placeholder:"JOB" help:"Retry the job, or the failed jobs of the run."`
+	Cancel   []string      `sep:"none" placeholder:"JOB" help:"Cancel the job, or the whole run."`
+	Reject   []string      `sep:"none" placeholder:"JOB" help:"Reject the pending approval of the job or the run."`
+	Approve  []string      `sep:"none" placeholder:"JOB" help:"Grant the pending approval of the job or the run."`
+	Merge    []string      `sep:"none" placeholder:"BRANCH" help:"Assume that the open merge of the branch succeeds."`
+	Fail     []string      `sep:"none" placeholder:"JOB[:CODE]" help:"Assume that the job fails, with exit code 1 or CODE."`
+	Succeed  []string      `sep:"none" placeholder:"JOB" help:"Assume that the job succeeds and makes its declared artifacts."`
+	After    time.Duration `placeholder:"DURATION" help:"Assume that this much time passes, in which nothing ends."`
+	ToTheEnd bool          `help:"Continue until nothing more happens by itself; jobs end as they usually did."`
+	Format   string        `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*whatIfCmd) Help() string {
-	return "Says which jobs would start, end, be blocked or wait otherwise, by the code that decides. It changes nothing. " +
-		"Several changes happen one after the other, in the order of the flags above. The exit code is 0 if nothing would change, 1 if something would, and 2 for an error."
+	return "Says which jobs would start, end, be blocked or change their wait, by the code that makes the real decisions. It changes nothing. " +
+		"Several assumptions apply one after the other, in the order of the flags above. The exit code is 0 if nothing would change, 1 if something would, and 2 for an error."
 }
 
-// Run says what would follow.
+// Run prints what would follow.
 func (x *whatIfCmd) Run(c *call) error {
 	forecast, story, err := x.forecast(c)
 	if err != nil {
@@ -63,14 +63,15 @@ func (x *whatIfCmd) forecast(c *call) (none foresight.Forecast, story foresight.
 		return none, story, err
 	case x.ToTheEnd:
 		return r.Scheduler.ForeseeToTheEnd(c.ctx, changes)
-	case len(changes)+len(x.Retry)+len(x.Cancel) == 0: // of these, a run may have nothing left
-		return none, story, usageError(errors.New("what if what? Name at least one change, such as --approve JOB, or --to-the-end"))
+	case len(changes)+len(x.Retry)+len(x.Cancel) == 0: // a run given to these may have no jobs left
+		return none, story, usageError(errors.New("name at least one change, such as --approve JOB, or --to-the-end"))
 	}
 	none, err = r.Scheduler.Foresee(c.ctx, changes)
 	return none, story, err
 }
 
-// changes are those that the flags name, in the order in which they happen.
+// changes returns the changes that the flags name, in the order in which they
+// happen.
 func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error) {
 	if out, err = pools(x.Pool, nil); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		n := 1
 		if given {
 			if n, err = strconv.Atoi(code); err != nil {
-				return nil, usageError(fmt.Errorf("--fail %s: the exit code is no number", text))
+				return nil, usageError(fmt.Errorf("--fail %s: the exit code is not a number", text))
 			}
 		}
 		id, err := c.named(r, ref)
@@ -147,7 +148,7 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 	return out, nil
 }
 
-// named is the one job that ref means.
+// named returns the one job that ref names.
 func (c *call) named(r *repo, ref string) (kernel.JobID, error) {
 	_, id, err := r.Scheduler.Job(c.ctx, ref)
 	return id, err

@@ -77,7 +77,8 @@ func TestWhatIfIsWhatHappens(t *testing.T) {
 	})
 }
 
-// stands is how j stands, in the words of what-if, which does not know who decides.
+// stands returns how j stands, in the words of what-if, which does not know who
+// decides.
 func stands(j *kernel.Job) string {
 	st := &j.State
 	reason := st.Wait.Detail
@@ -94,7 +95,8 @@ type change struct {
 	do      func(*rapid.T) bool // false: it cannot be had
 }
 
-// drawnChanges are one or two changes, in the order in which what-if has them happen.
+// drawnChanges returns one or two changes, in the order in which what-if has
+// them happen.
 func (w *fake) drawnChanges(r *rapid.T) []change {
 	kinds := []string{"pool", "release", "submit", "retry", "cancel", "reject", "approve", "merge", "fail", "succeed", "after"}
 	first := rapid.IntRange(0, len(kinds)-1).Draw(r, "first")
@@ -177,7 +179,7 @@ func (w *fake) drawnChange(r *rapid.T, kind string) change {
 	}
 }
 
-// drawnFlags are those of a job that may depend on the i before it.
+// drawnFlags returns those of a job that may depend on the i before it.
 func drawnFlags(r *rapid.T, i int) (flags []string) {
 	for k := 1; k <= i; k++ {
 		if rapid.IntRange(0, 2).Draw(r, "after") == 0 {
@@ -211,10 +213,10 @@ func TestWhatIfNeedsAnIf(t *testing.T) {
 	w := newFake(t)
 	w.submit("--approval")
 	for _, c := range []struct{ args, says string }{
-		{"", "what if what"},
+		{"", "name at least one change"},
 		{"--approve 7", `no job "7"`},
 		{"--pool gpu", "write NAME=N"},
-		{"--fail 1:x", "the exit code is no number"},
+		{"--fail 1:x", "the exit code is not a number"},
 		{"--fail 1:300", "exit code from 1 to 255"},
 		{"--succeed 1 --approve 1", ""},
 		{"--approve 1 --reject 1", "job 1 has ended"},

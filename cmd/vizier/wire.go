@@ -26,64 +26,67 @@ type repo struct {
 	Root      string // absolute
 	Tree      string // the working tree that the command runs in; absolute
 
-	// Builder makes jobs and runs for who asks; see call.builder.
+	// Builder returns the builder of jobs and runs for a requester; see
+	// call.builder.
 	Builder func(vizier.Asker) *enqueue.Builder
 
-	// Templates has what runs were made of.
+	// Templates reads the manifests of runs.
 	Templates interface {
 		Manifest(kernel.RunID) ([]byte, error)
 	}
 
-	// Inbox is the repository's inbox.
+	// Inbox returns the repository's inbox.
 	Inbox      func(vizier.Asker) (*app.Inbox, error)
 	InboxFiles func() inbox.Tree
 
-	// Neighbour is another repository that the inbox serves.
+	// Neighbour returns another repository that the inbox serves.
 	Neighbour func(name string) (*repo, error)
 
-	// Logs says where a job's files are: absolute paths, of files that need
-	// not exist. The stream of LogFile is stdout or stderr.
+	// Logs returns the absolute paths of a job's files, which need not exist.
+	// The stream of LogFile is stdout or stderr.
 	Logs interface {
 		LogFile(id kernel.JobID, stream string) string
 		OpenLog(id kernel.JobID, stream string) (*os.File, error)
 		JobDir(kernel.JobID) string
 		OutcomeFile(kernel.JobID) string
 
-		// Packed is the file that a job's files are packed in; "": they are where
-		// the others say.
+		// Packed returns the file that a job's files are packed in, or "" if
+		// they are not packed.
 		Packed(kernel.JobID) string
 	}
 
-	// Effects are a job's journalled side effects, and what is wrong with
-	// those that cannot be read.
+	// Effects returns a job's journalled side effects, and an error about those
+	// that cannot be read.
 	Effects func(kernel.JobID) ([]effect.Record, error)
 
-	// Attempts are the attempts of a job that left something on record.
+	// Attempts returns the attempts of a job that are on record.
 	Attempts func(kernel.JobID) ([]kernel.Result, error)
 
-	// Contained is the command line that starts a job's container; "": it has none.
+	// Contained returns the command line that starts a job's container, or ""
+	// if it has none.
 	Contained func(*kernel.Job) string
 
-	// Progress is what an attempt's command last said of how far it is.
+	// Progress returns the last progress that an attempt's command reported.
 	Progress func(kernel.AttemptID) view.Progress
 
-	// Payloads has the data of artifacts.
+	// Payloads reads the data of artifacts.
 	Payloads payloads
 
-	// Changed are the jobs that changed since a place in the store's history, and
-	// the place up to which that is so; false: all may have. nil: nobody can tell.
+	// Changed returns the jobs that changed since a place in the store's
+	// history, and the place up to which that is so. It returns false if any
+	// job may have changed. nil: not supported.
 	Changed func(since fs.JournalOffset) ([]kernel.JobID, fs.JournalOffset, bool)
 
-	// FollowRun keeps an ephemeral run until it is closed.
+	// FollowRun keeps an ephemeral run until the result is closed.
 	FollowRun func(kernel.RunID) (io.Closer, error)
 
-	// Git answers for branches.
+	// Git answers queries about branches.
 	Git planBranches
 
 	// Releases makes commits and tags of releases.
 	Releases releaseGit
 
-	// Doctor is what the doctor looks at.
+	// Doctor is what the doctor examines.
 	Doctor struct {
 		files    inspection
 		git      worktreeGit
@@ -92,48 +95,55 @@ type repo struct {
 		containers func() (problem, next string)
 		traces     func() (problem, next string)
 	}
-	// Events reads the event log after an event's number, and tells when there
-	// may be more.
+	// Events opens the event log after an event's number, and notifies of
+	// further events.
 	Events func(after uint64) eventLog
 
-	// Past is the history of the store, and At the use cases as of a moment of it.
+	// Past reads the history of the store; At returns the use cases as of a
+	// moment in it.
 	Past storeHistory
 	At   func(context.Context, fs.Moment) (*app.Scheduler, error)
 
-	// Evidence is a file about jobs.
+	// Evidence returns an evidence file about jobs.
 	Evidence func(ctx context.Context, about string, ids []kernel.JobID) ([]byte, error)
 
-	// Resident is the process of the resident scheduler; 0: none is alive.
+	// Resident returns the pid of the resident scheduler, or 0 if none is
+	// alive.
 	Resident func() int
 
-	// FewFiles is why that one may fail to start jobs; "": nothing is known against it.
+	// FewFiles returns why the resident scheduler may fail to start jobs, or
+	// "".
 	FewFiles func() string
 
-	// Attended reports that there is one, or that one is just being started.
+	// Attended reports whether a resident scheduler is running or just being
+	// started.
 	Attended func() bool
 
-	// Elsewhere reports that another host schedules, to which who only looks here leaves it.
+	// Elsewhere reports whether another host schedules. Reading commands here
+	// then leave it to that host to settle lost jobs.
 	Elsewhere func() bool
 
-	// AgentPrograms looks at the programs of agents; nil: nobody does.
+	// AgentPrograms examines the programs of agents; nil: they are not
+	// examined.
 	AgentPrograms app.AgentPrograms
 
-	// Commands are what the repository's configuration would run, Untrusted what of
-	// it nobody has said may. Trust says so.
+	// Commands returns what the repository's configuration would run, Untrusted
+	// the part of it that the user has not trusted. Trust records that it is
+	// trusted.
 	Commands  func() []config.Setting
 	Untrusted func(context.Context) []config.Setting
 	Trust     func(context.Context) error
 
-	// Foreign says why the store is not acted on; nil: it is. Adopt has it count as
-	// this user's.
+	// Foreign returns why the store must not be used because it may be another
+	// user's, or nil. Adopt makes it count as this user's.
 	Foreign, Adopt func(context.Context) error
 
-	// Outside is who goes on with what is asked for here, in words; "": this
-	// process itself.
+	// Outside describes the process that continues what is asked for here, or
+	// is "" if this process does.
 	Outside string
 }
 
-// open opens the repository that the working directory belongs to.
+// open opens the repository that contains the working directory.
 func open(ctx context.Context, env environment, g globals) (*repo, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -142,21 +152,21 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 	return openAt(ctx, env, g, dir)
 }
 
-// openAt opens the repository that dir belongs to.
+// openAt opens the repository that contains dir.
 func openAt(ctx context.Context, env environment, g globals, dir string) (*repo, error) {
 	v, err := vizier.Open(dir, vizier.Options{Environ: env, ConfigFile: g.ConfigFile, NoResident: g.NoResident})
 	if err != nil {
 		return nil, err
 	}
 	if g.NoResident {
-		if err := os.Setenv("VIZIER_SCHEDULER_RESIDENT", "false"); err != nil { // for the runners it starts
+		if err := os.Setenv("VIZIER_SCHEDULER_RESIDENT", "false"); err != nil { // also for the runners that this process starts
 			return nil, err
 		}
 	}
 	return newRepo(ctx, v), nil
 }
 
-// newRepo is an opened repository as commands see it.
+// newRepo wraps an opened repository for the commands.
 func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 	r := &repo{
 		Scheduler: v.Scheduler, Config: v.Config, Root: v.Root, Tree: v.Tree, Builder: v.Builder, Templates: v.Templates(), Logs: v.Store, Changed: v.Store.Changed,

@@ -1,6 +1,7 @@
-// Package disktest gives tests directories that processes which they leave behind may
-// still write to, and file systems that are small or cannot be written to. Where the
-// system or the user's rights do not allow the latter, the test is skipped.
+// Package disktest provides tests with directories that leftover processes may
+// still write to, and with file systems that are small or read-only. If the
+// system or the user's permissions do not allow the latter, the test is
+// skipped.
 package disktest
 
 import (
@@ -10,8 +11,9 @@ import (
 	"time"
 )
 
-// Dir is an empty directory, which goes when the test has ended and nothing writes to it
-// any more: the runner of a job has something to do after its end.
+// Dir returns an empty directory. It is removed when the test has ended and
+// nothing writes to it any more: a job's runner is still at work after the
+// job's end.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vizier-test-")
@@ -31,8 +33,8 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Small is the directory of an empty file system of so many bytes, which is
-// there until the test ends. The path has no symbolic link in it.
+// Small returns the directory of an empty file system of size bytes, which
+// exists until the test ends. The path contains no symbolic link.
 func Small(t testing.TB, size int) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -50,8 +52,7 @@ func Small(t testing.TB, size int) string {
 	return dir
 }
 
-// ReadOnly lets nobody write any more to the file system that Small made at
-// dir.
+// ReadOnly makes the file system at dir, which Small made, read-only.
 func ReadOnly(t testing.TB, dir string) {
 	t.Helper()
 	if err := remount(dir); err != nil {

@@ -1,4 +1,4 @@
-// Package podmantest gives tests a real podman, where there is one.
+// Package podmantest provides tests with a real podman, if there is one.
 package podmantest
 
 import (
@@ -10,23 +10,25 @@ import (
 	"testing"
 )
 
-// Image is an image with a shell, in a store of the test's own.
+// Image is an image with a shell, in the test's own store.
 const Image = "localhost/vizier-test"
 
-// Setup gives the tests a podman with that image, where there is one that works. No registry is asked.
+// Setup sets up a podman with that image, and skips the test if none works. It
+// does not access a registry.
 func Setup(t *testing.T) {
 	busybox, err := exec.LookPath("busybox")
 	if _, none := exec.LookPath("podman"); err != nil || none != nil {
 		t.Skip("needs podman, and busybox linked statically: apt-get install podman busybox-static")
 	}
-	dir, err := os.MkdirTemp("", "p") // with a long path podman waits for a socket whose name does not fit
+	dir, err := os.MkdirTemp("", "p") // with a long path, podman waits for a socket whose name is too long
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	must(t, os.WriteFile(dir+"/storage.conf", fmt.Appendf(nil, "[storage]\ndriver = \"vfs\"\ngraphroot = %q\nrunroot = %q\n", dir+"/graph", dir+"/run"), 0o600))
 	t.Setenv("CONTAINERS_STORAGE_CONF", dir+"/storage.conf")
 	must(t, os.WriteFile(dir+"/image.tar", imageOf(t, busybox), 0o600))
 	var said []byte
-	// The second is for hosts whose limits, or control groups, the usual one cannot take.
+	// The second configuration is for hosts whose limits, or control groups, do
+	// not work with the default.
 	for _, conf := range []string{"", "[engine]\nruntime = \"runc\"\n[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n"} {
 		must(t, os.WriteFile(dir+"/containers.conf", []byte(conf), 0o600))
 		t.Setenv("CONTAINERS_CONF", dir+"/containers.conf")
@@ -62,7 +64,7 @@ func imageOf(t *testing.T, busybox string) []byte {
 	return []byte(out.String())
 }
 
-// Containers are those that podman has, running or not.
+// Containers returns podman's list of containers, running or not.
 func Containers(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("podman", "ps", "--all", "--format={{.Names}}").Output()

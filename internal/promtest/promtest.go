@@ -1,4 +1,4 @@
-// Package promtest holds metrics to what Prometheus itself says of them, in tests.
+// Package promtest checks metrics with Prometheus's own tool, in tests.
 package promtest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Check has promtool check metrics, where it is installed.
+// Check checks metrics with promtool, if it is installed.
 func Check(t *testing.T, metrics string) {
 	t.Run("promtool", func(t *testing.T) {
 		program, err := exec.LookPath("promtool")

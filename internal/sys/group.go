@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// SignalGroup sends sig to the process group of pid. A group that is gone is
-// os.ErrProcessDone, which os/exec takes for the end that was asked for.
+// SignalGroup sends sig to the process group of pid. If the group is gone, it
+// fails with os.ErrProcessDone, which os/exec takes for a successful end.
 func SignalGroup(pid int, sig syscall.Signal) error {
 	err := syscall.Kill(-pid, sig)
 	if errors.Is(err, syscall.ESRCH) {

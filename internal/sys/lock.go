@@ -1,8 +1,8 @@
-// Package sys asks the operating system for what more than one adapter needs
-// and what systems give in different ways.
+// Package sys wraps system calls that more than one adapter needs and that
+// differ between systems.
 //
-// The build tag portable leaves out, on Linux, what only Linux has. So what
-// other systems run can be tested there.
+// The build tag portable leaves out, on Linux, what only Linux has, so that the
+// code of other systems can be tested there.
 package sys
 
 import (
@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryLock takes the flock of f, or reports false where another process holds
-// it exclusively. Processes that only look hold it shared and for a moment:
-// TryLock waits for those, some seconds at most.
+// TryLock takes the flock of f. It returns false if another process holds it
+// exclusively. Readers hold it shared and only for a moment: TryLock waits for
+// those, some seconds at most.
 func TryLock(f *os.File) (bool, error) {
 	const tries, pause = 2000, 50 * time.Microsecond
 	fd := int(f.Fd())
@@ -42,7 +42,7 @@ func TryLock(f *os.File) (bool, error) {
 	return false, fmt.Errorf("lock %s: too many processes look at it", f.Name())
 }
 
-// Unlock gives the flock of f up. Closing f is not always enough: a child that
+// Unlock releases the flock of f. Closing f is not always enough: a child that
 // is being forked has a copy of the descriptor.
 func Unlock(f *os.File) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_UN); err != nil {
@@ -51,10 +51,9 @@ func Unlock(f *os.File) error {
 	return nil
 }
 
-// Touch gives the file at path the present as its times, and makes it if it is
-// missing. Where files are a file server's it is the present by its clock. It
-// takes no room on the disk for a file that is there, and follows no symbolic
-// link.
+// Touch sets the times of the file at path to now, and creates it if it is
+// missing. On a network file system, now is the server's time. It needs no disk
+// space for an existing file, and does not follow symbolic links.
 func Touch(path string) error {
 	err := unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {

@@ -2,7 +2,8 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// Looked is what is known of a file that was looked at, of a link the link itself.
+// Looked is the result of Look. For a symbolic link it is about the link
+// itself.
 type Looked struct {
 	mode     uint32
 	Size     int64
@@ -10,7 +11,7 @@ type Looked struct {
 	Inode    uint64
 }
 
-// Regular reports that it is a regular file.
+// Regular reports whether it is a regular file.
 func (l Looked) Regular() bool { return l.mode&unix.S_IFMT == unix.S_IFREG }
 
 func lookHere(at int, path string) (Looked, error) {

@@ -4,10 +4,11 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// Look asks the file system itself for what the name in the directory at stands for, or
-// for what at is where path is "". This host's memory of it may be seconds old where
-// other hosts write, and a read ends at the size in that memory, which Look mends. Where
-// there is no such question, as in an old sandbox, it tells what this host knows.
+// Look queries the file system for the file called path in the directory at or,
+// if path is "", for at itself. Without it, this host's cached attributes may
+// be seconds old if other hosts write, and a read ends at the cached size; Look
+// updates the cache. If the system does not support such a query, as in an old
+// sandbox, it returns the cached attributes.
 func Look(at int, path string) (Looked, error) {
 	flags := unix.AT_STATX_FORCE_SYNC | unix.AT_SYMLINK_NOFOLLOW
 	if path == "" {

@@ -2,6 +2,7 @@
 
 package sys
 
-// Look is what this host knows of the name in the directory at, or of at itself where path
-// is "". Linux can ask the file system past that.
+// Look returns this host's attributes of the file called path in the directory
+// at or, if path is "", of at itself. Only on Linux can it bypass the host's
+// cache.
 func Look(at int, path string) (Looked, error) { return lookHere(at, path) }

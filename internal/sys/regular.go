@@ -9,25 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotRegular is a link, a pipe, a device or a directory in the place of a
-// file.
+// ErrNotRegular says that a link, a pipe, a device or a directory is in the
+// place of a file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// OpenRegular opens the regular file at path and waits for nobody: anything else
-// there, a symbolic link included, is ErrNotRegular. A file that flags create is
-// for nobody but the user.
+// OpenRegular opens the regular file at path without blocking. It fails with
+// ErrNotRegular for anything else, including a symbolic link. A file that flags
+// create can only be accessed by the user.
 func OpenRegular(path string, flags int) (*os.File, error) {
 	return openRegular(path, flags|unix.O_NOFOLLOW)
 }
 
-// ReadRegular reads a file as OpenRegular opens it. One of more than limit bytes is
-// an error.
+// ReadRegular reads a file opened with OpenRegular. It fails if the file has
+// more than limit bytes.
 func ReadRegular(path string, limit int64) ([]byte, error) {
 	return read(path, unix.O_NOFOLLOW, limit)
 }
 
-// ReadLinked is ReadRegular through symbolic links: for files that people lay out
-// as they like, such as a configuration.
+// ReadLinked is ReadRegular, but follows symbolic links. It is for files that
+// people arrange as they like, such as a configuration.
 func ReadLinked(path string, limit int64) ([]byte, error) { return read(path, 0, limit) }
 
 func read(path string, flags int, limit int64) ([]byte, error) {
@@ -52,7 +52,7 @@ func openRegular(path string, flags int) (*os.File, error) {
 				return nil, errors.Join(&os.PathError{Op: "open", Path: path, Err: err}, unix.Close(fd))
 			}
 			return os.NewFile(uintptr(fd), path), nil
-		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR): // a link, a pipe that nobody reads, a directory to be written to
+		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR): // a link, a pipe without a reader, a directory opened for writing
 			return nil, &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: %w", ErrNotRegular, err)}
 		case !errors.Is(err, unix.EINTR):
 			return nil, &os.PathError{Op: "open", Path: path, Err: err}
@@ -60,8 +60,8 @@ func openRegular(path string, flags int) (*os.File, error) {
 	}
 }
 
-// Regular is ErrNotRegular unless fd is a regular file. One that was opened so as
-// not to wait is as others are afterwards.
+// Regular returns ErrNotRegular unless fd is a regular file. It makes a
+// descriptor that was opened without blocking an ordinary one.
 func Regular(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unsupported makes one error of the ways in which file systems say that they
-// cannot do a thing.
+// unsupported converts the errors with which file systems say that they do not
+// support an operation to errors.ErrUnsupported.
 func unsupported(err error) error {
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTSUP) {
 		return errors.ErrUnsupported

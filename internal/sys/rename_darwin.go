@@ -2,9 +2,9 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// RenameNew renames a file, seen from two open directories (unix.AT_FDCWD: the
-// working directory), unless the new name is taken: then it is EEXIST. It is
-// errors.ErrUnsupported where the system or the file system has no such call.
+// RenameNew renames a file, relative to two open directories (unix.AT_FDCWD:
+// the working directory). It fails with EEXIST if the new name is taken, and
+// with errors.ErrUnsupported if the system or the file system has no such call.
 func RenameNew(from int, old string, to int, name string) error {
 	return unsupported(unix.RenameatxNp(from, old, to, name, unix.RENAME_EXCL))
 }

@@ -4,6 +4,6 @@ package sys
 
 import "errors"
 
-// RenameNew is errors.ErrUnsupported: the system has no rename that replaces
-// nothing.
+// RenameNew fails with errors.ErrUnsupported: this system has no rename that
+// fails if the new name is taken.
 func RenameNew(_ int, _ string, _ int, _ string) error { return errors.ErrUnsupported }

@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 )
 
-// ReplaceFile replaces a file whole, with mode 0600: who reads it finds the old content or the new
-// one. It is not synced: after a power failure it may be empty.
+// ReplaceFile atomically replaces a file, with mode 0600: readers see the old
+// content or the new. It is not synced, so after a power failure the file may
+// be empty.
 func ReplaceFile(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {

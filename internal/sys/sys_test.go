@@ -125,8 +125,8 @@ func TestRenameNew(t *testing.T) {
 	}
 }
 
-// What is no regular file is not opened, and nobody is waited for: this test
-// hangs where it is.
+// Anything but a regular file is not opened, and opening does not block:
+// otherwise this test hangs.
 func TestOpenRegular(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

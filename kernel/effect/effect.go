@@ -1,6 +1,6 @@
-// Package effect decides what an attempt does about a side effect that an earlier
-// attempt may have made, by what the journal of effects has and what the world
-// shows.
+// Package effect decides what an attempt does about a side effect that an
+// earlier attempt may have made. It decides by the journal of effects and by
+// what can be observed.
 package effect
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Trailer begins the line, in the message of every commit that Vizier makes, that names
-// the effect that the commit is (semantics 2, decision 7).
+// Trailer begins the line that names the effect in the message of every commit
+// that Vizier makes (semantics 2, decision 7).
 const Trailer = "Vizier-Effect: "
 
-// State is how far a side effect got.
+// State is the progress of a side effect.
 type State uint8
 
 // The states of systems-and-unification 4.6, in order.
 const (
 	Intended  State = iota // it is about to be made, or was when its attempt was cut off
-	Applied                // it was made, and how that ended is on record
+	Applied                // it was made, and its result is on record
 	Committed              // the job's record has advanced past the attempt that made it
 )
 
@@ -32,27 +32,27 @@ func (s State) String() string { return stateNames.Name(s) }
 func ParseState(s string) (State, error) { return stateNames.Parse(s) }
 
 // Record is the journal's entry of one side effect of a job. Its key is the
-// same for every attempt of a generation, and for nothing else.
+// same for every attempt of a generation, and unique otherwise.
 type Record struct {
 	Key        string
-	Operation  string // whose effect it is
-	Part       string // which of the operation's; "": all of it
+	Operation  string // the operation that makes the effect
+	Part       string // the part of the operation; "": all of it
 	Job        kernel.JobID
 	Generation int
-	Attempt    int // the one that owns it: that intended it last, or found it made
+	Attempt    int // its owner: the attempt that last intended it, or found it made
 	Round      int // of its owner
 	State      State
 	Begun      time.Time     // when its owner intended it
 	Result     kernel.Result // how it ended; Applied and Committed only
 }
 
-// Round is how many attempts of this generation ended with a result of their own
-// that was tried again.
+// Round returns how many attempts of this generation ended with a result of
+// their own and were tried again.
 func Round(s *kernel.State) int { return s.Spent.Retries + s.Spent.Resumes }
 
-// Follow refuses e as the successor of what is on record for its key, nil:
-// nothing. So an effect has one owner at a time, and none without a result is
-// ever applied.
+// Follow returns an error if e must not replace old, the entry on record for
+// its key (nil: none). It makes sure that an effect has one owner at a time,
+// and that an effect without a result is never marked as applied.
 func (e *Record) Follow(old *Record) error {
 	if e.State != Intended && e.Result.Outcome == kernel.NoOutcome {
 		return fmt.Errorf("effect %s of %s is %s without a result: %w", e.Key, e.Job, e.State, kernel.ErrInvalid)
@@ -72,15 +72,15 @@ type Recovery uint8
 // The verdicts of systems-and-unification 4.6.
 const (
 	Execute      Recovery = iota // make it
-	CatchUp                      // it was made: take its result, and make nothing
-	Reconcile                    // it may have been made: look, and ask Resolve
-	StillInDoubt                 // it may have been made, and nothing is done before a person allows it
+	CatchUp                      // it was made: take its result and do not make it again
+	Reconcile                    // it may have been made: observe the world and call Resolve
+	StillInDoubt                 // it may have been made; do nothing until a person allows it
 )
 
-// Recover is what j's running attempt does about an effect of which e is
-// on record, nil: nothing. An effect that succeeded is not made again. One
-// that failed is, once the failure is on the job's record: that it is executed
-// again was decided knowing it.
+// Recover returns what j's running attempt does about an effect whose record is
+// e (nil: none). A successful effect is not made again. A failed one is made
+// again once the failure is on the job's record, since the decision to run the
+// job again took it into account.
 func Recover(j *kernel.Job, e *Record) (Recovery, error) {
 	switch {
 	case e == nil && j.State.Attempt <= 1:
@@ -96,19 +96,19 @@ func Recover(j *kernel.Job, e *Record) (Recovery, error) {
 	}
 }
 
-// Finding is what the world shows of a side effect.
+// Finding is what can be observed of a side effect.
 type Finding uint8
 
-// Undecidable is the zero value: nobody looked, or nothing can be seen.
+// Undecidable is the zero value: nothing was observed, or nothing can be.
 const (
 	Undecidable Finding = iota
 	Made
-	NotMade // or not wholly: executing it goes on from there
+	NotMade // not made, or only in part: making it continues from there
 )
 
-// Resolve decides what Recover left open, once somebody has looked. Only a lost
-// attempt leaves an effect in doubt: where an attempt ended with a result of its
-// own, its next try was decided knowing that result.
+// Resolve decides what Recover left open, given an observation. Only a lost
+// attempt leaves an effect in doubt: if an attempt ended with a result of its
+// own, the decision to try again took that result into account.
 func Resolve(j *kernel.Job, e *Record, f Finding) Recovery {
 	switch {
 	case f == Made:
@@ -120,18 +120,17 @@ func Resolve(j *kernel.Job, e *Record, f Finding) Recovery {
 	}
 }
 
-// lost reports that the owner of e was lost, and that nobody has answered for
-// what it may have done.
+// lost reports whether the owner of e was lost and no person has since decided
+// about what it may have done.
 func lost(j *kernel.Job, e *Record) bool { return e.Attempt <= j.State.Lost }
 
-// Key is for systems that are to do something once however often an attempt
-// asks for it: it is the same for every attempt of a generation, and for nothing
-// else.
+// Key returns an idempotency key for external systems: it is the same for every
+// attempt of a generation of j, and unique otherwise.
 func Key(j *kernel.Job) string { return fmt.Sprintf("%s.%d", j.ID, j.State.Generation) }
 
-// StateOf is how far e got by the job's record, which is what makes an
-// applied effect a committed one: the attempt that made it, or one that took
-// its result, has ended with a result of its own.
+// StateOf returns the state of e, given the job's record. An applied effect is
+// committed once the attempt that made it, or one that took its result, has
+// ended with a result of its own.
 func StateOf(j *kernel.Job, e *Record) State {
 	st := &j.State
 	if e.State != Applied || e.Generation != st.Generation {

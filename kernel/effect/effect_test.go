@@ -10,12 +10,12 @@ import (
 
 const key = "key"
 
-// attempt is a job whose n-th attempt is under way.
+// attempt returns a job whose n-th attempt is under way.
 func attempt(n int) kernel.Job {
 	return kernel.Job{ID: "a", State: kernel.State{Status: kernel.Running, Attempt: n}}
 }
 
-// entry is an effect as attempt n left it.
+// entry returns an effect as attempt n left it.
 func entry(n int, s effect.State, o kernel.Outcome) *effect.Record {
 	return &effect.Record{Key: key, Job: "a", Attempt: n, State: s, Result: kernel.Result{Outcome: o}}
 }

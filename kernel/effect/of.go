@@ -2,8 +2,8 @@ package effect
 
 import "github.com/vizier-scheduler/vizier/kernel"
 
-// Of are the side effects of j as far as they got: those of its journal,
-// or, of a plain command, which keeps none, its latest attempt.
+// Of returns the side effects of j with their states: those of its journal or,
+// for a plain command, which has no journal, its latest attempt.
 func Of(j *kernel.Job, journal []Record) []Record {
 	if !j.Spec.Task.Builtin {
 		return attempted(j)
@@ -16,8 +16,8 @@ func Of(j *kernel.Job, journal []Record) []Record {
 	return out
 }
 
-// attempted is the effect of a job that is a plain command: the attempt is under
-// way, or it was lost, or the job's record says how it ended.
+// attempted returns the effect of a plain command: its attempt is under way,
+// was lost, or has a result on the job's record.
 func attempted(j *kernel.Job) []Record {
 	st := j.State
 	if st.Started.IsZero() || st.Status != kernel.Running && !st.Exit.Known {

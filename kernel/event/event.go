@@ -1,5 +1,5 @@
-// Package event tells what a plan makes happen to jobs and runs: history, on
-// which no decision rests. It is as pure as the kernel.
+// Package event derives from a plan what happened to jobs and runs. Events are
+// history; no decision depends on them. The package is as pure as the kernel.
 package event
 
 import (
@@ -10,12 +10,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Of is what p, decided on before and leading to after, makes happen, in
-// the order of p's actions. A plan tells only where a job ends up, so what it
-// went through on the way there is told from what its counters say.
+// Of returns the events of plan p, which was decided on before and leads to
+// after, in the order of p's actions. A plan only has the final state of each
+// job; the states in between are derived from the job's counters.
 func Of(before, after *kernel.Snapshot, p kernel.Plan) []kernel.Event {
 	var out []kernel.Event
-	over := map[kernel.RunID]bool{} // runs in which a job stopped being active
+	over := map[kernel.RunID]bool{} // runs in which a job is no longer active
 	for _, a := range p.Records {
 		switch a := a.(type) {
 		case kernel.CreateJob:
@@ -51,8 +51,8 @@ func Of(before, after *kernel.Snapshot, p kernel.Plan) []kernel.Event {
 	return out
 }
 
-// calls tells of each job that needs a person from now on, or for something else
-// than before.
+// calls returns an event for each job that needs a person from now on, or needs
+// one for another reason than before.
 func calls(before, after *kernel.Snapshot, p kernel.Plan) (out []kernel.Event) {
 	for _, a := range p.Records {
 		j := after.Job(a.Subject())
@@ -76,7 +76,7 @@ func calls(before, after *kernel.Snapshot, p kernel.Plan) (out []kernel.Event) {
 	return out
 }
 
-// changes reports that a is about how a job stands.
+// changes reports whether a changes the state of a job.
 func changes(a kernel.RecordAction) bool {
 	switch a.(type) {
 	case kernel.CreateJob, kernel.PutState:
@@ -85,7 +85,7 @@ func changes(a kernel.RecordAction) bool {
 	return false
 }
 
-// quiet is what is wrong with a runner that stalls.
+// quiet is the reason of the event for a stalled runner.
 const quiet = "its runner has not been heard of for longer than it should be"
 
 func event(kind kernel.EventKind, j *kernel.Job, st kernel.State, now time.Time) kernel.Event {
@@ -93,15 +93,15 @@ func event(kind kernel.EventKind, j *kernel.Job, st kernel.State, now time.Time)
 	return kernel.Event{At: now, Kind: kind, Job: j.ID, Run: o.Run, Node: o.Node, Name: j.Spec.Name, Attempt: st.Attempt, Generation: st.Generation}
 }
 
-// CaughtUp tells that j's running attempt does not do again what an earlier one
-// did.
+// CaughtUp returns the event that j's running attempt takes over the effect of
+// an earlier attempt and does not repeat it.
 func CaughtUp(j *kernel.Job, now time.Time, what string) kernel.Event {
 	e := event(kernel.EffectCaughtUp, j, j.State, now)
 	e.Reason = what
 	return e
 }
 
-// happened is how j came from one state to another.
+// happened returns the events between two states of j.
 func happened(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Event {
 	out := decided(j, from, to, now)
 	if from.Status == to.Status && from.Attempt == to.Attempt && from.Generation == to.Generation {
@@ -155,7 +155,8 @@ func happened(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Even
 	return out
 }
 
-// decided is what a person has said.
+// decided returns the event of a person's decision between two states, if there
+// was one.
 func decided(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Event {
 	kinds := map[kernel.ApprovalState]kernel.EventKind{kernel.Approved: kernel.ApprovalGranted, kernel.Rejected: kernel.ApprovalRejected}
 	kind, said := kinds[to.Approval.State]
@@ -167,7 +168,8 @@ func decided(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Event
 	return []kernel.Event{e}
 }
 
-// stalled tells that the runner of j's attempt was found not to be heard of.
+// stalled returns the event that j's runner was found to have stalled, if it
+// was.
 func stalled(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Event {
 	if to.Stalled == from.Stalled || to.Stalled == 0 {
 		return nil
@@ -177,8 +179,8 @@ func stalled(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Event
 	return []kernel.Event{e}
 }
 
-// agentTold is what the agent told of the attempt that ended between two
-// states.
+// agentTold returns what the agent reported in the attempt that ended between
+// two states.
 func agentTold(from, to kernel.State) kernel.EventAgent {
 	if to.Agent == nil || from.Agent != nil && from.Agent.Runs == to.Agent.Runs {
 		return kernel.EventAgent{}
@@ -187,8 +189,9 @@ func agentTold(from, to kernel.State) kernel.EventAgent {
 	return kernel.EventAgent{Agent: r.Agent, Model: r.Model, Session: r.Session, Turns: r.Turns, Usage: r.Usage}
 }
 
-// budgetSpent is the class of the failure for which a further attempt was granted.
-// The budget is spent when the job goes on, which may be in the same plan.
+// budgetSpent returns the class of the failure for which a further attempt was
+// granted. A budget is spent when the job continues, which may be in the same
+// plan.
 func budgetSpent(was, st kernel.State) (kernel.FailureClass, bool) {
 	from, to := was.Spent, st.Spent
 	switch {
@@ -205,8 +208,8 @@ func budgetSpent(was, st kernel.State) (kernel.FailureClass, bool) {
 	}
 }
 
-// requeued is the kind of "again" that follows a failure (semantics 2,
-// decision 4).
+// requeued returns the kind of event for a job that runs again after a failure
+// (semantics 2, decision 4).
 func requeued(j *kernel.Job, class kernel.FailureClass) kernel.EventKind {
 	switch {
 	case class == kernel.WorkerLost:
@@ -231,8 +234,8 @@ func ending(s kernel.Status) kernel.EventKind {
 	}
 }
 
-// runEnds are the ends of those of runs that are over, in order of their first
-// jobs.
+// runEnds returns the end events of those of the runs that have ended, in the
+// order of their first jobs.
 func runEnds(s *kernel.Snapshot, runs map[kernel.RunID]bool) []kernel.Event {
 	members := map[kernel.RunID][]*kernel.Job{}
 	var order []kernel.RunID
@@ -252,9 +255,9 @@ func runEnds(s *kernel.Snapshot, runs map[kernel.RunID]bool) []kernel.Event {
 	return out
 }
 
-// runResult is how the run of these jobs ended: one that failed or was
-// cancelled fails it. NoOutcome: something in it still goes on, or nothing in
-// it ever did. A job that sleeps keeps no run open.
+// runResult returns the outcome of a run: failed if a job failed or was
+// cancelled. It is NoOutcome while a job is active, or if none was ever
+// started. Dormant jobs do not keep a run open.
 func runResult(members []*kernel.Job) kernel.Outcome {
 	result := kernel.NoOutcome
 	for _, j := range members {

@@ -4,9 +4,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// assumed is s with every question about the world answered without a look at it: what
-// jobs of s make is there if one of them has succeeded, and all else is as it is wanted. With
-// stale, an earlier run left in git what jobs of s make there.
+// assumed returns s with every probe answered by assumption: an artifact that
+// jobs of s produce exists if one of them has succeeded, and everything else is
+// as the jobs require it. With stale, the artifacts that jobs of s produce in
+// git already exist there from an earlier run.
 func assumed(s *kernel.Snapshot, stale bool) *kernel.Snapshot {
 	for {
 		asked := s.Probes()

@@ -1,6 +1,6 @@
-// Package foresight carries a snapshot on into what may come, by the decisions of
-// package kernel itself: what would follow if something happened, and how it would go
-// on to the end. Like the kernel it is pure.
+// Package foresight predicts how a snapshot goes on: what would follow if
+// something happened, and how everything would end. It uses the decisions of
+// package kernel itself. Like the kernel it is pure.
 package foresight
 
 import (
@@ -18,42 +18,42 @@ type Change interface {
 	apply(*future) error
 }
 
-// The changes. Those that people make are the kernel's own verbs, and are refused
-// where these are.
+// The changes. Those that people make are the kernel's own verbs, and fail
+// where the verbs fail.
 type (
-	// Approve is that a pending approval is granted.
+	// Approve grants a pending approval.
 	Approve struct{ Job kernel.JobID }
-	// Reject is that it is refused.
+	// Reject refuses a pending approval.
 	Reject struct{ Job kernel.JobID }
-	// Cancel is that jobs are cancelled, in their order, and end if they run. Of several,
-	// those that have ended by then are left.
+	// Cancel cancels jobs, in order; running ones end. If there are several,
+	// those that have ended by then are skipped.
 	Cancel struct{ Jobs []kernel.JobID }
-	// Retry is that jobs that ended are run again, with what has to run with them.
+	// Retry runs ended jobs again, with the jobs that have to run with them.
 	Retry struct{ Jobs []kernel.JobID }
-	// Succeed is that a job makes what it declares and ends well, whether it runs
+	// Succeed lets a job succeed and make what it declares, whether it runs
 	// already or not.
 	Succeed struct{ Job kernel.JobID }
-	// Fail is that a job fails with an exit code.
+	// Fail lets a job fail with an exit code.
 	Fail struct {
 		Job  kernel.JobID
 		Code int
 	}
-	// Merge is that the open merge of a branch succeeds.
+	// Merge lets the open merge of a branch succeed.
 	Merge struct{ Branch string }
-	// Release is that whoever holds a lock or a pool does without it.
+	// Release takes a lock or a pool away from its holders.
 	Release struct{ Lock string }
-	// Resize is that a pool has a number of units. It is refused where nobody knows the
-	// pool, unless it is said that a job asks for it which is still to come.
+	// Resize sets the number of units of a pool. It fails for an unknown pool,
+	// unless Known says that a job asks for it that is not in the snapshot yet.
 	Resize struct {
 		Pool  string
 		Units int
 		Known bool
 	}
-	// Places is that so many jobs may run at once on this machine; 0: no limit.
+	// Places sets how many jobs may run at once on this machine; 0: no limit.
 	Places struct{ N int }
-	// Submit is that jobs are enqueued.
+	// Submit enqueues jobs.
 	Submit struct{ Jobs []kernel.NewJob }
-	// Pass is that time passes in which nothing ends.
+	// Pass lets time pass in which nothing ends.
 	Pass struct{ Time time.Duration }
 )
 
@@ -171,8 +171,8 @@ func themselves(jobs []kernel.JobID) (near []kernel.Near) {
 	return near
 }
 
-// Near is what a snapshot of some of the jobs holds at least, so that changes can be
-// looked at from now on.
+// Near returns the least that a partial snapshot must hold so that WhatIf can
+// begin with changes at time now.
 func Near(changes []Change, now time.Time) []kernel.Near {
 	near := []kernel.Near{{Kind: kernel.Attended}}
 	for _, c := range changes {

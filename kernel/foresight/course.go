@@ -6,20 +6,21 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Course says how what has not ended yet goes.
+// Course determines how attempts and decisions that are still open turn out.
 type Course interface {
-	// Attempt is how the running attempt of j ends, and how long it takes in all, of
-	// which it has run for ran.
+	// Attempt returns the result of j's running attempt and its total duration.
+	// It has been running for ran.
 	Attempt(j *kernel.Job, ran time.Duration) (kernel.Result, time.Duration)
-	// Decision is how long it takes a person to decide about j, who is asked from now
-	// on, and whether j is approved.
+	// Decision returns whether a person who is asked about j now approves it,
+	// and how long the person takes.
 	Decision(j *kernel.Job) (grants bool, takes time.Duration)
 }
 
-// Basis is what a duration is known from. A larger one is surer.
+// Basis is what an estimated duration is based on. A larger value is more
+// reliable.
 type Basis uint8
 
-// A guess is a stated default.
+// The bases. Guess means one of the defaults below.
 const (
 	Guess Basis = iota
 	Recorded
@@ -30,13 +31,13 @@ var basisNames = kernel.NewNames[Basis]("basis", "guess", "history", "declared")
 
 func (b Basis) String() string { return basisNames.Name(b) }
 
-// What is assumed of what nothing is known of.
+// Durations that are assumed if nothing is known.
 const (
 	DefaultDuration = time.Minute // of an attempt
-	DefaultDecision = time.Hour   // of a person
+	DefaultDecision = time.Hour   // of a person's decision
 )
 
-// Kind is what kind of thing jobs wait for that others have.
+// Kind is the kind of a limited resource.
 type Kind uint8
 
 // The kinds of resources.
@@ -51,8 +52,8 @@ var kindNames = kernel.NewNames[Kind]("resource", "slot", "pool", "lock", "perso
 
 func (k Kind) String() string { return kindNames.Name(k) }
 
-// Resource is something of which there is only so much. The name of a slot is that of
-// its executor; a person has none.
+// Resource is something that jobs wait for because others have it. The name of
+// a slot is that of its executor; a person has none.
 type Resource struct {
 	Kind Kind
 	Name string

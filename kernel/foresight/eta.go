@@ -6,16 +6,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// ETA is when something is expected to end, and the least that this is known from. Of
-// something that is guessed there is none.
+// ETA is when something is expected to end, and the weakest basis of that
+// estimate. There is no ETA for an end that depends on a guess.
 type ETA struct {
 	At    time.Time
 	Basis Basis
-	From  int // of Recorded: from how many attempts, the fewest
+	From  int // with Recorded: from how many attempts, at the weakest place
 }
 
-// ETAs are those of open jobs, if everything takes its usual time. Of the world nothing
-// need be known: it is taken to be as jobs want it.
+// ETAs returns the expected ends of open jobs, if everything takes its usual
+// time. s needs no facts: the world is assumed to be as the jobs require it.
 func ETAs(s *kernel.Snapshot, h *Habits) map[kernel.JobID]ETA {
 	f := &foreteller{s: assumed(s, false), o: Options{Habits: h}}
 	story := Tell(f.s, h.Course(0, 0))

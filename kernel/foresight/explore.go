@@ -10,33 +10,33 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Fault is what a run can come to that nobody wants.
+// Fault is an undesirable thing that can happen in a run.
 type Fault uint8
 
-// The faults that are looked for.
+// The faults that Explore looks for.
 const (
 	LeftOver    Fault = iota // a run that nothing happens in any more has a job that waits for what cannot come
 	NeverRuns                // a node that runs in no history
-	Silent                   // a failure that nothing handles, after which the run's last nodes succeed
-	PassedRound              // a node runs whose way leads through an approval that was not given
-	TooEarly                 // a node uses an artifact of the run before the run has made it
+	Silent                   // a failure that nothing handles, although the run's last nodes succeed
+	PassedRound              // a node runs although an approval before it was not given
+	TooEarly                 // a node uses an artifact before the run has made it
 )
 
 var faultNames = kernel.NewNames[Fault]("fault", "left_over", "never_runs", "silent_failure", "approval_passed_round", "consumed_too_early")
 
 func (f Fault) String() string { return faultNames.Name(f) }
 
-// Fall is a fault with the shortest history that leads to it.
+// Fall is a counterexample: a fault with a shortest history that leads to it.
 type Fall struct {
 	Fault   Fault
 	Job     kernel.JobID
-	About   kernel.JobID // the other job it is about; "": none
-	Why     string       // of a job that is left over: what it waits for
-	History []Step       // from the run's first tick on; nil of a node that never runs
-	Stale   bool         // it begins with what an earlier run left in the repository
+	About   kernel.JobID // the other job that the fault is about; "": none
+	Why     string       // for LeftOver, what the job waits for
+	History []Step       // from the run's first tick on; nil for NeverRuns
+	Stale   bool         // the history begins with artifacts of an earlier run in the repository
 }
 
-// Step is what happens in a history: what the scheduler is told, before it ticks.
+// Step is one thing that happens in a history, before a tick.
 type Step struct {
 	What  string // finish, approve, reject, cancel, clock
 	Job   kernel.JobID
@@ -46,22 +46,22 @@ type Step struct {
 	After time.Duration // of clock
 }
 
-// Exploration is what was found of a run.
+// Exploration is the result of exploring a run.
 type Exploration struct {
 	States   int  // that differ in what may follow from them
-	Complete bool // all of them were seen
+	Complete bool // every state was visited
 	Falls    []Fall
 }
 
-// MostStates is how many states of a run an exploration looks at.
+// MostStates is the usual bound on the states of a run that are explored.
 const MostStates = 20_000
 
-// Explore looks at every history of a run: each running attempt succeeds, is blocked, is
-// cancelled, loses its runner or fails in each way that the kernel tells apart; each
-// approval is given or refused; what is due comes due, in any order. Histories that
-// lead to the same are one. What the run needs from elsewhere is there, and
-// conditions on the repository hold. It stops after so many states, and where stopped
-// says so.
+// Explore visits every history of a run: each running attempt succeeds, is
+// blocked, is cancelled, loses its runner or fails in each way that the kernel
+// tells apart; each approval is given or refused; timers fire in any order.
+// Histories that lead to equivalent states are merged. What the run needs from
+// elsewhere exists, and its preconditions on the repository hold. Explore ends
+// after most states, or when stopped returns true.
 func Explore(jobs []kernel.NewJob, most int, stopped func() bool) (Exploration, error) {
 	x := &explorer{most: most, out: Exploration{Complete: true}, found: map[string]bool{}, ran: map[kernel.JobID]bool{}}
 	for _, n := range jobs {
@@ -83,28 +83,29 @@ func Explore(jobs []kernel.NewJob, most int, stopped func() bool) (Exploration, 
 	return x.out, nil
 }
 
-// explorer looks through the states of a run, breadth first.
+// explorer visits the states of a run, breadth first.
 type explorer struct {
 	ids   []kernel.JobID
 	most  int
-	stale bool // with what an earlier run made in git
+	stale bool // begin with what an earlier run made in git
 	nodes []explored
-	known map[string]bool // states by what may follow from them
+	known map[string]bool // the visited states, by stateKey
 	found map[string]bool
 	ran   map[kernel.JobID]bool
 	out   Exploration
 }
 
-// explored is a state, and the step that led to it.
+// explored is a visited state and the step that led to it.
 type explored struct {
 	s    *kernel.Snapshot
-	from int // -1: it is the first
+	from int // the index of the state before; -1: it is the first
 	step Step
 }
 
 var begin = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// leavesBehind reports that the run makes what outlives it, and needs it itself.
+// leavesBehind reports whether the run makes an artifact that outlives it, and
+// needs that artifact itself.
 func (x *explorer) leavesBehind(jobs []kernel.NewJob) bool {
 	made := map[kernel.Artifact]bool{}
 	for _, n := range jobs {
@@ -126,7 +127,7 @@ func (x *explorer) from(jobs []kernel.NewJob, stopped func() bool) error {
 	f := &future{s: s.Apply(p)}
 	f.s = x.assumed(f.s)
 	f.tick()
-	x.nodes, x.known = []explored{{s: x.assumed(f.s), from: -1}}, map[string]bool{x.form(f.s): true}
+	x.nodes, x.known = []explored{{s: x.assumed(f.s), from: -1}}, map[string]bool{x.stateKey(f.s): true}
 	for at := 0; at < len(x.nodes); at++ {
 		x.out.States++
 		x.judge(at)
@@ -143,18 +144,18 @@ func (x *explorer) from(jobs []kernel.NewJob, stopped func() bool) error {
 			if next == nil {
 				continue
 			}
-			form := x.form(next)
-			if x.known[form] {
+			key := x.stateKey(next)
+			if x.known[key] {
 				continue
 			}
 			if x.out.States+len(x.nodes)-at > x.most {
 				x.out.Complete = false
-				break // the others are looked at, and nothing follows from them
+				break // the remaining states are judged but not followed
 			}
-			x.known[form] = true
+			x.known[key] = true
 			x.nodes = append(x.nodes, explored{next, at, step})
 		}
-		if len(steps) > 0 { // its history is kept, and it is not needed any more
+		if len(steps) > 0 { // only its place in the history is still needed
 			x.nodes[at].s = nil
 		}
 	}
@@ -163,7 +164,7 @@ func (x *explorer) from(jobs []kernel.NewJob, stopped func() bool) error {
 
 func (x *explorer) assumed(s *kernel.Snapshot) *kernel.Snapshot { return assumed(s, x.stale) }
 
-// steps are what may happen next.
+// steps returns everything that may happen next in s.
 func (x *explorer) steps(s *kernel.Snapshot) (out []Step) {
 	for _, j := range s.Jobs() {
 		switch st := &j.State; st.Status {
@@ -183,8 +184,9 @@ func (x *explorer) steps(s *kernel.Snapshot) (out []Step) {
 	return out
 }
 
-// classesOf are the failure classes that the kernel treats in different ways in j: those
-// it has rules for, and of the others one that is tried again and one that is not.
+// classesOf returns one failure class for each way in which the kernel treats
+// failures of j: the classes with rules of their own and, of the others, one
+// that is retried and one that is not.
 func classesOf(j *kernel.Job) []kernel.FailureClass {
 	out := []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.WorkerLost, kernel.EffectInDoubt}
 	retry := j.Retry()
@@ -197,7 +199,8 @@ func classesOf(j *kernel.Job) []kernel.FailureClass {
 	return out
 }
 
-// follow is the state that a step leads to; nil: it cannot happen.
+// follow returns the state that a step leads to, or nil if the step is not
+// possible.
 func (x *explorer) follow(s *kernel.Snapshot, step Step) *kernel.Snapshot {
 	f := &future{s: s}
 	var err error
@@ -221,8 +224,9 @@ func (x *explorer) follow(s *kernel.Snapshot, step Step) *kernel.Snapshot {
 	return x.assumed(f.s)
 }
 
-// form is all of s that anything may follow from.
-func (x *explorer) form(s *kernel.Snapshot) string {
+// stateKey returns everything in s that the future depends on. States with the
+// same key are equivalent.
+func (x *explorer) stateKey(s *kernel.Snapshot) string {
 	var b strings.Builder
 	facts := s.Facts()
 	for _, id := range x.ids {
@@ -233,7 +237,7 @@ func (x *explorer) form(s *kernel.Snapshot) string {
 		}
 		st := &j.State
 		fmt.Fprintf(&b, "%d %d %d %d %t %s %t %t", st.Status, st.Outcome, st.Approval.State, st.Routed, st.Awake, st.Context.Root, st.Closed, st.Retired)
-		if j.Open() { // a rewind forgets the rest
+		if j.Open() { // a rewind clears the rest of an ended job's state
 			fmt.Fprintf(&b, " %v %t %t %t %d", st.Spent, st.Lost == st.Attempt && st.Lost > 0, !st.Stop.At.IsZero(), st.Approval.InDoubt, st.Wait.Kind)
 			if st.Status == kernel.FailedRetryable || st.Approval.InDoubt {
 				fmt.Fprintf(&b, " %d", st.Failure)
@@ -251,7 +255,7 @@ func (x *explorer) form(s *kernel.Snapshot) string {
 	return b.String()
 }
 
-// judge looks for faults of a state.
+// judge looks for faults in the state with index at.
 func (x *explorer) judge(at int) {
 	s := x.nodes[at].s
 	open := false
@@ -263,12 +267,12 @@ func (x *explorer) judge(at int) {
 		x.ran[j.ID] = true
 		for _, by := range x.before(s, j) {
 			if a := by.State.Approval; a.State != kernel.NotRequired && !a.InDoubt && a.State != kernel.Approved {
-				x.fall(at, Fall{Fault: PassedRound, Job: j.ID, About: by.ID})
+				x.report(at, Fall{Fault: PassedRound, Job: j.ID, About: by.ID})
 			}
 		}
 		for _, a := range j.Spec.Needs {
 			if maker := x.unmade(s, j, a); maker != "" {
-				x.fall(at, Fall{Fault: TooEarly, Job: j.ID, About: maker, Why: a.String()})
+				x.report(at, Fall{Fault: TooEarly, Job: j.ID, About: maker, Why: a.String()})
 			}
 		}
 	}
@@ -281,7 +285,7 @@ func (x *explorer) judge(at int) {
 			if root.State.Status == kernel.Unscheduled {
 				why = "it sleeps, and nothing wakes it"
 			}
-			x.fall(at, Fall{Fault: LeftOver, Job: j.ID, About: root.ID, Why: why})
+			x.report(at, Fall{Fault: LeftOver, Job: j.ID, About: root.ID, Why: why})
 		}
 	}
 	if !open {
@@ -289,7 +293,7 @@ func (x *explorer) judge(at int) {
 	}
 }
 
-// before are the jobs that j can only begin after, whatever becomes of them.
+// before returns the transitive predecessors of j.
 func (x *explorer) before(s *kernel.Snapshot, j *kernel.Job) (out []*kernel.Job) {
 	seen := map[kernel.JobID]bool{j.ID: true}
 	for queue := []*kernel.Job{j}; len(queue) > 0; queue = queue[1:] {
@@ -302,8 +306,8 @@ func (x *explorer) before(s *kernel.Snapshot, j *kernel.Job) (out []*kernel.Job)
 	return out
 }
 
-// unmade is the job of the run that is to make a, which j uses, where none has and
-// one still may; "": that is not so.
+// unmade returns a job of the run that may still make a, which j uses, if no
+// job has made it yet; else "".
 func (x *explorer) unmade(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (maker kernel.JobID) {
 	for _, id := range s.Producers(j.ID, a) {
 		switch p := s.Job(id); {
@@ -316,7 +320,8 @@ func (x *explorer) unmade(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) 
 	return maker
 }
 
-// root is the job that j waits for in the end, by the reasons on record.
+// root returns the job at the end of the chain of waits that begins with j, by
+// the reasons on record.
 func (x *explorer) root(s *kernel.Snapshot, j *kernel.Job) *kernel.Job {
 	for range x.ids {
 		next := s.Job(j.State.Wait.Job)
@@ -328,7 +333,7 @@ func (x *explorer) root(s *kernel.Snapshot, j *kernel.Job) *kernel.Job {
 	return j
 }
 
-// outside reports that j waits for something that no job of the run makes.
+// outside reports whether j waits for something that no job of the run makes.
 func (x *explorer) outside(s *kernel.Snapshot, j *kernel.Job) bool {
 	switch j.State.Wait.Kind {
 	case kernel.OnPreconditions, kernel.OnPinnedHead, kernel.OnApproval:
@@ -340,10 +345,10 @@ func (x *explorer) outside(s *kernel.Snapshot, j *kernel.Job) bool {
 	}
 }
 
-// silence looks for a failure that nothing handled and that cannot be seen by how the
-// run's last jobs ended.
+// silence looks for a failure that nothing handled and that does not show in
+// the outcomes of the run's last jobs.
 func (x *explorer) silence(at int, s *kernel.Snapshot) {
-	follows := map[kernel.JobID]bool{} // who has a job behind it
+	follows := map[kernel.JobID]bool{} // jobs with a dependent
 	for _, j := range s.Jobs() {
 		for _, id := range s.Predecessors(j.ID) {
 			follows[id] = true
@@ -360,12 +365,12 @@ func (x *explorer) silence(at int, s *kernel.Snapshot) {
 		}
 	}
 	if failed != nil {
-		x.fall(at, Fall{Fault: Silent, Job: failed.ID})
+		x.report(at, Fall{Fault: Silent, Job: failed.ID})
 	}
 }
 
-// fall notes f, the first time that it is found.
-func (x *explorer) fall(at int, f Fall) {
+// report records f unless it was found before.
+func (x *explorer) report(at int, f Fall) {
 	key := fmt.Sprint(f.Fault, f.Job, f.About)
 	if x.found[key] {
 		return

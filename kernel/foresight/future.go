@@ -8,28 +8,28 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// future is a snapshot on its way.
+// future is a snapshot that is being carried forward.
 type future struct {
 	s *kernel.Snapshot
 
-	launched func(kernel.AttemptID)                    // an attempt is under way; nil: nothing more is to be known of it than that
-	did      func(was *kernel.Snapshot, p kernel.Plan) // p led from was to s; nil: nobody looks
+	launched func(kernel.AttemptID)                    // called when an attempt is launched; nil: not called
+	did      func(was *kernel.Snapshot, p kernel.Plan) // called after plan p led from was to s; nil: not called
 }
 
-// Moved is how a change leaves one job: what it is then, and what it was. Was is nil of
-// a job that is new, Then of one that is gone.
+// Moved is a job before and after a change. Was is nil for a new job, Then for
+// a removed one.
 type Moved struct{ Was, Then *kernel.Job }
 
-// Forecast is what would follow.
+// Forecast is what would follow from changes.
 type Forecast struct {
 	Now  *kernel.Snapshot // what a tick makes of the world as it is
 	Then *kernel.Snapshot
 }
 
-// WhatIf is what follows if changes happen, in their order, with all ticks that they
-// lead to. Where s Lacks jobs after that, or Probes of either snapshot are not empty,
-// it has to be asked again with these. It fails where a change cannot happen: errors
-// are those of the kernel's verbs.
+// WhatIf returns what follows if changes happen, in their order, with all the
+// ticks that they lead to. If s Lacks jobs afterwards, or Probes of either
+// snapshot are not empty, WhatIf must be called again with these. It fails with
+// the error of the kernel's verb if a change is not possible.
 func WhatIf(s *kernel.Snapshot, changes []Change) (Forecast, error) {
 	f := &future{s: s}
 	f.tick()
@@ -44,7 +44,8 @@ func WhatIf(s *kernel.Snapshot, changes []Change) (Forecast, error) {
 	return out, nil
 }
 
-// Moved are the jobs that stand otherwise than now, in schedule order.
+// Moved returns the jobs whose standing differs between Now and Then, in
+// schedule order.
 func (f Forecast) Moved() (out []Moved) {
 	for _, then := range f.Then.Held() {
 		was := f.Now.Job(then.ID)
@@ -60,7 +61,7 @@ func (f Forecast) Moved() (out []Moved) {
 	return out
 }
 
-// standing is what people see of how a job stands.
+// standing is the part of a job's state that people see.
 type standing struct {
 	status     kernel.Status
 	wait       kernel.WaitReason
@@ -72,13 +73,13 @@ type standing struct {
 
 func stands(j *kernel.Job) standing {
 	st, generation := &j.State, j.State.Generation
-	if st.Attempt == 0 { // it has not begun: to begin again is the same
+	if st.Attempt == 0 { // it has not begun, so beginning again is no change
 		generation = 0
 	}
 	return standing{st.Status, st.Wait, st.Attempt, generation, st.Approval.State, st.Reason}
 }
 
-// do makes p, unless err says that it cannot be.
+// do applies p unless err is not nil.
 func (f *future) do(p kernel.Plan, err error) error {
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (f *future) do(p kernel.Plan, err error) error {
 	return f.apply(p)
 }
 
-// apply follows p.
+// apply applies p, and performs its actions on the world.
 func (f *future) apply(p kernel.Plan) error {
 	was := f.s
 	if f.s = f.s.Apply(p); f.did != nil {
@@ -95,7 +96,7 @@ func (f *future) apply(p kernel.Plan) error {
 	return f.perform(p)
 }
 
-// tick decides until nothing is left to decide.
+// tick decides until there is nothing left to decide.
 func (f *future) tick() {
 	for p := kernel.Decide(f.s); !p.Empty(); p = kernel.Decide(f.s) {
 		if f.apply(p) != nil {
@@ -104,8 +105,8 @@ func (f *future) tick() {
 	}
 }
 
-// perform answers for the world: what is launched runs, what is to stop stops, files
-// are where they should be.
+// perform simulates the world: launched attempts run, stopped ones end, and
+// files are where they should be.
 func (f *future) perform(p kernel.Plan) error {
 	for _, a := range p.World {
 		switch a := a.(type) {
@@ -120,7 +121,7 @@ func (f *future) perform(p kernel.Plan) error {
 			if err := f.do(q, err); err != nil {
 				return err
 			}
-		case kernel.TendPrompt: // its file is there
+		case kernel.TendPrompt: // the prompt's file is assumed to be in place
 			if err := f.do(kernel.Tended(f.s, a, true, false)); err != nil {
 				return err
 			}
@@ -137,7 +138,7 @@ func (f *future) runs(a kernel.AttemptID) {
 	f.s = f.s.WithFacts(kernel.Facts{Runners: map[kernel.AttemptID]kernel.Fact[kernel.Runner]{a: kernel.Seen(kernel.Runner{Liveness: kernel.Alive})}})
 }
 
-// end ends a job as r says, and starts it before if it does not run.
+// end ends job id with result r. A job that does not run is started first.
 func (f *future) end(id kernel.JobID, r kernel.Result) error {
 	if err := f.begin(id); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (f *future) end(id kernel.JobID, r kernel.Result) error {
 	return nil
 }
 
-// begin has a job run, whatever holds it up.
+// begin starts job id, whatever gate holds it up.
 func (f *future) begin(id kernel.JobID) error {
 	j := f.s.Job(id)
 	switch {
@@ -173,7 +174,8 @@ func (f *future) begin(id kernel.JobID) error {
 	return f.do(kernel.NewPlan(kernel.PutState{Job: id, If: j.Rev, State: st}, kernel.Launch{Attempt: kernel.AttemptID{Job: id, N: st.Attempt}}), nil)
 }
 
-// observation is what the snapshot would be made of, all jobs included.
+// observation returns the observation that the snapshot would be taken from,
+// with all jobs.
 func (f *future) observation() kernel.Observation {
 	o := kernel.Observation{Now: f.s.Now(), Limits: f.s.Limits(), Archived: f.s.Archived(), Facts: f.s.Facts()}
 	for _, j := range f.s.Jobs() {
@@ -182,10 +184,10 @@ func (f *future) observation() kernel.Observation {
 	return o
 }
 
-// unborn is the commit of a branch that does not exist yet.
+// unborn stands for the commit of a branch that does not exist yet.
 const unborn kernel.CommitID = "to come"
 
-// made has the facts tell what j made in git, and what it took away.
+// made updates the facts with what j created and removed in git.
 func (f *future) made(j *kernel.Job) {
 	facts := kernel.NewFacts()
 	for _, a := range j.Spec.Produces {

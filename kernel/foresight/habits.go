@@ -10,29 +10,29 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Habits are how long attempts took, how they ended and how long people took to
-// decide, by the records of what has ended.
+// Habits are statistics of ended jobs: how long attempts took, how they ended,
+// and how long people took to decide.
 type Habits struct {
 	of       map[string]*habit
-	waits    []time.Duration // for a decision, in order
+	waits    []time.Duration // durations of decisions, sorted
 	rejected int
 }
 
-// habit is what is known of attempts at one thing.
+// habit holds the statistics of the attempts at one kind of job.
 type habit struct {
 	took   []time.Duration // of those that succeeded, in order
 	failed []failure
 }
 
-// failure is how an attempt failed. Took is 0 where it is not on record: only the last
-// attempt of a job has its times there.
+// failure is how an attempt failed. took is 0 if it is not on record: only the
+// last attempt of a job has its times there.
 type failure struct {
 	took  time.Duration
 	class kernel.FailureClass
 	exit  int
 }
 
-// HabitsOf gathers the habits of jobs. Cancelled ones tell nothing.
+// HabitsOf computes the habits of jobs. Cancelled jobs are ignored.
 func HabitsOf(jobs []*kernel.Job) *Habits {
 	h := &Habits{of: map[string]*habit{}}
 	ended := make(map[kernel.JobID]time.Time, len(jobs))
@@ -45,7 +45,7 @@ func HabitsOf(jobs []*kernel.Job) *Habits {
 		if a.DecidedAt.IsZero() || a.State != kernel.Approved && a.State != kernel.Rejected {
 			continue
 		}
-		since := a.RequestedAt // or later: nobody need look at what cannot start yet
+		since := a.RequestedAt // or later: before a job can start, nobody needs to decide
 		for _, id := range j.Spec.After {
 			if at := ended[id]; at.After(since) && at.Before(a.DecidedAt) {
 				since = at
@@ -74,7 +74,7 @@ func (h *Habits) learn(j *kernel.Job) {
 			}
 		case kernel.Failed:
 			failed = append(failed, failure{took, st.Failure, st.Exit.Code})
-		default: // its latest attempt has not ended, or not by itself
+		default: // its latest attempt has not ended, or did not end by itself
 		}
 	}
 	if len(failed) > 0 {
@@ -91,8 +91,8 @@ func (h *Habits) at(key string) *habit {
 	return h.of[key]
 }
 
-// failedBefore are the attempts of j that failed and were followed by another. What
-// the record has of them is which budget that was spent from.
+// failedBefore returns the failed attempts of j that were followed by another
+// one. The record only says from which budget each of them was paid.
 func failedBefore(j *kernel.Job) (out []failure) {
 	st := &j.State
 	for range st.Spent.Resumes {
@@ -107,7 +107,7 @@ func failedBefore(j *kernel.Job) (out []failure) {
 	return out
 }
 
-// retried is a failure that p tries again.
+// retried returns a failure that p retries.
 func retried(p kernel.RetryPolicy) failure {
 	for code := range 256 {
 		if p.Exits.Has(code) {
@@ -122,8 +122,8 @@ func retried(p kernel.RetryPolicy) failure {
 	return failure{class: kernel.ExitFailure, exit: 1}
 }
 
-// keys are what j may be known by, the surest first: the same node of a template, the
-// same name, the same command.
+// keys returns the keys under which attempts like j's are recorded, the most
+// specific first: the node of the template, the name, the command.
 func keys(j *kernel.Job) (out []string) {
 	o := &j.Spec.Origin
 	if o.Template.ID != "" && o.Node != "" {
@@ -138,7 +138,7 @@ func keys(j *kernel.Job) (out []string) {
 	return out
 }
 
-// known is what is known of j's attempts; nil: nothing.
+// known returns the statistics of attempts like j's, or nil if there are none.
 func (h *Habits) known(j *kernel.Job) *habit {
 	for _, key := range keys(j) {
 		if k := h.of[key]; k != nil {
@@ -148,8 +148,8 @@ func (h *Habits) known(j *kernel.Job) *habit {
 	return nil
 }
 
-// Basis is what the duration of an attempt of j is known from, and from how many
-// attempts.
+// Basis returns what the estimated duration of an attempt of j is based on and,
+// for Recorded, on how many attempts.
 func (h *Habits) Basis(j *kernel.Job) (Basis, int) {
 	if j.Spec.Estimate > 0 {
 		return Declared, 0
@@ -160,23 +160,25 @@ func (h *Habits) Basis(j *kernel.Job) (Basis, int) {
 	return Guess, 0
 }
 
-// Decisions is how many decisions of people are on record.
+// Decisions returns how many decisions of people are on record.
 func (h *Habits) Decisions() int { return len(h.waits) }
 
-// Course is the n-th way things may go by h, drawn with a seed; the 0th is the usual one,
-// in which everything takes its median and succeeds, unless it never did. The same
-// attempt of a job comes out the same in every future with these two numbers.
+// Course returns the n-th course drawn from h with a seed. Course 0 is the
+// usual one: every duration is the median, and every attempt succeeds, unless
+// none ever did. With the same seed and n, the same attempt of a job always
+// turns out the same.
 func (h *Habits) Course(seed uint64, n int) Course { return &drawn{h: h, seed: seed, n: n, people: 1} }
 
 type drawn struct {
 	h      *Habits
 	seed   uint64
 	n      int
-	people float64 // with two, a decision takes half as long
-	chance bool    // something could have come out otherwise
+	people float64 // with two, decisions take half as long
+	chance bool    // something could have turned out otherwise
 }
 
-// at is a number from 0 to 1 that depends on what it is about alone.
+// at returns a pseudo-random number from 0 to 1 that depends only on the seed,
+// n and its arguments.
 func (d *drawn) at(what string, j *kernel.Job) float64 {
 	if d.n == 0 {
 		return 0.5
@@ -192,7 +194,7 @@ func (d *drawn) at(what string, j *kernel.Job) float64 {
 	return float64(mixed(x)>>11) / (1 << 53)
 }
 
-// mixed spreads the bits of x: the finalizer of splitmix64.
+// mixed spreads the bits of x; it is the finalizer of splitmix64.
 func mixed(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -200,7 +202,7 @@ func mixed(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Attempt takes what was declared, or else what is on record; see Course.
+// Attempt uses the declared estimate or else the record; see Course.
 func (d *drawn) Attempt(j *kernel.Job, ran time.Duration) (kernel.Result, time.Duration) {
 	succeeds := kernel.Result{Outcome: kernel.OutcomeSucceeded}
 	if j.Spec.Estimate > 0 {
@@ -227,7 +229,7 @@ func (d *drawn) Attempt(j *kernel.Job, ran time.Duration) (kernel.Result, time.D
 	return kernel.Result{Outcome: kernel.OutcomeFailed, Class: f.class, Exit: max(1, f.exit), Reason: "as earlier attempts"}, took
 }
 
-// Decision is drawn of the decisions on record.
+// Decision draws from the decisions on record; see Course.
 func (d *drawn) Decision(j *kernel.Job) (grants bool, takes time.Duration) {
 	takes = DefaultDecision
 	if n := len(d.h.waits); n > 0 {
@@ -240,18 +242,20 @@ func (d *drawn) Decision(j *kernel.Job) (grants bool, takes time.Duration) {
 	return grants, time.Duration(float64(takes) / d.people)
 }
 
-// overrun is how long something takes that was to take usual and has run for ran
-// already: a tenth more than that, if it is late.
+// overrun returns the expected duration of something that usually takes usual
+// and has already run for ran. If it is late, that is a tenth more than ran.
 func overrun(usual, ran time.Duration) time.Duration { return max(usual, ran+ran/10) }
 
-// longer are those of some durations, in order, that are longer than ran.
+// longer returns the durations of took, which must be sorted, that are longer
+// than ran.
 func longer(took []time.Duration, ran time.Duration) []time.Duration {
 	at, _ := slices.BinarySearch(took, ran+1)
 	return took[at:]
 }
 
-// quantile is the q-th quantile of durations in order, between the two nearest; of
-// none, that of something late.
+// quantile returns the q-th quantile of sorted durations, interpolated between
+// the two nearest. Without durations it returns the estimate for something that
+// is late.
 func quantile(of []time.Duration, q float64, ran time.Duration) time.Duration {
 	if len(of) == 0 {
 		return overrun(0, ran)

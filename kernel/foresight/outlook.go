@@ -9,49 +9,49 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Options are what an outlook is made of.
+// Options are the parameters of Foretell.
 type Options struct {
 	Habits *Habits
 	Seed   uint64
-	Draws  int            // how often the future is drawn; at least 1
-	Only   []kernel.JobID // the ends of these are asked for; nil: of all that are open
-	Double int            // of how many resources it is told what twice as much of them would bring
+	Draws  int            // how many futures are drawn; at least 1
+	Only   []kernel.JobID // the jobs whose ends are asked for; nil: all open jobs
+	Double int            // for how many resources the effect of doubling them is estimated
 }
 
-// Outlook is how everything open goes on, over several draws.
+// Outlook is how everything open goes on, over several drawn futures.
 type Outlook struct {
 	Now       time.Time
-	Draws     int // fewer than asked for where nothing was left to chance
+	Draws     int // 1 if nothing depends on chance
 	Ends      []End
-	Story     Story // the draw whose end is the median
-	Path      []int // of its spans, the ones that the last end waited for, in order
+	Story     Story // the future whose end is the median
+	Path      []int // the indices of the spans of Story that the last end waited for, in order
 	Resources []Usage
 }
 
-// End is when what was enqueued with one number ends: a run, a batch or a job.
+// End is the expected end of a run, a batch or a single job.
 type End struct {
 	Jobs      []kernel.JobID // in schedule order, those that had ended before included
-	P50, P90  time.Time      // of the draws in which it ends; zero: it never does
-	Ends      int            // in how many it ends,
-	Succeeded int            // and in how many of these every job does, but those that nobody needs
-	Waits     kernel.JobID   // where it does not end: the job that waits for what does not come by itself,
-	For       string         // and for what
-	Basis     Basis          // the least of what is known of what it waits for
-	From      int            // of Recorded: from how many attempts, the fewest
+	P50, P90  time.Time      // over the futures in which it ends; zero: it ends in none
+	Ends      int            // in how many futures it ends
+	Succeeded int            // in how many of these every job succeeds that is needed
+	Waits     kernel.JobID   // if it does not end: the job that waits for something that does not come by itself
+	For       string         // what that job waits for
+	Basis     Basis          // the weakest basis of the durations it depends on
+	From      int            // with Recorded: from how many attempts, at the weakest place
 }
 
-// Usage is how much is wanted of a resource.
+// Usage is the demand for a resource.
 type Usage struct {
 	Resource
-	Has     int           // how many there are; 0: no limit
-	Waited  time.Duration // how long jobs wait for it, together, in the middle draw
-	Busy    float64       // of its time until the end, how much it is in use, from 0 to 1
-	Doubled time.Duration // how much sooner the last end would come with twice as much of it
-	Tried   bool          // that was looked at
+	Has     int           // how many units there are; 0: no limit
+	Waited  time.Duration // how long jobs wait for it in total, in the median future
+	Busy    float64       // the share of the time until the end in which it is in use, from 0 to 1
+	Doubled time.Duration // how much sooner the last end comes with twice as many units
+	Tried   bool          // Doubled was computed
 }
 
-// Foretell draws how s goes on. Of its story's last snapshot the Probes count as in
-// Tell.
+// Foretell draws futures of s. The Probes of its story's last snapshot have the
+// same meaning as with Tell.
 func Foretell(s *kernel.Snapshot, o Options) Outlook {
 	f := &foreteller{s: s, o: o, asked: map[kernel.JobID]bool{}}
 	for _, id := range o.Only {
@@ -83,7 +83,8 @@ type foreteller struct {
 	asked map[kernel.JobID]bool
 }
 
-// draw tells how s goes on, so many times, or once where nothing is left to chance.
+// draw returns the given number of futures of s, or a single one if nothing
+// depends on chance.
 func (f *foreteller) draw(s *kernel.Snapshot, people float64, times int) []Story {
 	var out []Story
 	for n := 1; n <= max(1, times); n++ {
@@ -99,10 +100,10 @@ func (f *foreteller) draw(s *kernel.Snapshot, people float64, times int) []Story
 	return out
 }
 
-// wanted reports that the end of job id is asked for.
+// wanted reports whether the end of job id is asked for.
 func (f *foreteller) wanted(id kernel.JobID) bool { return len(f.asked) == 0 || f.asked[id] }
 
-// last is the end of the last of the jobs that are asked for; now, if none ends.
+// last returns when the last of the wanted jobs ends, or now if none does.
 func (f *foreteller) last(t Story) time.Time {
 	at := f.s.Now()
 	for id, end := range t.Ended {
@@ -113,7 +114,7 @@ func (f *foreteller) last(t Story) time.Time {
 	return at
 }
 
-// path is which spans the last end waited for.
+// path returns the spans that the last end waited for.
 func (f *foreteller) path(t Story) (out []int) {
 	last := -1
 	for i, s := range t.Spans {
@@ -128,7 +129,7 @@ func (f *foreteller) path(t Story) (out []int) {
 	return out
 }
 
-// groups are the jobs that were open, by what was enqueued with one number.
+// groups returns the wanted open jobs with those that share their number.
 func (f *foreteller) groups(then *kernel.Snapshot) (out [][]*kernel.Job) {
 	at := map[kernel.Number]int{}
 	for _, j := range then.Jobs() {
@@ -147,7 +148,7 @@ func (f *foreteller) groups(then *kernel.Snapshot) (out [][]*kernel.Job) {
 	})
 }
 
-// ends are those of the groups, over all stories.
+// ends returns the ends of the groups, over all stories.
 func (f *foreteller) ends(stories []Story) (out []End) {
 	sureness := f.basis(stories[0])
 	for _, g := range f.groups(stories[0].Then) {
@@ -205,8 +206,8 @@ type sureness struct {
 	from  int
 }
 
-// basis is of each job the least of what is known of its own attempts and of all that
-// let it begin.
+// basis returns for each job the weakest basis among its own attempts and
+// everything that it had to wait for.
 func (f *foreteller) basis(t Story) map[kernel.JobID]sureness {
 	of := make([]sureness, len(t.Spans))
 	out := map[kernel.JobID]sureness{}
@@ -231,7 +232,7 @@ func (f *foreteller) basis(t Story) map[kernel.JobID]sureness {
 		out[s.Job] = own
 	}
 	for _, j := range t.Then.Jobs() {
-		if _, began := out[j.ID]; !began { // it ends without an attempt, or never
+		if _, began := out[j.ID]; !began { // it ends without an attempt, or never ends
 			out[j.ID] = sureness{Declared, 0}
 		}
 	}
@@ -245,7 +246,8 @@ func lesser(a, b sureness) sureness {
 	return a
 }
 
-// usage is how much is wanted of each resource, the most waited for first.
+// usage returns the demand for each resource, the one with the longest waits
+// first.
 func (f *foreteller) usage(t Story) []Usage {
 	limits, end := t.Then.Limits(), f.last(t)
 	all := end.Sub(f.s.Now()).Seconds()
@@ -300,8 +302,9 @@ func (f *foreteller) usage(t Story) []Usage {
 	return out
 }
 
-// doubled is s with twice as much of a resource, and how many people there are then. Of a
-// lock there are then two: who excludes others takes one, and who shares it none.
+// doubled returns s with twice as much of a resource, and the number of people.
+// A lock becomes a pool of two units, of which an exclusive holder takes one
+// and a shared holder none.
 func doubled(s *kernel.Snapshot, r Resource) (*kernel.Snapshot, float64) {
 	f := &future{s: s}
 	o := f.observation()

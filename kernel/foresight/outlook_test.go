@@ -19,7 +19,8 @@ func called(name string) func(*kernel.Job) {
 	return func(j *kernel.Job) { j.Spec.Name = name }
 }
 
-// ended is a job that took so long and succeeded, or failed with an exit code.
+// ended returns a job that took so long and succeeded, or failed with an exit
+// code.
 func ended(id kernel.JobID, name string, took time.Duration, exit int) kernel.Job {
 	return named(id, func(j *kernel.Job) {
 		j.Spec.Name = name
@@ -35,7 +36,8 @@ func foretold(s *kernel.Snapshot, o foresight.Options) foresight.Outlook {
 	return foresight.Foretell(s, o)
 }
 
-// spans are a story in words: what, from when to when in minutes, and what it waited for.
+// spans returns a story in words: what, from when to when in minutes, and what
+// it waited for.
 func spans(t foresight.Story) string {
 	var out []string
 	for _, s := range t.Spans {
@@ -136,7 +138,8 @@ func TestWhatMoreWouldBring(t *testing.T) {
 	}
 }
 
-// Who needs what nobody makes does not end, and it is said what for.
+// A job that needs an artifact which nothing makes does not end, and the
+// outlook says what it waits for.
 func TestWhatDoesNotEnd(t *testing.T) {
 	need := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
 	s := world(named("a", func(j *kernel.Job) {
@@ -149,7 +152,8 @@ func TestWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// What is guessed has no ETA, and what waits for it has none either.
+// A job whose duration is a guess has no ETA, and neither have the jobs that
+// wait for it.
 func TestETAs(t *testing.T) {
 	jobs := []kernel.Job{
 		ended("o", "n", 4*time.Minute, 0),

@@ -8,8 +8,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Scenario is f as a file of kernel/testdata/scenario: the run's jobs, what happens to them, and a
-// tick after each. name is what jobs are called in it.
+// Scenario returns f as a file in the format of kernel/testdata/scenario: the
+// run's jobs and what happens to them, with a tick after each step. name
+// returns what a job is called in the file.
 func (f Fall) Scenario(jobs []kernel.NewJob, name func(kernel.JobID) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", f.Text(name))
@@ -57,10 +58,10 @@ func (f Fall) Scenario(jobs []kernel.NewJob, name func(kernel.JobID) string) str
 	return b.String()
 }
 
-// oneWord is a without the space that its text may have.
+// oneWord returns the text of a without its space.
 func oneWord(a kernel.Artifact) string { return strings.Replace(a.String(), " (", "(", 1) }
 
-// described is a job on a line of a scenario.
+// described returns the line of a scenario that declares a job.
 func described(n kernel.NewJob, name func(kernel.JobID) string) string {
 	s := &n.Spec
 	words := []string{name(n.ID), "run=explored"}
@@ -129,7 +130,7 @@ func described(n kernel.NewJob, name func(kernel.JobID) string) string {
 	return strings.Join(words, " ")
 }
 
-// Text is f in words; name is what people call jobs.
+// Text describes f in words. name returns what a job is called.
 func (f Fall) Text(name func(kernel.JobID) string) string {
 	switch f.Fault {
 	case LeftOver:

@@ -8,37 +8,38 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Span is an attempt, or the time in which a person thought about an approval.
+// Span is an attempt, or the time that a person took for a decision.
 type Span struct {
 	Job        kernel.JobID
-	Attempt    int // 0: a person decides
+	Attempt    int // 0: a person's decision
 	Start, End time.Time
 	Outcome    kernel.Outcome // of a decision: succeeded or blocked
 	Class      kernel.FailureClass
 
-	// After is the span by whose end this one began, by its place in the story; -1: it
-	// could begin at once. Held is what it waited for until then, if others had that.
+	// After is the index of the span whose end let this one begin; -1: it could
+	// begin at once. Held is the resource it waited for until then, or nil.
 	After int
 	Held  *Resource
 }
 
-// Story is how everything goes on to the end.
+// Story is one future of everything, up to its end.
 type Story struct {
 	Then  *kernel.Snapshot
 	Spans []Span // in the order in which they began
 	Ended map[kernel.JobID]time.Time
-	Waits map[Resource]time.Duration // how long jobs waited for what others had, all together
-	Cut   bool                       // it was not told to the end: more happened than any plan should make happen
+	Waits map[Resource]time.Duration // how long jobs waited for each resource, in total
+	Cut   bool                       // it was cut off because more happened than any plan should cause
 }
 
-// most bounds how much may happen in a story, for each of its jobs: a loop that starts
-// again and again is cut off.
+// most bounds the events in a story, per job, so that an endless loop is cut
+// off.
 const most = 60
 
-// Tell is how s goes on by the kernel's own decisions, if attempts and people do as
-// the course says: until nothing is left that would happen by itself. Probes of
-// the story's last snapshot, but for runners, are what gates read in vain: where there
-// are any it has to be told again with these answered.
+// Tell returns how s goes on by the kernel's own decisions, with attempts and
+// people as the course determines, until nothing more happens by itself. Probes
+// of the story's last snapshot, other than those about runners, are facts that
+// gates asked for in vain: if there are any, Tell must be called again with
+// these answered.
 func Tell(s *kernel.Snapshot, course Course) Story {
 	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[string]int{}, open: map[kernel.JobID]int{},
 		story: Story{Ended: map[kernel.JobID]time.Time{}, Waits: map[Resource]time.Duration{}}}
@@ -68,36 +69,36 @@ func Tell(s *kernel.Snapshot, course Course) Story {
 	return t.story
 }
 
-// teller tells a story.
+// teller computes a story.
 type teller struct {
 	future
 	course  Course
 	events  queue
-	made    int // events so far
-	cause   int // the span whose end is being followed; -1: none
+	made    int // number of events so far
+	cause   int // the span whose end is being processed; -1: none
 	story   Story
 	waiting map[kernel.JobID]wait
-	used    map[string]int       // locks and units of pools that running jobs have
+	used    map[string]int       // locks and units of pools in use by running jobs
 	open    map[kernel.JobID]int // the last span of each job
 }
 
-// wait is for what a job waits that others have, and since when.
+// wait is the resource that a job waits for, and since when.
 type wait struct {
 	what  Resource
 	since time.Time
 }
 
-// happening is what is going to happen: the end of a span, or that a job's time has come.
+// happening is a future event: the end of a span, or a job coming due.
 type happening struct {
 	at   time.Time
 	seq  int
 	job  kernel.JobID
-	span int // -1: the time has come
+	span int // -1: a job comes due
 	end  kernel.Result
-	asks kernel.Approval // of a decision: what it is about
+	asks kernel.Approval // of a decision: the approval it is about
 }
 
-// queue is a heap of what is going to happen.
+// queue is a heap of future events.
 type queue []happening
 
 func (q queue) Len() int { return len(q) }
@@ -108,10 +109,10 @@ func (q queue) Less(i, k int) bool {
 
 func (q queue) Swap(i, k int) { q[i], q[k] = q[k], q[i] }
 
-// Push is heap.Interface's.
+// Push implements heap.Interface.
 func (q *queue) Push(x any) { *q = append(*q, x.(happening)) }
 
-// Pop is heap.Interface's.
+// Pop implements heap.Interface.
 func (q *queue) Pop() any {
 	last := (*q)[len(*q)-1]
 	*q = (*q)[:len(*q)-1]
@@ -124,7 +125,7 @@ func (t *teller) expect(e happening) {
 	heap.Push(&t.events, e)
 }
 
-// happen lets the clock go on to e, e happen, and the scheduler tick.
+// happen advances the clock to e, makes e happen, and lets the scheduler tick.
 func (t *teller) happen(e happening) {
 	if e.at.After(t.s.Now()) {
 		t.s = t.s.At(e.at)
@@ -140,7 +141,7 @@ func (t *teller) happen(e happening) {
 		switch {
 		case span.Attempt == 0:
 			if j.State.Status != kernel.WaitingOnApproval || j.State.Approval != e.asks || t.last(e.job) != e.span {
-				return // it expired, or is asked anew
+				return // it expired, or was requested anew
 			}
 			span.End, span.Outcome = t.s.Now(), e.end.Outcome
 			t.decide(j, e.end.Outcome == kernel.OutcomeSucceeded)
@@ -159,7 +160,7 @@ func (t *teller) happen(e happening) {
 
 func (t *teller) decide(j *kernel.Job, grants bool) {
 	if grants {
-		_ = t.do(kernel.Approve(t.s, j.ID, kernel.Consent{By: nobody, How: nobody})) // it is pending
+		_ = t.do(kernel.Approve(t.s, j.ID, kernel.Consent{By: nobody, How: nobody})) // cannot fail: the approval is pending
 	} else {
 		_ = t.do(kernel.Reject(t.s, j.ID, nobody, ""))
 	}
@@ -172,11 +173,11 @@ func (t *teller) last(id kernel.JobID) int {
 	return -1
 }
 
-// follow looks at what p did.
+// follow processes what p changed.
 func (t *teller) follow(was *kernel.Snapshot, p kernel.Plan) {
 	for _, a := range p.Records {
 		if a, ok := a.(kernel.PutState); ok {
-			t.hands(was.Job(a.Job), t.s.Job(a.Job))
+			t.trackLocks(was.Job(a.Job), t.s.Job(a.Job))
 		}
 	}
 	for _, a := range p.Records {
@@ -192,13 +193,13 @@ func (t *teller) follow(was *kernel.Snapshot, p kernel.Plan) {
 				t.story.Ended[j.ID] = t.s.Now()
 			}
 			t.look(j)
-		default: // moves no job
+		default: // not a change of a job's state
 		}
 	}
 }
 
-// hands counts what j takes or gives back, which stood as old.
-func (t *teller) hands(old, j *kernel.Job) {
+// trackLocks updates the resources in use after j changed from old.
+func (t *teller) trackLocks(old, j *kernel.Job) {
 	if old == nil || j == nil {
 		return
 	}
@@ -215,7 +216,7 @@ func (t *teller) use(j *kernel.Job, times int) {
 	}
 }
 
-// look notes what j waits for from now on, and when it goes on by itself.
+// look notes what j waits for from now on, and when it comes due.
 func (t *teller) look(j *kernel.Job) {
 	now := t.s.Now()
 	if at, ok := j.Due(); ok && at.After(now) {
@@ -243,12 +244,12 @@ func (t *teller) look(j *kernel.Job) {
 		}
 		return
 	}
-	if st.Status != kernel.Running { // begins takes it along
+	if st.Status != kernel.Running { // begin handles running jobs
 		t.waited(j.ID, nil)
 	}
 }
 
-// waited counts how long job id has waited, and has it wait for the next thing.
+// waited adds up how long job id has waited, and starts its wait for next.
 func (t *teller) waited(id kernel.JobID, next *wait) {
 	if w, ok := t.waiting[id]; ok {
 		t.story.Waits[w.what] += t.s.Now().Sub(w.since)
@@ -259,8 +260,9 @@ func (t *teller) waited(id kernel.JobID, next *wait) {
 	}
 }
 
-// holds is what j, which waits for locks, waits for: a place, a pool, or the first of
-// its locks that another job has or has asked for before it.
+// holds returns the resource that j, which waits for locks, waits for: a slot,
+// a pool, or the first of its locks that another job holds or has asked for
+// earlier.
 func (t *teller) holds(j *kernel.Job) Resource {
 	on := j.Spec.Task.On()
 	if j.State.Wait.Cause == kernel.ExecutorFull {
@@ -279,7 +281,7 @@ func (t *teller) holds(j *kernel.Job) Resource {
 	return Resource{Slot, on}
 }
 
-// capacity is how many units a pool has.
+// capacity returns how many units a pool has.
 func capacity(l kernel.Limits, pool string) int {
 	if n, ok := l.Pools[pool]; ok {
 		return n
@@ -287,14 +289,15 @@ func capacity(l kernel.Limits, pool string) int {
 	return 1
 }
 
-// begins is that an attempt was launched.
+// begins is called when an attempt is launched.
 func (t *teller) begins(a kernel.AttemptID) {
 	if j := t.s.Job(a.Job); j != nil {
 		t.begin(j, t.s.Now())
 	}
 }
 
-// begin has the course say how j's attempt ends, which has run since then.
+// begin asks the course how j's attempt ends, which has been running since the
+// given time.
 func (t *teller) begin(j *kernel.Job, since time.Time) {
 	now := t.s.Now()
 	s := Span{Job: j.ID, Attempt: j.State.Attempt, Start: since, After: t.cause}
@@ -307,14 +310,14 @@ func (t *teller) begin(j *kernel.Job, since time.Time) {
 	if limit := j.Spec.Task.Timeout; limit > 0 && takes > limit {
 		end, takes = kernel.Result{Outcome: kernel.OutcomeFailed, Class: kernel.Timeout, Exit: 124, Reason: "timed out"}, max(limit, ran)
 	}
-	if !j.State.Stop.At.IsZero() { // it is about to end
+	if !j.State.Stop.At.IsZero() { // it is about to be stopped
 		takes = ran
 	}
 	n := t.span(s)
 	t.expect(happening{at: now.Add(max(0, takes-ran)), job: j.ID, span: n, end: end})
 }
 
-// span adds s, which has not ended yet.
+// span adds s, which has not ended yet, and returns its index.
 func (t *teller) span(s Span) int {
 	n := len(t.story.Spans)
 	t.story.Spans = append(t.story.Spans, s)

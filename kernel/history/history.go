@@ -1,5 +1,5 @@
-// Package history holds what a transaction puts on record so that it can be
-// decided again, and decides it again.
+// Package history holds the account of a transaction, which makes it possible
+// to decide the transaction again, and does so.
 package history
 
 import (
@@ -10,51 +10,52 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Verb is a question to the kernel with its arguments, as it is put on record.
-// What it answers depends on the snapshot alone.
+// Verb is one question to the kernel with its arguments, in the form in which
+// it goes on record. The answer depends on the snapshot alone.
 type Verb interface {
 	Decide(*kernel.Snapshot) (kernel.Plan, error)
 
-	// Scope is which records the verb needs besides those that every tick does.
+	// Scope returns the records that the verb needs besides those that every
+	// tick needs.
 	Scope() kernel.Scope
 }
 
-// Seen is which records a step was decided on.
+// Seen says which records a step was decided on.
 type Seen uint8
 
-// The kinds of Seen.
+// The values of Seen.
 const (
 	SeenNear Seen = iota // those near to what changed
-	SeenOpen             // those that are open, and those that these refer to
-	SeenAll              // every one
+	SeenOpen             // open jobs, and jobs that these refer to
+	SeenAll              // every job
 )
 
-// Step is one verb of a transaction, decided on the snapshot that those before
-// it led to.
+// Step is one verb of a transaction. It was decided on the snapshot that the
+// steps before it led to.
 type Step struct {
 	Verb  Verb
-	Facts kernel.Facts // that the steps before did not know, or knew otherwise
+	Facts kernel.Facts // only what differs from the facts of the steps before
 	Seen  Seen
 }
 
-// Account is what a plan was decided by, besides the records.
+// Account is everything besides the records that a plan was decided on.
 type Account struct {
 	At         time.Time // the moment of the transaction
 	Limits     kernel.Limits
-	Unjudged   []kernel.JobID          // the jobs that changed since a tick judged them
-	Unreadable map[kernel.JobID]string // the records that could not be read, and why
+	Unjudged   []kernel.JobID          // jobs that changed after a tick last judged them
+	Unreadable map[kernel.JobID]string // records that could not be read, and why
 	Steps      []Step
 
-	// Carried is how many of the plan's first actions on the world earlier
-	// transactions left to be done.
+	// Carried is how many of the plan's world actions were left over from
+	// earlier transactions. They come first in the plan.
 	Carried int
 }
 
-// Source brings records as they were before the transaction.
+// Source reads records as they were before the transaction.
 type Source func(kernel.Scope) (kernel.Records, error)
 
-// Decide decides the account again. The error is the source's, or that of the
-// first verb that refuses.
+// Decide decides the transaction again. It fails with the error of read or of
+// the first verb that refuses.
 func (a Account) Decide(read Source) (kernel.Plan, error) {
 	r := redecision{account: a, read: read}
 	for _, step := range a.Steps {
@@ -73,8 +74,8 @@ func (a Account) Decide(read Source) (kernel.Plan, error) {
 	return r.plan, nil
 }
 
-// asked is what a tick after most verbs asks for once it has seen what they are about. To
-// have it at once saves deciding twice.
+// asked returns the records that a tick usually asks for after having seen
+// those of scope. Loading them at once saves deciding twice.
 func (a Account) asked(scope kernel.Scope) []kernel.Near {
 	var near []kernel.Near
 	for _, id := range scope.Jobs {
@@ -86,7 +87,7 @@ func (a Account) asked(scope kernel.Scope) []kernel.Near {
 	return near
 }
 
-// redecision is one Account.Decide under way.
+// redecision is the state of one call of Account.Decide.
 type redecision struct {
 	account Account
 	read    Source
@@ -94,12 +95,12 @@ type redecision struct {
 	near    []kernel.Near
 	seen    Seen
 	base    *kernel.Snapshot // before the transaction; nil: not loaded
-	snap    *kernel.Snapshot // as the steps so far leave it
+	snap    *kernel.Snapshot // the snapshot that the steps so far lead to
 	plan    kernel.Plan
 }
 
-// mostRounds is how often a step may ask for more records before it gets all
-// that are open.
+// mostRounds bounds how often a step may ask for more records; after that it
+// gets all open ones.
 const mostRounds = 24
 
 func (r *redecision) do(step Step) error {
@@ -134,8 +135,8 @@ func (r *redecision) do(step Step) error {
 	}
 }
 
-// load begins anew with what seen says, and goes on from where the steps so far
-// have led.
+// load takes a new base snapshot of the records that seen names, and applies
+// the plan of the steps so far to it.
 func (r *redecision) load(seen Seen) error {
 	scope := kernel.Scope{Near: r.near}
 	if seen != SeenNear {
@@ -160,7 +161,8 @@ func (r *redecision) load(seen Seen) error {
 	return nil
 }
 
-// records are those of scope but for the ones that could not be read then.
+// records reads scope, leaving out the records that the account lists as
+// unreadable.
 func (r *redecision) records(scope kernel.Scope) (kernel.Records, error) {
 	rec, err := r.read(scope)
 	if bad := r.account.Unreadable; len(bad) > 0 {
@@ -175,7 +177,7 @@ func both(a, b kernel.Scope) kernel.Scope {
 		Artifacts: slices.Concat(a.Artifacts, b.Artifacts), Keys: slices.Concat(a.Keys, b.Keys)}
 }
 
-// Named is scope as what it names.
+// Named returns the near queries for what scope names.
 func Named(scope kernel.Scope) []kernel.Near {
 	var near []kernel.Near
 	for _, id := range scope.Jobs {
@@ -190,7 +192,8 @@ func Named(scope kernel.Scope) []kernel.Near {
 	return near
 }
 
-// Besides is what near names that may not be open: to be read with all that is.
+// Besides returns the scope of what near names beyond the open jobs. It is read
+// in addition to all open jobs.
 func Besides(near []kernel.Near) (scope kernel.Scope) {
 	for _, n := range near {
 		switch n.Kind {
@@ -200,14 +203,14 @@ func Besides(near []kernel.Near) (scope kernel.Scope) {
 			scope.Artifacts = append(scope.Artifacts, n.Artifact)
 		case kernel.Keyed:
 			scope.Keys = append(scope.Keys, n.Key)
-		default: // names open jobs alone
+		default: // the kind names open jobs only
 		}
 	}
 	return scope
 }
 
-// News is what now knows and was does not, or knows otherwise. That a runner
-// lives is left out: nothing follows from it.
+// News returns the facts of now that was does not have or has with another
+// value. Facts that a runner lives are left out: no decision follows from them.
 func News(was, now kernel.Facts) kernel.Facts {
 	out := kernel.Facts{
 		Present: differing(was.Present, now.Present, same),
@@ -238,7 +241,8 @@ func News(was, now kernel.Facts) kernel.Facts {
 
 func same[V comparable](a, b kernel.Fact[V]) bool { return a == b }
 
-// differing are the facts of now that was does not have.
+// differing returns the facts of now that was does not have or has with another
+// value.
 func differing[K comparable, V any](was, now map[K]kernel.Fact[V], equal func(a, b kernel.Fact[V]) bool) map[K]kernel.Fact[V] {
 	out := map[K]kernel.Fact[V]{}
 	for k, f := range now {

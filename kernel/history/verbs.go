@@ -45,11 +45,12 @@ type (
 		Cleanup bool
 	}
 
-	// Retry is kernel.RetryAll, after the worktrees that are gone were forgotten.
+	// Retry is kernel.RetryAll, after kernel.ForgetWorktrees for the worktrees
+	// that no longer exist.
 	Retry struct {
 		Jobs []kernel.JobID
 		By   string
-		Gone []string // paths of worktrees
+		Gone []string // paths of worktrees that no longer exist
 	}
 
 	// Finish is kernel.Finish.
@@ -115,7 +116,7 @@ func (v Retry) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 	return lost.Then(p), err
 }
 
-// Forget is kernel.ForgetWorktrees of the runs of jobs.
+// Forget is kernel.ForgetWorktrees for the runs of jobs.
 func Forget(s *kernel.Snapshot, jobs []kernel.JobID, gone func(kernel.Context) bool) (p kernel.Plan) {
 	done := map[kernel.RunID]bool{}
 	for _, id := range jobs {
@@ -161,8 +162,9 @@ func (v Tended) Scope() kernel.Scope    { return of(v.Job) }
 
 func of(ids ...kernel.JobID) kernel.Scope { return kernel.Scope{Jobs: ids} }
 
-// ScopeOf is what new jobs refer to: whether a need of theirs exists decides
-// whether they wait for each other.
+// ScopeOf returns the scope of what new jobs refer to. It includes the
+// artifacts they need, because the existence of an artifact decides whether the
+// jobs wait for each other.
 func ScopeOf(news []kernel.NewJob) kernel.Scope {
 	var scope kernel.Scope
 	for _, n := range news {

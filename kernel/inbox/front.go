@@ -10,20 +10,20 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Front is what the front matter of a prompt says to Vizier. Every other key
-// in it is somebody else's.
+// Front holds the keys of a prompt's front matter that Vizier reads. It ignores
+// all other keys.
 type Front struct {
 	Flow       string            // the template; "": the configured one
 	Set        map[string]string // its parameters
-	Job        kernel.JobID      // the id that the job is to have; "": any
-	Owner      string            // whom the prompt says it is for; "": it does not say
+	Job        kernel.JobID      // the id that the job is to get; "": any
+	Owner      string            // the owner of the repository that the prompt is for; "": not stated
 	Repository string
 	Branch     string
 }
 
-// SplitFront cuts a prompt into its front matter, without the lines of dashes
-// around it, and the rest. A prompt that does not begin with such a line has
-// none.
+// SplitFront splits a prompt into its front matter, without the lines of dashes
+// around it, and the rest. A prompt that does not begin with a line of dashes
+// has no front matter.
 func SplitFront(text string) (front, body string, err error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	line, rest, more := strings.Cut(text, "\n")
@@ -41,7 +41,7 @@ func SplitFront(text string) (front, body string, err error) {
 	return "", "", fmt.Errorf("line 1: the front matter that begins here has no end, a line of three dashes: %w", kernel.ErrInvalid)
 }
 
-// ValidText refuses what cannot be a prompt.
+// ValidText returns an error if text cannot be a prompt.
 func ValidText(text string) error {
 	switch {
 	case !utf8.ValidString(text):
@@ -52,16 +52,17 @@ func ValidText(text string) error {
 	return nil
 }
 
-// FrontOf reads the keys of a front matter: flow and set, and the same below
-// vizier, where a program puts what counts more, with job_id, owner,
-// repository and branch. The job id may stand below pv as well (seed 004).
-// Values are strings, maps of them, or something that is neither.
+// FrontOf reads the keys of a front matter: flow and set at the top level and
+// below vizier, and job_id, owner, repository and branch below vizier. The keys
+// below vizier, where programs write, take precedence. The job id may also
+// stand below pv (seed 004). Values are strings, maps of strings, or anything
+// else, which is an error.
 func FrontOf(fields map[string]any) (Front, error) {
 	f := Front{Set: map[string]string{}}
 	r := frontReader{}
 	r.text(fields, "flow", &f.Flow)
 	r.set(fields, "set", f.Set)
-	if pv, ok := fields["pv"].(map[string]any); ok { // another program's: only its id is ours
+	if pv, ok := fields["pv"].(map[string]any); ok { // the table of another program, from which only the id is read
 		var id string
 		r.text(pv, "job_id", &id)
 		f.Job = kernel.JobID(id)
@@ -92,7 +93,7 @@ func FrontOf(fields map[string]any) (Front, error) {
 	return f, r.err
 }
 
-// frontReader keeps the first problem.
+// frontReader reads values and keeps the first error.
 type frontReader struct{ err error }
 
 func (r *frontReader) text(fields map[string]any, key string, to *string) {
@@ -128,7 +129,8 @@ func (r *frontReader) set(fields map[string]any, key string, to map[string]strin
 	}
 }
 
-// For refuses a prompt that says it is for another place than its path does.
+// For returns an error if the prompt states an owner, repository or branch that
+// differs from p's.
 func (f Front) For(p Path) error {
 	for _, c := range []struct{ key, says, is string }{{"owner", f.Owner, p.Owner}, {"repository", f.Repository, p.Repository}, {"branch", f.Branch, p.Branch}} {
 		if c.says != "" && c.says != c.is {

@@ -96,7 +96,8 @@ func TestValidText(t *testing.T) {
 	}
 }
 
-// Where the copies of a prompt lie, and that its file says where they belong.
+// The paths of a prompt's copies, and that its file tells which home they are
+// in.
 func TestPlacesOfAPrompt(t *testing.T) {
 	in := &kernel.Prompt{File: "/h/inbox/o/r/b/x.running.md", Rel: "o/r/b/x.prompt.md", Owner: "o", Repository: "r", Branch: "b"}
 	for got, want := range map[string]string{inbox.Home(in): "/h", inbox.Processed(in, idA): "processed/o/r/b/" + string(idA) + "/prompt.md",

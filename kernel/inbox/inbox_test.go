@@ -36,7 +36,7 @@ func TestPromptNames(t *testing.T) {
 	}
 }
 
-// What is nearly called a prompt is told what it would have to be called.
+// For a misnamed prompt, Meant returns the name that it should have.
 func TestWhatSomebodyMeant(t *testing.T) {
 	for name, want := range map[string]string{"fix.md": "fix.prompt.md", "fix.MD": "fix.prompt.md", "fix.prompt": "fix.prompt.md", "fix.Prompt.md": "fix.prompt.md",
 		"fix.prompt.md.txt": "fix.prompt.md", "a.b.markdown": "a.b.prompt.md", "notes.txt": "", "md": "", ".md": "", "fix.prompt.md.tmp": "", "fix.prompt.md~": "", "fix.prompt.md": "", "fix.running.md": "", "who.error.txt": ""} {

@@ -1,6 +1,6 @@
-// Package inbox says what the files of an inbox mean: their names, the paths
-// they lie at, what their front matter says, and which of them are ready. It is
-// as pure as the kernel.
+// Package inbox defines what the files of an inbox mean: their names, their
+// paths, their front matter, and which of them are ready. It is as pure as the
+// kernel.
 package inbox
 
 import (
@@ -10,8 +10,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// NameOf is the path of a prompt under name n: x.prompt.md becomes x.running.md,
-// and where it is called something else the word comes before the extension.
+// NameOf returns the path of a prompt under name n: x.prompt.md becomes
+// x.running.md. If the file name does not end in .prompt.md, the word is
+// inserted before the extension.
 func NameOf(n kernel.PromptName, prompt string) string {
 	dir, file := path.Split(prompt)
 	if stem, ok := strings.CutSuffix(file, ".prompt.md"); ok && stem != "" {
@@ -24,8 +25,8 @@ func NameOf(n kernel.PromptName, prompt string) string {
 	return dir + strings.TrimSuffix(file, ext) + "." + n.String() + ext
 }
 
-// PromptOf reads a file's name: the path that the prompt was dropped as, and
-// which of its names this is. It is false for a file that is no prompt's.
+// PromptOf parses a file's name into the path under which the prompt was
+// dropped and the name it has now. ok is false for a file that is not a prompt.
 func PromptOf(file string) (prompt string, n kernel.PromptName, ok bool) {
 	for n := kernel.NewPrompt; n <= kernel.ErrorPrompt; n++ {
 		if stem, ok := strings.CutSuffix(file, "."+n.String()+".md"); ok && stem != "" && !strings.HasSuffix(stem, "/") {
@@ -35,8 +36,8 @@ func PromptOf(file string) (prompt string, n kernel.PromptName, ok bool) {
 	return "", 0, false
 }
 
-// Meant is what the name of a file that is no prompt's would be if it were to be
-// one, where it looks as if somebody meant that; "" where it does not.
+// Meant returns the name that a file should have had if it looks like a
+// misnamed prompt, or else "".
 func Meant(name string) string {
 	if _, _, ours := PromptOf(name); ours {
 		return ""
@@ -49,13 +50,14 @@ func Meant(name string) string {
 	return ""
 }
 
-// ReasonOf is the file that says why a prompt is called x.error.md.
+// ReasonOf returns the path of the file that says why the prompt failed, beside
+// x.error.md.
 func ReasonOf(prompt string) string {
 	return strings.TrimSuffix(NameOf(kernel.ErrorPrompt, prompt), ".md") + ".txt"
 }
 
-// Home is the directory that holds the inbox and the trees beside it. It is ""
-// where File and Rel do not belong together.
+// Home returns the directory that holds the inbox and the trees beside it, or
+// "" if File and Rel do not match.
 func Home(in *kernel.Prompt) string {
 	inbox, ok := strings.CutSuffix(in.File, "/"+NameOf(kernel.RunningPrompt, in.Rel))
 	if !ok || path.Base(inbox) != Dir {
@@ -72,17 +74,19 @@ const (
 	FailedDir    = "failed"
 )
 
-// Processed is where the copy of the prompt lies, below the home.
+// Processed returns the path of the prompt's copy, relative to the home.
 func Processed(in *kernel.Prompt, id kernel.JobID) string {
 	return below(in, ProcessedDir, id) + "/prompt.md"
 }
 
-// NoInput is the file that says there was no prompt to copy.
+// NoInput returns the path, relative to the home, of the file that says there
+// was no prompt to copy.
 func NoInput(in *kernel.Prompt, id kernel.JobID) string {
 	return below(in, ProcessedDir, id) + "/NO_INPUT.md"
 }
 
-// Failed is where another copy lies after a failure, if they are archived.
+// Failed returns the path, relative to the home, of the second copy that is
+// made of failed prompts if they are archived.
 func Failed(in *kernel.Prompt, id kernel.JobID) string {
 	return below(in, FailedDir, id) + "/" + path.Base(in.Rel)
 }

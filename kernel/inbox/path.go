@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Layout says what the directories of an inbox mean (seed 004).
+// Layout is the meaning of an inbox's directories (seed 004).
 type Layout uint8
 
 // The layouts.
@@ -26,21 +26,20 @@ func (l Layout) String() string { return layoutNames.Name(l) }
 // ParseLayout is the inverse of String.
 func ParseLayout(s string) (Layout, error) { return layoutNames.Parse(s) }
 
-// BranchMarker is the file that names the branch its directory stands for,
-// where the directory's own name cannot: one with slashes.
+// BranchMarker is a file that holds the name of the branch which its directory
+// stands for. It is needed for branches with slashes.
 const BranchMarker = ".branch"
 
-// Path is what the path of a prompt says. In the simple layout it says
-// nothing.
+// Path is the information in a prompt's path. In the simple layout it is empty.
 type Path struct{ Owner, Repository, Branch string }
 
-// Target is the name of the repository, as the configuration knows it.
+// Target returns the repository's name in the configuration.
 func (p Path) Target() string { return p.Owner + "/" + p.Repository }
 
-// ParsePath reads the path of a prompt below the inbox, with slashes.
-// owner is that of the single-owner layout. branchOf is what the marker of a
-// directory says, "" without one; the nearest above the file counts. A path
-// that does not fit the layout is ErrInvalid: nothing is guessed.
+// ParsePath parses the path of a prompt below the inbox, with slashes. owner is
+// the owner in the single-owner layout. branchOf returns the content of a
+// directory's branch marker, or ""; the nearest marker above the file counts. A
+// path that does not fit the layout is ErrInvalid: ParsePath does not guess.
 func ParsePath(layout Layout, owner, rel string, branchOf func(dir string) string) (Path, error) {
 	bad := func(why string) (Path, error) {
 		return Path{}, fmt.Errorf("%s: %w", why, kernel.ErrInvalid)
@@ -85,8 +84,8 @@ func ParsePath(layout Layout, owner, rel string, branchOf func(dir string) strin
 	return p, nil
 }
 
-// validBranch refuses what git does not take for the name of a branch
-// (git-check-ref-format), so that it is a path as well.
+// validBranch returns an error for a name that git does not allow for a branch
+// (git-check-ref-format). A valid name is also a valid path.
 func validBranch(b string) error {
 	bad := b == "" || strings.HasPrefix(b, "-") || strings.HasSuffix(b, ".") || b == "@" || strings.Contains(b, "..") || strings.Contains(b, "@{")
 	for _, part := range strings.Split(b, "/") {

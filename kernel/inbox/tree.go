@@ -18,29 +18,31 @@ type PromptFile struct {
 	Changed  time.Time // also by a rename
 }
 
-// Stray is what lies in an inbox and is nobody's, and why.
+// Stray is a file in an inbox that is not a prompt and looks misplaced, and
+// why.
 type Stray struct{ Path, Why string }
 
-// Listing is what an inbox holds at a moment.
+// Listing is the contents of an inbox at one moment.
 type Listing struct {
 	Files    []PromptFile
-	Dirs     []string          // all of them, "" for the inbox itself
-	Branches map[string]string // by directory, what its marker says
+	Dirs     []string          // all directories, "" for the inbox itself
+	Branches map[string]string // the content of the branch marker, by directory
 	Strays   []Stray
 }
 
-// Sighting is a new prompt as it was first seen.
+// Sighting is the state of a new prompt when a pass first saw it.
 type Sighting struct {
 	File  PromptFile
 	Since time.Time
 }
 
-// Ready are the new prompts that may be claimed, in the order they were dropped
-// in: by time of the last change, then by name. A file is ready when it has
-// been still for as long as debounce, by its own time or over several looks;
-// one whose time lies in the future by when the system says it changed. seen is
-// what was seen before; what is to be remembered is returned. A prompt whose
-// earlier namesake is still running is left for later.
+// Ready returns the new prompts that may be claimed, ordered by time of the
+// last change and then by name. A file is ready once it has not changed for
+// debounce, by its modification time or as observed over several passes; for a
+// file with a modification time in the future the system's change time counts.
+// seen is the memory of the pass before, next that for the following one. wait
+// is how long until the next prompt may be ready. A prompt is held back while
+// an earlier prompt of the same name is running.
 func (l Listing) Ready(now time.Time, debounce time.Duration, seen map[string]Sighting) (ready []PromptFile, next map[string]Sighting, wait time.Duration) {
 	running := map[string]bool{}
 	for _, f := range l.Files {
@@ -77,13 +79,13 @@ func (l Listing) Ready(now time.Time, debounce time.Duration, seen map[string]Si
 	return ready, next, wait
 }
 
-// compare is the order in which prompts are run.
+// compare orders prompts as they are to be run.
 func (f PromptFile) compare(g PromptFile) int {
 	return cmp.Or(f.Modified.Compare(g.Modified), cmp.Compare(f.Rel, g.Rel))
 }
 
-// Expired are the prompts that have said long enough how they ended, and how
-// long it is until the next one has.
+// Expired returns the prompts that have shown their end for at least visible,
+// and how long it is until the next one has.
 func (l Listing) Expired(now time.Time, visible time.Duration) (gone []PromptFile, wait time.Duration) {
 	for _, f := range l.Files {
 		if f.Name != kernel.DonePrompt && f.Name != kernel.ErrorPrompt {
@@ -100,7 +102,7 @@ func (l Listing) Expired(now time.Time, visible time.Duration) (gone []PromptFil
 	return gone, wait
 }
 
-// OfName are the files with one of the names, in the order of Compare.
+// OfName returns the files with name n, in the order of compare.
 func (l Listing) OfName(n kernel.PromptName) []PromptFile {
 	var out []PromptFile
 	for _, f := range l.Files {

@@ -8,16 +8,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// CleanSet is what a clean is about: the runs of jobs, and those of them that have
-// none.
+// CleanSet is what a clean removes: the jobs of a run, or jobs that belong to
+// no run.
 type CleanSet struct {
 	Run  kernel.RunID   // of the first job
 	Jobs []kernel.JobID // in schedule order
 }
 
-// CleanOf is what cleaning ids takes along, or kernel.ErrConflict and why it must
-// not go: a job of it is active, which nothing overrides, or an active job outside
-// it depends on it, which force overrides. The snapshot must hold every job.
+// CleanOf returns the set of jobs that cleaning ids removes. It fails with
+// kernel.ErrConflict if a job of the set is active, which force does not
+// override, or if an active job outside the set depends on it, which force
+// overrides. The snapshot must hold every job.
 func CleanOf(s *kernel.Snapshot, ids []kernel.JobID, force bool) (CleanSet, error) {
 	all := s.Jobs()
 	var set CleanSet
@@ -60,8 +61,9 @@ func CleanOf(s *kernel.Snapshot, ids []kernel.JobID, force bool) (CleanSet, erro
 	return set, nil
 }
 
-// dependsOn is how j depends on jobs of the set, "" if it does not. An artifact
-// that others produce as well can do without them.
+// dependsOn describes how j depends on jobs of the set, or returns "" if it
+// does not. j does not depend on the set for an artifact that jobs outside it
+// produce as well.
 func dependsOn(s *kernel.Snapshot, j *kernel.Job, set map[kernel.JobID]bool) string {
 	for _, id := range j.Spec.After {
 		if set[id] {
@@ -80,7 +82,7 @@ func dependsOn(s *kernel.Snapshot, j *kernel.Job, set map[kernel.JobID]bool) str
 	return ""
 }
 
-// jobs are those of the set.
+// jobs returns the jobs of the set.
 func (set CleanSet) jobs(s *kernel.Snapshot) []*kernel.Job {
 	var out []*kernel.Job
 	for _, id := range set.Jobs {
@@ -89,8 +91,9 @@ func (set CleanSet) jobs(s *kernel.Snapshot) []*kernel.Job {
 	return out
 }
 
-// CleanWorktrees is the first half of a clean: the worktrees that its jobs own
-// go while there are still records to say what came of it.
+// CleanWorktrees returns the plan for the first half of a clean: it removes the
+// worktrees that the jobs own, while their records still exist and can hold the
+// result.
 func CleanWorktrees(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, error) {
 	set, err := CleanOf(s, ids, force)
 	if err != nil {
@@ -99,9 +102,9 @@ func CleanWorktrees(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.
 	return removeWorktrees(set.jobs(s)), nil
 }
 
-// Clean is the second half: the records go, and the run's manifest with its
-// last job. A job whose worktree is still there keeps its record, so that a
-// later clean can finish the work, unless force says otherwise.
+// Clean returns the plan for the second half: it removes the records, and the
+// run's manifest with its last job. Unless force is set, a job whose worktree
+// still exists keeps its record, so that a later clean can finish the work.
 func Clean(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, error) {
 	set, err := CleanOf(s, ids, force)
 	if err != nil {
@@ -114,9 +117,9 @@ func Clean(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, err
 	return remove(s, gone), nil
 }
 
-// EndedEphemeralRuns are the ephemeral runs that are over and that nothing active
-// outside depends on, each with one of its jobs. One whose worktree could not
-// be removed is left to a person.
+// EndedEphemeralRuns returns the ephemeral runs that have ended and that no
+// active job outside depends on, each with one of its jobs. It skips runs with
+// a worktree that could not be removed; a person has to see to those.
 func EndedEphemeralRuns(s *kernel.Snapshot) []CleanSet {
 	var out []CleanSet
 	seen := map[kernel.RunID]bool{"": true}

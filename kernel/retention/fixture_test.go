@@ -11,8 +11,8 @@ var t0 = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 type option func(*kernel.Job)
 
-// job is a queued job. Jobs are created at one moment, so their ids are the
-// schedule order.
+// job returns a queued job. Jobs are created at one moment, so their ids are
+// the schedule order.
 func job(id kernel.JobID, options ...option) kernel.Job {
 	j := kernel.Job{ID: id, Created: t0, Rev: 1, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
 	for _, o := range options {
@@ -72,7 +72,7 @@ func snapshot(f kernel.Facts, jobs ...kernel.Job) *kernel.Snapshot {
 	return kernel.NewSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: jobs, Facts: f})
 }
 
-// actionsOf are the plan's actions of one type.
+// actionsOf returns the plan's actions of one type.
 func actionsOf[A kernel.Action](p kernel.Plan) []A {
 	var out []A
 	for _, a := range p.Actions() {

@@ -1,6 +1,6 @@
-// Package retention decides which records of jobs that have ended go: by age
-// (GC), by the bounds of a configuration (Apply), or because a person names a job
-// (Clean). Like the kernel's verbs its functions are pure, and return plans.
+// Package retention decides which records of ended jobs are removed: by age
+// (GC), by the bounds in a configuration (Apply), or because a person names a
+// job (Clean). Like the kernel's verbs its functions are pure and return plans.
 package retention
 
 import (
@@ -11,29 +11,31 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// GC removes terminal jobs that ended (or, never having run, were created)
-// before olderThan ago. It keeps what a route of an open job may rewind, and
-// whatever that or an open job refers to: its predecessors, the jobs whose
-// patch it needs, and of each artifact it needs the newest producer, the newest
-// that succeeded and the owners of its markers; where the markers are not
-// known, every producer; the tokens of plans that are not merged; the runs of
-// merges in conflict; and what did not succeed in a run that stops at its first
-// failure. A run's manifest goes with its last job. A job whose worktree is still
-// there keeps its record: see GCWorktrees. The snapshot must hold every job.
+// GC removes terminal jobs that ended (or, if they never ran, were created)
+// before olderThan ago. It keeps:
+//
+//   - what a route of an open job may rewind;
+//   - what that or an open job refers to: its predecessors, the jobs whose patch it needs and, of each artifact it needs, the newest producer, the newest successful one and the owners of its markers, or every producer if the markers are not known;
+//   - the tokens of plans that are not merged;
+//   - the runs of merges in conflict;
+//   - the unsuccessful jobs of a run that stops at its first failure.
+//
+// A run's manifest goes with its last job. A job whose worktree still exists
+// keeps its record: see GCWorktrees. The snapshot must hold every job.
 func GC(s *kernel.Snapshot, olderThan time.Duration) kernel.Plan {
 	return remove(s, slices.DeleteFunc(collectable(s, endedBefore(s, olderThan)), ownsWorktree))
 }
 
-// GCWorktrees is the first half of it: the worktrees that such jobs own go, parked
-// where nothing else keeps their work, while there are still records to say what
-// came of it.
+// GCWorktrees returns the plan for the first half of a GC: it removes the
+// worktrees that the jobs own, while their records still exist and can hold the
+// result. Work that is kept nowhere else is parked.
 func GCWorktrees(s *kernel.Snapshot, olderThan time.Duration) kernel.Plan {
 	return removeWorktrees(collectable(s, endedBefore(s, olderThan)))
 }
 
 func ownsWorktree(j *kernel.Job) bool { return j.State.Context.Owned }
 
-// removeWorktrees is the plan to take away the worktrees that jobs own.
+// removeWorktrees returns the plan that removes the worktrees that jobs own.
 func removeWorktrees(jobs []*kernel.Job) kernel.Plan {
 	var all []kernel.Action
 	for _, j := range jobs {
@@ -44,9 +46,9 @@ func removeWorktrees(jobs []*kernel.Job) kernel.Plan {
 	return kernel.NewPlan(all...)
 }
 
-// remove is the plan to remove jobs, and the manifests of runs with their last
-// ones. A record that cannot be read may be of any run, so that no manifest goes
-// while there is one.
+// remove returns the plan that removes jobs, and the manifest of each run with
+// its last job. An unreadable record may belong to any run, so no manifest is
+// removed while there is one.
 func remove(s *kernel.Snapshot, jobs []*kernel.Job) kernel.Plan {
 	left := map[kernel.RunID]int{}
 	for _, j := range s.Jobs() {
@@ -67,7 +69,7 @@ func endedBefore(s *kernel.Snapshot, age time.Duration) func(*kernel.Job) bool {
 	return func(j *kernel.Job) bool { return s.Now().Sub(over(j)) > age }
 }
 
-// over is when j ended or, if it never ran, was created.
+// over returns when j ended or, if it never ran, when it was created.
 func over(j *kernel.Job) time.Time {
 	if j.State.Finished.IsZero() {
 		return j.Created
@@ -75,9 +77,10 @@ func over(j *kernel.Job) time.Time {
 	return j.State.Finished
 }
 
-// collectable are the jobs that a GC is about, of those that are old.
+// collectable returns the jobs that a GC may remove, of those for which old is
+// true.
 func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) []*kernel.Job {
-	// A sleeper goes with its run, unless something that stays refers to it.
+	// A dormant job goes with its run, unless a job that stays refers to it.
 	active := activeRuns(s)
 	stays := map[kernel.JobID]bool{}
 	for _, j := range s.Jobs() {
@@ -106,9 +109,9 @@ func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) []*kernel.Job {
 	return gone
 }
 
-// keepConflicts keeps the runs of merges that came to a conflict, until a later
-// merge of the plan succeeds: a person may be at work on it, however long ago the
-// run ended.
+// keepConflicts keeps the runs of merges that ended in a conflict until a later
+// merge of the plan succeeds. A person may be working on the conflict, however
+// long ago the run ended.
 func keepConflicts(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
 	conflict := map[string]kernel.RunID{}
 	for _, j := range s.Jobs() {
@@ -128,8 +131,9 @@ func keepConflicts(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
 	}
 }
 
-// keepTokens keeps the newest token of each stage of a plan that no merge has used
-// up: nobody may need it yet, and the plan is to be merged.
+// keepTokens keeps, for each stage of a plan, the newest token that no merge
+// has used up: the plan is still to be merged, even if no job needs the token
+// yet.
 func keepTokens(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
 	newest := map[kernel.Artifact]kernel.JobID{}
 	for _, j := range s.Jobs() {
@@ -144,10 +148,11 @@ func keepTokens(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
 	}
 }
 
-// referred is what jobs that stay refer to, and what their routes may rewind.
+// referred returns the jobs that jobs in stays refer to, and those that their
+// routes may rewind.
 func referred(s *kernel.Snapshot, stays map[kernel.JobID]bool) map[kernel.JobID]bool {
 	keep := map[kernel.JobID]bool{}
-	stops := map[kernel.RunID]bool{} // runs whose jobs are judged by the failures among them
+	stops := map[kernel.RunID]bool{} // runs that judge their jobs by earlier failures
 	for _, j := range live(s, stays) {
 		keep[j.ID] = true
 		stops[j.Spec.Origin.Run] = stops[j.Spec.Origin.Run] || j.Spec.FailureMode == kernel.BlockDownstream
@@ -169,7 +174,7 @@ func referred(s *kernel.Snapshot, stays map[kernel.JobID]bool) map[kernel.JobID]
 	return keep
 }
 
-// activeRuns are the runs that something may still happen in.
+// activeRuns returns the runs with an active job.
 func activeRuns(s *kernel.Snapshot) map[kernel.RunID]bool {
 	active := map[kernel.RunID]bool{}
 	for _, j := range s.Jobs() {
@@ -180,8 +185,8 @@ func activeRuns(s *kernel.Snapshot) map[kernel.RunID]bool {
 	return active
 }
 
-// live are the jobs that stay and those that their routes may rewind, with what
-// depends on them: all that may yet be judged.
+// live returns every job that may yet be judged: the jobs that stay, those that
+// their routes may rewind, and what depends on these.
 func live(s *kernel.Snapshot, stays map[kernel.JobID]bool) []*kernel.Job {
 	var all []*kernel.Job
 	for _, j := range s.Jobs() {
@@ -190,7 +195,7 @@ func live(s *kernel.Snapshot, stays map[kernel.JobID]bool) []*kernel.Job {
 		}
 	}
 	seen, followed := maps.Clone(stays), map[kernel.JobID]bool{}
-	for at := 0; at < len(all); at++ { // it grows
+	for at := 0; at < len(all); at++ { // all grows in the loop
 		for _, r := range all[at].Spec.Routes {
 			if followed[r.To] {
 				continue
@@ -206,8 +211,8 @@ func live(s *kernel.Snapshot, stays map[kernel.JobID]bool) []*kernel.Job {
 	return all
 }
 
-// keepProducers keeps the producers of a that the judgement of consumer rests
-// on, and every job whose marker makes a exist.
+// keepProducers keeps the producers of a on which the judgement of consumer
+// depends, and every job with a marker of a.
 func keepProducers(s *kernel.Snapshot, consumer kernel.JobID, a kernel.Artifact, keep map[kernel.JobID]bool) {
 	markers := s.Facts().Markers[a]
 	var newest, succeeded *kernel.Job

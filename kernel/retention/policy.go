@@ -7,29 +7,29 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Policy bounds what is kept of jobs that have ended. A bound of 0 is none,
-// and the zero value keeps everything.
+// Policy bounds what is kept of ended jobs. A bound of 0 means no bound, so the
+// zero value keeps everything.
 type Policy struct {
 	Age   time.Duration // since they ended
 	Count int           // jobs
 	Bytes int64         // of their files
 }
 
-// youngest is how long ago a job has ended at least that goes without anybody
-// asking for it: somebody may still wait for it, or enqueue a job after it.
+// youngest is the least time since its end after which a job may be removed
+// without a request: until then somebody may still wait for it, or enqueue a
+// job after it.
 const youngest = time.Hour
 
-// Apply removes what p need not keep, those that ended first first, as far as
-// that takes. Nobody asked for it, so besides what a GC keeps it keeps what a
-// person or a script may come back to: jobs that own a worktree, jobs with an
-// idempotency key, and those whose files are gone and whose result stands. A
-// run goes whole or not at all, and sleepers only with their run. While a record
-// cannot be read, nobody knows what it refers to, and nothing goes.
+// Apply removes what exceeds the bounds of p, jobs that ended first first.
+// Since no person asked for it, it keeps more than a GC: also jobs that own a
+// worktree, jobs with an idempotency key, and jobs whose files were already
+// removed and whose result stands. A run is removed as a whole or not at all,
+// and dormant jobs only with their run. It removes nothing while a record is
+// unreadable, because nobody knows what that record refers to.
 //
-// sizes are the bytes of jobs' files; a job that is not there has none, and what is
-// of no job counts besides. Once
-// most jobs go, the rest is left to the next time; 0: all go.
-// The snapshot must hold every job.
+// sizes holds the size of each job's files in bytes. A job without an entry has
+// none; the entry of the empty id counts in addition. Once most jobs go, the
+// rest is left to the next time; 0: no limit. The snapshot must hold every job.
 func Apply(s *kernel.Snapshot, p Policy, sizes map[kernel.JobID]int64, most int) kernel.Plan {
 	if p == (Policy{}) || len(s.UnreadableIDs()) > 0 {
 		return kernel.Plan{}
@@ -43,7 +43,7 @@ func Apply(s *kernel.Snapshot, p Policy, sizes map[kernel.JobID]int64, most int)
 	for _, b := range batches {
 		old := p.Age > 0 && s.Now().Sub(b.over) > p.Age
 		if !old && (p.Count == 0 || count <= p.Count) && (p.Bytes == 0 || bytes <= p.Bytes) || most > 0 && len(gone) >= most {
-			break // those that follow are younger
+			break // the batches that follow ended later
 		}
 		if !b.stays {
 			gone = append(gone, b.jobs...)
@@ -53,13 +53,13 @@ func Apply(s *kernel.Snapshot, p Policy, sizes map[kernel.JobID]int64, most int)
 	return remove(s, gone)
 }
 
-// batch is what goes together: a run, or a job without one.
+// batch is a unit of removal: a run, or a job that belongs to none.
 type batch struct {
 	jobs   []*kernel.Job
-	over   time.Time // when the last of them ended
+	over   time.Time // when its last job ended
 	size   int64
-	ended  bool // one did
-	active bool // one goes on
+	ended  bool // a job has ended
+	active bool // a job is active
 	stays  bool
 }
 
@@ -73,10 +73,12 @@ func (b *batch) add(j *kernel.Job, size int64) {
 	}
 }
 
-// sleeps reports that a job of b may be woken, and then needs what it refers to.
+// sleeps reports whether b has a dormant job: one that may be woken, and then
+// needs what it refers to.
 func (b *batch) sleeps() bool { return slices.ContainsFunc(b.jobs, (*kernel.Job).Open) }
 
-// batchesOf are all that have ended, those that ended first first.
+// batchesOf returns the batches that have ended, in the order in which they
+// ended. Those that must stay are marked.
 func batchesOf(s *kernel.Snapshot, sizes map[kernel.JobID]int64) []*batch {
 	jobs := s.Jobs()
 	runs := map[kernel.RunID]*batch{}

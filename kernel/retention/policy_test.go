@@ -19,7 +19,7 @@ func retained(s *kernel.Snapshot, r retention.Policy, sizes map[kernel.JobID]int
 
 func hoursAgo(n int) option { return finishedAt(t0.Add(-time.Duration(n) * time.Hour)) }
 
-// ended is a job that ended so many hours ago.
+// ended returns a job that ended so many hours ago.
 func ended(id kernel.JobID, hours int, options ...option) kernel.Job {
 	return job(id, append([]option{is(kernel.Succeeded), hoursAgo(hours)}, options...)...)
 }

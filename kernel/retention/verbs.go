@@ -6,16 +6,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The functions of this package as verbs with their arguments, as they are put
-// on record.
+// The functions of this package as verbs with their arguments, in the form in
+// which they go on record.
 type (
-	// Old is GC; with Worktrees GCWorktrees.
+	// Old is GC or, with Worktrees, GCWorktrees.
 	Old struct {
 		Than      time.Duration
 		Worktrees bool
 	}
 
-	// Cleaning is Clean; with Worktrees CleanWorktrees.
+	// Cleaning is Clean or, with Worktrees, CleanWorktrees.
 	Cleaning struct {
 		Jobs             []kernel.JobID
 		Force, Worktrees bool
@@ -29,7 +29,7 @@ type (
 	}
 )
 
-// Decide is the plan of the function.
+// Decide returns the plan of GC or GCWorktrees.
 func (v Old) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 	if v.Worktrees {
 		return GCWorktrees(s, v.Than), nil
@@ -37,7 +37,7 @@ func (v Old) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 	return GC(s, v.Than), nil
 }
 
-// Decide is the plan of the function.
+// Decide returns the plan of Clean or CleanWorktrees.
 func (v Cleaning) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 	if v.Worktrees {
 		return CleanWorktrees(s, v.Jobs, v.Force)
@@ -45,22 +45,23 @@ func (v Cleaning) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 	return Clean(s, v.Jobs, v.Force)
 }
 
-// Decide is the plan of the function.
+// Decide returns the plan of Apply.
 func (v Keeping) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 	return Apply(s, v.Policy, v.Sizes, v.Most), nil
 }
 
-// Scope is every record.
+// Scope returns every record.
 func (Old) Scope() kernel.Scope { return kernel.Scope{All: true} }
 
-// Scope is every record.
+// Scope returns every record.
 func (Cleaning) Scope() kernel.Scope { return kernel.Scope{All: true} }
 
-// Scope is every record.
+// Scope returns every record.
 func (Keeping) Scope() kernel.Scope { return kernel.Scope{All: true} }
 
-// Short is v with no more sizes than the same decision about s needs: those of the
-// jobs that p, v's plan, removes, and what all others come to, as that of no job.
+// Short returns v with as few sizes as the same decision about s needs: those
+// of the jobs that p, v's plan, removes, and the sum of all others as the size
+// of the empty id.
 func (v Keeping) Short(s *kernel.Snapshot, p kernel.Plan) Keeping {
 	if v.Policy.Bytes == 0 || len(v.Sizes) == 0 {
 		v.Sizes = nil

@@ -1,6 +1,7 @@
-// Package trace says what happened to jobs and runs as spans of a distributed trace,
-// and which span a job's command is part of. Ids follow from those of jobs and runs
-// alone, so that whoever tells of a span, and how often, it is the same one. It is as
+// Package trace presents what happened to jobs and runs as spans of a
+// distributed trace, and computes which span a job's command belongs to. Span
+// ids are derived from the ids of jobs and runs, so that a span that is
+// reported twice, or by different processes, has the same id. The package is as
 // pure as the kernel.
 package trace
 
@@ -19,16 +20,16 @@ type ID [16]byte
 // SpanID names a span of a trace. The zero value is none.
 type SpanID [8]byte
 
-// Context is a span as a process is told of it (W3C Trace Context, level 2). The zero
-// value is none.
+// Context is the trace context that a process is given (W3C Trace Context,
+// level 2). The zero value is none.
 type Context struct {
 	Trace   ID
 	Span    SpanID
-	Sampled bool // whoever began the trace wants to see it
+	Sampled bool // whoever began the trace wants it recorded
 }
 
-// Parse reads the value of a `traceparent`. What is not one is none: the
-// recommendation has such a value ignored.
+// Parse parses the value of a `traceparent`. An invalid value gives the zero
+// Context, because the recommendation requires that it be ignored.
 func Parse(text string) Context {
 	var c Context
 	var flags [1]byte
@@ -44,7 +45,8 @@ func Parse(text string) Context {
 	return c
 }
 
-// decoded fills to with lower-case hexadecimal digits, as many as it holds.
+// decoded fills to from exactly as many lower-case hexadecimal digits as it
+// holds. It reports whether it could.
 func decoded(digits string, to []byte) bool {
 	if len(digits) != hex.EncodedLen(len(to)) || strings.ToLower(digits) != digits {
 		return false
@@ -53,7 +55,7 @@ func decoded(digits string, to []byte) bool {
 	return err == nil
 }
 
-// String is the value of a `traceparent`; "" of none.
+// String returns the value of a `traceparent`, or "" for the zero Context.
 func (c Context) String() string {
 	if c == (Context{}) {
 		return ""
@@ -65,8 +67,9 @@ func (c Context) String() string {
 	return fmt.Sprintf("00-%x-%x-%02x", c.Trace, c.Span, flags)
 }
 
-// Of is what the command of j's attempt n is told. Without spans of our own, and where
-// the trace is not to be seen, that is what the submitter was told.
+// Of returns the context that the command of j's attempt n is given. If Vizier
+// makes no spans of its own, or the trace is not recorded, that is the
+// submitter's context.
 func Of(j *kernel.Job, n int, spans bool) Context {
 	from := Parse(j.Spec.Origin.TraceParent)
 	if !spans || from != (Context{}) && !from.Sampled {
@@ -75,13 +78,14 @@ func Of(j *kernel.Job, n int, spans bool) Context {
 	return Context{Trace: traceOf(j), Span: attemptSpan(kernel.AttemptID{Job: j.ID, N: n}), Sampled: true}
 }
 
-// Sampled reports that there are spans of j.
+// Sampled reports whether spans of j are recorded.
 func Sampled(j *kernel.Job) bool {
 	from := Parse(j.Spec.Origin.TraceParent)
 	return from == (Context{}) || from.Sampled
 }
 
-// traceOf is the submitter's trace, or one of the run's or the job's own.
+// traceOf returns the submitter's trace or, without one, that of j's run or of
+// j itself.
 func traceOf(j *kernel.Job) ID {
 	if from := Parse(j.Spec.Origin.TraceParent); from != (Context{}) {
 		return from.Trace

@@ -9,37 +9,38 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Span is something that has ended.
+// Span is a unit of work that has ended.
 type Span struct {
 	Trace      ID
-	ID, Parent SpanID // no parent: it is the first of its trace
-	Name       string // of few values, as backends group by it
+	ID, Parent SpanID // no parent: the first span of its trace
+	Name       string // has few distinct values, since backends group by it
 	Start, End time.Time
 	Failed     bool
 	Message    string // why it failed
 	Attributes []Attribute
 }
 
-// Attribute says something of a span. The keys are OpenTelemetry's, of CI/CD, of
-// generative AI and of processes, where it has one.
+// Attribute is a key and value of a span. The keys are OpenTelemetry's for
+// CI/CD, generative AI and processes, where it has one.
 type Attribute struct {
 	Key   string
 	Value any // string, int64 or float64
 }
 
-// Kinds are the events after which there are spans.
+// Kinds are the events that end a span.
 var Kinds = []kernel.EventKind{kernel.JobFailedRetryable, kernel.JobRewound, kernel.JobSucceeded, kernel.JobFailedFinal, kernel.JobCancelled, //nolint:gochecknoglobals // a table
 	kernel.JobBlocked, kernel.RunSucceeded, kernel.RunFailed, kernel.RunBlocked}
 
-// results are OpenTelemetry's words for how a run or a job of CI/CD ended.
+// results are OpenTelemetry's words for the result of a CI/CD run or task.
 var results = map[kernel.EventKind]string{ //nolint:gochecknoglobals // a table
 	kernel.JobSucceeded: "success", kernel.JobFailedFinal: "failure", kernel.JobCancelled: "cancellation", kernel.JobBlocked: "skip",
 	kernel.RunSucceeded: "success", kernel.RunFailed: "failure", kernel.RunBlocked: "skip",
 }
 
-// Job is what e, an event of j, ended: the attempt that e names, whose result is r if
-// there is one, and the job. Every generation of a job ends by itself, and its span
-// begins with the job. What was told already is the same again.
+// Job returns the spans that event e of job j ends: that of the attempt
+// e.Attempt, if r is its result, and that of the job. Each generation of a job
+// has its own span, which begins when the job was created. Spans that were
+// returned before are returned again unchanged.
 func Job(j *kernel.Job, e kernel.Event, r *kernel.Result) []Span {
 	if !Sampled(j) || !slices.Contains(Kinds, e.Kind) {
 		return nil
@@ -66,7 +67,7 @@ func Job(j *kernel.Job, e kernel.Event, r *kernel.Result) []Span {
 			span.Failed, span.Message = attempt.Failed, attempt.Message
 		}
 	}
-	if results[kind] == "" { // it goes on
+	if results[kind] == "" { // the job continues
 		return out
 	}
 	if kind == e.Kind && kind == kernel.JobFailedFinal {
@@ -86,7 +87,8 @@ var ending = map[kernel.Outcome]kernel.EventKind{ //nolint:gochecknoglobals // a
 	kernel.OutcomeCancelled: kernel.JobCancelled, kernel.OutcomeBlocked: kernel.JobBlocked,
 }
 
-// attempt is an attempt that has ended. One that was lost left no times.
+// attempt returns the span of an ended attempt. A lost attempt has no times on
+// record.
 func attempt(j *kernel.Job, e kernel.Event, r *kernel.Result) Span {
 	s := Span{ID: attemptSpan(kernel.AttemptID{Job: j.ID, N: e.Attempt}), Name: name(j) + " attempt", Start: r.Started, End: r.Ended}
 	if s.End.IsZero() {
@@ -126,8 +128,9 @@ func attempt(j *kernel.Job, e kernel.Event, r *kernel.Result) Span {
 	return s
 }
 
-// Run is the run of first, its first job, that e, an event of it, ended; people call it
-// name. A run that goes on after its end ends again, as the same span.
+// Run returns the span of the run that event e ends. first is the run's first
+// job, name the run's name. A run that continues after its end is returned
+// again when it next ends, as the same span.
 func Run(first *kernel.Job, name string, e kernel.Event) []Span {
 	if !Sampled(first) || results[e.Kind] == "" {
 		return nil
@@ -144,7 +147,7 @@ func Run(first *kernel.Job, name string, e kernel.Event) []Span {
 	return []Span{s}
 }
 
-// name is what the job is called, without what differs each time.
+// name returns the job's name, without the parts that differ each time.
 func name(j *kernel.Job) string {
 	program := ""
 	if args := j.Spec.Task.Args; len(args) > 0 && !j.Spec.Task.Builtin {
@@ -153,7 +156,7 @@ func name(j *kernel.Job) string {
 	return cmp.Or(j.Spec.Origin.Node, j.Spec.Name, program, "job")
 }
 
-// of adds what people call j.
+// of adds the job's number and reference.
 func (s *Span) of(j *kernel.Job) {
 	if j.Number != 0 {
 		s.text("vizier.ref", j.Ref())

@@ -71,7 +71,7 @@ func at(kind kernel.EventKind, attempt, generation int, after time.Duration) ker
 	return kernel.Event{Kind: kind, Job: "j", Attempt: attempt, Generation: generation, At: t0.Add(after), Reason: "why"}
 }
 
-// show is the spans without what only tells more of them.
+// show returns the spans without what only tells more of them.
 func show(spans []trace.Span) string {
 	var out []string
 	for _, s := range spans {

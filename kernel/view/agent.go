@@ -8,7 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Agent is what the agent of an attempt told. What it did not tell is null.
+// Agent is what the agent of an attempt reported. Fields that it did not report
+// are null.
 type Agent struct {
 	Agent    *string  `json:"agent"`
 	Version  *string  `json:"version"`
@@ -20,8 +21,8 @@ type Agent struct {
 	Denied   []string `json:"denied"`
 }
 
-// Usage is what agents used: tokens, of which cached ones are among the input,
-// and US dollars as far as they are told.
+// Usage is what agents used: tokens (Input includes the cached ones) and US
+// dollars, as far as agents report them.
 type Usage struct {
 	Input   int64   `json:"input_tokens"`
 	Cached  int64   `json:"cached_tokens"`
@@ -29,14 +30,14 @@ type Usage struct {
 	CostUSD float64 `json:"cost_usd"`
 }
 
-// AgentTotal is the sum over attempts that asked an agent.
+// AgentTotal is the sum over the attempts that ran an agent.
 type AgentTotal struct {
 	Runs  int   `json:"runs"` // attempts
 	Turns int   `json:"turns"`
 	Usage Usage `json:"usage"`
 }
 
-// TotalOf is what the agents of jobs used; nil: none of them asked one.
+// TotalOf returns what the agents of jobs used, or nil if no job ran an agent.
 func TotalOf(jobs []*kernel.Job) *AgentTotal {
 	var sum kernel.AgentState
 	for _, j := range jobs {
@@ -54,7 +55,8 @@ func total(a *kernel.AgentState) *AgentTotal {
 	return &AgentTotal{a.Runs, a.Turns, Usage(a.Total)}
 }
 
-// String is the sum on one line, for people; "" where no agent told anything.
+// String returns the sum on one line, for people, or "" if no agent reported
+// anything.
 func (t *AgentTotal) String() string {
 	if t == nil || t.Turns == 0 && t.Usage == (Usage{}) {
 		return ""
@@ -84,7 +86,7 @@ func (t *AgentTotal) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// dollars is an amount with as many digits as tell something.
+// dollars formats an amount with as many digits as are significant.
 func dollars(usd float64) string {
 	if usd < 0.1 {
 		return fmt.Sprintf("$%.4f", usd)
@@ -99,7 +101,7 @@ func agentOf(r *kernel.AgentRun) *Agent {
 	return &Agent{nullable(r.Agent), nullable(r.Version), nullable(r.Model), nullable(r.Session), r.Turns, Usage(r.Usage), moment(r.Resets), orEmpty(r.Denied)}
 }
 
-// lastAgent is what the job's latest agent told; nil: none did.
+// lastAgent returns what the job's latest agent reported, or nil if none did.
 func lastAgent(j *kernel.Job) *kernel.AgentRun {
 	if j.State.Agent == nil {
 		return nil
@@ -107,7 +109,8 @@ func lastAgent(j *kernel.Job) *kernel.AgentRun {
 	return &j.State.Agent.Last
 }
 
-// agentText is of what agentRun returns, or "" where no agent told anything.
+// agentText turns a text of an agent's run into a text of a record: "" for a
+// job without one.
 func agentText(text func(*kernel.AgentRun) string) func(record) string {
 	return func(r record) string {
 		if a := lastAgent(r.Job); a != nil {
@@ -142,8 +145,8 @@ type Attempt struct {
 	used kernel.Used
 }
 
-// attempts are the executions of a job: those on record, of which known knows
-// the ends, and the latest by the job's own record.
+// attempts returns the executions of a job: the earlier ones from known, which
+// holds their ends, and the latest from the job's own record.
 func attempts(j *kernel.Job, known []kernel.Result) []Attempt {
 	st := &j.State
 	out := make([]Attempt, 0, len(known))
@@ -152,7 +155,7 @@ func attempts(j *kernel.Job, known []kernel.Result) []Attempt {
 	found := false
 	for _, r := range known {
 		switch {
-		case r.Attempt.N != st.Attempt || st.Started.IsZero(): // the record is about a later one, or about none any more
+		case r.Attempt.N != st.Attempt || st.Started.IsZero(): // the record is about a later attempt, or no longer about any
 			out = append(out, attempt(r))
 			continue
 		case r.Outcome == kernel.NoOutcome && r.Place.Host != "" && st.Status == kernel.Running:
@@ -193,7 +196,7 @@ func attempt(r kernel.Result) Attempt {
 	return a
 }
 
-// String is the attempt in a few words, for people.
+// String returns the attempt in a few words, for people.
 func (a Attempt) String() string {
 	text := fmt.Sprintf("%d %s", a.Attempt, a.Status)
 	if a.ExitCode != nil && a.FailureClass != nil && *a.FailureClass != kernel.ExitFailure.String() {
@@ -220,7 +223,7 @@ func (a Attempt) String() string {
 	return text
 }
 
-// took is how long the latest attempt ran that ended.
+// took returns how long the latest ended attempt ran.
 func took(r record) string {
 	st := r.State
 	if st.Started.IsZero() || st.Finished.Before(st.Started) {
@@ -229,7 +232,8 @@ func took(r record) string {
 	return kernel.Brief(st.Finished.Sub(st.Started))
 }
 
-// processorTime is what an attempt used of processors, "" where that is not known.
+// processorTime returns the processor time that an attempt used, or "" if it is
+// not known.
 func processorTime(u kernel.Used) string {
 	switch {
 	case u == kernel.Used{}:
@@ -241,8 +245,8 @@ func processorTime(u kernel.Used) string {
 	}
 }
 
-// memory is what an attempt had in memory, in the units in which clusters are asked
-// for it; "" where that is not known.
+// memory returns the peak memory of an attempt, in the units in which jobs ask
+// a cluster for it, or "" if it is not known.
 func memory(u kernel.Used) string {
 	const mega, giga = 1 << 20, 1 << 30
 	switch {

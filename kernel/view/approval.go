@@ -7,14 +7,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Statement is a statement by lines, without the one that says its version.
+// Statement returns the lines of a statement, without the one that holds its
+// version.
 func Statement(s string) []string {
 	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 	return orEmpty(lines[1:])
 }
 
-// approvalDigest is of what was approved or, where a person is asked, of what
-// would be.
+// approvalDigest returns the digest of what was approved or, while the job
+// waits for a person, of what an approval would cover.
 func approvalDigest(r record) string {
 	switch a := r.State.Approval; {
 	case a.State == kernel.Pending, r.State.Status == kernel.WaitingOnApproval:
@@ -26,8 +27,8 @@ func approvalDigest(r record) string {
 	}
 }
 
-// approvalSeal is why a granted approval does not count, and what of the job is
-// not as it was approved.
+// approvalSeal says why a granted approval does not count, and which part of
+// the job differs from what was approved.
 func approvalSeal(r record) string {
 	switch r.Seal() {
 	case kernel.Unsealed:

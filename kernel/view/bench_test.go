@@ -8,8 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// plenty is n jobs in runs of ten, a chain by after and by artifact in each:
-// half of them open, every tenth failed with a dependent blocked by it.
+// plenty returns n jobs in runs of ten, a chain by after and by artifact in
+// each: half of them open, every tenth failed with a dependent blocked by it.
 func plenty(n int) *kernel.Snapshot {
 	jobs := make([]kernel.Job, 0, n)
 	for i := range n {
@@ -38,7 +38,7 @@ func plenty(n int) *kernel.Snapshot {
 	return snap(jobs...)
 }
 
-// rerun is n/2 runs over the same plan: each makes the plan's branch anew,
+// rerun returns n/2 runs over the same plan: each makes the plan's branch anew,
 // fails to, and has a consumer that is blocked by it.
 func rerun(n int) *kernel.Snapshot {
 	branch := []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "p", Ref: "draft/p"}}

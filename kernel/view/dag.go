@@ -6,10 +6,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// DAG is the lines of `--format dag`: each visible job, and below it what it
-// depends on, MaxDepth levels deep. What was drawn in full once below the same
-// job is only named the next time, so the text grows with the edges and not
-// with the paths.
+// DAG yields the lines of `--format dag`: each visible job, and below it what
+// it depends on, MaxDepth levels deep. A dependency that was already drawn in
+// full below the same job is only named the next time, so the text grows with
+// the number of edges and not with the number of paths.
 func (s Schedule) DAG() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i, r := range s.Rows {
@@ -81,7 +81,7 @@ func (t *tree) below(j *kernel.Job, indent string, levels int) bool {
 	return true
 }
 
-// describe is a dependency and where it stands.
+// describe returns a dependency and its status.
 func (s Schedule) describe(d dependency) string {
 	what := "after:" + d.policy.String()
 	if d.artifact != "" {
@@ -97,7 +97,7 @@ func (s Schedule) describe(d dependency) string {
 	return line(what) + " -> " + s.opts.Label(d.to) + " " + s.standing(d.to)
 }
 
-// standing is a job's status, or why there is none.
+// standing returns a job's status, or why it has none.
 func (s Schedule) standing(id kernel.JobID) string {
 	switch j := s.snap.Job(id); {
 	case j != nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// Whoever has seen enough of a drawing is shown no more of it.
+// DAG stops drawing when its consumer stops the iteration.
 func TestADrawingStopsWhereItIsTold(t *testing.T) {
 	s := snap(job("a", 0, kernel.Succeeded), job("b", 1, kernel.Succeeded, after("a")), job("c", 2, kernel.Queued, after("a", "b")), job("d", 3, kernel.Queued, after("c")))
 	v := view.ScheduleOf(s, view.ScheduleOptions{All: true, MaxDepth: 4})

@@ -20,7 +20,7 @@ type node struct {
 	artifact      bool // no job known produces it
 	hidden        bool // not a visible row, but a visible job depends on it
 	ref           string
-	job           *kernel.Job // nil: an artifact, or a job that there is not
+	job           *kernel.Job // nil: an artifact, or a job that does not exist
 }
 
 type arrow struct {
@@ -52,7 +52,7 @@ func (d *diagram) node(key string, n node) int {
 	return i
 }
 
-// source is the node that a dependency points at.
+// source returns the node that a dependency points at.
 func (d *diagram) source(s Schedule, dep dependency) int {
 	if dep.to == "" {
 		return d.node("artifact:"+dep.artifact, node{title: line(dep.artifact), status: dep.state, artifact: true})
@@ -64,7 +64,7 @@ func (d *diagram) source(s Schedule, dep dependency) int {
 	return d.node(string(dep.to), n)
 }
 
-// colour tells the statuses apart at a glance.
+// colour returns the colour of a status.
 func colour(status string) string {
 	switch st, err := kernel.ParseStatus(status); {
 	case err != nil:
@@ -84,7 +84,7 @@ func colour(status string) string {
 	}
 }
 
-// DOT is the schedule in Graphviz's language.
+// DOT returns the schedule in Graphviz's language.
 func (s Schedule) DOT() string {
 	d := s.diagram()
 	var b strings.Builder
@@ -114,7 +114,7 @@ func (s Schedule) DOT() string {
 	return b.String()
 }
 
-// Mermaid is the schedule as a Mermaid flowchart.
+// Mermaid returns the schedule as a Mermaid flowchart.
 func (s Schedule) Mermaid() string {
 	d := s.diagram()
 	var b strings.Builder

@@ -14,7 +14,7 @@ func dag(s *kernel.Snapshot, o view.ScheduleOptions) string {
 	return strings.Join(slices.Collect(view.ScheduleOf(s, o).DAG()), "\n")
 }
 
-// small is a diamond on a finished job, with an artifact from nowhere.
+// small returns a diamond on a finished job, with an artifact from nowhere.
 func small(t *testing.T) *kernel.Snapshot {
 	return snap(
 		job("base", 0, kernel.Succeeded, needs(t, "target_branch:main")),

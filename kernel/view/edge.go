@@ -16,7 +16,7 @@ type dependency struct {
 	state    string // of an artifact that nobody produces: present, missing or "" for not known
 }
 
-// dependencies are what j depends on: after edges by id, then artifacts by
+// dependencies returns what j depends on: after edges by id, then artifacts by
 // label with their producers in schedule order, each once.
 func (s Schedule) dependencies(j *kernel.Job) []dependency {
 	out := make([]dependency, 0, len(j.Spec.After)+len(j.Spec.Needs))
@@ -35,7 +35,7 @@ func (s Schedule) dependencies(j *kernel.Job) []dependency {
 	return out
 }
 
-// each is the values of in ordered by key, each once.
+// each returns the values of in, ordered by key and without duplicates.
 func each[T comparable](in []T, key func(T) string) []T {
 	if len(in) < 2 {
 		return in
@@ -45,8 +45,8 @@ func each[T comparable](in []T, key func(T) string) []T {
 	return slices.Compact(out)
 }
 
-// presence is whether an artifact without a producer was seen. Nobody looks
-// for the needs of terminal jobs, so it may not be known.
+// presence returns whether an artifact without a producer exists. Needs of
+// terminal jobs are not observed, so it may be unknown.
 func presence(s *kernel.Snapshot, a kernel.Artifact) string {
 	known, there := false, false
 	if a.Kind == kernel.Custom {
@@ -98,12 +98,12 @@ type Edge struct {
 	State    string       `json:"state,omitempty"` // present or missing; "" : not known
 }
 
-// AfterEdge says on which condition the dependent may start.
+// AfterEdge is the condition on which the dependent may start.
 type AfterEdge struct {
 	Policy string `json:"policy"` // success, or any end
 }
 
-// Document is s for programs. Each edge of a visible job stands there once, in
+// Document returns s for programs. It has each edge of a visible job once, in
 // the order of the rows.
 func (s Schedule) Document() ScheduleDocument {
 	d := ScheduleDocument{Version: 1, Ordering: "created_at_then_job_id",

@@ -8,7 +8,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// What a front end shows of a snapshot, and what it says to type.
+// How a front end shows a snapshot, and which commands it suggests.
 func ExampleOverviewOf() {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	ship := kernel.Job{ID: "ship", Number: 3, Created: noon, Rev: 1, Spec: kernel.Spec{Name: "ship it", Task: kernel.Task{Args: []string{"make", "ship"}}}}

@@ -15,29 +15,29 @@ type Field struct {
 	Default bool   // shown unless the user chose others
 }
 
-// Value is a field and what it says of one job.
+// Value is a field with its text for one job.
 type Value struct {
 	Field
 	Text string
 }
 
-// Paths are what the store knows of a job and its record does not say. Paths
-// are relative to the repository's root; what is empty is not shown.
+// Paths is what the store knows about a job beyond its record. Paths are
+// relative to the repository's root; empty ones are not shown.
 type Paths struct {
 	Stdout, Stderr, Outcome string
-	Hooks                   string // logs of the hooks that were called
-	Pack                    string // what the job's files are packed in
-	Container               string // the command line that its container is started by
+	Hooks                   string // logs of the hooks that ran for the job
+	Pack                    string // the file that the job's files are packed in
+	Container               string // the command line that starts its container
 
 	Progress Progress // of the latest attempt
 
-	// Attempts are the job's attempts in their order, as far as they are known.
-	// One without an outcome has no end on record.
+	// Attempts are the job's known attempts, in order. An attempt without an
+	// outcome has no end on record.
 	Attempts []kernel.Result
 }
 
-// Unreadable is a record that makes no sense, and why. It is listed beside the
-// good ones and never hides them.
+// Unreadable is a record that cannot be read, and why. It is listed beside the
+// good records and never hides them.
 type Unreadable struct {
 	ID  kernel.JobID `json:"job"`
 	Why string       `json:"why"`
@@ -51,7 +51,7 @@ func unreadable(s *kernel.Snapshot) []Unreadable {
 	return out
 }
 
-// record is what a field's text is made of.
+// record is what the text of a field is computed from.
 type record struct {
 	*kernel.Job
 	Paths
@@ -60,11 +60,11 @@ type record struct {
 	prompt   string // see promptRun
 }
 
-// Submitted is how a job stands that runs as far as others are concerned, and whose
-// attempt waits with its executor.
+// Submitted is the standing of a job whose status is running, but whose attempt
+// still waits in its executor's queue.
 const Submitted = "submitted"
 
-// Standing is how job j stands, in a word: its status or Submitted.
+// Standing returns job j's status in one word, or Submitted.
 func Standing(s *kernel.Snapshot, j *kernel.Job) string {
 	if s.Submitted(j.ID) {
 		return Submitted
@@ -72,7 +72,8 @@ func Standing(s *kernel.Snapshot, j *kernel.Job) string {
 	return j.State.Status.String()
 }
 
-// column is a field and how its text is made. An empty text is an absent value.
+// column is a field and the function that computes its text. An empty text is
+// an absent value.
 type column struct {
 	Field
 	text func(record) string
@@ -86,7 +87,7 @@ func fields(columns []column) []Field {
 	return out
 }
 
-// waiting is the wait with its kind, in the letters of the record.
+// waiting returns the wait with its kind, in the words of the record.
 func waiting(r record) string {
 	w := r.State.Wait
 	if w.Kind == kernel.NoWait || w.Detail == "" {
@@ -115,7 +116,7 @@ func approvalRequired(r record) string {
 
 func tags(r record) string { return list(r.Spec.Tags, kernel.Tag.String) }
 
-// failedAt is when a job failed for good.
+// failedAt returns when a job failed for good.
 func failedAt(r record) string {
 	switch {
 	case r.State.Status != kernel.Failed:
@@ -133,7 +134,7 @@ func exitCode(r record) string {
 	return strconv.Itoa(r.State.Exit.Code)
 }
 
-// deadline is when the attempt under way runs out of time.
+// deadline returns when the attempt under way runs out of time.
 func deadline(r record) time.Time {
 	if r.State.Status != kernel.Running || r.Spec.Task.Timeout <= 0 || r.State.Started.IsZero() {
 		return time.Time{}
@@ -141,8 +142,8 @@ func deadline(r record) time.Time {
 	return r.State.Started.Add(r.Spec.Task.Timeout)
 }
 
-// WithReference is keys of fields for a program: what people call a job stands
-// beside its id.
+// WithReference returns keys for a program's document: the job's reference
+// fields are added beside its id.
 func WithReference(keys []string) []string {
 	if slices.Contains(keys, "job") {
 		return append(slices.Clone(keys), "number", "ref")
@@ -150,7 +151,7 @@ func WithReference(keys []string) []string {
 	return keys
 }
 
-// numberText is the job's number, or "" for none.
+// numberText returns the job's number, or "" for none.
 func numberText(r record) string {
 	if r.Number == 0 {
 		return ""
@@ -158,7 +159,7 @@ func numberText(r record) string {
 	return r.Number.String()
 }
 
-// number is n, or "" for none.
+// number returns n, or "" for none.
 func number(n int) string {
 	if n == 0 {
 		return ""

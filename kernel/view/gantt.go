@@ -13,13 +13,13 @@ import (
 type Bar struct {
 	Row        string // bars with the same one stand in one row
 	Start, End time.Time
-	Status     string // by which it is coloured
-	Text       string // what a look at it tells
+	Status     string // determines the colour
+	Text       string // the tooltip
 	Critical   bool
 }
 
-// Gantt is bars over time from a moment on, as a picture that stands for itself. Rows are
-// in the order in which they first occur.
+// Gantt returns a self-contained SVG picture of bars over time, beginning at
+// now. Rows are in the order in which bars first name them.
 func Gantt(title string, now time.Time, bars []Bar) string {
 	const margin, top, rowHeight, names, width = 20, 54, 22, 210, 900
 	var rows []string
@@ -65,7 +65,8 @@ func Gantt(title string, now time.Time, bars []Bar) string {
 	return b.String()
 }
 
-// tick is how far lines stand apart on an axis that long: not more than ten are seen.
+// tick returns the distance between the lines of an axis of the given length,
+// such that there are at most ten.
 func tick(long time.Duration) time.Duration {
 	for _, unit := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
 		for _, n := range []time.Duration{1, 2, 5, 10, 15, 30} {

@@ -7,9 +7,9 @@ import (
 )
 
 // layout places the nodes of a diagram in columns, each to the right of what it
-// depends on, so that few arrows cross. It is the layered drawing of directed graphs
-// after Sugiyama in its plainest form: longest paths for the columns, barycenters for
-// the order in them.
+// depends on, so that few arrows cross. It is a simple form of Sugiyama's
+// layered graph drawing: longest paths give the columns, barycenters the order
+// within them.
 type layout struct {
 	at            []point // upper left corner of each node
 	bends         [][]point
@@ -23,11 +23,11 @@ const (
 	nodeWidth, nodeHeight = 200, 44
 	columnGap, rowGap     = 72, 16
 	sweeps                = 8
-	mostDummies           = 20_000 // places that arrows take in columns they pass; with more they are drawn straight
+	mostDummies           = 20_000 // dummy nodes, where arrows pass a column; a diagram that needs more has straight arrows
 )
 
-// layoutOf lays d out. What hangs together stands together; the pieces are set one
-// below the other and side by side.
+// layoutOf lays d out. Each connected component is laid out by itself; the
+// components are then arranged on shelves.
 func layoutOf(d *diagram) layout {
 	l := layout{at: make([]point, len(d.nodes)), bends: make([][]point, len(d.arrows))}
 	var pieces []*piece
@@ -52,7 +52,8 @@ func layoutOf(d *diagram) layout {
 	return l
 }
 
-// components are the nodes that arrows join, in their order.
+// components returns the connected components of the diagram. Nodes keep their
+// order.
 func (d *diagram) components() (out [][]int) {
 	near := make([][]int, len(d.nodes))
 	for _, a := range d.arrows {
@@ -79,14 +80,15 @@ func (d *diagram) components() (out [][]int) {
 	return out
 }
 
-// piece is the nodes that hang together, and dummies in the columns that arrows pass.
+// piece is a connected component, with dummy nodes in the columns that arrows
+// pass through.
 type piece struct {
 	nodes         []int         // of the diagram; what follows is by place in this list, dummies behind
-	column        []int         // of each
-	y             []float64     // the middle of each
-	before, after [][]int       // neighbours in the columns beside
+	column        []int         // of each node
+	y             []float64     // the middle of each node
+	before, after [][]int       // neighbours in the adjacent columns
 	columns       [][]int       // from top to bottom
-	paths         map[int][]int // of an arrow: the dummies it goes through
+	paths         map[int][]int // the dummies that an arrow goes through
 	width, height int
 }
 
@@ -130,8 +132,8 @@ func newPiece(d *diagram, nodes []int) *piece {
 	return p
 }
 
-// longestPaths is the column of each node: one more than that of the last that it
-// comes after. An arrow that closes a cycle does not count.
+// longestPaths returns the column of each node: one more than the last column
+// of the nodes it comes after. Arrows that close a cycle do not count.
 func longestPaths(after [][]int) []int {
 	const unseen, open, done = 0, 1, 2
 	state, column := make([]int, len(after)), make([]int, len(after))
@@ -168,7 +170,7 @@ func longestPaths(after [][]int) []int {
 	return column
 }
 
-// place gives every node its place.
+// place assigns positions to all nodes of the piece.
 func (p *piece) place() {
 	for k, c := range p.column {
 		for len(p.columns) <= c {
@@ -217,8 +219,8 @@ func (p *piece) stack(column []int) {
 	}
 }
 
-// settle orders a column by where the neighbours of its nodes stand, and brings each
-// as near to the middle of its own as the others let it.
+// settle orders a column by the mean position of its nodes' neighbours, and
+// moves each node as close to that mean as the others in the column allow.
 func (p *piece) settle(column []int, neighbours [][]int) {
 	want := make(map[int]float64, len(column))
 	for _, k := range column {
@@ -238,7 +240,7 @@ func (p *piece) settle(column []int, neighbours [][]int) {
 		shift += want[k] - p.y[k]
 		end = p.y[k] + p.half(k) + rowGap
 	}
-	shift /= float64(len(column)) // all were only pushed down
+	shift /= float64(len(column)) // nodes were only pushed down; move the column back up
 	for _, k := range column {
 		p.y[k] += shift
 	}

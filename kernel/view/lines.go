@@ -14,15 +14,15 @@ import (
 type Line struct {
 	Ref      string // of one below a whole: its part, after a slash
 	Name     string
-	Status   string // short, see ShortStatus; of a whole that goes on with its progress
+	Status   string // short, see ShortStatus; an active run or batch has its progress too
 	Standing kernel.Status
-	For      time.Duration // how long it ran, has been running, or waits
-	Until    time.Time     // when it goes on by itself; zero: not known
+	For      time.Duration // how long it ran, has been running, or has been waiting
+	Until    time.Time     // when it continues by itself; zero: not known
 	What     string        // what runs, what it waits for, or why it ended
 	Below    bool          // it is a job of the whole above it
 }
 
-// ShortStatus is a status in one word.
+// ShortStatus returns a status in one word.
 func ShortStatus(st kernel.Status) string {
 	switch {
 	case st == kernel.WaitingOnApproval:
@@ -39,8 +39,9 @@ func ShortStatus(st kernel.Status) string {
 	return st.String()
 }
 
-// StatusesOf are the statuses that a word means: one of records, one of
-// ShortStatus, "waiting" for all that wait, or "open" for all that have not ended.
+// StatusesOf returns the statuses that a word means: one of records, one of
+// ShortStatus, "waiting" for all that wait, or "open" for all that have not
+// ended.
 func StatusesOf(word string) (out []kernel.Status) {
 	for _, st := range kernel.Statuses() {
 		waits := st.Active() && st != kernel.Running
@@ -51,20 +52,22 @@ func StatusesOf(word string) (out []kernel.Status) {
 	return out
 }
 
-// LinesOptions say what lines show.
+// LinesOptions select what lines show.
 type LinesOptions struct {
 	Whole bool // every job below its run, and not only those at work and those that ended badly
 
-	// Wholes are how all jobs of the runs and batches with those numbers stand.
+	// Wholes are the tallies of all jobs of the runs and batches with these
+	// numbers.
 	Wholes map[kernel.Number]kernel.Tally
 
-	// Progress is what an attempt under way says of itself; nil: nobody is asked.
+	// Progress returns the last progress that a running attempt reported; nil:
+	// progress is not shown.
 	Progress func(kernel.AttemptID) Progress
 }
 
-// Lines are the lines of jobs, which are in the order of a list, those of one
-// number together. Jobs that only a route starts, and none has, have none below a
-// whole.
+// Lines returns the lines for jobs, which must be in the order of a list, with
+// jobs of one number together. Jobs that only a route starts, and that were not
+// started, get no line of their own below their run.
 func Lines(s *kernel.Snapshot, jobs []*kernel.Job, o LinesOptions) (out []Line) {
 	x := overview{s: s, o: OverviewOptions{Progress: o.Progress, Wholes: o.Wholes}}
 	var order []kernel.Number
@@ -87,7 +90,7 @@ func Lines(s *kernel.Snapshot, jobs []*kernel.Job, o LinesOptions) (out []Line) 
 	return out
 }
 
-// line is the line of a job.
+// line returns the line of a job.
 func (x *overview) line(j *kernel.Job) Line {
 	st := &j.State
 	l := Line{Ref: called(j), Name: Title(j), Status: ShortStatus(st.Status), Standing: st.Status}
@@ -121,7 +124,8 @@ func (x *overview) line(j *kernel.Job) Line {
 	return l
 }
 
-// wholes is the line of what was enqueued with one number, and those of its jobs.
+// wholes returns the line of the run or batch that jobs belong to, and the
+// lines of its jobs.
 func (x *overview) wholes(jobs []*kernel.Job, o LinesOptions) []Line {
 	t, known := o.Wholes[jobs[0].Number]
 	if !known {
@@ -156,14 +160,14 @@ func (x *overview) wholes(jobs []*kernel.Job, o LinesOptions) []Line {
 	return out
 }
 
-// Standing is the status of jobs that is most like that of the run.
+// Standing returns the job status that corresponds to the run's status.
 func (r Run) Standing() kernel.Status {
 	return map[string]kernel.Status{RunSucceeded.String(): kernel.Succeeded, RunCancelled.String(): kernel.Cancelled, RunFailed.String(): kernel.Failed,
 		RunBlocked.String(): kernel.BlockedByDependency, RunWaiting.String(): kernel.WaitingOnDeps, RunRunning.String(): kernel.Running, RunNeedsYou.String(): kernel.WaitingOnApproval}[r.Status]
 }
 
-// spent is how long jobs took together: from when the first was enqueued until the
-// last ended, or until now.
+// spent returns the time from when the first of the tallied jobs was enqueued
+// until the last ended, or until now.
 func (x *overview) spent(t kernel.Tally) time.Duration {
 	if t.Active() {
 		return x.s.Now().Sub(t.Created)

@@ -8,22 +8,23 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// ListOptions say which jobs a list shows. The zero value hides what succeeded
-// and what sleeps.
+// ListOptions select the jobs of a list. The zero value hides succeeded and
+// dormant jobs.
 type ListOptions struct {
 	All             bool // everything, whatever else is set
 	ShowSucceeded   bool
 	DismissFailures bool                   // hide what failed
 	Tags            []kernel.Tag           // only jobs that have all of these
-	Statuses        []kernel.Status        // only jobs of these, whatever else hides them
+	Statuses        []kernel.Status        // only jobs with one of these, even those hidden otherwise
 	Only            func(*kernel.Job) bool // only such jobs; nil: any
 	Most            int                    // only so many of the newest; 0: all
 
-	// Progress is what an attempt under way says of itself; nil: nobody is asked.
+	// Progress returns the last progress that a running attempt reported; nil:
+	// progress is not shown.
 	Progress func(kernel.AttemptID) Progress
 
-	// Counts is how many jobs have each status; nil: the snapshot holds all that
-	// the list is of.
+	// Counts is how many jobs have each status; nil: the snapshot holds all
+	// jobs, and they are counted there.
 	Counts map[kernel.Status]int
 }
 
@@ -81,7 +82,7 @@ var listColumns = []column{
 	{Field{"usage", "Usage", false}, usage},
 }
 
-// Jobs are the jobs of the list, in its order.
+// Jobs returns the jobs of the list, in its order.
 func (l List) Jobs() []*kernel.Job {
 	out := make([]*kernel.Job, len(l.Rows))
 	for i, r := range l.Rows {
@@ -90,11 +91,11 @@ func (l List) Jobs() []*kernel.Job {
 	return out
 }
 
-// ListFields are the fields of a list in their default order.
+// ListFields returns the fields of a list in their default order.
 func ListFields() []Field { return fields(listColumns) }
 
-// Text is the row's field of that key. An absent value, and a key that names no
-// field, is "".
+// Text returns the row's field of that key. An absent value, and a key that
+// names no field, is "".
 func (r ListRow) Text(key string) string {
 	for _, c := range listColumns {
 		if c.Key == key {
@@ -104,7 +105,7 @@ func (r ListRow) Text(key string) string {
 	return ""
 }
 
-// hides reports that a list does not show jobs of a status.
+// hides reports whether the list omits jobs of a status.
 func (o ListOptions) hides(st kernel.Status) bool {
 	if len(o.Statuses) > 0 {
 		return !slices.Contains(o.Statuses, st)
@@ -112,7 +113,8 @@ func (o ListOptions) hides(st kernel.Status) bool {
 	return !o.All && (st == kernel.Succeeded && !o.ShowSucceeded || st == kernel.Failed && o.DismissFailures || st == kernel.Unscheduled)
 }
 
-// Near is what a list with a Most shows, of a store that can tell.
+// Near returns the query for the jobs that the list shows, for a store that can
+// answer it.
 func (o ListOptions) Near() kernel.Near {
 	n := kernel.Near{Kind: kernel.Newest, Most: o.Most}
 	for _, st := range kernel.Statuses() {
@@ -123,8 +125,8 @@ func (o ListOptions) Near() kernel.Near {
 	return n
 }
 
-// RowOf is the row of a job of s. It depends on the job, on what is known of its runner
-// and, where an agent's limit ended it, on the moment.
+// RowOf returns the row of a job of s. It depends on the job, on what is known
+// of its runner and, for a job that an agent's usage limit ended, on the time.
 func RowOf(s *kernel.Snapshot, j *kernel.Job) ListRow {
 	return ListRow{ID: j.ID, Status: j.State.Status, job: j, standing: Standing(s, j), remark: s.Remark(j.ID)}
 }
@@ -213,8 +215,8 @@ type ListHeader struct {
 	Hidden  string `json:"hidden,omitempty"`
 }
 
-// Document is l with the fields of keys, and what people call a job beside its
-// id; absent values are left out.
+// Document returns l with the fields named by keys and, beside each id, the
+// job's reference. Absent values are left out.
 func (l List) Document(keys []string) ListDocument {
 	keys = WithReference(keys)
 	d := ListDocument{ListHeader{l.Outcome, l.Hidden}, make([]map[string]string, len(l.Rows)), l.Unreadable}

@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Overview is how everything stands at one look: what needs a person, what runs,
-// what waits and for what, and what failed lately. It is
+// Overview is the state of everything at a glance: what needs a person, what
+// runs, what waits and for what, and what failed lately. Its JSON is
 // docs/schemas/status.schema.json.
 type Overview struct {
 	Attention   []Item       `json:"attention"` // what needs a person, the longest first
@@ -26,33 +26,33 @@ type Overview struct {
 // Item is a line of an overview: a job, a run or a prompt.
 type Item struct {
 	Reference
-	Job       kernel.JobID     `json:"job,omitempty"` // the job, or that one of a run that the line is about
+	Job       kernel.JobID     `json:"job,omitempty"` // the job, or the one of a run that the line is about
 	Run       kernel.RunID     `json:"run,omitempty"`
 	Name      string           `json:"name"`
 	Status    string           `json:"status,omitempty"` // how the job stands, see Standing
-	Kind      kernel.Attention `json:"kind,omitempty"`   // of what needs a person
+	Kind      kernel.Attention `json:"kind,omitempty"`   // why it needs a person
 	Since     *time.Time       `json:"since,omitempty"`  // when it began to need a person, to run or to wait, or when it failed
-	Until     *time.Time       `json:"until,omitempty"`  // when it goes on by itself
+	Until     *time.Time       `json:"until,omitempty"`  // when it continues by itself
 	What      string           `json:"what,omitempty"`   // what runs, what it waits for, or why it failed
 	Done      int              `json:"done,omitempty"`   // of a run: jobs that succeeded
-	Total     int              `json:"total,omitempty"`  // of a run; 0: it is one job, or not counted
+	Total     int              `json:"total,omitempty"`  // of a run; 0: a single job, or not counted
 	Remaining int64            `json:"remaining_seconds,omitempty"`
-	ETA       *ETA             `json:"eta,omitempty"`          // when it is expected to end; null: nobody knows
+	ETA       *ETA             `json:"eta,omitempty"`          // when it is expected to end; null: not known
 	Took      int64            `json:"took_seconds,omitempty"` // of what failed
 	ExitCode  *int             `json:"exit_code,omitempty"`    // of what failed
 	Command   []string         `json:"command,omitempty"`      // what to type
 	File      string           `json:"file,omitempty"`         // of a prompt
 }
 
-// ETA is when something is expected to end, and from what that is known: declared, or
-// the history of so many attempts.
+// ETA is when something is expected to end, and what the estimate is based on:
+// a declared duration, or the history of so many attempts.
 type ETA struct {
 	At    time.Time `json:"at"`
 	Basis string    `json:"basis"`
 	From  int       `json:"from,omitempty"`
 }
 
-// In is e for people, as seen at a moment.
+// In returns e for people, relative to now.
 func (e *ETA) In(now time.Time) string {
 	text := "eta " + kernel.Brief(max(0, e.At.Sub(now)))
 	if e.From > 0 {
@@ -63,27 +63,29 @@ func (e *ETA) In(now time.Time) string {
 
 // OverviewOptions are what an overview needs besides the records.
 type OverviewOptions struct {
-	FailedSince time.Time // failures of before are left out
+	FailedSince time.Time // earlier failures are left out
 	Prompts     []RefusedPrompt
 
-	// Wholes are how all jobs of the runs with those numbers stand, those included
-	// that the snapshot leaves out; without an entry a run is not counted.
+	// Wholes are the tallies of all jobs of the runs with these numbers,
+	// including jobs that the snapshot leaves out. A run without an entry is
+	// not counted.
 	Wholes map[kernel.Number]kernel.Tally
 
-	// Progress is what an attempt under way says of itself; nil: nobody is asked.
+	// Progress returns the last progress that a running attempt reported; nil:
+	// progress is not shown.
 	Progress func(kernel.AttemptID) Progress
 }
 
-// RefusedPrompt is a prompt of an inbox that no run was made of.
+// RefusedPrompt is a prompt in an inbox that could not be made into a run.
 type RefusedPrompt struct {
 	Path  string // of the file
-	Again string // the name that would have it taken again
+	Again string // the file name under which it would be tried again
 	Why   string
 	Since time.Time
 }
 
-// OverviewOf is how the jobs of s stand. Runners count as stalled where s has been
-// told so; see kernel.Liveness.
+// OverviewOf returns the overview of s. A runner counts as stalled if the
+// snapshot's facts say so; see kernel.Liveness.
 func OverviewOf(s *kernel.Snapshot, o OverviewOptions) Overview {
 	x := overview{s: s, o: o, routed: slices.ContainsFunc(s.Jobs(), func(j *kernel.Job) bool { return j.Spec.Routed && j.State.Status.Active() })}
 	v := Overview{Attention: []Item{}, Running: []Item{}, Waiting: []Item{}, Failed: []Item{}, FailedSince: o.FailedSince, Unreadable: unreadable(s)}
@@ -143,10 +145,10 @@ func instant(t time.Time) *time.Time {
 type overview struct {
 	s      *kernel.Snapshot
 	o      OverviewOptions
-	routed bool // a job that only a route starts is at work: what failed may be taken back
+	routed bool // a job that only a route starts is active: failures may yet be reversed
 }
 
-// groups are the jobs by what was enqueued with one number, in schedule order.
+// groups returns the jobs grouped by number, in schedule order.
 func (x *overview) groups() (out [][]*kernel.Job) {
 	at := map[kernel.Number]int{}
 	for _, j := range x.s.Jobs() {
@@ -160,15 +162,15 @@ func (x *overview) groups() (out [][]*kernel.Job) {
 	return out
 }
 
-// pending reports that the end of j is not final yet.
+// pending reports whether the end of j is not final yet.
 func (x *overview) pending(j *kernel.Job) bool { return x.routed && x.s.Pending(j.ID) != "" }
 
-// item is the line of a job by itself.
+// item returns the line of a job by itself.
 func (x *overview) item(j *kernel.Job) Item {
 	return Item{Reference: ReferenceOf(j), Job: j.ID, Run: j.Spec.Origin.Run, Name: Title(j), Status: Standing(x.s, j)}
 }
 
-// attention is what j needs a person for, if it does.
+// attention returns the line of what j needs a person for, if it needs one.
 func (x *overview) attention(j *kernel.Job) (Item, bool) {
 	st, it := &j.State, x.item(j)
 	needs := func(kind kernel.Attention, since time.Time, what string, command ...string) (Item, bool) {
@@ -192,13 +194,13 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 	case st.Status == kernel.Failed:
 		return needs(kind, st.Finished, j.WhyEnded(x.s.Now()), "retry")
 	default:
-		what, _, _ := strings.Cut(st.Reason, ", `git add` them") // what follows is in Command
+		what, _, _ := strings.Cut(st.Reason, ", `git add` them") // the rest is in Command
 		return needs(kind, st.Finished, what, "retry")
 	}
 	return it, false
 }
 
-// whole makes the line of jobs that share a number one of all of them.
+// whole turns the line of a job into one of all the jobs that share its number.
 func (x *overview) whole(it Item, j *kernel.Job) Item {
 	if j.Part == "" {
 		return it
@@ -211,7 +213,8 @@ func (x *overview) whole(it Item, j *kernel.Job) Item {
 	return it
 }
 
-// running is the line of what runs of one number: of what has begun, if any has.
+// running returns the line for the running jobs of one number. It is about a
+// job that has begun, if there is one.
 func (x *overview) running(jobs []*kernel.Job) Item {
 	j := slices.MinFunc(jobs, func(a, b *kernel.Job) int {
 		if begun := x.s.Submitted(a.ID); begun != x.s.Submitted(b.ID) {
@@ -245,8 +248,8 @@ func (x *overview) running(jobs []*kernel.Job) Item {
 	return x.whole(it, j)
 }
 
-// remaining is how many seconds are left if the rest takes as long as what is
-// done, after so much time; 0: it cannot be told.
+// remaining returns how many seconds are left if the rest goes at the speed of
+// what was done in the time after; 0: not known.
 func (p Progress) remaining(after time.Duration) int64 {
 	if p.Done == nil || p.Total == nil || *p.Done <= 0 || *p.Total <= *p.Done {
 		return 0
@@ -254,7 +257,7 @@ func (p Progress) remaining(after time.Duration) int64 {
 	return int64(after.Seconds() * float64(*p.Total-*p.Done) / float64(*p.Done))
 }
 
-// waiting is the line of what waits of one number.
+// waiting returns the line for the waiting jobs of one number.
 func (x *overview) waiting(jobs []*kernel.Job) Item {
 	j := jobs[0]
 	it := x.item(j)
@@ -271,7 +274,7 @@ func (x *overview) waiting(jobs []*kernel.Job) Item {
 	return x.whole(it, j)
 }
 
-// waitsFor is what j waits for, in a few words.
+// waitsFor describes what j waits for, in a few words.
 func (x *overview) waitsFor(j *kernel.Job) string {
 	st := &j.State
 	var what string
@@ -294,7 +297,8 @@ func (x *overview) waitsFor(j *kernel.Job) string {
 	return strings.TrimPrefix(what, ", then ")
 }
 
-// Short is what people call j, and its name where the reference does not say it.
+// Short returns j's reference, with its name if the reference does not contain
+// it.
 func Short(j *kernel.Job) string {
 	if j.Part != "" {
 		return called(j)
@@ -302,8 +306,8 @@ func Short(j *kernel.Job) string {
 	return called(j) + " " + Title(j)
 }
 
-// failed reports that j failed lately, for good and by itself: what only followed
-// from another failure is told by that.
+// failed reports whether j failed lately, for good, and by itself. A failure
+// that only follows from another one is shown by that other one.
 func (x *overview) failed(j *kernel.Job) bool {
 	st := &j.State
 	switch at := cmp.Or(st.Finished, st.WaitSince); {
@@ -320,7 +324,7 @@ func (x *overview) failed(j *kernel.Job) bool {
 	})
 }
 
-// failure is the line of a job that failed.
+// failure returns the line of a job that failed.
 func (x *overview) failure(j *kernel.Job) Item {
 	st, it := &j.State, x.item(j)
 	it.Since, it.What = instant(cmp.Or(st.Finished, st.WaitSince)), line(j.WhyEnded(x.s.Now()))
@@ -340,8 +344,8 @@ func (x *overview) failure(j *kernel.Job) Item {
 	return it
 }
 
-// Progress is how many jobs of a run have succeeded, such as 4/15; "": it is no
-// run, or not counted.
+// Progress returns how many jobs of a run have succeeded, such as 4/15, or ""
+// for a single job or a run that was not counted.
 func (it Item) Progress() string {
 	if it.Total == 0 {
 		return ""

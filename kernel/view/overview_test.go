@@ -10,7 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// numbered gives a job the reference N or N/PART.
+// numbered returns a job the reference N or N/PART.
 func numbered(n int, part string) func(*kernel.Job) {
 	return func(j *kernel.Job) { j.Number, j.Part = kernel.Number(n), part }
 }
@@ -33,7 +33,7 @@ func waitsForJob(id kernel.JobID) func(*kernel.Job) {
 	}
 }
 
-// ended is when and how a job ended, at a minute of the hour.
+// ended returns when and how a job ended, at a minute of the hour.
 func ended(minute int, reason string, class kernel.FailureClass) func(*kernel.Job) {
 	return func(j *kernel.Job) {
 		at := hour.Add(time.Duration(minute) * time.Minute)
@@ -47,7 +47,7 @@ var hour = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 // later is when something is tried again.
 var later = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// sketch is an overview in a few words: a line for each item.
+// sketch returns an overview in a few words: a line for each item.
 func sketch(v view.Overview) string {
 	var b strings.Builder
 	for _, part := range []struct {

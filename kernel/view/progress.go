@@ -2,19 +2,20 @@ package view
 
 import "strconv"
 
-// Progress is what a command last said of how far it is: docs/user/environment.md.
-// The zero value is nothing. Nothing is decided by it.
+// Progress is the latest progress report of a command:
+// docs/user/environment.md. The zero value is no report. No decision depends on
+// it.
 type Progress struct {
 	Done  *int64 `json:"done,omitempty"`
 	Total *int64 `json:"total,omitempty"`
 	Text  string `json:"text,omitempty"`  // one line
-	Wrong string `json:"error,omitempty"` // the first thing that made no sense; "": nothing
+	Wrong string `json:"error,omitempty"` // the first malformed part of the report; "": none
 }
 
-// Empty reports that nothing was said.
+// Empty reports whether the command reported nothing.
 func (p Progress) Empty() bool { return p.Done == nil && p.Total == nil && p.Text == "" }
 
-// String is the progress in one line: "3 of 10 (30%): text".
+// String returns the progress in one line: "3 of 10 (30%): text".
 func (p Progress) String() string {
 	var s string
 	switch {

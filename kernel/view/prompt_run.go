@@ -7,18 +7,18 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// PromptRun is how the run of a prompt stands. The job that stands for the
-// prompt only depends on the others: what blocks it, or what it waits for, is
-// found among them.
+// PromptRun is the state of a prompt's run. The job that stands for the prompt
+// only depends on the run's other jobs, so the cause of a block or a wait is
+// found among those.
 type PromptRun struct {
-	Status  kernel.Status  // of the job, or where another's end blocks it or another's approval is awaited, that one's
-	Cause   *kernel.Job    // this other one; nil: there is none
-	Reason  string         // why the run ended so, or does not go on; "": nothing is to be told
-	Pending []kernel.JobID // the jobs whose approval is awaited
+	Status  kernel.Status  // of the prompt's job, or of Cause if there is one
+	Cause   *kernel.Job    // the job that failed, or that needs an approval; nil: there is none
+	Reason  string         // why the run ended this way, or does not continue; "": no reason
+	Pending []kernel.JobID // the jobs that wait for an approval
 }
 
-// PromptRunOf is how the run of j, which stands for a prompt, stands. members
-// are the jobs of its run.
+// PromptRunOf returns the state of the run of j, the job that stands for a
+// prompt. members are the jobs of its run.
 func PromptRunOf(j *kernel.Job, members []*kernel.Job, now time.Time) PromptRun {
 	r := PromptRun{Status: j.State.Status, Reason: cmp.Or(j.State.Reason, j.State.Wait.Detail)}
 	for _, k := range members {
@@ -35,8 +35,8 @@ func PromptRunOf(j *kernel.Job, members []*kernel.Job, now time.Time) PromptRun 
 	return r
 }
 
-// follows reports that k says more of why their run ended than j does: it failed
-// and j did not, or ended before.
+// follows reports whether k explains the end of the run better than j does: k
+// failed and j did not, or k ended earlier.
 func follows(j, k *kernel.Job) bool {
 	if failed := j.State.Status == kernel.Failed; failed != (k.State.Status == kernel.Failed) {
 		return !failed
@@ -44,7 +44,7 @@ func follows(j, k *kernel.Job) bool {
 	return k.State.Finished.Before(j.State.Finished)
 }
 
-// String is the status, the cause and the reason.
+// String returns the status, the cause and the reason.
 func (r PromptRun) String() string {
 	if why := r.Why(); why != "" {
 		return r.Status.String() + ": " + why
@@ -52,7 +52,7 @@ func (r PromptRun) String() string {
 	return r.Status.String()
 }
 
-// Why is the cause and the reason; "": there is none.
+// Why returns the cause and the reason, or "" if there is none.
 func (r PromptRun) Why() string {
 	switch {
 	case r.Cause == nil:

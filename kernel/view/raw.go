@@ -21,8 +21,8 @@ type RawShow struct {
 	Job         RawJob `json:"job"`
 }
 
-// RawJob is a job with the types of its fields kept: numbers are numbers, lists are
-// lists and what is absent is null. Artifacts stand as labels.
+// RawJob is a job whose fields keep their types: numbers are numbers, lists are
+// lists, and an absent value is null. Artifacts are written as labels.
 type RawJob struct {
 	JobID kernel.JobID `json:"job_id"`
 	Reference
@@ -47,16 +47,16 @@ type RawJob struct {
 	FailureClass *string           `json:"failure_class"`
 	Reason       *string           `json:"reason"`
 	RetryAt      *string           `json:"retry_at"`
-	Agent        *Agent            `json:"agent"`              // what the latest agent told
+	Agent        *Agent            `json:"agent"`              // what the latest agent reported
 	AgentTotal   *AgentTotal       `json:"agent_total"`        // of all attempts
-	Attempts     []Attempt         `json:"attempts,omitempty"` // of show alone
+	Attempts     []Attempt         `json:"attempts,omitempty"` // only in show
 	Schedule     RawGates          `json:"schedule"`
 	Workflow     RawWorkflow       `json:"workflow"`
 	Context      RawContext        `json:"context"`
-	Record       any               `json:"record,omitempty"` // of show alone: all that is on record, as its store writes it
+	Record       any               `json:"record,omitempty"` // only in show: the whole record, as its store writes it
 }
 
-// RawWait is which gate holds a job up, and why.
+// RawWait is the gate that holds a job up, and why.
 type RawWait struct {
 	Kind   string `json:"kind"`
 	Detail string `json:"detail"`
@@ -98,7 +98,7 @@ type RawApproval struct {
 
 	DecidedHow *string `json:"decided_how"`
 	Digest     *string `json:"digest"` // of what was approved
-	Seal       *string `json:"seal"`   // whether that is what the job does: sealed, unsealed where it is not on record, broken; null: it is not approved
+	Seal       *string `json:"seal"`   // whether the job still does what was approved: sealed, broken, or unsealed if no digest is on record; null: it is not approved
 }
 
 // RawHead is the commit a branch must be at.
@@ -130,7 +130,7 @@ type RawContext struct {
 	ExecutionRoot *string `json:"execution_root"`
 }
 
-// Raw is l with whole records; paths is asked for each job.
+// Raw returns l with whole records. paths is called for each job.
 func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	out := RawList{1, stamp(l.at), make([]RawJob, len(l.Rows)), l.Unreadable}
 	for i, r := range l.Rows {
@@ -141,7 +141,7 @@ func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	return out
 }
 
-// ShowRaw is Show with the types of its fields kept, and with the job's record.
+// ShowRaw is Show with typed fields and the job's record.
 func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths, stored any) (RawShow, error) {
 	j, err := find(s, id)
 	if err != nil {
@@ -227,8 +227,8 @@ type RawScheduleJob struct {
 	Wait *RawWait `json:"wait"`
 }
 
-// Raw is Document with the time of the snapshot, and with waits as records
-// have them.
+// Raw returns Document with the time of the snapshot and with the kind of each
+// wait.
 func (s Schedule) Raw() RawSchedule {
 	d := RawSchedule{ScheduleDocument: s.Document(), GeneratedAt: stamp(s.snap.Now()), Jobs: make([]RawScheduleJob, len(s.Rows))}
 	for i, row := range d.ScheduleDocument.Jobs {

@@ -91,7 +91,7 @@ func TestRawSchedule(t *testing.T) {
 			`"command":[],"wait":{"kind":"dependencies","detail":"waiting on job a"}}]}`)
 }
 
-// What a job is about is in its document, null where there is no such thing.
+// The raw document of a job contains its context, with null for missing parts.
 func TestRawContext(t *testing.T) {
 	j := kernel.Job{ID: "a", Spec: kernel.Spec{Origin: kernel.Origin{Alias: "merge", Plan: "p", Target: "main", Branch: "draft/p"}}}
 	j.State.Context.Root = "/w"

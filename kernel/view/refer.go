@@ -4,8 +4,8 @@ import "strings"
 
 const idLength = 32
 
-// Refer is s with what people call jobs and runs in the place of their ids; those
-// that of has no word for stay as they are.
+// Refer returns s with the ids of jobs and runs replaced by what of returns for
+// them. An id for which of returns "" stays.
 func Refer(s string, of func(id string) string) string {
 	places := idsIn(s)
 	if len(places) == 0 {
@@ -24,7 +24,7 @@ func Refer(s string, of func(id string) string) string {
 	return b.String()
 }
 
-// IDs are the ids of jobs and runs that s may speak of.
+// IDs returns everything in s that may be the id of a job or a run.
 func IDs(s string) (ids []string) {
 	for _, p := range idsIn(s) {
 		ids = append(ids, s[p[0]:p[1]])
@@ -32,8 +32,8 @@ func IDs(s string) (ids []string) {
 	return ids
 }
 
-// idsIn are the places in s of what may be the id of a job or of a run, and is no
-// part of a path, of a name or of an artifact.
+// idsIn returns the positions in s of possible ids of jobs and runs, without
+// those that are part of a path, a name or an artifact.
 func idsIn(s string) (places [][2]int) {
 	for i := 0; i < len(s); {
 		if !isHex(s[i]) {
@@ -64,7 +64,8 @@ func idsIn(s string) (places [][2]int) {
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 
-// joins reports that c makes one word of what stands before and behind it.
+// joins reports whether c connects an id to the text beside it, so that the id
+// is part of a longer word.
 func joins(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("_-./:=@~", c) >= 0
 }

@@ -2,15 +2,15 @@ package view
 
 import "github.com/vizier-scheduler/vizier/kernel"
 
-// Reference is what people call a job or a run, in the documents of programs. It
-// is the zero value, and left out, for what has no number yet.
+// Reference is the short name of a job or a run in JSON documents. It is the
+// zero value, and left out, for one that has no number yet.
 type Reference struct {
 	Number kernel.Number `json:"number,omitempty"`
 	Ref    string        `json:"ref,omitempty"`
 }
 
-// ReferenceOf is what people call j.
+// ReferenceOf returns the reference of j.
 func ReferenceOf(j *kernel.Job) Reference { return Reference{j.Number, j.Ref()} }
 
-// ReferenceTo is what people call all jobs of a number.
+// ReferenceTo returns the reference of a whole run or batch.
 func ReferenceTo(n kernel.Number) Reference { return Reference{n, n.String()} }

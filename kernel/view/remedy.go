@@ -2,7 +2,8 @@ package view
 
 import "github.com/vizier-scheduler/vizier/kernel"
 
-// Remedy is what to type to do r, or else what to do in words.
+// Remedy returns the command that applies r or, if there is none, a sentence
+// that says what to do.
 func Remedy(r kernel.Remedy) (command []string, text string) {
 	switch r.Kind {
 	case kernel.RetryJob:
@@ -25,8 +26,8 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 	return nil, ""
 }
 
-// NotRun is why job id, which was submitted again, does not run again, and what
-// would run it.
+// NotRun explains why job id, which was submitted again, does not run again,
+// and which command would run it.
 func NotRun(id kernel.JobID, n kernel.NotRun) string {
 	retry := "`vizier retry " + string(id) + "`"
 	switch {

@@ -11,13 +11,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// unknown is a reference that names no job.
+// unknown is the error for a reference that names no job.
 type unknown struct{ ref string }
 
 func (u unknown) Error() string { return "no job " + strconv.Quote(u.ref) }
 func (u unknown) Unwrap() error { return kernel.ErrNotFound }
 
-// find is the job of that id.
+// find returns the job of that id.
 func find(s *kernel.Snapshot, id kernel.JobID) (*kernel.Job, error) {
 	if j := s.Job(id); j != nil {
 		return j, nil
@@ -28,34 +28,35 @@ func find(s *kernel.Snapshot, id kernel.JobID) (*kernel.Job, error) {
 	return nil, unknown{string(id)}
 }
 
-// Finder finds what references mean: it goes through the jobs once for all of them.
+// Finder resolves references. It indexes the jobs once and serves many
+// look-ups.
 type Finder struct {
 	s       *kernel.Snapshot
-	numbers map[kernel.Number][]*kernel.Job // nil: not looked at yet
+	numbers map[kernel.Number][]*kernel.Job // nil: not indexed yet
 	parts   map[part]*kernel.Job
 	names   map[string][]*thing
 	runs    map[kernel.RunID][]*kernel.Job
 }
 
-// part is a job's place: its number, and what it is called within that.
+// part identifies a job by its number and its name within that.
 type part struct {
 	of   kernel.Number
 	name string
 }
 
-// thing is what has a name: a job, or a run.
+// thing is something with a name: a job, or a run.
 type thing struct {
 	job  *kernel.Job
 	run  kernel.RunID // "": it is the job
 	open bool
 }
 
-// NewFinder is a finder among the jobs of s.
+// NewFinder returns a finder among the jobs of s.
 func NewFinder(s *kernel.Snapshot) *Finder { return &Finder{s: s} }
 
-// Resolve is the one job that a person means by ref: see Find. What names no job is
-// kernel.ErrNotFound; what names several, or a record that cannot be read, is
-// kernel.ErrInvalid.
+// Resolve returns the one job that ref names; see Find for the forms. A
+// reference that names no job is kernel.ErrNotFound; one that names several, or
+// an unreadable record, is kernel.ErrInvalid.
 func (f *Finder) Resolve(ref string) (kernel.JobID, error) {
 	t, err := f.Find(ref)
 	switch {
@@ -69,14 +70,14 @@ func (f *Finder) Resolve(ref string) (kernel.JobID, error) {
 	return "", ambiguous(ref, "job", texts(t.Jobs, called))
 }
 
-// Target is what a person means by a reference: a job, or all that was enqueued
-// with one number.
+// Target is what a reference names: a job, or everything that was enqueued with
+// one number.
 type Target struct {
 	Jobs  []*kernel.Job // in schedule order
-	Whole bool          // a run or a batch was named, and not one of its jobs
+	Whole bool          // the reference names a run or a batch, not one of its jobs
 }
 
-// Run is the run that the target is of, or "".
+// Run returns the run that the target belongs to, or "".
 func (t Target) Run() kernel.RunID {
 	if len(t.Jobs) == 0 {
 		return ""
@@ -84,11 +85,18 @@ func (t Target) Run() kernel.RunID {
 	return t.Jobs[0].Spec.Origin.Run
 }
 
-// Find is what a person means by ref: a whole id, @last, the newest job, a number
-// or one with a part (see kernel.Job.Ref), run_ and the beginning of a run's id,
-// RUN/NODE with such a beginning or with a run's slug, of which the latest run
-// counts, the beginning of a job's id, or a name that exactly one open job or run
-// has, or else exactly one. Errors are those of Resolve.
+// Find returns the target that ref names. The forms, in the order in which they
+// are tried:
+//
+//   - a whole id
+//   - @last, the newest job
+//   - a number, or a number with a part; see kernel.Job.Ref
+//   - the name of exactly one open job or run or, if none is open, of exactly one that has ended
+//   - RUN/NODE, where RUN is the beginning of a run's id or a run's slug; with several runs of that slug, the latest counts
+//   - the beginning of a run's id, run_ included
+//   - the beginning of a job's id
+//
+// Errors are those of Resolve.
 func (f *Finder) Find(ref string) (Target, error) {
 	s, id := f.s, kernel.JobID(ref)
 	switch j := s.Job(id); {
@@ -122,7 +130,7 @@ func (f *Finder) Find(ref string) (Target, error) {
 
 func single(j *kernel.Job) Target { return Target{Jobs: []*kernel.Job{j}} }
 
-// members are all jobs of a run, those as well that its jobs submitted.
+// members returns all jobs of a run, including those that its jobs submitted.
 func (f *Finder) members(run kernel.RunID) []*kernel.Job {
 	if f.runs == nil {
 		f.runs = map[kernel.RunID][]*kernel.Job{}
@@ -135,7 +143,7 @@ func (f *Finder) members(run kernel.RunID) []*kernel.Job {
 	return f.runs[run]
 }
 
-// numbered is what has a number, or one job of it.
+// numbered returns the target with number n, or the job of it called name.
 func (f *Finder) numbered(ref string, n kernel.Number, name string) (Target, error) {
 	if f.numbers == nil {
 		f.numbers, f.parts = map[kernel.Number][]*kernel.Job{}, map[part]*kernel.Job{}
@@ -159,10 +167,11 @@ func (f *Finder) numbered(ref string, n kernel.Number, name string) (Target, err
 	return Target{jobs, true}, nil
 }
 
-// slugs are the names that people know a run by.
+// slugs returns the names that people know a run by.
 func slugs(o *kernel.Origin) []string { return []string{o.Plan, o.Alias} }
 
-// named is what has the name ref: one that is open, or else one. None is no error.
+// named returns the target called ref: an open one if there is one, else one
+// that has ended. No match is not an error.
 func (f *Finder) named(ref string) (Target, error) {
 	if strings.TrimSpace(ref) == "" {
 		return Target{}, nil
@@ -188,7 +197,7 @@ func (f *Finder) named(ref string) (Target, error) {
 	}))
 }
 
-// name finds out what has which name.
+// name builds the index of names.
 func (f *Finder) name() {
 	f.names = map[string][]*thing{}
 	type slug struct {
@@ -226,8 +235,8 @@ func (f *Finder) target(t *thing) Target {
 	return single(t.job)
 }
 
-// ofNode is the job of a node of a run, which the beginning of its id or its slug
-// names.
+// ofNode returns the job of a node of a run. run is the beginning of the run's
+// id or its slug.
 func (f *Finder) ofNode(ref, run, node string) (Target, error) {
 	one, err := f.runOf(ref, run)
 	if errors.Is(err, kernel.ErrNotFound) {
@@ -249,7 +258,7 @@ func (f *Finder) ofNode(ref, run, node string) (Target, error) {
 	return Target{}, unknown{ref}
 }
 
-// begins is the job whose id begins with ref.
+// begins returns the job whose id begins with ref.
 func begins(s *kernel.Snapshot, ref string) (Target, error) {
 	var found []kernel.JobID
 	for _, j := range s.Jobs() {
@@ -301,10 +310,10 @@ func (f *Finder) runOf(ref, run string) (kernel.RunID, error) {
 	return runs[0], nil
 }
 
-// called is what people call j, or its id before it has a number.
+// called returns j's reference, or its id before it has a number.
 func called(j *kernel.Job) string { return cmp.Or(j.Ref(), string(j.ID)) }
 
-// calledRun is what people call the run of jobs.
+// calledRun returns the reference of the run of jobs.
 func calledRun(jobs []*kernel.Job) string {
 	for _, j := range jobs {
 		if j.Number != 0 && j.Spec.Origin.Parent == "" {
@@ -314,7 +323,7 @@ func calledRun(jobs []*kernel.Job) string {
 	return string(jobs[0].Spec.Origin.Run)
 }
 
-// ambiguous says what ref may be.
+// ambiguous returns the error for a reference that may mean any of found.
 func ambiguous(ref, what string, found []string) error {
 	const shown = 10
 	more := ""

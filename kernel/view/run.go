@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// RunStatus is how a run stands as a whole. It follows from its jobs.
+// RunStatus is the status of a run as a whole, computed from its jobs.
 type RunStatus uint8
 
 // The statuses. What needs a person comes before what goes on by itself, and
@@ -18,18 +18,18 @@ const (
 	RunSucceeded RunStatus = iota
 	RunCancelled
 	RunFailed  // a job failed for good, and nothing will route it
-	RunBlocked // only by something outside of the run
+	RunBlocked // blocked only by something outside the run
 	RunWaiting
 	RunRunning
-	RunNeedsYou // an approval is pending, or a job waits for a person otherwise
+	RunNeedsYou // an approval is pending, or a job needs a person for another reason
 )
 
 var runStatusNames = kernel.NewNames[RunStatus]("run status", "succeeded", "cancelled", "failed", "blocked", "waiting", "running", "needs you")
 
 func (s RunStatus) String() string { return runStatusNames.Name(s) }
 
-// RunStatusOf is how the run of jobs stands. Jobs that only a route starts, and
-// that none has, do not count.
+// RunStatusOf returns the status of the run of jobs. Jobs that only a route
+// starts, and that were not started, do not count.
 func RunStatusOf(s *kernel.Snapshot, jobs []*kernel.Job) RunStatus { return runStatus(s.Tally(jobs)) }
 
 func runStatus(t kernel.Tally) RunStatus {
@@ -53,23 +53,23 @@ func runStatus(t kernel.Tally) RunStatus {
 	return RunSucceeded
 }
 
-// Run is a run, or a batch, as people see it.
+// Run is a run or a batch, for people.
 type Run struct {
 	Reference
 	Run    kernel.RunID `json:"run"`
 	Name   string       `json:"name"`
 	Status string       `json:"status"`
 	Done   int          `json:"done"`  // jobs that succeeded
-	Total  int          `json:"total"` // those that only a route starts, and none has, are left out
+	Total  int          `json:"total"` // without jobs that only a route starts and that were not started
 	Since  time.Time    `json:"created_at"`
 
 	Jobs []*kernel.Job `json:"-"`
 }
 
-// Progress is how many jobs of the run have succeeded: 4/15.
+// Progress returns how many jobs of the run have succeeded, such as 4/15.
 func (r Run) Progress() string { return strconv.Itoa(r.Done) + "/" + strconv.Itoa(r.Total) }
 
-// RunOf is the run of jobs, of which there is at least one.
+// RunOf returns the run that jobs belong to. There must be at least one job.
 func RunOf(s *kernel.Snapshot, jobs []*kernel.Job) Run {
 	first, t := jobs[0], s.Tally(jobs)
 	o := &first.Spec.Origin
@@ -84,7 +84,7 @@ func RunOf(s *kernel.Snapshot, jobs []*kernel.Job) Run {
 	return r
 }
 
-// RunName is what people call the run or the batch that j belongs to.
+// RunName returns the name of the run or batch that j belongs to.
 func RunName(j *kernel.Job) string {
 	if j.Spec.Origin.Run == "" || j.Spec.Origin.Parent != "" {
 		return "batch"
@@ -92,7 +92,7 @@ func RunName(j *kernel.Job) string {
 	return runName(&j.Spec.Origin)
 }
 
-// runName is the flow of a run and what it is about.
+// runName returns the name of a run's template and its subject.
 func runName(o *kernel.Origin) string {
 	name := cmp.Or(o.Alias, o.Template.Selector, o.Template.ID)
 	if o.Plan != "" {
@@ -101,7 +101,7 @@ func runName(o *kernel.Origin) string {
 	return line(name)
 }
 
-// RunsOf are the runs of s, newest first.
+// RunsOf returns the runs of s, newest first.
 func RunsOf(s *kernel.Snapshot) []Run {
 	of := map[kernel.RunID][]*kernel.Job{}
 	var order []kernel.RunID
@@ -122,8 +122,8 @@ func RunsOf(s *kernel.Snapshot) []Run {
 	return out
 }
 
-// EndedBadly reports that j did not succeed, by itself and not because of another:
-// what a retry of its run begins with.
+// EndedBadly reports whether j ended without success by itself, and not because
+// of another job. A retry of its run begins with such jobs.
 func EndedBadly(j *kernel.Job) bool {
 	switch j.State.Status {
 	case kernel.Failed, kernel.Cancelled, kernel.BlockedByApproval:
@@ -135,8 +135,9 @@ func EndedBadly(j *kernel.Job) bool {
 	}
 }
 
-// HoldingUp are the jobs of a run that explain why it does not go on: those that
-// ended badly, those that wait for a person, and else the first that waits.
+// HoldingUp returns the jobs that explain why a run does not continue: those
+// that ended badly and those that wait for a person or, if there are none, the
+// first that waits.
 func HoldingUp(jobs []*kernel.Job) (out []*kernel.Job) {
 	var waits []*kernel.Job
 	for _, j := range jobs {

@@ -14,12 +14,12 @@ type ScheduleOptions struct {
 	Focus    kernel.JobID // only this job and its neighbourhood; "" : all jobs
 	MaxDepth int          // steps from the focus, and levels of DAG
 
-	// Label is how a job's id is written in text; nil: whole. JSON has whole
-	// ids always.
+	// Label returns the text that stands for a job's id; nil: the whole id.
+	// JSON always has whole ids.
 	Label func(kernel.JobID) string
 }
 
-// Schedule is seed 000's schedule view of one snapshot.
+// Schedule is the schedule view (seed 000) of one snapshot.
 type Schedule struct {
 	Rows       []ScheduleRow // by (created, id), the focus first
 	Unreadable []Unreadable
@@ -32,7 +32,7 @@ type Schedule struct {
 type ScheduleRow struct {
 	Order   int // from 1
 	ID      kernel.JobID
-	Slug    string // the plan it is about; "" : none
+	Slug    string // the plan the job works on; "" : none
 	Name    string
 	Status  kernel.Status
 	Wait    string // why it is not running; "" : no reason on record
@@ -40,10 +40,10 @@ type ScheduleRow struct {
 	Command []string
 }
 
-// ScheduleOf is the schedule of s. Unless all are asked for, it shows what is
-// open, what is blocked, and what failed and holds up a dependent. Jobs that
-// sleep show only in the neighbourhood of a focus. A focus that names no job
-// gives an empty schedule.
+// ScheduleOf returns the schedule of s. Unless o.All is set, it shows open and
+// blocked jobs, and failed ones that hold up a dependent. Dormant jobs show
+// only in the neighbourhood of a focus. If the focus names no job, the schedule
+// is empty.
 func ScheduleOf(s *kernel.Snapshot, o ScheduleOptions) Schedule {
 	if o.Label == nil {
 		o.Label = func(id kernel.JobID) string { return string(id) }
@@ -54,7 +54,7 @@ func ScheduleOf(s *kernel.Snapshot, o ScheduleOptions) Schedule {
 		jobs = neighbourhood(s, o.Focus, o.MaxDepth)
 	}
 	v.Rows = make([]ScheduleRow, 0, len(jobs))
-	var holding map[kernel.JobID]bool // made when the first failed job asks
+	var holding map[kernel.JobID]bool // computed for the first failed job
 	for _, j := range jobs {
 		st := j.State.Status
 		if st == kernel.Failed && !o.All && holding == nil {
@@ -71,9 +71,9 @@ func ScheduleOf(s *kernel.Snapshot, o ScheduleOptions) Schedule {
 	return v
 }
 
-// holdingUp are the failed jobs with a dependent that waits for them or is
-// blocked by them. It asks the dependents for their producers: an artifact
-// that every run makes anew has few of those that count, and many consumers.
+// holdingUp returns the failed jobs with a dependent that waits for them or is
+// blocked by them. It goes from dependents to producers: an artifact that every
+// run makes anew has few producers that count, but many consumers.
 func holdingUp(s *kernel.Snapshot) map[kernel.JobID]bool {
 	out := map[kernel.JobID]bool{}
 	for _, j := range s.Jobs() {
@@ -89,7 +89,7 @@ func holdingUp(s *kernel.Snapshot) map[kernel.JobID]bool {
 	return out
 }
 
-// neighbourhood is focus and what is at most depth edges away from it, in
+// neighbourhood returns focus and the jobs at most depth edges away from it, in
 // either direction and over both kinds of edge: focus first, then in schedule
 // order.
 func neighbourhood(s *kernel.Snapshot, focus kernel.JobID, depth int) []*kernel.Job {
@@ -116,10 +116,10 @@ func neighbourhood(s *kernel.Snapshot, focus kernel.JobID, depth int) []*kernel.
 	return append([]*kernel.Job{root}, near...)
 }
 
-// SummaryColumns are the headings of Summary.
+// SummaryColumns returns the headings of Summary.
 func SummaryColumns() []string { return []string{"#", "Slug", "Name", "Status", "Wait", "Job"} }
 
-// Summary is the cells of rows, which may be s.Rows or the top of them. An
+// Summary returns the cells of rows, which may be s.Rows or the top of them. An
 // absent value is "-".
 func (s Schedule) Summary(rows []ScheduleRow) [][]string {
 	out := make([][]string, len(rows))

@@ -8,7 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// container is the image that a job runs in, and by which command line.
+// container returns the image that a job runs in, and the command line that
+// starts its container.
 func container(r record) string {
 	image := r.Spec.Task.Container
 	if image != "" && r.Container != "" {
@@ -17,8 +18,8 @@ func container(r record) string {
 	return image
 }
 
-// The fields of the original's show in its order, then ours. Those that its
-// records had and ours have not are left out.
+// showColumns are the fields of the original's show in its order, followed by
+// Vizier's own. Fields whose data Vizier's records do not have are left out.
 var showColumns = []column{
 	{Field{"job", "ID", true}, func(r record) string { return string(r.ID) }},
 	{Field{"number", "Number", false}, numberText},
@@ -134,7 +135,8 @@ var showColumns = []column{
 	{Field{"cancel_requested_by", "Cancel requested by", true}, func(r record) string { return r.State.Stop.By }},
 }
 
-// pid is the process of the attempt under way, or of the latest that ended.
+// pid returns the process of the attempt under way, or of the latest that
+// ended.
 func pid(r record) int {
 	all := attempts(r.Job, r.Attempts)
 	if n := len(all); n > 0 && all[n-1].PID != nil {
@@ -143,12 +145,12 @@ func pid(r record) int {
 	return 0
 }
 
-// frontEnd is what a command line that enqueued a job says it was asked by.
+// frontEnd returns the front end named by the command line that enqueued a job.
 func frontEnd(args []string) string {
 	for _, arg := range args {
 		if name, ok := strings.CutPrefix(arg, "--via="); ok {
 			return name
-		} else if arg == "--" { // what follows is the job's own
+		} else if arg == "--" { // the rest is the job's own command
 			return ""
 		}
 	}
@@ -183,7 +185,7 @@ func transient(r record) string {
 	return r.Transient().String()
 }
 
-// usedOf is how much of a budget is used up; "" for a budget of none.
+// usedOf returns how much of a budget is used up, or "" if there is no budget.
 func usedOf(used, budget int) string {
 	if used == 0 && budget == 0 {
 		return ""
@@ -191,11 +193,11 @@ func usedOf(used, budget int) string {
 	return strconv.Itoa(used) + " of " + strconv.Itoa(budget)
 }
 
-// ShowFields are the fields of show in their order.
+// ShowFields returns the fields of show in their order.
 func ShowFields() []Field { return fields(showColumns) }
 
-// Show is what is known of a job, field by field in the order of ShowFields;
-// absent values are left out. An unknown id is kernel.ErrNotFound.
+// Show returns what is known of a job, field by field in the order of
+// ShowFields; absent values are left out. An unknown id is kernel.ErrNotFound.
 func Show(s *kernel.Snapshot, id kernel.JobID, p Paths) ([]Value, error) {
 	j, err := find(s, id)
 	if err != nil {
@@ -218,13 +220,13 @@ type Status struct {
 	ExitCode *int   `json:"exit_code"` // null until there is one
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
-	Run      string `json:"run,omitempty"` // how the run of its prompt stands, where the job alone does not tell
+	Run      string `json:"run,omitempty"` // how the run of its prompt stands, if the job's own status does not tell
 
-	short string // what people call it, and its name
+	short string // its reference and its name
 }
 
-// promptRun is how the run of a prompt stands, and who is to approve what; "" for
-// other jobs, and where the job itself tells.
+// promptRun describes how a prompt's run stands, and which approvals it needs.
+// It is "" for other jobs, and if the job's own status already tells.
 func promptRun(s *kernel.Snapshot, j *kernel.Job) string {
 	if j.Spec.Prompt == nil || j.Spec.Origin.Run == "" {
 		return ""
@@ -240,7 +242,7 @@ func promptRun(s *kernel.Snapshot, j *kernel.Job) string {
 	return text
 }
 
-// StatusOf is the short answer about one job. An unknown id is
+// StatusOf returns the short answer about one job. An unknown id is
 // kernel.ErrNotFound.
 func StatusOf(s *kernel.Snapshot, id kernel.JobID, p Paths) (Status, error) {
 	j, err := find(s, id)
@@ -254,7 +256,7 @@ func StatusOf(s *kernel.Snapshot, id kernel.JobID, p Paths) (Status, error) {
 	return st, nil
 }
 
-// String is the status on one line, for people.
+// String returns the status on one line, for people.
 func (s Status) String() string {
 	text := fmt.Sprintf("%s [%s]", s.short, s.Status)
 	if s.ExitCode != nil {
@@ -266,8 +268,8 @@ func (s Status) String() string {
 	return text
 }
 
-// Resources is which steps of what grows the job's latest attempt asked for, and what
-// the next one takes instead; "": nothing grows.
+// Resources describes which steps of its growing resources the job's latest
+// attempt asked for, and which the next one takes. It is "" if nothing grows.
 func Resources(j *kernel.Job) string {
 	var parts []string
 	for _, s := range j.Steps() {

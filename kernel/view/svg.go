@@ -12,8 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// SVG is the schedule as a picture that stands for itself. Status is told by colour,
-// by a sign and in words; the critical path is drawn thick.
+// SVG returns the schedule as a self-contained picture. It shows the status by
+// colour, by a sign and in words; the critical path is drawn thick.
 func (s Schedule) SVG() string {
 	d := s.diagram()
 	l := layoutOf(&d)
@@ -44,7 +44,8 @@ func (s Schedule) SVG() string {
 	return p.b.String()
 }
 
-// mostPixels is how wide or high a picture says that it is; a larger one is scaled.
+// mostPixels bounds the width and height that a picture declares; a larger one
+// is scaled down.
 const mostPixels = 16_000
 
 // painter writes the parts of a picture.
@@ -55,7 +56,8 @@ type painter struct {
 	on       map[int]bool // the nodes of the critical path
 }
 
-// Sign tells statuses apart without colour; "?": it is none.
+// Sign returns a symbol for the status, for readers who cannot rely on colour;
+// "?" if it is not a status.
 func Sign(status string) string {
 	switch st, err := kernel.ParseStatus(status); {
 	case err != nil:
@@ -75,8 +77,8 @@ func Sign(status string) string {
 	}
 }
 
-// legend says what the signs and the thick line mean, as far as they occur, and how wide
-// that is.
+// legend returns the explanation of the signs that occur and of the thick line,
+// and its width.
 func (p *painter) legend() (text string, wide int) {
 	var b strings.Builder
 	x := 0
@@ -122,7 +124,7 @@ func (p *painter) arrow(a arrow, from point, bends []point, to point) {
 	p.b.WriteString("</path>\n")
 }
 
-// follows reports that the critical path goes along a.
+// follows reports whether the critical path goes along a.
 func (p *painter) follows(a arrow) bool {
 	i := slices.Index(p.critical, a.from)
 	return i >= 0 && i+1 < len(p.critical) && p.critical[i+1] == a.to
@@ -154,9 +156,9 @@ func (p *painter) node(i int, n node, at point) {
 	fmt.Fprintf(&p.b, `<text x="%d" y="%d" fill="#57606a">%s</text></g>`+"\n", at.x+10, at.y+35, escaped(Fit(status, 24)))
 }
 
-// criticalPath is the chain of nodes that takes longest: what has ended by the time
-// it took, what runs by that so far, and what is to come by the average of those that
-// have ended, or as one of it.
+// criticalPath returns the chain of nodes that takes longest. The weight of an
+// ended job is the time it took, of a running job its time so far, and of any
+// other the average of the ended ones or, if there are none, one unit.
 func (s Schedule) criticalPath(d *diagram) []int {
 	weight := make([]time.Duration, len(d.nodes))
 	var sum time.Duration
@@ -212,7 +214,8 @@ func (s Schedule) criticalPath(d *diagram) []int {
 	return path
 }
 
-// Fit is s cut to so many columns of a terminal, with … where something is missing.
+// Fit returns s cut to the given number of terminal columns, with … if
+// something was cut off.
 func Fit(s string, columns int) string {
 	width := 0
 	for i, r := range s {
@@ -229,8 +232,9 @@ func Fit(s string, columns int) string {
 	return s
 }
 
-// runeWidth is how many columns a character takes, as far as that matters for the
-// width of a box: East Asian ones and pictures take two.
+// runeWidth returns how many columns a character takes: two for East Asian
+// characters and emoji, else one. It is only as exact as the width of a box
+// requires.
 func runeWidth(r rune) int {
 	switch {
 	case unicode.Is(unicode.Mn, r) || r == '\u200d':
@@ -241,7 +245,7 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// textWidth is how wide a text is in a picture, in pixels.
+// textWidth returns the width of a text in a picture, in pixels.
 func textWidth(s string) int {
 	width := 0
 	for _, r := range s {
@@ -250,7 +254,8 @@ func textWidth(s string) int {
 	return width * 73 / 10
 }
 
-// escaped is s as text of XML. What XML cannot hold becomes U+FFFD.
+// escaped returns s escaped for XML. Characters that XML does not allow become
+// U+FFFD.
 func escaped(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// stamp is RFC 3339 in UTC with a numeric offset, as seed 000's example has it,
-// with as many digits of a second as it takes. The zero time is "".
+// stamp formats t by RFC 3339 in UTC with a numeric offset, as in seed 000's
+// example, with as many fractional digits as are needed. The zero time is "".
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -19,8 +19,8 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.999999-07:00")
 }
 
-// line is s on one line and without control characters: details and commands
-// come from outside and must not move a reader's cursor.
+// line returns s on one line and without control characters: details and
+// commands come from outside and must not move a reader's cursor.
 func line(s string) string {
 	if !strings.ContainsFunc(s, unicode.IsControl) {
 		return s
@@ -28,7 +28,7 @@ func line(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || unicode.IsControl(r) }), " ")
 }
 
-// count is n with separators between thousands.
+// count formats n with separators between thousands.
 func count(n int) string {
 	s := strconv.Itoa(n)
 	for at := len(s) - 3; at > 0; at -= 3 {
@@ -37,7 +37,7 @@ func count(n int) string {
 	return s
 }
 
-// Counted is so many of what noun names: 1 job, 2 jobs.
+// Counted returns n with the noun in the right number: 1 job, 2 jobs.
 func Counted(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -45,8 +45,8 @@ func Counted(n int, noun string) string {
 	return count(n) + " " + noun
 }
 
-// argv is what a job is known to run: an ad-hoc job's own command, else the
-// command line that enqueued it.
+// argv returns the command that a job is known to run: an ad-hoc job's own
+// command, else the command line that enqueued it.
 func argv(j *kernel.Job) []string {
 	if t := j.Spec.Task; !t.Builtin && len(t.Args) > 0 {
 		return t.Args
@@ -61,8 +61,9 @@ func command(j *kernel.Job) string {
 	return "<command unavailable>"
 }
 
-// Title is what people call a job: the node's name, its id made readable, the
-// name it was submitted under, what it is about, or how its command begins.
+// Title returns a job's name for people: the node's name, its id made readable,
+// the name it was submitted under, its subject, or the beginning of its
+// command.
 func Title(j *kernel.Job) string {
 	o := j.Spec.Origin
 	switch {
@@ -84,7 +85,7 @@ func Title(j *kernel.Job) string {
 
 var humanised = strings.NewReplacer("__", " / ", "_", " ", "-", " ")
 
-// slug is the plan a job is about, or "".
+// slug returns the plan a job works on, or "".
 func slug(j *kernel.Job) string {
 	if p := j.Spec.Origin.Plan; p != "" {
 		return p
@@ -97,7 +98,7 @@ func slug(j *kernel.Job) string {
 	return ""
 }
 
-// wait says why a job is not running, or "".
+// wait returns why a job is not running, or "".
 func wait(j *kernel.Job) string {
 	st := j.State
 	switch {
@@ -135,7 +136,8 @@ func pinned(p kernel.PinnedHead) string {
 
 func list[T any](in []T, text func(T) string) string { return strings.Join(texts(in, text), ", ") }
 
-// texts is never nil, so that JSON has [] and not null.
+// texts returns the text of each value. It is never nil, so that JSON has []
+// and not null.
 func texts[T any](in []T, text func(T) string) []string {
 	out := make([]string, len(in))
 	for i, v := range in {
@@ -144,7 +146,7 @@ func texts[T any](in []T, text func(T) string) []string {
 	return out
 }
 
-// orEmpty is in, not nil.
+// orEmpty returns in, or an empty slice instead of nil.
 func orEmpty(in []string) []string {
 	if in == nil {
 		return []string{}
@@ -152,7 +154,7 @@ func orEmpty(in []string) []string {
 	return in
 }
 
-// nullable is s, or null when there is none.
+// nullable returns a pointer to s, or nil if s is empty.
 func nullable(s string) *string {
 	if s == "" {
 		return nil

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
 
-// job is a job created the given number of minutes after noon.
+// job returns a job created the given number of minutes after noon.
 func job(id string, minute int, st kernel.Status, edit ...func(*kernel.Job)) kernel.Job {
 	j := kernel.Job{ID: kernel.JobID(id), Created: noon.Add(time.Duration(minute) * time.Minute), Rev: 1}
 	j.State.Status = st
@@ -92,7 +92,7 @@ func valid(t testing.TB, schema string, doc any) string {
 	return string(raw)
 }
 
-// properties are the names that a schema describes at the end of path.
+// properties returns the names that a schema describes at the end of path.
 func properties(t *testing.T, schema string, path ...string) map[string]any {
 	t.Helper()
 	c := jsonschema.NewCompiler()

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Bind is the value of every parameter of src: its defaults, overlaid by set
-// (KEY=VALUE or --key value, by parameter or by alias) and by the positional
-// inputs. flow is what the caller typed for the template; messages show it.
+// Bind returns the value of every parameter of src: its defaults, overridden by
+// set (KEY=VALUE or --key value, by parameter or by alias) and by the
+// positional inputs. flow is the template's name as the caller typed it;
+// messages show it.
 func Bind(flow string, src *Source, set map[string]string, positional []string) (map[string]string, error) {
 	b := bind(flow, src, set, positional)
 	return b.params, b.err()
@@ -46,13 +47,13 @@ type binder struct {
 	src      *Source
 	params   map[string]string
 	by       map[string]string // parameter → how it was given
-	mistaken []string          // what inputs that nobody takes may have been meant for; "": anything
-	unsure   map[string]bool   // parameters that may have been meant to have another value
+	mistaken []string          // what an unknown input may have been meant for; "": anything
+	unsure   map[string]bool   // parameters whose intended value may be another one
 }
 
-// inVain makes the parameters unsure that what nobody takes may have been meant
-// for: near, and those that lack a value; all that were not given, where none is
-// near.
+// inVain records that an input was given which the template does not take. It
+// marks the parameters that the input may have been meant for as unsure: near
+// and those without a value or, if near is "", all that were not given.
 func (b *binder) inVain(near string) {
 	for p := range b.params {
 		if b.by[p] == "" && (near == "" || near == p) {
@@ -62,14 +63,14 @@ func (b *binder) inVain(near string) {
 	b.lacking()
 }
 
-// lacking makes the parameters unsure that have no value.
+// lacking marks the parameters without a value as unsure.
 func (b *binder) lacking() {
 	for p, value := range b.params {
 		b.unsure[p] = b.unsure[p] || value == ""
 	}
 }
 
-// declared checks that [cli] names parameters that there are.
+// declared checks that [cli] only names declared parameters.
 func (b *binder) declared() {
 	for _, a := range b.src.CLI.Named {
 		switch _, ok := b.src.param(a.Value); {
@@ -88,7 +89,7 @@ func (b *binder) declared() {
 	}
 }
 
-// put sets a parameter once.
+// put sets a parameter; setting it twice is a finding.
 func (b *binder) put(param, value, how, key string) {
 	if _, ok := b.params[param]; !ok {
 		names, param := b.src.paramNames(), map[string]string{}

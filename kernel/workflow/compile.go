@@ -11,22 +11,24 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// CompileOptions is what a run has that its template does not.
+// CompileOptions are the properties of a run that do not come from its
+// template.
 type CompileOptions struct {
 	Run      kernel.RunID
-	IDs      func(node string) kernel.JobID // mints, in template order
+	IDs      func(node string) kernel.JobID // mints ids, called in template order
 	Selector string                         // how the template was chosen
 	Alias    string                         // the [commands] alias, if any
-	Command  []string                       // the command line, for people
-	At       time.Time                      // when approvals were asked for
-	By       string                         // who asked
-	Head     func() (string, error)         // where merges go that name no target; nil or "": they have to name one
+	Command  []string                       // the command line, to be shown
+	At       time.Time                      // when approvals were requested
+	By       string                         // who requested them
+	Head     func() (string, error)         // returns the branch for merges that name no target; nil or "": they have to name one
 
-	Ephemeral   bool   // all that is made for the run goes when it is over
-	TraceParent string // of every job's kernel.Origin
+	Ephemeral   bool   // everything made for the run is removed when it ends
+	TraceParent string // the TraceParent of every job's kernel.Origin
 }
 
-// DefaultAgentTimeout bounds agent.invoke where its node has no timeout.
+// DefaultAgentTimeout is the timeout of an agent.invoke node that has none of
+// its own.
 const DefaultAgentTimeout = 12 * time.Hour
 
 // Compile makes one job per node, in template order, and the run's manifest.
@@ -123,7 +125,7 @@ func (c *compiler) origin(i int) kernel.Origin {
 		Template:  kernel.Template{Selector: c.o.Selector, ID: c.t.ID, Version: c.t.Version, PolicyHash: c.hash},
 		Ephemeral: c.o.Ephemeral, TraceParent: c.o.TraceParent,
 		About: kernel.NodeInfo{Name: n.name, Class: string(n.use.Class), Operation: n.use.Operation, Control: n.use.Policy}}
-	if o.Plan == "" && n.use.Operation == opIntegrate { // whose arguments need not be parameters
+	if o.Plan == "" && n.use.Operation == opIntegrate { // its arguments need not be parameters
 		o.Plan = n.arg("slug", "plan")
 		o.Branch = cmp.Or(n.arg(branches...), o.Branch)
 	}
@@ -139,7 +141,7 @@ func (c *compiler) origin(i int) kernel.Origin {
 	return o
 }
 
-// String is the gate's summary in job records.
+// String returns the gate's summary in job records.
 func (g gate) String() string {
 	switch g.kind {
 	case gateApproval:
@@ -153,7 +155,7 @@ func (g gate) String() string {
 	}
 }
 
-// resolve replaces nodes by their jobs in command patches.
+// resolve replaces the node ids in command patches by job ids.
 func (c *compiler) resolve(in []artifact) []kernel.Artifact {
 	out := make([]kernel.Artifact, len(in))
 	for i, a := range in {
@@ -173,7 +175,8 @@ func (c *compiler) products(n *node) []kernel.Artifact {
 	return c.resolve(all)
 }
 
-// edges are i's targets on an outcome with what the edge does, by node id.
+// edges returns i's targets on an outcome and the mode of each edge, ordered by
+// node id.
 func (c *compiler) edges(i int, o kernel.Outcome) (to []int, mode []RouteMode) {
 	n := &c.t.nodes[i]
 	if o == kernel.OutcomeFailed && n.retryMode == RetryUntilGate && n.retryBudget == 0 {
@@ -239,7 +242,8 @@ func records(as []kernel.Artifact) []ArtifactRecord {
 	return out
 }
 
-// sortedArtifacts are artifacts without their places, each once, by label.
+// sortedArtifacts returns the artifacts without their positions, sorted by
+// label and without duplicates.
 func sortedArtifacts(in []kernel.Artifact) []kernel.Artifact {
 	slices.SortFunc(in, func(a, b kernel.Artifact) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(in)

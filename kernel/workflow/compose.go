@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Loader reads the template that from imports. Its error may be Diagnostics,
-// and then the template is as far as it could be read, or nil.
+// Loader reads the template that from imports. Its error may be Diagnostics;
+// then it also returns the template as far as it could be read, or nil.
 type Loader func(from *Source, m Import) (*Source, error)
 
-// maxStages bounds a composed template: a few files that import one another
-// twice each would otherwise grow without end.
+// maxStages bounds the size of a composed template: with a few files that
+// import one another twice, it would grow exponentially.
 const maxStages = 200
 
-// Compose is root with the stages it imports, and those that they import, in
-// one template without imports. The nodes of a stage are called STAGE__ID.
-// Links order stages by after edges from the terminal nodes of one to the
-// entry nodes of the other, so that each stage keeps its execution context
-// (semantics 3.16). Parameters and artifact contracts are united and must
-// agree; root's policy and command line win. With findings it is composed of
-// what could be read.
+// Compose returns root and the stages that it imports, directly and indirectly,
+// as one template without imports. The nodes of a stage are renamed to
+// STAGE__ID. Links order stages by after edges from the terminal nodes of one
+// to the entry nodes of the other, so that each stage keeps its execution
+// context (semantics 3.16). Parameters and artifact contracts are merged and
+// must agree; policy and command line are root's. If there are findings, the
+// result is composed of what could be read.
 func Compose(root *Source, load Loader) (*Source, error) {
 	c := composer{load: load}
 	out := c.compose(root, nil)
@@ -35,11 +35,12 @@ type composer struct {
 // stage is an imported template within its importer.
 type stage struct {
 	pos           Pos
-	name          string // as links say it
+	name          string // as links name it
 	entries, ends []string
 }
 
-// doubtsOf are the doubts of a stage as its importer has them.
+// doubtsOf returns the doubts of a stage, with the names that its nodes have in
+// the importer.
 func (s *Source) doubtsOf(prefix string) doubts {
 	var out doubts
 	for _, d := range s.doubts {
@@ -55,7 +56,8 @@ func (s *Source) doubtsOf(prefix string) doubts {
 	return out
 }
 
-// mayHave reports that s may have a node called id, among what was not read.
+// mayHave reports whether a part of s that was not read may contain a node
+// called id.
 func (s *Source) mayHave(id string) bool {
 	return s.doubts.node(id) || s.doubts.whole("imports") || slices.ContainsFunc(s.nodes, func(n nodeSource) bool { return n.doubts.about("id") })
 }
@@ -101,7 +103,8 @@ func (c *composer) compose(src *Source, path []string) *Source {
 	return &out
 }
 
-// child is the composed template that m names, or nil.
+// child returns the composed template that m names, or nil if it cannot be
+// read.
 func (c *composer) child(src *Source, m Import, path []string) *Source {
 	if c.stages++; c.stages > maxStages {
 		if c.stages == maxStages+1 {
@@ -110,7 +113,7 @@ func (c *composer) child(src *Source, m Import, path []string) *Source {
 		return nil
 	}
 	if !m.Path.given() {
-		return nil // the decoder said so
+		return nil // the decoder has reported it
 	}
 	child, err := c.load(src, m)
 	c.merge(m.Path.Pos, err)
@@ -129,7 +132,7 @@ func (c *composer) child(src *Source, m Import, path []string) *Source {
 	return child
 }
 
-// unite adds child to out, its nodes renamed.
+// unite adds child to out, with its nodes renamed.
 func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 	for _, p := range child.Params {
 		have, ok := out.param(p.Key)
@@ -173,13 +176,13 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 			return renamed
 		}
 		n.id = rename(n.id)
-		if !n.staged { // of child itself
+		if !n.staged { // a node of child itself
 			n.staged, n.stage = true, child.Params
 		}
 		n.after = refs(n.after, "after node")
 		n.needs = stageOutputs(n.needs, known, rename)
 		n.afterAny = slices.Clone(n.afterAny)
-		for i, t := range n.afterAny { // which after has as well
+		for i, t := range n.afterAny { // these are in after as well
 			n.afterAny[i] = rename(t)
 		}
 		for _, o := range outcomes {
@@ -196,7 +199,7 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 	return s
 }
 
-// link adds the after edges of links and refuses cycles of stages.
+// link adds the after edges of links. Cycles of stages are findings.
 func (c *composer) link(out *Source, links []linkSource, stages []stage, lost func(name string) bool) {
 	find := func(t Text) int {
 		at := slices.IndexFunc(stages, func(s stage) bool { return s.name == t.Value })

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Setting is a value of the repository's configuration that templates may take
+// Setting is a value of the repository's configuration that a template may use
 // as the default of a parameter.
 type Setting struct {
 	Value string
-	Set   bool // else nobody configured it, and the template's own default holds
+	Set   bool // if not, nobody configured it and the template's own default applies
 }
 
-// Configure is src with the defaults that its [config] table takes from the
-// repository's configuration: settings are all keys that there are. Bind lets
-// the command line override them, as it does any default.
+// Configure returns src with the defaults that its [config] table takes from
+// the repository's configuration. settings holds every key that exists. Like
+// any default, these can be overridden on the command line; see Bind.
 func Configure(src *Source, settings map[string]Setting) (*Source, error) {
 	if len(src.config) == 0 {
 		return src, nil
@@ -40,8 +40,8 @@ func Configure(src *Source, settings map[string]Setting) (*Source, error) {
 	return &out, r.err()
 }
 
-// configured adds what a stage takes from the configuration. Two stages whose
-// parameter of one name comes from different keys cannot be one template.
+// configured adds the configured defaults of a stage. It is a finding if two
+// stages take the parameter of one name from different keys.
 func (c *composer) configured(out, child *Source, stage string) {
 	for _, e := range child.config {
 		at := slices.IndexFunc(out.config, func(o Entry) bool { return o.Key == e.Key })

@@ -7,16 +7,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Seen is what is known of the execution of a control node so far.
+// Seen is the execution of a control node so far.
 type Seen struct {
-	Exits    []int                // of what it ran, in order
+	Exits    []int                // exit codes of what it ran, in order
 	Sentinel bool                 // a merge conflict of its plan is open
-	Unmerged bool                 // files are in conflict still
+	Unmerged bool                 // files are still in conflict
 	Approval kernel.ApprovalState // of its job
-	Loops    int                  // how often its on.failed has sent the run back since a person last rewound it
+	Loops    int                  // how often its on.failed has sent the run back since the last rewind by a person
 }
 
-// Run is what a step runs.
+// Run is the kind of thing that a step runs.
 type Run uint8
 
 // Nothing is the zero value: the node has ended.
@@ -26,13 +26,13 @@ const (
 	RunAgent // with the merge-conflict prompt
 )
 
-// Step is what a control node does next: run something and ask again with its
-// exit code, or end.
+// Step is what a control node does next: run something and call Control again
+// with its exit code, or end.
 type Step struct {
 	Run    Run
 	Script string // of RunScript
 
-	Outcome       kernel.Outcome // of a node that has ended; its routes follow
+	Outcome       kernel.Outcome // of a node that has ended; its routes are taken
 	Exit          int
 	Reason        string
 	ClearSentinel bool // the conflict is resolved
@@ -51,10 +51,11 @@ func blocked(reason string) Step {
 	return Step{Outcome: kernel.OutcomeBlocked, Exit: exitBlocked, Reason: reason}
 }
 
-// Control decides what n does next, from what is seen so far. It decides for
-// operations too: cicd.run is nothing but its script, and the gate of any
-// other is looked at once the operation has succeeded; one without a gate has
-// simply succeeded. It is total and ends after at most three runs.
+// Control decides what n does next, given what was seen so far. It decides for
+// operations too: cicd.run consists of its script alone, and the gate of any
+// other operation is checked after the operation has succeeded; an operation
+// without a gate has simply succeeded. Control is total and ends after at most
+// three runs.
 func Control(n ManifestNode, s Seen) Step {
 	switch n.Control {
 	case policyStop:
@@ -75,8 +76,8 @@ func Control(n ManifestNode, s Seen) Step {
 	}
 }
 
-// gate is n's script or CI gate, if it has one that runs anything. The
-// arguments of cicd.run go before its gate's script.
+// gate returns n's script or CI gate, if it has one that runs something. The
+// arguments of cicd.run take precedence over its gate's script.
 func (n ManifestNode) gate() (ManifestGate, bool) {
 	own := ""
 	if n.Operation == opCICD {
@@ -117,7 +118,7 @@ func (n ManifestNode) autoResolve() bool {
 	return false
 }
 
-// failing is how a gate's policy takes a failed check.
+// failing returns the step that a gate's policy prescribes for a failed check.
 func failing(n ManifestNode, g ManifestGate, exit int) Step {
 	reason := fmt.Sprintf("the %s gate of %s failed (exit %d)", g.Kind, n.Node, exit)
 	if g.Policy == PolicyWarn {
@@ -169,9 +170,9 @@ func cicd(n ManifestNode, s Seen) Step {
 	}
 }
 
-// conflict decides for a node that only its merge's on.blocked wakes. Without a
-// conflict the merge is blocked by something else, such as uncommitted changes:
-// to send the run back there would only be blocked again.
+// conflict decides for a node that is only woken by its merge's on.blocked. If
+// there is no conflict, something else blocks the merge, such as uncommitted
+// changes. Sending the run back would only block it again.
 func conflict(n ManifestNode, s Seen) Step {
 	script := n.arg("auto_resolve_command", "auto_resolve_script")
 	switch ran := len(s.Exits) > 0; {

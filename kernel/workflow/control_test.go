@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// manifestNode is the only node of a control policy with args and gates.
+// manifestNode returns the only node of a control policy with args and gates.
 func manifestNode(policy string, retry workflow.ManifestRetry, args map[string]string, gates ...workflow.ManifestGate) workflow.ManifestNode {
 	return workflow.ManifestNode{Node: "x", Control: policy, Args: args, Gates: gates, Retry: retry}
 }

@@ -2,8 +2,8 @@ package workflow
 
 import "slices"
 
-// cycle is a cycle over parents and over extra, by which a node waits for
-// itself, or nil. The first node comes again at the end.
+// cycle returns a cycle over parents and over extra, along which a node waits
+// for itself, or nil. The first node is repeated at the end.
 func (g *graph) cycle(extra func(i int) []int) []int {
 	const (
 		unseen = iota
@@ -33,7 +33,7 @@ func (g *graph) cycle(extra func(i int) []int) []int {
 	}
 	for i := range g.after {
 		if c := visit(i); c != nil {
-			slices.Reverse(c) // from what comes first to what waits for it
+			slices.Reverse(c) // from the first node to the one that waits for it
 			return c
 		}
 	}

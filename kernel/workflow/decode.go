@@ -37,7 +37,7 @@ func Decode(file string, v Value) (*Source, error) {
 		}),
 	}, "id", "version")
 	for _, field := range d.doubts {
-		if !strings.HasPrefix(field, "nodes[") { // those are the nodes' own
+		if !strings.HasPrefix(field, "nodes[") { // doubts about a node are kept with the node
 			s.doubts = append(s.doubts, field)
 		}
 	}
@@ -48,10 +48,11 @@ func item(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]"
 
 type decoder struct {
 	report
-	doubts doubts // fields that were not read as they are meant
+	doubts doubts // fields whose value could not be read as intended
 }
 
-// misread reports a finding about the field d.Field, whose value nobody knows.
+// misread reports a finding and marks the field d.Field as doubtful: its
+// intended value is not known.
 func (d *decoder) misread(f Diagnostic) {
 	d.add(f)
 	d.doubts = append(d.doubts, f.Field)
@@ -65,7 +66,7 @@ func (d *decoder) table(v Value, path string, keys map[string]func(Value), requi
 		return
 	}
 	seen := make(map[string]bool, len(v.Fields))
-	meant := map[string]bool{} // keys that an unknown one is a slip of the pen for
+	meant := map[string]bool{} // known keys of which an unknown key is a misspelling
 	for _, f := range v.Fields {
 		set, known := keys[f.Key]
 		field := join(path, f.Key)
@@ -94,7 +95,7 @@ func (d *decoder) table(v Value, path string, keys map[string]func(Value), requi
 	}
 }
 
-// place gives the findings since from that have no field this one.
+// place sets the field of the findings from index from on that have none.
 func (d *decoder) place(from int, field string) {
 	for i := from; i < len(d.found); i++ {
 		if d.found[i].Field == "" {
@@ -127,7 +128,8 @@ func (d *decoder) text(into *Text) func(Value) {
 	}
 }
 
-// word is a text that is one of a few and is never expanded.
+// word returns a setter for a text that must be one of words and is never
+// expanded.
 func (d *decoder) word(into *Text, words ...string) func(Value) {
 	return func(v Value) {
 		d.text(into)(v)

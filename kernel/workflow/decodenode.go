@@ -87,8 +87,8 @@ func (d *decoder) produces(v Value, n *nodeSource, path string) {
 	d.table(v, path, keys)
 }
 
-// artifactFields names the two parts of each kind's identity; the second is
-// "" for kinds with one. A plan's branch may be left out.
+// artifactFields names the two parts of each kind's identity; the second is ""
+// for kinds with one part. The branch of a plan may be left out.
 var artifactFields = map[kernel.ArtifactKind][2]string{
 	kernel.PlanBranch:    {"slug", "branch"},
 	kernel.PlanDoc:       {"slug", "branch"},
@@ -161,7 +161,7 @@ func (d *decoder) gate(v Value, path string) gateSource {
 	return g
 }
 
-// inert finds keys that mean something for another kind only.
+// inert reports keys that have no effect for a node or gate of this kind.
 func (d *decoder) inert(v Value, path, kind string, keys map[string][]string) {
 	allowed, known := keys[kind]
 	if !known {

@@ -153,7 +153,8 @@ func TestVariablesOfTheLongest(t *testing.T) {
 	}
 }
 
-// What is odd in a script is not warned of, and hides nothing after it.
+// There are no warnings about unusual but harmless parts of a script, and these
+// do not hide others after them.
 func TestWarningsOfOddScripts(t *testing.T) {
 	for text, want := range map[string]int{"a ${slug": 0, "a }${n} ${slug} b": 2, "a ${gone}": -1, "a $${n} ${slug}": 1, "": 0, "x ${slug": 0} {
 		tmpl, err := build(wrap(`{"id": "x", "kind": "gate", "uses": "control.gate.cicd", "gates": [{"kind": "cicd", "script": "`+text+`"}]}`), nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Pos is a place in a template file. The zero value is no place.
+// Pos is a position in a template file. The zero value is no position.
 type Pos struct {
 	File string
 	Line int // from 1
@@ -24,7 +24,7 @@ func (p Pos) String() string {
 	return p.File + ":" + strconv.Itoa(p.Line)
 }
 
-// Diagnostic is one finding about a template or about the input to one.
+// Diagnostic is one finding about a template or about its input.
 type Diagnostic struct {
 	Pos   Pos
 	Node  string // the node it is about, if any
@@ -34,7 +34,8 @@ type Diagnostic struct {
 	More  string // further lines, such as examples of what to type; may be empty
 }
 
-// Lines are the finding as lines of text; a name in it may have line ends of its own.
+// Lines returns the finding as lines of text. Names in it may contain line
+// ends.
 func (d Diagnostic) Lines() []string {
 	s := d.Msg
 	if p := d.Pos.String(); p != "" {
@@ -51,11 +52,11 @@ func (d Diagnostic) Lines() []string {
 
 func (d Diagnostic) String() string { return strings.Join(d.Lines(), "\n") }
 
-// Diagnostics are all findings of a step, in source order. As an error it is a
+// Diagnostics are all findings of a step, in source order. As an error it wraps
 // kernel.ErrInvalid.
 type Diagnostics []Diagnostic
 
-// Error is a finding after the other, each on lines of its own.
+// Error returns all findings, each on lines of its own.
 func (ds Diagnostics) Error() string {
 	lines := make([]string, len(ds))
 	for i, d := range ds {
@@ -64,10 +65,11 @@ func (ds Diagnostics) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap lets errors.Is find the class.
+// Unwrap makes errors.Is match kernel.ErrInvalid.
 func (ds Diagnostics) Unwrap() error { return kernel.ErrInvalid }
 
-// Together are the findings of several steps as one error, or nil.
+// Together returns the findings of several steps as one error, or nil if there
+// are none.
 func Together(steps ...error) error {
 	var r report
 	for _, err := range steps {
@@ -85,8 +87,7 @@ func (r *report) addf(pos Pos, format string, args ...any) {
 	r.add(Diagnostic{Pos: pos, Msg: fmt.Sprintf(format, args...)})
 }
 
-// merge takes over the findings of err; any other error becomes a finding at
-// pos.
+// merge adds the findings of err; any other error becomes a finding at pos.
 func (r *report) merge(pos Pos, err error) {
 	if found, ok := errors.AsType[Diagnostics](err); ok {
 		r.found = append(r.found, found...)
@@ -95,7 +96,7 @@ func (r *report) merge(pos Pos, err error) {
 	}
 }
 
-// err is the findings in source order, or nil when there are none.
+// err returns the findings in source order, or nil if there are none.
 func (r *report) err() error {
 	if len(r.found) == 0 {
 		return nil
@@ -106,8 +107,8 @@ func (r *report) err() error {
 	return slices.Compact(r.found)
 }
 
-// Suggest is the known name that name is most likely a slip of the pen for, or
-// "" when none is near.
+// Suggest returns the known name that name is most likely a misspelling of, or
+// "" if none is close enough.
 func Suggest(name string, known []string) string {
 	best, least := "", 1+max(1, len(name)/3)
 	for _, k := range known {
@@ -125,8 +126,8 @@ func didYouMean(name string, known []string) string {
 	return ""
 }
 
-// distance counts insertions, deletions, replacements and swaps of neighbours
-// between a and b, byte by byte.
+// distance returns the number of insertions, deletions, replacements and swaps
+// of neighbours that turn a into b, byte by byte.
 func distance(a, b string) int {
 	prev2, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {

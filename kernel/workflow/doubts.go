@@ -5,32 +5,34 @@ import (
 	"strings"
 )
 
-// doubts are the fields whose values are not what their author means, because
-// something was found of them: they lead to no further finding.
+// doubts are the fields whose value is not known to be the intended one,
+// because there is a finding about them. They cause no further findings.
 type doubts []string
 
-// about reports that one of fields, what it lies in or a part of it is in doubt.
+// about reports whether one of fields is in doubt, or a field that contains it
+// or is part of it.
 func (d doubts) about(fields ...string) bool {
 	return slices.ContainsFunc(d, func(u string) bool {
 		return slices.ContainsFunc(fields, func(f string) bool { return within(u, f) || within(f, u) })
 	})
 }
 
-// whole reports that field, or what it lies in, is in doubt.
+// whole reports whether field, or a field that contains it, is in doubt.
 func (d doubts) whole(field string) bool {
 	return slices.ContainsFunc(d, func(u string) bool { return within(field, u) })
 }
 
-// within reports that the field lies in outer, or is it.
+// within reports whether field equals outer or is part of it.
 func within(field, outer string) bool {
 	rest, ok := strings.CutPrefix(field, outer)
 	return ok && (outer == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// unread is the doubt about all nodes of a stage that was not read.
+// unread returns the doubt about all nodes of a stage that could not be read.
 func unread(prefix string) string { return "nodes." + prefix }
 
-// node reports that there may be a node called id that was not read.
+// node reports whether a node called id may exist in a part that could not be
+// read.
 func (d doubts) node(id string) bool {
 	return d.whole("nodes") || slices.ContainsFunc(d, func(u string) bool { return strings.HasPrefix("nodes."+id, u+"__") })
 }

@@ -10,10 +10,11 @@ import (
 )
 
 // Expand replaces ${name} by the parameter of that name, once, in every text
-// but ids, references, words that select a kind, and the parameters
-// themselves; ${name@Q} is the same as one word of a shell, and $${ stands for
-// ${. What it puts into a prompt is no placeholder there. It then reads every text as what it stands
-// for. All findings are returned at once; each names its field.
+// but ids, references, words that select a kind, and the parameters themselves.
+// ${name@Q} is the value quoted as one word of a shell, and $${ stands for ${.
+// A value that is put into a prompt is never read as a placeholder of the
+// prompt. Expand then parses every text as the value it stands for. All
+// findings are returned at once; each names its field.
 func Expand(src *Source, params map[string]string) (*Template, error) {
 	t, err := expand(src, params, nil)
 	if err != nil {
@@ -22,8 +23,8 @@ func Expand(src *Source, params map[string]string) (*Template, error) {
 	return t, nil
 }
 
-// expand is Expand, with the template as far as it could be read. Nothing is
-// found of what depends on parameters that are unsure.
+// expand is Expand, and also returns the template as far as it could be read.
+// It reports no findings about values that depend on parameters in unsure.
 func expand(src *Source, params map[string]string, unsure map[string]bool) (*Template, error) {
 	t := &Template{ID: src.ID.Value, Version: src.Version.Value, Params: params, pos: src.ID.Pos, doubts: slices.Clone(src.doubts)}
 	e := &expander{params: params, unsure: unsure, partial: src.doubts.whole("params"), memo: map[string]string{}, doubts: &t.doubts}
@@ -61,17 +62,17 @@ func orDefault(t Text, alt string) string {
 type expander struct {
 	report
 	params  map[string]string
-	unsure  map[string]bool   // parameters of which nobody knows the value
-	partial bool              // there may be parameters that were not read
-	id      string            // of the node under way
-	doubts  *doubts           // of the node under way, or of the template
-	memo    map[string]string // expanded texts: templates repeat themselves
+	unsure  map[string]bool   // parameters whose value is not known
+	partial bool              // a part that could not be read may declare further parameters
+	id      string            // of the current node
+	doubts  *doubts           // of the current node, or of the template
+	memo    map[string]string // expanded texts, since templates repeat themselves
 
 	warnings Diagnostics
 }
 
-// text is t without placeholders. The field's path is its parts together; they
-// are joined only for a finding.
+// text returns t with its placeholders replaced. path holds the parts of the
+// field's path; they are joined only for a finding.
 func (e *expander) text(t Text, path ...string) string {
 	if !strings.Contains(t.Value, "${") {
 		return t.Value
@@ -86,18 +87,19 @@ func (e *expander) text(t Text, path ...string) string {
 	return out
 }
 
-// read is text, and whether it is what its author means.
+// read returns the expanded text, and whether its value is known.
 func (e *expander) read(t Text, path ...string) (string, bool) {
 	s := e.text(t, path...)
 	return s, len(*e.doubts) == 0 || !e.doubts.whole(e.field(path))
 }
 
-// field is a path within the node under way.
+// field returns a path relative to the current node.
 func (e *expander) field(path []string) string {
 	return strings.TrimPrefix(strings.Join(path, ""), "nodes["+e.id+"].")
 }
 
-// replace is t with its placeholders replaced by what as makes of the values.
+// replace returns t with its placeholders replaced by their values, converted
+// by as.
 func (e *expander) replace(t Text, as func(string) string, path []string) (out string, ok bool) {
 	out, problem, hint := interpolate(t.Value, e.params, as)
 	switch {
@@ -110,8 +112,9 @@ func (e *expander) replace(t Text, as func(string) string, path []string) (out s
 	return out, problem == ""
 }
 
-// uncertain reports that s has a parameter whose value nobody knows; one that is
-// unresolved may be in a part of the template that was not read.
+// uncertain reports whether s has a placeholder of a parameter whose value is
+// not known. An unresolved one may be declared in a part of the template that
+// could not be read.
 func (e *expander) uncertain(s string, unresolved bool) bool {
 	if len(e.unsure) == 0 && !unresolved {
 		return false
@@ -136,8 +139,8 @@ func (e *expander) fail(pos Pos, msg, hint string, path []string) {
 	*e.doubts = append(*e.doubts, e.field(path))
 }
 
-// interpolate replaces the placeholders of s by what as makes of their values;
-// nil leaves them as they are.
+// interpolate replaces the placeholders of s by their values, converted by as;
+// nil: unconverted.
 func interpolate(s string, params map[string]string, as func(string) string) (out, problem, hint string) {
 	var b strings.Builder
 	for {
@@ -194,7 +197,7 @@ func (e *expander) bool(t Text, path ...string) bool {
 	return v
 }
 
-// count is a decimal number that fits in 32 bits without a sign.
+// count parses a decimal number without a sign that fits in 32 bits.
 func (e *expander) count(t Text, alt int, path ...string) int {
 	if !t.given() {
 		return alt
@@ -207,7 +210,7 @@ func (e *expander) count(t Text, alt int, path ...string) int {
 	return int(v)
 }
 
-// word is one of a few words.
+// word parses a text that must be one of words.
 func (e *expander) word(t Text, what, alt string, words []string, path ...string) string {
 	if !t.given() {
 		return alt
@@ -227,8 +230,8 @@ func (e *expander) entries(in []Entry, path ...string) map[string]string {
 	return out
 }
 
-// patches turns the ids of nodes in command_patch artifacts into what the
-// compiler later replaces by job ids: a template cannot know those.
+// patches marks the node ids in command_patch artifacts. The compiler later
+// replaces them by job ids, which a template cannot know.
 func (t *Template) patches() {
 	ids := make(map[string]bool, len(t.nodes))
 	for i := range t.nodes {

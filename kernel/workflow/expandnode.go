@@ -65,7 +65,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	e.budgets(src, n, at)
 }
 
-// sandbox reads what the node's agent and scripts are kept to.
+// sandbox reads the restrictions of the node's agent and scripts.
 func (e *expander) sandbox(src *nodeSource, n *node, at string) {
 	b := &n.sandbox
 	b.Mode, _ = kernel.ParseSandboxMode(e.word(src.sandbox, "sandbox", sandboxModes[0], sandboxModes, at, ".sandbox"))
@@ -78,9 +78,9 @@ func (e *expander) sandbox(src *nodeSource, n *node, at string) {
 	}
 }
 
-// secrets reads what the node's agent and scripts are handed. A command among the
-// sources is run outside of every sandbox, so no parameter becomes a part of it that is
-// not one word.
+// secrets reads the secrets that the node's agent and scripts are given. A
+// command among the sources runs outside of every sandbox, so a parameter may
+// only be inserted in it as one quoted word.
 func (e *expander) secrets(src *nodeSource, n *node, at string) {
 	for i, t := range src.secrets {
 		path := item(at+".secrets", i)
@@ -108,8 +108,9 @@ func (e *expander) secrets(src *nodeSource, n *node, at string) {
 	}
 }
 
-// container reads the image that the node's script runs in. What a script may say of
-// its sandbox is checked where all that is asked of one is known.
+// container reads the image that the node's script runs in. The combination of
+// container and sandbox is checked where all the requirements of a sandbox are
+// known.
 func (e *expander) container(src *nodeSource, n *node, at string) {
 	n.container = e.text(src.container, at, ".container")
 	if src.container.given() && n.known && n.use.Class != EnvironmentShell && !n.doubts.about("uses", "container") {
@@ -123,7 +124,8 @@ var (
 	networks     = []string{kernel.AnyNetwork.String(), kernel.NoNetwork.String()}
 )
 
-// budgets reads how often, and after what, a job runs again by itself, and refuses what would have no effect.
+// budgets reads how often, and after what, a job runs again by itself. Values
+// that would have no effect are findings.
 func (e *expander) budgets(src *nodeSource, n *node, at string) {
 	resumes := 0
 	if n.resumable {
@@ -168,7 +170,7 @@ func (e *expander) budgets(src *nodeSource, n *node, at string) {
 	}
 }
 
-// retries holds max_retries and the retry table to each other.
+// retries checks that max_retries and the retry table agree.
 func (e *expander) retries(src *nodeSource, n *node, at string) {
 	if n.doubts.about("retry", "max_retries") {
 		return
@@ -191,7 +193,7 @@ func (e *expander) retries(src *nodeSource, n *node, at string) {
 	}
 }
 
-// retryOn reads a failure class or an exit code.
+// retryOn parses a failure class or an exit code.
 func (e *expander) retryOn(n *node, t Text, path string) {
 	word, sure := e.read(t, path)
 	var err error
@@ -216,7 +218,7 @@ func (e *expander) artifacts(in []artifactSource, path string) []artifact {
 		if a.Kind == kernel.Custom {
 			a.Name, a.version, _ = strings.Cut(a.Name, "@")
 		}
-		if a.Kind <= kernel.PlanCommits && a.Name == "" { // a plan that is known by its branch alone
+		if a.Kind <= kernel.PlanCommits && a.Name == "" { // a plan named by its branch alone
 			a.Name = strings.ReplaceAll(strings.TrimPrefix(a.Ref, "draft/"), "/", "-")
 		}
 		a.Artifact = a.Artifact.Canonical()
@@ -265,7 +267,7 @@ func (e *expander) gate(src gateSource, path string) gate {
 	}
 }
 
-// duration reads a Go duration, or a number of seconds.
+// duration parses a Go duration, or a number of seconds.
 func (e *expander) duration(t Text, path ...string) time.Duration {
 	if !t.given() {
 		return 0
@@ -286,7 +288,7 @@ func (e *expander) duration(t Text, path ...string) time.Duration {
 	return d.Truncate(time.Microsecond)
 }
 
-// maxTimeout is longer than anything that should run: a year.
+// maxTimeout is longer than anything should run: a year.
 const maxTimeout = 366 * 24 * time.Hour
 
 func (e *expander) transient(t Text, path ...string) kernel.Transient {

@@ -2,19 +2,19 @@ package workflow
 
 import "maps"
 
-// Asked is what a run of a template is asked for with.
+// Asked holds the input of a run.
 type Asked struct {
 	Flow       string // the template, as it was typed
 	Set        map[string]string
 	Positional []string
 
-	Complete func(params map[string]string) error // sets parameters that follow from others
+	Complete func(params map[string]string) error // sets parameters that are derived from others
 	Spec     func(path string) (string, error)    // reads a specification
 }
 
-// Findings are all that is wrong with a template and what is asked of it, in one
-// answer: misread, what was found when it was read, and the findings of every
-// later step. What only follows from a finding is none.
+// Findings returns everything that is wrong with a template and its input as
+// one error: misread, the error of reading the template, and the findings of
+// every later step. Consequences of an earlier finding are not reported.
 func Findings(src *Source, asked Asked, misread error) error {
 	var r report
 	r.merge(Pos{}, misread)

@@ -8,8 +8,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// findings are all that Findings tells of a template, decoded from JSON, and of
-// what is asked of it. other holds the templates that it imports, by path.
+// findings returns all that Findings tells of a template, decoded from JSON,
+// and of what is asked of it. other holds the templates that it imports, by
+// path.
 func findings(t *testing.T, text string, asked workflow.Asked, other map[string]string) []string {
 	t.Helper()
 	src, misread := decodeAs("t", text)

@@ -2,7 +2,7 @@ package workflow
 
 import "strconv"
 
-// gates refuses gates that nothing would look at.
+// gates reports gates that nothing would check.
 func (c *checker) gates(n *node) {
 	for i, g := range n.gates {
 		field := item(".gates", i)
@@ -27,7 +27,7 @@ func (c *checker) gates(n *node) {
 	}
 }
 
-// reads reports that executing n looks at its gate g.
+// reads reports whether executing n checks its gate g.
 func (n *node) reads(g gate) bool {
 	switch g.kind {
 	case gateScript:

@@ -2,31 +2,32 @@ package workflow
 
 import "slices"
 
-// graph is how nodes are wired. It tells a loop from a sleeping handler, which
-// look alike: A.on.succeeded = [B] with B.on.failed = [A] may mean "A works, B
-// checks, and sends back to A", or "B works, and A repairs what failed".
+// graph holds the edges between nodes. It tells a loop from a dormant handler,
+// which look alike: A.on.succeeded = [B] with B.on.failed = [A] may mean "A
+// works, B checks, and sends back to A", or "B works, and A repairs what
+// failed".
 //
-// A node is a candidate for sleeping if nothing but a route of another node
-// leads to it, and after alone does not lead from it to that node. It sleeps if
-// the run can get to one of those other nodes without it. Where every way there
-// leads through the candidate itself, what the route is for decides: on.blocked
-// and on.cancelled, or a target that is a conflict gate, mean a handler;
-// on.failed means a loop, which starts at its target. What only sleeping nodes
-// lead to by on.succeeded sleeps too.
+// A node is a candidate for being dormant if only routes of other nodes lead to
+// it, and if after edges alone do not lead from it to such a node. It is
+// dormant if the run can reach one of those other nodes without it. If every
+// way there goes through the candidate itself, the purpose of the route
+// decides: on.blocked and on.cancelled, or a target that is a conflict gate,
+// mean a handler; on.failed means a loop, which starts at its target. A node
+// that only dormant nodes lead to by on.succeeded is dormant too.
 //
-// An on.succeeded edge from a sleeping node to one that leads to it by a route
-// is a return: it rewinds that node and orders nothing.
+// An on.succeeded edge from a dormant node to a node that leads to it by a
+// route is a return: it rewinds that node and does not order anything.
 type graph struct {
 	index  map[string]int
-	after  [][]int // explicit, of each node
-	next   [][]int // who names each node in after, and its on.succeeded targets
+	after  [][]int // explicit after edges of each node
+	next   [][]int // nodes that have the node in after, and its on.succeeded targets
 	succ   [][]int // on.succeeded targets
 	succOf [][]int // on.succeeded sources
-	routes [][]int // on.failed, on.blocked and on.cancelled sources, others than itself
-	milder []bool  // every route to it is on.blocked or on.cancelled, or it is a conflict gate
+	routes [][]int // on.failed, on.blocked and on.cancelled sources, other than itself
+	milder []bool  // every route to the node is on.blocked or on.cancelled, or the node is a conflict gate
 	routed []bool
 	back   map[[2]int]bool
-	owner  []int // whose worktree each node hands on; below 0: none. Set by Validate
+	owner  []int // whose worktree each node hands on; negative: none. Set by Validate
 }
 
 func newGraph(nodes []*wiring) *graph {
@@ -70,7 +71,8 @@ func newGraph(nodes []*wiring) *graph {
 	return g
 }
 
-// find resolves references; unknown ones are Validate's to report.
+// find returns the indices of references. Unknown ones are skipped; Validate
+// reports them.
 func (g *graph) find(refs []Text) []int {
 	var at []int
 	for _, r := range refs {
@@ -81,7 +83,7 @@ func (g *graph) find(refs []Text) []int {
 	return at
 }
 
-// parents are the nodes that i waits for.
+// parents returns the nodes that i waits for.
 func (g *graph) parents(i int) []int {
 	out := slices.Clone(g.after[i])
 	for _, p := range g.succOf[i] {
@@ -92,8 +94,8 @@ func (g *graph) parents(i int) []int {
 	return out
 }
 
-// soft reports that any end of its parent p will do for i: nothing says that it is
-// to be p's success.
+// soft reports whether i accepts any end of its parent p, because no edge
+// requires that p succeeds.
 func (g *graph) soft(t *Template, i, p int) bool {
 	id := t.nodes[p].id.Value
 	named := func(refs []Text) (times int) {
@@ -108,7 +110,7 @@ func (g *graph) soft(t *Template, i, p int) bool {
 	return named(n.afterAny) > 0 && named(n.after) == named(n.afterAny) && !slices.Contains(g.succOf[i], p)
 }
 
-// sleep finds which nodes sleep.
+// sleep determines which nodes are dormant.
 func (g *graph) sleep() {
 	pending := g.candidates()
 	for len(pending) > 0 {
@@ -131,8 +133,9 @@ func (g *graph) sleep() {
 	}
 }
 
-// candidates are the nodes that may sleep. One that comes before what routes
-// to it by after alone does not: it is said to come first.
+// candidates returns the nodes that may be dormant. A node that precedes the
+// source of its route by after edges alone is none: after says that it comes
+// first.
 func (g *graph) candidates() []int {
 	var out []int
 	var afterOf [][]int
@@ -156,8 +159,8 @@ func (g *graph) candidates() []int {
 	return out
 }
 
-// enter takes the entries of a loop out of pending: the first node, and those
-// that lead to and are sent back from the same node.
+// enter removes the entries of a loop from pending: the first node, and those
+// that lead to, and are sent back from, the same node.
 func (g *graph) enter(pending []int) []int {
 	first := pending[0]
 	return slices.DeleteFunc(pending, func(h int) bool {
@@ -167,8 +170,8 @@ func (g *graph) enter(pending []int) []int {
 	})
 }
 
-// reach is what starts in the course of a run in which nothing fails, as far
-// as that does not depend on the pending nodes.
+// reach returns the nodes that start in a run without failures, as far as that
+// does not depend on the pending nodes.
 func (g *graph) reach(pending []int) []bool {
 	seen, out := make([]bool, len(g.after)), slices.Clone(g.routed)
 	for _, i := range pending {
@@ -194,7 +197,7 @@ func (g *graph) reach(pending []int) []bool {
 	return seen
 }
 
-// follows is what comes after i over edges, i included.
+// follows returns the nodes reachable from i over edges, including i.
 func (g *graph) follows(i int, edges [][]int) []bool {
 	seen := make([]bool, len(edges))
 	seen[i] = true
@@ -210,7 +213,7 @@ func (g *graph) follows(i int, edges [][]int) []bool {
 	return seen
 }
 
-// spread finds the returns of the nodes that sleep, and the nodes that sleep
+// spread finds the returns of the dormant nodes, and the nodes that are dormant
 // because of them.
 func (g *graph) spread(reach []bool) {
 	for changed := true; changed; {
@@ -239,8 +242,8 @@ func (g *graph) spread(reach []bool) {
 	}
 }
 
-// leadsTo reports that t, going on, comes to a route that wakes the sleeping
-// node s or the one that s follows.
+// leadsTo reports whether t leads to a route that wakes the dormant node s or
+// the node that s follows.
 func (g *graph) leadsTo(t, s int, reach []bool) bool {
 	chain := []int{s}
 	for at := 0; at < len(chain); at++ {
@@ -254,8 +257,8 @@ func (g *graph) leadsTo(t, s int, reach []bool) bool {
 	for _, h := range chain {
 		sources = append(sources, g.routes[h]...)
 	}
-	// A handler that something wakes without t's help returns only to what
-	// started without the handler.
+	// A handler that something wakes without t's help only returns to nodes
+	// that started without the handler.
 	if slices.ContainsFunc(sources, func(x int) bool { return reach[x] }) && !reach[t] {
 		return false
 	}

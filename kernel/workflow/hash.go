@@ -11,9 +11,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// PolicyHash identifies what the template's jobs are subject to: a SHA-256, in
-// hex, over all of it but people's names for nodes. The order in which nodes,
-// contracts, artifacts and the like are written does not matter.
+// PolicyHash identifies the rules that the template's jobs are subject to: a
+// SHA-256, in hex, over everything but the display names of nodes. The order in
+// which nodes, contracts, artifacts and the like are written does not matter.
 func PolicyHash(t *Template) string {
 	h := &hasher{}
 	h.list("template", t.ID, t.Version, t.policy.failureMode.String(), t.policy.resumeKey, t.policy.reuseMode, t.policy.missingProducer.String())
@@ -36,10 +36,11 @@ func PolicyHash(t *Template) string {
 	return fmt.Sprintf("%x", sha256.Sum256(h.buf))
 }
 
-// hasher collects what is hashed.
+// hasher collects the bytes to be hashed.
 type hasher struct{ buf []byte }
 
-// list writes its members with their lengths, so that no two lists are alike.
+// list writes its members with their lengths, so that different lists are never
+// written alike.
 func (h *hasher) list(members ...string) {
 	h.buf = append(strconv.AppendInt(h.buf, int64(len(members)), 10), '[')
 	for _, m := range members {
@@ -48,7 +49,7 @@ func (h *hasher) list(members ...string) {
 	}
 }
 
-// set writes a list whose order means nothing.
+// set writes a list whose order is not significant.
 func (h *hasher) set(what string, members []string) {
 	slices.Sort(members)
 	h.list(what)
@@ -82,7 +83,7 @@ func (h *hasher) node(n *node) {
 		n.transient.String(), strconv.FormatBool(n.resumable), strconv.FormatBool(n.idempotent), n.pinned.Branch, string(n.pinned.Commit),
 		strconv.Itoa(n.budget.Retries), strconv.Itoa(n.budget.Resumes), strconv.Itoa(n.budget.Reclaims),
 		strconv.FormatUint(uint64(n.retry.Classes), 16))
-	if n.inDoubt != kernel.FailInDoubt { // the default hashes as it always did
+	if n.inDoubt != kernel.FailInDoubt { // the default adds nothing, so that hashes on record stay the same
 		h.list("effect_in_doubt", n.inDoubt.String())
 	}
 	if n.approvalTimeout > 0 {
@@ -100,7 +101,7 @@ func (h *hasher) node(n *node) {
 	if n.resume { // likewise
 		h.list("resume")
 	}
-	if len(n.options) > 0 { // or hashes on record would change
+	if len(n.options) > 0 { // likewise
 		h.set("options", slices.Clone(n.options))
 	}
 	if b := n.sandbox; b.On() { // likewise
@@ -143,7 +144,7 @@ func values(ts []Text) []string {
 	return out
 }
 
-// texts are secrets as they are asked for.
+// texts returns the text of each secret.
 func texts(secrets []kernel.Secret) []string {
 	out := make([]string, len(secrets))
 	for i, s := range secrets {

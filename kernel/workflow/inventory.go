@@ -6,7 +6,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Class is who executes an operation. The zero value is a control policy's.
+// Class is who executes an operation. The zero value is that of a control
+// policy.
 type Class string
 
 // The classes of seed 000.
@@ -16,16 +17,17 @@ const (
 	Agent              Class = "agent"
 )
 
-// Use is one row of the inventory: what a node may use.
+// Use is one row of the inventory: an operation or control policy that a node
+// may use.
 type Use struct {
 	Label     string // uses = "…"
 	Class     Class  // of an operation; "" for a control policy
 	Operation string // "" for a control policy
 	Policy    string // control policy; "" for an operation
 
-	// Reconcilable operations can be executed again after a lost runner
-	// without a second effect, so a node of one may be reclaimed by default
-	// (semantics 2, decision 5).
+	// Reconcilable operations can be executed again after a lost runner without
+	// a second effect, so their nodes may be reclaimed by default (semantics 2,
+	// decision 5).
 	Reconcilable bool
 
 	// WritesTree operations change the files or the index of the directory
@@ -36,7 +38,8 @@ type Use struct {
 	// blank: at least one, exactly one, all or none of them.
 	AnyOf, OneOf, AllOrNone []string
 
-	// Args are the arguments that it reads. A node may have others, for prompts.
+	// Args are the arguments that it reads. A node may have others, which
+	// prompts can use.
 	Args []string
 
 	// PathList is an argument that must be a JSON list of strings.
@@ -46,7 +49,7 @@ type Use struct {
 	NoScript bool
 }
 
-// The operations and policies that rules and the runtime name.
+// The operations and policies that rules and the runtime refer to.
 const (
 	opPrompt       = "prompt.resolve"
 	opAgent        = "agent.invoke"
@@ -79,7 +82,7 @@ var (
 	repairs  = []string{"auto_resolve", "auto_resolve_script", "auto_resolve_command"}
 )
 
-// inventory is in the order of seed 000: 18 operations, of which one has two
+// inventory is in the order of seed 000: 18 operations, one of them with two
 // labels, and 5 policies.
 var inventory = []Use{
 	builtin(opPrompt, Use{NoScript: true, Args: []string{"prompt_text", "prompt_file"}}),
@@ -123,11 +126,11 @@ func control(policy string, args ...string) Use {
 	return Use{Label: controlPrefix + policy, Policy: policy, Reconcilable: true, NoScript: true, Args: args}
 }
 
-// Inventory is everything a node may use. It must not be changed.
+// Inventory returns everything a node may use. It must not be changed.
 func Inventory() []Use { return inventory }
 
-// Anywhere reports that what a node does has nothing to do with the working tree
-// that its run was queued from.
+// Anywhere reports whether a node is independent of the working tree that its
+// run was enqueued from.
 func Anywhere(about kernel.NodeInfo) bool {
 	switch about.Operation {
 	case opIntegrate, opCleanup, "merge.sentinel.write", "merge.sentinel.clear":
@@ -136,7 +139,7 @@ func Anywhere(about kernel.NodeInfo) bool {
 	return slices.Contains([]string{policyConflict, policyApproval, policyTerminal}, about.Control)
 }
 
-// arguments are all that it reads.
+// arguments returns all arguments that it reads.
 func (u Use) arguments() []string {
 	out := slices.Concat(u.Args, u.AnyOf, u.OneOf, u.AllOrNone)
 	if u.PathList != "" {
@@ -145,8 +148,8 @@ func (u Use) arguments() []string {
 	return out
 }
 
-// slip is the argument that nobody reads and that may have been meant as one of
-// keys, and that one; or "".
+// slip returns an argument that nothing reads and that may be a misspelling of
+// one of keys, and that key; or a zero Entry and "".
 func (u Use) slip(args []Entry, keys []string) (given Entry, meant string) {
 	known := u.arguments()
 	for _, a := range args {
@@ -181,11 +184,11 @@ const (
 
 var kinds = []string{kindBuiltin, kindAgent, kindShell, kindGate, kindCustom}
 
-// kindClass is the class of the operations that a node of each kind may use.
+// kindClass is the class of operations that a node of each kind may use.
 var kindClass = map[string]Class{kindBuiltin: EnvironmentBuiltin, kindAgent: Agent, kindShell: EnvironmentShell, kindCustom: EnvironmentShell}
 
-// Kinds of gate, and of a precondition that the kernel keeps in a field of its
-// own.
+// The kinds of gates, and of a precondition that the kernel keeps in a field of
+// its own.
 const (
 	gateApproval = "approval"
 	gateScript   = "script"
@@ -193,14 +196,14 @@ const (
 	gateCustom   = "custom"
 	pinnedHead   = "pinned_head"
 
-	customConflict = "conflict_resolution" // the one custom gate that means something
+	customConflict = "conflict_resolution" // the only custom gate with a meaning
 )
 
-// What a failing gate does (semantics 3.15).
+// The policies for a failing gate (semantics 3.15).
 const (
 	PolicyBlock = "block" // the node ends as failed; the default
 	PolicyWarn  = "warn"  // the node succeeds, and its reason says what failed
-	PolicyRetry = "retry" // the node ends as failed and its retry rule decides
+	PolicyRetry = "retry" // the node ends as failed and its retry rule applies
 )
 
 var gatePolicies = []string{PolicyBlock, PolicyWarn, PolicyRetry}
@@ -214,8 +217,8 @@ const (
 
 var retryModes = []string{RetryNever, RetryOnFailure, RetryUntilGate}
 
-// runsScript reports that executing n runs something of the user's, so that it
-// may not be executed again without leave.
+// runsScript reports whether executing n runs a script of the user's, so that
+// it must not be executed again without permission.
 func (n *node) runsScript() bool {
 	for _, g := range n.gates {
 		if g.script != "" {
@@ -230,14 +233,14 @@ func (n *node) runsScript() bool {
 	return n.use.Policy == policyConflict && n.autoResolve()
 }
 
-// asksAgent reports that executing n may ask an agent.
+// asksAgent reports whether executing n may run an agent.
 func (n *node) asksAgent() bool { return n.use.Operation == opAgent || n.use.Policy == policyConflict }
 
-// mayBeInDoubt reports that n may do what nobody can tell afterwards whether it
-// was done.
+// mayBeInDoubt reports whether n may have an effect of which nobody can tell
+// afterwards whether it was made.
 func (n *node) mayBeInDoubt() bool { return !n.use.Reconcilable || n.runsScript() }
 
-// reclaims is the default budget of a node's reclaims.
+// reclaims returns the default budget for reclaims of a node.
 func (n *node) reclaims() int {
 	if n.idempotent || n.inDoubt != kernel.FailInDoubt || !n.mayBeInDoubt() {
 		return defaultReclaims
@@ -253,7 +256,7 @@ const (
 	defaultResumes  = 3 // seed 002's default
 )
 
-// defaultRetryOn are the classes that max_retries covers where retry_on is not
-// given; of nodes that ask an agent, those of a provider that may answer later
-// as well.
+// defaultRetryOn are the classes that max_retries covers if retry_on is not
+// given. For nodes that run an agent, the failures of a provider that may
+// answer later are added.
 var defaultRetryOn = []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.Preflight}

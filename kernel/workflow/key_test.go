@@ -12,7 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// nodeKeys are the keys that a node may have, as the decoder's hint names them.
+// nodeKeys returns the keys that a node may have, as the decoder's hint names
+// them.
 func nodeKeys(t *testing.T) []string {
 	t.Helper()
 	_, err := build(wrap(`{"id": "a", "uses": "cap.env.shell.command.run", "args": {"command": "x"}, "no such key": 1}`), nil)

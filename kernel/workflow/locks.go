@@ -6,20 +6,20 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// lockArgs are the arguments, and the parameters, that name a branch.
+// lockArgs are the names of arguments and of parameters that hold a branch.
 var lockArgs = []string{"branch", "source_branch", "plan_branch", "target", "target_branch"}
 
-// locksOf are n's own locks or, where it has none, inferred ones.
+// locksOf returns n's own locks or, if it has none, inferred ones.
 //
-// Inferred are exclusive locks branch:NAME on every branch that n names: in
-// its arguments and in its artifacts; where neither names one, on the branch of
-// the worktree that it makes or works in; and where there is none, on those that the
-// parameters of its own stage name. A node that names no branch and changes the
-// files of the main checkout gets repo_serial. One whose effect on files is the
-// user's own business (a command) gets nothing: to serialise unrelated runs for
-// its sake would help nobody.
+// Inferred locks are exclusive locks branch:NAME on every branch that n names
+// in its arguments and in its artifacts. If it names none, the branch is that
+// of the worktree which it makes or works in and, if there is none, the
+// branches named by the parameters of its own stage. A node that names no
+// branch and changes the files of the main checkout gets repo_serial. A node
+// that runs a user's command gets no lock: its effect on files is not known,
+// and serialising unrelated runs because of it would help nobody.
 //
-// target is the branch that the node moves or judges without naming it; a merge
+// target is the branch that the node moves or judges without naming it. A merge
 // changes the branch of its plan as well.
 func (t *Template) locksOf(i int, g *graph, target string) []kernel.Lock {
 	n := &t.nodes[i]
@@ -77,8 +77,8 @@ func (t *Template) locksOf(i int, g *graph, target string) []kernel.Lock {
 	return locks
 }
 
-// worktreeOf is the node that made the worktree whose context reaches node i, by
-// on.succeeded or by a route; nil: none does.
+// worktreeOf returns the node that made the worktree in the context that
+// reaches node i, by on.succeeded or by a route; nil: there is none.
 func (t *Template) worktreeOf(i int, g *graph) *node {
 	for _, p := range slices.Concat(g.succOf[i], g.routes[i]) {
 		if w := g.owner[p]; w >= 0 {
@@ -88,8 +88,8 @@ func (t *Template) worktreeOf(i int, g *graph) *node {
 	return nil
 }
 
-// sees reports that the stage which the node is of declares the parameter:
-// those of other stages are not about it.
+// sees reports whether the node's own stage declares the parameter. Parameters
+// of other stages do not concern it.
 func (n *node) sees(param string) bool {
 	return !n.staged || slices.ContainsFunc(n.stage, func(p Entry) bool { return p.Key == param })
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Manifest is what a run's nodes are, for the runtime that executes them
+// Manifest describes the nodes of a run for the runtime that executes them
 // (.vizier/jobs/runs/RUN.json). It is plain data.
 type Manifest struct {
 	Run        kernel.RunID            `json:"run_id"`
@@ -19,7 +19,7 @@ type Manifest struct {
 	Nodes      map[string]ManifestNode `json:"nodes"`
 }
 
-// ManifestPolicy is what the template says of all its nodes.
+// ManifestPolicy holds the rules of a template for all its nodes.
 type ManifestPolicy struct {
 	FailureMode     string `json:"failure_mode"`
 	MissingProducer string `json:"missing_producer"`
@@ -65,13 +65,13 @@ type ManifestRoute struct {
 	Mode RouteMode `json:"mode"`
 }
 
-// RouteMode says what an edge does when its node ends with its outcome.
+// RouteMode is what an edge does when its node ends with its outcome.
 type RouteMode string
 
 // The modes of routes.
 const (
-	// PropagateContext hands the execution context on; the target's after
-	// edge does the rest. A target that sleeps is woken.
+	// PropagateContext hands the execution context on to the target; the target
+	// waits for the node because of its after edge. A dormant target is woken.
 	PropagateContext RouteMode = "propagate_context"
 	// RetryJob rewinds the target and what depends on it, or wakes it.
 	RetryJob RouteMode = "retry_job"
@@ -81,7 +81,7 @@ const (
 // kind and its fields.
 type ArtifactRecord map[string]map[string]string
 
-// RecordOf is a as a record.
+// RecordOf returns the record of a.
 func RecordOf(a kernel.Artifact) ArtifactRecord {
 	return ArtifactRecord{a.Kind.String(): identityOf(a)}
 }

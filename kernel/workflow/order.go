@@ -7,19 +7,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// order checks the graph: nobody waits for itself, or for a node that only a
-// route starts, and the contexts that meet are of one worktree.
+// order checks the graph: no node waits for itself or for a node that only a
+// route starts, and contexts that meet are of one worktree.
 func (c *checker) order() {
 	if len(c.byID) < len(c.t.nodes) {
-		return // with ids that are taken, edges mean nothing
+		return // with duplicate ids, edges mean nothing
 	}
 	g := c.g
 	if !c.wired() {
-		g = &graph{after: c.g.after, succOf: make([][]int, len(c.g.after))} // what nobody can doubt
+		g = &graph{after: c.g.after, succOf: make([][]int, len(c.g.after))} // only the edges that cannot be in doubt
 	}
 	producers := map[kernel.Artifact][]int{}
 	for i := range c.t.nodes {
-		for _, a := range c.t.nodes[i].all() { // of which nobody needs one in doubt
+		for _, a := range c.t.nodes[i].all() { // nothing needs an artifact that is in doubt
 			if !slices.Contains(producers[a], i) {
 				producers[a] = append(producers[a], i)
 			}
@@ -63,7 +63,7 @@ func (c *checker) order() {
 	c.contexts()
 }
 
-// wired reports that all is known of how the nodes are wired.
+// wired reports whether all edges are known.
 func (c *checker) wired() bool {
 	return len(c.t.doubts) == 0 && !slices.ContainsFunc(c.t.nodes, func(n node) bool {
 		unknown := func(refs []Text) bool {
@@ -74,12 +74,12 @@ func (c *checker) wired() bool {
 	})
 }
 
-// misread reports that a of n is not what its author means.
+// misread reports whether artifact a of n is in doubt.
 func (n *node) misread(a artifact) bool {
 	return !a.implicit && n.doubts.about(strings.TrimPrefix(a.path, "nodes["+n.id.Value+"]."))
 }
 
-// all is what n produces on any outcome.
+// all returns what n produces, over all outcomes.
 func (n *node) all() []kernel.Artifact {
 	var out []kernel.Artifact
 	for _, o := range outcomes {
@@ -92,7 +92,7 @@ func (n *node) all() []kernel.Artifact {
 	return out
 }
 
-// sleepers refuses a node that would wait for ever because it waits for one
+// sleepers reports nodes that would wait for ever, because they wait for a node
 // that only a route starts.
 func (c *checker) sleepers() {
 	for i := range c.t.nodes {
@@ -109,8 +109,8 @@ func (c *checker) sleepers() {
 	}
 }
 
-// anyEnds refuses a node that waits for any end of one that a route may send back:
-// it would start while that is still being repaired, and be in its way.
+// anyEnds reports nodes that accept any end of a node which a route may send
+// back: they would start during the repair and interfere with it.
 func (c *checker) anyEnds() {
 	for i := range c.t.nodes {
 		n := &c.t.nodes[i]
@@ -126,8 +126,8 @@ func (c *checker) anyEnds() {
 	}
 }
 
-// contexts refuses a node to which on.succeeded edges carry the worktrees of
-// two nodes.
+// contexts reports nodes to which on.succeeded edges carry the worktrees of two
+// nodes.
 func (c *checker) contexts() {
 	const unknown, root = -2, -1
 	owner := make([]int, len(c.t.nodes))
@@ -135,7 +135,7 @@ func (c *checker) contexts() {
 		owner[i] = unknown
 	}
 	var visit func(i int) int
-	visit = func(i int) int { // what i hands on
+	visit = func(i int) int { // returns the node whose worktree i hands on
 		if owner[i] != unknown {
 			return owner[i]
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// cmdNode is a shell node with edges: after, and on by outcome.
+// cmdNode returns a shell node with edges: after, and on by outcome.
 func cmdNode(id, after string, on ...string) string {
 	var refs, outs []string
 	for _, a := range strings.Fields(after) {

@@ -6,13 +6,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// OperationOutput is the type of the artifact that holds what a node printed and
-// how it ended. Its key is the node's id. Nobody declares it: a node makes it
-// where another needs it.
+// OperationOutput is the type of the artifact that holds a node's output and
+// how the node ended. Its key is the node's id. It is never declared: a node
+// makes it if another node needs it.
 const OperationOutput = "operation_output"
 
-// outputs lets the nodes make their output that others need: on every outcome
-// that no route follows, since after a route the node may not have ended yet.
+// outputs adds to the nodes the outputs that others need. They are made on
+// every outcome that no route follows; after a route the node may run again.
 func (t *Template) outputs() {
 	byID := make(map[string]*node, len(t.nodes))
 	for i := range t.nodes {
@@ -36,7 +36,7 @@ func (t *Template) outputs() {
 
 func (a *artifact) isOutput() bool { return a.Kind == kernel.Custom && a.Name == OperationOutput }
 
-// output checks a need of a node's output, and refuses that somebody declares one.
+// output checks a need of a node's output. Declaring an output is a finding.
 func (c *checker) output(n *node, a artifact, field string, need bool) {
 	switch {
 	case a.implicit:
@@ -49,8 +49,8 @@ func (c *checker) output(n *node, a artifact, field string, need bool) {
 	}
 }
 
-// stageOutputs are needs of a stage's node as its importer has them: the nodes
-// whose output they name go by other ids there.
+// stageOutputs returns the needs of a stage's node as the importer has them,
+// where the nodes whose output they name have other ids.
 func stageOutputs(needs []artifactSource, known map[string]bool, rename func(Text) Text) []artifactSource {
 	needs = slices.Clone(needs)
 	for i, a := range needs {

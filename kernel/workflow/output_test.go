@@ -81,7 +81,7 @@ func TestANodeMakesTheOutputThatIsNeeded(t *testing.T) {
 	}
 }
 
-// What a stage calls one of its nodes is another name in the template that imports it.
+// Needs of outputs within a stage are renamed with the stage's nodes.
 func TestOutputsWithinAStage(t *testing.T) {
 	f := files{"root": `{"id": "r", "version": "v1", "imports": [{"name": "one", "path": "one"}]}`,
 		"one": stageText("", "", command("a", ""), command("b", needsA+`, "after": [{"node_id": "a", "policy": "any"}]`))}
@@ -100,7 +100,7 @@ func TestOutputsWithinAStage(t *testing.T) {
 	}
 }
 
-// What a prompt printed may be needed besides the prompt that it makes.
+// A node may need the output of a prompt node as well as its prompt.
 func TestTheOutputOfAPrompt(t *testing.T) {
 	for _, p := range []string{`"uses": "cap.env.builtin.prompt.resolve", "args": {"prompt_text": "x"}`, `"kind": "shell", "uses": "cap.env.shell.prompt.resolve", "args": {"script": "x"}`} {
 		text := wrap(`{"id": "a", `+p+`, "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}}`,

@@ -12,15 +12,15 @@ import (
 // parameters of a run.
 const ParamPrefix = "VIZIER_PARAM_"
 
-// maxVariable is the longest value that is handed on as a variable, in bytes:
-// Linux refuses to start a program with one of 128 KiB.
+// maxVariable is the longest value, in bytes, that is passed as a variable:
+// Linux does not start a program with one of 128 KiB.
 const maxVariable = 96 << 10
 
-// quotedForm, after a parameter's name, asks for its value as one word of a
-// shell: the form that bash has for its own parameters.
+// quotedForm follows a parameter's name to ask for its value quoted as one word
+// of a shell, as in bash.
 const quotedForm = "@Q"
 
-// variable is the environment variable of a parameter.
+// variable returns the name of the environment variable of a parameter.
 func variable(param string) string {
 	return ParamPrefix + strings.Map(func(r rune) rune {
 		switch {
@@ -33,8 +33,8 @@ func variable(param string) string {
 	}, param)
 }
 
-// Variables are the run's parameters as NAME=VALUE, sorted. Those that no
-// variable can hold are left out and told by name.
+// Variables returns the run's parameters as NAME=VALUE, sorted, and the names
+// of those that no variable can hold.
 func (m Manifest) Variables() (env, left []string) {
 	for _, name := range slices.Sorted(maps.Keys(m.Params)) {
 		value := m.Params[name]
@@ -47,16 +47,16 @@ func (m Manifest) Variables() (env, left []string) {
 	return env, left
 }
 
-// shellQuote is text as one word of a POSIX shell.
+// shellQuote returns text quoted as one word of a POSIX shell.
 func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// literal is text that stands for itself in a prompt, whose placeholders may be
-// quoted texts.
+// literal escapes text for a prompt, so that braces in it are not read as
+// placeholders.
 func literal(text string) string { return strings.ReplaceAll(text, "{", `{{"{"}}`) }
 
-// variables refuses parameters whose variables are the same.
+// variables reports parameters that have the same environment variable.
 func (e *expander) variables() {
 	of := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(e.params)) {
@@ -69,9 +69,9 @@ func (e *expander) variables() {
 	}
 }
 
-// arguments expands the arguments of a node that uses u: scripts with a warning
-// where a value becomes a part of one, and prompts so that no value is read as
-// a placeholder.
+// arguments expands the arguments of a node that uses u. It warns about values
+// that become part of a script, and escapes values in prompts so that they are
+// not read as placeholders.
 func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 	out := make(map[string]string, len(in))
 	for _, a := range in {
@@ -92,18 +92,18 @@ func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 	return out
 }
 
-// runs reports that the argument is a script.
+// runs reports whether the argument is a script.
 func (u Use) runs(arg string) bool {
 	return slices.Contains(scripts, arg) && !u.NoScript || arg == "auto_resolve_command" || arg == "auto_resolve_script"
 }
 
-// reads reports that the argument is a prompt with placeholders of its own.
+// reads reports whether the argument is a prompt with placeholders of its own.
 func (u Use) reads(arg string) bool {
 	return arg == "prompt_text" && (u.Operation == opPrompt || u.Policy == policyConflict)
 }
 
-// script expands a script. A parameter that is the whole of it is a script
-// itself; as a part of one its value would be read as code.
+// script expands a script. A parameter may be the whole script; if it is a part
+// of one, its value is read as code, which is worth a warning.
 func (e *expander) script(t Text, path ...string) string {
 	text := strings.TrimSpace(t.Value)
 	whole := strings.HasPrefix(text, "${") && strings.IndexByte(text, '}') == len(text)-1
@@ -118,7 +118,7 @@ func (e *expander) script(t Text, path ...string) string {
 	return e.text(t, path...)
 }
 
-// spliced are the parameters whose values become parts of a text as they are.
+// spliced yields the parameters whose unquoted values become parts of text.
 func (e *expander) spliced(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for rest := text; ; {
@@ -135,5 +135,6 @@ func (e *expander) spliced(text string) iter.Seq[string] {
 	}
 }
 
-// Warnings are findings about what works and had better be written otherwise.
+// Warnings returns findings about things that work but should be written in
+// another way.
 func (t *Template) Warnings() Diagnostics { return t.warnings }

@@ -81,7 +81,7 @@ func (p *parser) value1() { // the closing delimiter
 	}
 }
 
-// wrap is a whole template around nodes, each a JSON object, with the
+// wrap returns a whole template around nodes, each a JSON object, with the
 // contracts that most of them need.
 func wrap(nodes ...string) string {
 	return `{"id": "t", "version": "v1", "params": {"slug": "foo", "n": 2}, "artifact_contracts": [
@@ -90,7 +90,7 @@ func wrap(nodes ...string) string {
 ` + strings.Join(nodes, ",\n") + "\n]}"
 }
 
-// build is the whole way from text to a template, or the first findings.
+// build returns the whole way from text to a template, or the first findings.
 func build(text string, set map[string]string) (*workflow.Template, error) {
 	src, err := decode(text)
 	if err != nil {
@@ -150,5 +150,5 @@ func accepted(t testing.TB, jobs []kernel.NewJob) {
 	}
 }
 
-// onMain is a working tree that stands on main.
+// onMain returns a working tree that stands on main.
 func onMain() (string, error) { return "main", nil }

@@ -9,8 +9,9 @@ import (
 
 var errPaths = errors.New("not a JSON array of strings")
 
-// Paths reads a JSON array of strings, the form of files_json. The kernel's
-// packages are pure and small, so this is all the JSON they know.
+// Paths parses a JSON array of strings, the form of files_json. It is the only
+// JSON that the kernel's packages parse; importing encoding/json would make
+// them larger.
 func Paths(s string) ([]string, error) {
 	s, ok := strings.CutPrefix(strings.TrimSpace(s), "[")
 	if !ok {
@@ -46,7 +47,7 @@ func tail(s string) error {
 	return nil
 }
 
-// jsonString reads the string that s starts with.
+// jsonString parses the string at the beginning of s.
 func jsonString(s string) (text, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		return "", "", errPaths

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Preflight refuses a run whose nodes lack the input without which they cannot
-// do anything, in terms of what one types rather than of the template: flow
-// is the template's name on the command line, src the composed source that t
-// was expanded from.
+// Preflight returns an error for nodes that lack input which they cannot do
+// without. Its messages are about what to type, not about the template. flow is
+// the template's name on the command line, src the composed source from which t
+// was expanded.
 func Preflight(flow string, src *Source, t *Template, positional []string) error {
 	var r report
 	entries, _ := src.ends()
@@ -19,7 +19,7 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 		}
 		inputs := src.inputs(&src.nodes[i], n.use.AnyOf)
 		if len(inputs) == 0 {
-			continue // nothing typed could help: Validate reports it
+			continue // no input could help; Validate reports it
 		}
 		var shown []string
 		for _, in := range inputs {
@@ -59,7 +59,7 @@ func (in input) String() string {
 	return "`--" + in.flag + "` (maps to `" + in.param + "`)"
 }
 
-// inputs are the flags that fill the named arguments of n.
+// inputs returns the flags that set the named arguments of n.
 func (s *Source) inputs(n *nodeSource, args []string) []input {
 	var out []input
 	for _, key := range args {

@@ -10,7 +10,7 @@ import (
 
 const promptText = "prompt_text"
 
-// arguments checks the rules of the inventory.
+// arguments checks the arguments of a node against the inventory.
 func (c *checker) arguments(n *node) {
 	given := func(keys []string) (out []string) {
 		for _, k := range keys {
@@ -51,8 +51,8 @@ func (c *checker) arguments(n *node) {
 	}
 }
 
-// lacks reports that n lacks one of keys, and which argument may have been meant
-// as one.
+// lacks reports that n lacks one of keys and, if another argument looks like a
+// misspelling of it, which one.
 func (c *checker) lacks(n *node, keys []string, msg string) {
 	var given []Entry
 	for _, k := range slices.Sorted(maps.Keys(n.args)) {
@@ -64,7 +64,8 @@ func (c *checker) lacks(n *node, keys []string, msg string) {
 	c.rule(n, n.pos, ".args", "%s", msg)
 }
 
-// operation checks what the table of arguments cannot say.
+// operation checks the rules of single operations that the inventory cannot
+// express.
 func (c *checker) operation(n *node) {
 	switch n.use.Operation {
 	case opAgent:
@@ -140,7 +141,7 @@ func (c *checker) operation(n *node) {
 	}
 }
 
-// unsure reports that one of the arguments is in doubt.
+// unsure reports whether one of the arguments is in doubt.
 func (n *node) unsure(keys []string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool { return n.doubts.about("args." + k) })
 }
@@ -155,7 +156,7 @@ func (n *node) prompts(in []artifact) int {
 	return k
 }
 
-// payload checks a commit message that is the text of a need.
+// payload checks a commit message that is taken from a need.
 func (c *checker) payload(n *node) {
 	sel, ok := Payload(n.arg("message", "commit_message"))
 	if !ok || n.doubts.about("needs", "args.message", "args.commit_message") {
@@ -172,8 +173,8 @@ func (c *checker) payload(n *node) {
 	}
 }
 
-// Payload is the selector of a commit message of the form read_payload(SEL):
-// TYPE or TYPE:KEY of a custom need.
+// Payload returns the selector of a commit message of the form
+// read_payload(SEL): TYPE or TYPE:KEY of a custom need.
 func Payload(message string) (selector string, ok bool) {
 	sel, ok := strings.CutPrefix(strings.TrimSpace(message), "read_payload(")
 	sel, ok2 := strings.CutSuffix(sel, ")")
@@ -183,7 +184,7 @@ func Payload(message string) (selector string, ok bool) {
 	return strings.TrimSpace(sel), true
 }
 
-// targets are the nodes of policy among n's targets on an outcome.
+// targets returns those of n's targets on an outcome that use policy.
 func (c *checker) targets(n *node, o kernel.Outcome, policy string) []*node {
 	var out []*node
 	for _, t := range n.on[o] {
@@ -194,7 +195,8 @@ func (c *checker) targets(n *node, o kernel.Outcome, policy string) []*node {
 	return out
 }
 
-// sources are the nodes that use one of ops and target n on an outcome.
+// sources returns the nodes that use one of ops and have n as a target on an
+// outcome.
 func (c *checker) sources(n *node, o kernel.Outcome, ops ...string) []*node {
 	var out []*node
 	for i := range c.t.nodes {
@@ -206,7 +208,7 @@ func (c *checker) sources(n *node, o kernel.Outcome, ops ...string) []*node {
 	return out
 }
 
-// known reports that all is known of where n leads to on an outcome.
+// known reports whether all of n's targets on an outcome are known.
 func (c *checker) known(n *node, o kernel.Outcome) bool {
 	return !n.doubts.about("on."+o.String()) && !slices.ContainsFunc(n.on[o], func(t Text) bool {
 		to := c.byID[t.Value]
@@ -214,8 +216,8 @@ func (c *checker) known(n *node, o kernel.Outcome) bool {
 	})
 }
 
-// found reports that k sources of n on an outcome break the rule that there is
-// one: with too few, that nothing which was not read may be another.
+// found reports whether having k sources on an outcome breaks the rule that n
+// has exactly one. With none, it does so only if all sources are known.
 func (c *checker) found(n *node, o kernel.Outcome, k int) bool {
 	return k > 1 || k == 0 && !n.doubts.about("id") && len(c.t.doubts) == 0 && !slices.ContainsFunc(c.t.nodes, func(m node) bool {
 		return m.doubts.about("on."+o.String()) || m.leads(o, n.id.Value) && (!m.known || m.doubts.about("uses")) ||
@@ -255,7 +257,7 @@ func (c *checker) stopCondition(n *node) {
 	c.rule(n, n.pos, ".on.failed", "has retry mode until_gate, so its on.failed must lead back to a node before it")
 }
 
-// upstream are i and what has to succeed before it.
+// upstream returns i and the nodes that have to succeed before it.
 func (c *checker) upstream(i int) map[int]bool {
 	seen, queue := map[int]bool{i: true}, []int{i}
 	for at := 0; at < len(queue); at++ {
@@ -282,7 +284,7 @@ func (c *checker) conflict(n *node) {
 	}
 }
 
-// loop checks that a gate that repairs by itself comes back to itself.
+// loop checks that a gate that repairs by itself is run again after the repair.
 func (c *checker) loop(n *node) {
 	if !slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return g.autoResolve }) {
 		return

@@ -16,7 +16,7 @@ var (
 	schemaTypes = []string{"object", "string", "number", "integer", "boolean", "array", "null"}
 )
 
-// sane is why s is no schema of the subset, or "".
+// sane returns why s is not a schema of the subset, or "".
 func sane(s Value, path string) string {
 	if s.Kind == Bool {
 		return ""
@@ -68,7 +68,7 @@ func sane(s Value, path string) string {
 	return ""
 }
 
-// alternatives are the strings that a pattern of the subset stands for.
+// alternatives returns the strings that a pattern of the subset matches.
 func alternatives(v Value) ([]string, bool) {
 	p, ok := strings.CutPrefix(v.Text, "^")
 	p, ok2 := strings.CutSuffix(p, "$")
@@ -90,7 +90,7 @@ func alternatives(v Value) ([]string, bool) {
 	return list, true
 }
 
-// conforms is why identity does not conform to a sane schema, or "".
+// conforms returns why identity does not conform to s, a valid schema, or "".
 func conforms(s Value, identity map[string]string, path string) string {
 	if s.Kind == Bool {
 		if s.Text == "true" {
@@ -125,7 +125,7 @@ func conforms(s Value, identity map[string]string, path string) string {
 					return path + "." + key + " is not allowed"
 				}
 			}
-		default: // const, enum and pattern speak of something else than a table
+		default: // const, enum and pattern do not apply to a table
 			if f.Key != "pattern" {
 				return path + " does not match " + f.Key
 			}
@@ -134,7 +134,7 @@ func conforms(s Value, identity map[string]string, path string) string {
 	return ""
 }
 
-// textConforms is conforms for one string.
+// textConforms is conforms for a single string.
 func textConforms(s Value, text, path string) string {
 	if s.Kind == Bool {
 		return conforms(s, nil, path)

@@ -6,14 +6,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Text is a value as it was written, and where. Integers and booleans are text
-// as well: ${name} may stand for them.
+// Text is a value as it was written, with its position. Integers and booleans
+// are text as well, since ${name} may stand for them.
 type Text struct {
 	Value string
 	Pos   Pos
 }
 
-// given reports that the key was there, whatever its value.
+// given reports whether the key was present, whatever its value.
 func (t Text) given() bool { return t.Pos != Pos{} }
 
 // Entry is a key of a map from names to text.
@@ -22,8 +22,8 @@ type Entry struct {
 	Text
 }
 
-// Source is a template as it was written. Only what a front end needs is
-// exported: the rest is for Compose, Expand and Validate.
+// Source is a template as it was written. It exports only what a front end
+// needs; the rest is for Compose, Expand and Validate.
 type Source struct {
 	File    string // "" for one that did not come from a file
 	ID      Text
@@ -37,16 +37,16 @@ type Source struct {
 	contracts []contractSource
 	nodes     []nodeSource
 	links     []linkSource
-	doubts    doubts // of all but nodes that were read
+	doubts    doubts // doubts about everything but the nodes that were read
 }
 
-// CLI says how the words of a command line map to parameters.
+// CLI maps the words of a command line to parameters.
 type CLI struct {
 	Positional []Text  // parameters, in order
 	Named      []Entry // alias → parameter
 }
 
-// Import is a stage: another template and the name it goes by here.
+// Import is a stage: another template, with the name that it has here.
 type Import struct {
 	Name Text
 	Path Text // relative to the importing file's directory
@@ -65,25 +65,25 @@ type contractSource struct {
 	pos         Pos
 	id, version Text
 	schema      *Value
-	doubtful    bool // it was not read as it is meant
+	doubtful    bool // its value is in doubt
 }
 
 // perOutcome is indexed by kernel.Outcome.
 type perOutcome[T any] [kernel.OutcomeCancelled + 1][]T
 
-// outcomes in the order in which everything is listed.
+// outcomes is in the order in which everything is listed.
 var outcomes = [...]kernel.Outcome{kernel.OutcomeSucceeded, kernel.OutcomeFailed, kernel.OutcomeBlocked, kernel.OutcomeCancelled}
 
-// wiring is what places a node in the graph. Nothing in it is expanded.
+// wiring is the position of a node in the graph. Nothing in it is expanded.
 type wiring struct {
 	pos      Pos
 	id       Text
 	uses     Text
 	after    []Text
-	afterAny []Text // of after: any end will do
+	afterAny []Text // the part of after for which any end will do
 	on       perOutcome[Text]
 
-	doubts doubts // fields of the node, as args.script
+	doubts doubts // fields of the node, such as args.script
 
 	staged bool    // it came from an imported template,
 	stage  []Entry // which declares these parameters
@@ -124,7 +124,7 @@ type nodeSource struct {
 
 type artifactSource struct {
 	pos    Pos
-	at     int // in its list
+	at     int // the index in its list
 	kind   kernel.ArtifactKind
 	fields []Entry
 }
@@ -146,13 +146,13 @@ type gateSource struct {
 	args                                            []Entry
 }
 
-// AsksAgent reports that a node of s gives an agent work. A gate that may ask
-// one for help does not count.
+// AsksAgent reports whether a node of s runs an agent. A gate that may ask an
+// agent for help does not count.
 func (s *Source) AsksAgent() bool {
 	return slices.ContainsFunc(s.nodes, func(n nodeSource) bool { u, _ := lookup(n.uses.Value); return u.Operation == opAgent })
 }
 
-// param is the default of a parameter.
+// param returns the default of a parameter.
 func (s *Source) param(name string) (Text, bool) {
 	for _, p := range s.Params {
 		if p.Key == name {

@@ -2,7 +2,7 @@ package workflow
 
 import "strings"
 
-// ends are a stage's entry nodes, which wait for no other, and its terminal
+// ends returns a stage's entry nodes, which wait for no other, and its terminal
 // nodes, which no other follows. Sleeping nodes are neither.
 func (s *Source) ends() (entries, terminals []string) {
 	ws := make([]*wiring, len(s.nodes))
@@ -39,7 +39,7 @@ func (k contractSource) same(o contractSource) bool {
 	return k.version.Value == o.version.Value
 }
 
-// stagePrefix is a stage's name with all but letters, digits, dashes and
+// stagePrefix returns a stage's name with all but letters, digits, dashes and
 // underscores replaced, double underscores collapsed and the ends trimmed.
 func stagePrefix(name string) string {
 	p := strings.Map(func(r rune) rune {
@@ -54,7 +54,7 @@ func stagePrefix(name string) string {
 	return strings.Trim(p, "_")
 }
 
-// plain reports that r may stand in a file name that is made from an id.
+// plain reports whether r may stand in a file name that is made from an id.
 func plain(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// argTarget is the argument in which a node is told of a branch that it did not
-// name.
+// argTarget is the argument that tells a node a branch that it did not name
+// itself.
 const argTarget = "target_branch"
 
-// targets are, for each node that merges, resolves a merge's conflicts or judges
-// what a merge came to, the branch that it is about without naming it; "" for any
-// other node. A merge goes to the target of the parameters or to head; the others
-// have that of their merge: the one that wakes them, or the nearest before them,
-// unless they work in a worktree of the run's.
+// targets returns, for each node that merges, resolves a merge's conflicts or
+// judges the result of a merge, the branch that it is about without naming it,
+// and "" for any other node. A merge goes to the target in the parameters or to
+// head. The other nodes have the target of their merge: the one that wakes
+// them, or the nearest before them, unless they work in a worktree of the run.
 func (t *Template) targets(g *graph, head func() (string, error)) ([]string, error) {
 	var r report
 	out := make([]string, len(t.nodes))
@@ -49,8 +49,8 @@ func (t *Template) targets(g *graph, head func() (string, error)) ([]string, err
 
 var targetArgs = []string{"target", argTarget}
 
-// merged is the target of the first merge among the nodes at from and those
-// before them, or "".
+// merged returns the target of the first merge among the nodes at from and
+// their predecessors, or "".
 func (t *Template) merged(from []int, g *graph, targets []string) string {
 	queue := slices.Clone(from)
 	for at := 0; at < len(queue); at++ {
@@ -66,8 +66,8 @@ func (t *Template) merged(from []int, g *graph, targets []string) string {
 	return ""
 }
 
-// sourceOf is the branch that a merge takes from where its arguments do not name
-// it.
+// sourceOf returns the branch that a merge takes from, if its arguments do not
+// name it.
 func (t *Template) sourceOf(n *node) string {
 	if n.arg(branches...) != "" {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// merging is a merge, something after it, and what judges it.
+// merging returns a merge, something after it, and what judges it.
 func merging(args string) string {
 	return wrap(`{"id": "m", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo"`+args+`}, "on": {"succeeded": ["built"]}}`,
 		`{"id": "built", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "make"}, "on": {"succeeded": ["ci", "run"]}}`,
@@ -18,7 +18,8 @@ func merging(args string) string {
 		`{"id": "in", "kind": "gate", "uses": "control.gate.cicd", "gates": [{"kind": "cicd", "script": "x"}]}`)
 }
 
-// Whoever moves or judges a branch has it to itself, named or not.
+// A node that moves or judges a branch locks it exclusively, whether it names
+// the branch or not.
 func TestTargetsOfMerges(t *testing.T) {
 	for _, c := range []struct{ args, params, target string }{
 		{"", "", "main"},

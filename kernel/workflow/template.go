@@ -7,8 +7,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Template is a composed template whose placeholders are gone and whose values
-// are what they stand for. Validate says whether it makes sense.
+// Template is a composed template without placeholders, whose values are
+// parsed. Validate reports whether it makes sense.
 type Template struct {
 	ID, Version string
 	Params      map[string]string // as bound
@@ -18,13 +18,13 @@ type Template struct {
 	contracts []contract
 	nodes     []node
 	warnings  Diagnostics
-	doubts    doubts // of all but its nodes
+	doubts    doubts // doubts about everything but its nodes
 }
 
-// Nodes is how many nodes the template has.
+// Nodes returns the number of nodes of the template.
 func (t *Template) Nodes() int { return len(t.nodes) }
 
-// policy is what a template says of all its nodes.
+// policy holds the rules of a template for all its nodes.
 type policy struct {
 	resumeKey, reuseMode string
 	failureMode          kernel.FailureMode
@@ -42,7 +42,7 @@ type node struct {
 	wiring
 	name            string
 	kind            string
-	use             Use  // zero where uses is unknown
+	use             Use  // zero if uses is unknown
 	known           bool // uses is in the inventory
 	args            map[string]string
 	needs           []artifact
@@ -59,26 +59,27 @@ type node struct {
 	approvalTimeout time.Duration
 	estimate        time.Duration // how long an attempt is expected to take
 	resumable       bool
-	resume          bool // the agent goes on with its conversation
+	resume          bool // the agent continues its conversation
 	idempotent      bool
 	inDoubt         kernel.InDoubt
 	transient       kernel.Transient
 	executor        string
-	options         []string // what to ask of the executor
+	options         []string // options for the executor
 	sandbox         kernel.Sandbox
 	secrets         []kernel.Secret
 	container       string
 }
 
-// artifact is a need or a product and the contract version it names, if any.
+// artifact is a need or a product, with the contract version that it names, if
+// any.
 type artifact struct {
 	kernel.Artifact
-	node    string // of a command_patch: the node of this template whose job it is
+	node    string // of a command_patch: the node of this template whose job makes it
 	version string
 	pos     Pos
 	path    string
 
-	implicit bool // nobody wrote it: see Template.outputs
+	implicit bool // it is not declared: see Template.outputs
 }
 
 type gate struct {
@@ -88,7 +89,7 @@ type gate struct {
 	args                     map[string]string
 }
 
-// arg is the first argument of keys that is not blank.
+// arg returns the first argument of keys that is not blank.
 func (n *node) arg(keys ...string) string {
 	for _, k := range keys {
 		if v := strings.TrimSpace(n.args[k]); v != "" {
@@ -108,8 +109,8 @@ func (n *node) gatesOf(kind string) []gate {
 	return out
 }
 
-// autoResolve is whether a conflict or CI gate may repair what failed: its
-// argument, else its gate's.
+// autoResolve reports whether a conflict or CI gate may repair a failure by
+// itself, by the node's argument or else its gate's.
 func (n *node) autoResolve() bool {
 	if v := n.arg("auto_resolve"); v != "" {
 		on, _ := parseBool(v)
@@ -124,7 +125,7 @@ func (n *node) autoResolve() bool {
 	return false
 }
 
-// parseBool reads the words that original templates use.
+// parseBool parses the words for booleans that original templates use.
 func parseBool(s string) (value, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "true", "1", "yes", "on":
@@ -135,9 +136,10 @@ func parseBool(s string) (value, ok bool) {
 	return false, false
 }
 
-// Inline gives every node that persists a plan from a file the file's text, as
-// read returns it, so that what was read when the run was enqueued is what
-// runs. A node whose spec_source is file keeps reading at run time.
+// Inline gives every node that persists a plan from a file the text of that
+// file, which read returns, so that the run uses the text as it was when the
+// run was enqueued. A node with spec_source = file reads the file at run time
+// instead.
 func (t *Template) Inline(read func(path string) (string, error)) error {
 	var r report
 	for i := range t.nodes {

@@ -52,7 +52,7 @@ type checker struct {
 	t    *Template
 	g    *graph
 	byID map[string]*node
-	same map[string]string // what an id becomes in a file name → the id
+	same map[string]string // the form of an id in a file name → the id
 }
 
 // node reports a finding about n.
@@ -70,7 +70,7 @@ func (c *checker) rule(n *node, pos Pos, field, format string, args ...any) {
 	c.node(n, pos, field, "", "%s node `%s` %s", what, n.id.Value, fmt.Sprintf(format, args...))
 }
 
-// identity refuses ids that are empty, taken, or the same in a file name.
+// identity reports ids that are empty, duplicate, or the same in a file name.
 func (c *checker) identity(n *node) {
 	id := n.id.Value
 	file := strings.Trim(strings.Map(func(r rune) rune {
@@ -83,7 +83,7 @@ func (c *checker) identity(n *node) {
 		c.same = map[string]string{}
 	}
 	switch other, taken := c.same[file]; {
-	case !n.id.given(): // the decoder said so
+	case !n.id.given(): // the decoder has reported it
 	case strings.TrimSpace(id) == "":
 		c.node(n, n.pos, ".id", "", "has a node without an id")
 	case c.byID[id] != nil:
@@ -95,7 +95,7 @@ func (c *checker) identity(n *node) {
 	}
 }
 
-// policy refuses values that would have no effect.
+// policy reports values that would have no effect.
 func (c *checker) policy() {
 	if p := c.t.policy; p.resumeKey != "default" || p.reuseMode != "strict" {
 		c.add(Diagnostic{Pos: c.t.pos, Field: "policy.resume", Hint: "remove [policy.resume]",
@@ -103,7 +103,7 @@ func (c *checker) policy() {
 	}
 }
 
-// references refuses names of nodes that there are not. Compose has looked at
+// references reports names of nodes that do not exist. Compose has checked
 // those of stages.
 func (c *checker) references(n *node) {
 	check := func(refs []Text, field, what string) {
@@ -119,7 +119,8 @@ func (c *checker) references(n *node) {
 	}
 }
 
-// mayBe reports that there is a node called id, or one whose id was not read.
+// mayBe reports whether a node called id exists, or may exist because an id or
+// a stage could not be read.
 func (c *checker) mayBe(id string) bool {
 	return c.byID[id] != nil || c.t.doubts.node(id) || slices.ContainsFunc(c.t.nodes, func(n node) bool { return n.doubts.about("id") })
 }
@@ -132,7 +133,8 @@ func (c *checker) ids() []string {
 	return ids
 }
 
-// classify checks uses and kind; without them no other rule makes sense.
+// classify checks uses and kind. It reports whether they are valid; if not, no
+// other rule makes sense.
 func (c *checker) classify(n *node) bool {
 	uses, id := n.uses.Value, n.id.Value
 	switch {
@@ -163,8 +165,8 @@ func (c *checker) classify(n *node) bool {
 	return true
 }
 
-// artifact checks an artifact's own form and its contract. The kinds of seed
-// 000 have a contract without declaring one.
+// artifact checks an artifact's form and its contract. The kinds of seed 000
+// have a contract without declaring one.
 func (c *checker) artifact(n *node, a artifact, schemas map[string]bool, need bool) {
 	field := strings.TrimPrefix(a.path, "nodes["+n.id.Value+"]")
 	if n.misread(a) {
@@ -207,7 +209,7 @@ func (c *checker) artifact(n *node, a artifact, schemas map[string]bool, need bo
 	}
 }
 
-// schemas checks the contracts and tells which have a schema that can be used.
+// schemas checks the contracts and returns those with a usable schema.
 func (c *checker) schemas() map[string]bool {
 	usable := map[string]bool{}
 	seen := map[string]bool{}

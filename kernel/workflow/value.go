@@ -6,7 +6,7 @@ import "slices"
 type ValueKind uint8
 
 // The kinds that a template may hold. Other is a kind of the file's language
-// that templates have no use for, such as a date or null.
+// that templates do not use, such as a date or null.
 const (
 	Other ValueKind = iota
 	Table
@@ -21,7 +21,7 @@ var valueKindNames = [...]string{"another kind of value", "a table", "a list", "
 
 func (k ValueKind) String() string { return valueKindNames[k] }
 
-// Value is a parsed file or a part of it, whatever its language.
+// Value is a parsed file or a part of it, independent of the file's language.
 type Value struct {
 	Pos    Pos
 	Kind   ValueKind
@@ -37,7 +37,7 @@ type Field struct {
 	Value Value
 }
 
-// field is the value of key in a table.
+// field returns the value of key in a table.
 func (v Value) field(key string) (Value, bool) {
 	for _, f := range v.Fields {
 		if f.Key == key {
@@ -47,8 +47,8 @@ func (v Value) field(key string) (Value, bool) {
 	return Value{}, false
 }
 
-// equal compares two values without their places; the order of a table's keys
-// means nothing.
+// equal compares two values without their positions. The order of a table's
+// keys is not significant.
 func (v Value) equal(w Value) bool {
 	if v.Kind != w.Kind || v.Text != w.Text || len(v.Fields) != len(w.Fields) || !slices.EqualFunc(v.List, w.List, Value.equal) {
 		return false

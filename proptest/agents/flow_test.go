@@ -13,7 +13,7 @@ import (
 	"github.com/vizier-scheduler/vizier/proptest/agents/model"
 )
 
-// flows is a trial with Vizier in its repository. The model makes a plan,
+// flows returns a trial with Vizier in its repository. The model makes a plan,
 // unless it is asked to implement it.
 func flows(t *testing.T, name, config string) *trial {
 	t.Helper()
@@ -153,7 +153,7 @@ func (x *trial) within(limit time.Duration, what string, ask func() bool) {
 	}
 }
 
-// processes are those of the trial's home and repository, by what they run.
+// processes returns those of the trial's home and repository, by what they run.
 func (x *trial) processes() (found []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -181,7 +181,7 @@ func (x *trial) status(job string) string {
 	return shown.Status
 }
 
-// session is that of the job's latest attempt, as soon as it is on record.
+// session returns that of the job's latest attempt, as soon as it is on record.
 func (x *trial) session(job string) string {
 	x.Helper()
 	var shown struct {
@@ -199,15 +199,15 @@ func (x *trial) session(job string) string {
 	return ""
 }
 
-// kept tells whether the agent has written what it was asked in a session to its
-// own file of it. It does so on its own time, and can only go on with that.
+// kept reports whether the agent has written what it was asked in a session to
+// its own file of it. It does so on its own time, and can only go on with that.
 func (x *trial) kept(session string) bool {
 	x.Helper()
 	out, _ := x.try("cd && grep -rlsF " + session + " .claude/projects .codex/sessions .gemini/tmp | xargs -r -d '\\n' grep -lF 'A file that greets'")
 	return out != ""
 }
 
-// hanging is a run whose agent waits for its model.
+// hanging returns a run whose agent waits for its model.
 func hanging(t *testing.T, name string) (x *trial, job string) {
 	x = flows(t, model.Hang, "agent = \""+name+"\"\n[jobs]\ngrace = \"5s\"\n")
 	x.sh(`sed -i 's/^id = "invoke_agent"/&\nresume = true/' .vizier/workflows/draft.toml`)
@@ -229,8 +229,8 @@ func TestCancelEndsAnAgent(t *testing.T) {
 	}
 }
 
-// Whoever runs the attempt is killed, and the agent goes with it. The session was
-// on record by then: the attempt that is executed again goes on with it.
+// If the runner is killed, the agent ends with it. The session was on record by
+// then, so the attempt that is executed again continues it.
 func TestKillDashNine(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"claude", "codex", "gemini"} {

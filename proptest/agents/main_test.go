@@ -143,8 +143,8 @@ func (x *trial) at(name string) {
 	x.write("environment", b.String())
 }
 
-// environment is what programs of a trial need, and keeps them from calling
-// home.
+// environment returns what programs of a trial need, and keeps them from
+// calling home.
 func (x *trial) environment(url string) []string {
 	return []string{"CODEX_URL=" + url + "/v1",
 		"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=sk-test", "OPENAI_API_KEY=sk-test", "GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=test",
@@ -165,7 +165,7 @@ func put(path, text string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 }
 
-// read is a file of the repository; "" when it is not there.
+// read returns a file of the repository; "" when it is not there.
 func (x *trial) read(name string) string {
 	data, err := os.ReadFile(filepath.Join(x.repo, name))
 	if err != nil && !os.IsNotExist(err) {

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 // crash is the death of a process.
 type crash struct{}
 
-// now is the real time: it is compared with that of files.
+// now returns the real time: it is compared with that of files.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // world is what survives every process, and what is known of it.
@@ -168,7 +168,7 @@ func (e exec) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.A
 func (e exec) Stop(_ context.Context, a kernel.AttemptID) error  { e.w.alive[a] = false; return nil }
 func (e exec) Sweep(_ context.Context, a kernel.AttemptID) error { e.w.alive[a] = false; return nil }
 
-// process is one process: it knows nothing but the files.
+// process returns one process: it knows nothing but the files.
 func (w *world) process() (*app.Scheduler, *app.Inbox, *fs.Store) {
 	st := fs.NewStore(w.dir, fs.Options{Boot: "boot", Now: now, Who: "test"})
 	sched := &app.Scheduler{Store: store{st, w}, Observers: []app.Observer{st}, Executor: exec{w}, Prompts: tender{inbox.Tender{Tree: inbox.Tree{Now: time.Now}}, w},
@@ -228,7 +228,7 @@ func (w *world) lives(t *rapid.T, f func(*app.Scheduler, *app.Inbox, *fs.Store) 
 	return true
 }
 
-// records are all records on the disk.
+// records returns all records on the disk.
 func (w *world) records(t *rapid.T) []kernel.Job {
 	st := fs.NewStore(w.dir, fs.Options{Boot: "boot", Now: now})
 	defer st.Close()
@@ -298,7 +298,7 @@ func (w *world) rename(t *rapid.T) {
 	}
 }
 
-// open reports that the job of a prompt's file is not over.
+// open reports whether the job of a prompt's file is not over.
 func (w *world) open(t *rapid.T, file string) bool {
 	var st unix.Stat_t
 	text, err := os.ReadFile(file)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// records are all records on disk. Each must be whole, stand in a directory or in
-// a pack of its name, and have a state file that agrees.
+// records returns all records on disk. Each must be whole, stand in a directory
+// or in a pack of its name, and have a state file that agrees.
 func (r *repo) records() []record {
 	r.t.Helper()
 	name := r.path(".vizier", "jobs", strings.Repeat("[0-9a-f]", 32))
@@ -187,7 +187,7 @@ func (r *repo) explained(n *node, rec record, struck map[string]int64) {
 	}
 }
 
-// evidence is what is left of a job, for the person who has to find out.
+// evidence returns what is left of a job, for the person who has to find out.
 func (r *repo) evidence(id string) string {
 	errs, _ := os.ReadFile(r.jobPath(id, "stderr.log"))
 	rec, _ := os.ReadFile(r.jobPath(id, "job.json"))

@@ -40,8 +40,8 @@ func (r *repo) killRunner(id string) {
 	until(r.t, "its lock is free", func() bool { return !r.locked(id) })
 }
 
-// locked reports that somebody holds the lock of a job. The system frees that of a
-// process a moment after it shows the process no more.
+// locked reports whether somebody holds the lock of a job. The system frees
+// that of a process a moment after it shows the process no more.
 func (r *repo) locked(id string) bool {
 	r.t.Helper()
 	var st syscall.Stat_t
@@ -247,7 +247,7 @@ func TestAReboot(t *testing.T) {
 	r.coherent()
 }
 
-// What a crash leaves beside the records is nobody's record.
+// Files that a crash leaves beside the records are not taken for records.
 func TestLeftoverFiles(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")

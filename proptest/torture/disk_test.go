@@ -81,7 +81,7 @@ func TestAFullDisk(t *testing.T) {
 	r.coherent()
 }
 
-// commandEnded reports that a job has no process but its runner.
+// commandEnded reports whether a job has no process but its runner.
 func commandEnded(r *repo, id string) bool {
 	for _, p := range r.processes() {
 		if p.runner == "" && strings.HasPrefix(p.job, id+"/") {
@@ -91,8 +91,8 @@ func commandEnded(r *repo, id string) bool {
 	return true
 }
 
-// Where nothing can be written, everything can be looked at, and what would
-// write is refused with the reason.
+// In a read-only repository all reading commands work, and writing ones are
+// refused with the reason.
 func TestAReadOnlyRepository(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {

@@ -54,8 +54,8 @@ func (r *repo) node(uses, more string) string {
 // tick lets the scheduler see what has happened.
 func (r *repo) tick() { r.wait(r.submit("--", "true")) }
 
-// What a lost attempt of a script may have done is not done again without
-// leave; with leave it is.
+// What a lost attempt of a script may have done is only repeated with
+// permission.
 func TestAScriptInDoubt(t *testing.T) {
 	t.Parallel()
 	script := "args = { script = '''" + hold + "''' }\n"

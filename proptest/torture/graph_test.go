@@ -79,8 +79,9 @@ func draw(rng *rand.Rand, name string, earlier []*node) *node {
 	return n
 }
 
-// batch is the nodes as JSON Lines. A node of the batch is named by its ref,
-// one that exists by its id; those it needs through an artifact not at all.
+// batch returns the nodes as JSON Lines. A node of the batch is named by its
+// ref, one that exists by its id; those it needs through an artifact not at
+// all.
 func batch(t testing.TB, nodes []*node) string {
 	var b strings.Builder
 	for _, n := range nodes {
@@ -116,7 +117,7 @@ func contains(all []string, s string) bool {
 	return false
 }
 
-// named are the ids of the records whose names are in want, by name. A name
+// named returns the ids of the records whose names are in want, by name. A name
 // that two jobs have was enqueued twice.
 func (r *repo) named(want map[string]bool) map[string]string {
 	r.t.Helper()

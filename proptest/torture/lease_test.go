@@ -9,7 +9,7 @@ import (
 
 const leases = "[leases]\nttl = \"4s\"\nheartbeat = \"200ms\"\nstalled = \"1s\"\n[jobs]\ngrace = \"300ms\"\n"
 
-// on is the repository as another host sees it that shares its files.
+// on returns the repository as another host sees it that shares its files.
 func (r *repo) on(host string) *repo {
 	other := *r
 	other.env = append([]string{"VIZIER_HOST=" + host + "/boot-of-" + host}, r.env...)

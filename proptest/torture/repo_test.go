@@ -175,7 +175,7 @@ func (r *repo) submit(args ...string) string {
 	return submitted(r.t, r.ok(append([]string{"jobs", "submit", "--format", "json"}, args...)...))
 }
 
-// tells reports that text names a job, by its id or by its number.
+// tells reports whether text names a job, by its id or by its number.
 func (r *repo) tells(text, id string) bool {
 	r.t.Helper()
 	var rec struct{ Number int }
@@ -186,7 +186,7 @@ func (r *repo) tells(text, id string) bool {
 	return strings.Contains(text, id) || regexp.MustCompile(`(?m)(^|^Job |  )`+n+`( |:|$)`).MatchString(text)
 }
 
-// submitted is the id in the document that submit prints of one job.
+// submitted returns the id in the document that submit prints of one job.
 func submitted(t testing.TB, text string) string {
 	t.Helper()
 	var doc struct{ Jobs []struct{ Job string } }
@@ -244,7 +244,7 @@ func (r *repo) is(id, status, class string) record {
 	return rec
 }
 
-// lines are the lines of a file of the repository.
+// lines returns the lines of a file of the repository.
 func (r *repo) lines(rel string) []string {
 	r.t.Helper()
 	return strings.Split(strings.TrimSpace(r.read(r.path(rel))), "\n")

@@ -119,7 +119,7 @@ func TestInterruptLeavesJobsRunning(t *testing.T) {
 	}
 }
 
-// listens reports that a process catches sig.
+// listens reports whether a process catches sig.
 func listens(pid string, sig syscall.Signal) bool {
 	text, _ := os.ReadFile("/proc/" + pid + "/status")
 	_, rest, _ := strings.Cut(string(text), "SigCgt:\t")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// seed is the seed of a test's random choices, printed so that they can be made
-// again. What the processes make of them depends on the machine's timing.
+// seed returns the seed of a test's random choices, printed so that they can be
+// made again. What the processes make of them depends on the machine's timing.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	s := rand.Uint64()
@@ -26,8 +26,8 @@ func seed(t *testing.T) uint64 {
 // long asks for the long form of the tests.
 var long = os.Getenv("VIZIER_LONG") != ""
 
-// size is what a variable of the environment says, or what is enough for every
-// day, or for the long form.
+// size returns what a variable of the environment says, or what is enough for
+// every day, or for the long form.
 func size(variable string, everyDay, atLength int) int {
 	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil && n > 0 {
 		return n
@@ -38,7 +38,7 @@ func size(variable string, everyDay, atLength int) int {
 	return everyDay
 }
 
-// kills is how many processes a storm kills.
+// kills returns how many processes a storm kills.
 func kills(everyDay, atLength int) int64 { return int64(size("VIZIER_TORTURE", everyDay, atLength)) }
 
 // storm kills processes of a repository at random moments until it is calmed.
@@ -64,7 +64,7 @@ func (s *storm) killed(kind string) {
 	n.(*atomic.Int64).Add(1)
 }
 
-// counts is what was killed so far.
+// counts returns what was killed so far.
 func (s *storm) counts() map[string]int64 {
 	all := map[string]int64{}
 	s.tally.Range(func(kind, n any) bool {

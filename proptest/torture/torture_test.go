@@ -17,8 +17,8 @@ func ids(nodes []*node) []string {
 	return all
 }
 
-// Whoever kills commands, every job runs exactly once and succeeds: jobs belong
-// to their runners, and commands leave nothing half done.
+// Whatever commands are killed, every job runs exactly once and succeeds: jobs
+// belong to their runners, and commands leave nothing half done.
 func TestKilledCommandsCostNothing(t *testing.T) {
 	t.Parallel()
 	s := seed(t)

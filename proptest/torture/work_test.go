@@ -16,13 +16,13 @@ const (
 	logName  = "torture.log"
 )
 
-// work is what a job of the torture does: it takes a slot of each of its
+// work returns what a job of the torture does: it takes a slot of each of its
 // resources, says that it started, lives for a while with a child of its own,
 // and says that it ended. The arguments are MILLISECONDS RESOURCE=CAPACITY...
 //
 // A slot is a file lock that the child inherits, so it is taken for exactly as
-// long as any process of the attempt lives. Finding no slot free means that
-// the scheduler ran more jobs at once than it may.
+// long as any process of the attempt lives. Finding no slot free means that the
+// scheduler ran more jobs at once than it may.
 func work(args []string) int {
 	root := os.Getenv("VIZIER_ROOT")
 	log, err := os.OpenFile(filepath.Join(root, logName), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)

@@ -77,7 +77,8 @@ func (p planRepo) stage(name, plan string, args ...string) string {
 	return run.ID + "/terminal"
 }
 
-// live are all processes that belong to the repository: they have it as home.
+// live returns all processes that belong to the repository: they have it as
+// home.
 func (p planRepo) live() map[int]string {
 	all := map[int]string{}
 	names, _ := filepath.Glob("/proc/[0-9]*")

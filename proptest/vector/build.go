@@ -7,8 +7,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// epoch is when the jobs of all cases were created, and noon is when they are
-// looked at.
+// epoch is when the jobs of all cases were created, and noon the time of their
+// snapshots.
 var (
 	epoch = time.Date(2026, 1, 1, 11, 0, 0, 0, time.UTC)
 	noon  = epoch.Add(time.Hour)
@@ -17,8 +17,8 @@ var (
 // world is a case under construction.
 type world struct{ Vector }
 
-// given begins a case: nothing on record, nothing in the repository but main,
-// checked out and clean.
+// given begins a case: no records, and in the repository only main, checked out
+// and clean.
 func given(name, about string) *world {
 	f := kernel.NewFacts()
 	f.Clean, f.Head, f.Merging, f.Sandbox = kernel.Seen(true), kernel.Seen("main"), kernel.Seen(""), kernel.Seen(kernel.Enforcement{})
@@ -26,7 +26,7 @@ func given(name, about string) *world {
 	return &world{Vector{Name: name, About: about, Given: Given{Snapshot: wire.Snapshot{Now: noon, Facts: f}}}}
 }
 
-// option is something that a job of a case has.
+// option sets a property of a case's job.
 type option func(*kernel.Job)
 
 // job adds a job that starts at the next tick unless an option holds it up.
@@ -42,23 +42,23 @@ func (w *world) job(id kernel.JobID, options ...option) *world {
 	return w
 }
 
-// seen changes what was observed.
+// seen changes the facts.
 func (w *world) seen(change func(*kernel.Facts)) *world {
 	change(&w.Given.Snapshot.Facts)
 	return w
 }
 
-// marked says which jobs' markers of a custom artifact exist.
+// marked sets which jobs have a marker of a custom artifact.
 func (w *world) marked(label string, owners ...kernel.JobID) *world {
 	return w.seen(func(f *kernel.Facts) { f.Markers[artifact(label)] = kernel.Seen(owners) })
 }
 
-// present says whether an artifact of another kind exists.
+// present sets whether an artifact of another kind exists.
 func (w *world) present(label string, is bool) *world {
 	return w.seen(func(f *kernel.Facts) { f.Present[artifact(label)] = kernel.Seen(is) })
 }
 
-// runner says what is known of a running attempt's runner and of its result.
+// runner sets the facts about a running attempt's runner and its result.
 func (w *world) runner(id kernel.JobID, n int, r kernel.Runner, result *kernel.Result) *world {
 	return w.seen(func(f *kernel.Facts) {
 		a := kernel.AttemptID{Job: id, N: n}
@@ -71,7 +71,7 @@ func (w *world) limits(l kernel.Limits) *world {
 	return w
 }
 
-// ask ends a case with a request, and tick one without.
+// ask ends a case that has a request; tick ends one without.
 func (w *world) ask(r Request) Vector {
 	w.Given.Request = &r
 	return w.tick()
@@ -112,17 +112,17 @@ func inRun(r kernel.RunID) option {
 
 func routes(r ...kernel.Route) option { return func(j *kernel.Job) { j.Spec.Routes = r } }
 
-// spec and state are options for all else.
+// spec and state return options that change other fields.
 func spec(set func(*kernel.Spec)) option { return func(j *kernel.Job) { set(&j.Spec) } }
 
 func state(set func(*kernel.State)) option { return func(j *kernel.Job) { set(&j.State) } }
 
-// running is the job's n-th attempt under way.
+// running makes the job's n-th attempt run.
 func running(n int) option {
 	return state(func(st *kernel.State) { st.Status, st.Attempt, st.Started = kernel.Running, n, epoch })
 }
 
-// ended is the job's first attempt, as it ended.
+// ended makes the job end after its first attempt.
 func ended(s kernel.Status, o kernel.Outcome) option {
 	return state(func(st *kernel.State) {
 		st.Status, st.Outcome, st.Attempt, st.Started, st.Finished = s, o, 1, epoch, epoch.Add(time.Minute)
@@ -138,7 +138,7 @@ var (
 	failed    = ended(kernel.Failed, kernel.OutcomeFailed)
 )
 
-// blocked is a job that ended without running since another did not end well.
+// blocked makes the job end without running, because another did not end well.
 func blocked(by kernel.JobID) option {
 	return state(func(st *kernel.State) {
 		st.Status = kernel.BlockedByDependency
@@ -147,14 +147,14 @@ func blocked(by kernel.JobID) option {
 	})
 }
 
-// pending waits for an approval that ann asked for.
+// pending makes the job wait for an approval that ann requested.
 var pending = state(func(st *kernel.State) {
 	st.Status, st.Approval = kernel.WaitingOnApproval, kernel.Require(epoch, "ann")
 	st.Wait, st.WaitSince = kernel.WaitReason{Kind: kernel.OnApproval, Detail: "awaiting human approval"}, epoch
 	st.WaitedOn = st.WaitedOn.With(kernel.OnApproval)
 })
 
-// granted has been approved by bob, of a spec that set changed since.
+// granted makes bob approve the job, after which set changes its spec.
 func granted(set func(*kernel.Spec)) option {
 	return func(j *kernel.Job) {
 		text := j.Spec.Statement()
@@ -166,5 +166,5 @@ func granted(set func(*kernel.Spec)) option {
 
 func unchanged(*kernel.Spec) {}
 
-// dead is a runner that is gone.
+// dead is the fact that a runner is gone.
 var dead = kernel.Runner{Liveness: kernel.Dead}

@@ -7,12 +7,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// cases are all vectors, without what follows.
+// cases returns all vectors, without the results.
 func cases() []Vector {
 	return slices.Concat(gates(), approvals(), lockings(), failures(), retries(), requests(), runsAndRoutes(), prompts())
 }
 
-// gates have for each gate a job that it holds up, and for each cause of a wait.
+// gates returns, for each gate and each cause of a wait, a case with a job that
+// it holds up.
 func gates() []Vector {
 	stops := spec(func(s *kernel.Spec) { s.FailureMode = kernel.BlockDownstream })
 	boxed := spec(func(s *kernel.Spec) { s.Task.Sandbox.Mode = kernel.RequiredSandbox })
@@ -63,7 +64,7 @@ func gates() []Vector {
 	}
 }
 
-// torn adds a record that makes no sense.
+// torn adds an unreadable record.
 func (w *world) torn() *world {
 	w.Given.Snapshot.Unreadable = map[kernel.JobID]string{"torn": "jobs/torn/job.json: half a record"}
 	return w
@@ -123,7 +124,7 @@ func lockings() []Vector {
 	}
 }
 
-// result is how the first attempt of a job ended.
+// result returns how the first attempt of a job ended.
 func result(id kernel.JobID, o kernel.Outcome, exit int, c kernel.FailureClass) *kernel.Result {
 	return &kernel.Result{Attempt: kernel.AttemptID{Job: id, N: 1}, Outcome: o, Exit: exit, Class: c, Started: epoch, Ended: epoch.Add(time.Minute)}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// published are the schemas of the documents that have one.
+// published maps types to their published schemas.
 var published = map[reflect.Type]string{
 	reflect.TypeFor[view.ListDocument](): "jobs_list.schema.json",
 	reflect.TypeFor[view.Status]():       "job_status.schema.json",
@@ -28,7 +28,7 @@ var required = map[reflect.Type][]string{
 	reflect.TypeFor[kernel.Decision](): {"job", "from", "next"},
 }
 
-// schema is the JSON Schema of vectors, made of the types.
+// schema returns the JSON Schema of vectors, generated from the types.
 func schema() []byte {
 	d := describer{defs: map[string]any{}}
 	root := d.describe(reflect.TypeFor[Vector]())
@@ -42,7 +42,7 @@ func schema() []byte {
 
 type describer struct{ defs map[string]any }
 
-// describe is the schema of values of t.
+// describe returns the schema of values of t.
 func (d *describer) describe(t reflect.Type) map[string]any {
 	t = wire.Stands(reflect.Zero(t)).Type()
 	switch t {
@@ -95,8 +95,8 @@ func (d *describer) describe(t reflect.Type) map[string]any {
 	}
 }
 
-// overview is the schema of a view.Overview: what of status.schema.json is not about
-// the program that prints it.
+// overview returns the schema of a view.Overview: status.schema.json without
+// the parts about the program that prints it.
 func overview() map[string]any {
 	properties, needs := map[string]any{}, []string{}
 	for f := range reflect.TypeFor[view.Overview]().Fields() {
@@ -109,10 +109,11 @@ func overview() map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "required": needs, "additionalProperties": false}
 }
 
-// object is the schema of a struct; of an action, with its name.
+// object returns the schema of a struct. If it is an action, the schema
+// includes the action's name.
 func (d *describer) object(t reflect.Type, action string) map[string]any {
 	name := wire.Snake(t.Name())
-	if strings.HasPrefix(t.Name(), "Fact[") { // its name has that of its value, with the package
+	if strings.HasPrefix(t.Name(), "Fact[") { // its name includes that of its type argument, with the package
 		of := t.Field(0).Type
 		for of.Name() == "" {
 			of = of.Elem()
@@ -123,7 +124,7 @@ func (d *describer) object(t reflect.Type, action string) map[string]any {
 	if _, known := d.defs[name]; known {
 		return ref
 	}
-	d.defs[name] = nil // while it is made: a type may hold itself
+	d.defs[name] = nil // in progress, since a type may contain itself
 	properties := map[string]any{}
 	needs := slices.Clone(required[t])
 	if action != "" {
@@ -141,7 +142,7 @@ func (d *describer) object(t reflect.Type, action string) map[string]any {
 	return ref
 }
 
-// oneOf is the schema of an action of one of these types.
+// oneOf returns the schema of an action of one of these types.
 func (d *describer) oneOf(actions ...kernel.Action) map[string]any {
 	var out []any
 	for _, a := range actions {

@@ -1,6 +1,6 @@
-// Package vector makes and checks the conformance vectors of docs/vectors:
-// snapshots with what the kernel makes of them, as JSON, by which the kernel in
-// WebAssembly, or one in another language, is held to this one.
+// Package vector generates and checks the conformance vectors of docs/vectors:
+// snapshots with the kernel's results for them, as JSON. The kernel in
+// WebAssembly, or one in another language, must have the same results.
 package vector
 
 import (
@@ -19,13 +19,14 @@ type Vector struct {
 	Follows Follows
 }
 
-// Given is what decisions depend on, and what is asked.
+// Given is the input of a vector: a snapshot and a request.
 type Given struct {
 	Snapshot wire.Snapshot
-	Request  *Request // nil: nothing but a tick
+	Request  *Request // nil: only a tick
 }
 
-// Request is what somebody asks for before the tick: one of its fields is set.
+// Request is a request that precedes the tick. Exactly one of its fields is
+// set.
 type Request struct {
 	Submit  *Submit
 	Approve *Approve
@@ -36,7 +37,7 @@ type Request struct {
 	Refuse  *Refuse
 }
 
-// The arguments of those functions of the kernel that take several.
+// The arguments of the kernel's functions that take several.
 type (
 	// Submit is for kernel.Submit.
 	Submit struct {
@@ -77,10 +78,11 @@ type (
 	}
 )
 
-// Follows is what the kernel makes of what is given. Tick is decided on the snapshot
-// that Asked leads to; Why and the views are of the one that Tick leads to from there.
+// Follows is the kernel's result. Tick is decided on the snapshot that Asked
+// leads to; Why and the views are of the snapshot that Tick leads to from
+// there.
 type Follows struct {
-	Refused  string           // why the request was; "": it was not
+	Refused  string           // why the request was refused; "": it was not
 	RetrySet *kernel.RetrySet // of a retry
 	Asked    *Plan            // what the request does
 	Tick     Plan             `wire:"always"`
@@ -90,7 +92,8 @@ type Follows struct {
 	Overview view.Overview
 }
 
-// Plan is a kernel.Plan without what only a store of some of the jobs needs.
+// Plan is a kernel.Plan without the parts that only a store that reads narrowly
+// needs.
 type Plan struct {
 	Decisions []kernel.Decision
 	Records   []kernel.RecordAction
@@ -99,7 +102,7 @@ type Plan struct {
 
 func planOf(p kernel.Plan) Plan { return Plan{p.Decisions, p.Records, p.World} }
 
-// follow is what the kernel makes of g.
+// follow returns the kernel's result for g.
 func follow(g Given) Follows {
 	s := g.Snapshot.Kernel()
 	f := Follows{Why: map[kernel.JobID]kernel.Explanation{}, Status: map[kernel.JobID]view.Status{}}
@@ -119,7 +122,7 @@ func follow(g Given) Follows {
 	tick := kernel.Decide(s)
 	f.Tick, s = planOf(tick), s.Apply(tick)
 	for _, j := range s.Jobs() {
-		// Neither is an error of a job that the snapshot has.
+		// These only fail for a job that is not in the snapshot.
 		f.Why[j.ID], _ = kernel.Explain(s, j.ID)
 		f.Status[j.ID], _ = view.StatusOf(s, j.ID, view.Paths{})
 	}
@@ -132,7 +135,7 @@ func follow(g Given) Follows {
 	return f
 }
 
-// ask is the plan of r.
+// ask returns the plan of r.
 func ask(s *kernel.Snapshot, r *Request) (kernel.Plan, error) {
 	switch {
 	case r.Submit != nil:

@@ -23,7 +23,7 @@ const (
 	schemaFile = "../../docs/schemas/vector.schema.json"
 )
 
-// files are the vectors of docs/vectors by their names.
+// files returns the vectors of docs/vectors by their names.
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -57,7 +57,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// givenBy is the vector in raw without what follows.
+// givenBy returns the vector in raw without what follows.
 func givenBy(raw []byte) (v Vector, err error) {
 	t, err := wire.Parsed(raw)
 	if err != nil {
@@ -203,8 +203,8 @@ func TestVectorsCoverTheKernel(t *testing.T) {
 	}
 }
 
-// random are as many snapshots as are asked for, the same each time. To some of
-// them something is asked.
+// random returns as many snapshots as are asked for, the same each time. To
+// some of them something is asked.
 func random(n int) []Given {
 	out := make([]Given, n)
 	for i := range out {
@@ -220,8 +220,8 @@ func random(n int) []Given {
 	return out
 }
 
-// What is written of a snapshot is all that decisions depend on: what follows from
-// it as it was read again is the same.
+// The JSON of a snapshot holds everything that decisions depend on: decoding it
+// leads to the same results.
 func TestNothingOfASnapshotIsLost(t *testing.T) {
 	for i, g := range random(500) {
 		var again Given
@@ -290,7 +290,7 @@ func fillAll(v reflect.Value) {
 	}
 }
 
-// What is not a vector is told, with the place.
+// Files that are not vectors are refused with the position of the error.
 func TestOddVectorsAreRefused(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"given": {"snapshot": {"nwo": 1}}}`:                                     "given: snapshot: nwo: no such field",

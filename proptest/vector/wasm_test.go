@@ -77,7 +77,7 @@ func TestInWebAssembly(t *testing.T) {
 	}
 }
 
-// lines is a document on one line as many.
+// lines returns a document on one line as many.
 func lines(t *testing.T, doc string) []byte {
 	t.Helper()
 	v, err := wire.Parsed([]byte(doc))

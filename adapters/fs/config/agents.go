@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Agents says which agent a node is given. The more particular entry wins,
-// key by key: templates over commands over default over the key agent.
+// Agents configures the agents of nodes. For each key the most specific entry
+// wins: templates over commands over default over the key agent.
 type Agents struct {
 	Label     string           // the key agent
 	Default   Agent            // [agents.default]
@@ -18,28 +18,30 @@ type Agents struct {
 	Templates map[string]Agent // [agents.templates."SELECTOR"]
 }
 
-// Agent is an agent, or a part of one. What is zero is left to others.
+// Agent is the configuration of an agent, possibly incomplete: zero fields are
+// taken from less specific entries.
 type Agent struct {
-	Label       string        // of a known program, a shim, or "builtin"
-	Command     []string      // instead
-	Filter      []string      // makes the answer out of the command's output
-	Model       string        // "": the agent's own choice
-	Flags       []string      // more of its program
+	Label       string        // name of a known program or a shim, or "builtin"
+	Command     []string      // the command line, used in place of Label
+	Filter      []string      // command that extracts the answer from Command's output
+	Model       string        // "": the agent's default
+	Flags       []string      // further flags of its program
 	Permissions string        // one of AgentPermissions
-	Timeout     time.Duration // of one answer
-	Silence     time.Duration // without a line of output
-	Unnamed     bool          // of For: no key names it, it is what is asked then
+	Timeout     time.Duration // time limit of one answer
+	Silence     time.Duration // time limit without a line of output
+	Unnamed     bool          // set by For: no key named an agent, so it is the default
 }
 
-// AgentPermissions are the words for what an agent may do without asking:
-// change files, run commands as well, or everything.
+// AgentPermissions are the values of permissions: what an agent may do without
+// asking. With edit it may change files, with run also run commands, with all
+// everything.
 var AgentPermissions = []string{"edit", "run", "all"}
 
-// DefaultAgent is the program that is looked for where nothing is configured.
+// DefaultAgent is the agent if none is configured.
 const DefaultAgent = "codex"
 
-// For is the agent of a job of a run that alias started, if one did, of the
-// template that any of selectors names.
+// For returns the agent of a job. alias is the command that started the job's
+// run, or "", and selectors are the names of its template.
 func (a Agents) For(alias string, selectors ...string) Agent {
 	out := Agent{Label: DefaultAgent, Unnamed: true}
 	layers := []Agent{{Label: a.Label}, a.Default, a.Commands[alias]}
@@ -47,7 +49,7 @@ func (a Agents) For(alias string, selectors ...string) Agent {
 		layers = append(layers, a.Templates[s])
 	}
 	for _, l := range layers {
-		if l.Label != "" || len(l.Command) > 0 { // another agent: what is the earlier one's own is not for it
+		if l.Label != "" || len(l.Command) > 0 { // another agent: options of the earlier one do not apply
 			out.Label, out.Command, out.Filter = cmp.Or(l.Label, out.Label), l.Command, nil
 			out.Model, out.Flags, out.Unnamed = "", nil, false
 		}
@@ -67,7 +69,7 @@ func (a Agents) For(alias string, selectors ...string) Agent {
 
 func agents() setting {
 	return setting{key: "agents.NAME",
-		doc: "Which agent nodes are given: default, commands.ALIAS or templates.\"SELECTOR\", each with the keys agent, command, " +
+		doc: "The agent of nodes: default, commands.ALIAS or templates.\"SELECTOR\", each with the keys agent, command, " +
 			"progress_filter, model, flags, permissions, timeout and silence.",
 		get:   func(c *Config) any { return c.Agents.shown() },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(c.Agents.shown())) },
@@ -104,7 +106,7 @@ func readAgents(to *map[string]Agent, name string, v any) error {
 
 var agentKeys = []string{"agent", "command", "progress_filter", "model", "flags", "permissions", "timeout", "silence"}
 
-// read takes the keys of one table over those that are there.
+// read sets the fields that the table v gives and keeps the others.
 func (a *Agent) read(name string, v any) error {
 	keys, ok := v.(map[string]any)
 	if !ok {
@@ -128,9 +130,9 @@ func (a *Agent) read(name string, v any) error {
 				err = mismatch("one of \"edit\", \"run\" and \"all\"", keys[key])
 			}
 		case "timeout":
-			a.Timeout, err = limit(keys[key])
+			a.Timeout, err = positiveDuration(keys[key])
 		case "silence":
-			a.Silence, err = limit(keys[key])
+			a.Silence, err = positiveDuration(keys[key])
 		default:
 			return fmt.Errorf("unknown key %s.%s%s", name, key, hint(Nearest(key, agentKeys)))
 		}
@@ -141,8 +143,8 @@ func (a *Agent) read(name string, v any) error {
 	return nil
 }
 
-// limit is a duration that is more than nothing.
-func limit(v any) (time.Duration, error) {
+// positiveDuration parses a positive duration.
+func positiveDuration(v any) (time.Duration, error) {
 	text, _ := v.(string)
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
@@ -151,7 +153,7 @@ func limit(v any) (time.Duration, error) {
 	return d, nil
 }
 
-// flags is a list of words; an empty one is a value too.
+// flags parses a list of words. An empty list differs from an unset one.
 func flags(v any) ([]string, error) {
 	list, ok := v.([]any)
 	out := []string{}
@@ -166,7 +168,7 @@ func flags(v any) ([]string, error) {
 	return out, nil
 }
 
-// words is a command: a list of its words, or a single word.
+// words parses a command: a list of words, or a single word.
 func words(v any) ([]string, error) {
 	want := "a command: an array of strings, or one word"
 	if s, ok := v.(string); ok && strings.TrimSpace(s) != "" {
@@ -185,7 +187,7 @@ func words(v any) ([]string, error) {
 	return out, nil
 }
 
-// shown is every value that is set, by its key below agents.
+// shown returns every value that is set, by its key below agents.
 func (a Agents) shown() map[string]string {
 	out := map[string]string{}
 	add := func(name string, e Agent) {

@@ -73,8 +73,8 @@ func TestBadKeysOfAgents(t *testing.T) {
 	}
 }
 
-// A hook says when it runs and what, or it is an error; the repository's hook
-// of a name takes the place of the user's.
+// A hook without events or without a command is an error. A hook of the
+// repository replaces the user's hook of that name.
 func TestHooks(t *testing.T) {
 	c, err := load(layers(t, "[hooks.mail]\non = [\"failed\"]\ncommand = \"mail\"\n[hooks.log]\non = [\"blocked\"]\ncommand = \"log\"\ntimeout = \"5s\"\n",
 		"[hooks.mail]\non = [\"failed\", \"succeeded\"]\ncommand = \"other\"\n", nil))

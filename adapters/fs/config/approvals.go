@@ -9,15 +9,16 @@ import (
 	"strconv"
 )
 
-// NotSubmitter in approvals.required_from has somebody else approve a job than
-// who submitted it.
+// NotSubmitter is the value of approvals.required_from that demands an approval
+// by somebody other than the submitter.
 const NotSubmitter = "not-submitter"
 
-// fromJobs is a key that counts in the user's own file only: what a job can
-// write, or set for the commands it starts, must not let it decide.
+// fromJobs returns the setting approvals.from_jobs. It counts only in the
+// user's own file: a job must not get the right to decide by writing another
+// file or by setting variables for the commands that it starts.
 func fromJobs() setting {
-	s := toggle("approvals.from_jobs", "Whether a command that runs inside a job may approve, reject or retry jobs. It may be true only in your own file, "+
-		"config.toml of .config/vizier in your home directory; inside a job, the environment does not say where that is.",
+	s := toggle("approvals.from_jobs", "Whether a command that runs inside a job may approve, reject or retry jobs. Only your own file may set it to true, "+
+		"config.toml of .config/vizier in your home directory; inside a job, the environment cannot name another place.",
 		func(c *Config) *bool { return &c.Approvals.FromJobs })
 	put := s.put
 	s.put = func(c *Config, name string, v any) error {
@@ -33,11 +34,11 @@ func fromJobs() setting {
 	return s
 }
 
-// requiredFrom is a key of which every source that is read counts, so that none
-// asks for less than another.
+// requiredFrom returns the setting approvals.required_from. The values of all
+// sources are combined, so that none weakens what another demands.
 func requiredFrom() setting {
 	asked := func(c *Config) *[]string { return &c.Approvals.RequiredFrom }
-	s := list("approvals.required_from", `Who has to approve: ["not-submitter"] is somebody else than who submitted the job. What any file asks for is asked for.`, asked)
+	s := list("approvals.required_from", `Who must approve: ["not-submitter"] is another person than the submitter. The requirements of all files apply.`, asked)
 	put := s.put
 	s.put = func(c *Config, name string, v any) error {
 		before := slices.Clone(c.Approvals.RequiredFrom)
@@ -55,9 +56,10 @@ func requiredFrom() setting {
 	return s
 }
 
-// OwnAllows reports that the configuration file of the user with id uid, in the
-// home directory that the system has for that user, lets jobs decide. It asks no
-// environment: a job sets that for what it starts.
+// OwnAllows reports whether the configuration file of the user with id uid, in
+// the home directory that the system has for that user, lets jobs decide. It
+// does not use the environment, which a job controls for the commands that it
+// starts.
 func OwnAllows(uid int) bool {
 	u, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil || u.HomeDir == "" {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Only the user's own file lets jobs decide; no other source does, and what one of
-// them asks for besides another does not take back.
+// Only the user's own file can let jobs decide. What one source demands in
+// required_from, another cannot take back.
 func TestWhereApprovalsAreConfigured(t *testing.T) {
 	yes := "[approvals]\nfrom_jobs = true\n"
 	if c, err := load(layers(t, yes, "", nil)); err != nil || !c.Approvals.FromJobs {

@@ -1,7 +1,7 @@
 // Package config reads Vizier's configuration: TOML files and VIZIER_*
-// variables over built-in defaults, each value with the place it came from.
-// It is strict: every unknown key and every value of the wrong type is
-// reported, with its file and line, and all of them at once.
+// variables over built-in defaults. It knows the origin of each value. It is
+// strict: it reports all unknown keys and all values of the wrong type at once,
+// each with its file and line.
 package config
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Config is the effective configuration. Load makes it.
+// Config is the effective configuration, made by Open.
 type Config struct {
 	Scheduler  Scheduler
 	Pools      map[string]int // capacity of each counted lock, in units
@@ -25,127 +25,128 @@ type Config struct {
 	Display    Display
 	Approvals  Approvals
 	Agents     Agents
-	Commands   map[string]string // workflow alias to template
+	Commands   map[string]string // template by workflow alias
 	Workflow   Workflow
 	Release    Release
-	Executors  map[string]Executor // besides this machine
+	Executors  map[string]Executor // by name; the local one is not among them
 	Containers Containers
 	OTel       OTel
 	Inbox      Inbox
 	Flows      Flows
 
-	own     bool              // it is the user's own file that is read
-	origins map[string]string // by key: where a value that is not the default came from
+	own     bool              // while loading: the file being read is the user's own
+	origins map[string]string // origin of each value that is not the default, by key
 }
 
-// Scheduler bounds the scheduler itself.
+// Scheduler configures the scheduler itself.
 type Scheduler struct {
 	MaxRunning     int           // jobs that run at once; 0: the number of CPUs
 	LockTimeout    time.Duration // how long a command waits for the scheduler lock
-	Resident       bool          // whether a scheduler of its own looks after what waits for time or for the outside
-	ResidentLinger time.Duration // how long that one stays when nothing waits
+	Resident       bool          // whether a resident scheduler looks after jobs that wait for time or for the outside world
+	ResidentLinger time.Duration // how long the resident scheduler stays when no job waits
 }
 
-// Store says how records are kept.
+// Store configures how records are kept.
 type Store struct {
 	Durability string // "full" or "relaxed"
 }
 
-// GC says what goes by itself.
+// GC configures what is deleted or packed automatically.
 type GC struct {
 	Keep      Keep
-	PackAfter time.Duration // after the end of a job its files are packed; 0: never
+	PackAfter time.Duration // time after a job's end at which its files are packed; 0: never
 }
 
-// Keep bounds what is kept of jobs that have ended. A bound of 0 is none.
+// Keep bounds the ended jobs that are kept. A bound of 0 means none.
 type Keep struct {
-	Age   time.Duration // since they ended
-	Count int           // jobs
-	Bytes int64         // of their files
+	Age   time.Duration // time since their end
+	Count int           // number of jobs
+	Bytes int64         // total size of their files
 }
 
-// History bounds what is kept of the sealed history. A bound of 0 is none.
+// History bounds the sealed history that is kept. A bound of 0 means none.
 type History struct {
 	MaxBytes int64
 	Keep     time.Duration
 }
 
-// Leases says how long a runner is believed in that gives no sign of life.
+// Leases configures how long a runner counts as alive without a sign of life.
 type Leases struct {
-	TTL       time.Duration // of a runner on another host
-	Heartbeat time.Duration // between two signs of life
-	Stalled   time.Duration // after this a runner of this host is shown as stalled
-	Locks     bool          // locks of other hosts are seen on this one
+	TTL       time.Duration // for runners on other hosts
+	Heartbeat time.Duration // interval between signs of life
+	Stalled   time.Duration // time without one after which a runner of this host is shown as stalled
+	Locks     bool          // whether file locks of other hosts are visible on this one
 }
 
-// Jobs holds the defaults of every job.
+// Jobs holds the defaults of jobs.
 type Jobs struct {
-	Grace   time.Duration // between the polite and the final signal
-	Timeout time.Duration // of one attempt; 0: none
+	Grace   time.Duration // time between TERM and KILL
+	Timeout time.Duration // time limit of one attempt; 0: none
 	Cancel  Cancel
 
-	Executor string // of jobs that name none; "": this machine
+	Executor string // executor of jobs that name none; "": this machine
 
-	Sandbox string   // "none", "best-effort" or "required": the least that a job gets
-	Write   []string // paths that every sandbox opens
-	Network string   // "all" or "none", of jobs in a sandbox
+	Sandbox string   // minimum for every job: "none", "best-effort" or "required"
+	Write   []string // paths that are writable in every sandbox
+	Network string   // "all" or "none", for jobs in a sandbox
 }
 
-// OTel says where spans of jobs and runs go.
+// OTel configures where spans of jobs and runs are sent.
 type OTel struct {
-	Endpoint string // a collector's OTLP over HTTP; "": nowhere
+	Endpoint string // address of a collector that takes OTLP over HTTP; "": nowhere
 }
 
-// Containers says what runs jobs in containers.
+// Containers configures the engine that runs jobs in containers.
 type Containers struct {
 	Engine      string   // "podman", "docker" or "apptainer"
-	Run, Remove []string // command lines in place of the engine's usual ones; empty: those
+	Run, Remove []string // command lines that replace the engine's usual ones; empty: the usual ones
 }
 
-// Cancel is what else a cancel does.
+// Cancel configures what a cancel does in addition to ending the job.
 type Cancel struct{ CleanupWorktree bool }
 
-// Logs bounds the output that is kept of a job.
+// Logs bounds the output that is kept for a job.
 type Logs struct {
-	KeepAttempts int   // earlier attempts whose logs stay
-	MaxBytes     int64 // of one log, the newest; 0: all
+	KeepAttempts int   // number of earlier attempts whose logs are kept
+	MaxBytes     int64 // size of one log, of which the newest part is kept; 0: no bound
 }
 
 // Events bounds the event log.
 type Events struct {
-	MaxBytes int64 // of one file before the next is begun; 0: no bound
-	Files    int   // kept, the one that is written to included
+	MaxBytes int64 // size at which a file is full and the next is begun; 0: no bound
+	Files    int   // number of files kept, including the current one
 }
 
-// Display holds how listings look when no flag says so.
+// Display configures listings for which no flags are given.
 type Display struct {
 	Jobs JobsList
 	Show []string // fields of `jobs show`; empty: the standard ones
 }
 
-// JobsList is how `jobs list` looks.
+// JobsList configures `jobs list`.
 type JobsList struct {
 	Format        string   // "list", "block", "table" or "json"
 	Fields        []string // empty: the standard ones
 	ShowSucceeded bool
 }
 
-// Approvals says who may decide approvals.
+// Approvals configures who may decide approvals.
 type Approvals struct {
-	FromJobs     bool     // of the user's own file; see OwnAllows
+	FromJobs     bool     // from the user's own file only; see OwnAllows
 	RequiredFrom []string // "not-submitter"
 }
 
-// Others reports that who submitted a job may not approve it.
+// Others reports whether the submitter of a job may not approve it.
 func (a Approvals) Others() bool { return slices.Contains(a.RequiredFrom, NotSubmitter) }
 
-// Workflow says where templates may come from.
+// Workflow configures where templates may come from.
 type Workflow struct {
 	GlobalEnabled bool
-	GlobalDir     string // "": workflows beside the user's configuration file
+	GlobalDir     string // "": the directory workflows beside the user's configuration file
 }
 
-// Global is the directory of the user's own templates; "": there are none.
+// Global returns the directory of the user's own templates, or "" if there is
+// none.
 func (w Workflow) Global(env func(string) string) string {
 	switch dir := UserDir(env); {
 	case !w.GlobalEnabled:
@@ -157,17 +158,17 @@ func (w Workflow) Global(env func(string) string) string {
 	}
 }
 
-// Inbox says where prompts are dropped and what becomes of them.
+// Inbox configures where prompts are dropped and what happens to them.
 type Inbox struct {
-	Home           string            // holds inbox, processed, finished and failed; relative to the root
+	Home           string            // directory that holds inbox, processed, finished and failed; relative to the root
 	Layout         string            // "simple", "single_owner" or "multi_owner"
-	Owner          string            // of every repository of the layout single_owner
-	Flow           string            // template of a prompt that names none
-	Debounce       time.Duration     // how long a file is still before it is claimed
-	Visible        time.Duration     // how long a prompt that ended stays where it was dropped
-	Poll           time.Duration     // between two looks of a watcher that hears of nothing
-	Stalled        time.Duration     // without a sign of life, after which a run counts as stalled
-	FailureArchive bool              // whether prompts whose runs failed are copied to failed
+	Owner          string            // owner of all repositories in the layout single_owner
+	Flow           string            // template of prompts that name none
+	Debounce       time.Duration     // time without a change after which a file is claimed
+	Visible        time.Duration     // how long a prompt stays where it was dropped after its run has ended
+	Poll           time.Duration     // polling interval of a watcher that gets no notifications
+	Stalled        time.Duration     // time without a sign of life after which a run counts as stalled
+	FailureArchive bool              // whether to copy prompts whose runs failed to failed
 	Repositories   map[string]string // path by OWNER/REPOSITORY
 }
 

@@ -26,8 +26,8 @@ func load(src Sources) (Config, error) {
 	return parse(src, texts)
 }
 
-// layers writes the user's and the repository's file and returns where they
-// are; an empty text writes none.
+// layers writes the user's and the repository's file and returns their sources.
+// An empty text means no file.
 func layers(t *testing.T, user, repo string, env map[string]string) Sources {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,8 +101,9 @@ func TestLayersOverrideKeyByKey(t *testing.T) {
 	}
 }
 
-// TestWhatTemplatesMayTake sees each layer override the one before, and what
-// nobody set left to the template: an empty text is a value as well.
+// TestWhatTemplatesMayTake checks that each layer overrides the one before, and
+// that a key which no layer sets is left to the template. An empty text counts
+// as set.
 func TestWhatTemplatesMayTake(t *testing.T) {
 	c, err := load(layers(t,
 		"[merge.cicd_gate]\nscript = \"user\"\nretries = 1\n[approve.stop_condition]\nscript = \"user\"\n",
@@ -242,7 +243,7 @@ func TestDocsPage(t *testing.T) {
 		"Each value comes from the first of these that has it: a command's own flag, the variable named below,\n" +
 		"the repository's `.vizier/config.toml`, the user's `config.toml`, the default.\n" +
 		"The user's file is in `vizier/` below `$VIZIER_CONFIG_DIR`, `$XDG_CONFIG_HOME` or `~/.config`.\n" +
-		"`-C FILE` replaces both files for the command that has it; what jobs do goes by the files. `vizier config show --origin` tells where each value came from.\n" +
+		"`-C FILE` replaces both files for the command that has it; jobs use the files. `vizier config show --origin` prints the source of each value.\n" +
 		"An unknown key or a value of the wrong type is an error.\n\n" +
 		"| key | default | variable | meaning |\n|---|---|---|---|\n")
 	c := defaults()

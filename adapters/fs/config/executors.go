@@ -11,51 +11,51 @@ import (
 	"time"
 )
 
-// Executor is one that runs attempts elsewhere. What is zero is left to the
-// executor.
+// Executor configures an executor that runs attempts on other hosts. A zero
+// field means the executor's default.
 type Executor struct {
 	Kind string // "slurm", "command" or "ssh"
 
-	// Of Slurm.
+	// For kind slurm.
 	Partition string
 	Account   string
 	QOS       string
-	Time      string // limit of a job, as a duration or as sbatch reads it
+	Time      string // time limit of a job, as a duration or in sbatch's format
 	Memory    string
 	Gres      string
 
-	// Of the kind command: command lines.
+	// For kind command: command lines.
 	Submit, List, Cancel []string
 
-	// Of the kind ssh.
+	// For kind ssh.
 	Hosts []Host
-	SSH   []string // the command line of the client; empty: ssh
+	SSH   []string // command line of the client; empty: ssh
 
 	CPUs         int
-	Options      []string // further ones of sbatch, or of the command that submits
-	MaxRunning   int      // jobs it is given at once; 0: no limit
-	Pack         int      // attempts for each pilot; 0: none; PackAuto
-	SubmitRate   int      // submissions a second; 0: no limit
-	MaxSubmitted int      // jobs that the cluster has at once, of those it was given; 0: no limit
+	Options      []string // further options of sbatch or of the submit command
+	MaxRunning   int      // number of jobs that it is given at once; 0: no limit
+	Pack         int      // attempts per pilot; 0: no pilots; or PackAuto
+	SubmitRate   int      // submissions per second; 0: no limit
+	MaxSubmitted int      // number of submitted jobs that the cluster has at once; 0: no limit
 	Locks        bool     // whether flock crosses the shared file system
 	Lease        time.Duration
 	Poll         time.Duration
-	Timeout      time.Duration // of one question
-	Program      string        // this program as the nodes find it
-	Container    string        // the image of jobs that name none; "": they run in none
+	Timeout      time.Duration // time limit of one query
+	Program      string        // path of this program on the nodes
+	Container    string        // image of jobs that name none; "": they run in no container
 }
 
 // Host is a host of an executor of the kind ssh.
 type Host struct {
 	Name  string
-	Slots int // jobs that it runs at once
+	Slots int // number of jobs that it runs at once
 }
 
 // PackAuto is Executor.Pack for "auto".
 const PackAuto = -1
 
-// executorKinds are the kinds, with the keys that are theirs; a key of no kind is
-// everyone's.
+// executorKinds maps each kind to the keys that only it has. Keys that are in
+// no list are valid for every kind.
 var executorKinds = map[string][]string{
 	"slurm":   {"partition", "account", "qos", "time", "memory", "gres", "options"},
 	"command": {"submit", "list", "cancel", "options"},
@@ -67,9 +67,9 @@ var executorKeys = append(slices.Concat(slices.Collect(maps.Values(executorKinds
 
 func executors() setting {
 	return setting{key: "executors.NAME",
-		doc: "A cluster that jobs may run on, with the keys kind (\"slurm\", \"command\" or \"ssh\"), cpus, max_running, pack, submit_rate, max_submitted, " +
-			"locks, lease, poll, timeout, program and container; of Slurm partition, account, qos, time, memory, gres and options; of commands submit, list, cancel and options; " +
-			"of ssh hosts and ssh: docs/user/cluster.md and docs/user/executors.md say what they mean.",
+		doc: "A cluster that jobs can run on, with the keys kind (\"slurm\", \"command\" or \"ssh\"), cpus, max_running, pack, submit_rate, max_submitted, " +
+			"locks, lease, poll, timeout, program and container; for Slurm partition, account, qos, time, memory, gres and options; for commands submit, list, cancel and options; " +
+			"for ssh hosts and ssh: docs/user/cluster.md and docs/user/executors.md describe them.",
 		get:   func(c *Config) any { return shownExecutors(c.Executors) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shownExecutors(c.Executors))) },
 		put: func(c *Config, name string, v any) error {
@@ -88,7 +88,7 @@ func executors() setting {
 		}}
 }
 
-// read takes the keys of a table over those that are there.
+// read sets the fields that the table v gives and keeps the others.
 func (e *Executor) read(v any) error {
 	keys, ok := v.(map[string]any)
 	if !ok {
@@ -99,11 +99,11 @@ func (e *Executor) read(v any) error {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return e.whole(keys)
+	return e.validate(keys)
 }
 
-// whole reports what is missing, or of another kind.
-func (e *Executor) whole(keys map[string]any) error {
+// validate returns an error if a key is missing or belongs to another kind.
+func (e *Executor) validate(keys map[string]any) error {
 	own, known := executorKinds[e.Kind]
 	if !known {
 		found := "nothing"
@@ -183,18 +183,18 @@ func (e *Executor) set(key string, v any) (err error) {
 		}
 		e.Locks = on
 	case "lease":
-		err = span(&e.Lease, 5*time.Second, v)
+		err = durationFrom(&e.Lease, 5*time.Second, v)
 	case "poll":
-		err = span(&e.Poll, 100*time.Millisecond, v)
+		err = durationFrom(&e.Poll, 100*time.Millisecond, v)
 	case "timeout":
-		err = span(&e.Timeout, 100*time.Millisecond, v)
+		err = durationFrom(&e.Timeout, 100*time.Millisecond, v)
 	default:
 		err = fmt.Errorf("unknown key%s", hint(Nearest(key, executorKeys)))
 	}
 	return err
 }
 
-// hosts reads NAME or NAME:SLOTS.
+// hosts parses a list of NAME or NAME:SLOTS.
 func hosts(v any) ([]Host, error) {
 	names, err := words(v)
 	if err != nil {
@@ -224,12 +224,12 @@ func hosts(v any) ([]Host, error) {
 var hostName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]*$`) })
 
 func count(to *int, v any) error {
-	n, err := whole(v)
+	n, err := wholeNumber(v)
 	*to = int(n)
 	return err
 }
 
-// word is a string that can be an argument's value.
+// word parses a non-empty string of one line.
 func word(v any) (string, error) {
 	s, ok := v.(string)
 	if !ok || strings.TrimSpace(s) == "" || strings.ContainsAny(s, "\n\x00") {
@@ -238,8 +238,8 @@ func word(v any) (string, error) {
 	return s, nil
 }
 
-// span is a duration of at least least.
-func span(to *time.Duration, least time.Duration, v any) error {
+// durationFrom parses a duration of at least least.
+func durationFrom(to *time.Duration, least time.Duration, v any) error {
 	text, _ := v.(string)
 	d, err := time.ParseDuration(text)
 	if err != nil || d < least {
@@ -249,7 +249,7 @@ func span(to *time.Duration, least time.Duration, v any) error {
 	return nil
 }
 
-// shownExecutors is every value that is set, by its key below executors.
+// shownExecutors returns every value that is set, by its key below executors.
 func shownExecutors(all map[string]Executor) map[string]string {
 	out := map[string]string{}
 	for name, e := range all {

@@ -7,18 +7,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Error is everything that is wrong with a configuration.
+// Error holds everything that is wrong with a configuration.
 type Error struct{ Findings []Finding }
 
-// Finding is one thing wrong, at a line of a file or in a variable.
+// Finding is one error, at a line of a file or in a variable.
 type Finding struct {
 	Place string // "FILE:LINE", "FILE" or "env NAME"
 	Text  string
 
-	line int // for the order
+	line int // line for sorting
 }
 
-// At is the file and the line that f is about; line 0: all of it, file "": none.
+// At returns the file and the line of f. Line 0 means the whole file, file ""
+// that f is not about a file.
 func (f Finding) At() (file string, line int) {
 	if strings.HasPrefix(f.Place, "env ") {
 		return "", 0
@@ -39,5 +40,5 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap makes an Error a kernel.ErrInvalid.
+// Unwrap makes an Error match kernel.ErrInvalid.
 func (e *Error) Unwrap() error { return kernel.ErrInvalid }

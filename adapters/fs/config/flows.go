@@ -7,24 +7,24 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// Flows is what templates may take as defaults of their parameters, by key: a
-// string, an int64 or a bool. What is not in it nobody configured: there the
-// template's own default holds.
+// Flows holds the configured values that templates may use as defaults of their
+// parameters, by key: a string, an int64 or a bool. For a key that is missing,
+// the template's own default applies.
 type Flows map[string]any
 
-// flowKeys are the keys of Flows, each with what reads it.
+// flowKeys are the keys of Flows with the functions that parse their values.
 var flowKeys = []struct {
 	key, doc string
 	read     func(v any) (any, error)
 }{
 	{"merge.cicd_gate.script", "A shell command that must succeed once a plan is merged; unset, the template decides: none in the shipped one.", asText},
 	{"merge.cicd_gate.auto_resolve", "Whether auto_resolve_script may repair what that command found; unset, the template decides: no.", asTruth},
-	{"merge.cicd_gate.auto_resolve_script", "A shell command that repairs it, after which the gate's own runs again; unset, the template decides: none.", asText},
-	{"merge.cicd_gate.sandbox", "What that command, the one that repairs and pre_merge_script are kept to: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
+	{"merge.cicd_gate.auto_resolve_script", "A shell command that repairs it; the gate's command then runs again; unset, the template decides: none.", asText},
+	{"merge.cicd_gate.sandbox", "The sandbox of that command, the repairing one and pre_merge_script: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
 	{"merge.cicd_gate.retries", "How often the whole gate is tried again after a failure, at most; unset, the template decides: 0.", asCount},
-	{"approve.stop_condition.script", "A shell command that must succeed in a plan's worktree, or the agent is sent back to work; unset, the template decides: none.", asText},
-	{"approve.stop_condition.sandbox", "What that command is kept to: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
-	{"approve.stop_condition.retries", "How often the agent is sent back, at most; unset, the template decides: 3.", asCount},
+	{"approve.stop_condition.script", "A shell command that must succeed in a plan's worktree, or the agent works again; unset, the template decides: none.", asText},
+	{"approve.stop_condition.sandbox", "The sandbox of that command: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
+	{"approve.stop_condition.retries", "How often the agent works again, at most; unset, the template decides: 3.", asCount},
 }
 
 func asText(v any) (any, error) { return str(v) }
@@ -35,10 +35,10 @@ func asSandbox(v any) (any, error) {
 	}
 	return word, err
 }
-func asTruth(v any) (any, error) { return truth(v) }
-func asCount(v any) (any, error) { return whole(v) }
+func asTruth(v any) (any, error)  { return boolean(v) }
+func asCount(v any) (any, error) { return wholeNumber(v) }
 
-// Settings is every key that templates may name.
+// Settings returns every key that templates may name, set or not.
 func (f Flows) Settings() map[string]workflow.Setting {
 	out := map[string]workflow.Setting{}
 	for _, k := range flowKeys {

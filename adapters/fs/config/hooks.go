@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Hook is a command that runs when something has happened.
+// Hook configures a command that runs after certain events.
 type Hook struct {
-	On      []string      // what: of HookEvents
+	On      []string      // the events: values of HookEvents
 	Command string        // for sh -c
-	Timeout time.Duration // of one call
+	Timeout time.Duration // time limit of one call
 }
 
-// HookEvents are the words of on: how a job ended, and events.
+// HookEvents are the values of on: ways in which a job ends, and events.
 var HookEvents = []string{"succeeded", "failed", "cancelled", "blocked", "approval.pending", "approval.granted", "approval.rejected",
 	"run.succeeded", "run.failed", "run.blocked", "job.stalled", "attention"}
 
@@ -24,7 +24,7 @@ const defaultHookTimeout = time.Minute
 func hooks() setting {
 	return setting{key: "hooks.NAME",
 		doc: "A command that runs when something has happened: on, a list of " + strings.Join(HookEvents, ", ") + "; command, for `sh -c`; " +
-			"timeout, one minute if it is left out.",
+			"timeout, one minute by default.",
 		get:   func(c *Config) any { return shownHooks(c.Hooks) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shownHooks(c.Hooks))) },
 		put: func(c *Config, name string, v any) error {
@@ -40,7 +40,7 @@ func hooks() setting {
 		}}
 }
 
-// read is strict: a hook that never runs would not be missed.
+// read is strict, since nobody would notice a hook that never runs.
 func (h *Hook) read(v any) error {
 	keys, ok := v.(map[string]any)
 	if !ok {

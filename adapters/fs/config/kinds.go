@@ -16,15 +16,15 @@ func number[T int | int64](key, doc string, at func(*Config) *T) setting {
 	return setting{key: key, doc: doc,
 		get: func(c *Config) any { return int64(*at(c)) },
 		put: func(c *Config, _ string, v any) error {
-			n, err := whole(v)
+			n, err := wholeNumber(v)
 			*at(c) = T(n)
 			return err
 		}}
 }
 
-// whole reads a number that is not negative; an environment variable gives it
-// as a string.
-func whole(v any) (int64, error) {
+// wholeNumber parses a number that is not negative. Environment variables give
+// numbers as strings.
+func wholeNumber(v any) (int64, error) {
 	if s, ok := v.(fromEnv); ok {
 		n, err := strconv.ParseInt(string(s), 10, 64)
 		if err != nil {
@@ -46,12 +46,12 @@ func toggle(key, doc string, at func(*Config) *bool) setting {
 	return setting{key: key, doc: doc,
 		get: func(c *Config) any { return *at(c) },
 		put: func(c *Config, _ string, v any) (err error) {
-			*at(c), err = truth(v)
+			*at(c), err = boolean(v)
 			return err
 		}}
 }
 
-func truth(v any) (bool, error) {
+func boolean(v any) (bool, error) {
 	switch b := v.(type) {
 	case bool:
 		return b, nil
@@ -74,7 +74,7 @@ func text(key, doc string, at func(*Config) *string) setting {
 		}}
 }
 
-// collector has s take the base of an address that OTLP is sent to.
+// collector restricts s to base addresses that OTLP can be sent to.
 func collector(s setting) setting {
 	put := s.put
 	s.put = func(c *Config, name string, v any) error {
@@ -131,7 +131,8 @@ func duration(key, doc string, none bool, at func(*Config) *time.Duration) setti
 		}}
 }
 
-// placeholders is s, a command line, held to the words in braces that it may have, and to those that it must.
+// placeholders restricts s, a command line: it must contain the words in braces
+// of must, and may contain those of may but no others.
 func placeholders(s setting, must []string, may ...string) setting {
 	put, get := s.put, s.get
 	s.put = func(c *Config, name string, v any) error {
@@ -188,7 +189,7 @@ func pools() setting {
 		get:   func(c *Config) any { return c.Pools },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(c.Pools)) },
 		put: func(c *Config, name string, v any) error {
-			n, err := whole(v)
+			n, err := wholeNumber(v)
 			c.Pools[name] = int(n)
 			return err
 		}}
@@ -208,7 +209,7 @@ func commands() setting {
 		}}
 }
 
-// fromEnv is a value that an environment variable gave.
+// fromEnv is the value of an environment variable.
 type fromEnv string
 
 func str(v any) (string, error) {
@@ -247,7 +248,7 @@ func repositories() setting {
 		}
 		return out
 	}
-	return setting{key: "inbox.repositories.NAME", doc: "Where the clone of the repository \"OWNER/REPOSITORY\" is, in which its prompts run; relative to this repository's root.",
+	return setting{key: "inbox.repositories.NAME", doc: "Where the clone of the repository \"OWNER/REPOSITORY\" is, for its prompts; relative to this repository's root.",
 		get:   func(c *Config) any { return shown(c) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shown(c))) },
 		put: func(c *Config, name string, v any) error {

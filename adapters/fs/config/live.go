@@ -19,40 +19,40 @@ import (
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 4 << 20
 
-// Live is the configuration in force: what the files say now or, where that makes
-// no sense, what they said before. It is for one goroutine.
+// Live is the configuration in force: what the files say now or, while they are
+// invalid, what they said when they were last valid. It is for one goroutine.
 type Live struct {
-	src     Sources
-	kept    string    // see keep; "": nowhere
-	texts   []written // of the files, as they were read last
-	good    []written // as they last made sense
-	at      time.Time
-	c       Config
-	changes int
-	bad     error
+	src          Sources
+	handoverFile string    // path of the file that writeHandover writes; "": none
+	texts        []content // the files as last read
+	good         []content // the files as last valid
+	at           time.Time
+	c            Config
+	changes      int
+	bad          error
 }
 
-// written is what a configuration file says.
-type written struct {
+// content is the content of a configuration file.
+type content struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
-	Own  bool   `json:"own,omitempty"` // it is the user's own
+	Own  bool   `json:"own,omitempty"` // it is the user's own file
 }
 
-// kept is what processes that run leave to those that they start while the files
-// make no sense.
-type kept struct {
-	Bad   string    `json:"bad"` // SHA-256 of the files that make none
+// handover is the configuration that a process hands to the processes that it
+// starts while the files are invalid.
+type handover struct {
+	Bad   string    `json:"bad"` // SHA-256 of the invalid files
 	Read  time.Time `json:"read"`
-	Files []written `json:"files"` // as they made sense
+	Files []content `json:"files"` // the files as last valid
 }
 
-// Open is the configuration of src. What is wrong with it is told by an *Error
-// with every finding, unless a file cannot be read. While the files make
-// no sense later on, what they said before is in the file named by keep; "": it is
-// in this process only.
+// Open reads the configuration of src. If it is invalid, the error is an *Error
+// with all findings; if a file cannot be read, it is another error. keep is the
+// path of the file that hands the last valid configuration to the processes
+// which this one starts, while the files are invalid; "" means no file.
 func Open(src Sources, keep string) (*Live, error) {
-	l := &Live{src: src, kept: keep, at: time.Now()}
+	l := &Live{src: src, handoverFile: keep, at: time.Now()}
 	var err error
 	if l.texts, err = src.read(); err != nil {
 		return nil, err
@@ -64,14 +64,14 @@ func Open(src Sources, keep string) (*Live, error) {
 	return l, nil
 }
 
-// Inherit is Open for a process that another one started: where the files make no
-// sense, what that one goes by counts.
+// Inherit is Open for a process that another one started: if the files are
+// invalid, it uses the configuration that the starter handed on.
 func Inherit(src Sources, keep string) (*Live, error) {
 	l, err := Open(src, keep)
 	if err == nil {
 		return l, nil
 	}
-	l = &Live{src: src, kept: keep, bad: err}
+	l = &Live{src: src, handoverFile: keep, bad: err}
 	l.texts, _ = src.read()
 	if !l.adopt() {
 		return nil, err
@@ -79,54 +79,54 @@ func Inherit(src Sources, keep string) (*Live, error) {
 	return l, nil
 }
 
-// Config is the configuration as of the last Refresh.
+// Config returns the configuration as of the last Refresh.
 func (l *Live) Config() Config { return l.c }
 
-// Changes is how often it has changed.
+// Changes returns how often the configuration has changed.
 func (l *Live) Changes() int { return l.changes }
 
-// Refresh reads the files, and makes sense of them where they are not as they
-// were. It reports that the configuration is another.
+// Refresh reads the files, and parses them if they have changed. It reports
+// whether the configuration in force changed.
 func (l *Live) Refresh() (changed bool) {
 	before := l.changes
 	texts, err := l.src.read()
 	switch {
 	case err == nil && l.bad == nil && slices.Equal(texts, l.texts):
 		return false
-	case err == nil && l.bad != nil && slices.Equal(texts, l.good): // it was taken back
-		l.mended()
+	case err == nil && l.bad != nil && slices.Equal(texts, l.good): // the last change was undone
+		l.recovered()
 	case err == nil:
 		var c Config
 		if c, err = parse(l.src, texts); err == nil {
 			l.c, l.good, l.at = c, texts, time.Now()
 			l.changes++
-			l.mended()
+			l.recovered()
 		}
 	}
 	if l.texts = texts; err != nil {
 		l.bad = err
 		if !l.adopt() {
-			l.keep()
+			l.writeHandover()
 		}
 	}
 	return l.changes > before
 }
 
-func (l *Live) mended() {
-	if l.bad != nil && l.kept != "" {
-		_ = os.Remove(l.kept) // it says itself what it is about
+func (l *Live) recovered() {
+	if l.bad != nil && l.handoverFile != "" {
+		_ = os.Remove(l.handoverFile) // a leftover does no harm: it holds the digest of the files that it is about
 	}
 	l.bad = nil
 }
 
-// adopt takes over what was kept about the files as they are, if it is not older
-// than what this process has, and reports whether there is such a thing.
+// adopt uses the configuration that was kept for the present files, unless it
+// is older than that of this process. It reports whether there is one.
 func (l *Live) adopt() bool {
-	b, err := sys.ReadRegular(l.kept, maxFile)
+	b, err := sys.ReadRegular(l.handoverFile, maxFile)
 	if err != nil {
 		return false
 	}
-	var k kept
+	var k handover
 	if json.Unmarshal(b, &k) != nil || k.Bad != digest(l.texts) || k.Read.Before(l.at) {
 		return false
 	}
@@ -142,30 +142,31 @@ func (l *Live) adopt() bool {
 	return true
 }
 
-// keep leaves what this process goes by to those that it starts. Where it cannot,
-// they refuse, and are started again once the files make sense.
-func (l *Live) keep() {
-	if l.kept == "" {
+// writeHandover writes the configuration that this process uses for the
+// processes that it starts. If it cannot, they fail, and are started again once
+// the files are valid.
+func (l *Live) writeHandover() {
+	if l.handoverFile == "" {
 		return
 	}
-	b, err := json.Marshal(kept{digest(l.texts), l.at, l.good})
+	b, err := json.Marshal(handover{digest(l.texts), l.at, l.good})
 	if err != nil {
 		return
 	}
-	f, err := os.CreateTemp(filepath.Dir(l.kept), "."+filepath.Base(l.kept)+".*.tmp") // 0600: a configuration may hold secrets
+	f, err := os.CreateTemp(filepath.Dir(l.handoverFile), "."+filepath.Base(l.handoverFile)+".*.tmp") // 0600: a configuration may hold secrets
 	if err != nil {
 		return
 	}
 	_, err = f.Write(append(b, '\n'))
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), l.kept)
+		err = os.Rename(f.Name(), l.handoverFile)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
 	}
 }
 
-func digest(texts []written) string {
+func digest(texts []content) string {
 	var b bytes.Buffer
 	for _, t := range texts {
 		fmt.Fprintf(&b, "%q %q\n", t.Name, t.Text)
@@ -174,9 +175,9 @@ func digest(texts []written) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read reads the files that there are.
-func (src Sources) read() ([]written, error) {
-	var out []written
+// read reads the files that exist.
+func (src Sources) read() ([]content, error) {
+	var out []content
 	for _, f := range src.files() {
 		data, err := sys.ReadLinked(f.path, maxFile)
 		switch {
@@ -185,7 +186,7 @@ func (src Sources) read() ([]written, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read configuration: %w", err)
 		}
-		out = append(out, written{f.show, string(data), f.own})
+		out = append(out, content{f.show, string(data), f.own})
 	}
 	return out, nil
 }

@@ -48,13 +48,13 @@ func (f *field) expect(l *Live, running int, changed, bad bool) {
 
 func places(n string) string { return "[scheduler]\nmax_running = " + n + "\n" }
 
-// What a file says counts as soon as it says it, however little it differs; what
-// makes no sense changes nothing, until it does.
+// A change of a file takes effect at the next Refresh, however small it is. An
+// invalid file changes nothing until it is valid.
 func TestLive(t *testing.T) {
 	f := newField(t, places("1"))
 	l := f.open(Open)
 	f.expect(l, 1, false, false)
-	f.write(places("2")) // of the same size, and maybe at the same time
+	f.write(places("2")) // same size, and possibly the same modification time
 	f.expect(l, 2, true, false)
 	f.expect(l, 2, false, false)
 	f.write(places("x"))
@@ -78,8 +78,9 @@ func TestLive(t *testing.T) {
 	f.expect(l, 0, true, false)
 }
 
-// Who is started while the files make no sense goes by what its starter does, and
-// of several that is who read last; what was kept about other files is not meant.
+// A process that is started while the files are invalid uses the configuration
+// of its starter, or of the one that read the files last if there are several.
+// What was kept for other files is ignored.
 func TestInherit(t *testing.T) {
 	f := newField(t, places("1"))
 	older := f.open(Open)
@@ -113,7 +114,7 @@ func TestInherit(t *testing.T) {
 	f.expect(f.open(Inherit), 2, false, true)
 }
 
-// Where there were no files at all, that is what is inherited.
+// If there were no files at all, that is what is inherited.
 func TestInheritOfNoFiles(t *testing.T) {
 	f := newField(t, "")
 	if err := os.Remove(filepath.Join(f.src.Root, ".vizier", "config.toml")); err != nil {

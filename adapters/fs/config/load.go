@@ -15,12 +15,13 @@ import (
 // Sources says where a configuration is read from.
 type Sources struct {
 	Root string              // the repository's root; "" outside of one
-	File string              // replaces the user's and the repository's file
+	File string              // if set, it is read instead of the user's and the repository's file
 	Env  func(string) string // the environment; "" is unset
 }
 
-// UserDir is the directory of the user's configuration: $VIZIER_CONFIG_DIR,
-// $XDG_CONFIG_HOME or $HOME/.config, and vizier in it. "" when none is set.
+// UserDir returns the directory of the user's configuration: vizier in
+// $VIZIER_CONFIG_DIR, $XDG_CONFIG_HOME or $HOME/.config, whichever is set
+// first; "" if none is.
 func UserDir(env func(string) string) string {
 	if base := cmp.Or(env("VIZIER_CONFIG_DIR"), env("XDG_CONFIG_HOME")); base != "" {
 		return filepath.Join(base, "vizier")
@@ -31,10 +32,10 @@ func UserDir(env func(string) string) string {
 	return ""
 }
 
-// parse makes sense of the layers, each over the one before: defaults, the user's
-// file, the repository's file, the environment. The error is an *Error with every
-// finding.
-func parse(src Sources, texts []written) (Config, error) {
+// parse parses the layers, each over the one before: defaults, the user's file,
+// the repository's file, the environment. The error is an *Error with all
+// findings.
+func parse(src Sources, texts []content) (Config, error) {
 	l := loader{c: defaults(), known: settings()}
 	for _, t := range texts {
 		l.c.own = t.Own
@@ -55,7 +56,7 @@ func parse(src Sources, texts []written) (Config, error) {
 type file struct {
 	path, show string
 	required   bool
-	own        bool // the user's
+	own        bool // the user's own
 }
 
 func (src Sources) files() []file {
@@ -80,7 +81,7 @@ type loader struct {
 	findings []Finding
 }
 
-// file reads one layer. What it finds wrong is reported in the order of lines.
+// file parses one layer. Its findings are in the order of lines.
 func (l *loader) file(name, data string) {
 	var top map[string]toml.Primitive
 	md, err := toml.Decode(data, &top)
@@ -101,7 +102,7 @@ func (l *loader) file(name, data string) {
 	})
 }
 
-// table is one file under way.
+// table is the state of parsing one file.
 type table struct {
 	*loader
 	md   *toml.MetaData
@@ -139,8 +140,8 @@ func (t table) walk(prefix string, in map[string]toml.Primitive) {
 	}
 }
 
-// origin notes where key was set and, where its value is a table, every key in
-// it, by the names that Agents.shown gives them.
+// origin records where key was set and, if its value is a table, where each key
+// in it was, under the names that Agents.shown gives them.
 func (t table) origin(key string, value toml.Primitive) {
 	_, line := t.raw(value)
 	t.c.origins[key] = fmt.Sprintf("%s:%d", t.file, line)
@@ -164,8 +165,8 @@ func (t table) report(line int, text string) {
 	t.findings = append(t.findings, Finding{Place: place, Text: text, line: line})
 }
 
-// raw is a value as it stands in the file, and its line. A table that only
-// dotted keys imply has the line of one of them.
+// raw returns a value as it is in the file, and its line. A table that only
+// dotted keys imply has the line of the first of them.
 func (t table) raw(p toml.Primitive) (any, int) {
 	var v located
 	var at toml.ParseError
@@ -184,8 +185,8 @@ func (t table) raw(p toml.Primitive) (any, int) {
 	return v.value, line
 }
 
-// located takes a value and refuses it: the decoder tells where a value stands
-// only in its errors.
+// located takes a value and returns an error, because the decoder tells the
+// position of a value only in its errors.
 type located struct{ value any }
 
 func (l *located) UnmarshalTOML(v any) error {
@@ -193,8 +194,8 @@ func (l *located) UnmarshalTOML(v any) error {
 	return errors.New("located")
 }
 
-// find is the setting that key belongs to and, for one that stands for many,
-// the name within it.
+// find returns the setting that key belongs to and, if the setting stands for
+// many names, the name.
 func (l *loader) find(key string) (*setting, string) {
 	for i, s := range l.known {
 		if s.key == key {
@@ -214,7 +215,8 @@ func (l *loader) isTable(key string) bool {
 	return slices.ContainsFunc(l.known, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
 }
 
-// keys are the names that a key may be mistaken for: settings and tables.
+// keys returns the names that a mistyped key may have meant: settings and
+// tables.
 func (l *loader) keys() []string {
 	var out []string
 	for _, s := range l.known {

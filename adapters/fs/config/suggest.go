@@ -1,7 +1,7 @@
 package config
 
-// Nearest is the name closest to word, if one is close enough to have been
-// meant, else "".
+// Nearest returns the name closest to word, or "" if none is close enough to
+// have been meant.
 func Nearest(word string, names []string) string {
 	best, found := len(word)/3+2, ""
 	for _, n := range names {
@@ -12,7 +12,7 @@ func Nearest(word string, names []string) string {
 	return found
 }
 
-// distance is the Levenshtein distance in bytes.
+// distance returns the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -13,12 +13,13 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// RepositoryFile is the repository's configuration, relative to its root.
+// RepositoryFile is the path of the repository's configuration, relative to its
+// root.
 const RepositoryFile = ".vizier/config.toml"
 
-// Foreign are the settings of the repository's own file that name something to
-// run, say when, or name who is told of it. What the user's own file or the environment says is not among
-// them.
+// Foreign returns the settings in the repository's own file that name something
+// to run, say when to run it, or say who is told about it. Settings from the
+// user's own file or the environment are not included.
 func (c *Config) Foreign() []Setting {
 	var out []Setting
 	for _, s := range c.Settings() {
@@ -29,11 +30,11 @@ func (c *Config) Foreign() []Setting {
 	return out
 }
 
-// runs reports that the setting of that key names something to run.
+// runs reports whether the setting key is one of those that Foreign returns.
 func runs(key string) bool {
 	table, _, _ := strings.Cut(key, ".")
 	switch table {
-	case "hooks", "executors", "containers", "otel": // the last names who is told of all that runs
+	case "hooks", "executors", "containers", "otel": // otel names who is told about everything that runs
 		return true
 	case "agents":
 		return strings.HasSuffix(key, ".command") || strings.HasSuffix(key, ".filter")
@@ -42,7 +43,7 @@ func runs(key string) bool {
 	}
 }
 
-// Digest stands for settings and their values, in their order.
+// Digest returns a digest of settings and their values, in order.
 func Digest(settings []Setting) string {
 	var b bytes.Buffer
 	for _, s := range settings {
@@ -52,8 +53,9 @@ func Digest(settings []Setting) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// StateDir is the directory of what the user has decided: $XDG_STATE_HOME or
-// $HOME/.local/state, and vizier in it. "" when neither is set.
+// StateDir returns the directory of the user's decisions: vizier in
+// $XDG_STATE_HOME or $HOME/.local/state, whichever is set first; "" if neither
+// is.
 func StateDir(env func(string) string) string {
 	if base := env("XDG_STATE_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "vizier")
@@ -64,8 +66,8 @@ func StateDir(env func(string) string) string {
 	return ""
 }
 
-// trustFile is the file that says that the user trusts these settings of a
-// repository.
+// trustFile returns the path of the file that says that the user trusts these
+// settings of a repository.
 func trustFile(env func(string) string, root string, settings []Setting) string {
 	dir := StateDir(env)
 	if dir == "" {
@@ -75,8 +77,8 @@ func trustFile(env func(string) string, root string, settings []Setting) string 
 	return filepath.Join(dir, "trust", hex.EncodeToString(sum[:]))
 }
 
-// Trusted reports that the user said once that these very settings of the
-// repository at root may run.
+// Trusted reports whether the user has allowed exactly these settings of the
+// repository at root to run.
 func Trusted(env func(string) string, root string, settings []Setting) bool {
 	path := trustFile(env, root, settings)
 	if path == "" {
@@ -86,7 +88,8 @@ func Trusted(env func(string) string, root string, settings []Setting) bool {
 	return err == nil && strings.HasPrefix(string(b), Digest(settings)+"\n")
 }
 
-// Trust has Trusted say so from now on.
+// Trust records that the user allows these settings, so that Trusted reports
+// true from now on.
 func Trust(env func(string) string, root string, settings []Setting) error {
 	path := trustFile(env, root, settings)
 	if path == "" {

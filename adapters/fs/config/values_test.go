@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is set is shown: every key of the tables whose keys are not settings of
-// their own, with the line that it stands in.
+// Everything that is set is shown, also keys of tables that are not settings of
+// their own, with the lines that set them.
 func TestWhatIsSetIsShown(t *testing.T) {
 	c, err := load(layers(t, "", `[agents.default]
 agent = "a"
@@ -171,7 +171,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A hook's name is of letters, digits, dashes and underscores.
+// A hook's name consists of letters, digits, dashes and underscores.
 func TestNamesOfHooks(t *testing.T) {
 	for name, good := range map[string]bool{"a": true, "A-1_z": true, "9": true, "a b": false, "a.b": false, "é": false} {
 		_, err := load(layers(t, "", fmt.Sprintf("[hooks.%q]\non = [\"failed\"]\ncommand = \"c\"\n", name), nil))
@@ -181,7 +181,7 @@ func TestNamesOfHooks(t *testing.T) {
 	}
 }
 
-// What a variable gives is text, and is read as what the key takes.
+// The value of a variable is text and is parsed as the key demands.
 func TestVariables(t *testing.T) {
 	c, err := load(layers(t, "", "[scheduler]\nresident = false\n", map[string]string{"VIZIER_SCHEDULER_RESIDENT": "true", "VIZIER_LOGS_KEEP_ATTEMPTS": "12", "VIZIER_JOBS_TIMEOUT": "90s",
 		"VIZIER_INBOX_LAYOUT": "single_owner", "VIZIER_INBOX_OWNER": "me", "VIZIER_LOGS_MAX_BYTES": "0", "VIZIER_APPROVALS_FROM_JOBS": "false", "VIZIER_INBOX_DEBOUNCE": "1s"}))
@@ -196,7 +196,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// One heartbeat may be late. Whichever of the two was set is what is named.
+// One heartbeat may be late. The finding names whichever of the two keys was
+// set.
 func TestHeartbeatsOfLeases(t *testing.T) {
 	for text, want := range map[string]string{
 		"heartbeat = \"15s\"":              "",
@@ -213,7 +214,7 @@ func TestHeartbeatsOfLeases(t *testing.T) {
 	}
 }
 
-// A file that cannot be read is no file that is not there.
+// A file that cannot be read is not taken for a missing one.
 func TestAFileThatCannotBeRead(t *testing.T) {
 	src := layers(t, "", "", nil)
 	if err := os.MkdirAll(filepath.Join(src.Root, ".vizier", "config.toml"), 0o755); err != nil {
@@ -231,7 +232,7 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Tables that only dotted keys imply stand where the first of the keys does.
+// Tables that only dotted keys imply have the line of the first of the keys.
 func TestLinesOfImpliedTables(t *testing.T) {
 	for text, want := range map[string]string{
 		"\n\nodd.b = 1\nodd.a = 2\n":   ".vizier/config.toml:3: unknown key odd",

@@ -18,11 +18,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// stands is a job that stands for the prompt, whose file has the number.
 // textSum is the SHA-256 of "text".
 const textSum = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
 
-func stands(tree Tree, n int, rel string, inode uint64) *kernel.Job {
+// promptJob returns a job that stands for the prompt rel, whose file has the
+// given inode number.
+func promptJob(tree Tree, n int, rel string, inode uint64) *kernel.Job {
 	return &kernel.Job{ID: kernel.JobID(fmt.Sprintf("%032x", n)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "b",
 		File: tree.File(rel, kernel.RunningPrompt), Rel: rel, Inode: inode, SHA256: textSum}}}
 }
@@ -42,8 +43,8 @@ func inodeOf(t testing.TB, tree Tree, name string) uint64 {
 	return 0
 }
 
-// lies are all files of the trees but the locks.
-func lies(t testing.TB, tree Tree) string {
+// fileNames returns all files of the trees except the locks.
+func fileNames(t testing.TB, tree Tree) string {
 	t.Helper()
 	var out []string
 	err := filepath.WalkDir(tree.Home, func(path string, d iofs.DirEntry, err error) error {
@@ -58,8 +59,8 @@ func lies(t testing.TB, tree Tree) string {
 	return strings.Join(out, " ")
 }
 
-// What lies in the trees and nobody accounts for is told, with what takes it
-// away, if anything may.
+// Files in the trees that belong to nothing are reported, with a fix if they
+// may be removed.
 func TestInspect(t *testing.T) {
 	tree := newTree(t)
 	tree.Now = func() time.Time { return time.Now().Add(61 * time.Minute) }
@@ -100,8 +101,8 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// Whoever watches a directory hears of prompts and markers in it, and of
-// nothing that is being written or that lies elsewhere.
+// A watched directory reports prompts and markers in it, but not files that are
+// being written or that are elsewhere.
 func TestNotices(t *testing.T) {
 	tree := newTree(t)
 	drop(t, tree, "inbox/a/old.md", "")
@@ -142,15 +143,15 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// Which file is a job's prompt: that of its number, whatever it is called; what
-// is called running, for as long as nobody else can have the name.
+// A job's prompt is the file with its inode number, whatever its name; or a
+// file with the running name, as long as no other prompt can have that name.
 func TestWhichFileIsAJobsPrompt(t *testing.T) {
 	sum := func(text string) string { h := sha256.Sum256([]byte(text)); return hex.EncodeToString(h[:]) }
 	hour := time.Now().Add(time.Hour)
 	for name, c := range map[string]struct {
 		lies   string // where the file is
-		other  bool   // it has another number
-		taken  bool   // the number is another job's
+		other  bool   // it has another inode number
+		taken  bool   // the inode number is another job's
 		change func(*kernel.Job)
 		found  bool
 	}{
@@ -184,7 +185,7 @@ func TestWhichFileIsAJobsPrompt(t *testing.T) {
 			t.Fatal(err)
 		}
 		inode := inodeNumber(info)
-		j := stands(tree, 1, "x.prompt.md", inode)
+		j := promptJob(tree, 1, "x.prompt.md", inode)
 		var others []uint64
 		if c.other {
 			j.Spec.Prompt.Inode++
@@ -207,8 +208,8 @@ func TestWhichFileIsAJobsPrompt(t *testing.T) {
 	}
 }
 
-// What a prompt is called follows its job, in the inbox and where it went from
-// there; its reason stands beside it as long as it failed.
+// The name of a prompt follows its job, in the inbox and after it has left. Its
+// reason is beside it while it is called failed.
 func TestNamesFollowTheJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		lies   []string
@@ -237,7 +238,7 @@ func TestNamesFollowTheJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := stands(tree, 1, "d/x.prompt.md", inodeNumber(info))
+		j := promptJob(tree, 1, "d/x.prompt.md", inodeNumber(info))
 		if c.change != nil {
 			c.change(j)
 		}
@@ -250,7 +251,7 @@ func TestNamesFollowTheJob(t *testing.T) {
 				t.Errorf("%s: %t %t %v", name, found, archived, err)
 			}
 		}
-		got := strings.ReplaceAll(lies(t, tree), string(j.ID), "ID")
+		got := strings.ReplaceAll(fileNames(t, tree), string(j.ID), "ID")
 		if got = strings.TrimSuffix(got, " processed/o/r/b/ID/prompt.md"); got != c.after {
 			t.Errorf("%s: %s\nwant %s", name, got, c.after)
 		}
@@ -260,14 +261,14 @@ func TestNamesFollowTheJob(t *testing.T) {
 func TestReasonsOfPrompts(t *testing.T) {
 	tree := newTree(t)
 	drop(t, tree, "inbox/x.running.md", "text")
-	j := stands(tree, 2, "x.prompt.md", inodeOf(t, tree, "x.running.md"))
+	j := promptJob(tree, 2, "x.prompt.md", inodeOf(t, tree, "x.running.md"))
 	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.ErrorPrompt, "failed: why", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, tree, "inbox/x.error.txt"); got != fmt.Sprintf("job %[1]s failed: why\nnext: vizier why %[1]s\nid: %[1]s\n", j.ID) {
 		t.Errorf("%q", got)
 	}
-	odd := stands(tree, 3, "x.prompt.md", 1)
+	odd := promptJob(tree, 3, "x.prompt.md", 1)
 	odd.Spec.Prompt.File = "/elsewhere/x.running.md"
 	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, odd.State.Reason, nil); err == nil || !strings.Contains(err.Error(), "does not end in x.running.md") {
 		t.Error(err)
@@ -300,7 +301,7 @@ func TestLimitsOfPrompts(t *testing.T) {
 	}
 }
 
-// Nothing is dropped over what has one of the prompt's names.
+// Drop does nothing if a file has one of the prompt's names.
 func TestDropAndMark(t *testing.T) {
 	for _, word := range []string{"prompt", "running", "done", "error"} {
 		tree := newTree(t)

@@ -18,8 +18,7 @@ import (
 // maxFront bounds a front matter, in bytes.
 const maxFront = 64 << 10
 
-// ParsePrompt reads a prompt: what its front matter says, and the text below
-// it.
+// ParsePrompt parses a prompt into its front matter and the text below that.
 func ParsePrompt(text string) (inbox.Front, string, error) {
 	if err := inbox.ValidText(text); err != nil {
 		return inbox.Front{}, "", err
@@ -38,7 +37,7 @@ func ParsePrompt(text string) (inbox.Front, string, error) {
 		switch key {
 		case "flow", "set", "vizier", "pv":
 		default:
-			continue // somebody else's
+			continue // not for Vizier
 		}
 		if _, again := fields[key]; again {
 			return inbox.Front{}, "", fmt.Errorf("front matter, line %d: %s stands twice: %w", root.Content[i].Line, key, kernel.ErrInvalid)
@@ -56,7 +55,7 @@ func ParsePrompt(text string) (inbox.Front, string, error) {
 	return f, body, err
 }
 
-// frontNode is the mapping that a front matter is; one without keys if it is
+// frontNode parses a front matter into a mapping, which has no keys if it is
 // empty.
 func frontNode(front string) (*yaml.Node, error) {
 	empty := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
@@ -64,7 +63,8 @@ func frontNode(front string) (*yaml.Node, error) {
 		return nil, fmt.Errorf("the front matter has %d bytes, more than %d: %w", len(front), maxFront, kernel.ErrInvalid)
 	}
 	var doc yaml.Node
-	// The line of dashes counts, so that lines are those of the prompt.
+	// Put a line in place of the dashes, so that line numbers are those of the
+	// prompt.
 	dec := yaml.NewDecoder(strings.NewReader("\n" + front))
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return empty, nil
@@ -81,7 +81,8 @@ func frontNode(front string) (*yaml.Node, error) {
 	return root, nil
 }
 
-// plain is a node as texts and maps of them; what is neither stays a node.
+// plain converts a node to strings and maps of strings. A sequence becomes its
+// yaml.Kind, which FrontOf rejects.
 func plain(n *yaml.Node, depth int) (any, error) {
 	switch {
 	case depth > 4:
@@ -110,8 +111,8 @@ func plain(n *yaml.Node, depth int) (any, error) {
 	return out, nil
 }
 
-// Stamp adds to a prompt, under the key vizier, what f says, and when and by
-// whom it was submitted. Every other key stays as it is, and so does the text.
+// Stamp adds f to a prompt, under the key vizier, with the time and the source
+// of its submission. All other keys and the text stay as they are.
 func Stamp(text string, f inbox.Front, at time.Time, source string) (string, error) {
 	if _, _, err := ParsePrompt(text); err != nil {
 		return "", err
@@ -144,7 +145,7 @@ func Stamp(text string, f inbox.Front, at time.Time, source string) (string, err
 	return "---\n" + string(out) + "---\n" + body, nil
 }
 
-// child is the mapping below a key, made if there is none.
+// child returns the mapping below a key and adds it if it is missing.
 func child(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key && n.Content[i+1].Kind == yaml.MappingNode {

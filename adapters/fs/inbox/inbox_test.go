@@ -56,7 +56,8 @@ func TestWhereThereIsNone(t *testing.T) {
 	}
 }
 
-// A claim in two steps that died between them has one file with two names.
+// A claim in two steps whose process died in between leaves one file with two
+// names.
 func TestATornClaimIsCompleted(t *testing.T) {
 	tree := newTree(t)
 	drop(t, tree, "inbox/d/x.prompt.md", "text")
@@ -116,7 +117,7 @@ func TestScanOfWhatMayLieThere(t *testing.T) {
 	}
 }
 
-// Nothing that has ended is overwritten, here or below finished.
+// No ended prompt is overwritten, neither in the inbox nor below finished.
 func TestNamesAreUsedAgain(t *testing.T) {
 	tree := newTree(t)
 	for i := range 5 {
@@ -128,7 +129,7 @@ func TestNamesAreUsedAgain(t *testing.T) {
 			t.Errorf("%q", content(t, tree, "inbox/x.error.txt"))
 		}
 	}
-	for range 2 { // again is no error
+	for range 2 { // a second time is no error
 		if to, err := tree.Finish("x.prompt.md", kernel.ErrorPrompt); err != nil || to != "" && content(t, tree, to) != "text 4" {
 			t.Fatal(to, err)
 		}
@@ -147,8 +148,7 @@ func TestNamesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// Each step of tending may be the last before a crash: doing it again ends the
-// same.
+// A crash may follow each step of tending; repeating it has the same result.
 func TestTendingMayBeRepeated(t *testing.T) {
 	tree := newTree(t)
 	drop(t, tree, "inbox/d/x.running.md", "text")
@@ -193,7 +193,7 @@ func TestTendingMayBeRepeated(t *testing.T) {
 	}
 }
 
-// A prompt that is gone before it was copied leaves a note.
+// A prompt that is gone before it could be copied leaves a note.
 func TestNoInput(t *testing.T) {
 	tree := newTree(t)
 	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m",
@@ -210,10 +210,10 @@ func TestNoInput(t *testing.T) {
 	}
 }
 
-// On a full disk nothing is lost: the prompt keeps its name until there is room.
+// On a full disk no prompt is lost: it keeps its name until there is room.
 func TestAFullDisk(t *testing.T) {
 	dir := disktest.Small(t, 64<<10)
-	tree := Tree{Home: dir, Now: time.Now} // also an inbox on another file system
+	tree := Tree{Home: dir, Now: time.Now} // this also covers an inbox on another file system
 	if _, err := tree.Init(); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// Temporary files are nobody's prompts, and go when they are old.
+// Temporary files are not prompts, and are removed when they are old.
 func TestTemporaryFilesAreSwept(t *testing.T) {
 	tree := newTree(t)
 	drop(t, tree, "inbox/.x.prompt.md.99.1.tmp", "half")
@@ -251,8 +251,8 @@ func TestTemporaryFilesAreSwept(t *testing.T) {
 	}
 }
 
-// Whatever a prompt holds, reading it does not panic; what it says survives the
-// stamp, and so does the text.
+// Parsing any prompt does not panic. What it says survives Stamp, and so does
+// the text.
 func FuzzParsePrompt(f *testing.F) {
 	for _, s := range []string{"", "text", "---\nflow: a\nset: {x: 1, y: [z]}\n---\nbody", "---\n&a [*a]\n---\n", "---\nvizier: {job_id: " + strings.Repeat("a", 32) + "}\nx: # c\n  - 1\n---\n",
 		"---\n? [a]\n: b\nflow: x\n---\n", "---\n<<: {flow: x}\n---\n", "\ufeff---\r\npv: {job_id: x}\r\n---\r\n", "---\n!!binary x: 1\n---\n"} {
@@ -269,7 +269,7 @@ func FuzzParsePrompt(f *testing.F) {
 		id := kernel.JobID(strings.Repeat("b", 32))
 		stamped, err := Stamp(text, inbox.Front{Job: id, Set: map[string]string{"k": "v: 'x'\n#"}}, time.Unix(0, 0), "a \"b\"")
 		if err != nil {
-			return // what is no mapping cannot be added to
+			return // only a mapping can be stamped
 		}
 		again, rest, err := ParsePrompt(stamped)
 		if err != nil {
@@ -281,8 +281,8 @@ func FuzzParsePrompt(f *testing.F) {
 	})
 }
 
-// A pass costs what lies in the inbox, not what ever did: a scan with 10,000
-// finished prompts reads as many names as one with 10.
+// A pass costs only as much as the inbox holds: a scan with 10,000 finished
+// prompts reads as many names as one with 10.
 func BenchmarkScan(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprint("finished=", n), func(b *testing.B) {
@@ -303,7 +303,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// What is wrong with front matter is an error however deep it stands.
+// An error in front matter is found at any depth.
 func TestFrontMatterThatMakesNoSense(t *testing.T) {
 	for _, c := range []struct{ front, want string }{
 		{"vizier:\n  flow: &x draft\n  branch: *x\n", "line 4: an alias"},
@@ -317,12 +317,13 @@ func TestFrontMatterThatMakesNoSense(t *testing.T) {
 	}
 }
 
-// A prompt that somebody renamed is found by its number, its content and its
-// time, and is called what became of it. Another one of that number is not it.
+// A prompt that somebody renamed is found by its inode number, its content and
+// its modification time, and gets the name for its run's end. Another prompt
+// with that number is left alone.
 func TestARenamedPromptIsFound(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(tree Tree, at string) error
-		want   string // what lies there under the name that the job's prompt gets
+		want   string // content of the file with the name that the job's prompt gets
 	}{
 		"renamed": {func(Tree, string) error { return nil }, "text"},
 		"written since": {func(_ Tree, at string) error {
@@ -362,8 +363,8 @@ func TestARenamedPromptIsFound(t *testing.T) {
 	}
 }
 
-// A job calls its prompt running however often it is asked to, and takes the
-// reason of an earlier failure away, but not one that has its prompt.
+// Giving a job's prompt the running name is idempotent and removes the reason
+// of an earlier failure, but not a reason that has its own prompt.
 func TestAClaimMayBeRepeated(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		tree := newTree(t)

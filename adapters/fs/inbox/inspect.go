@@ -11,9 +11,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// Inspect looks for what nobody accounts for in the trees: temporary files of
-// the dead, reasons without a prompt, copies of prompts whose jobs are not
-// among jobs. Paths are relative to the home.
+// Inspect finds leftovers in the trees: temporary files of dead processes,
+// reasons without a prompt, and copies of prompts whose jobs are not in jobs.
+// Paths are relative to the home.
 func (t Tree) Inspect(jobs map[kernel.JobID]bool) (odd []fs.Oddity, err error) {
 	err = t.with(func(c fs.Confined) error {
 		for _, tree := range []string{inbox.Dir, inbox.ProcessedDir, inbox.FinishedDir, inbox.FailedDir} {

@@ -9,15 +9,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// Notices tells when an inbox changes. Where the system allows no more watches
-// it is blind, and whoever waits has to look now and then.
+// Notices reports changes of an inbox. If the system allows no more watches it
+// reports nothing, so users have to poll as well.
 type Notices struct {
 	tree    Tree
 	notify  *fsnotify.Watcher
 	changed chan struct{}
 }
 
-// NewNotices looks at nothing yet.
+// NewNotices returns a Notices that watches nothing yet.
 func NewNotices(t Tree) *Notices {
 	n := &Notices{tree: t, changed: make(chan struct{}, 1)}
 	w, err := fsnotify.NewWatcher()
@@ -29,12 +29,12 @@ func NewNotices(t Tree) *Notices {
 	return n
 }
 
-// Changed has a value when a prompt or a directory may have come, changed or
-// gone.
+// Changed receives a value when a prompt or a directory may have appeared,
+// changed or disappeared.
 func (n *Notices) Changed() <-chan struct{} { return n.changed }
 
-// Watch looks at these directories of the inbox, and at no others. It reports
-// whether it began to look at one.
+// Watch watches these directories of the inbox and no others. It reports
+// whether one of them was not watched before.
 func (n *Notices) Watch(dirs []string) (fresh bool) {
 	if n.notify == nil {
 		return false
@@ -57,7 +57,7 @@ func (n *Notices) Watch(dirs []string) (fresh bool) {
 	return fresh
 }
 
-// Close ends it.
+// Close stops watching.
 func (n *Notices) Close() {
 	if n.notify != nil {
 		_ = n.notify.Close()
@@ -75,7 +75,7 @@ func (n *Notices) listen() {
 			if strings.HasPrefix(name, ".") && name != inbox.BranchMarker {
 				continue // a file being written, the lock
 			}
-		case _, ok := <-n.notify.Errors: // an overflow: anything may have changed
+		case _, ok := <-n.notify.Errors: // events were lost: anything may have changed
 			if !ok {
 				return
 			}

@@ -16,14 +16,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// Tender makes the files of prompts say what their jobs do. It works on the
-// inbox that a job names, whichever repository the job is in.
-type Tender struct{ Tree Tree } // its Home is not used
+// Tender keeps the files of prompts up to date with their jobs. It works on the
+// inbox that a job names, whatever repository the job is in.
+type Tender struct{ Tree Tree } // Home is not used
 
-// TendPrompt sees to the copy of the job's prompt and to its name. It reports
-// whether there was a prompt at all, and whether a copy of it is archived as
-// failed. how is how the run stands, for who reads why it failed; files with the
-// numbers in others are other jobs'. It may be repeated.
+// TendPrompt makes the copy of the job's prompt and gives the prompt the name
+// want. It reports whether there was a prompt at all, and whether a copy is
+// archived in failed. how is the state of the run, for people who read why it
+// failed. others are the inode numbers of other jobs' prompts. TendPrompt is
+// idempotent.
 func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error) {
 	in := j.Spec.Prompt
 	home := inbox.Home(in)
@@ -43,16 +44,16 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how str
 	in := j.Spec.Prompt
 	at, anew, err := locate(c, j, others)
 	if err == nil && at == "" {
-		at, err = t.wandered(c, j)
+		at, err = t.findRenamed(c, j)
 	}
 	at = cmp.Or(at, anew)
 	if err == nil && want == kernel.RunningPrompt {
-		at, err = called(c, j, at)
+		at, err = nameRunning(c, j, at)
 	}
 	if err != nil {
 		return false, false, err
 	}
-	if found, err = copied(c, j, at); err != nil || want == kernel.RunningPrompt {
+	if found, err = ensureCopy(c, j, at); err != nil || want == kernel.RunningPrompt {
 		return found, false, err
 	}
 	if want == kernel.ErrorPrompt && in.Archive && found {
@@ -68,12 +69,17 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how str
 	return found, archived, t.rename(c, j, at, want, inbox.Ended(j, how))
 }
 
-// locate finds the job's prompt by the number of its file, under the names that
-// it may have; "" if it has none of them. A file that was written anew has another
-// number: anew, what is called running, is the job's even so, for while it holds the
-// name none is claimed. It is not if another job has it, or if it got that name after
-// the end. Numbers are used again: once the prompt of a job has ended, or the job was
-// rewound, another may have come between, which has another content.
+// locate finds the job's prompt by the inode number of its file, under the
+// names that it may have. at is "" if none of these is the file.
+//
+// A file that was rewritten has another inode number. anew is such a file with
+// the running name: it is taken for the job's, since no other prompt is claimed
+// while the job holds that name, unless it belongs to another job or got the
+// name after the job's end.
+//
+// Inode numbers are reused. Once the prompt of a job has ended, or the job was
+// rewound, another file may have the number, so the content is compared as
+// well.
 func locate(c fs.Confined, j *kernel.Job, others []uint64) (at, anew string, err error) {
 	in := j.Spec.Prompt
 	running := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, in.Rel))
@@ -85,8 +91,8 @@ func locate(c fs.Confined, j *kernel.Job, others []uint64) (at, anew string, err
 		case errors.Is(err, iofs.ErrNotExist), at == dropped && j.State.Prompt.Named != kernel.NewPrompt:
 		case err != nil:
 			return "", "", err
-		case e.Mode != 0 || slices.Contains(others, e.Inode) || at == running && later(j, e):
-		case e.Inode == in.Inode && (j.State.Generation == 0 && (at == running || at == dropped) || same(c, at, in.SHA256)):
+		case e.Mode != 0 || slices.Contains(others, e.Inode) || at == running && namedAfterEnd(j, e):
+		case e.Inode == in.Inode && (j.State.Generation == 0 && (at == running || at == dropped) || hasContent(c, at, in.SHA256)):
 			return at, "", nil
 		case at == running && j.State.Generation == 0:
 			anew = at
@@ -95,27 +101,28 @@ func locate(c fs.Confined, j *kernel.Job, others []uint64) (at, anew string, err
 	return "", anew, nil
 }
 
-// same reports that a file has the content of that hash.
-func same(c fs.Confined, at, sum string) bool {
+// hasContent reports whether a file's content has the hash sum.
+func hasContent(c fs.Confined, at, sum string) bool {
 	data, err := c.Read(at, MaxPrompt)
 	have := sha256.Sum256(data)
 	return err == nil && hex.EncodeToString(have[:]) == sum
 }
 
-// later reports that a file got its name after the job ended. A job that never
-// ran does not say when it did.
-func later(j *kernel.Job, e fs.Entry) bool {
+// namedAfterEnd reports whether a file got its name after the job ended. It is
+// false for a job without a time of its end, which never ran.
+func namedAfterEnd(j *kernel.Job, e fs.Entry) bool {
 	return !j.Open() && !j.State.Finished.IsZero() && e.Changed.After(j.State.Finished)
 }
 
-// wandered is where the prompt of j lies under a name that somebody gave it, in the
-// inbox or, once it made way for another, below finished; "" if it does not. What was
-// written after the claim, or has another content, is another prompt.
-func (t Tree) wandered(c fs.Confined, j *kernel.Job) (at string, err error) {
+// findRenamed returns the place of j's prompt under a name that somebody gave it:
+// in the inbox or, if it made way for another prompt, below finished; "" if
+// there is none. A file that was modified after the claim, or that has another
+// content, is another prompt.
+func (t Tree) findRenamed(c fs.Confined, j *kernel.Job) (at string, err error) {
 	in := j.Spec.Prompt
 	look := func(tree string, f inbox.PromptFile) {
 		place := path.Join(tree, inbox.NameOf(f.Name, f.Rel))
-		if at == "" && f.Inode == in.Inode && !f.Modified.After(in.Claimed) && same(c, place, in.SHA256) {
+		if at == "" && f.Inode == in.Inode && !f.Modified.After(in.Claimed) && hasContent(c, place, in.SHA256) {
 			at = place
 		}
 	}
@@ -132,17 +139,18 @@ func (t Tree) wandered(c fs.Confined, j *kernel.Job) (at string, err error) {
 	return at, err
 }
 
-// called gives the prompt of an open job, which is at, the name of a running one,
-// and takes away the reason of an earlier failure. It is where the prompt is then.
-func called(c fs.Confined, j *kernel.Job, at string) (string, error) {
+// nameRunning gives the prompt of an open job, which is at at, the running name
+// and removes the reason of an earlier failure. It returns the new place of the
+// prompt.
+func nameRunning(c fs.Confined, j *kernel.Job, at string) (string, error) {
 	rel := j.Spec.Prompt.Rel
 	to := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel))
-	if at == "" || !strings.HasPrefix(at, inbox.Dir+"/") { // it has left the inbox; its record says that it runs again
+	if at == "" || !strings.HasPrefix(at, inbox.Dir+"/") { // it has left the inbox: only the record says that it runs again
 		return at, nil
 	}
 	if at != to {
 		switch err := c.Move(at, to); {
-		case errors.Is(err, iofs.ErrExist): // a namesake runs: this one is told apart by its record
+		case errors.Is(err, iofs.ErrExist): // another prompt of this name runs: leave this one where it is
 			return at, nil
 		case err != nil:
 			return at, err
@@ -155,9 +163,10 @@ func called(c fs.Confined, j *kernel.Job, at string) (string, error) {
 	return to, err
 }
 
-// copied keeps a copy of the prompt, from whatever name it has, and reports
-// that there is one. Where there never was a prompt it says so in the place.
-func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
+// ensureCopy copies the prompt at at, unless that has been done before, and
+// reports whether there is a copy. If there never was a prompt, it writes a
+// note in place of the copy.
+func ensureCopy(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 	in := j.Spec.Prompt
 	_, err := c.Stat(inbox.Processed(in, j.ID))
 	if err == nil || !errors.Is(err, iofs.ErrNotExist) {
@@ -178,8 +187,8 @@ func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 	return err == nil, err
 }
 
-// rename gives the job's prompt, which is at, the name that tells where its run
-// stands.
+// rename gives the job's prompt, which is at at, the name for the state of its
+// run.
 func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName, why string) error {
 	rel := j.Spec.Prompt.Rel
 	tree, _, _ := strings.Cut(at, "/")
@@ -204,8 +213,8 @@ func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.Prompt
 	return nil
 }
 
-// renameFinished is rename for a prompt that has left the inbox and may have got
-// a stamp.
+// renameFinished is rename for a prompt that has left the inbox and may have a
+// stamp in its name.
 func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName, why string) error {
 	prompt, is, _ := inbox.PromptOf(at)
 	if is == want {

@@ -1,6 +1,7 @@
-// Package inbox keeps the trees of files around an inbox (seed 004): prompts
-// that are dropped, claimed, and named by what became of them, and the copies
-// that are kept. Nothing is ever replaced, and no symbolic link is followed.
+// Package inbox manages the trees of files around an inbox (seed 004): prompts
+// that are dropped, claimed, and renamed when their runs end, and the copies
+// that are kept. It never overwrites a prompt and never follows a symbolic
+// link.
 package inbox
 
 import (
@@ -23,19 +24,19 @@ import (
 // MaxPrompt bounds a prompt, in bytes.
 const MaxPrompt = 1 << 20
 
-// lockName is the file whose flock is held while prompts are taken.
+// lockName is the file whose flock is held while prompts are claimed.
 const lockName = inbox.Dir + "/.lock"
 
-// Tree is the trees of one inbox.
+// Tree gives access to the trees of one inbox.
 type Tree struct {
 	Home string // absolute; it holds inbox, processed, finished and failed
 	Now  func() time.Time
 }
 
-// ErrNoInbox is the absence of an inbox.
+// ErrNoInbox means that there is no inbox.
 var ErrNoInbox = errors.New("there is no inbox")
 
-// with calls f with the opened home.
+// with opens the home and calls f with it.
 func (t Tree) with(f func(fs.Confined) error) error {
 	c, err := fs.Confine(t.Home)
 	if err == nil {
@@ -54,7 +55,7 @@ func (t Tree) with(f func(fs.Confined) error) error {
 	return err
 }
 
-// Init makes the trees that are missing, and reports whether any was.
+// Init creates the trees that are missing, and reports whether there were any.
 func (t Tree) Init() (made bool, err error) {
 	if err := os.MkdirAll(t.Home, 0o755); err != nil {
 		return false, err
@@ -75,21 +76,21 @@ func (t Tree) Init() (made bool, err error) {
 	return made, nil
 }
 
-// Inbox is where prompts are dropped.
+// Inbox returns the directory in which prompts are dropped.
 func (t Tree) Inbox() string { return path.Join(t.Home, inbox.Dir) }
 
-// File is the absolute path of a prompt under one of its names.
+// File returns the absolute path of a prompt under one of its names.
 func (t Tree) File(rel string, n kernel.PromptName) string {
 	return path.Join(t.Inbox(), inbox.NameOf(n, rel))
 }
 
-// GoneFile is the absolute path of a prompt called failed below finished.
+// GoneFile returns the absolute path of a failed prompt below finished.
 func (t Tree) GoneFile(rel string) string {
 	return path.Join(t.Home, inbox.FinishedDir, inbox.NameOf(kernel.ErrorPrompt, rel))
 }
 
-// Lock keeps other processes from claiming, until it is closed. It reports
-// false where another has it.
+// Lock keeps other processes from claiming prompts until f is closed. free is
+// false if another process holds the lock.
 func (t Tree) Lock() (f *os.File, free bool, err error) {
 	err = t.with(func(c fs.Confined) (err error) {
 		f, free, err = c.Lock(lockName)
@@ -98,14 +99,14 @@ func (t Tree) Lock() (f *os.File, free bool, err error) {
 	return f, free, err
 }
 
-// maxDepth bounds the directories of an inbox.
+// maxDepth bounds the nesting of an inbox's directories.
 const maxDepth = 40
 
-// staleTemp is how old a temporary file is that somebody left.
+// staleTemp is the age from which a temporary file counts as left behind.
 const staleTemp = time.Hour
 
-// Scan lists the inbox. It completes a renaming that a crash left with both names,
-// and removes temporary files that are older than an hour.
+// Scan lists the inbox. It completes renames that a crash left with both names,
+// and removes temporary files older than an hour.
 func (t Tree) Scan() (l inbox.Listing, err error) {
 	l.Branches = map[string]string{}
 	err = t.with(func(c fs.Confined) error { return t.scan(c, &l, "", 0) })
@@ -161,7 +162,8 @@ func (t Tree) scan(c fs.Confined, l *inbox.Listing, dir string, depth int) error
 	return t.unlinkTwins(c, l, first, inodes)
 }
 
-// hidden looks at what is not a prompt: a marker, the lock, a temporary file.
+// hidden handles files that are not prompts: a marker, the lock, a temporary
+// file.
 func (t Tree) hidden(c fs.Confined, l *inbox.Listing, dir, name, at string) {
 	switch {
 	case name == inbox.BranchMarker:
@@ -171,16 +173,17 @@ func (t Tree) hidden(c fs.Confined, l *inbox.Listing, dir, name, at string) {
 			return
 		}
 		l.Strays = append(l.Strays, inbox.Stray{Path: path.Join(dir, name), Why: "it names no branch"})
-		l.Branches[dir] = " " // no branch's name: what lies below is refused
+		l.Branches[dir] = " " // not the name of a branch: prompts below are refused
 	case strings.HasSuffix(name, ".tmp"):
 		if e, err := c.Stat(at); err == nil && e.Mode == 0 && t.Now().Sub(e.Changed) > staleTemp {
-			_ = c.Remove(at) // it is looked at again
+			_ = c.Remove(at) // the next scan tries again
 		}
 	}
 }
 
-// unlinkTwins ends the renamings that left both names: where renaming takes two
-// steps, whoever took the first was killed, or is about to take the second.
+// unlinkTwins completes renames that left both names. Where a rename takes two
+// steps, the process that did the first was killed or is about to do the
+// second.
 func (t Tree) unlinkTwins(c fs.Confined, l *inbox.Listing, first int, inodes map[string]uint64) error {
 	kept := l.Files[:first]
 	for _, f := range l.Files[first:] {
@@ -196,8 +199,9 @@ func (t Tree) unlinkTwins(c fs.Confined, l *inbox.Listing, first int, inodes map
 	return nil
 }
 
-// Read is the text of a prompt and the number of its file. What cannot be a
-// prompt is kernel.ErrInvalid; a file that is gone is fs.ErrNotExist.
+// Read returns the text of a prompt and the inode number of its file. The error
+// is kernel.ErrInvalid if it cannot be a prompt, and fs.ErrNotExist if the file
+// is gone.
 func (t Tree) Read(rel string, n kernel.PromptName) (text string, inode uint64, err error) {
 	err = t.with(func(c fs.Confined) error {
 		at := path.Join(inbox.Dir, inbox.NameOf(n, rel))
@@ -219,8 +223,8 @@ func (t Tree) Read(rel string, n kernel.PromptName) (text string, inode uint64, 
 	return text, inode, err
 }
 
-// Still reports that a prompt of that name is there and is the file of that
-// number.
+// Still reports whether a prompt of that name exists and is the file with that
+// inode number.
 func (t Tree) Still(rel string, n kernel.PromptName, inode uint64) bool {
 	return t.with(func(c fs.Confined) error {
 		e, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(n, rel)))
@@ -231,15 +235,15 @@ func (t Tree) Still(rel string, n kernel.PromptName, inode uint64) bool {
 	}) == nil
 }
 
-// Restore gives a file the name of a running prompt, unless that is taken.
+// Restore gives a file the name of a running prompt, unless that name is taken.
 func (t Tree) Restore(f inbox.PromptFile, rel string) error {
 	return t.with(func(c fs.Confined) error {
 		return c.Move(path.Join(inbox.Dir, inbox.NameOf(f.Name, f.Rel)), path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel)))
 	})
 }
 
-// Drop places a new prompt, whole. It is fs.ErrExist where anything has one of
-// its names.
+// Drop creates a new prompt atomically. The error is fs.ErrExist if a file has
+// one of its names.
 func (t Tree) Drop(rel, text string) error {
 	return t.with(func(c fs.Confined) error {
 		for n := range kernel.ErrorPrompt + 1 {
@@ -251,22 +255,24 @@ func (t Tree) Drop(rel, text string) error {
 	})
 }
 
-// Mark writes the marker of a directory: the branch that it stands for.
+// Mark writes the marker of a directory, which holds the branch that it stands
+// for.
 func (t Tree) Mark(dir, branch string) error {
 	return t.with(func(c fs.Confined) error {
 		return c.Write(path.Join(inbox.Dir, dir, inbox.BranchMarker), []byte(branch+"\n"), true)
 	})
 }
 
-// Fail names a prompt that cannot be run, and says why beside it.
+// Fail gives a prompt that cannot be run the name of a failed one, and writes
+// the reason beside it.
 func (t Tree) Fail(rel string, from kernel.PromptName, why string) error {
 	return t.with(func(c fs.Confined) error {
 		return t.nameError(c, path.Join(inbox.Dir, inbox.NameOf(from, rel)), rel, why)
 	})
 }
 
-// nameError gives the file at the name of a failed prompt. The reason comes
-// first: a file of that name is never without.
+// nameError renames the file at at to a failed prompt. The reason is written
+// first, so that a failed prompt always has one.
 func (t Tree) nameError(c fs.Confined, at, rel, why string) error {
 	if err := t.makeWay(c, rel, kernel.ErrorPrompt); err != nil {
 		return err
@@ -277,13 +283,13 @@ func (t Tree) nameError(c fs.Confined, at, rel, why string) error {
 	return c.Move(at, path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, rel)))
 }
 
-// Why is what stands beside a prompt called failed; "": nothing.
+// Why returns the reason beside a failed prompt, or "" if there is none.
 func (t Tree) Why(rel string, finished bool) (why string) {
 	tree := inbox.Dir
 	if finished {
 		tree = inbox.FinishedDir
 	}
-	_ = t.with(func(c fs.Confined) error { // where it cannot be read there is nothing to tell
+	_ = t.with(func(c fs.Confined) error { // an unreadable reason is as good as none
 		data, err := c.Read(path.Join(tree, inbox.ReasonOf(rel)), MaxPrompt)
 		why = strings.TrimSpace(string(data))
 		return err
@@ -291,7 +297,7 @@ func (t Tree) Why(rel string, finished bool) (why string) {
 	return why
 }
 
-// Gone are the prompts below finished that are called failed.
+// Gone returns the failed prompts below finished.
 func (t Tree) Gone() (out []inbox.PromptFile, err error) {
 	err = t.with(func(c fs.Confined) error {
 		return eachFinished(c, "", 0, func(f inbox.PromptFile) {
@@ -303,7 +309,7 @@ func (t Tree) Gone() (out []inbox.PromptFile, err error) {
 	return out, err
 }
 
-// eachFinished calls f with the prompts below dir of finished.
+// eachFinished calls f with the prompts below the directory dir of finished.
 func eachFinished(c fs.Confined, dir string, depth int, f func(inbox.PromptFile)) error {
 	names, err := c.Names(path.Join(inbox.FinishedDir, dir))
 	if err != nil {
@@ -328,7 +334,7 @@ func eachFinished(c fs.Confined, dir string, depth int, f func(inbox.PromptFile)
 	return nil
 }
 
-// makeWay takes an earlier prompt of that name out of the inbox at once.
+// makeWay moves an earlier prompt of that name out of the inbox.
 func (t Tree) makeWay(c fs.Confined, rel string, n kernel.PromptName) error {
 	_, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(n, rel)))
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -341,8 +347,9 @@ func (t Tree) makeWay(c fs.Confined, rel string, n kernel.PromptName) error {
 	return err
 }
 
-// Finish takes a prompt that has ended out of the inbox, to the same place
-// below finished. It is that place, below the home; "" if the prompt was gone.
+// Finish moves a prompt that has ended out of the inbox, to the same path below
+// finished. It returns the new path relative to the home, or "" if the prompt
+// was gone.
 func (t Tree) Finish(rel string, n kernel.PromptName) (to string, err error) {
 	err = t.with(func(c fs.Confined) error {
 		to, err = t.finish(c, rel, n)
@@ -353,7 +360,7 @@ func (t Tree) Finish(rel string, n kernel.PromptName) (to string, err error) {
 
 func (t Tree) finish(c fs.Confined, rel string, n kernel.PromptName) (string, error) {
 	name, reason := inbox.NameOf(n, rel), inbox.ReasonOf(rel)
-	stamp := "" // where the name is taken, it gets the time
+	stamp := "" // the time, if the name is taken
 	for range 100 {
 		to := path.Join(inbox.FinishedDir, stamped(name, stamp))
 		_, err := c.Stat(to)
@@ -369,7 +376,7 @@ func (t Tree) finish(c fs.Confined, rel string, n kernel.PromptName) (string, er
 			if err == nil {
 				return to, nil
 			}
-			if errors.Is(err, iofs.ErrNotExist) { // somebody else did
+			if errors.Is(err, iofs.ErrNotExist) { // somebody else moved it
 				return "", nil
 			}
 			if !errors.Is(err, iofs.ErrExist) {
@@ -383,7 +390,7 @@ func (t Tree) finish(c fs.Confined, rel string, n kernel.PromptName) (string, er
 	return "", fmt.Errorf("move %s below %s: no free name", name, inbox.FinishedDir)
 }
 
-// move is Move, also to another file system: there a copy comes first.
+// move is Move that also works across file systems, by copying.
 func move(c fs.Confined, from, to string) error {
 	err := c.Move(from, to)
 	if !errors.Is(err, unix.EXDEV) {
@@ -399,10 +406,10 @@ func move(c fs.Confined, from, to string) error {
 	return c.Remove(from)
 }
 
-// maxCopy bounds what is copied of a file that grew after it was claimed.
+// maxCopy bounds the copy of a file that grew after it was claimed, in bytes.
 const maxCopy = 64 << 20
 
-// stamped puts a stamp before the word of a prompt's name.
+// stamped inserts a stamp before the last part of a prompt's name.
 func stamped(name, stamp string) string {
 	if stamp == "" {
 		return name

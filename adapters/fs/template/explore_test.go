@@ -8,8 +8,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
 )
 
-// No history of a shipped flow leaves it open for nothing, hides a failure, passes an
-// approval round or uses what is not made yet, and every node runs in some.
+// No history of a shipped flow leaves it waiting for nothing, hides a failure,
+// skips an approval round or uses an artifact that does not exist yet. Every
+// node runs in some history.
 func TestShippedFlowsHaveNoFaults(t *testing.T) {
 	l := installed(t)
 	for name, set := range inputs {

@@ -12,13 +12,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// Find is Resolve for what a person types: where neither a path nor an alias
-// in commands is meant, the name of a file in .vizier/workflows will do, and
-// the error for a name that stands for nothing is an *Unresolved. A path is one
-// from the working directory, if the file is there, or from the root.
+// Find is Resolve for names that a person types. A name that is neither a path
+// nor an alias in commands may also be that of a file in .vizier/workflows. A
+// path is relative to the working directory if the file exists there, and
+// otherwise to the root. The error for a name that matches nothing is an
+// *Unresolved.
 func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) {
 	if explicit(flow) {
-		if at := fromHere(l.Root, flow); !strings.HasPrefix(flow, "file:") && at != filepath.Join(l.Root, flow) {
+		if at := resolvePath(l.Root, flow); !strings.HasPrefix(flow, "file:") && at != filepath.Join(l.Root, flow) {
 			if rel, in := within(l.Root, at); in {
 				flow = "./" + filepath.ToSlash(rel)
 			}
@@ -27,14 +28,14 @@ func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) 
 	}
 	names := l.Names()
 	for alias := range commands {
-		if normal(alias) == normal(flow) {
+		if normalize(alias) == normalize(flow) {
 			return l.Resolve(flow, commands)
 		}
 	}
 	for _, name := range names {
-		if normal(name) == normal(flow) {
+		if normalize(name) == normalize(flow) {
 			path := filepath.Join(".vizier", "workflows", name+".toml")
-			return Resolved{Path: path, Selector: "file:" + filepath.ToSlash(path), Alias: normal(flow)}, nil
+			return Resolved{Path: path, Selector: "file:" + filepath.ToSlash(path), Alias: normalize(flow)}, nil
 		}
 	}
 	r, err := l.Resolve(flow, commands)
@@ -42,19 +43,20 @@ func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) 
 		return r, nil
 	}
 	u := &Unresolved{err: err}
-	if _, err := iofs.Stat(Shipped(), normal(flow)+".toml"); err == nil {
+	if _, err := iofs.Stat(Shipped(), normalize(flow)+".toml"); err == nil {
 		u.Shipped = true
 	} else {
 		u.Names = slices.Concat(names, slices.Sorted(maps.Keys(commands)))
-		u.Near = workflow.Suggest(normal(flow), u.Names)
+		u.Near = workflow.Suggest(normalize(flow), u.Names)
 	}
 	return r, u
 }
 
-// Unresolved is a name that stands for no template. It is wrong input.
+// Unresolved is the error for a name that matches no template. It wraps
+// kernel.ErrInvalid.
 type Unresolved struct {
-	Near    string   // a name that may have been meant
-	Names   []string // those that there are
+	Near    string   // a name that may have been meant; "": none
+	Names   []string // all names that exist
 	Shipped bool     // Vizier comes with a template of that name
 
 	err error
@@ -62,10 +64,11 @@ type Unresolved struct {
 
 func (u *Unresolved) Error() string { return u.err.Error() }
 
-// Unwrap finds both the class and the cause.
+// Unwrap returns the class and the cause.
 func (u *Unresolved) Unwrap() []error { return []error{kernel.ErrInvalid, u.err} }
 
-// Names are the templates in .vizier/workflows, without the extension.
+// Names returns the names of the templates in .vizier/workflows, without the
+// extension.
 func (l Loader) Names() []string {
 	var names []string
 	entries, _ := os.ReadDir(filepath.Join(l.Root, ".vizier", "workflows")) // no directory: no names

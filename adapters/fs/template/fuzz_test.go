@@ -11,9 +11,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// FuzzParse: whatever a file holds, it is a template or there are findings,
-// each on a line that the file has; and whatever the template says, it can be
-// composed, bound, expanded and compiled, or there are findings.
+// FuzzParse checks that any file yields a template or findings, each on a line
+// of the file, and that any template can be composed, bound, expanded and
+// compiled, or yields findings.
 func FuzzParse(f *testing.F) {
 	names, err := iofs.Glob(template.Shipped(), "*.toml")
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// maxDepth bounds nesting: a template needs six levels.
+// maxDepth bounds the levels of nesting. A template needs six.
 const maxDepth = 64
 
 type jsonReader struct {
 	dec   *json.Decoder
 	data  []byte
 	file  string
-	at    int // bytes whose lines are counted
+	at    int // offset up to which lines are counted
 	lines int
 }
 
@@ -40,7 +40,7 @@ func parseJSON(file string, data []byte) (workflow.Value, error) {
 	return v, nil
 }
 
-// pos is the place of the token that was just read.
+// pos returns the position of the token that was read last.
 func (r *jsonReader) pos() workflow.Pos {
 	end := int(r.dec.InputOffset())
 	r.lines += bytes.Count(r.data[r.at:end], []byte{'\n'})

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Resolved is the file that a name on the command line stands for.
+// Resolved is the file that a name on the command line refers to.
 type Resolved struct {
 	Path     string // absolute, or relative to the repository's root
-	Selector string // how records name the template
+	Selector string // the template's name in records
 	Alias    string // the alias in [commands] that led here, if any
 }
 
-// Resolve finds the template that flow stands for: a path (file:PATH, or what
-// looks like one), an alias in commands, or a selector ID@VERSION of a
-// template in .vizier or .vizier/workflows, in this order.
+// Resolve finds the template that flow refers to. It tries, in this order, a
+// path (file:PATH, or what looks like a path), an alias in commands, and a
+// selector ID@VERSION of a template in .vizier or .vizier/workflows.
 func (l Loader) Resolve(flow string, commands map[string]string) (Resolved, error) {
 	if strings.TrimSpace(flow) == "" {
 		return Resolved{}, fmt.Errorf("FLOW cannot be empty")
@@ -27,7 +27,7 @@ func (l Loader) Resolve(flow string, commands map[string]string) (Resolved, erro
 		return l.file(flow)
 	}
 	for _, alias := range slices.Sorted(maps.Keys(commands)) {
-		if normal(alias) != normal(flow) {
+		if normalize(alias) != normalize(flow) {
 			continue
 		}
 		target := commands[alias]
@@ -35,13 +35,13 @@ func (l Loader) Resolve(flow string, commands map[string]string) (Resolved, erro
 		if err != nil {
 			return r, fmt.Errorf("alias `%s` resolves to `%s` but no readable template source was found: %w", flow, target, err)
 		}
-		r.Selector, r.Alias = target, normal(flow)
+		r.Selector, r.Alias = target, normalize(flow)
 		return r, nil
 	}
 	return l.selector(flow)
 }
 
-// target is what an alias stands for: a path or a selector.
+// target resolves the value of an alias, which is a path or a selector.
 func (l Loader) target(s string) (Resolved, error) {
 	if explicit(s) {
 		return l.file(s)
@@ -115,7 +115,7 @@ func (l Loader) selector(s string) (Resolved, error) {
 	}
 }
 
-// dotted splits the old form NAME.vN.
+// dotted splits a selector in the old form NAME.vN.
 func dotted(s string) (stem, version string, ok bool) {
 	at := strings.LastIndex(s, ".v")
 	if at <= 0 || strings.Trim(s[at+2:], "0123456789") != "" || s[at+2:] == "" {
@@ -124,8 +124,9 @@ func dotted(s string) (stem, version string, ok bool) {
 	return s[:at], s[at+1:], true
 }
 
-// normal is an alias as [commands] writes it.
-func normal(s string) string {
+// normalize returns an alias in the form that [commands] uses: lower case, words
+// joined by underscores.
+func normalize(s string) string {
 	s = strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(s))
 	for strings.Contains(s, "__") {
 		s = strings.ReplaceAll(s, "__", "_")

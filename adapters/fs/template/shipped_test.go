@@ -15,7 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// installed is a repository with the shipped templates where they belong.
+// installed returns a repository with the shipped templates in place.
 func installed(t *testing.T) template.Loader {
 	t.Helper()
 	root := t.TempDir()
@@ -61,7 +61,7 @@ var inputs = map[string]map[string]string{
 	"develop": {"file": "SPEC.md", "name": "foo", "target": "main"}, "commit": nil,
 }
 
-// graph is every node with what it waits for; ~ is a sleeping one.
+// graph lists every node with what it waits for. A ~ marks sleeping nodes.
 func graph(specs map[string]kernel.Spec, run string) string {
 	var lines []string
 	for id, s := range specs {
@@ -131,7 +131,8 @@ terminal <commit_tracked`,
 	}
 }
 
-// Seed 003: what the stage templates declare so that they chain without --after.
+// Seed 003: the needs and products that the stage templates declare, so that
+// they chain without --after.
 func TestShippedContracts(t *testing.T) {
 	l := installed(t)
 	plan := []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "foo", Ref: "draft/foo"}, {Kind: kernel.PlanDoc, Name: "foo", Ref: "draft/foo"}}
@@ -169,7 +170,7 @@ func TestShippedContracts(t *testing.T) {
 }
 
 // Seed 003's first acceptance criterion, as far as one tick shows it: all five
-// are accepted, and what waits waits for its producer and does not block.
+// are accepted, and those that wait for a producer wait and are not blocked.
 func TestShippedChainWithoutAfter(t *testing.T) {
 	l := installed(t)
 	now := time.Date(2026, 2, 15, 12, 0, 0, 0, time.UTC)
@@ -233,7 +234,7 @@ func TestShippedFilesNeedWhatIsShipped(t *testing.T) {
 }
 
 // Seed 003's criterion 1 needs no input that a person would not type: a run
-// without any is refused with what to type.
+// without input is refused, and the error says what to type.
 func TestShippedPreflight(t *testing.T) {
 	l := installed(t)
 	for _, name := range []string{"draft", "approve", "merge", "develop"} {
@@ -255,8 +256,9 @@ func TestShippedPreflight(t *testing.T) {
 	}
 }
 
-// V9: who merges into a branch, resolves a conflict with it or judges it has it
-// to itself meanwhile, named or not.
+// V9: a job that merges into a branch, resolves a conflict with it or judges it
+// holds the branch exclusively meanwhile, whether the branch is named or the
+// default.
 func TestMergesLockWhatTheyMove(t *testing.T) {
 	l := installed(t)
 	for _, c := range []struct {
@@ -277,8 +279,8 @@ func TestMergesLockWhatTheyMove(t *testing.T) {
 	}
 }
 
-// T3: a stage locks what it locks on its own, whatever the parameters of the
-// stages beside it are: the agents of two plans for one target go on together.
+// T3: a stage takes only its own locks, whatever the parameters of the stages
+// beside it are: the agents of two plans for one target run at the same time.
 func TestStagesLockByTheirOwnContext(t *testing.T) {
 	l := installed(t)
 	for _, branch := range []string{"", "mine"} {

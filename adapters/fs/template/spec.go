@@ -15,10 +15,11 @@ import (
 // maxSpec bounds a specification, in bytes.
 const maxSpec = 1 << 20
 
-// Spec reads a specification: a path relative to the working directory, if that
-// is in the working tree, or, where there is no such file, to the tree's root.
+// Spec reads a specification. A relative path is relative to the working
+// directory if that is in the working tree and has the file, and otherwise to
+// the tree's root.
 func Spec(tree, path string) (string, error) {
-	at := fromHere(tree, path)
+	at := resolvePath(tree, path)
 	info, err := os.Stat(at)
 	switch {
 	case err != nil:
@@ -32,9 +33,10 @@ func Spec(tree, path string) (string, error) {
 	return string(data), err
 }
 
-// fromHere is the absolute path of a file that a person names: as seen from the
-// working directory, if that is in root and the file is there, or from root.
-func fromHere(root, path string) string {
+// resolvePath returns the absolute path of a file that a person names. A relative
+// path is relative to the working directory if that is in root and has the
+// file, and otherwise to root.
+func resolvePath(root, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
@@ -53,14 +55,14 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// SpecFile is the file of a specification.
+// SpecFile is a file with a specification.
 type SpecFile struct {
-	File string // relative to the working tree, with slashes
-	Stem string // relative to the directory that was asked for, without its extension
+	File string // path relative to the working tree, with slashes
+	Stem string // path relative to the directory asked for, without the extension
 }
 
-// Specs are the Markdown files below a directory of the working tree, in the
-// order of their paths. A symbolic link is an error: it may lead anywhere.
+// Specs returns the Markdown files below a directory of the working tree,
+// sorted by path. A symbolic link is an error, since it may lead anywhere.
 func Specs(tree, dir string) ([]SpecFile, error) {
 	at := dir
 	if !filepath.IsAbs(at) {

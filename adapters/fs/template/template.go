@@ -1,6 +1,6 @@
-// Package template reads workflow templates from files: TOML and JSON, with
-// the line of every key, and finds the file that a name on the command line
-// stands for. What a template means is package workflow's.
+// Package template reads workflow templates from TOML and JSON files, with the
+// line of every key, and finds the file that a name on the command line refers
+// to. Package workflow defines what a template means.
 package template
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// maxBytes bounds a template file: a person writes it.
+// maxBytes bounds a template file, in bytes.
 const maxBytes = 4 << 20
 
 // Loader reads templates of one repository.
 type Loader struct {
 	Root   string // the repository's root
-	Global string // a directory outside it that templates may come from; "": none
+	Global string // a directory outside Root that templates may come from; "": none
 }
 
 // Load reads the template at path, relative to the repository's root or
-// absolute, with everything it imports. Its error holds all findings, and
-// then the template is as far as it could be read, or nil.
+// absolute, with everything that it imports. The error holds all findings; then
+// the template is what could be read of it, or nil.
 func (l Loader) Load(path string) (*workflow.Source, error) {
 	src, misread := l.Read(path)
 	if src == nil {
@@ -34,8 +34,8 @@ func (l Loader) Load(path string) (*workflow.Source, error) {
 	return src, workflow.Together(misread, err)
 }
 
-// Import is a workflow.Loader: the import's path is relative to the file that
-// imports it.
+// Import implements workflow.Loader. The path of an import is relative to the
+// file that imports it.
 func (l Loader) Import(from *workflow.Source, m workflow.Import) (*workflow.Source, error) {
 	if strings.TrimSpace(m.Path.Value) == "" {
 		return nil, fmt.Errorf("import `%s` has an empty path", m.Name.Value)
@@ -60,8 +60,9 @@ func (l Loader) Read(path string) (*workflow.Source, error) {
 	return Parse(shown, data)
 }
 
-// contained is the real path of a regular file that templates may come from,
-// and its name relative to the root.
+// contained returns the real path of a regular file in a place where templates
+// may be, and its name for messages, which is relative to the root if it can
+// be.
 func (l Loader) contained(path string) (abs, shown string, err error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(l.Root, path)
@@ -92,7 +93,7 @@ func (l Loader) contained(path string) (abs, shown string, err error) {
 	return "", "", fmt.Errorf("workflow source `%s` is outside repository root %s%s", path, l.Root, global)
 }
 
-// within is path relative to dir, if it is below it.
+// within returns path relative to dir if it is below dir.
 func within(dir, path string) (string, bool) {
 	if dir == "" {
 		return "", false
@@ -104,7 +105,7 @@ func within(dir, path string) (string, bool) {
 	return rel, err == nil && filepath.IsLocal(rel)
 }
 
-// legacy refuses places where templates no longer are.
+// legacy returns an error for places where templates are no longer read.
 func legacy(rel string) error {
 	slash := filepath.ToSlash(rel)
 	switch {
@@ -116,8 +117,8 @@ func legacy(rel string) error {
 	return nil
 }
 
-// Parse reads a template from the contents of a file; the extension of its
-// name says in which language.
+// Parse parses the content of a template file. The extension of its name
+// determines the language.
 func Parse(file string, data []byte) (*workflow.Source, error) {
 	var v workflow.Value
 	var err error
@@ -135,7 +136,7 @@ func Parse(file string, data []byte) (*workflow.Source, error) {
 	return workflow.Decode(file, v)
 }
 
-// bare is the cause of an error of package os, without the path.
+// bare returns the cause of an error of package os without the path.
 func bare(err error) error {
 	var pe *os.PathError
 	if errors.As(err, &pe) {

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// repo is a repository with files.
+// repo returns a loader for a repository with the given files.
 func repo(t *testing.T, files map[string]string) template.Loader {
 	t.Helper()
 	root := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// parseTOML reads the values with the library, which does not tell where they
-// stand, and finds the lines of the keys itself.
+// parseTOML parses the values with the library, which does not report their
+// positions, and finds the lines of the keys itself.
 func parseTOML(file, text string) (workflow.Value, error) {
 	var tree map[string]any
 	if _, err := toml.Decode(text, &tree); err != nil {
@@ -90,14 +90,14 @@ func (s *scanner) markAt(path string, line int) {
 	}
 }
 
-// scanner finds the line of every key of a text that is known to be TOML. On
-// anything else it finds fewer lines, but comes to an end.
+// scanner finds the line of every key of a valid TOML text. On other texts it
+// finds fewer lines, but terminates.
 type scanner struct {
 	text   string
 	at     int
 	line   int
 	lines  map[string]int // path → line
-	tables map[string]int // path of an array of tables → how many so far
+	tables map[string]int // path of an array of tables → number of its tables so far
 	table  string         // path of the table whose keys follow
 }
 
@@ -115,7 +115,7 @@ func (s *scanner) scan() {
 	}
 }
 
-// header reads [a.b] or [[a.b]].
+// header parses [a.b] or [[a.b]].
 func (s *scanner) header() {
 	array := s.has("[[")
 	s.at++
@@ -143,7 +143,7 @@ func (s *scanner) header() {
 	}
 }
 
-// pair reads key = value into the table at path.
+// pair parses key = value in the table at path.
 func (s *scanner) pair(path string) {
 	line := s.line
 	for _, p := range s.key() {
@@ -157,7 +157,7 @@ func (s *scanner) pair(path string) {
 	}
 }
 
-// key reads a dotted key.
+// key parses a dotted key.
 func (s *scanner) key() []string {
 	var parts []string
 	for {
@@ -188,7 +188,7 @@ func (s *scanner) key() []string {
 	}
 }
 
-// value skips a value and marks what is inside it.
+// value skips a value and marks the lines of what is inside it.
 func (s *scanner) value(path string) {
 	switch {
 	case s.done():
@@ -226,7 +226,8 @@ func (s *scanner) value(path string) {
 	}
 }
 
-// comma skips what separates two members, and something at least.
+// comma skips the separator after a member, or one byte if that would make no
+// progress since start.
 func (s *scanner) comma(start int) {
 	s.blank()
 	s.skip(",")
@@ -259,7 +260,7 @@ func (s *scanner) quoted() {
 			s.line++
 		case s.has(quote):
 			s.at += len(quote)
-			for long && !s.done() && s.text[s.at] == quote[0] { // a quote may end the text
+			for long && !s.done() && s.text[s.at] == quote[0] { // the text may end with quotes
 				s.at++
 			}
 			return

@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// shape is a value on one line, each part with its line.
+// shape formats a value on one line, each part with its line number.
 func shape(v workflow.Value) string {
 	var in []string
 	for _, e := range v.List {
@@ -48,7 +48,7 @@ func TestValuesAndTheirLines(t *testing.T) {
 	} {
 		v, err := parseTOML("t.toml", text)
 		if err != nil {
-			if !strings.Contains(text, ",}") { // which not every version of TOML has
+			if !strings.Contains(text, ",}") { // not valid in every version of TOML
 				t.Errorf("%q: %v", text, err)
 			}
 			continue
@@ -97,7 +97,7 @@ func TestWhatIsNoJSON(t *testing.T) {
 	}
 }
 
-// Deep TOML is cut off, and not followed down.
+// TOML that is nested too deeply is cut off.
 func TestDeepTOML(t *testing.T) {
 	depth := func(v workflow.Value) (n int) {
 		for len(v.List) > 0 || len(v.Fields) > 0 {
@@ -135,8 +135,8 @@ func lay(t *testing.T, files map[string]string) Loader {
 
 const leafText = "id = \"l\"\nversion = \"v1\"\n[[nodes]]\nid = \"a\"\nkind = \"gate\"\nuses = \"control.terminal\"\n"
 
-// What a person types is a path, an alias, the name of a file, or nothing,
-// which is told along with what may have been meant.
+// A name that a person types is a path, an alias, the name of a file, or
+// matches nothing. In the last case the error says what may have been meant.
 func TestFind(t *testing.T) {
 	l := lay(t, map[string]string{".vizier/workflows/my-flow.toml": leafText, ".vizier/workflows/notes.txt": "", ".vizier/workflows/dir.toml/x": "", ".vizier/workflows/other.toml": "odd",
 		".vizier/t.toml": leafText})
@@ -204,8 +204,8 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// What is read of a template that has findings, or whose stages have, can be
-// looked at further.
+// The part of a template that could be read, if it or its stages have findings,
+// can be processed further.
 func TestLoad(t *testing.T) {
 	l := lay(t, map[string]string{"good.toml": leafText, "bad.toml": leafText + "odd = 1\n", "not.toml": "=",
 		"imports.toml": "id = \"i\"\nversion = \"v1\"\nodd = 1\n[[imports]]\nname = \"a\"\npath = \"good.toml\"\n", "root.toml": "id = \"i\"\nversion = \"v1\"\n[[imports]]\nname = \"a\"\npath = \" \"\n",

@@ -6,7 +6,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A watcher that sees nothing has nothing to miss where nothing is asked: so a
+// A watcher that reports nothing misses nothing if nothing is asked for. So a
 // resident scheduler with nothing to look after can leave.
 func TestABlindWatcher(t *testing.T) {
 	w := &Watcher{}

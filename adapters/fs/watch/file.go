@@ -2,15 +2,15 @@ package watch
 
 import "github.com/fsnotify/fsnotify"
 
-// File tells when one file that is written to or replaced may have changed.
+// File reports changes of one file that is written to or replaced.
 type File struct {
 	path    string
 	notify  *fsnotify.Watcher
 	changed chan struct{}
 }
 
-// NewFile watches the file at path as soon as Look is called and it is there.
-// Where the system allows no more watches there is no news.
+// NewFile returns a File for path, which is watched from a call of Look on. If
+// the system allows no more watches, no changes are reported.
 func NewFile(path string) *File {
 	f := &File{path: path, changed: make(chan struct{}, 1)}
 	n, err := newNotifier()
@@ -39,18 +39,18 @@ func NewFile(path string) *File {
 	return f
 }
 
-// Look watches the file that is at the path now. It is to be called before
-// what is there is read.
+// Look watches the file that is at the path now. Call it before reading the
+// file.
 func (f *File) Look() {
-	if f.notify != nil && len(f.notify.WatchList()) == 0 { // one that is moved away is not watched any more
+	if f.notify != nil && len(f.notify.WatchList()) == 0 { // a watch ends when its file is moved away
 		_ = f.notify.Add(f.path)
 	}
 }
 
-// Changed has a value when the file may have changed.
+// Changed receives a value when the file may have changed.
 func (f *File) Changed() <-chan struct{} { return f.changed }
 
-// Close ends the watching.
+// Close stops watching.
 func (f *File) Close() error {
 	if f.notify == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package watch has what a repository's resident scheduler needs of files: the
-// lock jobs/resident.lock, which makes it the only one, and the news of changes
-// to files that jobs wait for.
+// Package watch has the files that a repository's resident scheduler needs: the
+// lock jobs/resident.lock, which ensures that there is only one, and
+// notifications of changes to files that jobs wait for.
 package watch
 
 import (
@@ -20,18 +20,18 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// LeaderLock is the lock, held by this process. The lock file has four lines: the
-// holder's process id, a digest of what it looks after, its pid namespace and its host.
-// Whoever sets the file's times wakes the holder.
+// LeaderLock is the lock, held by this process. The lock file has four lines:
+// the holder's process id, a digest of what it looks after, its pid namespace
+// and its host. Setting the file's times wakes the holder.
 type LeaderLock struct {
-	Namespace string // pid namespace of this process; "": not known
-	Host      string // of this process; "": not known
+	Namespace string // pid namespace of this process; "": unknown
+	Host      string // host of this process; "": unknown
 
 	path string
 	f    *os.File
 }
 
-// Acquire takes the lock at path. It is nil when another process has it.
+// Acquire takes the lock at path. It returns nil if another process has it.
 func Acquire(path string) (*LeaderLock, error) {
 	f, err := open(path, os.O_CREATE)
 	if err != nil {
@@ -47,8 +47,8 @@ func Acquire(path string) (*LeaderLock, error) {
 	return &LeaderLock{path: path, f: f}, nil
 }
 
-// Inherited is the lock at path that Wake handed over as descriptor fd; nil if
-// fd is not that file or the lock is not this process's.
+// Inherited returns the lock at path that Wake handed over as descriptor fd. It
+// returns nil if fd is not that file or this process does not have the lock.
 func Inherited(path string, fd int) *LeaderLock {
 	var have, want unix.Stat_t
 	if unix.Fstat(fd, &have) != nil || unix.Lstat(path, &want) != nil || have.Dev != want.Dev || have.Ino != want.Ino {
@@ -62,13 +62,14 @@ func Inherited(path string, fd int) *LeaderLock {
 	return p
 }
 
-// Wake makes sure that a resident scheduler looks after w. If the lock is free,
-// start starts a process that inherits it. If it is not, Wake sets the file's
-// times, which wakes the holder, unless the holder has announced w already.
+// Wake ensures that a resident scheduler looks after w. If the lock is free, it
+// calls start, which starts a process that inherits the lock. Otherwise it sets
+// the file's times, which wakes the holder, unless the holder has already
+// announced w.
 func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	create := os.O_CREATE
 	if w.Empty() {
-		create = 0 // nothing to look after: only a holder is told, if there is one
+		create = 0 // nothing to look after: only wake a holder, if there is one
 	}
 	f, err := open(path, create)
 	if err != nil {
@@ -77,16 +78,16 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 		}
 		return err
 	}
-	defer f.Close() // the process that was started has the lock as well
-	if w.Empty() {  // not even for a moment is the lock taken: who wants it would rely on a holder
-		return tell(f, path, w)
+	defer f.Close() // the started process keeps the lock
+	if w.Empty() {  // do not take the lock, not even briefly: another caller would assume that there is a holder
+		return wakeHolder(f, path, w)
 	}
 	free, err := sys.TryLock(f)
 	switch {
 	case err != nil:
 		return err
 	case !free:
-		return tell(f, path, w)
+		return wakeHolder(f, path, w)
 	}
 	err = f.Truncate(0) // what the last holder said
 	if err == nil {
@@ -98,8 +99,9 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	return nil
 }
 
-// tell wakes who holds the lock, if somebody does, unless it has announced w.
-func tell(f *os.File, path string, w kernel.Wakes) error {
+// wakeHolder wakes the holder of the lock, if there is one, unless it has
+// announced w.
+func wakeHolder(f *os.File, path string, w kernel.Wakes) error {
 	if announced(f) == digest(w) {
 		return nil
 	}
@@ -110,14 +112,14 @@ func tell(f *os.File, path string, w kernel.Wakes) error {
 	return nil
 }
 
-// PID is the process that holds the lock at path; 0: none does.
+// PID returns the process that holds the lock at path, or 0 if none does.
 func PID(path string) int {
 	pid, _ := Holder(path)
 	return pid
 }
 
-// Taken reports that a process has the place at path, or is just being started to
-// have it.
+// Taken reports whether a process holds the lock at path or is about to inherit
+// it.
 func Taken(path string) bool {
 	f, err := open(path, 0)
 	if err != nil {
@@ -131,8 +133,8 @@ func Taken(path string) bool {
 	return false
 }
 
-// Holder is the process that holds the lock at path, and its pid namespace; 0:
-// none does.
+// Holder returns the process that holds the lock at path and its pid namespace,
+// or 0 if none does.
 func Holder(path string) (pid int, space string) {
 	f, err := open(path, 0)
 	if err != nil {
@@ -148,8 +150,8 @@ func Holder(path string) (pid int, space string) {
 	return pid, third
 }
 
-// holderHost is the host of the process that holds the lock at path; "": none does, or it has
-// not said yet.
+// holderHost returns the host of the process that holds the lock at path, or ""
+// if none does or it is not yet announced.
 func holderHost(path string) string {
 	f, err := open(path, 0)
 	if err != nil {
@@ -163,13 +165,13 @@ func holderHost(path string) string {
 	var b [512]byte
 	n, _ := f.ReadAt(b[:], 0)
 	all := strings.Split(string(b[:n]), "\n")
-	if len(all) < 5 { // the last one is not whole yet
+	if len(all) < 5 { // the last line is incomplete
 		return ""
 	}
 	return strings.TrimSpace(all[3])
 }
 
-// Held reports that the lock file is still the one at the path. It is not when
+// Held reports whether the lock file is still the one at the path. It is not if
 // the repository was removed.
 func (p *LeaderLock) Held() bool {
 	if p.f == nil {
@@ -183,20 +185,20 @@ func (p *LeaderLock) Held() bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-// Announce writes to the lock file what this process looks after; nil: that it is
-// about to look.
+// Announce writes to the lock file what this process looks after. nil means
+// that it is about to find out.
 func (p *LeaderLock) Announce(w *kernel.Wakes) {
 	what := ""
 	if w != nil {
 		what = digest(*w)
 	}
-	_, _ = p.f.WriteAt([]byte(fmt.Sprintf("%-10d\n%-16s\n%s\n%s\n", os.Getpid(), what, p.Namespace, p.Host)), 0) // without it there are calls for nothing
+	_, _ = p.f.WriteAt([]byte(fmt.Sprintf("%-10d\n%-16s\n%s\n%s\n", os.Getpid(), what, p.Namespace, p.Host)), 0) // a failure only costs unnecessary wake-ups
 }
 
-// Release gives the lock up.
+// Release releases the lock.
 func (p *LeaderLock) Release() { _ = sys.Unlock(p.f) }
 
-// Reacquire takes it again, unless another process did.
+// Reacquire takes the lock again, and reports whether it did.
 func (p *LeaderLock) Reacquire() bool {
 	ok, _ := sys.TryLock(p.f)
 	return ok && p.Held()
@@ -224,9 +226,9 @@ func announced(f *os.File) string {
 	return what
 }
 
-// digest stands for w in an announcement. It has only the number of the attempts:
-// a runner that goes on with another job is still the same process to watch, and
-// the holder notices by itself when one ends.
+// digest returns the digest of w for an announcement. It contains only the
+// number of attempts: a runner that goes on with another job is still the same
+// process to watch, and the holder notices by itself when one ends.
 func digest(w kernel.Wakes) string {
 	h := fnv.New64a()
 	o := w.Outside

@@ -65,7 +65,7 @@ func TestOneHasThePlace(t *testing.T) {
 	}
 }
 
-// The last holder's name is not the next one's.
+// A new holder is not announced under the previous holder's process id.
 func TestANewHolderSaysNothingOfTheOld(t *testing.T) {
 	path := lockPath(t)
 	old := take(t, path)
@@ -73,7 +73,7 @@ func TestANewHolderSaysNothingOfTheOld(t *testing.T) {
 	old.Release()
 	var lock *os.File
 	err := Wake(path, soon, func(f *os.File) error {
-		fd, err := unix.Dup(int(f.Fd())) // what a process started would inherit
+		fd, err := unix.Dup(int(f.Fd())) // what a started process would inherit
 		lock = os.NewFile(uintptr(fd), path)
 		return err
 	})
@@ -146,8 +146,8 @@ func TestCallStartsNobodyForNothing(t *testing.T) {
 	}
 }
 
-// Who has nothing to look after does not have the place for a moment: whoever
-// wants it then would rely on a holder that there is not.
+// Wake with nothing to look after does not take the lock even briefly: another
+// caller would assume that there is a holder.
 func TestACallForNothingTakesNothing(t *testing.T) {
 	path := lockPath(t)
 	take(t, path).Release()
@@ -194,8 +194,8 @@ func TestThePlaceGoesWithTheRepository(t *testing.T) {
 	}
 }
 
-// Two sets of facts differ in their digest exactly where the holder would have
-// to look at something else.
+// The digests of two sets of facts differ exactly if the holder would have to
+// watch something else.
 func TestDigest(t *testing.T) {
 	attempts := func(ids ...kernel.JobID) (out []kernel.AttemptID) {
 		for _, id := range ids {
@@ -227,8 +227,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Who only looks has the lock shared and for a moment: that is no holder, and
-// is waited for.
+// A process that only looks holds the lock shared and briefly. It does not
+// count as a holder, and callers wait for it.
 func TestWhoLooksDoesNotHaveThePlace(t *testing.T) {
 	path := lockPath(t)
 	looker, err := open(path, os.O_CREATE)

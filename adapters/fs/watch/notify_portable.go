@@ -8,6 +8,5 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// newNotifier fails as where the system allows no watches: then everybody asks
-// from time to time.
+// newNotifier fails, as on a system that allows no watches; callers then poll.
 func newNotifier() (*fsnotify.Watcher, error) { return nil, errors.ErrUnsupported }

@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Watcher tells when files change that facts are read from. What does not
-// exist is watched for through the nearest directory above it that does.
+// Watcher reports changes of the files from which facts are read. A file that
+// does not exist is watched through its nearest existing parent directory.
 type Watcher struct {
 	notify *fsnotify.Watcher
 	layout fs.Layout
@@ -21,16 +21,16 @@ type Watcher struct {
 	changed, touched chan struct{}
 }
 
-// interest is what to make of an event. It is not changed once sent.
+// interest says which events matter. It is immutable once sent.
 type interest struct {
-	on    map[string]bool // paths whose change is news: files, and all directories above them
-	below map[string]bool // directories in which everything is
-	dirs  map[string]bool // directories to watch for that
-	index string          // git's index, if its change is worth a look; ""
+	on    map[string]bool // paths whose change matters: files, and the directories above them
+	below map[string]bool // directories in which every change matters
+	dirs  map[string]bool // directories to watch
+	index string          // path of git's index if its changes matter; else ""
 }
 
-// NewWatcher watches nothing yet but the place of the resident scheduler.
-// Where the system allows no more watches, it is blind: there is no news, and
+// NewWatcher returns a Watcher that watches only the lock file of the resident
+// scheduler. If the system allows no more watches, it reports nothing, and
 // Watch says so.
 func NewWatcher(layout fs.Layout, gitDir string) *Watcher {
 	w := &Watcher{layout: layout, gitDir: gitDir, wanted: make(chan interest),
@@ -48,16 +48,16 @@ func NewWatcher(layout fs.Layout, gitDir string) *Watcher {
 	return w
 }
 
-// Changed has a value when something that was asked for may have changed, or
-// the resident scheduler is called.
+// Changed receives a value when something that is watched may have changed, or
+// the resident scheduler is woken.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
-// Touched has a value when git's index was written.
+// Touched receives a value when git's index was written.
 func (w *Watcher) Touched() <-chan struct{} { return w.touched }
 
-// Watch looks at what p names from now on and at nothing else. It reports
-// whether it began to look at a directory, so that a change before that may
-// have been missed, and whether it can look at all of them.
+// Watch watches what p names from now on, and nothing else. fresh reports
+// whether a directory was not watched before, so that a change may have been
+// missed; complete reports whether everything is watched.
 func (w *Watcher) Watch(p kernel.Probes) (fresh, complete bool) {
 	if w.notify == nil {
 		return false, p.Empty()
@@ -75,7 +75,7 @@ func (w *Watcher) Watch(p kernel.Probes) (fresh, complete bool) {
 		case w.notify.Add(dir) == nil:
 			fresh = true
 		default:
-			complete = false // gone again, or the system allows no more
+			complete = false // gone again, or the system allows no more watches
 		}
 	}
 	for path := range have {
@@ -86,7 +86,7 @@ func (w *Watcher) Watch(p kernel.Probes) (fresh, complete bool) {
 	return fresh, complete
 }
 
-// interest is what to watch for the answers to p.
+// interest returns what to watch for the answers to p.
 func (w *Watcher) interest(p kernel.Probes) interest {
 	want := interest{on: map[string]bool{}, below: map[string]bool{}, dirs: map[string]bool{}}
 	watch := func(dir string) {
@@ -140,7 +140,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// listen makes news of events, without ever waiting for who is to hear them.
+// listen turns events into signals. It never waits for a receiver.
 func (w *Watcher) listen() {
 	var want interest
 	for {
@@ -157,12 +157,12 @@ func (w *Watcher) listen() {
 			}
 			switch {
 			case e.Name == w.layout.ResidentFile():
-				if e.Op != fsnotify.Write { // its own announcements
+				if e.Op != fsnotify.Write { // writes are the process's own announcements
 					signal(w.changed)
 				}
 			case e.Op == fsnotify.Chmod:
 			case want.on[e.Name] || want.below[filepath.Dir(e.Name)],
-				want.dirs[e.Name] && e.Has(fsnotify.Remove|fsnotify.Rename): // something above it is to be watched now
+				want.dirs[e.Name] && e.Has(fsnotify.Remove|fsnotify.Rename): // watch a directory above it now
 				signal(w.changed)
 			case e.Name == want.index:
 				signal(w.touched)

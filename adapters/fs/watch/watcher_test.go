@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// field is a repository's directories, watched.
+// field is a set of repository directories with a watcher.
 type field struct {
 	t   *testing.T
 	dir string
@@ -33,7 +33,7 @@ func newField(t *testing.T) *field {
 	return f
 }
 
-// put replaces a file as git does: a new one is renamed to its name.
+// put replaces a file as git does, by renaming a new one to its name.
 func (f *field) put(name, text string) {
 	f.t.Helper()
 	path := filepath.Join(f.dir, name)
@@ -64,7 +64,7 @@ func (f *field) news(what string) {
 	}
 }
 
-// quiet fails if there was news of what settle has seen through.
+// quiet fails if there was a signal for events before settle returned.
 func (f *field) quiet(what string) {
 	f.t.Helper()
 	select {
@@ -74,8 +74,8 @@ func (f *field) quiet(what string) {
 	}
 }
 
-// settle waits until all events before now are through: git's index is
-// watched, and its change comes after them.
+// settle waits until all earlier events have been handled. It writes git's
+// index, which is watched, and waits for that event.
 func (f *field) settle() {
 	f.t.Helper()
 	f.put(".git/index", "")
@@ -86,7 +86,8 @@ func (f *field) settle() {
 	}
 }
 
-// drain waits until all events before now are through and forgets them.
+// drain waits until all earlier events have been handled and discards their
+// signals.
 func (f *field) drain() {
 	f.t.Helper()
 	f.settle()
@@ -109,7 +110,8 @@ func TestNewsOfBranches(t *testing.T) {
 	f.settle()
 	f.quiet("what nobody asked for")
 
-	// The way to a branch is made piece by piece, and may be unmade.
+	// The directories above a branch's file are created one by one, and may be
+	// removed.
 	if err := os.Mkdir(filepath.Join(f.dir, ".git/refs/heads/team"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +152,7 @@ func TestNewsOfTheCheckoutAndOfArtifacts(t *testing.T) {
 		f.put(path, "x")
 		f.news(what)
 		f.settle()
-		f.watch(all) // what appeared on the way
+		f.watch(all) // directories that have appeared since
 		f.drain()
 		f.put(path, "y")
 		f.news(what + " again")
@@ -164,7 +166,7 @@ func TestNewsOfTheCheckoutAndOfArtifacts(t *testing.T) {
 	f.quiet("what is not asked for any more")
 }
 
-// A call is news; what the holder says itself is none.
+// A wake-up is signalled; the holder's own announcements are not.
 func TestNewsOfACall(t *testing.T) {
 	f := newField(t)
 	f.watch(kernel.Probes{Clean: true})

@@ -20,27 +20,26 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Settings is an agent and how it is to work.
+// Settings are an agent and how it is to work.
 type Settings struct {
 	Label   string   // of a known program, a name below a directory of shims, or Builtin
-	Command []string // instead: reads a prompt from its standard input and writes its answer to its standard output
-	Filter  []string // makes the answer out of the command's output; may be empty
+	Command []string // used instead of Label: reads a prompt from standard input and writes its answer to standard output
+	Filter  []string // turns the command's output into the answer; may be empty
 
 	Model       string        // "": the program's own choice
-	Flags       []string      // more of them
+	Flags       []string      // additional flags
 	Permissions Permissions   // "": MayEdit
-	Timeout     time.Duration // of one answer; 0: none of its own
-	Silence     time.Duration // without a line of output; 0: any
+	Timeout     time.Duration // of one answer; 0: no limit
+	Silence     time.Duration // maximum time without a line of output; 0: no limit
 }
 
-// The limits where none are configured. Only of known programs it can be told
-// that they are not silent for long.
+// The default limits. Only known programs are known not to be silent for long.
 const (
 	DefaultTimeout = 2 * time.Hour
 	DefaultSilence = 15 * time.Minute
 )
 
-// Limited is s with the limits that it lacks.
+// Limited returns s with the default limits filled in.
 func (s Settings) Limited() Settings {
 	s.Timeout = cmp.Or(s.Timeout, DefaultTimeout)
 	if _, known := programOf(s.Label); known && len(s.Command) == 0 {
@@ -56,30 +55,30 @@ const Builtin = "builtin"
 type Agents struct {
 	Shell
 
-	// Select is the agent of a job.
+	// Select returns the agent of a job.
 	Select func(*kernel.Job) (Settings, error)
-	Root   string   // what commands with a relative path are relative to
-	Shims  []string // directories of shims, NAME/agent.sh and NAME/filter.sh; the first that has one counts
-	Self   string   // this program; "": agents are not told
+	Root   string   // commands with a relative path are relative to this directory
+	Shims  []string // directories of shims, NAME/agent.sh and NAME/filter.sh; the first one that has the shim counts
+	Self   string   // this program; "": agents are not told how to start it
 }
 
-// exitTimeout is the exit code of what a time limit ended, exitNotFound that of
-// a shell that does not find a program.
+// exitTimeout is the exit code for a command that exceeded a time limit,
+// exitNotFound that of a shell that does not find a program.
 const (
 	exitTimeout  = 124
 	exitNotFound = 127
 )
 
-// errTooLong and errSilent are limits that ended an agent.
+// errTooLong and errSilent say which limit ended an agent.
 var (
 	errTooLong = errors.New("it took too long")
 	errSilent  = errors.New("it was silent for too long")
 )
 
-// Run asks the agent of q's job. Its answer, or that of its filter, goes to
-// Stdout and what it says about its progress to Stderr, as they come; known
-// programs end with their answer. It is an error when there is no agent, and
-// when it cannot be started.
+// Run asks the agent of q's job. The answer, or that of the agent's filter, is
+// written to Stdout and the agent's progress to Stderr, as they arrive; known
+// programs write their answer at the end. It is an error if there is no agent,
+// or if it cannot be started.
 func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAnswer, error) {
 	s, err := a.Select(q.Job)
 	if err != nil {
@@ -89,7 +88,7 @@ func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAns
 		return kernel.AgentAnswer{}, err
 	}
 	if last := q.Job.State.Agent; last != nil && last.Last.Agent != s.Label {
-		q.Session = "" // it is another agent's
+		q.Session = "" // the session is another agent's
 	}
 	scratch, err := os.MkdirTemp("", "vizier-agent-")
 	if err != nil {
@@ -121,10 +120,10 @@ func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAns
 	return r, nil
 }
 
-// limits end an agent that takes too long, or is silent for too long.
+// limits ends an agent that takes too long, or is silent for too long.
 type limits struct {
 	ctx    context.Context
-	silent *time.Timer // nil: it may be
+	silent *time.Timer // nil: silence is not limited
 	of     time.Duration
 }
 
@@ -147,14 +146,14 @@ func (s Settings) limits(ctx context.Context) (*limits, func()) {
 	}
 }
 
-// heard notes that the agent said something.
+// heard restarts the limit on silence.
 func (l *limits) heard() {
 	if l.silent != nil && l.ctx.Err() == nil {
 		l.silent.Reset(l.of)
 	}
 }
 
-// pulse notes what is written.
+// pulse calls heard for each write.
 type pulse struct {
 	*limits
 	to io.Writer
@@ -173,7 +172,7 @@ type conversation struct {
 	scratch string // a directory that is removed at the end
 	limits  *limits
 	out     *capture
-	homes   []string // where the agent keeps its own files
+	homes   []string // the directories of the agent's own files
 }
 
 func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
@@ -191,7 +190,7 @@ func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	file := filepath.Join(k.scratch, "report.json")
 	env := append(k.surroundings(), reportVariable+"="+file, "VIZIER_AGENT_SESSION="+k.q.Session, "VIZIER_AGENT_MODEL="+k.Model,
 		"VIZIER_AGENT_PERMISSIONS="+string(cmp.Or(k.Permissions, MayEdit)))
-	if known { // with a filter of a person's own
+	if known { // with a filter of the user's own
 		more, err := k.start(p)
 		if err != nil {
 			return r, err
@@ -225,8 +224,8 @@ func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	return r, nil
 }
 
-// surroundings are what every agent is told: how to start this program, even
-// where PATH does not have it.
+// surroundings returns the environment for every agent: it makes sure that the
+// agent can start this program even if PATH does not contain it.
 func (k *conversation) surroundings() []string {
 	if k.Self == "" {
 		return nil
@@ -238,12 +237,12 @@ func (k *conversation) surroundings() []string {
 	return env
 }
 
-// start makes a known program the command, and tells the environment that it
-// needs besides.
+// start makes a known program the command, and returns the additional
+// environment that it needs.
 func (k *conversation) start(p program) (env []string, err error) {
 	k.homes = p.homes()
 	if k.Confine != nil && p.sandboxed != nil && p.sandboxed(k.Settings) && k.q.Job.Spec.Task.Sandbox.Mode != kernel.RequiredSandbox {
-		k.Confine = nil // its own takes mounts, which Landlock forbids
+		k.Confine = nil // the program's own sandbox takes mounts, which Landlock forbids
 		if k.Apart != nil {
 			k.Apart(p.Name)
 		}
@@ -256,8 +255,8 @@ func (k *conversation) start(p program) (env []string, err error) {
 	return env, err
 }
 
-// known asks an agent whose program is known. gone: it does not have the
-// session that it was to go on with.
+// known asks an agent with a known program. gone is true if the agent does not
+// have the session that it was to continue.
 func (k *conversation) known(ctx context.Context, p program) (r kernel.AgentAnswer, gone bool, err error) {
 	env, err := k.start(p)
 	if err != nil {
@@ -313,7 +312,8 @@ func (k *conversation) known(ctx context.Context, p program) (r kernel.AgentAnsw
 	return r, false, err
 }
 
-// failure says how an agent failed that told nothing but its exit code.
+// failure describes the failure of an agent that reported nothing but its exit
+// code.
 func failure(exit int, text string) string {
 	why := ended("the agent", exit)
 	if exit == exitNotFound {
@@ -325,7 +325,7 @@ func failure(exit int, text string) string {
 	return why
 }
 
-// ended says how a program ended that did not succeed.
+// ended describes the end of a program that did not succeed.
 func ended(who string, exit int) string {
 	if exit > 128 && exit < 128+65 {
 		return fmt.Sprintf("%s was ended by signal %d (exit %d)", who, exit-128, exit)
@@ -333,7 +333,7 @@ func ended(who string, exit int) string {
 	return fmt.Sprintf("%s failed (exit %d)", who, exit)
 }
 
-// lastLine is the last line of text that says anything, shortened.
+// lastLine returns the last non-empty line of text, shortened.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
@@ -343,7 +343,7 @@ func lastLine(text string) string {
 	return last
 }
 
-// filtered runs the agent into its filter.
+// filtered runs the agent with its output piped into its filter.
 func (k *conversation) filtered(ctx context.Context, env []string, out io.Writer) (int, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -381,11 +381,11 @@ func (k *conversation) filtered(ctx context.Context, env []string, out io.Writer
 	return filterExit, errors.Join(err, filterErr)
 }
 
-// submissionsVariable names the file to which an attempt appends the jobs that
-// it submits.
+// submissionsVariable holds the path of the file to which an attempt appends
+// the jobs that it submits.
 const submissionsVariable = "VIZIER_SUBMISSIONS"
 
-// maxSubmitted bounds what an agent submits, in bytes.
+// maxSubmitted is the maximum size of an agent's submissions, in bytes.
 const maxSubmitted = 4 << 20
 
 // submitted passes on the jobs that an agent submitted from its sandbox.
@@ -428,8 +428,8 @@ func (a Agents) complete(s Settings) (Settings, error) {
 	return s, nil
 }
 
-// located is args with a relative path taken from the repository's root: a
-// worktree need not have the file.
+// located returns args with a relative program path resolved against the
+// repository's root, since a worktree need not contain the file.
 func (a Agents) located(args []string) []string {
 	if len(args) == 0 || filepath.IsAbs(args[0]) || !strings.Contains(args[0], "/") {
 		return args

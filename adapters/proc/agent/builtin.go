@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// builtin is an agent without a model, for trying things out and for tests: it
-// carries out what stands between ```sh and ``` in its prompt, block by block
-// in dir, until one fails, and answers with the rest of the prompt. What the
-// commands print is its progress.
+// builtin is an agent without a model, for trying things out and for tests. It
+// runs the text between ```sh and ``` in its prompt, block by block in dir,
+// until one fails, and answers with the rest of the prompt. The output of the
+// commands is its progress.
 func (a Agents) builtin(ctx context.Context, dir string, prompt []byte, answer io.Writer) (int, error) {
 	blocks, rest, err := fences(string(prompt))
 	if err != nil {

@@ -50,7 +50,7 @@ type claudeEvent struct {
 	Message       struct {
 		Content json.RawMessage
 	}
-	Error json.RawMessage // of an assistant's message, and of api_retry
+	Error json.RawMessage // in messages of the assistant and in api_retry
 
 	// api_retry
 	Attempt     int
@@ -77,15 +77,16 @@ type claudeEvent struct {
 		Read    int64 `json:"cache_read_input_tokens"`
 		Output  int64 `json:"output_tokens"`
 	}
-	Models  claudeModels `json:"modelUsage"`                    // newer versions: of the whole session
-	Since   claudeModels `json:"model_usage_since_last_result"` // of this answer; older versions do not tell
+	Models  claudeModels `json:"modelUsage"`                    // newer versions: for the whole session
+	Since   claudeModels `json:"model_usage_since_last_result"` // for this answer; missing in older versions
 	Denials []struct {
 		Tool  string    `json:"tool_name"`
 		Input claudeUse `json:"tool_input"`
 	} `json:"permission_denials"`
 }
 
-// claudeModels is what each model used, those of the program's own agents too.
+// claudeModels is the usage of each model, including those of the program's own
+// agents.
 type claudeModels map[string]struct {
 	InputTokens, OutputTokens, CacheReadInputTokens, CacheCreationInputTokens int64
 	CostUSD                                                                   float64
@@ -93,7 +94,7 @@ type claudeModels map[string]struct {
 
 func (all claudeModels) usage() kernel.Usage {
 	var u kernel.Usage
-	for _, name := range slices.Sorted(maps.Keys(all)) { // costs add up the same every time
+	for _, name := range slices.Sorted(maps.Keys(all)) { // sorted, so that costs add up to the same number every time
 		m := all[name]
 		u = u.Plus(kernel.Usage{Input: m.InputTokens + m.CacheReadInputTokens + m.CacheCreationInputTokens,
 			Cached: m.CacheReadInputTokens, Output: m.OutputTokens, CostUSD: m.CostUSD})
@@ -101,7 +102,7 @@ func (all claudeModels) usage() kernel.Usage {
 	return u
 }
 
-// claudeUse is what a tool is used for, of the tools whose use is worth a line.
+// claudeUse is the input of a tool, for the tools whose use is worth a line.
 type claudeUse struct {
 	Command, URL, Pattern, Description string
 	FilePath                           string `json:"file_path"`
@@ -154,7 +155,8 @@ func (c *claudeParser) system(e claudeEvent) {
 	}
 }
 
-// word is an error's name, whether it stands alone or in an object.
+// word returns the name of an error, which may be a string or a field of an
+// object.
 func word(raw json.RawMessage) string {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {
@@ -164,7 +166,7 @@ func word(raw json.RawMessage) string {
 }
 
 func (c *claudeParser) assistant(e claudeEvent) {
-	if name := word(e.Error); name != "" { // the message is the program's own; the result has it too
+	if name := word(e.Error); name != "" { // the message is the program's own; the result contains it too
 		c.fail(claudeClass(name, 0), "")
 		return
 	}
@@ -209,7 +211,8 @@ func (c *claudeParser) result(e claudeEvent) {
 	}
 }
 
-// claudeClass is the class of an error by its name or the status of the answer.
+// claudeClass returns the failure class for an error's name or for the HTTP
+// status of the answer.
 func claudeClass(name string, status int) kernel.FailureClass {
 	switch name {
 	case "rate_limit", "billing_error":

@@ -15,8 +15,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// codex is Codex CLI. Its sandbox lets commands write in the working directory,
-// and in scratch, where jobs are submitted. A login shell would forget PATH.
+// codex is Codex CLI. Its sandbox lets commands write in the working directory
+// and in scratch, where jobs are submitted. A login shell would reset PATH.
 var codex = program{
 	Name: "codex", Made: "0.169.0", Package: "@openai/codex",
 	Login: "start `codex login`, or set the key of its model provider",
@@ -87,7 +87,7 @@ func (c *codexParser) event(line []byte) bool {
 		c.run.Session = e.Thread
 	case "item.started", "item.completed":
 		c.item(e)
-	case "turn.completed": // the sum of the whole session
+	case "turn.completed": // totals of the whole session
 		c.fault, c.done = fault{}, true
 		u := c.before.usage
 		c.run.Usage = kernel.Usage{Input: e.Usage.Input - u.Input, Cached: e.Usage.Cached - u.Cached, Output: e.Usage.Output - u.Output}
@@ -148,7 +148,7 @@ func (c *codexParser) item(e codexEvent) {
 	}
 }
 
-// failed takes the same error from two events.
+// failed handles an error. The same error may come in two events.
 func (c *codexParser) failed(words string) {
 	c.said, c.done = nil, false
 	class := classOfWords(words)
@@ -168,7 +168,7 @@ func (c *codexParser) end(int) {
 	c.run.Turns = max(after.turns-c.before.turns, 0)
 }
 
-// codexSession is what Codex keeps of a session and does not tell otherwise.
+// codexSession is what Codex records of a session but does not print.
 type codexSession struct {
 	usage codexUsage
 	model string
@@ -186,7 +186,8 @@ func codexHome() string {
 	return filepath.Join(home, ".codex")
 }
 
-// session reads the file of a session. One that cannot be read has nothing.
+// session reads the file of a session. If it cannot be read, the result is
+// empty.
 func (c *codexParser) session(id string) codexSession {
 	var s codexSession
 	if c.home == "" || id == "" || strings.ContainsAny(id, `*?[\/`) {
@@ -202,7 +203,7 @@ func (c *codexParser) session(id string) codexSession {
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 64<<10)
-	for long := false; ; { // what matters is on short lines
+	for long := false; ; { // the relevant lines are short
 		line, err := r.ReadSlice('\n')
 		if err == nil && !long {
 			s.take(line)
@@ -240,8 +241,8 @@ var (
 	nth   = pattern(`(\d)(?:st|nd|rd|th),`)
 )
 
-// clockTime is the time of day, or the date, that a message names: the next
-// such time.
+// clockTime returns the next time at which the clock shows the time of day, or
+// the date, that a message mentions.
 func clockTime(words string, now time.Time) time.Time {
 	m := clock().FindStringSubmatch(words)
 	if m == nil {

@@ -1,5 +1,5 @@
-// Package agent runs what workflow nodes ask other programs for: a person's
-// scripts, and agents, which read a prompt and answer with text.
+// Package agent runs programs for workflow nodes: users' scripts, and agents,
+// which read a prompt and answer with text.
 package agent
 
 import (
@@ -19,39 +19,39 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// DefaultGrace is the time between TERM and KILL where nothing else is said.
+// DefaultGrace is the default time between TERM and KILL.
 const DefaultGrace = 10 * time.Second
 
-// resultVariable names the file in which the node says how it ended. It is the
-// node's own: what it starts does not learn of it.
+// resultVariable holds the path of the file in which the node reports how it
+// ended. Programs that the node starts do not get it.
 const resultVariable = "VIZIER_RESULT_FILE="
 
-// Shell runs scripts. Their output goes to Stdout and Stderr, without a detour
-// where these are files. Stderr must take concurrent writes: an agent and its
-// filter run at the same time.
+// Shell runs scripts. Their output goes to Stdout and Stderr, directly if these
+// are files. Stderr must allow concurrent writes: an agent and its filter run
+// at the same time.
 type Shell struct {
 	Stdout, Stderr io.Writer
 	Grace          time.Duration // between TERM and KILL; 0: DefaultGrace
-	Env            []string      // NAME=VALUE for whatever it runs, agents included
+	Env            []string      // NAME=VALUE for everything it runs, including agents
 
-	// Hide is text without the secrets that are in it: what is captured becomes part of
-	// records. Nil: there are none.
+	// Hide returns text without the secrets in it, for captured output that
+	// goes on record; nil: there are no secrets.
 	Hide func(text []byte) []byte
 
-	// Contain is the command line, and its environment, that runs args in dir in a
-	// container; nil: it runs here.
+	// Contain returns the command line, with its environment, that runs args in
+	// dir in a container; nil: args run on this host.
 	Contain func(dir string, args, env []string) (argv, client []string, err error)
 
-	// Confine is the sandbox for what runs in dir and writes to the paths in also
-	// besides; nil, and a policy of nil: it is in none.
+	// Confine returns the sandbox for commands that run in dir and may also
+	// write to the paths in also; nil, or a nil policy: no sandbox.
 	Confine func(dir string, also ...string) (*sandbox.Policy, error)
-	Apart   func(program string)   // an agent runs in a sandbox of its own, and not in this one; nil: nobody asks
-	Step    []string               // the program that puts it there, which is this one
-	Ended   func(dir string) error // what ran in dir in a sandbox has ended: what is wrong with what it left
+	Apart   func(program string)   // called if an agent runs in a sandbox of its own instead of this one; may be nil
+	Step    []string               // the program that enters the sandbox, which is this one
+	Ended   func(dir string) error // called when a sandboxed command in dir has ended; its error says what is wrong with what the command left
 }
 
-// Run runs `sh -c script` in dir and returns its exit code; a death by signal
-// is 128 and its number. When ctx ends, so does the script.
+// Run runs `sh -c script` in dir and returns its exit code. A death by signal
+// is 128 plus the signal's number. The script is ended when ctx ends.
 func (s Shell) Run(ctx context.Context, dir, script string, env []string) (int, error) {
 	cmd := s.command(ctx, dir, []string{"sh", "-c", script}, env)
 	cmd.Stdout = s.Stdout
@@ -59,7 +59,7 @@ func (s Shell) Run(ctx context.Context, dir, script string, env []string) (int, 
 }
 
 // Output is Run with standard output captured: limit bytes of it, and one more
-// where there was more.
+// byte if there is more.
 func (s Shell) Output(ctx context.Context, dir, script string, env []string, limit int) ([]byte, int, error) {
 	out := &capture{limit: limit}
 	cmd := s.command(ctx, dir, []string{"sh", "-c", script}, env)
@@ -68,7 +68,7 @@ func (s Shell) Output(ctx context.Context, dir, script string, env []string, lim
 	return s.kept(out), exit, err
 }
 
-// kept is what was captured, without secrets.
+// kept returns the captured output without secrets.
 func (s Shell) kept(c *capture) []byte {
 	if s.Hide == nil {
 		return c.text
@@ -76,8 +76,8 @@ func (s Shell) kept(c *capture) []byte {
 	return s.Hide(c.text)
 }
 
-// command is args in a process group of its own, all of which is told to end
-// when ctx does.
+// command returns args as a command in a process group of its own. The whole
+// group is told to end when ctx does.
 func (s Shell) command(ctx context.Context, dir string, args, env []string, also ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = dir
@@ -95,8 +95,8 @@ func (s Shell) command(ctx context.Context, dir string, args, env []string, also
 	return cmd
 }
 
-// confine puts cmd into the container or the sandbox of what runs in its directory, if it is in
-// one. Where it cannot be put there, it does not start.
+// confine puts cmd into the container or the sandbox for its directory, if
+// there is one. If that fails, cmd will not start.
 func (s Shell) confine(cmd *exec.Cmd, also []string) {
 	if s.Contain != nil {
 		argv, env, err := s.Contain(cmd.Dir, cmd.Args, cmd.Env)
@@ -117,8 +117,8 @@ func (s Shell) confine(cmd *exec.Cmd, also []string) {
 	cmd.Err = err
 }
 
-// finish is the exit code of a command that ran. That it left a process behind
-// which keeps its output open is nothing that the command did wrong.
+// finish returns the exit code of a command that ran. It is not an error if the
+// command left a process behind that keeps its output open.
 func (s Shell) finish(cmd *exec.Cmd, err error) (int, error) {
 	if cmd.ProcessState == nil {
 		return 0, refused(cmd, err)
@@ -143,7 +143,7 @@ func (s Shell) finish(cmd *exec.Cmd, err error) (int, error) {
 	}
 }
 
-// refused says why a command did not start.
+// refused describes why a command did not start.
 func refused(cmd *exec.Cmd, err error) error {
 	name := cmd.Args[0]
 	switch {
@@ -161,9 +161,9 @@ func refused(cmd *exec.Cmd, err error) error {
 	}
 }
 
-// capture keeps the first limit bytes, and one more where there is more, and
-// passes them on as they come. It takes everything, so that what is not kept
-// blocks nobody.
+// capture keeps the first limit bytes, and one more if there are more, and
+// passes all bytes on as they arrive. It always accepts everything, so that a
+// writer is never blocked.
 type capture struct {
 	limit int
 	text  []byte

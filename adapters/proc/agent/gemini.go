@@ -12,8 +12,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// gemini is Gemini CLI. Every worktree is a new folder to it, so trust comes by
-// its environment. With --debug it tells when it asks its provider again.
+// gemini is Gemini CLI. Every worktree is a new folder to it, so its trust is
+// set by the environment. With --debug it reports when it repeats a request to
+// its provider.
 var gemini = program{
 	Name: "gemini", Made: "0.61.0", Package: "@google/gemini-cli",
 	Login: "start `gemini` and choose how to log in, or set GEMINI_API_KEY",
@@ -37,7 +38,7 @@ var gemini = program{
 		return append(args, s.Flags...)
 	},
 	env: func(scratch string) (env []string, err error) {
-		env = []string{"GEMINI_CLI_TRUST_WORKSPACE=true", "TMPDIR=" + scratch} // it leaves reports of errors there
+		env = []string{"GEMINI_CLI_TRUST_WORKSPACE=true", "TMPDIR=" + scratch} // it writes error reports there
 		return env, os.WriteFile(filepath.Join(scratch, geminiPolicyFile), []byte(geminiPolicy), 0o600)
 	},
 	homes: func() []string { return homesOf(filepath.Join(geminiHome(), ".gemini")) },
@@ -53,7 +54,7 @@ const (
 
 type geminiParser struct {
 	*stream
-	tools map[string]string // what is asked of tools that have not answered
+	tools map[string]string // requests to tools that have not answered yet
 	model bool              // the last event was the model's
 	words bool              // standard error had something for people
 	home  string            // where it keeps its sessions
@@ -112,7 +113,7 @@ func (g *geminiParser) event(line []byte) bool {
 	return true
 }
 
-// turn counts an answer of the model, however many events it has.
+// turn counts an answer of the model, which may consist of many events.
 func (g *geminiParser) turn() {
 	if !g.model {
 		g.run.Turns++
@@ -128,7 +129,7 @@ func (g *geminiParser) tool(e geminiEvent) {
 		}
 	}
 	g.use(e.Tool, what)
-	const most = 1000 // of tools at work at a time
+	const most = 1000 // maximum number of tools running at a time
 	if len(g.tools) < most {
 		g.tools[e.ToolID] = strings.TrimSpace(e.Tool + " " + cut(plain(what), maxShown))
 	}
@@ -149,7 +150,7 @@ func (g *geminiParser) toolEnded(e geminiEvent) {
 func (g *geminiParser) result(e geminiEvent) {
 	g.run.Usage = kernel.Usage{Input: e.Stats.Input, Cached: e.Stats.Cached, Output: e.Stats.Output}
 	most := int64(0)
-	for _, name := range slices.Sorted(maps.Keys(e.Stats.Models)) { // one that routed the question answered less
+	for _, name := range slices.Sorted(maps.Keys(e.Stats.Models)) { // a model that only routed the question answered less
 		if m := e.Stats.Models[name]; m.Output > most {
 			most, g.run.Model = m.Output, name
 		}
@@ -176,9 +177,9 @@ func geminiHome() string {
 	return home
 }
 
-// recorded is the model's last message as the program keeps it. In the stream,
-// what came before a part of it was cut off stands before it; "" when the
-// program keeps it elsewhere by now.
+// recorded returns the model's last message from the program's session file. In
+// the stream, a message also contains the text before a part that was cut off.
+// It returns "" if the program has no such file.
 func (g *geminiParser) recorded() (text string) {
 	id, _, _ := strings.Cut(g.run.Session, "-")
 	if g.home == "" || id == "" || strings.ContainsAny(id, `*?[\/`) {
@@ -208,7 +209,7 @@ func (g *geminiParser) recorded() (text string) {
 
 var geminiMessage = pattern(`"message":\s*"((?:[^"\\]|\\.)*)"`)
 
-// geminiWords is the message in an error that is quoted as JSON.
+// geminiWords returns the message in an error that is formatted as JSON.
 func geminiWords(text string) string {
 	text = strings.TrimPrefix(text, "[API Error: ")
 	text = strings.TrimSuffix(strings.Replace(text, "]\n", "\n", 1), "]")
@@ -220,7 +221,7 @@ func geminiWords(text string) string {
 
 var geminiRetry = pattern(`^Attempt (\d+) failed(.*?)\. Retrying with backoff`)
 
-// stderr passes on what is for people of what --debug prints.
+// stderr passes on the part of the --debug output that is for people.
 func (g *geminiParser) stderr(line string) {
 	if m := geminiRetry().FindStringSubmatch(line); m != nil {
 		g.showRetry("gemini", m[1]+" failed", strings.TrimPrefix(m[2], " with "))
@@ -239,11 +240,13 @@ func (g *geminiParser) stderr(line string) {
 	}
 }
 
-// geminiForPeople are the beginnings of what it says when it does not start.
+// geminiForPeople are the prefixes of the messages with which it refuses to
+// start.
 var geminiForPeople = []string{"Gemini CLI is not running in a trusted", "Please set an Auth method", "Invalid auth method",
 	"Error resuming session", "Unknown argument", "Invalid values", "Argument:"}
 
-// end takes the exit code for the status that the provider answered with.
+// end derives the class of a failure from the exit code, which tells the
+// provider's status.
 func (g *geminiParser) end(exit int) {
 	if g.done || exit == 0 {
 		return

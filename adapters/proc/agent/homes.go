@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 )
 
-// homesOf are the files and directories in which an agent keeps its settings and
-// sessions: dir, which is made if it is not there, or those of names in the user's
-// home directory.
+// homesOf returns the files and directories in which an agent keeps its
+// settings and sessions: dir, which is created if necessary, or names in the
+// user's home directory.
 func homesOf(dir string, names ...string) []string {
 	out := []string{}
 	if dir != "" {
@@ -18,7 +18,7 @@ func homesOf(dir string, names ...string) []string {
 		}
 	}
 	if len(out) > 0 {
-		_ = os.MkdirAll(out[0], 0o700) // the agent would make it, and may not where it is
+		_ = os.MkdirAll(out[0], 0o700) // the agent would create it, but may not be allowed to in its sandbox
 	}
 	return out
 }

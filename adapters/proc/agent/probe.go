@@ -15,24 +15,24 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Found is what was found out of an agent without asking it anything.
+// Found is what is known about an agent without sending it a prompt.
 type Found struct {
 	Name    string
-	Program string // its file; "": there is none
+	Program string // path of its file; "": not found
 	Builtin bool
-	Version string // "": it did not tell
-	MadeFor string // the version of a known program that is expected; "": any
+	Version string // "": not known
+	MadeFor string // the version that this program was tested with, of a known program; "": any
 	Faults  []Fault
 }
 
-// Fault is something about an agent that is not as it should be.
+// Fault is a problem with an agent.
 type Fault struct {
 	Problem string
 	Next    string
-	Fatal   bool // it cannot start
+	Fatal   bool // the agent cannot start
 }
 
-// Known are the labels of the programs that are known.
+// Known returns the labels of the known programs.
 func Known() []string {
 	var names []string
 	for _, p := range programs {
@@ -41,8 +41,8 @@ func Known() []string {
 	return names
 }
 
-// Find looks for an agent's program, and starts nothing. Its faults keep the
-// agent from starting.
+// Find looks for an agent's program without starting anything. The faults it
+// returns are those that prevent a start.
 func (a Agents) Find(s Settings) Found {
 	f := Found{Name: s.Label}
 	if len(s.Command) > 0 {
@@ -77,11 +77,11 @@ func (a Agents) Find(s Settings) Found {
 	return f
 }
 
-// probeTime is how long a program may take to tell its version or its help.
+// probeTime is how long a program may take to print its version or its help.
 const probeTime = 30 * time.Second
 
-// Probe is Find, and starts a known program for its version and its help. What
-// it says of the login is what files and the environment show.
+// Probe is Find, and also starts a known program to ask for its version and its
+// help. It checks the login only by files and by the environment.
 func (a Agents) Probe(ctx context.Context, s Settings) Found {
 	f := a.Find(s)
 	p, known := programOf(s.Label)
@@ -118,12 +118,12 @@ func (a Agents) Probe(ctx context.Context, s Settings) Found {
 	return f
 }
 
-// probeProgram is what a program prints. The error says how it ended.
+// probeProgram returns a program's output. The error says how it ended.
 func probeProgram(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, probeTime)
 	defer stop()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = os.TempDir() // no project's own settings
+	cmd.Dir = os.TempDir() // so that no project's settings apply
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -139,11 +139,12 @@ func probeProgram(ctx context.Context, program string, args ...string) (string, 
 	return out.String(), nil
 }
 
-// helpOf are the arguments with which a program lists the flags it is started
-// with.
+// helpOf are the arguments with which a program lists the flags that it is
+// started with.
 var helpOf = map[string][]string{"claude": {"--help"}, "codex": {"exec", "--help"}, "gemini": {"--help"}}
 
-// unknownFlags are the long flags among args that a help does not have.
+// unknownFlags returns the long flags among args that a help text does not
+// contain.
 func unknownFlags(help string, args []string) []string {
 	var out []string
 	for _, arg := range args {
@@ -161,7 +162,7 @@ func unknownFlags(help string, args []string) []string {
 	return out
 }
 
-// homeOf is where a program keeps what it knows of its user.
+// homeOf returns the directory in which a program keeps its user's data.
 var homeOf = map[string]func() string{
 	"claude": claudeHome, "codex": codexHome, "gemini": func() string { return filepath.Join(geminiHome(), ".gemini") },
 }
@@ -177,12 +178,12 @@ func claudeHome() string {
 	return filepath.Join(home, ".claude")
 }
 
-// loggedIn reports that there is a sign of a login. Where a login may be kept
-// out of sight, it is taken for granted.
+// loggedIn reports whether there is a sign of a login. If a login may be stored
+// where it cannot be checked, it is assumed.
 var loggedIn = map[string]func(Settings) bool{
 	"claude": func(Settings) bool {
 		home := claudeHome()
-		return runtime.GOOS == "darwin" || // its keychain
+		return runtime.GOOS == "darwin" || // it may be in the keychain
 			anySet("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY") ||
 			regular(filepath.Join(home, ".credentials.json")) || fileMentions(filepath.Join(home, "settings.json"), "apiKeyHelper", `"env"`) ||
 			fileMentions(home+".json", "oauthAccount", "primaryApiKey") || fileMentions(filepath.Join(home, ".claude.json"), "oauthAccount", "primaryApiKey")
@@ -204,7 +205,7 @@ func anySet(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return os.Getenv(name) != "" })
 }
 
-// fileMentions reports that the file at path has one of words in it.
+// fileMentions reports whether the file at path contains one of words.
 func fileMentions(path string, words ...string) bool {
 	data, err := os.ReadFile(path)
 	return err == nil && slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(data, []byte(w)) })

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// bench is an empty home, and a PATH of its own with scripts in the place of
-// programs.
+// bench returns an empty home, and a PATH of its own with scripts in the place
+// of programs.
 func bench(t *testing.T, programs map[string]string) (home string) {
 	t.Helper()
 	home = t.TempDir()

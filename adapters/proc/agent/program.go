@@ -12,35 +12,34 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Permissions are what an agent may do without asking, in one word.
+// Permissions is what an agent may do without asking.
 type Permissions string
 
-// The permissions. Whatever an agent may do, it works in a directory of its
-// own; what keeps it there is the agent's affair.
+// The permissions. In any case an agent works in a directory of its own;
+// keeping to it is the agent's responsibility.
 const (
 	MayEdit Permissions = "edit" // change files
 	MayRun  Permissions = "run"  // run commands as well
 	MayAll  Permissions = "all"  // everything, without a sandbox
 )
 
-// program is an agent's program that is known here: how to start it and what
-// its output means.
+// program is a known agent program: how to start it and what its output means.
 type program struct {
 	Name    string
-	Made    string // the version that this was made for
-	Package string // of npm
+	Made    string // the version that this was written for
+	Package string // its npm package
 	Login   string // how a person logs in
 
-	rootless  bool   // it does not do everything for root
-	gone      string // what it says of a session that it does not have
+	rootless  bool   // it refuses some things to root
+	gone      string // its message for a session that it does not have
 	flags     func(s Settings, q kernel.AgentRequest, scratch string) []string
-	env       func(scratch string) ([]string, error) // nil: none of its own
-	sandboxed func(Settings) bool                    // its commands write in few places; nil: they do not
+	env       func(scratch string) ([]string, error) // nil: no variables of its own
+	sandboxed func(Settings) bool                    // reports whether its own sandbox restricts where its commands write; nil: it never does
 	parser    func(*stream) parser
-	homes     func() []string // where it keeps settings and sessions: a sandbox opens that
+	homes     func() []string // where it keeps settings and sessions, which a sandbox makes writable
 }
 
-// programs are those that are known.
+// programs are the known programs.
 var programs = []program{claudeCode, codex, gemini}
 
 func programOf(label string) (program, bool) {
@@ -52,8 +51,8 @@ func programOf(label string) (program, bool) {
 	return program{}, false
 }
 
-// Version asks a known agent's program for its version; "" when it does not
-// tell.
+// Version asks a known agent's program for its version, and returns "" if it
+// does not print one.
 func Version(ctx context.Context, name string) string {
 	cmd := exec.CommandContext(ctx, name, "--version")
 	cmd.WaitDelay = time.Second
@@ -66,7 +65,8 @@ func Version(ctx context.Context, name string) string {
 
 var versionIn = pattern(`\d+\.\d+\.\d+[-\w.]*`)
 
-// older reports that version a came before b. What is no number counts as 0.
+// older reports whether version a precedes b. A part that is not a number
+// counts as 0.
 func older(a, b string) bool {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range max(len(x), len(y)) {
@@ -89,11 +89,11 @@ func number(parts []string, i int) int {
 	return n
 }
 
-// refusal is how programs say that they do not know a flag or its value.
+// refusal matches the messages with which programs reject a flag or its value.
 var refusal = pattern(`(?i)unknown option|unexpected argument|unknown arguments?:|invalid value|is invalid\. allowed choices|invalid values`)
 
-// ending is the class of how the program ended, and a sentence about it that a
-// person can act on; no class when it answered.
+// ending returns the failure class of how the program ended, and a sentence
+// about it that a person can act on. The class is zero if the program answered.
 func (p program) ending(s *stream, exit int, set Settings) (kernel.FailureClass, string) {
 	f := s.fault
 	switch {
@@ -130,7 +130,7 @@ func reasonSuffix(words string) string {
 	return ": " + strings.TrimRight(words, " .")
 }
 
-// refused says what to do when the program does not take its flags.
+// refused returns what to do if the program rejects its flags.
 func (p program) refused(s *stream, set Settings) string {
 	for _, f := range set.Flags {
 		if name, _, _ := strings.Cut(f, "="); strings.HasPrefix(name, "-") && strings.Contains(s.last, strings.TrimLeft(name, "-")) {
@@ -141,9 +141,9 @@ func (p program) refused(s *stream, set Settings) string {
 		p.Name, s.run.Version, p.Made, reasonSuffix(s.last), p.Package, p.Made)
 }
 
-// classOfStatus is the class of an HTTP status.
+// classOfStatus returns the failure class for an HTTP status.
 func classOfStatus(status int) kernel.FailureClass {
-	switch { // by numbers: to link net/http for its names would cost every process a third of a millisecond
+	switch { // numbers, because linking net/http for its constants would cost every process a third of a millisecond
 	case status == 401 || status == 403:
 		return kernel.Unauthorized
 	case status == 429 || status == 402:
@@ -161,7 +161,7 @@ var (
 	troubleWords = pattern(`(?i)overloaded|unavailable|at capacity|high demand|stream disconnected|stream ended|terminated|fetch failed|connection|timed? ?out|internal server error`)
 )
 
-// classOfWords is the class of an error by what it says.
+// classOfWords returns the failure class for an error message.
 func classOfWords(words string) kernel.FailureClass {
 	if m := statusIn().FindStringSubmatch(words); m != nil {
 		status, err := strconv.Atoi(m[1])
@@ -180,8 +180,8 @@ func classOfWords(words string) kernel.FailureClass {
 	return kernel.ExitFailure
 }
 
-// askVersion tells the version on the channel, once. It does not hold up the
-// agent: one that does not tell at once has none.
+// askVersion sends the version on the channel, once. It does not delay the
+// agent: a program that does not answer at once has no version.
 func (p program) askVersion(ctx context.Context) <-chan string {
 	told := make(chan string, 1)
 	go func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// standIn is a trial of a known program whose place a script takes. Its
+// standIn returns a trial of a known program whose place a script takes. Its
 // arguments are in the file that is returned.
 func standIn(t *testing.T, s Settings, body string) (x *trial, args string) {
 	t.Helper()

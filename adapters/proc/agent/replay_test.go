@@ -26,7 +26,7 @@ type replayed struct {
 	sessions         []string // as they were told of
 }
 
-// replay gives a parser a program's output, in pieces of step bytes.
+// replay returns a parser a program's output, in pieces of step bytes.
 func replay(p program, session string, out, errs []byte, exit, step int) replayed {
 	var progress bytes.Buffer
 	var sessions []string
@@ -155,7 +155,7 @@ func home(t *testing.T) {
 `, 0o600)
 }
 
-// String is everything for people to look at.
+// String returns everything for people to look at.
 func (r replayed) String() string {
 	at := ""
 	if !r.run.Resets.IsZero() {

@@ -14,14 +14,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// reportVariable names the file in which a person's own agent, or its filter,
-// may tell what the known ones tell in their output.
+// reportVariable holds the path of the file in which a user's own agent, or its
+// filter, may report what known programs report in their output.
 const reportVariable = "VIZIER_AGENT_REPORT"
 
-// maxReport is how long that file may be, in bytes.
+// maxReport is the maximum size of that file, in bytes.
 const maxReport = 64 << 10
 
-// report is what such a file holds: all keys may be left out.
+// report is the content of such a file. All keys are optional.
 type report struct {
 	Class   string    `json:"class"` // one of reportable
 	Reason  string    `json:"reason"`
@@ -39,11 +39,11 @@ type report struct {
 	Denied []string `json:"denied"`
 }
 
-// reportable are the classes that an agent may tell.
+// reportable are the classes that an agent may report.
 var reportable = []kernel.FailureClass{kernel.RateLimited, kernel.Unauthorized, kernel.Overloaded, kernel.Timeout, kernel.ExitFailure}
 
-// readReport adds to an answer what the file at path tells. A failure that it
-// tells is one, whatever the exit code.
+// readReport adds the content of the file at path to an answer. A reported
+// failure counts whatever the exit code is.
 func readReport(path string, a *kernel.AgentAnswer) error {
 	f, err := sys.OpenRegular(path, os.O_RDONLY)
 	if errors.Is(err, iofs.ErrNotExist) {

@@ -17,58 +17,59 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What is kept of a stream, so that no program makes this one large.
+// Bounds of what is kept of a stream, which limit the memory that this process
+// uses.
 const (
 	maxLine   = 16 << 20 // bytes of a line; a longer one is dropped
 	maxDenied = 100
 	maxWords  = 500 // bytes of an error's message
-	maxShown  = 200 // bytes of what a tool is used for
+	maxShown  = 200 // bytes of the description of a tool's use
 )
 
-// parser reads one program's events.
+// parser parses one program's events.
 type parser interface {
-	event(line []byte) bool // a line of standard output; false: it is none
+	event(line []byte) bool // a line of standard output; returns false if it is not an event
 	stderr(line string)     // a line of standard error
-	end(exit int)           // there is no more
+	end(exit int)           // called at the end
 }
 
-// stream collects what a program tells, and shows people its progress as it
-// comes. Its writers may be used at the same time.
+// stream collects what a program reports, and shows its progress to people as
+// it arrives. Its writers may be used concurrently.
 type stream struct {
 	mu       sync.Mutex
 	progress io.Writer
-	limit    int // bytes of the answer that are kept, and one more
+	limit    int // how many bytes of the answer are kept, and one more
 	now      func() time.Time
 
 	run    kernel.AgentRun
-	began  func(kernel.AgentRun) // hears of the session
-	heard  string                // the session that it heard of
-	said   []byte                // the last that the model said: the answer, if nothing follows
-	more   bool                  // said goes on
-	done   bool                  // the program told that it has its answer
+	began  func(kernel.AgentRun) // called with the session
+	heard  string                // the session that began was last called with
+	said   []byte                // the model's last message: the answer, if no other follows
+	more   bool                  // said is incomplete
+	done   bool                  // the program reported that its answer is complete
 	events int
 	fault  fault
-	last   string // the last that it wrote to standard error, or its first error
+	last   string // its last line of standard error, or its first error
 	errs   bool   // last is an error
-	gone   string // what it says when it does not have the session
-	lost   bool   // it said that
+	gone   string // its message for a session that it does not have
+	lost   bool   // it printed that message
 }
 
-// fault is what a program told of its failure.
+// fault is what a program reported about its failure.
 type fault struct {
 	class kernel.FailureClass
-	words string // its own
+	words string // the program's own message
 }
 
-// say takes a whole thing that the model said. What it said before was on the
-// way, not the answer.
+// say handles a complete message of the model. An earlier message was progress,
+// not the answer.
 func (s *stream) say(text string) {
 	s.flush()
 	s.add(text)
 	s.more = false
 }
 
-// add takes a part of what the model says.
+// add handles a part of a message of the model.
 func (s *stream) add(text string) {
 	if !s.more {
 		s.flush()
@@ -79,7 +80,7 @@ func (s *stream) add(text string) {
 	}
 }
 
-// flush shows what the model said on the way.
+// flush shows the last message as progress.
 func (s *stream) flush() {
 	if text := strings.TrimSpace(string(s.said)); text != "" {
 		s.show(text)
@@ -87,7 +88,7 @@ func (s *stream) flush() {
 	s.said, s.more = nil, false
 }
 
-// use shows that a tool is used.
+// use shows the use of a tool.
 func (s *stream) use(tool, what string) {
 	s.flush()
 	s.show(strings.TrimSpace(tool + " " + cut(plain(what), maxShown)))
@@ -95,7 +96,7 @@ func (s *stream) use(tool, what string) {
 
 func (s *stream) show(line string) { fmt.Fprintln(s.progress, line) }
 
-// showRetry shows that the program asks its provider again by itself.
+// showRetry shows that the program repeats a request to its provider by itself.
 func (s *stream) showRetry(program, attempt, why string) {
 	s.flush()
 	s.show(fmt.Sprintf("%s asks again, attempt %s: %s", program, attempt, cut(plain(why), maxShown)))
@@ -110,7 +111,7 @@ func (s *stream) denied(what string) {
 	s.show("not allowed: " + what)
 }
 
-// fail keeps the first class and the last words of what went wrong.
+// fail keeps the first class and the last message of a failure.
 func (s *stream) fail(class kernel.FailureClass, words string) {
 	if words = cut(plain(words), maxWords); words != "" {
 		s.fault.words = words
@@ -138,8 +139,8 @@ func (s *stream) stdout(p parser) *lines {
 	}}
 }
 
-// begin tells of a session that nobody was told of yet: whatever ends this
-// process, the next one may go on with it.
+// begin calls began with a new session, so that a later process can continue
+// the session even if this one is killed.
 func (s *stream) begin() {
 	if s.began != nil && s.run.Session != s.heard {
 		s.heard = s.run.Session
@@ -155,13 +156,13 @@ func (s *stream) stderr(p parser) *lines {
 	}, dropped: func() {}}
 }
 
-// complain passes a line of standard error on.
+// complain passes on a line of standard error.
 func (s *stream) complain(line string) {
 	s.keep(plain(line))
 	s.show(strings.TrimRight(line, "\r"))
 }
 
-// keep remembers a line that may be the reason, if nothing better comes.
+// keep remembers a line as the reason of a failure, until a better one comes.
 func (s *stream) keep(text string) {
 	if text == "" || s.errs {
 		return
@@ -171,20 +172,20 @@ func (s *stream) keep(text string) {
 	s.lost = s.lost || s.gone != "" && strings.Contains(text, s.gone)
 }
 
-// pattern is compiled when it is used first: every command starts with this
-// package, and few ask an agent.
+// pattern compiles a regular expression on first use: every command links this
+// package, but few ask an agent.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
 var anError = pattern(`(?i)^(fatal )?error\b`)
 
-// lines cuts what is written to it into lines.
+// lines splits what is written to it into lines.
 type lines struct {
 	each    func([]byte)
 	dropped func()
 	rest    []byte
-	skip    bool // until the end of a line that is too long
+	skip    bool // skipping the rest of a line that is too long
 }
 
 func (l *lines) Write(p []byte) (int, error) {
@@ -210,7 +211,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// close takes what came last as a line of its own.
+// close handles an unterminated last line.
 func (l *lines) close() {
 	if len(l.rest) > 0 && !l.skip {
 		l.each(l.rest)
@@ -218,8 +219,8 @@ func (l *lines) close() {
 	l.rest = nil
 }
 
-// decode reads an event. A field of a type that is not expected is left out;
-// the program may know more by now.
+// decode decodes an event. Fields of an unexpected type are skipped, because a
+// newer program may send them.
 func decode(line []byte, to any) bool {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || line[0] != '{' {
@@ -230,7 +231,7 @@ func decode(line []byte, to any) bool {
 	return err == nil || errors.As(err, &other)
 }
 
-// plain is text on one line without control characters and colours.
+// plain returns text on one line without control characters and colours.
 func plain(text string) string {
 	var b strings.Builder
 	escaped := false
@@ -250,7 +251,7 @@ func plain(text string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// cut is text of at most n bytes, and a mark where there was more.
+// cut returns at most n bytes of text, with a mark if there is more.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -97,7 +97,7 @@ func TestSessionsOfCodex(t *testing.T) {
 	}
 }
 
-// What is kept of a stream, and shown, is bounded.
+// What is kept of a stream, and what is shown, is bounded.
 func TestWhatIsKeptOfAStream(t *testing.T) {
 	var shown bytes.Buffer
 	s := &stream{progress: &shown, limit: 4, gone: "no such session"}

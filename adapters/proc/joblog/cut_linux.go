@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reopen opens the file behind log, which may only be appended to, so that it
+// Reopen opens the file of log, which was opened for appending only, so that it
 // can be cut.
 func Reopen(log *os.File) (*os.File, error) {
 	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", log.Fd()), os.O_RDWR, 0)
 }
 
-// firstData is the offset of the first byte of f that takes room on the disk.
+// firstData returns the offset of the first byte of f that uses disk space.
 func firstData(f *os.File) (int64, error) {
 	at, err := unix.Seek(int(f.Fd()), 0, unix.SEEK_DATA)
-	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EINVAL) { // nothing there, or not to be told
+	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EINVAL) { // no data, or not supported
 		return 0, nil
 	}
 	return at, err
@@ -33,9 +33,9 @@ func blockSize(f *os.File) (int64, error) {
 	return max(int64(st.Bsize), 4096), nil
 }
 
-// drop takes what is before offset at out of f: it shortens the file where the
-// file system can (ext4, xfs), and otherwise leaves a hole that takes no room
-// (btrfs, tmpfs). Either is one step for whoever reads or appends.
+// drop removes what is before offset at from f. It shortens the file if the
+// file system can do that (ext4, xfs), and otherwise leaves a hole that uses no
+// space (btrfs, tmpfs). Both are atomic for readers and appenders.
 func drop(f *os.File, at int64) error {
 	err := fallocate(f, unix.FALLOC_FL_COLLAPSE_RANGE, at)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {

@@ -9,20 +9,20 @@ import (
 	"os"
 )
 
-// File reads a log as it is written: bytes as they come. A file that is rotated
-// away is read to its end, and the one that takes its place from its beginning.
-// Where the beginning of a log is cut while it is read, reading goes on where it
-// was.
+// File reads a log while it is being written. A file that is rotated away is
+// read to its end, and its successor from the beginning. If the beginning of a
+// log is cut while it is read, reading continues at the same byte.
 type File struct {
 	opens func() (*os.File, error)
 	file  *os.File
-	at    int64 // the next byte of the output, those counted that are dropped
-	lost  bool  // the last bytes read do not follow those before
+	at    int64 // offset in the output, including dropped bytes, of the next byte
+	lost  bool  // bytes are missing between the last ones read and those before
 	buf   []byte
 }
 
-// NewFile is the reader of the log that opens opens, now and whenever it looks
-// whether another has taken its place. It need not exist yet.
+// NewFile returns the reader of the log that opens opens. It calls opens now,
+// and whenever it checks whether the file was replaced. The file need not exist
+// yet.
 func NewFile(opens func() (*os.File, error)) *File { return &File{opens: opens} }
 
 // CopyTo writes what is new to out and reports whether there was anything.
@@ -31,7 +31,7 @@ func (f *File) CopyTo(ctx context.Context, out io.Writer) (any bool, err error) 
 		if there, err := f.open(); err != nil || !there {
 			return any, err
 		}
-		replaced, err := f.replaced() // before the rest is read: what was written until then is in it
+		replaced, err := f.replaced() // checked before reading, so that the rest includes everything written until then
 		if err != nil {
 			return any, err
 		}
@@ -58,7 +58,7 @@ func (f *File) CopyTo(ctx context.Context, out io.Writer) (any bool, err error) 
 	}
 }
 
-// Close lets go of the file.
+// Close closes the file.
 func (f *File) Close() {
 	if f.file != nil {
 		_ = f.file.Close()
@@ -66,7 +66,7 @@ func (f *File) Close() {
 	}
 }
 
-// open opens the file unless it is, and reports whether there is one.
+// open opens the file unless it is open, and reports whether it exists.
 func (f *File) open() (bool, error) {
 	if f.file != nil {
 		return true, nil
@@ -82,11 +82,11 @@ func (f *File) open() (bool, error) {
 	return true, nil
 }
 
-// replaced reports that another file stands at the path now.
+// replaced reports whether there is another file at the path now.
 func (f *File) replaced() (bool, error) {
 	now, err := f.opens()
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // between the two halves of a rotation
+		return false, nil // between the two steps of a rotation
 	}
 	if err != nil {
 		return false, err
@@ -103,7 +103,7 @@ func (f *File) replaced() (bool, error) {
 // bufferSize is how much is read at once, in bytes.
 const bufferSize = 32 << 10
 
-// end is how far the output is now.
+// end returns the current length of the output.
 func (f *File) end() (int64, error) {
 	for {
 		h, err := Begin(f.file)
@@ -120,8 +120,9 @@ func (f *File) end() (int64, error) {
 	}
 }
 
-// next reads on, not further than to end. What was read while the log was being
-// cut may be of anywhere, so it is read again. Nothing: there is no more.
+// next returns the next bytes, up to end, or nothing if there are no more.
+// Bytes that were read while the log was being cut may come from anywhere, so
+// they are read again.
 func (f *File) next(end int64) ([]byte, error) {
 	if f.buf == nil {
 		f.buf = make([]byte, bufferSize)
@@ -133,7 +134,7 @@ func (f *File) next(end int64) ([]byte, error) {
 			return nil, err
 		}
 		at := f.at
-		lost := at < h.Dropped+h.Mark || at > h.Dropped+info.Size()-h.Start // what came next is gone, or somebody emptied the file
+		lost := at < h.Dropped+h.Mark || at > h.Dropped+info.Size()-h.Start // the next bytes are gone, or somebody emptied the file
 		if lost {
 			at = h.Dropped
 		}

@@ -1,7 +1,7 @@
 // Package joblog keeps the output of a running command within bounds. The
-// command appends to the log itself and knows nothing of it: what is oldest is
-// taken out of the file below it, and a line in its place says how much is
-// missing. A record beside the logs tells in which order and when they grew.
+// command appends to the log itself and is not aware of it: the oldest part is
+// cut out of the file, and a line in its place says how much is missing. A
+// record beside the logs tells in which order and when they grew.
 package joblog
 
 import (
@@ -17,23 +17,24 @@ const (
 	markBegin = "[vizier: "
 	markEnd   = " bytes of earlier output were dropped here]\n"
 
-	// markSize bounds the length of a mark.
+	// markSize is the maximum length of a mark.
 	markSize = len(markBegin) + len(markEnd) + 20
 
-	// least is what stays of a log however small its bound is: more than a mark.
+	// least is how much of a log is kept however small its bound is: more than
+	// a mark.
 	least = 1 << 10
 )
 
-// Head is how a log begins. The byte at offset Start+n is byte Dropped+n of the
-// output, whatever is cut while it is being read; of those the first Mark ones
-// are written over.
+// Head is the beginning of a log. The byte at offset Start+n of the file is
+// byte Dropped+n of the output, even if the log is cut while it is being read.
+// The first Mark of these bytes are overwritten by a mark.
 type Head struct {
 	Start   int64 // 0, unless the file system can only leave a hole at the beginning
 	Dropped int64 // bytes of output that stood before Start
-	Mark    int64 // length of the line that says so
+	Mark    int64 // length of the line that says how much is missing
 }
 
-// Begin is the head of f.
+// Begin returns the head of f.
 func Begin(f *os.File) (Head, error) {
 	start, err := firstData(f)
 	if err != nil {
@@ -65,14 +66,14 @@ func parseMark(b []byte) (dropped int64, ok bool) {
 	return dropped, err == nil && dropped > 0
 }
 
-// Cap cuts the oldest part of f, a log that is being appended to, if more than
-// most bytes of it are there, and leaves about half of that. It works in
-// blocks of the file system, and writes nothing near the end: what is appended
-// meanwhile stands after what was there. It returns how many bytes are left.
+// Cap cuts the oldest part of f, a log that is being appended to, if f holds
+// more than most bytes, and leaves about half of that. It works in blocks of
+// the file system, and writes nothing near the end, so it does not disturb
+// appenders. It returns how many bytes are left.
 //
-// The mark is written before the rest goes, so that whoever reads finds it at
-// the beginning as soon as there is something missing. A process that dies in
-// between leaves a mark in the middle and everything before it.
+// The mark is written before the rest is dropped, so that readers find it at
+// the beginning as soon as something is missing. If the process dies in
+// between, the log has a mark in the middle and everything before it.
 func Cap(f *os.File, most int64) (left int64, err error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() <= most {

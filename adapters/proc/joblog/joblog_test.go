@@ -74,8 +74,8 @@ func check(t *testing.T, f *os.File, last int) {
 	}
 }
 
-// What is appended while the beginning goes is all there, and a mark says how
-// much is not.
+// Nothing is lost that is appended while the beginning is cut, and a mark says
+// how much was cut.
 func TestCapLosesNothingButTheOldest(t *testing.T) {
 	for name, dir := range places(t) {
 		t.Run(name, func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestWatcherLeavesSmallLogsAlone(t *testing.T) {
 	}
 }
 
-// What a job prints is not taken for a mark unless it stands at the beginning,
-// and then reading still finds everything.
+// Output that looks like a mark is only taken for one at the beginning of a
+// log, and even then reading finds everything.
 func TestMarksOfOthers(t *testing.T) {
 	for text, want := range map[string]int64{
 		"": 0, "[vizier: ": 0, "[vizier: 12": 0, "plain\n": 0, "[vizier: -5" + markEnd: 0, "[vizier: 99999999999999999999" + markEnd: 0,

@@ -12,35 +12,36 @@ import (
 // Line is a line of a command's output without its end.
 type Line struct {
 	Stream int       // Stdout or Stderr
-	At     time.Time // when its end was written; zero: nobody recorded it
+	At     time.Time // when its end was written; zero: not recorded
 	Text   []byte
 }
 
 // Lines reads both logs of a command line by line, in the order in which they
-// were written as far as that was recorded; of what was not, standard output
-// comes first. A line whose end is not written yet is not there yet.
+// were written as far as that was recorded. For the rest, standard output comes
+// first. A line is only returned once its end is written.
 type Lines struct {
 	logs  [streams]*File
 	rest  [streams][]byte // the beginning of a line
 	until [streams]int64  // what is not recorded is read up to here
-	seen  [streams]int64  // how far the logs were when last looked at
+	seen  [streams]int64  // length of the logs at the last look
 
 	record  *File
-	growth  []Growth // read from the record and not yet followed
-	partial []byte   // the beginning of a line of the record
+	growth  []Growth // read from the record and not yet processed
+	partial []byte   // an incomplete line of the record
 
 }
 
-// NewLines reads the files that opens opens: "stdout" and "stderr", which need not
-// exist yet, and "order", the record of the order in which they were written.
+// NewLines returns the reader of the files that opens opens: "stdout" and
+// "stderr", which need not exist yet, and "order", the record of the order in
+// which they were written.
 func NewLines(opens func(name string) (*os.File, error)) *Lines {
 	file := func(name string) *File { return NewFile(func() (*os.File, error) { return opens(name) }) }
 	return &Lines{logs: [streams]*File{file("stdout"), file("stderr")}, record: file("order")}
 }
 
-// Read hands what is new to f and reports whether there was anything. The record
-// is a little later than the logs: what it does not tell of is left for the
-// next call, unless all is asked for.
+// Read calls f with what is new, and reports whether there was anything. The
+// record lags a little behind the logs: what it does not cover yet is left for
+// the next call, unless all is set.
 func (l *Lines) Read(ctx context.Context, all bool, f func(Line) error) (any bool, err error) {
 	for {
 		rotated, err := l.look(all)
@@ -59,7 +60,7 @@ func (l *Lines) Read(ctx context.Context, all bool, f func(Line) error) (any boo
 	}
 }
 
-// End hands out the lines that have no end, and lets go of the files.
+// End calls f with the unterminated lines, and closes the files.
 func (l *Lines) End(f func(Line) error) error {
 	for s, rest := range l.rest {
 		l.rest[s] = nil
@@ -77,8 +78,8 @@ func (l *Lines) End(f func(Line) error) error {
 	return nil
 }
 
-// look opens what there is and sees how far it is. It reports whether all of it was
-// rotated away: then it is read to its end.
+// look opens the files that exist and notes their lengths. It reports whether
+// all of them were rotated away; then they are read to their ends.
 func (l *Lines) look(all bool) (rotated bool, err error) {
 	open, replaced := 0, 0
 	for s, log := range l.logs {
@@ -101,7 +102,7 @@ func (l *Lines) look(all bool) (rotated bool, err error) {
 		if l.seen[s], err = log.end(); err != nil {
 			return false, err
 		}
-		if l.seen[s] < log.at { // somebody emptied it
+		if l.seen[s] < log.at { // somebody emptied the file
 			log.at, l.rest[s] = 0, nil
 		}
 	}
@@ -142,7 +143,7 @@ func (l *Lines) drain(ctx context.Context, f func(Line) error) (any bool, err er
 	return any, nil
 }
 
-// follow reads the log of a stream as far as g says.
+// follow reads the log of a stream up to where g says.
 func (l *Lines) follow(ctx context.Context, g Growth, f func(Line) error) (any bool, err error) {
 	log := l.logs[g.Stream]
 	if log.file == nil {
@@ -177,7 +178,7 @@ func (l *Lines) follow(ctx context.Context, g Growth, f func(Line) error) (any b
 	return any, nil
 }
 
-// readRecord reads what the record has more.
+// readRecord reads the new lines of the record.
 func (l *Lines) readRecord() error {
 	if l.record.file == nil {
 		return nil
@@ -205,5 +206,5 @@ func (l *Lines) readRecord() error {
 
 var _ io.Closer = (*Lines)(nil)
 
-// Close lets go of the files.
+// Close closes the files.
 func (l *Lines) Close() error { return l.End(func(Line) error { return nil }) }

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notifier tells which log is written to, in the order of the writes. There is
-// one in a process, and it is never closed: the system takes tens of
-// milliseconds to close what has told of files.
+// notifier receives, in order, which log was written to. There is one in a
+// process, and it is never closed, because the system takes tens of
+// milliseconds to close a descriptor that has reported on files.
 //
-// Events of one file that nothing stands between are merged by the system. A
-// log's directory is watched as well: its event comes before the file's own, so
-// that no two of a file ever meet, and each write is told.
+// The system merges successive events of one file. Therefore a log's directory
+// is watched as well: its event comes before the file's own, so that no two
+// events of a file are adjacent, and each write is reported.
 type notifier struct {
 	fd int
 
@@ -29,18 +29,19 @@ type notifier struct {
 	buf     []byte
 }
 
-// watched is what a watch is of.
+// watched is the target of a watch.
 type watched struct {
 	w      *Watcher
 	stream int // -1: the directory
 }
 
-// Between two looks at what was told: who prints a lot is not slowed down.
+// notePause is the time between two reads of the events, so that a command that
+// prints a lot is not slowed down.
 const notePause = 5 * time.Millisecond
 
-// settles is how often it is looked again whether more was written while the
-// sizes of logs were looked at, readsAtMost how much is read for one look: a
-// command may write faster than that.
+// settles is how often one look at the sizes of logs is repeated because more
+// was written meanwhile. readsAtMost bounds how many events are read in one
+// look, since a command may write faster than they are read.
 const (
 	settles     = 6
 	readsAtMost = 16
@@ -74,8 +75,8 @@ func (n *notifier) serve(conn syscall.RawConn) {
 	}
 }
 
-// follow tells w of what is written to its logs from now on. It is false where
-// that cannot be told.
+// follow reports writes to w's logs to w from now on. It returns false if the
+// system cannot.
 func follow(w *Watcher) bool {
 	n := theNotifier()
 	if n == nil {
@@ -97,7 +98,7 @@ func follow(w *Watcher) bool {
 	return true
 }
 
-// unfollow tells w of what was written until now, and of nothing more.
+// unfollow reports the writes until now to w, and none after that.
 func unfollow(w *Watcher) {
 	n := theNotifier()
 	if n == nil {
@@ -118,9 +119,9 @@ func (n *notifier) leave(w *Watcher) {
 	}
 }
 
-// drain hands on what was told, and reports whether that was anything. Sizes are
-// looked at until nothing was written meanwhile: then they are those after the
-// writes that are known.
+// drain passes on pending events, and reports whether there were any. It
+// repeats reading the logs' sizes until nothing was written meanwhile: then
+// these are the sizes after the known writes.
 func (n *notifier) drain() bool {
 	whole := false
 	for tries := 0; !whole && tries < settles; tries++ {

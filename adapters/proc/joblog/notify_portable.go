@@ -2,7 +2,7 @@
 
 package joblog
 
-// follow reports that this system tells of no writes, so that the order of two
+// follow returns false: this system does not report writes, so the order of two
 // streams is the one in which they are seen to have grown.
 func follow(*Watcher) bool { return false }
 

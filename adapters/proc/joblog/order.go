@@ -9,16 +9,16 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// The streams of a command, in the order in which its logs are given to Watch.
+// The streams of a command, in the order in which its logs are passed to Watch.
 const (
 	Stdout = iota
 	Stderr
 	streams
 )
 
-// Growth is a line of the record of order: bytes up to End of the output of
-// Stream, those counted that were dropped since, had been written At that
-// moment, and nothing of what the lines behind it tell of.
+// Growth is a line of the record of order: at the time At, the output of
+// Stream, including bytes that were dropped since, had been written up to End,
+// and nothing that later lines of the record report had been written.
 type Growth struct {
 	Stream int // Stdout or Stderr
 	End    int64
@@ -32,8 +32,8 @@ func (g Growth) append(b []byte) []byte {
 	return append(b, '\n')
 }
 
-// parseGrowth reads a line without its end. It is false for what is none, such as
-// the beginning of a record that was cut.
+// parseGrowth parses a line without its end. It returns false if the line is
+// malformed, as at the beginning of a record that was cut.
 func parseGrowth(line []byte) (Growth, bool) {
 	stream, rest, _ := bytes.Cut(line, []byte(" "))
 	end, at, _ := bytes.Cut(rest, []byte(" "))
@@ -52,17 +52,16 @@ type order struct {
 	off  bool     // it cannot be written
 	logs [streams]*bounded
 
-	noted   [streams]int64 // recorded up to here
-	now     [streams]int64 // as last looked at
-	writes  []uint8        // which streams wrote since, as far as that is known
-	unknown bool           // more was written than was told
+	noted   [streams]int64 // offsets up to which growth is recorded
+	now     [streams]int64 // lengths at the last look
+	writes  []uint8        // the streams written to since, in order, as far as that is known
+	unknown bool           // there were more writes than were reported
 }
 
-// linesAtMost is how much of a log is looked through for the ends of lines, in
-// bytes.
+// linesAtMost is how many bytes of a log are searched for the ends of lines.
 const linesAtMost = 64 << 10
 
-// look sees how far the logs are, and reports whether they have grown.
+// look updates the lengths of the logs, and reports whether they have grown.
 func (o *order) look() (grown bool) {
 	for s, b := range o.logs {
 		if info, err := b.log.Stat(); err == nil {
@@ -74,11 +73,12 @@ func (o *order) look() (grown bool) {
 	return grown
 }
 
-// note records what was written since the last time, as far as it was told of:
-// whole, if nothing was written since that was not. One write is known to come
-// after another; where one of them ends is only known by what ends a line, unless
-// it was the only one of its stream. A cut of a log is told of as writes are: what
-// the streams write at that very moment may be recorded in the wrong order.
+// note records what was written since the last call, as far as it was reported.
+// whole says that there were no other writes. The order of the reported writes
+// is known. Where each of them ends is only known from the ends of lines,
+// unless it was the only one of its stream. Cutting a log is reported like a
+// write, so what the streams write at that moment may be recorded in the wrong
+// order.
 func (o *order) note(at time.Time, whole bool) {
 	var grown []Growth
 	add := func(s int, end int64) {
@@ -110,9 +110,9 @@ func (o *order) note(at time.Time, whole bool) {
 	o.write(grown)
 }
 
-// writeEnds is where each of the writes ended. As many lines stand for each where
-// all are there; else the first lines are those of the writes that are known, one
-// of each.
+// writeEnds returns the offset at which each of the writes ended. If all writes
+// are known, their lines are divided evenly among them; otherwise the first
+// lines are taken to be one of each known write.
 func (o *order) writeEnds(whole bool) (ends [streams][]int64) {
 	var writes [streams]int64
 	for _, s := range o.writes {
@@ -135,7 +135,8 @@ func (o *order) writeEnds(whole bool) (ends [streams][]int64) {
 	return ends
 }
 
-// lineEnds are where lines end in what the log of s has more.
+// lineEnds returns the offsets of the line ends in the new part of the log of
+// s.
 func (o *order) lineEnds(s int) (ends []int64) {
 	b := o.logs[s]
 	if o.now[s]-o.noted[s] > linesAtMost || b.reopen() != nil {
@@ -171,8 +172,8 @@ func (o *order) write(grown []Growth) {
 	o.off = err != nil
 }
 
-// Append opens a log to append to: a regular file, which it makes if there is
-// none.
+// Append opens a log for appending. It must be a regular file, and is created
+// if it does not exist.
 func Append(path string) (*os.File, error) {
 	return sys.OpenRegular(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 }

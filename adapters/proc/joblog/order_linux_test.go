@@ -84,8 +84,8 @@ func TestMoreWritesThanAreTold(t *testing.T) {
 	}
 }
 
-// Who follows sees the same order as who reads afterwards, and no line before
-// its end is written.
+// A follower sees the same order as a later reader, and no line before its end
+// is written.
 func TestFollowersSeeTheOrder(t *testing.T) {
 	w := write(t, t.TempDir(), 0)
 	follower := w.lines()

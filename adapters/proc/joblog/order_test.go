@@ -50,7 +50,7 @@ func (w *written) lines() *Lines {
 	return NewLines(func(name string) (*os.File, error) { return sys.OpenRegular(w.path(name), os.O_RDONLY) })
 }
 
-// text is what l reads, each line with the number of its stream in front.
+// text returns what l reads, each line with the number of its stream in front.
 func text(t *testing.T, l *Lines, all bool) string {
 	t.Helper()
 	var b strings.Builder

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Watcher keeps logs within bounds while a command writes to them. It looks
-// now and then, more often the faster they grow, so they may be larger for a
-// moment.
+// Watcher keeps logs within bounds while a command writes to them. It checks
+// them periodically, more often the faster they grow, so they may exceed the
+// bound for a moment.
 type Watcher struct {
 	most  int64
 	logs  []*bounded
-	order *order // nil: nobody asks in which order they grow
-	told  bool   // somebody tells of writes
+	order *order // nil: the order in which they grow is not recorded
+	told  bool   // writes are reported by follow
 
 	mu    sync.Mutex // held while it looks
 	timer *time.Timer
@@ -21,21 +21,21 @@ type Watcher struct {
 }
 
 type bounded struct {
-	log  *os.File // as the command has it; for appending only
-	file *os.File // the same to cut; nil: not needed yet
-	size int64    // when last looked at
-	gone int64    // how much further its output is than the file: see Head
-	off  bool     // it cannot be cut
+	log  *os.File // the command's own file, opened for appending only
+	file *os.File // the same file, opened for cutting; nil: not needed yet
+	size int64    // at the last look
+	gone int64    // how much longer the output is than the file: see Head
+	off  bool     // the log cannot be cut
 }
 
-// How long a watcher waits before it looks again.
+// The shortest and longest time between two looks of a watcher.
 const (
 	shortest = 5 * time.Millisecond
 	longest  = 250 * time.Millisecond
 )
 
-// Watch bounds each of logs to most bytes until the watcher is closed. The
-// files are the watcher's from then on. A most of 0 is no bound.
+// Watch bounds each of logs to most bytes until the watcher is closed; 0: no
+// bound. It takes over the files.
 func Watch(most int64, logs ...*os.File) *Watcher {
 	w := &Watcher{most: most}
 	for _, f := range logs {
@@ -45,9 +45,9 @@ func Watch(most int64, logs ...*os.File) *Watcher {
 	return w
 }
 
-// WatchBoth is Watch of a command's two logs that also records, in a file at
-// path, in which order and when they grow. What cannot be recorded is not: the
-// record is of use to readers and nobody depends on it.
+// WatchBoth is Watch for a command's two logs, and also records, in a file at
+// path, in which order and when they grow. Errors in recording are ignored: the
+// record helps readers, but nothing depends on it.
 func WatchBoth(most int64, stdout, stderr *os.File, path string) *Watcher {
 	w := &Watcher{most: most, logs: []*bounded{{log: stdout}, {log: stderr}}, order: &order{path: path}}
 	for s, b := range w.logs {
@@ -83,21 +83,21 @@ func (w *Watcher) turn() {
 	w.timer.Reset(max(w.look(), time.Since(begun)))
 }
 
-// wrote tells that the command wrote to a stream's log.
+// wrote notes that the command wrote to a stream's log.
 func (w *Watcher) wrote(stream int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.order.writes = append(w.order.writes, uint8(stream))
 }
 
-// lost tells that some of what would be told was not.
+// lost notes that some events were lost.
 func (w *Watcher) lost() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.order.unknown = true
 }
 
-// grown reports that the logs have grown since it was asked last.
+// grown reports whether the logs have grown since the last call.
 func (w *Watcher) grown() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,8 +111,8 @@ func (w *Watcher) note(whole bool) {
 	w.order.note(time.Now(), whole)
 }
 
-// look cuts what is too large and says when to look again: before a log that
-// grows as it did lately is too large again.
+// look cuts logs that are too large, and returns when to look again: before a
+// log that keeps growing at its recent rate is too large again.
 func (w *Watcher) look() time.Duration {
 	next := longest
 	if w.most <= 0 {
@@ -136,7 +136,7 @@ func (w *Watcher) look() time.Duration {
 }
 
 // bound cuts the log if it is too large. It returns what is left and how much
-// was written since the last time.
+// was written since the last call.
 func (b *bounded) bound(most int64) (left, grew int64) {
 	info, err := b.log.Stat()
 	if err != nil || b.off {
@@ -160,7 +160,7 @@ func (b *bounded) bound(most int64) (left, grew int64) {
 	return left, grew
 }
 
-// mind looks how much of the log's output is not there any more.
+// mind determines how much of the log's output has been dropped.
 func (b *bounded) mind() {
 	if info, err := b.log.Stat(); err != nil || info.Size() == 0 || b.reopen() != nil {
 		return
@@ -170,7 +170,7 @@ func (b *bounded) mind() {
 	}
 }
 
-// reopen makes the log one that can be read and cut.
+// reopen opens the log for reading and cutting.
 func (b *bounded) reopen() (err error) {
 	if b.file == nil {
 		b.file, err = Reopen(b.log)
@@ -185,7 +185,7 @@ func (b *bounded) close() {
 	}
 }
 
-// Close looks once more and lets go of the files.
+// Close looks once more and closes the files.
 func (w *Watcher) Close() {
 	if w.told {
 		unfollow(w)

@@ -1,5 +1,5 @@
-// Package kinfo reads what sysctl(3) tells of processes where the layout is the
-// system's and no library knows it. It is pure, so that it is tested everywhere.
+// Package kinfo parses what sysctl(3) reports about processes in layouts that
+// no library supports. It is pure, so that it can be tested on every system.
 package kinfo
 
 import (
@@ -14,8 +14,8 @@ type Process struct {
 	Zombie               bool
 }
 
-// Offsets and values of struct kinfo_proc (sys/user.h) where pointers have 64
-// bits. The system keeps the layout from release to release.
+// Offsets and values of struct kinfo_proc (sys/user.h) with 64-bit pointers.
+// The system keeps the layout from release to release.
 const (
 	freeBSDSize    = 1088
 	offSize        = 0
@@ -29,8 +29,8 @@ const (
 	stateZombie = 5
 )
 
-// FreeBSD reads the table that kern.proc gives. What has another layout is left
-// out.
+// FreeBSD parses the table that kern.proc returns. Entries with another layout
+// are skipped.
 func FreeBSD(table []byte) (all []Process) {
 	for ; len(table) >= freeBSDSize; table = table[freeBSDSize:] {
 		number := func(at int) int { return int(int32(binary.LittleEndian.Uint32(table[at:]))) }
@@ -44,10 +44,10 @@ func FreeBSD(table []byte) (all []Process) {
 	return all
 }
 
-// Args reads what kern.procargs2 gives on macOS: the number of arguments, the
-// program's path, padding, the arguments, the environment and what the system
-// adds behind an empty string. The environment is empty where the system hides
-// it, which it does of its own programs.
+// Args parses the value of kern.procargs2 on macOS: the number of arguments,
+// the program's path, padding, the arguments, the environment and, after an
+// empty string, what the system adds. The environment is empty if the system
+// hides it, as it does for its own programs.
 func Args(b []byte) (program string, environ []byte) {
 	if len(b) < 4 {
 		return "", nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// entry is one of a table as the system lays it out.
+// entry returns one of a table as the system lays it out.
 func entry(pid, parent, session int32, sec, micros uint64, state byte) []byte {
 	b := make([]byte, 1088)
 	put := func(at int, n int32) { binary.LittleEndian.PutUint32(b[at:], uint32(n)) }

@@ -1,6 +1,7 @@
-// Package sandbox keeps a command to the files that it is handed. It does so in a
-// step before the command: this program, started in its place, restricts itself
-// and then becomes the command. It takes no other program and no privileges.
+// Package sandbox restricts a command to the files that it is given. It does so
+// in a step before the command: this program, started in its place, restricts
+// itself and then becomes the command. It needs no other program and no
+// privileges.
 package sandbox
 
 import (
@@ -23,23 +24,24 @@ const Entry = "__sandbox"
 
 // Policy is what a command may do.
 type Policy struct {
-	Required bool     // what cannot be enforced is an error; else it is left out
-	Write    []string // files and directories that it may write to, absolute; what is not there is left out
-	Guarded  []string // directories that nothing of Write opens which is above them
-	Offline  bool     // it reaches no network
-	Apart    bool     // it is in a network namespace of its own already; Wrap sets it
+	Required bool     // if something cannot be enforced, fail instead of leaving it out
+	Write    []string // files and directories that it may write to, absolute; those that do not exist are ignored
+	Guarded  []string // directories that stay closed even if they are below one in Write
+	Offline  bool     // no access to the network
+	Apart    bool     // it is already in a network namespace of its own; set by Wrap
 }
 
-// Command is a program, its arguments with its name first, and its environment.
+// Command is a program, its arguments (its name first), and its environment.
 type Command struct {
 	Path string
 	Args []string
 	Env  []string
 }
 
-// Wrap is what to start in place of c, and prepares attr for it. Self is this
-// program, with what precedes its arguments. The step has none of c's variables under
-// its own name: those of the dynamic linker would load c's code into it.
+// Wrap returns the command to start in place of c, and prepares attr for it.
+// self is this program with its first arguments. The step gets c's variables
+// under other names: those for the dynamic linker would otherwise load c's code
+// into it.
 func (p Policy) Wrap(self []string, c Command, attr *syscall.SysProcAttr) (Command, error) {
 	p.prepare(attr)
 	text, err := json.Marshal(p)
@@ -53,10 +55,10 @@ func (p Policy) Wrap(self []string, c Command, attr *syscall.SysProcAttr) (Comma
 	return step, nil
 }
 
-// shield precedes the names of variables that are for the command.
+// shield is the prefix of the names of variables that are for the command.
 const shield = "_"
 
-// shielded are the variables of the command.
+// shielded returns the variables that are for the command.
 func shielded(env []string) []string {
 	var out []string
 	for _, v := range env {
@@ -67,7 +69,7 @@ func shielded(env []string) []string {
 	return out
 }
 
-// Serve is the step: it does not return where the command is started.
+// Serve runs the step. It only returns if the command was not started.
 func Serve(args []string, stderr io.Writer) int {
 	fail := func(err error) int {
 		fmt.Fprintln(stderr, "vizier sandbox:", err)
@@ -89,9 +91,10 @@ func Serve(args []string, stderr io.Writer) int {
 	return 0
 }
 
-// paths are the files and directories that are opened for writing: what is asked
-// for and, of a directory with something guarded below it, the entries that have
-// none. Links are not followed: where they lead was not asked for.
+// paths returns the files and directories to open for writing: those in Write
+// or, for a directory with something guarded below it, its entries without
+// anything guarded. Links are not followed, since Write does not name their
+// targets.
 func (p Policy) paths() (files, dirs []string, err error) {
 	for _, path := range p.Write {
 		real, err := filepath.EvalSymlinks(path)
@@ -140,12 +143,12 @@ func (p Policy) open(path string, files, dirs *[]string) error {
 	return nil
 }
 
-// Beneath reports that path is below dir.
+// Beneath reports whether path is below dir.
 func Beneath(path, dir string) bool {
 	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") && path != dir
 }
 
-// Words say what is enforced of a sandbox on this host.
+// Words describes what this host enforces of a sandbox.
 func Words(b kernel.Sandbox) string {
 	h := This()
 	words := h.files()

@@ -16,8 +16,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The Landlock versions that take something in: all that writes to files, TCP, and
-// signals with abstract sockets.
+// The Landlock versions since which these can be restricted: moves between
+// directories, all other operations that change files, TCP, and signals with
+// abstract sockets.
 const (
 	withMoves   = 2
 	withFiles   = 3
@@ -25,7 +26,7 @@ const (
 	withSignals = 6
 )
 
-// signalsHold is the erratum since which scoped signals are what they say.
+// signalsHold is the erratum that fixes the scoping of signals.
 const signalsHold = 0x2
 
 // Host is what this host can enforce.
@@ -33,7 +34,7 @@ type Host struct {
 	ABI int // of Landlock; 0: there is none
 }
 
-// This is this host.
+// This returns what this host can enforce.
 var This = sync.OnceValue(func() Host {
 	abi, err := ll.LandlockGetABIVersion()
 	if err != nil {
@@ -45,8 +46,8 @@ var This = sync.OnceValue(func() Host {
 	return Host{abi}
 })
 
-// namespaces reports that a process may be started in a network namespace of its
-// own: it starts one.
+// namespaces reports whether a process can be started in a network namespace of
+// its own, by starting one.
 var namespaces = sync.OnceValue(func() bool {
 	exe, err := os.Executable()
 	if err != nil {
@@ -58,11 +59,11 @@ var namespaces = sync.OnceValue(func() bool {
 	if err != nil {
 		return false
 	}
-	_, err = p.Wait() // it has ended with an error: it got no policy
+	_, err = p.Wait() // it has ended with an error, because it got no policy
 	return err == nil
 })
 
-// Enforcement is the same for the gates.
+// Enforcement returns h in the form that gates use.
 func (h Host) Enforcement() kernel.Enforcement {
 	e := kernel.Enforcement{Files: h.lacks()}
 	if !namespaces() {
@@ -73,7 +74,8 @@ func (h Host) Enforcement() kernel.Enforcement {
 
 const noNamespace = "this host lets nobody make a network namespace, and Landlock stops TCP alone"
 
-// lacks is why not all that is enforced of files and signals can be.
+// lacks returns why restrictions on files and signals cannot be enforced
+// completely, or "".
 func (h Host) lacks() string {
 	switch {
 	case h.ABI == 0:
@@ -111,8 +113,8 @@ func (h Host) network() string {
 	}
 }
 
-// prepare has a command that is to reach no network started in a namespace of its
-// own, where that can be.
+// prepare makes a command without network access start in a namespace of its
+// own, if possible.
 func (p *Policy) prepare(attr *syscall.SysProcAttr) {
 	if p.Offline && namespaces() {
 		p.Apart = true
@@ -120,9 +122,9 @@ func (p *Policy) prepare(attr *syscall.SysProcAttr) {
 	}
 }
 
-// apart has a process started in a network namespace of its own. Who is not root
-// needs a user namespace for it, and keeps its ids there; the capability is for
-// the step, which drops it.
+// apart makes a process start in a network namespace of its own. Without root
+// that takes a user namespace, in which the process keeps its ids. The
+// capability is for the step, which drops it.
 func apart(attr *syscall.SysProcAttr) {
 	attr.Cloneflags |= syscall.CLONE_NEWNET
 	if os.Geteuid() == 0 {
@@ -134,10 +136,10 @@ func apart(attr *syscall.SysProcAttr) {
 	attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN}
 }
 
-// devices are what programs write to that is no file.
+// devices are the device files that programs commonly write to.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 
-// What changes files. Reading is not restricted.
+// The access rights for changing files. Reading is not restricted.
 const (
 	changesFile = ll.AccessFSWriteFile | ll.AccessFSTruncate
 	changesDir  = changesFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSock |
@@ -145,9 +147,9 @@ const (
 	changes = changesDir | ll.AccessFSMakeChar | ll.AccessFSMakeBlock
 )
 
-// enforce restricts this process, all of its threads.
+// enforce restricts all threads of this process.
 func (p Policy) enforce() error {
-	runtime.LockOSThread() // the ambient capabilities are this thread's, which becomes the command
+	runtime.LockOSThread() // the ambient capabilities belong to this thread, which becomes the command
 	if p.Apart {
 		if err := loopback(); err != nil && p.Required {
 			return fmt.Errorf("bring up the loopback interface: %w", err)
@@ -182,8 +184,8 @@ func (p Policy) enforce() error {
 		landlock.PathAccess(changesFile, devices...).IgnoreIfMissing())
 }
 
-// loopback brings up the interface to oneself, which a new network namespace has
-// down.
+// loopback brings up the loopback interface, which is down in a new network
+// namespace.
 func loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

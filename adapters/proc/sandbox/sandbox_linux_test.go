@@ -68,7 +68,7 @@ func runWith(t *testing.T, p Policy, env []string, program string, args ...strin
 	return out
 }
 
-// runPolicy is what a program prints, and how it failed.
+// runPolicy returns what a program prints, and how it failed.
 func runPolicy(p Policy, env []string, program string, args ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -103,8 +103,8 @@ func enforced(t *testing.T) {
 	}
 }
 
-// What is below a path may be written to, but for what is guarded and where links
-// lead; what lies beside it may not.
+// Files below a path can be written to, except for guarded ones and the targets
+// of links; files beside it cannot.
 func TestWhatASandboxOpens(t *testing.T) {
 	enforced(t)
 	dir, elsewhere := t.TempDir(), t.TempDir()
@@ -156,8 +156,8 @@ func TestNoLinkLeadsOutOfASandbox(t *testing.T) {
 	}
 }
 
-// What a job's variables have the dynamic linker load, it loads into the command and
-// not into the step before it.
+// A library that a job's variables make the dynamic linker load is loaded into
+// the command, and not into the step before it.
 func TestTheStepHasNoneOfTheCommandsVariables(t *testing.T) {
 	enforced(t)
 	got := runWith(t, Policy{Required: true}, []string{"LD_PRELOAD_X=/x.so", "GODEBUG=x", "_A=b", "EMPTY="}, "env")
@@ -175,7 +175,7 @@ func TestSignalsInASandbox(t *testing.T) {
 	}
 }
 
-// servers are one of each kind that answers, as targets of reach.
+// servers returns one of each kind that answers, as targets of reach.
 func servers(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -234,8 +234,9 @@ func TestNetworkOfASandbox(t *testing.T) {
 	}
 }
 
-// Who is not root reaches no network either, where the host makes namespaces for users,
-// and where it makes none what is required does not start, of root's neither.
+// Without root, a command reaches no network either if the host allows user
+// namespaces. If it does not, a required sandbox does not start, and neither
+// does root's.
 func TestNetworkOfOthersThanRoot(t *testing.T) {
 	enforced(t)
 	if why := This().Enforcement().Network; why != "" {

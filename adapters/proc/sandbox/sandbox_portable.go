@@ -12,12 +12,12 @@ import (
 // Host is what this host can enforce: nothing.
 type Host struct{}
 
-// This is this host.
+// This returns what this host can enforce.
 func This() Host { return Host{} }
 
 const none = "this system has no Landlock"
 
-// Enforcement is why it can enforce nothing.
+// Enforcement says why nothing can be enforced.
 func (Host) Enforcement() kernel.Enforcement { return kernel.Enforcement{Files: none, Network: none} }
 
 func (Host) files() string   { return "no files: " + none }

@@ -1,4 +1,4 @@
-// Package collector has the metrics of a repository, for a file or for who scrapes a server.
+// Package collector computes the metrics of a repository.
 package collector
 
 import (
@@ -16,10 +16,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// patience is how long runners are waited for: whoever scrapes waits.
+// patience is how long to wait for information about runners, since the scraper
+// is waiting.
 const patience = 2 * time.Second
 
-// Of is how a repository stands now, by its path in the label repository. It changes nothing.
+// Of returns the current metrics of a repository, whose path is in the label
+// repository. It changes nothing.
 func Of(ctx context.Context, r *vizier.Repository) (prometheus.Gatherer, error) {
 	began := time.Now()
 	snap, err := r.Scheduler.Records(ctx, kernel.Scope{})
@@ -44,7 +46,7 @@ func Of(ctx context.Context, r *vizier.Repository) (prometheus.Gatherer, error) 
 	return registry, prometheus.WrapRegistererWith(prometheus.Labels{"repository": r.Root}, registry).Register(s)
 }
 
-// refused are the prompts that the inbox refused; one that is not there has none.
+// refused returns the prompts that the inbox refused. A missing inbox has none.
 func refused(r *vizier.Repository, snap *kernel.Snapshot, since time.Time) ([]view.RefusedPrompt, error) {
 	box, err := r.Inbox(vizier.Asker{})
 	if err != nil {
@@ -57,7 +59,8 @@ func refused(r *vizier.Repository, snap *kernel.Snapshot, since time.Time) ([]vi
 	return prompts, err
 }
 
-// endedSince are the attempts that ended, by how, as the event log tells.
+// endedSince returns the numbers of attempts that ended, by result, according
+// to the event log.
 func endedSince(r *vizier.Repository, since time.Time) (map[string]int, error) {
 	ended := results()
 	log := r.Store.Events(0)
@@ -65,7 +68,7 @@ func endedSince(r *vizier.Repository, since time.Time) (map[string]int, error) {
 	from := []byte(since.UTC().Format("2006-01-02T15:04:05"))
 	err := log.Read(func(line []byte) error {
 		_, at, _ := bytes.Cut(line, []byte(`"at":"`))
-		if len(at) < len(from) || bytes.Compare(at[:len(from)], from) < 0 { // most lines, without reading all of them
+		if len(at) < len(from) || bytes.Compare(at[:len(from)], from) < 0 { // skips most lines without decoding them
 			return nil
 		}
 		var doc struct {
@@ -86,7 +89,7 @@ func endedSince(r *vizier.Repository, since time.Time) (map[string]int, error) {
 				doc.Class = otherFailure
 			}
 			ended[doc.Class]++
-		default: // ends none
+		default: // does not end an attempt
 		}
 		return nil
 	})

@@ -10,12 +10,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// stand is how a repository stands, as a collector. No label has the name of a job, a
-// run or a lock: their values are words of the program, and names of the configuration.
+// stand is a collector of a repository's state. No label contains the name of a
+// job, a run or a lock: label values are words of the program and names in the
+// configuration.
 type stand struct {
-	snap     *kernel.Snapshot // without jobs that succeeded, which it counts
+	snap     *kernel.Snapshot // without successful jobs, which it only counts
 	lost     int              // jobs on record as running whose runner is gone
-	ended    map[string]int   // attempts that ended in the last hour, by how
+	ended    map[string]int   // attempts that ended in the last hour, by result
 	prompts  []view.RefusedPrompt
 	tick     time.Duration
 	resident bool
@@ -45,14 +46,14 @@ var (
 	observed   = desc("observed_timestamp_seconds", "When all this was so.")
 )
 
-// Describe sends what there may be.
+// Describe implements prometheus.Collector.
 func (stand) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{jobs, unreadable, waiting, oldestWait, latest, ended, running, limit, lost, locks, poolUsed, poolSize, attention, oldestNeed, tick, resident, observed} {
 		ch <- d
 	}
 }
 
-// Collect sends what there is.
+// Collect implements prometheus.Collector.
 func (s stand) Collect(ch chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
@@ -88,7 +89,7 @@ func (s stand) Collect(ch chan<- prometheus.Metric) {
 	send(observed, seconds(s.snap.Now()))
 }
 
-// seconds is t as Prometheus has it.
+// seconds returns t in seconds since 1970, as Prometheus requires.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // counts are numbers of jobs and the like, by label.
@@ -97,14 +98,14 @@ type counts struct {
 	waitingSince, attentionSince                            map[string]time.Time
 }
 
-// Labels that are no words of the kernel.
+// Label values that are not words of the kernel.
 const (
-	forRetry     = "retry"        // it waits for its next attempt to be due
-	otherFailure = "other"        // no class of failure is on record
-	unconfigured = "unconfigured" // an executor that the configuration does not name
+	forRetry     = "retry"        // waits until its next attempt is due
+	otherFailure = "other"        // no failure class is on record
+	unconfigured = "unconfigured" // an executor that is not configured
 )
 
-// count counts what s holds. Each label that there may be is there, if only with 0.
+// count counts the contents of s. Every possible label is present, even with 0.
 func count(s *kernel.Snapshot, prompts []view.RefusedPrompt) counts {
 	c := counts{jobs: map[string]int{}, waiting: map[string]int{forRetry: 0}, latest: results(), running: map[string]int{kernel.LocalExecutor: 0, unconfigured: 0},
 		locks: map[string]int{kernel.Exclusive.String(): 0, kernel.Shared.String(): 0}, pools: map[string]int{}, attention: map[string]int{},
@@ -140,7 +141,7 @@ func count(s *kernel.Snapshot, prompts []view.RefusedPrompt) counts {
 	return c
 }
 
-// job counts one.
+// job counts one job.
 func (c counts) job(j *kernel.Job, held map[kernel.Lock]bool) {
 	st := &j.State
 	c.jobs[st.Status.String()]++
@@ -170,7 +171,7 @@ func (c counts) job(j *kernel.Job, held map[kernel.Lock]bool) {
 	}
 }
 
-// results are the ways in which an attempt may end, with none of each.
+// results returns a map with 0 for each way in which an attempt may end.
 func results() map[string]int {
 	m := map[string]int{otherFailure: 0}
 	zero(m, kernel.ExitFailure)
@@ -180,7 +181,7 @@ func results() map[string]int {
 	return m
 }
 
-// resultOf is how the latest attempt ended.
+// resultOf returns how the latest attempt ended.
 func resultOf(st *kernel.State) string {
 	switch {
 	case st.Outcome == kernel.OutcomeSucceeded, st.Outcome == kernel.OutcomeCancelled, st.Outcome == kernel.OutcomeBlocked:
@@ -192,19 +193,19 @@ func resultOf(st *kernel.State) string {
 	}
 }
 
-// earliest has m keep the earlier moment of a label.
+// earliest sets the time of a label in m if at is earlier.
 func earliest(m map[string]time.Time, label string, at time.Time) {
 	if have, known := m[label]; !at.IsZero() && (!known || at.Before(have)) {
 		m[label] = at
 	}
 }
 
-// zero has m count none of each word of an enumeration from first on.
+// zero sets m to 0 for each value of an enumeration from first on.
 func zero[T interface {
 	~uint8
 	String() string
 }](m map[string]int, first T) {
-	for v := first; !strings.Contains(v.String(), "("); v++ { // one past the last prints with its number
+	for v := first; !strings.Contains(v.String(), "("); v++ { // String of a value past the last one contains its number
 		m[v.String()] = 0
 	}
 }

@@ -60,7 +60,7 @@ func world() *kernel.Snapshot {
 	return kernel.NewSnapshot(o)
 }
 
-// What is counted, and that nothing is left out of what may be counted.
+// The values of all metrics, and that no possible label is missing.
 func TestMetrics(t *testing.T) {
 	s := stand{snap: world(), lost: 1, resident: true, tick: 1500 * time.Microsecond, ended: results(), prompts: []view.RefusedPrompt{{Path: "x", Since: noon}}}
 	s.ended["timeout"] = 7

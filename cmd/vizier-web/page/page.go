@@ -1,5 +1,6 @@
-// Package page is what a page in the browser asks the kernel that runs in it. It builds
-// for WebAssembly, has no side effects, and shows nothing that the views do not say.
+// Package page answers the requests of a page in the browser to the kernel that
+// runs there. It builds for WebAssembly and has no side effects. What it shows
+// is taken from the views.
 package page
 
 import (
@@ -18,20 +19,21 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// request is what a page asks: the fields that a question needs.
+// request holds the arguments of a question; each question uses some of the
+// fields.
 type request struct {
 	Job  kernel.JobID `json:"job"`
 	Run  kernel.RunID `json:"run"`
 	What string       `json:"what"`
-	News bool         `json:"news"` // only what was not told
-	Now  *time.Time   `json:"now"`  // null: when the snapshot was taken
+	News bool         `json:"news"` // only what was not returned before
+	Now  *time.Time   `json:"now"`  // null: the time of the snapshot
 }
 
-// errUnseen is where an answer would be a guess.
+// errUnseen says that the answer depends on facts that the page does not have.
 var errUnseen = errors.New("it depends on what this page has not seen")
 
-// Ask answers a question by its name: version, stand, job, graph, timeline, what-if (the
-// document of the command) or follows (what it prints for people).
+// Ask answers a question by its name: version, stand, job, graph, timeline,
+// what-if (the document of the command) or follows (what it prints for people).
 func (p *Page) Ask(question string, args []byte) (string, error) {
 	var q request
 	if err := json.Unmarshal(args, &q); err != nil {
@@ -70,7 +72,7 @@ func (p *Page) Ask(question string, args []byte) (string, error) {
 	}
 }
 
-// can are the changes that people may ask for of j.
+// can returns the actions that people may take on j.
 func can(j *kernel.Job) (out []string) {
 	if j.State.Approval.State == kernel.Pending && j.State.Status == kernel.WaitingOnApproval {
 		out = append(out, "approve", "reject")
@@ -84,7 +86,7 @@ func can(j *kernel.Job) (out []string) {
 	return out
 }
 
-// people is text with what people call jobs and runs in the place of their ids.
+// people returns text with references in place of the ids of jobs and runs.
 func (p *Page) people(text string) string {
 	return view.Refer(text, func(id string) string {
 		if j := p.snap.Job(kernel.JobID(id)); j != nil {
@@ -97,7 +99,7 @@ func (p *Page) people(text string) string {
 	})
 }
 
-// job is one job with all that its record says.
+// job is one job with all that is in its record.
 type job struct {
 	row     `json:"row"`
 	Fields  []field  `json:"fields"`
@@ -105,8 +107,8 @@ type job struct {
 	Actions []string `json:"actions"` // commands and words
 	Root    string   `json:"root,omitempty"`
 
-	Digest    kernel.Digest `json:"digest"`    // of what an approval would be of
-	Statement []string      `json:"statement"` // that, by lines
+	Digest    kernel.Digest `json:"digest"`    // of what an approval would cover
+	Statement []string      `json:"statement"` // the lines of that
 	Near      []near        `json:"near"`
 }
 
@@ -119,7 +121,7 @@ type unmet struct {
 	Final  bool   `json:"final,omitempty"`
 }
 
-// near is a job that one waits for, or that waits for it.
+// near is a job that another waits for, or that waits for it.
 type near struct {
 	Job    kernel.JobID `json:"job"`
 	Ref    string       `json:"ref"`
@@ -141,7 +143,7 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 	out := &job{row: p.row(j), Unmet: []unmet{}, Actions: []string{}, Near: []near{},
 		Digest: j.Spec.Digest(), Statement: view.Statement(j.Spec.Statement())}
 	for _, v := range values {
-		if v.Key != "job" { // its id is its id
+		if v.Key != "job" { // a job's own id stays
 			v.Text = p.people(v.Text)
 		}
 		out.Fields = append(out.Fields, field{v.Label, v.Text})
@@ -168,10 +170,11 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 	return out, nil
 }
 
-// mostDrawn is how many jobs a picture has: more cannot be read.
+// mostDrawn is how many jobs a picture may have; one with more is not legible.
 const mostDrawn = 400
 
-// graph is a picture of a run, of a job with what is near it, or of all that is open.
+// graph returns a picture of a run, of a job and its neighbourhood, or of
+// everything open.
 func (p *Page) graph(q request) (string, error) {
 	s, o := p.snap, view.ScheduleOptions{MaxDepth: 3, Focus: q.Job, Label: func(id kernel.JobID) string { return p.people(string(id)) }}
 	if q.Run != "" {
@@ -187,7 +190,7 @@ func (p *Page) graph(q request) (string, error) {
 	return v.SVG(), nil
 }
 
-// only is the snapshot of one run.
+// only returns the snapshot of one run.
 func (p *Page) only(run kernel.RunID) *kernel.Snapshot {
 	s := p.snap
 	o := kernel.Observation{Now: s.Now(), Limits: s.Limits(), Facts: s.Facts()}
@@ -197,8 +200,8 @@ func (p *Page) only(run kernel.RunID) *kernel.Snapshot {
 	return kernel.TakeSnapshot(o)
 }
 
-// timeline is a picture of when the latest attempts of a run ran; without a run, of all
-// that began lately.
+// timeline returns a picture of when the latest attempts of a run ran or,
+// without a run, of all attempts that began lately.
 func (p *Page) timeline(run kernel.RunID) string {
 	now := p.snap.Now()
 	var bars []view.Bar
@@ -223,7 +226,7 @@ func (p *Page) timeline(run kernel.RunID) string {
 	return view.Gantt("What has run", bars[0].Start, bars)
 }
 
-// whatIf is what would follow, as `vizier what-if` says it.
+// whatIf returns what would follow, in the form of `vizier what-if`.
 func (p *Page) whatIf(q request) (doc answer.Foreseen, err error) {
 	change, err := ChangeOf(q.What, q.Job)
 	if err != nil {
@@ -245,7 +248,8 @@ func (p *Page) whatIf(q request) (doc answer.Foreseen, err error) {
 	return answer.ForeseenOf(f, foresight.Story{}, false), nil
 }
 
-// follows is what would follow as the lines of a table for people, or one line.
+// follows formats what would follow for people, as the lines of a table or as
+// one line.
 func (p *Page) follows(doc answer.Foreseen) [][]string {
 	if len(doc.Jobs) == 0 {
 		return [][]string{{answer.NothingForeseen}}
@@ -259,7 +263,7 @@ func (p *Page) follows(doc answer.Foreseen) [][]string {
 	return cells
 }
 
-// ChangeOf is the change that a word of row.Can stands for.
+// ChangeOf returns the change that stands for an action in row.Can.
 func ChangeOf(what string, id kernel.JobID) (foresight.Change, error) {
 	switch what {
 	case "approve":
@@ -275,9 +279,9 @@ func ChangeOf(what string, id kernel.JobID) (foresight.Change, error) {
 	}
 }
 
-// Changes are what people may ask for of the jobs of s that need somebody, the ones first
-// that have needed one for longest, as many jobs as most at the most; of these only those
-// that counts holds for.
+// Changes returns the possible decisions about the jobs of s that need
+// somebody, the longest waiting first. It considers at most most jobs, and
+// returns the changes of those for which counts is true.
 func Changes(s *kernel.Snapshot, most int, counts func(kernel.JobID) bool) (out []foresight.Change) {
 	o := view.OverviewOf(s, view.OverviewOptions{FailedSince: s.Now().Add(-lately)})
 	seen := map[kernel.JobID]bool{}

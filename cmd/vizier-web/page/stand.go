@@ -10,14 +10,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// stand is how everything stands, or what of that was not told before.
+// stand is the overall state, or the part of it that was not returned before.
 type stand struct {
 	Repository string         `json:"repository"`
 	Now        time.Time      `json:"now"`
-	Actions    bool           `json:"actions"`   // the server takes some
-	Attention  []view.Item    `json:"attention"` // the first of what needs somebody
-	Needing    int            `json:"needing"`   // how much that is
-	Runs       []view.Run     `json:"runs"`      // null: as they were told
+	Actions    bool           `json:"actions"`   // the server takes actions
+	Attention  []view.Item    `json:"attention"` // the first of the items that need somebody
+	Needing    int            `json:"needing"`   // the number of items that need somebody
+	Runs       []view.Run     `json:"runs"`      // null: unchanged
 	Outcome    string         `json:"outcome"`
 	Jobs       []row          `json:"jobs"`
 	Gone       []kernel.JobID `json:"gone"`
@@ -36,17 +36,19 @@ type row struct {
 	Tags   string       `json:"tags,omitempty"`
 	Since  *time.Time   `json:"since,omitempty"`
 	Took   int64        `json:"took_seconds,omitempty"`
-	Can    []string     `json:"can,omitempty"` // what may be asked for
-	At     *int         `json:"at,omitempty"`  // of news, where it is new: its place in the list
+	Can    []string     `json:"can,omitempty"` // actions that people may take
+	At     *int         `json:"at,omitempty"`  // of a new row: its index in the list; only if News is set
 }
 
-// Bounds of what is shown on top: how long what failed is, and how much of what needs somebody.
+// Bounds of the top of the page: the age of failures, and the number of items
+// that need somebody.
 const (
 	lately   = 24 * time.Hour
 	mostNeed = 50
 )
 
-// stand tells how everything stands; of news only what has not been told.
+// stand returns the overall state, or with news only what was not returned
+// before.
 func (p *Page) stand(news bool) stand {
 	s := p.snap
 	wholes := map[kernel.Number]kernel.Tally{}
@@ -85,7 +87,8 @@ func (p *Page) stand(news bool) stand {
 	return out
 }
 
-// list adds the rows that are not as they were told, in the order of the list.
+// list adds the rows that have changed since they were last returned, in the
+// order of the list.
 func (p *Page) list(out *stand) {
 	jobs, first := p.snap.Jobs(), p.rows == nil
 	if first {
@@ -117,7 +120,7 @@ func (p *Page) list(out *stand) {
 	}
 }
 
-// row is the row of a job.
+// row returns the row of a job.
 func (p *Page) row(j *kernel.Job) row {
 	s, st, listed := p.snap, &j.State, view.RowOf(p.snap, j)
 	out := row{Job: j.ID, Run: j.Spec.Origin.Run, Ref: cmp.Or(j.Ref(), string(j.ID)), Name: view.Title(j), Status: view.Standing(s, j),

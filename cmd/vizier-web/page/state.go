@@ -14,7 +14,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// State is what a page is given: a repository as it stands, or what has changed in it.
+// State is the data for a page: the state of a repository, or what has changed
+// in it.
 type State struct {
 	Repository string // its name, for people
 	Version    uint64
@@ -23,44 +24,44 @@ type State struct {
 	Change     *Change
 }
 
-// Change leads from one version of a repository to a later one.
+// Change is the difference between a version of a repository and a later one.
 type Change struct {
 	From       uint64
 	Now        time.Time
 	Limits     kernel.Limits
-	Jobs       []kernel.Job   // that are new or stand otherwise
-	Gone       []kernel.JobID // jobs that are not there any more
+	Jobs       []kernel.Job   // jobs that are new or have changed
+	Gone       []kernel.JobID // jobs that no longer exist
 	Unreadable map[kernel.JobID]string
-	Asked      kernel.Probes // of which the answers are other ones
-	Facts      kernel.Facts  // these answers; of what is absent there is none any more
+	Asked      kernel.Probes // probes whose answers have changed
+	Facts      kernel.Facts  // these answers; an absent one is no longer known
 }
 
-// Text is a state as a page reads it.
+// Text encodes a state for a page.
 func Text(s State) []byte { return bytes.TrimSpace(wire.Compact(s)) }
 
-// Page is a state with what can be asked of it. The zero value has none yet.
+// Page answers questions about a state. The zero value has no state yet.
 type Page struct {
 	repository string
 	version    uint64
 	actions    bool
 	snap       *kernel.Snapshot
 
-	rows  map[kernel.JobID]row  // of all jobs, as they were told; nil: nothing was
-	runs  []view.Run            // as they were told
-	moved map[kernel.JobID]bool // jobs that stand otherwise since
-	whole bool                  // any job may
+	rows  map[kernel.JobID]row  // all rows as last returned; nil: none were
+	runs  []view.Run            // as last returned
+	moved map[kernel.JobID]bool // jobs that have changed since
+	whole bool                  // any job may have changed
 }
 
-// errOther is of a change that does not lead on from what the page has.
+// errOther says that a change does not apply to the state that the page has.
 var errOther = errors.New("the change is of another state")
 
-// Read is the page of a state.
+// Read returns the page of an encoded state.
 func Read(text []byte) (*Page, error) {
 	p := &Page{}
 	return p, p.Take(text)
 }
 
-// Take brings the page to a state, or to what one has become.
+// Take replaces the page's state, or applies a change to it.
 func (p *Page) Take(text []byte) error {
 	var s State
 	if err := wire.Read(text, &s); err != nil {
@@ -87,8 +88,8 @@ func (p *Page) Take(text []byte) error {
 	return nil
 }
 
-// After is the snapshot that c leads to from s. It is reshaped where not only states of
-// jobs have changed.
+// After returns the snapshot to which c leads from s. reshaped is true if more
+// than the states of jobs has changed.
 func (c *Change) After(s *kernel.Snapshot) (next *kernel.Snapshot, reshaped bool) {
 	facts := replaced(s.Facts(), c.Asked, c.Facts)
 	unreadable := map[kernel.JobID]string{}
@@ -122,7 +123,7 @@ func (c *Change) After(s *kernel.Snapshot) (next *kernel.Snapshot, reshaped bool
 	return kernel.TakeSnapshot(o), true
 }
 
-// replaced is facts with other answers to what was asked.
+// replaced returns facts with the answers to asked replaced.
 func replaced(facts kernel.Facts, asked kernel.Probes, answers kernel.Facts) kernel.Facts {
 	facts.Present = swapped(facts.Present, asked.Artifacts, answers.Present)
 	facts.Markers = swapped(facts.Markers, asked.Markers, answers.Markers)
@@ -151,7 +152,8 @@ func swapped[K comparable, V any](have map[K]kernel.Fact[V], asked []K, answers 
 	return out
 }
 
-// Differing is what was answered in another way, or not at all, by one of two facts.
+// Differing returns the probes whose answers differ between two facts,
+// including those that only one of them answers.
 func Differing(was, now kernel.Facts) kernel.Probes {
 	return kernel.Probes{Artifacts: differing(was.Present, now.Present), Markers: differing(was.Markers, now.Markers), Branches: differing(was.Heads, now.Heads),
 		Attempts: append(differing(was.Runners, now.Runners), differing(was.Results, now.Results)...)}
@@ -171,7 +173,8 @@ func differing[K comparable, V any](was, now map[K]kernel.Fact[V]) (out []K) {
 	return out
 }
 
-// Answers are those of facts to what asked names, and those that are one for all.
+// Answers returns the part of facts that answers asked, and the facts that do
+// not belong to a single probe.
 func Answers(facts kernel.Facts, asked kernel.Probes) kernel.Facts {
 	return kernel.Facts{Present: picked(facts.Present, asked.Artifacts), Markers: picked(facts.Markers, asked.Markers), Heads: picked(facts.Heads, asked.Branches),
 		Runners: picked(facts.Runners, asked.Attempts), Results: picked(facts.Results, asked.Attempts),
@@ -188,7 +191,7 @@ func picked[K comparable, V any](have map[K]kernel.Fact[V], keys []K) map[K]kern
 	return out
 }
 
-// Asked is everything that facts answer.
+// Asked returns all probes that facts answer.
 func Asked(facts kernel.Facts) kernel.Probes {
 	p := Differing(kernel.Facts{}, facts)
 	p.Head, p.Clean, p.Merging, p.Sandbox = asked(facts.Head), asked(facts.Clean), asked(facts.Merging), asked(facts.Sandbox)
@@ -197,7 +200,7 @@ func Asked(facts kernel.Facts) kernel.Probes {
 
 func asked[V any](f kernel.Fact[V]) bool { return f.Known || f.Err != "" }
 
-// Both is what two ask.
+// Both returns the union of two sets of probes.
 func Both(a, b kernel.Probes) kernel.Probes {
 	return kernel.Probes{Artifacts: slices.Concat(a.Artifacts, b.Artifacts), Markers: slices.Concat(a.Markers, b.Markers),
 		Branches: slices.Concat(a.Branches, b.Branches), Attempts: slices.Concat(a.Attempts, b.Attempts)}

@@ -318,7 +318,7 @@ function drawJob(opened) {
     return;
   }
   if (opened) logs = {};
-  const follows = el("div", { class: "follows note" }, "A look at a command tells what would follow.");
+  const follows = el("div", { class: "follows note" }, "Point at a command to see what would follow.");
   const near = (before) => j.near.filter((n) => n.before === before);
   const links = (list) => el("ul", {}, ...list.slice(0, 40).map((n) => el("li", {}, el("a", { href: address({ job: n.job }) }, called(n.ref, n.name)), ` ${n.status}`)), list.length > 40 ? el("li", {}, `and ${list.length - 40} more`) : "");
   const parts = [closer(), el("h2", {}, called(j.row.ref, j.row.name) + " ", el("span", { class: j.row.short }, `${j.row.sign} ${j.row.status}`)),
@@ -432,7 +432,7 @@ function listen() {
   events.onopen = refresh;
   events.onmessage = refresh;
   events.onerror = () => {
-    say(`Connection lost: this is how it stood at ${new Date(fetched).toLocaleTimeString()}. Trying again; if vizier web has ended, start it again and open its new address.`, true);
+    say(`Connection lost: this is the state of ${new Date(fetched).toLocaleTimeString()}. Trying again; if vizier web has ended, start it again and open its new address.`, true);
     if (events.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
   };
 }
@@ -475,7 +475,7 @@ try {
   if (embedded) {
     const given = JSON.parse(embedded.textContent);
     take(given.state);
-    say(`as it stood on ${new Date(stand.now).toLocaleString()}`, false);
+    say(`the state of ${new Date(stand.now).toLocaleString()}`, false);
     if (given.job && !at.job) { history.replaceState(null, "", address({ job: given.job })); read(); }
     drawNeeds(); draw(); drawJob(true);
   } else {

@@ -1,7 +1,8 @@
 //go:build js && wasm
 
-// Command wasm is the kernel in the page of vizier-web: a function of the page's own,
-// vizierKernel(question, text), that returns {answer} or {error}.
+// Command wasm is the kernel in the page of vizier-web. It defines a function
+// in JavaScript, vizierKernel(question, text), that returns {answer} or
+// {error}.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// anthropic speaks /v1/messages.
+// anthropic implements /v1/messages.
 type anthropic struct {
 	*call  `json:"-"`
 	Model  string
@@ -23,7 +23,7 @@ type anthropic struct {
 	} `json:"messages"`
 }
 
-// asked leaves out what the program asks a smaller model about, such as a
+// asked returns false for what the program asks a smaller model, such as a
 // title.
 func (a *anthropic) asked() bool {
 	for _, t := range a.Tools {
@@ -60,7 +60,8 @@ func (a *anthropic) prompt() string {
 
 var workingDirectory = regexp.MustCompile(`[Ww]orking directory: ([^\\"\n]+)`)
 
-// file is File where the program works: its tool wants the whole path.
+// file returns File in the directory that the program works in, since its tool
+// requires the whole path.
 func (a *anthropic) file() string {
 	if m := workingDirectory.FindStringSubmatch(a.body); m != nil {
 		return path.Join(strings.TrimSpace(m[1]), File)

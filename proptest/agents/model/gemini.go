@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// gemini speaks generateContent and streamGenerateContent.
+// gemini implements generateContent and streamGenerateContent.
 type gemini struct {
 	*call    `json:"-"`
 	Tools    []json.RawMessage
@@ -22,11 +22,11 @@ type gemini struct {
 
 func (g *gemini) streams() bool { return strings.HasSuffix(g.r.URL.Path, ":streamGenerateContent") }
 
-// asked leaves out questions such as which model is to answer.
+// asked returns false for questions such as which model should answer.
 func (g *gemini) asked() bool { return g.streams() && len(g.Tools) > 0 }
 
-// side answers with an object that fits the schemas of all of them, unless the
-// provider would refuse that as well.
+// side answers with an object that fits all of their schemas, unless the
+// provider would refuse that request as well.
 func (g *gemini) side() {
 	switch g.name {
 	case Limit:

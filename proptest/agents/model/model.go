@@ -1,8 +1,8 @@
 // Package model is a server that stands in for the models of Claude Code, Codex
-// and Gemini, so that tests run the real programs without spending anything. It
-// speaks as much of Anthropic's messages, OpenAI's responses and Gemini's
+// and Gemini, so that tests can run the real programs without cost. It
+// implements as much of Anthropic's messages, OpenAI's responses and Gemini's
 // generateContent as these programs need. The first segment of a URL's path is
-// the case: what the model does.
+// the case, which determines what the model does.
 package model
 
 import (
@@ -18,18 +18,18 @@ import (
 // The cases.
 const (
 	Plain    = "plain"    // answers with Plan
-	Edit     = "edit"     // tells of it, writes File, and answers with Done
+	Edit     = "edit"     // announces it, writes File, and answers with Done
 	Run      = "run"      // runs Command, and answers with Done
-	Work     = "work"     // Edit if the prompt has Marker in it, Plain otherwise
-	Recall   = "recall"   // answers with what it was asked first in this session
+	Work     = "work"     // Edit if the prompt contains Marker, else Plain
+	Recall   = "recall"   // answers with the first question of this session
 	Limit    = "limit"    // 429, for LimitFor
 	Key      = "key"      // 401
 	Overload = "overload" // 529, or 503
 	Busy     = "busy"     // Overload once, then Plain
-	Cut      = "cut"      // the stream of every answer ends in its middle
-	CutOnce  = "cutonce"  // of the first one only
+	Cut      = "cut"      // the stream of every answer breaks off
+	CutOnce  = "cutonce"  // the stream of the first answer breaks off
 	Hang     = "hang"     // no answer at all
-	Stall    = "stall"    // half an answer, and no more
+	Stall    = "stall"    // half an answer, and then nothing
 )
 
 // What the model says and does.
@@ -54,7 +54,7 @@ type Server struct {
 	done     chan struct{}
 }
 
-// Request is what a program asked for.
+// Request is a request of a program.
 type Request struct {
 	Path, Body string
 }
@@ -66,21 +66,21 @@ func New() *Server {
 	return s
 }
 
-// Close ends the server and what hangs on it.
+// Close ends the server and its open requests.
 func (s *Server) Close() {
 	close(s.done)
 	s.Server.CloseClientConnections()
 	s.Server.Close()
 }
 
-// Requests are the questions to the model that were asked in a case.
+// Requests returns the questions to the model in a case.
 func (s *Server) Requests(name string) []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests[name]...)
 }
 
-// note keeps a request and tells how many of its case there are now.
+// note records a request and returns how many there are now in its case.
 func (s *Server) note(name string, r Request) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,18 +95,18 @@ type call struct {
 	r    *http.Request
 	name string // the case
 	body string
-	n    int // how many there were of its case, this one included
+	n    int // its number within the case, from 1
 }
 
-// dialect is how one provider's models talk.
+// dialect is the protocol of one provider's models.
 type dialect interface {
-	asked() bool                     // it is a question that the case is about
+	asked() bool                     // reports whether it is a question that the case is about
 	side()                           // answers any other question
-	worked() bool                    // the question holds the outcome of a tool
-	prompt() string                  // the first that a person said in this session
-	text(parts []string, whole bool) // an answer; not whole: its end is missing
-	tool(tell string, edit bool)     // asks for File to be written, or for Command
-	refuse(status int)               // an error
+	worked() bool                    // reports whether the question contains the result of a tool
+	prompt() string                  // returns the first message of a person in this session
+	text(parts []string, whole bool) // answers with a text; if not whole, without its end
+	tool(tell string, edit bool)     // asks the program to write File, or to run Command
+	refuse(status int)               // answers with an error
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +149,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	c.answer(d)
 }
 
-// answer does what the case is about.
+// answer answers as the case prescribes.
 func (c *call) answer(d dialect) {
 	switch c.name {
 	case Edit:
@@ -201,7 +201,7 @@ func (c *call) act(d dialect, edit bool) {
 	d.tool(Telling, edit)
 }
 
-// wait returns when nobody waits for the answer any more.
+// wait returns when the client no longer waits for the answer.
 func (c *call) wait() {
 	select {
 	case <-c.r.Context().Done():
@@ -209,8 +209,7 @@ func (c *call) wait() {
 	}
 }
 
-// breakOff leaves a stream in its middle, and who asked waiting if that is the
-// case.
+// breakOff breaks off a stream. In the case Stall it keeps the connection open.
 func (c *call) breakOff() {
 	if c.name == Stall {
 		c.wait()
@@ -222,7 +221,7 @@ type object = map[string]any
 func (c *call) json(status int, v any) {
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(status)
-	_ = json.NewEncoder(c.w).Encode(v) // who has gone needs no answer
+	_ = json.NewEncoder(c.w).Encode(v) // the client may be gone
 }
 
 // event sends one event of a stream.
@@ -230,7 +229,7 @@ func (c *call) event(kind string, v any) {
 	c.w.Header().Set("Content-Type", "text/event-stream")
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // nothing but strings and numbers
+		panic(err) // impossible: only strings and numbers
 	}
 	if kind != "" {
 		_, _ = io.WriteString(c.w, "event: "+kind+"\n")

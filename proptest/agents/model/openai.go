@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// openai speaks /v1/responses.
+// openai implements /v1/responses.
 type openai struct {
 	*call `json:"-"`
 	Tools []tool
@@ -48,7 +48,7 @@ func (o *openai) prompt() string {
 	return ""
 }
 
-// has reports that the program offers a tool.
+// has reports whether the program offers a tool.
 func (o *openai) has(name string) bool {
 	var find func([]tool) bool
 	find = func(in []tool) bool {
@@ -105,7 +105,7 @@ func (o *openai) text(parts []string, whole bool) {
 
 const patch = "*** Begin Patch\n*** Add File: " + File + "\n+" + Content + "*** End Patch\n"
 
-// tool uses what the program offers: for newer models one tool that runs
+// tool uses the tools that the program offers: for newer models one that runs
 // JavaScript, for others a shell and one for patches.
 func (o *openai) tool(tell string, edit bool) {
 	o.begin()
@@ -132,7 +132,7 @@ func (o *openai) tool(tell string, edit bool) {
 	o.end()
 }
 
-// quote is v as JSON.
+// quote returns v as JSON.
 func quote(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
