@@ -28,6 +28,11 @@ type historian interface {
 	Explain(history.Account)
 }
 
+// condenser is a historian that has a smaller form of what goes on record.
+type condenser interface {
+	Condense(history.Verb) history.Verb
+}
+
 // follow applies plan to the transaction's snapshot, and records what it was
 // decided on.
 func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
@@ -40,10 +45,20 @@ func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
 		seen = history.SeenOpen
 	}
 	for _, v := range by {
+		if c, can := t.tx.(condenser); can {
+			v = c.Condense(v)
+		}
 		t.steps = append(t.steps, history.Step{Verb: v, Facts: history.News(t.known, t.snap.Facts()), Seen: seen})
 		t.known = t.snap.Facts()
 	}
-	t.plan, t.snap = t.plan.Then(plan), t.snap.Apply(plan)
+	before := t.plan
+	if t.last && !(before.Empty() && plan.Empty()) { // nobody looks at what it leads to until that is committed
+		t.snap = t.base.WithFacts(t.snap.Facts())
+		t.plan = kernel.Plan{} // what the two together replace makes room as they are put together
+		t.plan = before.Then(plan)
+		return
+	}
+	t.plan, t.snap = before.Then(plan), t.snap.Apply(plan)
 	if len(by) > 0 { // without a verb, facts that were observed belong to the next step
 		t.known = t.snap.Facts()
 	}

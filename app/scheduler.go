@@ -98,13 +98,15 @@ func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
 // that is already in use is replaced by the existing one. by is who asks.
 func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob, by string) (Report, error) {
 	v := history.Submit{Jobs: news, By: by}
-	var m kernel.Merged
+	var same map[kernel.JobID]kernel.JobID
+	var note map[kernel.JobID]kernel.NotRun
 	rep, err := s.transact(ctx, v.Scope(), verb{also: v.Scope().Artifacts,
-		decide: func(snap *kernel.Snapshot) (plan kernel.Plan, _ []history.Verb, err error) {
-			m, plan, err = kernel.Submit(snap, news, by)
+		decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+			m, plan, err := kernel.Submit(snap, news, by)
+			same, note = m.Same, m.Note
 			return plan, []history.Verb{v}, err
 		}})
-	rep.Same, rep.Note = m.Same, m.Note
+	rep.Same, rep.Note = same, note
 	return rep, err
 }
 

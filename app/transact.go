@@ -67,7 +67,9 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		verbs = append(verbs, recorded(history.Tick{}))
 	}
 	for i, v := range verbs {
+		t.last = i == len(verbs)-1
 		plan, err := t.decide(ctx, v)
+		verbs[i] = verb{} // what was asked for is on its way, and makes room
 		if err != nil {
 			err = t.late(err)
 			return rep, err
@@ -184,6 +186,7 @@ type transaction struct {
 	base *kernel.Snapshot // as the store has it
 	snap *kernel.Snapshot // as the plan so far leaves it
 	plan kernel.Plan      // decided, not yet committed
+	last bool             // the verb that is being decided is the last
 	kept bool             // all that was asked for is committed
 
 	near     []kernel.Near        // what was asked for
@@ -293,7 +296,10 @@ func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, asked 
 	}
 	rounds := 0
 	for open := t.snap.Probes(); ; { // which nobody can answer
-		if failed := t.untilComplete(&rounds, func() { plan, asked, err = v.decide(t.snap) }); failed != nil {
+		if failed := t.untilComplete(&rounds, func() {
+			plan = kernel.Plan{} // makes room for the next
+			plan, asked, err = v.decide(t.snap)
+		}); failed != nil {
 			return kernel.Plan{}, nil, failed
 		}
 		p := t.snap.Probes()

@@ -17,6 +17,7 @@ type cache struct {
 	offset   journalOffset // up to which the cache has the journal
 	logged   journalOffset // up to which its log has it
 	unlogged []keyValue    // the changes in between
+	long     bool          // the log would be too long for these: they go into a table, and unlogged has none
 	rebuilt  bool          // made from every record: its log has none of it
 }
 
@@ -68,7 +69,7 @@ func (c *cache) readLog() error {
 	err := c.kv.readLog(func(note []byte) bool {
 		r := &reader{b: note}
 		from, to := r.offset(), r.offset()
-		if r.err != nil || from != c.offset || len(c.unlogged) > 0 {
+		if r.err != nil || from != c.offset || len(c.unlogged) > 0 || c.long {
 			return false
 		}
 		c.offset, c.logged = to, to
@@ -297,7 +298,7 @@ func (s *Store) jobsStamp() int64 {
 // log writes the changes to the log. The caller holds the lock.
 func (c *cache) log(to journalOffset) error {
 	c.offset = to
-	if c.rebuilt || len(c.unlogged) == 0 && c.offset == c.logged {
+	if c.rebuilt || c.long || len(c.unlogged) == 0 && c.offset == c.logged {
 		return nil
 	}
 	if err := c.kv.add(appendOffset(appendOffset(nil, c.logged), c.offset), c.unlogged); err != nil {
@@ -309,7 +310,9 @@ func (c *cache) log(to journalOffset) error {
 
 // due reports that the cache should be saved: its log is long, or a read noticed a
 // record that was edited by hand.
-func (c *cache) due() bool { return c.rebuilt || c.kv.logEnd > maxLog || len(c.unlogged) > 0 }
+func (c *cache) due() bool {
+	return c.rebuilt || c.long || c.kv.logEnd > maxLog || len(c.unlogged) > 0
+}
 
 // saveCache writes the log, and tables if it has grown too long.
 func (s *Store) saveCache() error {
@@ -320,7 +323,7 @@ func (s *Store) saveCache() error {
 	if err := c.log(c.offset); err != nil {
 		return err
 	}
-	if c.kv.logEnd <= maxLog {
+	if c.kv.logEnd <= maxLog && !c.long {
 		return nil
 	}
 	return s.compact()

@@ -16,7 +16,11 @@ func (c *cache) set(key string, value []byte) {
 		return
 	}
 	c.kv.memtable.put(e)
-	if !c.rebuilt {
+	switch {
+	case c.rebuilt || c.long:
+	case c.kv.memtable.size > maxLog:
+		c.long, c.unlogged = true, nil
+	default:
 		c.unlogged = append(c.unlogged, e)
 	}
 }

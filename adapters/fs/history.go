@@ -35,13 +35,14 @@ func (t *Tx) tip() (tip knownTip, known bool, err error) {
 	}
 	tip.at = here
 	if t.pos.end > 0 {
-		body, _, err := log.body(t.pos.start)
 		var e entry
+		sum := sha256.New()
+		r, _, err := log.body(t.pos.start, sum)
 		if err == nil {
-			e, err = decodeEntry(body)
+			e, err = r.entry(func(group) error { return nil })
 		}
 		if err == nil && e.number > 0 {
-			tip.number, tip.digest = e.number, sha256.Sum256(body)
+			tip.number, tip.digest = e.number, digest(sum.Sum(nil))
 			return tip, true, nil
 		}
 		tip, _, err = t.s.sealedTip(tip) // the journal may have no entry of the history
@@ -125,20 +126,22 @@ func (s *Store) seal(pos position) (last uint64, damaged bool, err error) {
 	var end int64
 	outside := false
 	for at := int64(0); at < pos.end && !damaged; {
-		body, next, err := s.log.body(at)
 		var e entry
+		sum := sha256.New()
+		r, next, err := s.log.body(at, sum)
 		if err == nil {
-			e, err = decodeEntry(body)
+			e, err = r.entry(func(group) error { return nil })
 		}
 		damaged, outside, at = err != nil, outside || e.number == 0, next
 		if damaged || outside {
 			continue
 		}
+		e.account = r.beginning()
 		when := e.written()
 		if head.First == 0 {
 			head.First, head.Before, head.Began = e.number, e.before, stamp(when)
 		}
-		head.Last, head.Tip, head.Ended = e.number, sha256.Sum256(body), stamp(when)
+		head.Last, head.Tip, head.Ended = e.number, digest(sum.Sum(nil)), stamp(when)
 		end = next
 	}
 	if head.First == 0 {
@@ -217,21 +220,17 @@ func (s *Store) writeOpening(head segmentHead, e entry) error {
 
 // accountOf is what an entry was decided by, for the journal, with the records that
 // others had changed.
-func (t *Tx) accountOf(written time.Time) ([]byte, error) {
+func (t *Tx) accountOf(written time.Time) (*accountRecord, error) {
 	var r accountRecord
 	if t.account != nil {
 		var err error
 		if r, err = newAccount(*t.account); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("history: %w", err)
 		}
 	}
 	r.Written, r.Program = stamp(written), t.s.opts.Program
 	r.Found = t.s.found
-	b, err := toLine(r)
-	if err != nil {
-		return nil, fmt.Errorf("history: %w", err)
-	}
-	return b, nil
+	return &r, nil
 }
 
 // note remembers that somebody else has changed a record, for the history.

@@ -33,10 +33,10 @@ type (
 		OthersApprove bool           `json:"others_approve,omitempty"`
 	}
 	stepRecord struct {
-		Verb  string          `json:"verb"`
-		Args  json.RawMessage `json:"args,omitempty"`
-		Seen  string          `json:"seen,omitempty"` // "open" or "all" records; "": those that are near
-		Facts *factsRecord    `json:"facts,omitempty"`
+		Verb  string       `json:"verb"`
+		Args  *verbArgs    `json:"args,omitempty"`
+		Seen  string       `json:"seen,omitempty"` // "open" or "all" records; "": those that are near
+		Facts *factsRecord `json:"facts,omitempty"`
 	}
 	factsRecord struct {
 		Present []presentFact    `json:"present,omitempty"`
@@ -137,9 +137,9 @@ func newStep(step history.Step) (stepRecord, error) {
 	}
 	s.Verb = name
 	if args != nil {
-		s.Args, err = toLine(args)
+		s.Args = &verbArgs{of: args}
 	}
-	return s, err
+	return s, nil
 }
 
 // account is what r was made of. The error says what this version cannot read.
@@ -152,7 +152,7 @@ func (r accountRecord) account() (history.Account, error) {
 		if s.Seen != "" {
 			seen = parsed(&d, "steps.seen", s.Seen, seenNames.Parse)
 		}
-		verb, err := decodeVerb(s.Verb, s.Args)
+		verb, err := decodeVerb(s.Verb, s.Args.read())
 		d.fail("steps."+s.Verb, err)
 		facts, err := s.Facts.facts()
 		d.fail("steps.facts", err)

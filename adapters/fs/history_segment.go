@@ -36,7 +36,7 @@ func (d *digest) UnmarshalText(b []byte) error {
 }
 
 func (r *reader) digest() (d digest) {
-	if len(r.b) < len(d) {
+	if r.fill(uint64(len(d))); len(r.b) < len(d) {
 		r.b, r.err = nil, errShort
 		return d
 	}

@@ -180,7 +180,7 @@ func askedOf(step stepRecord, cancelled map[kernel.JobID]bool) Asked {
 		Jobs []kernel.JobID `json:"jobs"`
 	}
 	a := Asked{Verb: step.Verb}
-	if len(step.Args) == 0 || fromJSON(step.Args, &args) != nil {
+	if step.Args == nil || fromJSON(step.Args.read(), &args) != nil {
 		return a
 	}
 	if a.By = args.By; args.Job != "" {
@@ -188,7 +188,7 @@ func askedOf(step stepRecord, cancelled map[kernel.JobID]bool) Asked {
 	}
 	switch step.Verb {
 	case "cancel", "retry", "clean":
-		if fromJSON(step.Args, &several) == nil && len(several.Jobs) > 0 {
+		if fromJSON(step.Args.read(), &several) == nil && len(several.Jobs) > 0 {
 			a.Jobs = several.Jobs
 		}
 	case "finish":

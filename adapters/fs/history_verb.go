@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/history"
@@ -18,8 +22,8 @@ import (
 // ever.
 type (
 	jobsArgs struct { // submit, enqueue
-		Jobs []json.RawMessage `json:"jobs"` // as the records that they are going to be
-		By   string            `json:"by,omitempty"`
+		Jobs jobRecords `json:"jobs"`
+		By   string     `json:"by,omitempty"`
 	}
 	approveArgs struct {
 		Job    kernel.JobID `json:"job"`
@@ -85,6 +89,108 @@ type (
 	}
 )
 
+// jobRecords are jobs to be as the records that they are going to be, but for their times.
+type jobRecords iter.Seq[kernel.NewJob]
+
+// MarshalJSONTo encodes one after another.
+func (r jobRecords) MarshalJSONTo(to *jsontext.Encoder) error {
+	var e recordEncoder
+	err := to.WriteToken(jsontext.BeginArray)
+	if err != nil {
+		return err
+	}
+	for n := range r {
+		b, err := e.encodeNew(n, time.Unix(0, 0))
+		if err == nil {
+			err = to.WriteValue(b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return to.WriteToken(jsontext.EndArray)
+}
+
+func (r *jobRecords) UnmarshalJSON(b []byte) error {
+	var records []json.RawMessage
+	if err := json.Unmarshal(b, &records); err != nil {
+		return err
+	}
+	news, err := readJobs(records)
+	*r = jobRecords(slices.Values(news))
+	return err
+}
+
+// condensed is a history.Submit whose jobs take as little room as in the cache.
+type condensed struct {
+	jobs [][]byte
+	by   string
+}
+
+// Condense is v for Explain, in less room if that is worth while.
+func (t *Tx) Condense(v history.Verb) history.Verb {
+	s, is := v.(history.Submit)
+	if !is || len(s.Jobs) < 100 {
+		return v
+	}
+	c := condensed{make([][]byte, len(s.Jobs)), s.By}
+	var j kernel.Job
+	for i, n := range s.Jobs {
+		j = asJob(n)
+		c.jobs[i] = encodeCachedJob(cachedJob{job: &j})
+	}
+	return c
+}
+
+func (c condensed) news(yield func(kernel.NewJob) bool) {
+	k := cachedJob{job: new(kernel.Job)}
+	for _, b := range c.jobs {
+		*k.job = kernel.Job{}
+		if err := k.decode(b); err != nil {
+			panic("what was encoded a moment ago cannot be decoded") // the codec is wrong
+		}
+		if !yield(asNew(k.job)) {
+			return
+		}
+	}
+}
+
+func (c condensed) whole() history.Submit {
+	return history.Submit{Jobs: slices.Collect(c.news), By: c.by}
+}
+
+// Decide is that of history.Submit.
+func (c condensed) Decide(s *kernel.Snapshot) (kernel.Plan, error) { return c.whole().Decide(s) }
+
+// Scope is that of history.Submit.
+func (c condensed) Scope() kernel.Scope { return c.whole().Scope() }
+
+// asJob is a job to be as a record has it; asNew takes it back.
+func asJob(n kernel.NewJob) kernel.Job {
+	return kernel.Job{ID: n.ID, Rev: 1, Part: n.Part, Spec: n.Spec, State: kernel.State{Approval: n.Approval, Context: n.Context}}
+}
+
+func asNew(j *kernel.Job) kernel.NewJob {
+	return kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context, Part: j.Part}
+}
+
+// verbArgs are the arguments of a verb: as read, or to be written.
+type verbArgs struct {
+	json.RawMessage
+	of any
+}
+
+// MarshalJSONTo writes of.
+func (a *verbArgs) MarshalJSONTo(e *jsontext.Encoder) error { return jsonv2.MarshalEncode(e, a.of) }
+
+// read is what was read; nil: there was nothing.
+func (a *verbArgs) read() json.RawMessage {
+	if a == nil {
+		return nil
+	}
+	return a.RawMessage
+}
+
 // encodeVerb is the name and the arguments of a verb; nil: it has none.
 func encodeVerb(v history.Verb) (name string, args any, err error) {
 	switch v := v.(type) {
@@ -95,11 +201,11 @@ func encodeVerb(v history.Verb) (name string, args any, err error) {
 	case history.Number:
 		return "number", nil, nil
 	case history.Submit:
-		jobs, err := newJobs(v.Jobs, time.Unix(0, 0))
-		return "submit", jobsArgs{jobs, v.By}, err
+		return "submit", jobsArgs{jobRecords(slices.Values(v.Jobs)), v.By}, nil
+	case condensed:
+		return "submit", jobsArgs{v.news, v.by}, nil
 	case history.Enqueue:
-		jobs, err := newJobs(v.Jobs, time.Unix(0, 0))
-		return "enqueue", jobsArgs{Jobs: jobs}, err
+		return "enqueue", jobsArgs{Jobs: jobRecords(slices.Values(v.Jobs))}, nil
 	case history.Approve:
 		return "approve", approveArgs{v.Job, v.Consent.By, v.Consent.How, string(v.Consent.Digest)}, nil
 	case history.Reject:
@@ -144,11 +250,11 @@ func decodeVerb(name string, args json.RawMessage) (history.Verb, error) {
 		if err != nil {
 			return nil, err
 		}
-		news, err := readJobs(a.Jobs)
+		news := slices.Collect(iter.Seq[kernel.NewJob](a.Jobs))
 		if name == "enqueue" {
-			return history.Enqueue{Jobs: news}, err
+			return history.Enqueue{Jobs: news}, nil
 		}
-		return history.Submit{Jobs: news, By: a.By}, err
+		return history.Submit{Jobs: news, By: a.By}, nil
 	case "approve":
 		a, err := argsOf[approveArgs](args)
 		return history.Approve{Job: a.Job, Consent: kernel.Consent{By: a.By, How: a.How, Digest: kernel.Digest(a.Digest)}}, err
@@ -229,14 +335,20 @@ func argsOf[T any](b json.RawMessage) (v T, err error) {
 // times.
 func newJobs(news []kernel.NewJob, at time.Time) (out []json.RawMessage, err error) {
 	for _, n := range news {
-		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Part: n.Part, Spec: n.Spec,
-			State: kernel.State{Approval: n.Approval, Context: n.Context}}, nil, at)
+		var e recordEncoder
+		b, err := e.encodeNew(n, at)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, b)
 	}
 	return out, nil
+}
+
+func (e *recordEncoder) encodeNew(n kernel.NewJob, at time.Time) ([]byte, error) {
+	j := asJob(n)
+	j.Created = at
+	return e.encode(&j, nil, at)
 }
 
 func readJobs(records []json.RawMessage) (out []kernel.NewJob, err error) {
@@ -249,7 +361,7 @@ func readJobs(records []json.RawMessage) (out []kernel.NewJob, err error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context, Part: j.Part})
+		out = append(out, asNew(&j))
 	}
 	return out, nil
 }

@@ -1,12 +1,9 @@
 package fs
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path"
@@ -47,6 +44,10 @@ type entry struct {
 	number  uint64 // of the entry in the history of the store; 0: it has no place in one
 	before  digest // of the entry before it
 	account []byte // an accountRecord; nil: it is not known what it was decided by
+
+	// Of an entry that is to be written, what its account is, and when.
+	tells *accountRecord
+	now   time.Time
 }
 
 // group is what one job's part of a plan does to files, in this order. The
@@ -57,6 +58,8 @@ type group struct {
 	ops    []fileOp
 	record []byte // job.json; nil where the job goes
 	state  string
+
+	is *cachedJob // of an entry that is to be written: what record is to say; nil: record says it
 }
 
 type fileOp struct {
@@ -169,66 +172,9 @@ func (j *journal) size() (int64, error) {
 	return st.Size, err
 }
 
-// append makes e durable at offset at and returns where it ends.
-func (j *journal) append(e entry, at int64) (int64, error) {
-	b, err := e.encode()
-	if err != nil {
-		return at, err
-	}
-	digest := digest(sha256.Sum256(b[8:]))
-	err = failed("write", plansFile, j.base.disk.writeAt(int(j.file.Fd()), b, at))
-	if err == nil && j.sync {
-		err = failed("sync", plansFile, j.base.disk.syncData(int(j.file.Fd())))
-	}
-	if err != nil {
-		return at, errors.Join(err, j.cut(at))
-	}
-	j.last = knownTip{journalOffset{end: at + int64(len(b))}, e.number, digest} // the caller knows the epoch
-	return at + int64(len(b)), nil
-}
-
 // cut drops what stands from offset at on.
 func (j *journal) cut(at int64) error {
 	return failed("truncate", plansFile, j.base.disk.truncate(int(j.file.Fd()), at))
-}
-
-// read returns the entry at offset at and where it ends. A torn entry, which
-// was never durable and so never happened, is io.ErrUnexpectedEOF.
-func (j *journal) read(at int64) (entry, int64, error) {
-	body, next, err := j.body(at)
-	if err != nil {
-		return entry{}, at, err
-	}
-	e, err := decodeEntry(body)
-	if err != nil {
-		return entry{}, at, fmt.Errorf("journal entry at %d: %w", at, err)
-	}
-	return e, next, nil
-}
-
-// body is that of the entry at offset at, and where it ends; errors are those of read.
-func (j *journal) body(at int64) ([]byte, int64, error) {
-	size, err := j.size() // first: it has the reads see what another host wrote
-	var head [8]byte
-	if n, err := j.file.ReadAt(head[:], at); err != nil {
-		if n == 0 && errors.Is(err, io.EOF) {
-			return nil, at, io.EOF
-		}
-		return nil, at, io.ErrUnexpectedEOF
-	}
-	length := int64(binary.LittleEndian.Uint32(head[:4]))
-	// A length of zero is what a power failure leaves of a file that had grown.
-	if err != nil || length == 0 || at+8+length > size {
-		return nil, at, io.ErrUnexpectedEOF
-	}
-	body := make([]byte, length)
-	if _, err := j.file.ReadAt(body, at+8); err != nil {
-		return nil, at, io.ErrUnexpectedEOF
-	}
-	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(head[4:]) {
-		return nil, at, io.ErrUnexpectedEOF
-	}
-	return body, at + 8 + length, nil
 }
 
 // full reports that it is time for a checkpoint. It is not while actions on the
@@ -249,135 +195,12 @@ func (j *journal) checkpoint(p position) (position, error) {
 	return p, j.setPosition(p)
 }
 
-func (e entry) encode() ([]byte, error) {
-	var world []byte
-	if len(e.world) > 0 {
-		var err error
-		if world, err = json.Marshal(e.world); err != nil {
-			return nil, err
-		}
-	}
-	size := 1024 + len(world) + len(e.account)
-	for _, g := range e.groups { // a batch is large, and would be copied over and over as it grows
-		size += 64 + len(g.record)
-		for _, op := range g.ops {
-			size += 128 + len(op.path) + len(op.to) + len(op.data)
-		}
-	}
-	b := make([]byte, 8, size)
-	b = putBytes(b, world)
-	b = binary.AppendUvarint(b, uint64(len(e.groups)))
-	for _, g := range e.groups {
-		b = g.append(b)
-	}
-	if e.number > 0 {
-		b = binary.AppendUvarint(b, e.number)
-		b = putBytes(append(b, e.before[:]...), e.account)
-	}
-	binary.LittleEndian.PutUint32(b[:4], uint32(len(b)-8))
-	binary.LittleEndian.PutUint32(b[4:8], crc32.ChecksumIEEE(b[8:]))
-	return b, nil
-}
-
 func (e entry) does(kind opKind) bool {
 	return slices.ContainsFunc(e.groups, func(g group) bool { return g.does(kind) })
 }
 
 func (g group) does(kind opKind) bool {
 	return slices.ContainsFunc(g.ops, func(op fileOp) bool { return op.kind == kind })
-}
-
-func (g group) append(b []byte) []byte {
-	b = putBytes(b, []byte(g.job))
-	b = binary.AppendUvarint(b, uint64(g.rev))
-	b = putBytes(b, g.record)
-	b = putBytes(b, []byte(g.state))
-	b = binary.AppendUvarint(b, uint64(len(g.ops)))
-	for _, op := range g.ops {
-		b = append(b, byte(op.kind))
-		b = putBytes(b, []byte(op.path))
-		b = putBytes(b, []byte(op.to))
-		b = putBytes(b, op.data)
-	}
-	return b
-}
-
-func putBytes(b, v []byte) []byte { return append(binary.AppendUvarint(b, uint64(len(v))), v...) }
-
-func decodeEntry(b []byte) (entry, error) {
-	r := reader{b: b}
-	var e entry
-	world := r.bytes()
-	for n := r.count(); n > 0 && r.err == nil; n-- {
-		e.groups = append(e.groups, r.group())
-	}
-	if r.err == nil && len(r.b) > 0 {
-		e.number, e.before, e.account = r.uint(), r.digest(), r.bytes()
-	}
-	if r.err != nil {
-		return e, r.err
-	}
-	if len(world) == 0 {
-		return e, nil
-	}
-	err := json.Unmarshal(world, &e.world)
-	return e, err
-}
-
-func (r *reader) group() group {
-	g := group{job: kernel.JobID(r.bytes()), rev: kernel.Revision(r.uint()), record: r.bytes(), state: string(r.bytes())}
-	if len(g.record) == 0 {
-		g.record = nil
-	}
-	for m := r.count(); m > 0 && r.err == nil; m-- {
-		g.ops = append(g.ops, fileOp{opKind(r.byte()), string(r.bytes()), string(r.bytes()), r.bytes()})
-	}
-	return g
-}
-
-// reader takes values off a buffer. After the first error it yields zeros.
-type reader struct {
-	b   []byte
-	err error
-}
-
-var errShort = errors.New("too short")
-
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.b, r.err = nil, errShort
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-// count is a length that the buffer can hold.
-func (r *reader) count() uint64 {
-	v := r.uint()
-	if v > uint64(len(r.b)) {
-		r.b, r.err = nil, errShort
-		return 0
-	}
-	return v
-}
-
-func (r *reader) bytes() []byte {
-	n := r.count()
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.err = errShort
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
 }
 
 // named is a world action in the journal with the name of its kind.

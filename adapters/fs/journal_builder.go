@@ -5,7 +5,6 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"syscall"
-	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -17,7 +16,7 @@ func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
 			return nil, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
 	}
-	b := &builder{s: s, now: s.opts.Now(), at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*cachedJob{}}
+	b := &builder{s: s, e: entry{now: s.opts.Now()}, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*cachedJob{}}
 	var err error
 	if b.e.world, err = encodeActions(p.World); err != nil {
 		return b, err
@@ -40,7 +39,6 @@ func aboutRun(a kernel.Action) bool {
 // builder makes an entry of record actions.
 type builder struct {
 	s    *Store
-	now  time.Time
 	e    entry
 	at   map[kernel.JobID]int        // index of the job's group in e
 	jobs map[kernel.JobID]*cachedJob // as the plan leaves them; nil: removed
@@ -78,17 +76,21 @@ func (b *builder) does(id kernel.JobID, ops ...fileOp) {
 // put adds j's record to the entry, and its state file where that does not say
 // was, the coarse state written last, or has to change.
 func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
-	data, err := encodeRecord(j, f, b.now)
-	if err != nil {
-		return err
-	}
+	k := &cachedJob{job: j, foreign: f}
 	g := b.group(j.ID)
-	g.rev, g.record = j.Rev, data
+	g.rev, g.is, g.record = j.Rev, k, nil
+	if j.State.Status == kernel.Running { // its runner reads it back
+		var err error
+		if g.record, err = encodeRecord(j, f, b.e.now); err != nil {
+			return err
+		}
+		g.is = nil
+	}
 	if word := j.State.Status.Coarse(); word != was || !b.s.stateFileSays(j.ID, word) {
 		g.state = word
 	}
-	b.jobs[j.ID] = &cachedJob{job: j, foreign: f}
-	b.s.runs.remember(j, data)
+	b.jobs[j.ID] = k
+	b.s.runs.remember(j, g.record)
 	return nil
 }
 
@@ -264,7 +266,7 @@ func (b *builder) RemoveRun(a kernel.RemoveRun) error {
 // RemoveJob drops a record with all that belongs to it.
 func (b *builder) RemoveJob(a kernel.RemoveJob) error {
 	g := b.group(a.Job)
-	g.rev, g.record, g.state = 0, nil, ""
+	g.rev, g.is, g.record, g.state = 0, nil, nil, ""
 	b.does(a.Job, fileOp{kind: opRemoveJob})
 	b.does(a.Job, forget(a.Job, a.Produces)...)
 	b.jobs[a.Job] = nil
@@ -308,7 +310,7 @@ func (b *builder) Publish(a kernel.Publish) error {
 		if art.Kind != kernel.Custom {
 			continue
 		}
-		data, err := toLine(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.now)})
+		data, err := toLine(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.e.now)})
 		if err != nil {
 			return err
 		}

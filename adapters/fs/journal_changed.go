@@ -36,14 +36,14 @@ func (s *Store) Changed(since JournalOffset) (ids []kernel.JobID, now JournalOff
 		return nil, now, false
 	}
 	for at := since.end; at < now.end; {
-		e, next, err := log.read(at)
-		if err != nil { // the journal was emptied meanwhile
-			return nil, now, false
-		}
-		for _, g := range e.groups {
+		next, err := log.each(at, func(g group) error {
 			if g.job != "" {
 				ids = append(ids, g.job)
 			}
+			return nil
+		})
+		if err != nil { // the journal was emptied meanwhile
+			return nil, now, false
 		}
 		at = next
 	}

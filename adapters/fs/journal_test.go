@@ -121,7 +121,10 @@ func crashIn(t *testing.T, dir string, p kernel.Plan, done int) bool {
 	if err := tx.link(&e, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.log.append(e, tx.pos.end); err != nil {
+	if _, _, err := s.log.append(e, tx.pos.end); err != nil {
+		t.Fatal(err)
+	}
+	if e, _, err = s.log.read(tx.pos.end); err != nil {
 		t.Fatal(err)
 	}
 	all := steps(s, e)

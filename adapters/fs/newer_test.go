@@ -52,7 +52,7 @@ func TestJournalOfANewerVersion(t *testing.T) {
 			if err := tx.link(&e, false); err != nil {
 				t.Fatal(err)
 			}
-			end, err := s.log.append(e, tx.pos.end)
+			end, _, err := s.log.append(e, tx.pos.end)
 			if err != nil {
 				t.Fatal(err)
 			}

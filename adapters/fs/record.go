@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -366,20 +367,34 @@ func Record(j *kernel.Job, now time.Time) ([]byte, error) { return encodeRecord(
 
 // encodeRecord is job.json for j with the foreign fields f.
 func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
+	var e recordEncoder
+	return e.encode(j, f, now)
+}
+
+// recordEncoder encodes records one after another.
+type recordEncoder struct {
+	r open[record]
+	b bytes.Buffer
+}
+
+// encode is encodeRecord, until the next call.
+func (e *recordEncoder) encode(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
 	if err := writable(&j.Spec); err != nil {
 		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
 	}
-	r := open[record]{V: newRecord(j, now)}
+	e.r = open[record]{V: newRecord(j, now)}
 	if f != nil {
-		r.Extra, r.V.Task.Extra, r.V.Again.Extra = f.top, f.task, f.again
-		r.V.Schedule.Extra, r.V.Metadata.Extra = f.schedule, f.metadata
+		e.r.Extra, e.r.V.Task.Extra, e.r.V.Again.Extra = f.top, f.task, f.again
+		e.r.V.Schedule.Extra, e.r.V.Metadata.Extra = f.schedule, f.metadata
 	}
-	b, err := toJSON(r)
-	if err != nil {
+	e.b.Reset()
+	e.b.Grow(2 << 10)
+	if err := jsonv2.MarshalWrite(&e.b, &e.r, layout); err != nil {
 		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
 	}
-	if len(b) > maxRecord {
-		return nil, fmt.Errorf("encode record %s: it has %d bytes, more than the %d that a record may have: %w", j.ID, len(b), maxRecord, kernel.ErrInvalid)
+	e.b.WriteByte('\n')
+	if size := e.b.Len(); size > maxRecord {
+		return nil, fmt.Errorf("encode record %s: it has %d bytes, more than the %d that a record may have: %w", j.ID, size, maxRecord, kernel.ErrInvalid)
 	}
-	return b, nil
+	return e.b.Bytes(), nil
 }

@@ -170,7 +170,7 @@ func TestALateAttemptRecordsNoEffect(t *testing.T) {
 	if err := tx.link(&e.e, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.log.append(e.e, tx.pos.end); err != nil { // and no more: the process was killed here
+	if _, _, err := s.log.append(e.e, tx.pos.end); err != nil { // and no more: the process was killed here
 		t.Fatal(err)
 	}
 	s.dropCache()

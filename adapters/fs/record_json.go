@@ -28,8 +28,9 @@ func (o *open[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return jsonv2.UnmarshalDecode(d, (*members[T])(o))
 }
 
-func (o open[T]) MarshalJSONTo(e *jsontext.Encoder) error {
-	return jsonv2.MarshalEncode(e, (*members[T])(&o))
+// MarshalJSONTo writes all fields. Its receiver is a pointer, or each object would be copied.
+func (o *open[T]) MarshalJSONTo(e *jsontext.Encoder) error {
+	return jsonv2.MarshalEncode(e, (*members[T])(o))
 }
 
 // layout is how records are written: the fields we do not know come last and in
@@ -47,10 +48,11 @@ func toJSON(v any) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
+// line is how a line of a file is written.
+var line = jsonv2.JoinOptions(jsonv1.OmitEmptyWithLegacySemantics(true), jsontext.PreserveRawStrings(true)) //nolint:gochecknoglobals // constant
+
 // toLine is v as a line of a file, without the newline at its end.
-func toLine(v any) ([]byte, error) {
-	return jsonv2.Marshal(v, jsonv1.OmitEmptyWithLegacySemantics(true), jsontext.PreserveRawStrings(true))
-}
+func toLine(v any) ([]byte, error) { return jsonv2.Marshal(v, line) }
 
 // fromJSON reads b into v, the fast way if it can be read in the one way.
 func fromJSON(b []byte, v any) error {

@@ -81,9 +81,6 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.e.account, err = t.accountOf(b.now); err != nil {
-		return err
-	}
 	if err := t.write(b.e, t.s.log.full(t.pos)); err != nil {
 		return err
 	}
@@ -104,26 +101,26 @@ func (t *Tx) write(e entry, full bool) (err error) {
 	if err := t.link(&e, full); err != nil {
 		return fmt.Errorf("history: %w", err)
 	}
-	if e.account == nil {
-		if e.account, err = t.accountOf(t.s.opts.Now()); err != nil {
-			return err
-		}
+	if e.now.IsZero() {
+		e.now = t.s.opts.Now()
+	}
+	if e.tells, err = t.accountOf(e.now); err != nil {
+		return err
 	}
 	start := t.pos.end
 	if start == 0 && t.pos.packs { // see packsMark
 		e.groups = append(e.groups[:len(e.groups):len(e.groups)], group{ops: []fileOp{{kind: opPack}}})
 	}
-	end, err := t.s.log.append(e, start)
+	end, body, err := t.s.log.append(e, start)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	t.account, t.s.found, t.s.log.last.at.epoch = nil, nil, t.pos.epoch
 	t.last = nil
-	for _, g := range e.groups {
-		if err := t.s.applyGroup(g); err != nil {
-			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)
-			return t.cut
-		}
+	var at kernel.JobID
+	if _, err := body.entry(func(g group) error { at = g.job; return t.s.applyGroup(g) }); err != nil {
+		t.cut = fmt.Errorf("apply %s: %w: %w", at, err, kernel.ErrRecorded)
+		return t.cut
 	}
 	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
 	return t.s.log.setPosition(t.pos)

@@ -121,13 +121,14 @@ func (s *submitCmd) Run(c *call) error {
 	if slices.ContainsFunc(news, func(n kernel.NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
 		by = c.actor()
 	}
+	asked := namesOf(news) // the jobs themselves make room for what becomes of them
 	rep, err := r.Scheduler.Submit(c.ctx, news, by)
 	if err != nil {
 		return c.barred(err)
 	}
 	c.ui.refs.named(rep.Snapshot)
 	c.report(rep)
-	doc := submitted(rep, news)
+	doc := submitted(rep, asked)
 	for _, j := range doc.Jobs {
 		switch {
 		case j.Note != "":
@@ -146,12 +147,12 @@ func (s *submitCmd) Run(c *call) error {
 }
 
 // limitMemory bounds the memory of a batch's transaction to about what it needs
-// at its peak, which garbage would double: 10 KiB per job, and ten copies of
+// at its peak, which garbage would double: 4.6 KB per job, and six copies of
 // the text. There is a minimum, since even a small batch may have to look at a
 // large store.
 func limitMemory(jobs int, text int64) {
-	const room = 128 << 20
-	debug.SetMemoryLimit(max(room, 32<<20+int64(jobs)*10<<10+10*text))
+	const room = 54 << 20
+	debug.SetMemoryLimit(max(room, 8<<20+int64(jobs)*4600+6*text))
 }
 
 // counted counts the bytes read.
@@ -200,14 +201,28 @@ func (s *submitCmd) oneWord() error {
 		hint: "vizier submit -- " + typed([]string{"sh", "-c", line})}
 }
 
-func submitted(rep app.Report, news []kernel.NewJob) submission {
-	out := submission{Outcome: "jobs_submitted", Jobs: make([]submittedJob, len(news))}
+// askedJob is what is told of a job that is submitted, whatever becomes of it.
+type askedJob struct {
+	id   kernel.JobID
+	name string
+}
+
+func namesOf(news []kernel.NewJob) []askedJob {
+	out := make([]askedJob, len(news))
 	for i, n := range news {
-		id, merged := rep.Same[n.ID]
+		out[i] = askedJob{n.ID, n.Spec.Name}
+	}
+	return out
+}
+
+func submitted(rep app.Report, asked []askedJob) submission {
+	out := submission{Outcome: "jobs_submitted", Jobs: make([]submittedJob, len(asked))}
+	for i, n := range asked {
+		id, merged := rep.Same[n.id]
 		if !merged {
-			id = n.ID
+			id = n.id
 		}
-		out.Jobs[i] = submittedJob{Job: id, Name: n.Spec.Name, Merged: merged}
+		out.Jobs[i] = submittedJob{Job: id, Name: n.name, Merged: merged}
 		if n, ended := rep.Note[id]; ended {
 			out.Jobs[i].Note = view.NotRun(id, n)
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +20,10 @@ import (
 // lock, which is held whenever a turn is taken, had or left.
 type Turn struct {
 	h      Hosts
-	made   bool         // false: the file system has no such links
-	late   bool         // another host had it first
-	heard  atomic.Int64 // when it was taken or renewed, in nanoseconds since 1970
+	mu     sync.Mutex // over what follows, as renewing and leaving may meet
+	made   bool       // false: the file system has no such links, or the turn was left
+	late   bool       // another host had it first
+	heard  time.Time  // when it was taken or renewed, by the wall clock, which goes on while a machine sleeps
 	renews *time.Timer
 }
 
@@ -52,8 +53,10 @@ func (h Hosts) take(ctx context.Context, looks bool) (*Turn, error) {
 	for {
 		err := os.Symlink(h.Self.String(), h.Turn)
 		if err == nil {
+			t.mu.Lock()
+			defer t.mu.Unlock()
 			t.made = true
-			t.heard.Store(time.Now().UnixNano())
+			t.heard = time.Now().Round(0)
 			t.renews = time.AfterFunc(renewEvery, t.renew)
 			return t, nil
 		}
@@ -130,7 +133,9 @@ func readMark(path string) (m mark, err error) {
 
 // renew lets other hosts hear of this process.
 func (t *Turn) renew() {
-	if t.had() == nil {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.made && t.had() == nil {
 		t.renews.Reset(renewEvery)
 	}
 }
@@ -144,17 +149,19 @@ func (t *Turn) had() error {
 	if err := unix.UtimesNanoAt(unix.AT_FDCWD, t.h.Turn, nil, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	t.heard.Store(time.Now().UnixNano())
+	t.heard = time.Now().Round(0)
 	return nil
 }
 
 // silent reports that other hosts may have taken this process for gone.
 func (t *Turn) silent() bool {
-	return time.Since(time.Unix(0, t.heard.Load())).Abs() > heardFor-renewEvery // by the wall clock, which goes on while a machine sleeps
+	return time.Since(t.heard).Abs() > heardFor-renewEvery
 }
 
 // Holds is an error where the turn is another host's by now.
 func (t *Turn) Holds() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.made && t.silent() {
 		return t.had()
 	}
@@ -163,6 +170,8 @@ func (t *Turn) Holds() error {
 
 // Leave ends the turn. A second call does nothing.
 func (t *Turn) Leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if !t.made {
 		return
 	}

@@ -167,11 +167,16 @@ func TestWhoWaitsForATurn(t *testing.T) {
 	if _, err := b.Admit(context.Background(), false, true); !errors.As(err, new(*HostError)) {
 		t.Fatalf("who looks: %v", err)
 	}
-	time.AfterFunc(20*time.Millisecond, turn.Leave)
+	left := make(chan struct{})
+	time.AfterFunc(20*time.Millisecond, func() {
+		defer close(left)
+		turn.Leave()
+	})
 	next, err := b.Admit(context.Background(), false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	<-left
 	turn.Leave()
 	if m, err := readMark(b.Turn); err != nil || m.Host != b.Self {
 		t.Errorf("who leaves twice leaves another's turn: %v, %v", m, err)
@@ -212,7 +217,7 @@ func TestATurnAfterStandingStill(t *testing.T) {
 	a, b := hosts(t)
 	turn := taken(t, a)
 	age(t, a.Turn, 2*time.Minute)
-	turn.heard.Store(time.Now().Add(-time.Hour).UnixNano())
+	turn.heard = time.Now().Round(0).Add(-time.Hour)
 	if err := turn.Holds(); err != nil {
 		t.Fatalf("its own: %v", err)
 	}
@@ -220,7 +225,7 @@ func TestATurnAfterStandingStill(t *testing.T) {
 		t.Errorf("not renewed: %v, %v", m, err)
 	}
 	age(t, a.Turn, 4*time.Minute)
-	turn.heard.Store(time.Now().Add(-4 * time.Minute).UnixNano())
+	turn.heard = time.Now().Round(0).Add(-4 * time.Minute)
 	next := taken(t, b)
 	if err := turn.Holds(); err == nil || !strings.Contains(err.Error(), "another host took it for gone") {
 		t.Errorf("another's: %v", err)

@@ -1,0 +1,205 @@
+package fs
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// read returns the entry at offset at and where it ends. A torn entry, which
+// was never durable and so never happened, is io.ErrUnexpectedEOF.
+func (j *journal) read(at int64) (entry, int64, error) {
+	var groups []group
+	r, next, err := j.body(at, nil)
+	if err != nil {
+		return entry{}, at, err
+	}
+	e, err := r.entry(func(g group) error { groups = append(groups, g); return nil })
+	if err != nil {
+		return entry{}, at, fmt.Errorf("journal entry at %d: %w", at, err)
+	}
+	e.groups, e.account = groups, r.account(e)
+	return e, next, r.err
+}
+
+// each calls f with the groups of the entry at offset at, as they come, and returns where
+// it ends; the errors are those of read, and of f.
+func (j *journal) each(at int64, f func(group) error) (int64, error) {
+	r, next, err := j.body(at, nil)
+	if err == nil {
+		_, err = r.entry(f)
+	}
+	return next, err
+}
+
+// body reads the body of the entry at offset at, of which digest gets the whole, and
+// returns where it ends; errors are those of read.
+func (j *journal) body(at int64, digest hash.Hash) (*reader, int64, error) {
+	size, err := j.size() // first: it has the reads see what another host wrote
+	var head [headSize]byte
+	if n, err := j.file.ReadAt(head[:], at); err != nil {
+		if n == 0 && errors.Is(err, io.EOF) {
+			return nil, at, io.EOF
+		}
+		return nil, at, io.ErrUnexpectedEOF
+	}
+	length := int64(binary.LittleEndian.Uint32(head[:4]))
+	at += headSize
+	// A length of zero is what a power failure leaves of a file that had grown.
+	if err != nil || length == 0 || at+length > size {
+		return nil, at, io.ErrUnexpectedEOF
+	}
+	b := make([]byte, min(length, pieceSize))
+	var sum uint32
+	for done := int64(0); done < length; {
+		b = b[:min(length-done, int64(len(b)))]
+		if _, err := j.file.ReadAt(b, at+done); err != nil {
+			return nil, at, io.ErrUnexpectedEOF
+		}
+		sum = crc32.Update(sum, crc32.IEEETable, b)
+		if digest != nil {
+			digest.Write(b)
+		}
+		done += int64(len(b))
+	}
+	if sum != binary.LittleEndian.Uint32(head[4:]) {
+		return nil, at, io.ErrUnexpectedEOF
+	}
+	if int64(len(b)) == length {
+		return &reader{b: b}, at + length, nil
+	}
+	return j.section(at, length), at + length, nil
+}
+
+// section reads a body that is not in memory.
+func (j *journal) section(at, length int64) *reader {
+	return &reader{from: io.NewSectionReader(j.file, at, length), left: uint64(length)}
+}
+
+func decodeEntry(b []byte) (entry, error) {
+	var groups []group
+	r := &reader{b: b}
+	e, _ := r.entry(func(g group) error { groups = append(groups, g); return nil })
+	e.groups, e.account = groups, r.account(e)
+	return e, r.err
+}
+
+// entry reads an entry up to its account, if it has one. It calls f with the groups, as
+// they come, and returns the others.
+func (r *reader) entry(f func(group) error) (e entry, err error) {
+	world := r.bytes()
+	for n := r.count(); n > 0 && r.err == nil; n-- {
+		if g := r.group(); r.err == nil {
+			r.err = f(g)
+		}
+	}
+	if r.fill(1); r.err == nil && len(r.b) > 0 {
+		e.number, e.before = r.uint(), r.digest()
+	}
+	if r.err == nil && len(world) > 0 {
+		r.err = json.Unmarshal(world, &e.world)
+	}
+	return e, r.err
+}
+
+// account is the account of e, which was read up to it; nil: it has none.
+func (r *reader) account(e entry) []byte {
+	if r.err != nil || e.number == 0 {
+		return nil
+	}
+	return r.bytes()
+}
+
+// beginning is the first piece of the account that r is at, where it says when the entry
+// was written.
+func (r *reader) beginning() []byte {
+	n := min(r.count(), pieceSize)
+	r.fill(n)
+	return r.b[:min(n, uint64(len(r.b)))]
+}
+
+func (r *reader) group() group {
+	g := group{job: kernel.JobID(r.bytes()), rev: kernel.Revision(r.uint()), record: r.bytes(), state: string(r.bytes())}
+	if len(g.record) == 0 {
+		g.record = nil
+	}
+	for m := r.count(); m > 0 && r.err == nil; m-- {
+		g.ops = append(g.ops, fileOp{opKind(r.byte()), string(r.bytes()), string(r.bytes()), r.bytes()})
+	}
+	return g
+}
+
+// reader takes values off a buffer. After the first error it yields zeros.
+type reader struct {
+	b    []byte
+	from io.Reader // of what comes after b
+	left uint64    // how much that is
+	err  error
+}
+
+var errShort = errors.New("too short")
+
+// fill sees to it that b has n bytes, if there are as many. What was taken off b stays as it is.
+func (r *reader) fill(n uint64) {
+	if r.left > 0 && uint64(len(r.b)) < n {
+		r.more(n)
+	}
+}
+
+func (r *reader) more(n uint64) {
+	have := uint64(len(r.b))
+	b := make([]byte, min(have+r.left, max(n, pieceSize)))
+	copy(b, r.b)
+	if _, err := io.ReadFull(r.from, b[have:]); err != nil {
+		r.b, r.left, r.err = nil, 0, err
+		return
+	}
+	r.b, r.left = b, r.left-uint64(len(b))+have
+}
+
+func (r *reader) uint() uint64 {
+	r.fill(binary.MaxVarintLen64)
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.b, r.left, r.err = nil, 0, errShort
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// count is a length that what is left can hold.
+func (r *reader) count() uint64 {
+	v := r.uint()
+	if v > uint64(len(r.b))+r.left {
+		r.b, r.left, r.err = nil, 0, errShort
+		return 0
+	}
+	return v
+}
+
+func (r *reader) bytes() []byte {
+	n := r.count()
+	r.fill(n)
+	n = min(n, uint64(len(r.b)))
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) byte() byte {
+	r.fill(1)
+	if len(r.b) == 0 {
+		r.err = errShort
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
