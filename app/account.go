@@ -28,6 +28,13 @@ type historian interface {
 	Explain(history.Account)
 }
 
+// reader is a Tx that knows which facts jobs read, and what they were judged by.
+type reader interface {
+	// JudgedBy is kernel.Outside.JudgedBy of the next commit that a tick Judged. Other
+	// facts are forgotten.
+	JudgedBy(map[kernel.Near]string)
+}
+
 // follow goes on from plan, and notes what it was decided by.
 func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
 	seen := history.SeenNear
@@ -50,7 +57,7 @@ func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
 
 // explain tells the store what the plan was decided by.
 func (t *transaction) explain() {
-	a := history.Account{At: t.now, Limits: t.s.Limits, Unjudged: t.base.Unjudged(), Steps: t.steps, Carried: t.carried}
+	a := history.Account{At: t.now, Limits: t.s.Limits, Unjudged: t.base.Unjudged(), Steps: t.steps, ByFacts: t.outside.Reads != nil, Carried: t.carried}
 	for _, id := range t.base.UnreadableIDs() {
 		if a.Unreadable == nil {
 			a.Unreadable = map[kernel.JobID]string{}
@@ -58,6 +65,9 @@ func (t *transaction) explain() {
 		a.Unreadable[id] = t.base.Unreadable(id)
 	}
 	t.account(a)
+	if r, can := t.tx.(reader); can {
+		r.JudgedBy(t.outside.JudgedBy(t.snap.Facts()))
+	}
 }
 
 func (t *transaction) account(a history.Account) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Who every tick looks at: whoever something may change that no job makes, and
-// nobody else, or a tick would look at all that wait.
+// Who a tick looks at, be it only by the facts that they read: whoever something may
+// change that no job makes, and nobody else, or a tick would look at all that wait.
 func TestWhoIsAttended(t *testing.T) {
 	token := Artifact{Kind: Custom, Name: "t", Ref: "x"}
 	branch := Artifact{Kind: PlanBranch, Name: "p", Ref: "draft/p"}
@@ -41,7 +41,7 @@ func TestWhoIsAttended(t *testing.T) {
 		"a prompt that does not":                 {Spec{Prompt: &Prompt{}}, State{Status: Failed, Prompt: PromptState{Named: RunningPrompt}}, true},
 	} {
 		j := Job{ID: "a", Spec: c.spec, State: c.state}
-		if got := j.attended(); got != c.attended {
+		if got := j.attended() || j.outside(); got != c.attended {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

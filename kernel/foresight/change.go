@@ -174,7 +174,7 @@ func themselves(jobs []kernel.JobID) (near []kernel.Near) {
 // Near is what a snapshot of some of the jobs holds at least, so that changes can be
 // looked at from now on.
 func Near(changes []Change, now time.Time) []kernel.Near {
-	near := []kernel.Near{{Kind: kernel.Attended}}
+	near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Outsiders}}
 	for _, c := range changes {
 		var id kernel.JobID
 		switch c := c.(type) {

@@ -45,6 +45,10 @@ type Account struct {
 	Unreadable map[kernel.JobID]string // the records that could not be read, and why
 	Steps      []Step
 
+	// ByFacts says that of the jobs which wait for something that no job makes only those
+	// among Unjudged were judged: for the others nothing had changed.
+	ByFacts bool
+
 	// Carried is how many of the plan's first actions on the world earlier
 	// transactions left to be done.
 	Carried int
@@ -60,7 +64,10 @@ func (a Account) Decide(read Source) (kernel.Plan, error) {
 	for _, step := range a.Steps {
 		r.scope = both(r.scope, step.Verb.Scope())
 	}
-	r.near = append([]kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: a.At}}, Named(r.scope)...)
+	r.near = append(EveryTick(a.At), Named(r.scope)...)
+	if !a.ByFacts {
+		r.near = append(r.near, kernel.Near{Kind: kernel.Outsiders})
+	}
 	for _, id := range a.Unjudged {
 		r.near = append(r.near, kernel.Near{Kind: kernel.Itself, Job: id})
 	}
@@ -71,6 +78,12 @@ func (a Account) Decide(read Source) (kernel.Plan, error) {
 		}
 	}
 	return r.plan, nil
+}
+
+// EveryTick is what every tick looks at, besides what changed and what waits for
+// something that no job makes.
+func EveryTick(at time.Time) []kernel.Near {
+	return []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: at}}
 }
 
 // asked is what a tick after most verbs asks for once it has seen what they are about. To
