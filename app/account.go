@@ -33,9 +33,34 @@ type condenser interface {
 	Condense(history.Verb) history.Verb
 }
 
+// reader is a Tx that knows which facts jobs read, and what they were judged by.
+type reader interface {
+	// JudgedBy passes kernel.Outside.JudgedBy of the next commit that a tick Judged.
+	// The store forgets other facts.
+	JudgedBy(map[kernel.Near]string)
+}
+
 // follow applies plan to the transaction's snapshot, and records what it was
 // decided on.
 func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
+	t.record(by)
+	t.plan, t.snap = t.plan.Then(plan), t.snap.Apply(plan)
+	if len(by) > 0 { // without a verb, facts that were observed belong to the next step
+		t.known = t.snap.Facts()
+	}
+}
+
+// followLast is follow for the last plan before a commit: nothing reads the snapshot
+// that it leads to, so none is made, and the one that it was decided on makes room.
+func (t *transaction) followLast(plan kernel.Plan, by []history.Verb) {
+	t.record(by)
+	before := t.plan
+	t.plan, t.snap = kernel.Plan{}, t.base.WithFacts(t.snap.Facts())
+	t.plan = before.Then(plan)
+}
+
+// record adds what the next plan was decided on to the account.
+func (t *transaction) record(by []history.Verb) {
 	seen := history.SeenNear
 	switch {
 	case t.snap.Narrow():
@@ -51,22 +76,11 @@ func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
 		t.steps = append(t.steps, history.Step{Verb: v, Facts: history.News(t.known, t.snap.Facts()), Seen: seen})
 		t.known = t.snap.Facts()
 	}
-	before := t.plan
-	if t.last && !(before.Empty() && plan.Empty()) { // nobody looks at what it leads to until that is committed
-		t.snap = t.base.WithFacts(t.snap.Facts())
-		t.plan = kernel.Plan{} // what the two together replace makes room as they are put together
-		t.plan = before.Then(plan)
-		return
-	}
-	t.plan, t.snap = before.Then(plan), t.snap.Apply(plan)
-	if len(by) > 0 { // without a verb, facts that were observed belong to the next step
-		t.known = t.snap.Facts()
-	}
 }
 
 // explain passes the account of the plan to the store.
 func (t *transaction) explain() {
-	a := history.Account{At: t.now, Limits: t.s.Limits, Unjudged: t.base.Unjudged(), Steps: t.steps, Carried: t.carried}
+	a := history.Account{At: t.now, Limits: t.s.Limits, Unjudged: t.base.Unjudged(), Steps: t.steps, ByFacts: t.outside.Reads != nil, Carried: t.carried}
 	for _, id := range t.base.UnreadableIDs() {
 		if a.Unreadable == nil {
 			a.Unreadable = map[kernel.JobID]string{}
@@ -74,6 +88,9 @@ func (t *transaction) explain() {
 		a.Unreadable[id] = t.base.Unreadable(id)
 	}
 	t.account(a)
+	if r, can := t.tx.(reader); can {
+		r.JudgedBy(t.outside.JudgedBy(t.snap.Facts()))
+	}
 }
 
 func (t *transaction) account(a history.Account) {

@@ -313,7 +313,7 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 		}
 		return snap
 	}
-	near := []kernel.Near{{Kind: kernel.Itself, Job: id}, {Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
+	near := append(history.EveryTick(s.Now()), kernel.Near{Kind: kernel.Outsiders}, kernel.Near{Kind: kernel.Itself, Job: id})
 	snap, err := s.Look(ctx, near, explain)
 	if err != nil || snap.Narrow() {
 		return e, snap, errors.Join(err, refused)

@@ -58,7 +58,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		}
 	}
 	t := transaction{s: s, tx: tx, now: s.Now(), rep: &rep, left: left}
-	if err := t.load(scope); err != nil {
+	if err := t.load(ctx, scope); err != nil {
 		return rep, err
 	}
 	defer t.tell()
@@ -67,8 +67,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		verbs = append(verbs, recorded(history.Tick{}))
 	}
 	for i, v := range verbs {
-		t.last = i == len(verbs)-1
-		plan, err := t.decide(ctx, v)
+		plan, err := t.decide(ctx, v, i == len(verbs)-1)
 		verbs[i] = verb{} // what was asked for is on its way, and makes room
 		if err != nil {
 			err = t.late(err)
@@ -91,18 +90,18 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	}
 	if err = t.flush(ctx); err == nil && rep.Late == nil {
 		t.kept = true
-		err = t.late(t.untilComplete(new(int), func() { rep.Wakes = t.snap.Wakes() }))
+		err = t.late(t.untilComplete(new(int), func() { rep.Wakes = t.wakes() }))
 	}
 	rep.Snapshot = t.snap
 	return rep, err
 }
 
-// load begins with the jobs that every tick looks at and those that scope
-// names. Where limits changed since the last tick, or it is not known what that
-// judged, it begins with every one.
-func (t *transaction) load(scope kernel.Scope) error {
+// load begins with the jobs that every tick looks at, those that scope names, and
+// those that read a fact which is not what they were judged by. Where limits changed since the
+// last tick, or it is not known what that judged, it begins with every one.
+func (t *transaction) load(ctx context.Context, scope kernel.Scope) error {
 	if !scope.All {
-		scope.Near = append([]kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: t.now}}, history.Named(scope)...)
+		scope.Near, scope.Reads = append(history.EveryTick(t.now), history.Named(scope)...), true
 	}
 	t.near, t.all = scope.Near, scope.All
 	rec, err := t.tx.Load(scope)
@@ -119,10 +118,56 @@ func (t *transaction) load(scope kernel.Scope) error {
 		}
 		t.unjudged = true
 	}
+	var news []kernel.Near
+	switch {
+	case !rec.Narrow:
+	case rec.Reads == nil:
+		news = []kernel.Near{{Kind: kernel.Outsiders}}
+	default:
+		news = t.lookOutside(ctx, rec.Reads)
+	}
 	t.unjudged = t.unjudged || len(rec.Dirty) > 0
 	t.base = t.s.snapshot(t.now, rec, scope)
-	t.snap = t.base
+	if t.snap = t.base; len(news) == 0 {
+		return nil
+	}
+	rec, err = t.tx.Load(kernel.Scope{Near: news})
+	if err != nil {
+		return err
+	}
+	if t.outside.Reads != nil {
+		for i := range rec.Jobs {
+			rec.Dirty = append(rec.Dirty, rec.Jobs[i].ID)
+		}
+		t.unjudged = true
+	}
+	t.near = append(t.near, news...)
+	t.base = t.base.With(rec, news)
+	t.snap = t.base.WithFacts(t.outside.Facts.Of(news))
 	return nil
+}
+
+// lookOutside asks for the facts that jobs read and no job makes, once for all of
+// them, and returns those that are not what their readers were judged by.
+func (t *transaction) lookOutside(ctx context.Context, reads map[kernel.Near]kernel.ReadFact) []kernel.Near {
+	t.outside = kernel.Outside{Reads: reads, Facts: kernel.NewFacts()}
+	for range 2 { // the second asks for the branch that is checked out
+		if p := t.outside.Asking(); !p.Empty() {
+			for _, o := range t.s.Observers {
+				o.Observe(ctx, p, &t.outside.Facts)
+			}
+		}
+	}
+	return t.outside.News()
+}
+
+// wakes is what is to be looked after from now on.
+func (t *transaction) wakes() kernel.Wakes {
+	w := t.snap.Wakes()
+	if t.snap.Narrow() {
+		w = t.outside.Beside(w)
+	}
+	return w
 }
 
 // number gives their numbers to the jobs of a store of before there were any, and
@@ -186,7 +231,6 @@ type transaction struct {
 	base *kernel.Snapshot // as the store has it
 	snap *kernel.Snapshot // as the plan so far leaves it
 	plan kernel.Plan      // decided, not yet committed
-	last bool             // the verb that is being decided is the last
 	kept bool             // all that was asked for is committed
 
 	near     []kernel.Near        // what was asked for
@@ -196,6 +240,8 @@ type transaction struct {
 	carried  int                  // of the plan's actions on the world, those that were left before
 
 	events []kernel.Event // of what is committed
+
+	outside kernel.Outside // what is seen of it; without Reads, every tick judges all who wait for it
 
 	steps []history.Step // that led to plan
 	known kernel.Facts   // of which the steps so far tell
@@ -221,8 +267,8 @@ func (t *transaction) tell() {
 
 // decide observes and asks v, as often as what v looks at leads further. A
 // rewind takes along what hangs on its root, whatever became of it, so a plan
-// with one is decided on every job there is.
-func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
+// with one is decided on every job there is. No verb comes after the last one.
+func (t *transaction) decide(ctx context.Context, v verb, last bool) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
 	if !t.s.Sandboxed {
 		t.enforce(ctx)
@@ -246,7 +292,11 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 	if err != nil {
 		return plan, err
 	}
-	t.follow(plan, asked...)
+	if last && !(t.plan.Empty() && plan.Empty()) {
+		t.followLast(plan, asked)
+	} else {
+		t.follow(plan, asked...)
+	}
 	return plan, nil
 }
 

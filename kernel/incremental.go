@@ -16,8 +16,9 @@ import (
 // of that has changed, the judgement has not. So the dirty set has
 //
 //   - jobs that changed or are due, and the jobs that wait for them (spread);
-//   - jobs that read facts which no job makes (Job.outside), unless all jobs are known and
-//     no such fact has changed;
+//   - jobs that read facts which no job makes (Job.outside), where it is not known that these
+//     are as they were. Of a store that knows, those whose facts have changed are among the
+//     jobs that changed (Readers);
 //   - jobs that wait for a slot of an executor of such a job, where one may be free
 //     (queues);
 //
@@ -201,7 +202,7 @@ func (a *dirtySet) widen(watch int32) {
 			a.spread(i)
 		}
 	}
-	if !a.s.unchanged || !a.s.near.all { // of a store, there may be others by now
+	if a.s.near.known[Near{Kind: Outsiders}] || a.s.near.all && !a.s.unchanged {
 		for i, j := range a.s.jobs {
 			if j.outside() {
 				a.reader(int32(i))
@@ -240,7 +241,7 @@ func (a *dirtySet) spread(i int32) {
 		}
 	}
 	a.s.graph.eachSuccessor(i, reader)
-	if !a.created[j.ID] { // before that nobody can have named it
+	if !a.s.near.created[j.ID] { // before that nobody can have named it
 		a.s.graph.eachConsumer(patch, reader)
 	}
 }

@@ -54,6 +54,8 @@ const (
 	Woken                        // the active jobs that only a route starts
 	Newest                       // the last Most in schedule order, of all statuses or of those that it has
 	OfNumber                     // the jobs of a number; with a Key, the one that has that part of it
+	Outsiders                    // the open jobs that are judged by something that no job makes
+	Readers                      // those of them that are judged by an artifact, or by the branch of that Key or what else Job.Reads names
 )
 
 // partial is what a snapshot of some of the jobs knows about its own limits: what
@@ -216,6 +218,11 @@ func (n Near) Selects(j *Job) bool {
 	case Due:
 		_, ok := j.Due()
 		return ok
+	case Outsiders:
+		return j.outside()
+	case Readers:
+		facts, _ := j.Reads()
+		return slices.Contains(facts, n)
 	case Dependents:
 		return j.Open() && (n.Most == 0 || j.State.Status != Running) && slices.Contains(j.Spec.After, n.Job)
 	case Consumers, RunConsumers:
@@ -266,11 +273,10 @@ func (j *Job) stops() bool {
 	return j.State.Status == Failed && j.Spec.FailureMode == BlockDownstream
 }
 
-// attended reports that every tick must look at j: its runner may have died, it
-// waits for something that no job makes, its prompt's file name is out of date,
-// or it is entangled.
+// attended reports that every tick must look at j: its runner may have died, its
+// prompt's file name is out of date, or it is entangled.
 func (j *Job) attended() bool {
-	return j.State.Status == Running || j.outside() || j.entangled() ||
+	return j.State.Status == Running || j.entangled() ||
 		j.Spec.Prompt != nil && j.State.Status.PromptName() != j.State.Prompt.Named
 }
 
@@ -282,23 +288,4 @@ func (j *Job) entangled() bool {
 			j.Transient() == Remove && j.State.Status == Succeeded && j.State.Removed.IsZero()
 	}
 	return j.Spec.Origin.Ephemeral && !j.Open()
-}
-
-// outside reports that an open job's judgement may change through something that
-// no job makes: a branch, the checkout, a marker made by hand. A job that waits for
-// another job is not judged by such facts yet.
-func (j *Job) outside() bool {
-	st := &j.State
-	if st.Status != Queued && !st.Status.Waiting() && st.Status != FailedRetryable || st.Status == WaitingOnDeps && st.Wait.Cause == JobNotEnded {
-		return false
-	}
-	if _, outward := readsFacts(&j.Spec); outward {
-		return true
-	}
-	for _, a := range j.Spec.Needs {
-		if a.Kind != Custom || st.Status == WaitingOnDeps && st.Wait.Cause != TokenProducing {
-			return true
-		}
-	}
-	return false
 }

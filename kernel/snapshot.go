@@ -44,6 +44,7 @@ type Scope struct {
 	Artifacts []Artifact // and every producer of these
 	Keys      []string   // and the jobs that have these idempotency keys
 	Tally     []Number   // and how the jobs of each of these stand, if the store can tell
+	Reads     bool       // and which facts open jobs read that no job makes, if the store can tell
 }
 
 // Records is one consistent read of a store.
@@ -58,6 +59,8 @@ type Records struct {
 	Judged string         // of a narrow read: see Plan.Judged; of the last tick; "": not all was judged
 
 	Tallies map[Number]Tally // of Scope.Tally; nil: the store cannot tell
+
+	Reads map[Near]ReadFact // of Scope.Reads, by the Near of who reads them; nil: the store cannot tell
 
 	Last       Number // the last number that was given
 	Unnumbered bool   // there may be jobs without one: the store is of before there were numbers

@@ -21,6 +21,7 @@ type history struct {
 	jobs    []kernel.Job
 	markers map[kernel.Artifact][]kernel.JobID
 	present map[kernel.Artifact]bool
+	moved   map[string]bool                     // branches, and what else of the checkout is not as it was at first
 	gone    map[kernel.AttemptID]*kernel.Result // runners that ended
 	born    int
 
@@ -31,6 +32,7 @@ type history struct {
 
 	near   bool                        // ticks are made on what is near to what changed
 	judged map[kernel.JobID]kernel.Job // the records after the last tick
+	facts  map[kernel.Near]string      // what a store holds that all were judged by
 	narrow int                         // ticks that did not need every job
 }
 
@@ -46,37 +48,47 @@ func (h *history) look() *kernel.Snapshot {
 
 func (h *history) observe(s *kernel.Snapshot) *kernel.Snapshot {
 	for !s.Probes().Empty() {
-		p, f := s.Probes(), kernel.NewFacts()
-		for _, a := range p.Attempts {
-			f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
-			if r, dead := h.gone[a]; dead {
-				f.Runners[a], f.Results[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(r)
-			}
-		}
-		for _, a := range p.Artifacts {
-			f.Present[a] = kernel.Seen(h.present[a])
-		}
-		for _, a := range p.Markers {
-			f.Markers[a] = kernel.Seen(slices.Clone(h.markers[a]))
-		}
-		for _, b := range p.Branches {
-			f.Heads[b] = kernel.Seen(kernel.CommitID("c1"))
-		}
-		if p.Head {
-			f.Head = kernel.Seen("main")
-		}
-		if p.Clean {
-			f.Clean = kernel.Seen(true)
-		}
-		if p.Sandbox {
-			f.Sandbox = kernel.Seen(kernel.Enforcement{})
-		}
-		if p.Merging {
-			f.Merging = kernel.Seen("")
-		}
+		f := kernel.NewFacts()
+		h.answer(s.Probes(), &f)
 		s = s.WithFacts(f)
 	}
 	return s
+}
+
+func (h *history) answer(p kernel.Probes, f *kernel.Facts) {
+	for _, a := range p.Attempts {
+		f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
+		if r, dead := h.gone[a]; dead {
+			f.Runners[a], f.Results[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(r)
+		}
+	}
+	for _, a := range p.Artifacts {
+		f.Present[a] = kernel.Seen(h.present[a])
+	}
+	for _, a := range p.Markers {
+		f.Markers[a] = kernel.Seen(slices.Clone(h.markers[a]))
+	}
+	for _, b := range p.Branches {
+		f.Heads[b] = kernel.Seen(kernel.CommitID("c1"))
+		if h.moved[b] {
+			f.Heads[b] = kernel.Seen(kernel.CommitID("c2"))
+		}
+	}
+	if p.Head {
+		f.Head = kernel.Seen(branches[0])
+		if h.moved["checked out"] {
+			f.Head = kernel.Seen(branches[1])
+		}
+	}
+	if p.Clean {
+		f.Clean = kernel.Seen(!h.moved["clean"])
+	}
+	if p.Sandbox {
+		f.Sandbox = kernel.Seen(kernel.Enforcement{})
+	}
+	if p.Merging {
+		f.Merging = kernel.Seen("")
+	}
 }
 
 // commit does what a store and an executor do with a plan.
@@ -119,7 +131,7 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 func (h *history) tick(t *rapid.T) {
 	p := kernel.Decide(h.look())
 	if h.near {
-		h.decideNear(t, p)
+		h.facts = h.decideNear(t, p)
 	}
 	h.commit(t, p)
 	if h.near {
@@ -294,7 +306,7 @@ func (h *history) end(t *rapid.T) {
 }
 
 func newHistory(t *rapid.T) *history {
-	return &history{now: Epoch, limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max_running"), Pools: map[string]int{"gpu": 2},
+	return &history{now: Epoch, moved: map[string]bool{}, limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max_running"), Pools: map[string]int{"gpu": 2},
 		Executors: map[string]int{"far": rapid.IntRange(0, 2).Draw(t, "max_running far away")}},
 		markers: map[kernel.Artifact][]kernel.JobID{}, present: map[kernel.Artifact]bool{}, gone: map[kernel.AttemptID]*kernel.Result{},
 		launched: map[kernel.AttemptID]bool{}, executions: map[generation]int{}, leaves: map[generation]int{}, seen: map[kernel.JobID]kernel.State{}}
@@ -310,6 +322,10 @@ func (h *history) play(t *rapid.T) {
 		"tick":    h.tick,
 		"clock": func(t *rapid.T) {
 			h.now = h.now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "seconds")) * time.Second)
+		},
+		"branch": func(t *rapid.T) {
+			what := oneOf(t, "what", append([]string{"checked out", "clean"}, branches...)...)
+			h.moved[what] = !h.moved[what]
 		},
 		"artifact": func(t *rapid.T) {
 			if a := oneOf(t, "artifact", artifacts...); a.Kind != kernel.Custom {

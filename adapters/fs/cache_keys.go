@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -34,11 +36,13 @@ const (
 	keyStoppers = "F" // id; with routes
 	keyHandled  = "h" // handler, created, id
 	keyPrompt   = "i" // file, created, id
+	keyReads    = "x" // fact, whether it is awaited, created, id; open, and no job makes it
 	keyNumber   = "#" // number, part, created, id
 	keyLast     = "z" // number, how long before the end of time it ended, id; it shares its number
 	keyEnded    = "e" // when it ended, id; its files may be packed
 
 	keyJudged = "J" // what the last tick judged by
+	keySeen   = "v" // fact; the value is what all who read it were judged by
 	keyPatrol = "P" // the value is the key up to which the patrol came
 	keyCount  = "S" // status; the value is how many jobs have it
 	keyTally  = "T" // number, created; the value counts the jobs that share the number: see tally
@@ -61,6 +65,22 @@ func keyOf(kind string, parts ...string) string {
 
 func labelOf(a kernel.Artifact) string {
 	return string(rune('0'+a.Kind)) + a.Name + "\x01" + a.Ref
+}
+
+// factLabel is what Readers names as a part of a key, and readersOf the other way.
+func factLabel(n kernel.Near) string {
+	if n.Key != "" {
+		return "k" + n.Key
+	}
+	return labelOf(n.Artifact)
+}
+
+func readersOf(label string) kernel.Near {
+	if key, is := strings.CutPrefix(label, "k"); is {
+		return kernel.Near{Kind: kernel.Readers, Key: key}
+	}
+	name, ref, _ := strings.Cut(label[1:], "\x01")
+	return kernel.Near{Kind: kernel.Readers, Artifact: kernel.Artifact{Kind: kernel.ArtifactKind(label[0] - '0'), Name: name, Ref: ref}}
 }
 
 func bigEndian(t time.Time) string {
@@ -91,6 +111,10 @@ func keysOf(j *kernel.Job) []string {
 	}
 	if is(kernel.Woken) {
 		add(keyWoken)
+	}
+	facts, awaited := j.Reads()
+	for _, n := range facts {
+		add(keyOf(keyReads, factLabel(n), strconv.FormatBool(awaited)))
 	}
 	if due, ok := j.Due(); ok {
 		keys = append(keys, keyDue+bigEndian(due)+string(j.ID))

@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -37,6 +38,9 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 	}
 	if err == nil {
 		err = r.addTallies(scope.Tally)
+	}
+	if err == nil && scope.Reads {
+		r.rec.Reads, err = s.cache.reads()
 	}
 	s.hideQuarantined(&r.rec)
 	return r.rec, err
@@ -206,7 +210,7 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	for _, key := range scope.Keys {
 		near = append(near, kernel.Near{Kind: kernel.Keyed, Key: key})
 	}
-	near = append(near, kernel.Near{Kind: kernel.Attended}, kernel.Near{Kind: kernel.Prompts})
+	near = append(near, kernel.Near{Kind: kernel.Attended}, kernel.Near{Kind: kernel.Outsiders}, kernel.Near{Kind: kernel.Prompts})
 	for _, n := range near {
 		if err := r.answer(n); err != nil {
 			return err
@@ -298,6 +302,10 @@ func (r *cacheQuery) answer(n kernel.Near) error {
 		return r.addStoppers(n)
 	case kernel.Handled:
 		return r.addAll(keyOf(keyHandled, string(n.Job)))
+	case kernel.Outsiders:
+		return r.addAll(keyReads)
+	case kernel.Readers:
+		return r.addAll(keyOf(keyReads, factLabel(n)))
 	case kernel.Prompts:
 		if n.Key == "" { // whatever its file
 			return r.addAll(keyPrompt)
@@ -320,6 +328,42 @@ func (r *cacheQuery) addMost(n kernel.Near, prefixes ...string) error {
 		}
 	}
 	return nil
+}
+
+// reads are the facts that open jobs read and no job makes. It passes over who else
+// reads the same.
+func (c *cache) reads() (map[kernel.Near]kernel.ReadFact, error) {
+	const many = 8
+	out := map[kernel.Near]kernel.ReadFact{}
+	for from := keyReads; from != ""; {
+		last, same := "", 0
+		start := from
+		from = ""
+		err := c.kv.eachFrom(start, keyReads, func(key string, _ []byte) bool {
+			of := key[:len(key)-8-jobIDLen] // the fact, and whether it is awaited
+			if same++; of != last {
+				last, same = of, 0
+				label, awaited, _ := strings.Cut(of[len(keyReads):len(of)-1], "\x00")
+				n := readersOf(label)
+				out[n] = kernel.ReadFact{Awaited: out[n].Awaited || awaited == "true"}
+			}
+			if same == many {
+				from = of + "\xff"
+			}
+			return from == ""
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, c.kv.each(keySeen, func(key string, value []byte) bool {
+		n := readersOf(key[len(keySeen):])
+		if is, read := out[n]; read {
+			is.Judged = string(value)
+			out[n] = is
+		}
+		return true
+	})
 }
 
 func (r *cacheQuery) addDue(n kernel.Near) (err error) {

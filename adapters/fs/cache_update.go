@@ -273,8 +273,9 @@ func (c *cache) keys(prefix string) (out []string, err error) {
 	return out, err
 }
 
-// judge records what a tick judged by, and that no job is dirty any more.
-func (c *cache) judge(by string) error {
+// judge records what a tick judged by, facts included, and that no job is dirty any
+// more.
+func (c *cache) judge(by string, facts map[kernel.Near]string) error {
 	dirty, err := c.keys(keyDirty)
 	if err != nil {
 		return err
@@ -285,6 +286,28 @@ func (c *cache) judge(by string) error {
 	have, err := c.kv.get(keyJudged)
 	if string(have) != by {
 		c.set(keyJudged, []byte(by))
+	}
+	if err != nil {
+		return err
+	}
+	seen := make(map[string]string, len(facts))
+	for n, digest := range facts {
+		seen[keySeen+factLabel(n)] = digest
+	}
+	var gone []string
+	err = c.kv.each(keySeen, func(key string, value []byte) bool {
+		if is, there := seen[key]; !there {
+			gone = append(gone, key)
+		} else if is == string(value) {
+			delete(seen, key)
+		}
+		return true
+	})
+	for _, key := range gone {
+		c.set(key, nil)
+	}
+	for key, digest := range seen {
+		c.set(key, []byte(digest))
 	}
 	return err
 }

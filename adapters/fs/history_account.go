@@ -20,6 +20,7 @@ type (
 		Limits     *limitsRecord           `json:"limits,omitempty"`
 		Unjudged   []kernel.JobID          `json:"unjudged,omitempty"`
 		Unreadable map[kernel.JobID]string `json:"unreadable,omitempty"`
+		ByFacts    bool                    `json:"by_facts,omitempty"`
 		Carried    int                     `json:"carried,omitempty"`
 		Steps      []stepRecord            `json:"steps,omitempty"`
 		Found      map[kernel.JobID][]byte `json:"found,omitempty"` // records as others had left them, in base64: they may be anything; "": gone
@@ -113,7 +114,7 @@ func (r *limitsRecord) limits() (kernel.Limits, error) {
 
 // newAccount is a as a record.
 func newAccount(a history.Account) (accountRecord, error) {
-	r := accountRecord{At: stamp(a.At), Unjudged: a.Unjudged, Unreadable: a.Unreadable, Carried: a.Carried,
+	r := accountRecord{At: stamp(a.At), Unjudged: a.Unjudged, Unreadable: a.Unreadable, ByFacts: a.ByFacts, Carried: a.Carried,
 		Limits: &limitsRecord{a.Limits.MaxRunning, a.Limits.Executors, a.Limits.Pools, duration(a.Limits.Grace), a.Limits.Remote, a.Limits.OthersApprove}}
 	for _, step := range a.Steps {
 		s, err := newStep(step)
@@ -145,7 +146,7 @@ func newStep(step history.Step) (stepRecord, error) {
 // account is what r was made of. The error says what this version cannot read.
 func (r accountRecord) account() (history.Account, error) {
 	var d decoder
-	a := history.Account{At: time.Time(r.At), Unjudged: r.Unjudged, Unreadable: r.Unreadable, Carried: r.Carried}
+	a := history.Account{At: time.Time(r.At), Unjudged: r.Unjudged, Unreadable: r.Unreadable, ByFacts: r.ByFacts, Carried: r.Carried}
 	a.Limits, d.err = r.Limits.limits()
 	for _, s := range r.Steps {
 		seen := history.SeenNear

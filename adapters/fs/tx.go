@@ -19,10 +19,11 @@ type Tx struct {
 	unfinished []kernel.WorldAction
 	settling   *kernel.Result // what the transaction is about to settle, if nobody has recorded it
 	patrolled  bool
-	account    *history.Account // of the next commit
-	caught     *cache           // has been brought to pos: nobody else writes it meanwhile
-	last       *lastNumber      // as read; nil: it is to be read
-	cut        error            // a plan is in the journal and not in the files: the next Begin completes it
+	account    *history.Account       // of the next commit
+	facts      map[kernel.Near]string // that the next commit judged by: see JudgedBy
+	caught     *cache                 // has been brought to pos: nobody else writes it meanwhile
+	last       *lastNumber            // as read; nil: it is to be read
+	cut        error                  // a plan is in the journal and not in the files: the next Begin completes it
 }
 
 // Load reads the records of scope.
@@ -38,6 +39,10 @@ func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	}
 	return t.s.load(t.pos, scope)
 }
+
+// JudgedBy is kernel.Outside.JudgedBy of the next commit that a tick judged. Other facts
+// are forgotten.
+func (t *Tx) JudgedBy(facts map[kernel.Near]string) { t.facts = facts }
 
 // Unfinished are world actions that an earlier transaction committed
 // and did not see through.
@@ -130,7 +135,7 @@ func (t *Tx) write(e entry, full bool) (err error) {
 func (t *Tx) know(p kernel.Plan, jobs map[kernel.JobID]*cachedJob) error {
 	c := t.s.cache
 	if p.Judged != "" {
-		if err := c.judge(p.Judged); err != nil {
+		if err := c.judge(p.Judged, t.facts); err != nil {
 			return err
 		}
 	}

@@ -234,6 +234,7 @@ func testHistory(b *bench) {
 	model := map[kernel.JobID]kernel.Job{}
 	known := []map[kernel.JobID]kernel.Revision{nil, nil, nil} // what each process holds the store to be
 	processes := []Process{b.Process(), b.Process(), b.Process()}
+	var facts map[kernel.Near]string // that all were said to be judged by
 	for step := range 150 {
 		k := r.IntN(len(processes))
 		tx := b.begin(processes[k])
@@ -242,6 +243,7 @@ func testHistory(b *bench) {
 			known[k][j.ID] = j.Rev
 		}
 		b.near(r, tx, model)
+		b.reads(tx, model, facts)
 		if len(known[k]) != len(model) {
 			b.Fatalf("step %d: process %d knows %d jobs of %d", step, k, len(known[k]), len(model))
 		}
@@ -253,6 +255,15 @@ func testHistory(b *bench) {
 		plan, next := randomPlan(r, step, model)
 		judged := kernel.NewPlan(plan...)
 		judged.Judged = []string{"", "some limits"}[min(r.IntN(3), 1)]
+		if h, can := tx.(readFacts); can && judged.Judged != "" {
+			facts = map[kernel.Near]string{}
+			for n := range reads(model, nil) {
+				if r.IntN(3) > 0 {
+					facts[n] = fmt.Sprint("v", r.IntN(2))
+				}
+			}
+			h.JudgedBy(facts)
+		}
 		if err := tx.Commit(judged); err != nil {
 			b.Fatalf("step %d: %v", step, err)
 		}
@@ -311,6 +322,38 @@ func (b *bench) near(r *rand.Rand, tx app.Tx, model map[kernel.JobID]kernel.Job)
 	}
 }
 
+// readFacts is a transaction of a store that knows which facts jobs read.
+type readFacts interface {
+	JudgedBy(map[kernel.Near]string)
+}
+
+// reads asks a store that can tell which facts jobs read, and demands what the jobs
+// tell; facts are what it was told that these were judged by. It may have forgotten them.
+func (b *bench) reads(tx app.Tx, model map[kernel.JobID]kernel.Job, facts map[kernel.Near]string) {
+	b.Helper()
+	have := b.load(tx, kernel.Scope{Near: []kernel.Near{}, Reads: true}).Reads
+	if have == nil {
+		return
+	}
+	for n, want := range reads(model, facts) {
+		is, there := have[n]
+		if is.Judged == "" {
+			want.Judged = ""
+		}
+		if !there || is != want {
+			b.Fatalf("%+v is read as %+v (%t), not as %+v", n, is, there, want)
+		}
+		delete(have, n)
+	}
+	if len(have) > 0 {
+		b.Fatalf("nobody reads %+v", have)
+	}
+}
+
+func reads(model map[kernel.JobID]kernel.Job, facts map[kernel.Near]string) map[kernel.Near]kernel.ReadFact {
+	return Reads(slices.Collect(maps.Values(model)), facts)
+}
+
 // tallies asks a store that can tell how the jobs of each number stand that share it
 // with others, and demands what the jobs tell.
 func (b *bench) tallies(tx app.Tx, all []kernel.Job) {
@@ -345,6 +388,7 @@ func randomNear(r *rand.Rand, all []kernel.Job) []kernel.Near {
 		{Kind: kernel.Contenders, Key: "x"}, {Kind: kernel.Contenders, Key: "x", Most: most}, {Kind: kernel.Line, Key: kernel.LocalExecutor, Most: most}, {Kind: kernel.Waiters, Most: most},
 		{Kind: kernel.Members, Run: "r1", Most: most}, {Kind: kernel.Keyed, Key: "k1"}, {Kind: kernel.Stoppers, Run: run},
 		{Kind: kernel.Handled, Job: j.ID}, {Kind: kernel.Woken}, {Kind: kernel.Newest, Most: most}, kernel.Near{Kind: kernel.Newest, Most: most}.With(j.State.Status).With(k.State.Status),
+		{Kind: kernel.Outsiders}, {Kind: kernel.Readers, Artifact: a}, {Kind: kernel.Readers, Key: "main"}, {Kind: kernel.Readers, Key: ":clean"},
 		{Kind: kernel.Prompts, Key: "/in/inbox/x.running.md"}, {Kind: kernel.OfNumber, Number: k.Number}, {Kind: kernel.OfNumber, Number: k.Number, Key: "a"},
 	}
 }
@@ -372,6 +416,14 @@ func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
 	}
 	if r.IntN(3) == 0 {
 		s.Locks = []kernel.Lock{{Key: []string{"x", "y"}[r.IntN(2)]}}
+	}
+	switch r.IntN(8) {
+	case 0:
+		s.Pinned = kernel.PinnedHead{Branch: "main", Commit: "0123456789012345678901234567890123456789"}
+	case 1:
+		s.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}, {Kind: kernel.BranchExists, Branch: "main"}}
+	case 2:
+		s.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists}}
 	}
 	s.Routed = r.IntN(4) == 0
 	if r.IntN(3) == 0 {

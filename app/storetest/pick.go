@@ -62,6 +62,19 @@ func Pick(jobs []kernel.Job, near []kernel.Near) []kernel.Job {
 	return out
 }
 
+// Reads is what a store that holds jobs answers to Scope.Reads, and was told that all
+// readers were judged by.
+func Reads(jobs []kernel.Job, judged map[kernel.Near]string) map[kernel.Near]kernel.ReadFact {
+	out := map[kernel.Near]kernel.ReadFact{}
+	for i := range jobs {
+		facts, awaited := jobs[i].Reads()
+		for _, n := range facts {
+			out[n] = kernel.ReadFact{Judged: judged[n], Awaited: out[n].Awaited || awaited}
+		}
+	}
+	return out
+}
+
 // stoppers are those of list that stop a run, and the jobs that handle it.
 func stoppers(jobs []kernel.Job, at map[kernel.JobID]int, list []int, run kernel.RunID) []int {
 	var out []int

@@ -174,7 +174,7 @@ func themselves(jobs []kernel.JobID) (near []kernel.Near) {
 // Near returns the least that a partial snapshot must hold so that WhatIf can
 // begin with changes at time now.
 func Near(changes []Change, now time.Time) []kernel.Near {
-	near := []kernel.Near{{Kind: kernel.Attended}}
+	near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Outsiders}}
 	for _, c := range changes {
 		var id kernel.JobID
 		switch c := c.(type) {

@@ -46,6 +46,10 @@ type Account struct {
 	Unreadable map[kernel.JobID]string // records that could not be read, and why
 	Steps      []Step
 
+	// ByFacts says that of the jobs that wait for something that no job makes only
+	// those among Unjudged were judged: nothing had changed for the others.
+	ByFacts bool
+
 	// Carried is how many of the plan's world actions were left over from
 	// earlier transactions. They come first in the plan.
 	Carried int
@@ -61,7 +65,10 @@ func (a Account) Decide(read Source) (kernel.Plan, error) {
 	for _, step := range a.Steps {
 		r.scope = both(r.scope, step.Verb.Scope())
 	}
-	r.near = append([]kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: a.At}}, Named(r.scope)...)
+	r.near = append(EveryTick(a.At), Named(r.scope)...)
+	if !a.ByFacts {
+		r.near = append(r.near, kernel.Near{Kind: kernel.Outsiders})
+	}
 	for _, id := range a.Unjudged {
 		r.near = append(r.near, kernel.Near{Kind: kernel.Itself, Job: id})
 	}
@@ -72,6 +79,12 @@ func (a Account) Decide(read Source) (kernel.Plan, error) {
 		}
 	}
 	return r.plan, nil
+}
+
+// EveryTick returns what every tick reads, besides jobs that changed and jobs that
+// wait for something that no job makes.
+func EveryTick(at time.Time) []kernel.Near {
+	return []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: at}}
 }
 
 // asked returns the records that a tick usually asks for after having seen

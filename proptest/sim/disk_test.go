@@ -25,12 +25,13 @@ type disk struct {
 	outcomes map[kernel.JobID]map[int]kernel.Result // by attempt
 	journal  []entry
 	mark     mark
-	archive  map[kernel.JobID]bool // succeeded, and of no interest to any open job
-	archived int                   // the journal's length when something went there
-	dirty    map[kernel.JobID]bool // what changed since a tick judged all that concerns
-	judged   string                // what that tick judged by
-	last     kernel.Number         // the last that was given
-	space    int                   // writes until the disk is full; negative: it is not
+	archive  map[kernel.JobID]bool  // succeeded, and of no interest to any open job
+	archived int                    // the journal's length when something went there
+	dirty    map[kernel.JobID]bool  // what changed since a tick judged all that concerns
+	judged   string                 // what that tick judged by
+	facts    map[kernel.Near]string // and what of those that no job makes
+	last     kernel.Number          // the last that was given
+	space    int                    // writes until the disk is full; negative: it is not
 }
 
 type mark struct {
@@ -68,6 +69,7 @@ type tx struct {
 	pos        mark
 	unfinished []kernel.WorldAction
 	account    history.Account // of the next commit
+	facts      map[kernel.Near]string
 }
 
 func (n *node) Begin(context.Context) (app.Tx, error) {
@@ -163,10 +165,10 @@ func (d *disk) apply(g group) error {
 }
 
 // judge notes what a tick judged, if p is its plan.
-func (d *disk) judge(p kernel.Plan) {
+func (d *disk) judge(p kernel.Plan, facts map[kernel.Near]string) {
 	if p.Judged != "" {
 		clear(d.dirty)
-		d.judged = p.Judged
+		d.judged, d.facts = p.Judged, facts
 	}
 }
 
@@ -231,8 +233,14 @@ func (t *tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	for id := range d.dirty {
 		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
 	}
-	return kernel.Records{Last: d.last, Narrow: true, Jobs: storetest.Pick(all, near), Judged: d.judged, Dirty: slices.Sorted(maps.Keys(d.dirty))}, nil
+	rec := kernel.Records{Last: d.last, Narrow: true, Jobs: storetest.Pick(all, near), Judged: d.judged, Dirty: slices.Sorted(maps.Keys(d.dirty))}
+	if scope.Reads {
+		rec.Reads = storetest.Reads(all, d.facts)
+	}
+	return rec, nil
 }
+
+func (t *tx) JudgedBy(facts map[kernel.Near]string) { t.facts = facts }
 
 func (d *disk) read(ids map[kernel.JobID]bool) kernel.Records {
 	rec := kernel.Records{Last: d.last}
@@ -256,7 +264,7 @@ func (t *tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 func (t *tx) Commit(p kernel.Plan) (err error) {
 	n, d := t.n, &t.n.w.disk
 	if p.Empty() {
-		d.judge(p)
+		d.judge(p, t.facts)
 		return nil
 	}
 	t.decideAgain(p)
@@ -280,7 +288,7 @@ func (t *tx) Commit(p kernel.Plan) (err error) {
 	n.effect("mark")
 	t.pos = mark{start: len(d.journal) - 1, end: len(d.journal), done: len(e.world) == 0}
 	d.mark = t.pos
-	d.judge(p) // who takes the lock after a crash before this does not know
+	d.judge(p, t.facts) // who takes the lock after a crash before this does not know
 	return nil
 }
 

@@ -1,0 +1,236 @@
+package kernel
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+)
+
+// The Keys of Readers that name what is not a branch: no branch has a name like these.
+const (
+	checkedOut = ":head"
+	cleanTree  = ":clean"
+	enforced   = ":sandbox"
+)
+
+// ReadFact is what a store knows of a fact that open jobs read and no job makes.
+type ReadFact struct {
+	Judged  string // what stands for the fact that all who read it were judged by; "": not known
+	Awaited bool   // a job may be held up by it, and by nothing before it
+}
+
+// Outside is what open jobs read that no job makes: as their readers were judged by
+// it, and as it is. A tick need judge only those again for whom it is another.
+type Outside struct {
+	Reads map[Near]ReadFact // by the Near of who reads it
+	Facts Facts             // to be filled with what Asking asks
+}
+
+// outside reports that an open job's judgement may change through something that
+// no job makes: a branch, the checkout, a marker made by hand. A job that waits for
+// another job is not judged by such facts yet.
+func (j *Job) outside() bool {
+	st := &j.State
+	if st.Status != Queued && !st.Status.Waiting() && st.Status != FailedRetryable || st.Status == WaitingOnDeps && st.Wait.Cause == JobNotEnded {
+		return false
+	}
+	if _, outward := readsFacts(&j.Spec); outward {
+		return true
+	}
+	for _, a := range j.Spec.Needs {
+		if a.Kind != Custom || st.Status == WaitingOnDeps && st.Wait.Cause != TokenProducing {
+			return true
+		}
+	}
+	return false
+}
+
+// Reads are the facts that j is judged by and no job makes, each as the Near of all
+// that read it, and whether j may be held up by them; nil: what j waits for is not
+// outside.
+func (j *Job) Reads() (facts []Near, awaited bool) {
+	if !j.outside() {
+		return nil, false
+	}
+	b := prober{s: &Snapshot{facts: &Facts{}}, seen: map[Artifact]bool{}, branches: map[string]bool{}}
+	b.gates(j)
+	for _, a := range slices.Concat(b.p.Artifacts, b.p.Markers) {
+		facts = append(facts, Near{Kind: Readers, Artifact: a})
+	}
+	for _, name := range b.p.Branches {
+		facts = append(facts, Near{Kind: Readers, Key: name})
+	}
+	for key, asked := range map[string]bool{checkedOut: b.p.Head, cleanTree: b.p.Clean, enforced: b.p.Sandbox} {
+		if asked {
+			facts = append(facts, Near{Kind: Readers, Key: key})
+		}
+	}
+	return facts, j.State.Status == WaitingOnDeps && j.State.Wait.Cause != TokenProducing
+}
+
+// Asking is what would tell the facts, as far as it is not told. Which branch is asked
+// for may follow from the one that is checked out.
+func (o *Outside) Asking() Probes {
+	f := &o.Facts
+	b := prober{s: &Snapshot{facts: f}, seen: map[Artifact]bool{}, branches: map[string]bool{}}
+	for n := range o.Reads {
+		switch n.Key {
+		case "":
+			b.artifact(n.Artifact)
+		case checkedOut:
+			b.p.Head = !f.Head.asked()
+			b.branch(f.Head.Value)
+		case cleanTree:
+			b.p.Clean = !f.Clean.asked()
+		case enforced:
+			b.p.Sandbox = !f.Sandbox.asked()
+		default:
+			b.branch(n.Key)
+		}
+	}
+	return b.p
+}
+
+// News are those whose readers were judged by another fact, or by none that is known.
+func (o *Outside) News() (news []Near) {
+	for n, was := range o.Reads {
+		if is := o.Facts.digest(n); is == "" || is != was.Judged {
+			news = append(news, n)
+		}
+	}
+	return news
+}
+
+// JudgedBy is what is to be ReadFact.Judged after a tick that judged the readers of News,
+// and whoever else it looked at by the facts now. A fact that is another there is left
+// out: some were judged by it, and others by what it was.
+func (o *Outside) JudgedBy(now Facts) map[Near]string {
+	out := make(map[Near]string, len(o.Reads))
+	for n := range o.Reads {
+		seen := o.Facts.digest(n)
+		if is := now.digest(n); is == "" || is == seen {
+			out[n] = seen
+		}
+	}
+	return out
+}
+
+// Beside is w with what they wait for whose facts are as they were: they are not among
+// the jobs that w is of. Who the same transaction kept from waiting may still be counted; the
+// next one does not.
+func (o *Outside) Beside(w Wakes) Wakes {
+	b := prober{s: &Snapshot{facts: &Facts{}}, p: w.Outside, seen: map[Artifact]bool{}, branches: map[string]bool{}}
+	for _, a := range slices.Concat(w.Outside.Artifacts, w.Outside.Markers) {
+		b.seen[a] = true
+	}
+	for _, name := range w.Outside.Branches {
+		b.branches[name] = true
+	}
+	for n, was := range o.Reads {
+		if !was.Awaited || n.Key == enforced || o.Facts.digest(n) != was.Judged { // a host enforces tomorrow what it does today
+			continue
+		}
+		switch n.Key {
+		case "":
+			b.artifact(n.Artifact)
+		case checkedOut:
+			b.p.Head = true
+			b.branch(o.Facts.Head.Value)
+		case cleanTree:
+			b.p.Clean = true
+		default:
+			b.branch(n.Key)
+		}
+		w.Poll = w.Poll || strings.HasPrefix(was.Judged, unobservable)
+	}
+	w.Outside = b.p
+	return w
+}
+
+// Of are those of f that Readers name.
+func (f *Facts) Of(readers []Near) Facts {
+	out := NewFacts()
+	head := func(name string) {
+		if b := f.Heads[name]; b.asked() {
+			out.Heads[name] = b
+		}
+	}
+	for _, n := range readers {
+		switch n.Key {
+		case "":
+			if m := f.Markers[n.Artifact]; m.asked() {
+				out.Markers[n.Artifact] = m
+			}
+			if p := f.Present[n.Artifact]; p.asked() {
+				out.Present[n.Artifact] = p
+			}
+		case checkedOut:
+			out.Head = f.Head
+			head(f.Head.Value)
+		case cleanTree:
+			out.Clean = f.Clean
+		case enforced:
+			out.Sandbox = f.Sandbox
+		default:
+			head(n.Key)
+		}
+	}
+	return out
+}
+
+// digest stands for the fact that Readers name; "" where nobody observed it.
+func (f *Facts) digest(n Near) string {
+	switch n.Key {
+	case "":
+		if n.Artifact.Kind != Custom {
+			return digestOf(f.Present[n.Artifact], truth)
+		}
+		return digestOf(f.Markers[n.Artifact], func(ids []JobID) (owners []string) {
+			for _, id := range ids {
+				owners = append(owners, string(id))
+			}
+			slices.Sort(owners)
+			return owners
+		})
+	case checkedOut:
+		head := digestOf(f.Head, func(name string) []string { return []string{name} })
+		if f.Head.Value == "" {
+			return head
+		}
+		branch := f.digest(Near{Kind: Readers, Key: f.Head.Value})
+		if branch == "" {
+			return ""
+		}
+		return branch + head // it cannot be observed where the branch cannot
+	case cleanTree:
+		return digestOf(f.Clean, truth)
+	case enforced:
+		return digestOf(f.Sandbox, func(e Enforcement) []string { return []string{e.Files, e.Network} })
+	default:
+		return digestOf(f.Heads[n.Key], func(c CommitID) []string { return []string{string(c)} })
+	}
+}
+
+func truth(yes bool) []string {
+	if yes {
+		return []string{"yes"}
+	}
+	return nil
+}
+
+// unobservable is what the digest of a fact begins with that could not be observed.
+const unobservable = "e"
+
+func digestOf[T any](f Fact[T], words func(T) []string) string {
+	kind, text := "v", []string{f.Err}
+	switch {
+	case f.Err != "":
+		kind = unobservable
+	case f.Known:
+		text = words(f.Value)
+	default:
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join(text, "\x00")))
+	return kind + string(sum[:15])
+}
