@@ -99,13 +99,13 @@ func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAns
 	defer stop()
 	k := &conversation{Agents: a, Settings: s, q: q, scratch: scratch, limits: limits, out: &capture{limit: q.Limit, to: a.Stdout}}
 	if s.Silence > 0 {
-		k.Stderr = &pulse{k.limits, k.Stderr}
+		k.Stderr = &activityWriter{k.limits, k.Stderr}
 	}
 	r, err := k.ask(limits.ctx)
 	if err != nil {
 		return kernel.AgentAnswer{}, fmt.Errorf("agent %s: %w", s.Label, err)
 	}
-	r.Text = k.kept(k.out)
+	r.Text = k.captured(k.out)
 	if ctx.Err() != nil {
 		return r, nil
 	}
@@ -153,13 +153,13 @@ func (l *limits) heard() {
 	}
 }
 
-// pulse calls heard for each write.
-type pulse struct {
+// activityWriter calls heard for each write.
+type activityWriter struct {
 	*limits
 	to io.Writer
 }
 
-func (p *pulse) Write(b []byte) (int, error) {
+func (p *activityWriter) Write(b []byte) (int, error) {
 	p.heard()
 	return p.to.Write(b)
 }
@@ -178,17 +178,17 @@ type conversation struct {
 func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	p, known := programOf(k.Label)
 	if known = known && len(k.Settings.Command) == 0; known && len(k.Filter) == 0 {
-		r, gone, err := k.known(ctx, p)
+		r, gone, err := k.askKnown(ctx, p)
 		if gone && k.q.Session != "" && err == nil {
 			fmt.Fprintf(k.Stderr, "%s does not have session %s any more, and begins anew\n", p.Name, k.q.Session)
 			k.q.Session = ""
-			r, _, err = k.known(ctx, p)
+			r, _, err = k.askKnown(ctx, p)
 		}
 		return r, err
 	}
 	r := kernel.AgentAnswer{Run: kernel.AgentRun{Agent: k.Label}}
 	file := filepath.Join(k.scratch, "report.json")
-	env := append(k.surroundings(), reportVariable+"="+file, "VIZIER_AGENT_SESSION="+k.q.Session, "VIZIER_AGENT_MODEL="+k.Model,
+	env := append(k.commonEnv(), reportVariable+"="+file, "VIZIER_AGENT_SESSION="+k.q.Session, "VIZIER_AGENT_MODEL="+k.Model,
 		"VIZIER_AGENT_PERMISSIONS="+string(cmp.Or(k.Permissions, MayEdit)))
 	if known { // with a filter of the user's own
 		more, err := k.start(p)
@@ -199,7 +199,7 @@ func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	}
 	out := io.Writer(k.out)
 	if k.Silence > 0 {
-		out = &pulse{k.limits, out}
+		out = &activityWriter{k.limits, out}
 	}
 	var err error
 	switch {
@@ -216,7 +216,7 @@ func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 		return r, err
 	}
 	if r.Exit != 0 {
-		r.Class, r.Reason = kernel.ExitFailure, failure(r.Exit, string(k.out.text))
+		r.Class, r.Reason = kernel.ExitFailure, exitReason(r.Exit, string(k.out.text))
 	}
 	if err := readReport(file, &r); err != nil {
 		fmt.Fprintf(k.Stderr, "warning: what agent %s told in $%s is not taken: %v\n", k.Label, reportVariable, err)
@@ -224,9 +224,9 @@ func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	return r, nil
 }
 
-// surroundings returns the environment for every agent: it makes sure that the
+// commonEnv returns the environment for every agent: it makes sure that the
 // agent can start this program even if PATH does not contain it.
-func (k *conversation) surroundings() []string {
+func (k *conversation) commonEnv() []string {
 	if k.Self == "" {
 		return nil
 	}
@@ -255,28 +255,28 @@ func (k *conversation) start(p program) (env []string, err error) {
 	return env, err
 }
 
-// known asks an agent with a known program. gone is true if the agent does not
+// askKnown asks an agent with a known program. gone is true if the agent does not
 // have the session that it was to continue.
-func (k *conversation) known(ctx context.Context, p program) (r kernel.AgentAnswer, gone bool, err error) {
+func (k *conversation) askKnown(ctx context.Context, p program) (r kernel.AgentAnswer, gone bool, err error) {
 	env, err := k.start(p)
 	if err != nil {
 		return r, false, err
 	}
-	env = append(env, k.surroundings()...)
+	env = append(env, k.commonEnv()...)
 	jobs := filepath.Join(k.scratch, "submissions.jsonl")
 	sandboxed := p.sandboxed != nil && p.sandboxed(k.Settings)
 	if sandboxed {
 		env = append(env, submissionsVariable+"="+jobs)
 	}
 	version := p.askVersion(ctx)
-	s := &stream{progress: k.Stderr, limit: k.q.Limit, now: time.Now, gone: p.gone, began: k.q.Began,
+	s := &stream{progress: k.Stderr, limit: k.q.Limit, now: time.Now, noSession: p.noSession, began: k.q.Began,
 		run: kernel.AgentRun{Agent: k.Label, Session: k.q.Session, Model: k.Model}}
 	parser := p.parser(s)
 	out, errs := s.stdout(parser), s.stderr(parser)
 	cmd := k.command(ctx, k.q.Dir, k.Settings.Command, env, k.homes...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(k.q.Prompt), out, errs
 	if k.Silence > 0 {
-		cmd.Stdout, cmd.Stderr = &pulse{k.limits, out}, &pulse{k.limits, errs}
+		cmd.Stdout, cmd.Stderr = &activityWriter{k.limits, out}, &activityWriter{k.limits, errs}
 	}
 	err = cmd.Run()
 	if cmd.ProcessState == nil && errors.Is(err, exec.ErrNotFound) {
@@ -294,8 +294,8 @@ func (k *conversation) known(ctx context.Context, p program) (r kernel.AgentAnsw
 	if s.run.Version != "" && older(s.run.Version, p.Made) {
 		s.show(fmt.Sprintf("warning: %s %s is older than %s, which this vizier was made for", p.Name, s.run.Version, p.Made))
 	}
-	r.Class, r.Reason = p.ending(s, r.Exit, k.Settings)
-	gone = s.lost || strings.Contains(s.fault.words, p.gone)
+	r.Class, r.Reason = p.classify(s, r.Exit, k.Settings)
+	gone = s.sessionLost || strings.Contains(s.fault.words, p.noSession)
 	if r.Run = s.run; r.Class != kernel.NoFailure {
 		r.Exit = max(r.Exit, 1)
 		return r, gone, nil
@@ -307,15 +307,15 @@ func (k *conversation) known(ctx context.Context, p program) (r kernel.AgentAnsw
 		return r, false, err
 	}
 	if sandboxed {
-		err = submitted(jobs)
+		err = forwardSubmissions(jobs)
 	}
 	return r, false, err
 }
 
-// failure describes the failure of an agent that reported nothing but its exit
+// exitReason describes the failure of an agent that reported nothing but its exit
 // code.
-func failure(exit int, text string) string {
-	why := ended("the agent", exit)
+func exitReason(exit int, text string) string {
+	why := exitText("the agent", exit)
 	if exit == exitNotFound {
 		why = fmt.Sprintf("the agent's program was not found (exit %d): install it, or name another agent in .vizier/config.toml", exit)
 	}
@@ -325,8 +325,8 @@ func failure(exit int, text string) string {
 	return why
 }
 
-// ended describes the end of a program that did not succeed.
-func ended(who string, exit int) string {
+// exitText describes the end of a program that did not succeed.
+func exitText(who string, exit int) string {
 	if exit > 128 && exit < 128+65 {
 		return fmt.Sprintf("%s was ended by signal %d (exit %d)", who, exit-128, exit)
 	}
@@ -388,8 +388,8 @@ const submissionsVariable = "VIZIER_SUBMISSIONS"
 // maxSubmitted is the maximum size of an agent's submissions, in bytes.
 const maxSubmitted = 4 << 20
 
-// submitted passes on the jobs that an agent submitted from its sandbox.
-func submitted(file string) error {
+// forwardSubmissions passes on the jobs that an agent submitted from its sandbox.
+func forwardSubmissions(file string) error {
 	jobs, err := sys.ReadRegular(file, maxSubmitted)
 	to := os.Getenv(submissionsVariable)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (len(jobs) == 0 || to == "") {
@@ -424,13 +424,13 @@ func (a Agents) complete(s Settings) (Settings, error) {
 			s.Filter = []string{filter}
 		}
 	}
-	s.Command, s.Filter = slices.Concat(a.located(s.Command), s.Flags), a.located(s.Filter)
+	s.Command, s.Filter = slices.Concat(a.fromRoot(s.Command), s.Flags), a.fromRoot(s.Filter)
 	return s, nil
 }
 
-// located returns args with a relative program path resolved against the
+// fromRoot returns args with a relative program path resolved against the
 // repository's root, since a worktree need not contain the file.
-func (a Agents) located(args []string) []string {
+func (a Agents) fromRoot(args []string) []string {
 	if len(args) == 0 || filepath.IsAbs(args[0]) || !strings.Contains(args[0], "/") {
 		return args
 	}

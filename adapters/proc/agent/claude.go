@@ -15,9 +15,9 @@ import (
 // claudeCode is Claude Code.
 var claudeCode = program{
 	Name: "claude", Made: "2.1.197", Package: "@anthropic-ai/claude-code",
-	Login:    "start `claude` and give /login, or set ANTHROPIC_API_KEY",
-	rootless: true,
-	gone:     "No conversation found with session ID",
+	Login:     "start `claude` and give /login, or set ANTHROPIC_API_KEY",
+	rootless:  true,
+	noSession: "No conversation found with session ID",
 	flags: func(s Settings, q kernel.AgentRequest, _ string) []string {
 		args := []string{"--print", "--verbose"}
 		switch s.Permissions {
@@ -147,7 +147,7 @@ func (c *claudeParser) system(e claudeEvent) {
 		c.run.Model, c.run.Version = e.Model, e.Version
 	case "api_retry":
 		delay := time.Duration(e.RetryDelay * float64(time.Millisecond)).Round(100 * time.Millisecond)
-		why := fmt.Sprintf("%s in %s", word(e.Error), delay)
+		why := fmt.Sprintf("%s in %s", errorName(e.Error), delay)
 		if e.ErrorStatus != 0 {
 			why = fmt.Sprintf("status %d, %s", e.ErrorStatus, why)
 		}
@@ -155,9 +155,9 @@ func (c *claudeParser) system(e claudeEvent) {
 	}
 }
 
-// word returns the name of an error, which may be a string or a field of an
+// errorName returns the name of an error, which may be a string or a field of an
 // object.
-func word(raw json.RawMessage) string {
+func errorName(raw json.RawMessage) string {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {
 		return name
@@ -166,7 +166,7 @@ func word(raw json.RawMessage) string {
 }
 
 func (c *claudeParser) assistant(e claudeEvent) {
-	if name := word(e.Error); name != "" { // the message is the program's own; the result contains it too
+	if name := errorName(e.Error); name != "" { // the message is the program's own; the result contains it too
 		c.fail(claudeClass(name, 0), "")
 		return
 	}

@@ -19,8 +19,8 @@ import (
 // and in scratch, where jobs are submitted. A login shell would reset PATH.
 var codex = program{
 	Name: "codex", Made: "0.169.0", Package: "@openai/codex",
-	Login: "start `codex login`, or set the key of its model provider",
-	gone:  "no rollout found for thread id",
+	Login:     "start `codex login`, or set the key of its model provider",
+	noSession: "no rollout found for thread id",
 	flags: func(s Settings, q kernel.AgentRequest, scratch string) []string {
 		args := []string{"exec", "--json", "--skip-git-repo-check", "-c", "allow_login_shell=false"}
 		if s.Permissions == MayAll {
@@ -103,7 +103,7 @@ func (c *codexParser) event(line []byte) bool {
 	return true
 }
 
-var codexShell = pattern(`(?s)^/\S*sh -l?c '?(.*?)'?$`)
+var codexShell = lazyRegexp(`(?s)^/\S*sh -l?c '?(.*?)'?$`)
 
 func (c *codexParser) item(e codexEvent) {
 	begun := e.Type == "item.started"
@@ -237,8 +237,8 @@ func (s *codexSession) take(line []byte) {
 }
 
 var (
-	clock = pattern(`(?i)try again at ((?:[a-z]{3} \d{1,2}(?:st|nd|rd|th)?, \d{4} )?\d{1,2}:\d{2} [ap]m)`)
-	nth   = pattern(`(\d)(?:st|nd|rd|th),`)
+	clock = lazyRegexp(`(?i)try again at ((?:[a-z]{3} \d{1,2}(?:st|nd|rd|th)?, \d{4} )?\d{1,2}:\d{2} [ap]m)`)
+	nth   = lazyRegexp(`(\d)(?:st|nd|rd|th),`)
 )
 
 // clockTime returns the next time at which the clock shows the time of day, or

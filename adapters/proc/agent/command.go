@@ -65,11 +65,11 @@ func (s Shell) Output(ctx context.Context, dir, script string, env []string, lim
 	cmd := s.command(ctx, dir, []string{"sh", "-c", script}, env)
 	cmd.Stdout = out
 	exit, err := s.finish(cmd, cmd.Run())
-	return s.kept(out), exit, err
+	return s.captured(out), exit, err
 }
 
-// kept returns the captured output without secrets.
-func (s Shell) kept(c *capture) []byte {
+// captured returns the captured output without secrets.
+func (s Shell) captured(c *capture) []byte {
 	if s.Hide == nil {
 		return c.text
 	}

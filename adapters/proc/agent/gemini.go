@@ -17,8 +17,8 @@ import (
 // its provider.
 var gemini = program{
 	Name: "gemini", Made: "0.61.0", Package: "@google/gemini-cli",
-	Login: "start `gemini` and choose how to log in, or set GEMINI_API_KEY",
-	gone:  "Error resuming session",
+	Login:     "start `gemini` and choose how to log in, or set GEMINI_API_KEY",
+	noSession: "Error resuming session",
 	flags: func(s Settings, q kernel.AgentRequest, scratch string) []string {
 		args := []string{"--debug", "--output-format", "stream-json"}
 		switch s.Permissions {
@@ -207,7 +207,7 @@ func (g *geminiParser) recorded() (text string) {
 	return text
 }
 
-var geminiMessage = pattern(`"message":\s*"((?:[^"\\]|\\.)*)"`)
+var geminiMessage = lazyRegexp(`"message":\s*"((?:[^"\\]|\\.)*)"`)
 
 // geminiWords returns the message in an error that is formatted as JSON.
 func geminiWords(text string) string {
@@ -219,7 +219,7 @@ func geminiWords(text string) string {
 	return text
 }
 
-var geminiRetry = pattern(`^Attempt (\d+) failed(.*?)\. Retrying with backoff`)
+var geminiRetry = lazyRegexp(`^Attempt (\d+) failed(.*?)\. Retrying with backoff`)
 
 // stderr passes on the part of the --debug output that is for people.
 func (g *geminiParser) stderr(line string) {
@@ -236,7 +236,7 @@ func (g *geminiParser) stderr(line string) {
 		}
 	}
 	if g.events == 0 && text != "" && !g.words {
-		g.keep(text)
+		g.noteReason(text)
 	}
 }
 

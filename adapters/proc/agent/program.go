@@ -31,7 +31,7 @@ type program struct {
 	Login   string // how a person logs in
 
 	rootless  bool   // it refuses some things to root
-	gone      string // its message for a session that it does not have
+	noSession string // its message for a session that it does not have
 	flags     func(s Settings, q kernel.AgentRequest, scratch string) []string
 	env       func(scratch string) ([]string, error) // nil: no variables of its own
 	sandboxed func(Settings) bool                    // reports whether its own sandbox restricts where its commands write; nil: it never does
@@ -63,7 +63,7 @@ func Version(ctx context.Context, name string) string {
 	return versionIn().FindString(string(out))
 }
 
-var versionIn = pattern(`\d+\.\d+\.\d+[-\w.]*`)
+var versionIn = lazyRegexp(`\d+\.\d+\.\d+[-\w.]*`)
 
 // older reports whether version a precedes b. A part that is not a number
 // counts as 0.
@@ -90,11 +90,11 @@ func number(parts []string, i int) int {
 }
 
 // refusal matches the messages with which programs reject a flag or its value.
-var refusal = pattern(`(?i)unknown option|unexpected argument|unknown arguments?:|invalid value|is invalid\. allowed choices|invalid values`)
+var refusal = lazyRegexp(`(?i)unknown option|unexpected argument|unknown arguments?:|invalid value|is invalid\. allowed choices|invalid values`)
 
-// ending returns the failure class of how the program ended, and a sentence
+// classify returns the failure class of how the program ended, and a sentence
 // about it that a person can act on. The class is zero if the program answered.
-func (p program) ending(s *stream, exit int, set Settings) (kernel.FailureClass, string) {
+func (p program) classify(s *stream, exit int, set Settings) (kernel.FailureClass, string) {
 	f := s.fault
 	switch {
 	case f.class == kernel.NoFailure && exit == 0 && s.done && len(s.said) > 0:
@@ -104,7 +104,7 @@ func (p program) ending(s *stream, exit int, set Settings) (kernel.FailureClass,
 	case f.class == kernel.NoFailure && exit == 0:
 		return kernel.ExitFailure, fmt.Sprintf("agent %s stopped in the middle, without a result%s", p.Name, reasonSuffix(s.last))
 	case f.class == kernel.NoFailure && s.events == 0 && refusal().MatchString(s.last):
-		return kernel.ExitFailure, p.refused(s, set)
+		return kernel.ExitFailure, p.flagsRefused(s, set)
 	}
 	words := cmp.Or(f.words, s.last)
 	switch f.class {
@@ -119,7 +119,7 @@ func (p program) ending(s *stream, exit int, set Settings) (kernel.FailureClass,
 	case kernel.Overloaded:
 		return f.class, fmt.Sprintf("the provider of %s could not answer%s", p.Name, reasonSuffix(words))
 	default:
-		return kernel.ExitFailure, ended("agent "+p.Name, exit) + reasonSuffix(words)
+		return kernel.ExitFailure, exitText("agent "+p.Name, exit) + reasonSuffix(words)
 	}
 }
 
@@ -130,8 +130,8 @@ func reasonSuffix(words string) string {
 	return ": " + strings.TrimRight(words, " .")
 }
 
-// refused returns what to do if the program rejects its flags.
-func (p program) refused(s *stream, set Settings) string {
+// flagsRefused returns what to do if the program rejects its flags.
+func (p program) flagsRefused(s *stream, set Settings) string {
 	for _, f := range set.Flags {
 		if name, _, _ := strings.Cut(f, "="); strings.HasPrefix(name, "-") && strings.Contains(s.last, strings.TrimLeft(name, "-")) {
 			return fmt.Sprintf("%s %s does not take `%s` of the key flags%s", p.Name, s.run.Version, f, reasonSuffix(s.last))
@@ -155,10 +155,10 @@ func classOfStatus(status int) kernel.FailureClass {
 }
 
 var (
-	statusIn     = pattern(`(?i)(?:status:? |"code":\s?)([45]\d\d)`)
-	limitWords   = pattern(`(?i)usage limit|rate.?limit|quota|RESOURCE_EXHAUSTED|too many requests`)
-	keyWords     = pattern(`(?i)api.key|unauthenticated|unauthorized|not logged in|log ?in again|authentication`)
-	troubleWords = pattern(`(?i)overloaded|unavailable|at capacity|high demand|stream disconnected|stream ended|terminated|fetch failed|connection|timed? ?out|internal server error`)
+	statusIn     = lazyRegexp(`(?i)(?:status:? |"code":\s?)([45]\d\d)`)
+	limitWords   = lazyRegexp(`(?i)usage limit|rate.?limit|quota|RESOURCE_EXHAUSTED|too many requests`)
+	keyWords     = lazyRegexp(`(?i)api.key|unauthenticated|unauthorized|not logged in|log ?in again|authentication`)
+	troubleWords = lazyRegexp(`(?i)overloaded|unavailable|at capacity|high demand|stream disconnected|stream ended|terminated|fetch failed|connection|timed? ?out|internal server error`)
 )
 
 // classOfWords returns the failure class for an error message.

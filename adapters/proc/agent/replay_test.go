@@ -31,7 +31,7 @@ func replay(p program, session string, out, errs []byte, exit, step int) replaye
 	var progress bytes.Buffer
 	var sessions []string
 	s := &stream{progress: &progress, began: func(r kernel.AgentRun) { sessions = append(sessions, r.Agent+" "+r.Session) }, limit: 1 << 20, now: func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) },
-		gone: p.gone, run: kernel.AgentRun{Agent: p.Name, Session: session}}
+		noSession: p.noSession, run: kernel.AgentRun{Agent: p.Name, Session: session}}
 	parser := p.parser(s)
 	for _, to := range []struct {
 		*lines
@@ -43,8 +43,8 @@ func replay(p program, session string, out, errs []byte, exit, step int) replaye
 		to.close()
 	}
 	parser.end(exit)
-	r := replayed{progress: progress.String(), lost: s.lost, sessions: sessions}
-	r.class, r.reason = p.ending(s, exit, Settings{})
+	r := replayed{progress: progress.String(), lost: s.sessionLost, sessions: sessions}
+	r.class, r.reason = p.classify(s, exit, Settings{})
 	if r.run = s.run; r.class == kernel.NoFailure {
 		r.answer = string(s.said)
 	}

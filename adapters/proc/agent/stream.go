@@ -41,18 +41,18 @@ type stream struct {
 	limit    int // how many bytes of the answer are kept, and one more
 	now      func() time.Time
 
-	run    kernel.AgentRun
-	began  func(kernel.AgentRun) // called with the session
-	heard  string                // the session that began was last called with
-	said   []byte                // the model's last message: the answer, if no other follows
-	more   bool                  // said is incomplete
-	done   bool                  // the program reported that its answer is complete
-	events int
-	fault  fault
-	last   string // its last line of standard error, or its first error
-	errs   bool   // last is an error
-	gone   string // its message for a session that it does not have
-	lost   bool   // it printed that message
+	run         kernel.AgentRun
+	began       func(kernel.AgentRun) // called with the session
+	heard       string                // the session that began was last called with
+	said        []byte                // the model's last message: the answer, if no other follows
+	more        bool                  // said is incomplete
+	done        bool                  // the program reported that its answer is complete
+	events      int
+	fault       fault
+	last        string // its last line of standard error, or its first error
+	errs        bool   // last is an error
+	noSession   string // its message for a session that it does not have
+	sessionLost bool   // it printed that message
 }
 
 // fault is what a program reported about its failure.
@@ -158,27 +158,28 @@ func (s *stream) stderr(p parser) *lines {
 
 // complain passes on a line of standard error.
 func (s *stream) complain(line string) {
-	s.keep(plain(line))
+	s.noteReason(plain(line))
 	s.show(strings.TrimRight(line, "\r"))
 }
 
-// keep remembers a line as the reason of a failure, until a better one comes.
-func (s *stream) keep(text string) {
+// noteReason remembers a line as the reason of a failure, until a better one
+// comes.
+func (s *stream) noteReason(text string) {
 	if text == "" || s.errs {
 		return
 	}
 	s.last = cut(text, maxWords)
 	s.errs = anError().MatchString(text) || refusal().MatchString(text)
-	s.lost = s.lost || s.gone != "" && strings.Contains(text, s.gone)
+	s.sessionLost = s.sessionLost || s.noSession != "" && strings.Contains(text, s.noSession)
 }
 
-// pattern compiles a regular expression on first use: every command links this
+// lazyRegexp compiles a regular expression on first use: every command links this
 // package, but few ask an agent.
-func pattern(text string) func() *regexp.Regexp {
+func lazyRegexp(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-var anError = pattern(`(?i)^(fatal )?error\b`)
+var anError = lazyRegexp(`(?i)^(fatal )?error\b`)
 
 // lines splits what is written to it into lines.
 type lines struct {

@@ -100,7 +100,7 @@ func TestSessionsOfCodex(t *testing.T) {
 // What is kept of a stream, and what is shown, is bounded.
 func TestWhatIsKeptOfAStream(t *testing.T) {
 	var shown bytes.Buffer
-	s := &stream{progress: &shown, limit: 4, gone: "no such session"}
+	s := &stream{progress: &shown, limit: 4, noSession: "no such session"}
 	s.add("ab")
 	s.add("cdefg")
 	if string(s.said) != "abcde" {
@@ -141,24 +141,24 @@ func TestWhatIsKeptOfAStream(t *testing.T) {
 		t.Errorf("%+v", s.fault)
 	}
 	// of what it writes to standard error the last counts, and the first error before all
-	s = &stream{progress: &shown, gone: "no such session"}
+	s = &stream{progress: &shown, noSession: "no such session"}
 	for _, line := range []string{"one", "", "two"} {
-		s.keep(line)
+		s.noteReason(line)
 	}
-	if s.last != "two" || s.errs || s.lost {
+	if s.last != "two" || s.errs || s.sessionLost {
 		t.Errorf("%+v", s)
 	}
 	for _, line := range []string{"Fatal error: no such session", "error: later"} {
-		s.keep(line)
+		s.noteReason(line)
 	}
-	if s.last != "Fatal error: no such session" || !s.errs || !s.lost {
-		t.Errorf("%q %t %t", s.last, s.errs, s.lost)
+	if s.last != "Fatal error: no such session" || !s.errs || !s.sessionLost {
+		t.Errorf("%q %t %t", s.last, s.errs, s.sessionLost)
 	}
-	if s = (&stream{progress: &shown}); s.lost {
+	if s = (&stream{progress: &shown}); s.sessionLost {
 		t.Error("lost")
 	}
-	s.keep("anything")
-	if s.lost {
+	s.noteReason("anything")
+	if s.sessionLost {
 		t.Error("a program that never says so has lost its session")
 	}
 	for text, want := range map[string]bool{"{}": true, ` {"type": 3} `: true, `{"type": "x"}`: true, "": false, "[]": false, "{": false, "x{}": false} {
@@ -194,7 +194,7 @@ func TestSubmittedFromASandbox(t *testing.T) {
 	dir := t.TempDir()
 	file, to := filepath.Join(dir, "jobs"), filepath.Join(dir, "to")
 	t.Setenv(submissionsVariable, to)
-	if err := submitted(file); err != nil {
+	if err := forwardSubmissions(file); err != nil {
 		t.Errorf("of none: %v", err)
 	}
 	put := func(at, text string) {
@@ -204,7 +204,7 @@ func TestSubmittedFromASandbox(t *testing.T) {
 		}
 	}
 	put(file, "")
-	if err := submitted(file); err != nil {
+	if err := forwardSubmissions(file); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(to); !os.IsNotExist(err) {
@@ -212,29 +212,29 @@ func TestSubmittedFromASandbox(t *testing.T) {
 	}
 	put(file, "two\n")
 	put(to, "one\n")
-	if err := submitted(file); err != nil {
+	if err := forwardSubmissions(file); err != nil {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(to); string(b) != "one\ntwo\n" || err != nil {
 		t.Errorf("%q %v", b, err)
 	}
 	t.Setenv(submissionsVariable, "")
-	if err := submitted(file); err != nil {
+	if err := forwardSubmissions(file); err != nil {
 		t.Errorf("to nobody: %v", err)
 	}
 	t.Setenv(submissionsVariable, filepath.Join(dir, "no", "such"))
-	if err := submitted(file); err == nil {
+	if err := forwardSubmissions(file); err == nil {
 		t.Error("they are lost, and nobody hears of it")
 	}
 	t.Setenv(submissionsVariable, to)
-	if err := submitted(dir); err == nil {
+	if err := forwardSubmissions(dir); err == nil {
 		t.Error("a directory was read")
 	}
 	if err := os.Symlink(file, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(submissionsVariable, filepath.Join(dir, "link"))
-	if err := submitted(file); err == nil {
+	if err := forwardSubmissions(file); err == nil {
 		t.Error("a link was followed")
 	}
 }

@@ -20,9 +20,9 @@ const (
 	// markSize is the maximum length of a mark.
 	markSize = len(markBegin) + len(markEnd) + 20
 
-	// least is how much of a log is kept however small its bound is: more than
+	// minKept is how much of a log is kept however small its bound is: more than
 	// a mark.
-	least = 1 << 10
+	minKept = 1 << 10
 )
 
 // Head is the beginning of a log. The byte at offset Start+n of the file is
@@ -88,7 +88,7 @@ func Cap(f *os.File, most int64) (left int64, err error) {
 	if err != nil {
 		return left, err
 	}
-	cut := (info.Size() - max(most/2, least)) / block * block
+	cut := (info.Size() - max(most/2, minKept)) / block * block
 	if cut <= h.Start {
 		return left, nil
 	}

@@ -87,7 +87,7 @@ func follow(w *Watcher) bool {
 	for s, path := range []string{w.logs[Stdout].log.Name(), w.logs[Stderr].log.Name(), filepath.Dir(w.order.path)} {
 		wd, err := unix.InotifyAddWatch(n.fd, path, unix.IN_MODIFY|unix.IN_DONT_FOLLOW)
 		if err != nil {
-			n.leave(w)
+			n.remove(w)
 			return false
 		}
 		if s == streams {
@@ -107,10 +107,10 @@ func unfollow(w *Watcher) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.drain()
-	n.leave(w)
+	n.remove(w)
 }
 
-func (n *notifier) leave(w *Watcher) {
+func (n *notifier) remove(w *Watcher) {
 	for wd, at := range n.watched {
 		if at.w == w {
 			_, _ = unix.InotifyRmWatch(n.fd, uint32(wd))
@@ -150,14 +150,14 @@ func (n *notifier) read() (any bool) {
 		any = true
 		for b := n.buf[:got]; len(b) >= unix.SizeofInotifyEvent; {
 			wd, name := int32(binary.NativeEndian.Uint32(b)), binary.NativeEndian.Uint32(b[12:])
-			n.told(wd, binary.NativeEndian.Uint32(b[4:]))
+			n.handle(wd, binary.NativeEndian.Uint32(b[4:]))
 			b = b[unix.SizeofInotifyEvent+int(name):]
 		}
 	}
 	return any
 }
 
-func (n *notifier) told(wd int32, mask uint32) {
+func (n *notifier) handle(wd int32, mask uint32) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		for _, at := range n.watched {
 			at.w.lost()

@@ -48,9 +48,9 @@ func parseGrowth(line []byte) (Growth, bool) {
 // order writes the record of the order in which two logs grow.
 type order struct {
 	path string
-	out  *bounded // nil: nothing was written yet
-	off  bool     // it cannot be written
-	logs [streams]*bounded
+	out  *boundedLog // nil: nothing was written yet
+	off  bool        // it cannot be written
+	logs [streams]*boundedLog
 
 	noted   [streams]int64 // offsets up to which growth is recorded
 	now     [streams]int64 // lengths at the last look
@@ -162,7 +162,7 @@ func (o *order) write(grown []Growth) {
 			o.off = true
 			return
 		}
-		o.out = &bounded{log: f}
+		o.out = &boundedLog{log: f}
 	}
 	var b []byte
 	for _, g := range grown {

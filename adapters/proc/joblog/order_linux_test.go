@@ -15,7 +15,7 @@ import (
 // burst has f write while nobody looks, and what it wrote told of in one go.
 func (w *written) burst(f func()) {
 	w.t.Helper()
-	if !w.watcher.told {
+	if !w.watcher.notified {
 		w.t.Fatal("nobody tells of writes")
 	}
 	n := theNotifier()

@@ -10,17 +10,17 @@ import (
 // them periodically, more often the faster they grow, so they may exceed the
 // bound for a moment.
 type Watcher struct {
-	most  int64
-	logs  []*bounded
-	order *order // nil: the order in which they grow is not recorded
-	told  bool   // writes are reported by follow
+	most     int64
+	logs     []*boundedLog
+	order    *order // nil: the order in which they grow is not recorded
+	notified bool   // writes are reported by follow
 
 	mu    sync.Mutex // held while it looks
 	timer *time.Timer
 	done  bool
 }
 
-type bounded struct {
+type boundedLog struct {
 	log  *os.File // the command's own file, opened for appending only
 	file *os.File // the same file, opened for cutting; nil: not needed yet
 	size int64    // at the last look
@@ -39,7 +39,7 @@ const (
 func Watch(most int64, logs ...*os.File) *Watcher {
 	w := &Watcher{most: most}
 	for _, f := range logs {
-		w.logs = append(w.logs, &bounded{log: f})
+		w.logs = append(w.logs, &boundedLog{log: f})
 	}
 	w.begin()
 	return w
@@ -49,20 +49,20 @@ func Watch(most int64, logs ...*os.File) *Watcher {
 // path, in which order and when they grow. Errors in recording are ignored: the
 // record helps readers, but nothing depends on it.
 func WatchBoth(most int64, stdout, stderr *os.File, path string) *Watcher {
-	w := &Watcher{most: most, logs: []*bounded{{log: stdout}, {log: stderr}}, order: &order{path: path}}
+	w := &Watcher{most: most, logs: []*boundedLog{{log: stdout}, {log: stderr}}, order: &order{path: path}}
 	for s, b := range w.logs {
-		b.mind()
+		b.updateGone()
 		w.order.logs[s] = b
 	}
 	w.order.look()
 	w.order.noted = w.order.now
-	w.told = follow(w)
+	w.notified = follow(w)
 	w.begin()
 	return w
 }
 
 func (w *Watcher) begin() {
-	if w.most > 0 || w.order != nil && !w.told {
+	if w.most > 0 || w.order != nil && !w.notified {
 		w.mu.Lock()
 		w.timer = time.AfterFunc(longest/5, w.turn)
 		w.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *Watcher) turn() {
 		return
 	}
 	begun := time.Now()
-	if w.order != nil && !w.told {
+	if w.order != nil && !w.notified {
 		w.order.look()
 		w.order.note(begun, true)
 	}
@@ -137,7 +137,7 @@ func (w *Watcher) look() time.Duration {
 
 // bound cuts the log if it is too large. It returns what is left and how much
 // was written since the last call.
-func (b *bounded) bound(most int64) (left, grew int64) {
+func (b *boundedLog) bound(most int64) (left, grew int64) {
 	info, err := b.log.Stat()
 	if err != nil || b.off {
 		return 0, 0
@@ -153,15 +153,15 @@ func (b *bounded) bound(most int64) (left, grew int64) {
 	}
 	left, err = Cap(b.file, most)
 	b.off = err != nil
-	b.mind()
+	b.updateGone()
 	if info, err := b.log.Stat(); err == nil {
 		b.size = info.Size()
 	}
 	return left, grew
 }
 
-// mind determines how much of the log's output has been dropped.
-func (b *bounded) mind() {
+// updateGone determines how much of the log's output has been dropped.
+func (b *boundedLog) updateGone() {
 	if info, err := b.log.Stat(); err != nil || info.Size() == 0 || b.reopen() != nil {
 		return
 	}
@@ -171,14 +171,14 @@ func (b *bounded) mind() {
 }
 
 // reopen opens the log for reading and cutting.
-func (b *bounded) reopen() (err error) {
+func (b *boundedLog) reopen() (err error) {
 	if b.file == nil {
 		b.file, err = Reopen(b.log)
 	}
 	return err
 }
 
-func (b *bounded) close() {
+func (b *boundedLog) close() {
 	_ = b.log.Close()
 	if b.file != nil {
 		_ = b.file.Close()
@@ -187,7 +187,7 @@ func (b *bounded) close() {
 
 // Close looks once more and closes the files.
 func (w *Watcher) Close() {
-	if w.told {
+	if w.notified {
 		unfollow(w)
 	}
 	w.mu.Lock()

@@ -58,8 +58,8 @@ func (p Policy) Wrap(self []string, c Command, attr *syscall.SysProcAttr) (Comma
 // shield is the prefix of the names of variables that are for the command.
 const shield = "_"
 
-// shielded returns the variables that are for the command.
-func shielded(env []string) []string {
+// unshield returns the variables that are for the command.
+func unshield(env []string) []string {
 	var out []string
 	for _, v := range env {
 		if v, ok := strings.CutPrefix(v, shield); ok {
@@ -85,7 +85,7 @@ func Serve(args []string, stderr io.Writer) int {
 	if err := p.enforce(); err != nil {
 		return fail(err)
 	}
-	if err := syscall.Exec(args[1], args[2:], shielded(os.Environ())); err != nil {
+	if err := syscall.Exec(args[1], args[2:], unshield(os.Environ())); err != nil {
 		return fail(fmt.Errorf("cannot execute %s: %w", args[1], err))
 	}
 	return 0

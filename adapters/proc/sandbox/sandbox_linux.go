@@ -46,15 +46,15 @@ var This = sync.OnceValue(func() Host {
 	return Host{abi}
 })
 
-// namespaces reports whether a process can be started in a network namespace of
-// its own, by starting one.
-var namespaces = sync.OnceValue(func() bool {
+// canIsolateNetwork reports whether a process can be started in a network
+// namespace of its own, by starting one.
+var canIsolateNetwork = sync.OnceValue(func() bool {
 	exe, err := os.Executable()
 	if err != nil {
 		return false
 	}
 	attr := &syscall.SysProcAttr{}
-	apart(attr)
+	isolateNetwork(attr)
 	p, err := os.StartProcess(exe, []string{"vizier", Entry}, &os.ProcAttr{Env: []string{}, Sys: attr})
 	if err != nil {
 		return false
@@ -66,7 +66,7 @@ var namespaces = sync.OnceValue(func() bool {
 // Enforcement returns h in the form that gates use.
 func (h Host) Enforcement() kernel.Enforcement {
 	e := kernel.Enforcement{Files: h.lacks()}
-	if !namespaces() {
+	if !canIsolateNetwork() {
 		e.Network = noNamespace
 	}
 	return e
@@ -104,7 +104,7 @@ func (h Host) files() string {
 
 func (h Host) network() string {
 	switch {
-	case namespaces():
+	case canIsolateNetwork():
 		return "no network (namespace)"
 	case h.ABI >= withTCP:
 		return "no TCP (Landlock); other protocols are open"
@@ -116,16 +116,16 @@ func (h Host) network() string {
 // prepare makes a command without network access start in a namespace of its
 // own, if possible.
 func (p *Policy) prepare(attr *syscall.SysProcAttr) {
-	if p.Offline && namespaces() {
+	if p.Offline && canIsolateNetwork() {
 		p.Apart = true
-		apart(attr)
+		isolateNetwork(attr)
 	}
 }
 
-// apart makes a process start in a network namespace of its own. Without root
-// that takes a user namespace, in which the process keeps its ids. The
-// capability is for the step, which drops it.
-func apart(attr *syscall.SysProcAttr) {
+// isolateNetwork makes a process start in a network namespace of its own.
+// Without root that takes a user namespace, in which the process keeps its ids.
+// The capability is for the step, which drops it.
+func isolateNetwork(attr *syscall.SysProcAttr) {
 	attr.Cloneflags |= syscall.CLONE_NEWNET
 	if os.Geteuid() == 0 {
 		return
