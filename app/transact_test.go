@@ -117,6 +117,25 @@ func TestARefusedLaunchIsTakenBack(t *testing.T) {
 	}
 }
 
+// What one action on the world comes to is decided on what those before it came to.
+func TestAnswersOfTheWorldAreTakenTogether(t *testing.T) {
+	m := newMemory(job("a", func(j *kernel.Job) {
+		running(1)(j)
+		j.Spec.OwnsContext, j.Spec.Routes = true, []kernel.Route{{On: kernel.OutcomeFailed, To: "a"}}
+		j.State.Context = kernel.Context{Root: "w", Worktree: "w", Name: "w", Owned: true}
+	}))
+	m.alive = kernel.Dead
+	m.results[kernel.AttemptID{Job: "a", N: 1}] = &kernel.Result{Attempt: kernel.AttemptID{Job: "a", N: 1}, Outcome: kernel.OutcomeFailed, Ended: at}
+	m.refuse["start a/2"] = &Refusal{"no such program"}
+	if _, err := m.scheduler().Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.expectCalls(t, "commit", "remove w", "start a/2", "commit", "done")
+	if st := m.jobs["a"].State; st.Status != kernel.Failed || st.Attempt != 2 || st.Retried.Status != kernel.CleanupDone {
+		t.Errorf("%+v", st)
+	}
+}
+
 // A commit that fails is an error. What goes wrong after it is told, and is no
 // error: what is on record happens.
 func TestATransactionThatFailsIsTold(t *testing.T) {

@@ -19,6 +19,8 @@ type past struct {
 	dir  string
 	next int
 	jobs map[kernel.JobID]kernel.Job
+
+	between func() // what happens between a load and its commit
 }
 
 var historyArtifacts = []kernel.Artifact{custom("t", "a"), custom("t", "b"), {Kind: kernel.PlanDoc, Name: "p", Ref: "draft/p"}}
@@ -61,6 +63,9 @@ func (h *past) step(s *Store) {
 		load(h.t, tx)
 	} else if _, err := tx.Load(kernel.Scope{Jobs: []kernel.JobID{h.any().ID}}); err != nil {
 		h.t.Fatal(err)
+	}
+	if h.between != nil {
+		h.between()
 	}
 	if err := tx.Commit(kernel.NewPlan(plan...)); err != nil {
 		h.t.Fatal(err)
@@ -263,10 +268,9 @@ func spoil(r *rand.Rand, path string) {
 	_ = os.WriteFile(path, b, 0o600)
 }
 
-// A cache that was torn, or of which a single bit turned, is never believed.
-func TestSpoiledCachesAreNotBelieved(t *testing.T) {
-	oneGoroutine(t)
-	r := seeded(t)
+// cachedPast is a store of some forty jobs whose cache has several files.
+func cachedPast(t *testing.T, r *rand.Rand) *past {
+	t.Helper()
 	h := &past{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	s := newStore(t, h.dir)
 	for range 2000 {
@@ -278,6 +282,34 @@ func TestSpoiledCachesAreNotBelieved(t *testing.T) {
 	if len(caches(h.dir)) < 3 {
 		t.Fatalf("the cache is %v", caches(h.dir))
 	}
+	return h
+}
+
+// A cache that is spoiled while a transaction is under way does not stop its commit.
+func TestACacheIsSpoiledBeforeACommit(t *testing.T) {
+	oneGoroutine(t)
+	r := seeded(t)
+	h := cachedPast(t, r)
+	h.between = func() {
+		for _, path := range caches(h.dir) {
+			spoil(r, path)
+		}
+	}
+	for n := range 30 {
+		s := newStore(t, h.dir)
+		h.step(s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		h.check(fmt.Sprintf("round %d", n), newStore(t, h.dir))
+	}
+}
+
+// A cache that was torn, or of which a single bit turned, is never believed.
+func TestSpoiledCachesAreNotBelieved(t *testing.T) {
+	oneGoroutine(t)
+	r := seeded(t)
+	h := cachedPast(t, r)
 	whole := map[string]string{}
 	for _, path := range append(caches(h.dir), file(h.dir, markFile)) {
 		whole[path] = contentOf(t, path)

@@ -18,6 +18,14 @@ import (
 // The packs are durable before the journal says that they count, whatever the
 // durability of the store: what they replace has been there for long.
 func (t *Tx) Pack(ended time.Time, most int) (more bool, err error) {
+	defer func() {
+		if err != nil {
+			t.s.dropCache()
+		}
+		if errors.Is(err, errCache) {
+			err = nil // the next transaction has another cache
+		}
+	}()
 	if err := t.s.catchUp(t.pos); err != nil {
 		return false, err
 	}
@@ -27,7 +35,6 @@ func (t *Tx) Pack(ended time.Time, most int) (more bool, err error) {
 	}
 	seen, err := t.pack(keys)
 	if err != nil {
-		t.s.dropCache()
 		return false, fmt.Errorf("pack jobs: %w", err)
 	}
 	return seen == most, nil

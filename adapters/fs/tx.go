@@ -80,16 +80,25 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 		return err
 	}
 	if p.Empty() {
-		return t.know(p, nil)
+		if t.know(p, nil) != nil {
+			t.s.dropCache()
+		}
+		return nil
 	}
 	b, err := t.s.entryOf(p)
+	damaged := errors.Is(err, errCache)
+	if damaged {
+		if err = t.s.rebuildCache(journalOffset{t.pos.epoch, t.pos.end}); err == nil {
+			b, err = t.s.entryOf(p)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if err := t.write(b.e, t.s.log.full(t.pos)); err != nil {
 		return err
 	}
-	if t.know(p, b.jobs) != nil {
+	if damaged || t.know(p, b.jobs) != nil { // what was read anew may have edits that p was decided without
 		t.s.dropCache()
 	}
 	return nil
