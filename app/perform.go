@@ -17,24 +17,6 @@ type performer struct {
 	err error // a read failed while an answer was being processed
 }
 
-// perform performs actions in order, and adds the kernel's reactions to their
-// results to the plan.
-func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction) error {
-	p := performer{transaction: t, ctx: ctx}
-	for _, a := range actions {
-		if _, ok := a.(kernel.TendPrompt); ok && t.snap.Narrow() { // it needs to know which other jobs have the prompt
-			if err := t.widen(false); err != nil {
-				return err
-			}
-		}
-		kernel.Perform(&p, a)
-		if p.err != nil {
-			return p.err
-		}
-	}
-	return nil
-}
-
 // answer returns the plan of v, the verb for an action's result. The plan is
 // empty if the kernel refuses v, because the job has moved on meanwhile.
 func (p *performer) answer(v history.Verb) (plan kernel.Plan) {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
 // Store holds the records. Nothing else outlives a process.
@@ -165,3 +166,21 @@ var ErrOtherHost = errors.New("another host schedules")
 type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }
+
+// historian is a Tx that records what plans were decided on.
+type historian interface {
+	// Explain sets the account of the next commit.
+	Explain(history.Account)
+}
+
+// condenser is a historian that has a smaller form of what goes on record.
+type condenser interface {
+	Condense(history.Verb) history.Verb
+}
+
+// reader is a Tx that knows which facts jobs read, and what they were judged by.
+type reader interface {
+	// JudgedBy passes kernel.Outside.JudgedBy of the next commit that a tick Judged.
+	// The store forgets other facts.
+	JudgedBy(map[kernel.Near]string)
+}

@@ -362,20 +362,6 @@ func (s *Scheduler) configure() {
 	}
 }
 
-// snapshot returns the snapshot of rec, the records that were read with scope.
-func (s *Scheduler) snapshot(now time.Time, rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
-	o := kernel.Observation{Now: now, Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last}
-	if rec.Narrow {
-		o.Near, o.Dirty = scope.Near, rec.Dirty
-	}
-	return kernel.TakeSnapshot(o)
-}
-
-func (s *Scheduler) fresh(now time.Time, rec kernel.Records) *kernel.Snapshot {
-	return kernel.TakeSnapshot(kernel.Observation{Now: now, Limits: s.Limits, Jobs: rec.Jobs,
-		Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last})
-}
-
 // observe answers the probes of snap, and whether the artifacts in also exist.
 // Answers may raise further questions (such as the branch that is checked out),
 // so it repeats until there are none.

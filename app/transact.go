@@ -13,6 +13,23 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
+// verb is a question to the kernel, as a use case asks it.
+type verb struct {
+	// decide returns the plan, and the verbs that go on record for it: decided
+	// one after the other, they lead to the same plan.
+	decide func(*kernel.Snapshot) (kernel.Plan, []history.Verb, error)
+
+	also []kernel.Artifact // artifacts to observe besides those that gates read
+}
+
+// recorded returns v as a verb that goes on record as itself.
+func recorded(v history.Verb) verb {
+	return verb{decide: func(s *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+		plan, err := v.Decide(s)
+		return plan, []history.Verb{v}, err
+	}, also: v.Scope().Artifacts}
+}
+
 // transact is a transaction, after which the ephemeral runs go that it ended.
 func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...verb) (Report, error) {
 	rep, err := s.runTx(ctx, scope, verbs...)
@@ -147,6 +164,20 @@ func (t *transaction) load(ctx context.Context, scope kernel.Scope) error {
 	return nil
 }
 
+// snapshot returns the snapshot of rec, the records that were read with scope.
+func (s *Scheduler) snapshot(now time.Time, rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
+	o := kernel.Observation{Now: now, Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last}
+	if rec.Narrow {
+		o.Near, o.Dirty = scope.Near, rec.Dirty
+	}
+	return kernel.TakeSnapshot(o)
+}
+
+func (s *Scheduler) fresh(now time.Time, rec kernel.Records) *kernel.Snapshot {
+	return kernel.TakeSnapshot(kernel.Observation{Now: now, Limits: s.Limits, Jobs: rec.Jobs,
+		Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last})
+}
+
 // lookOutside asks for the facts that jobs read and no job makes, once for all of
 // them, and returns those that are not what their readers were judged by.
 func (t *transaction) lookOutside(ctx context.Context, reads map[kernel.Near]kernel.ReadFact) []kernel.Near {
@@ -168,28 +199,6 @@ func (t *transaction) wakes() kernel.Wakes {
 		w = t.outside.Beside(w)
 	}
 	return w
-}
-
-// number gives their numbers to the jobs of a store of before there were any, and
-// loads anew. Where there are none, every job is loaded: they tell the last number.
-func (t *transaction) number(scope kernel.Scope) (kernel.Scope, kernel.Records, error) {
-	all := kernel.Scope{All: true}
-	rec, err := t.tx.Load(all)
-	if err != nil {
-		return scope, rec, err
-	}
-	plan := kernel.NumberAll(t.s.snapshot(t.now, rec, all))
-	if plan.Empty() {
-		t.all = true
-		return all, rec, nil
-	}
-	t.account(history.Account{At: t.now, Limits: t.s.Limits, Unreadable: rec.Unreadable,
-		Steps: []history.Step{{Verb: history.Number{}, Seen: history.SeenAll}}})
-	if err := t.tx.Commit(plan); err != nil {
-		return scope, rec, err
-	}
-	rec, err = t.tx.Load(scope)
-	return scope, rec, err
 }
 
 // untilComplete repeats a decision until the snapshot holds every job that the
@@ -300,45 +309,6 @@ func (t *transaction) decide(ctx context.Context, v verb, last bool) (kernel.Pla
 	return plan, nil
 }
 
-// enforce ends the attempts whose time limits are long over: what becomes of them
-// is then for the tick. One that cannot be ended goes on, and is told of.
-func (t *transaction) enforce(ctx context.Context) {
-	late := t.snap.Overdue()
-	force, can := t.s.Executor.(enforcer)
-	if len(late) == 0 || !can {
-		return
-	}
-	f := kernel.NewFacts()
-	for _, a := range late {
-		ended, err := force.Enforce(ctx, a)
-		t.rep.warn(a.Job, err)
-		if ended {
-			f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Late: true})
-		}
-	}
-	for _, o := range t.s.Observers { // anew: it may have recorded its result meanwhile
-		o.Observe(ctx, kernel.Probes{Attempts: late}, &f)
-	}
-	t.snap = t.snap.WithFacts(f)
-}
-
-// sweep ends what the plan's lost attempts left running, before it is on record
-// that they are over. What is repeated after a crash does no harm.
-func (t *transaction) sweep(ctx context.Context, plan kernel.Plan) kernel.Plan {
-	p := performer{transaction: t, ctx: ctx}
-	left := plan.World[:0:0]
-	for _, a := range plan.World {
-		if s, ok := a.(kernel.Sweep); ok {
-			p.Sweep(s)
-			t.rep.Applied = append(t.rep.Applied, a)
-		} else {
-			left = append(left, a)
-		}
-	}
-	plan.World = left
-	return plan
-}
-
 // ask asks v until it has seen all that it looks at, facts among it.
 func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, asked []history.Verb, err error) {
 	if v.also != nil {
@@ -370,10 +340,51 @@ func (t *transaction) widen(all bool) error {
 	if err != nil {
 		return err
 	}
-	facts := t.snap.Facts()
 	t.base = t.s.fresh(t.now, rec)
-	t.snap = t.base.Apply(t.plan).WithFacts(facts)
+	t.standOn(t.base.Apply(t.plan))
 	return nil
+}
+
+// standOn goes on from snap with the facts that are known. What it replaces makes room.
+func (t *transaction) standOn(snap *kernel.Snapshot) { t.snap = snap.WithFacts(t.snap.Facts()) }
+
+// follow applies plan to the transaction's snapshot, and records what it was
+// decided on.
+func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
+	t.record(by)
+	t.plan, t.snap = t.plan.Then(plan), t.snap.Apply(plan)
+	if len(by) > 0 { // without a verb, facts that were observed belong to the next step
+		t.known = t.snap.Facts()
+	}
+}
+
+// followLast is follow for the last plan before a commit: nothing reads the snapshot
+// that it leads to, so none is made, and the one that it was decided on makes room.
+func (t *transaction) followLast(plan kernel.Plan, by []history.Verb) {
+	t.record(by)
+	before := t.plan
+	t.plan = kernel.Plan{}
+	t.standOn(t.base)
+	t.plan = before.Then(plan)
+}
+
+// record adds what the next plan was decided on to the account.
+func (t *transaction) record(by []history.Verb) {
+	seen := history.SeenNear
+	switch {
+	case t.snap.Narrow():
+	case t.all:
+		seen = history.SeenAll
+	default:
+		seen = history.SeenOpen
+	}
+	for _, v := range by {
+		if c, can := t.tx.(condenser); can {
+			v = c.Condense(v)
+		}
+		t.steps = append(t.steps, history.Step{Verb: v, Facts: history.News(t.known, t.snap.Facts()), Seen: seen})
+		t.known = t.snap.Facts()
+	}
 }
 
 // flush commits the plan so far and does its actions on the world. What comes
@@ -405,31 +416,12 @@ func (t *transaction) flush(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			t.snap = t.base.WithFacts(t.snap.Facts())
+			t.standOn(t.base)
 			t.rep.Late = fmt.Errorf("%w (%w)", kernel.ErrRecorded, err)
 			return nil
 		}
 	}
 	return nil
-}
-
-// commitDeferred commits the plan so far. Its actions on the world stay on record, with
-// those that were there before: the next holder of the lock takes them for what
-// a crash cut short, and does them.
-func (t *transaction) commitDeferred() error {
-	if t.plan.Empty() {
-		return nil
-	}
-	t.left = append(t.left[:len(t.left):len(t.left)], t.plan.World...)
-	plan := t.plan
-	plan.World = t.left
-	t.carried = len(t.left) - len(t.plan.World)
-	err := t.commit(plan)
-	if errors.Is(err, kernel.ErrRecorded) {
-		t.rep.Late = err
-		return nil
-	}
-	return err
 }
 
 // commit makes plan durable. Where it is, if only on record, the transaction
@@ -445,7 +437,7 @@ func (t *transaction) commit(plan kernel.Plan) error {
 	}
 	plan = t.s.announced(plan, after, events)
 	t.explain()
-	t.snap = after.WithFacts(t.snap.Facts()) // what it was decided on makes room for what is written
+	t.standOn(after)
 	err := t.tx.Commit(plan)
 	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
 		return err
@@ -464,26 +456,41 @@ func (t *transaction) commit(plan kernel.Plan) error {
 	return err
 }
 
-// recover does again what an earlier transaction committed and did not see
-// through.
-func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldAction) error {
-	scope := kernel.Scope{}
-	for _, a := range left {
-		scope.Jobs = append(scope.Jobs, a.Subject())
+// explain passes the account of the plan to the store.
+func (t *transaction) explain() {
+	a := history.Account{At: t.now, Limits: t.s.Limits, Unjudged: t.base.Unjudged(), Steps: t.steps, ByFacts: t.outside.Reads != nil, Carried: t.carried}
+	for _, id := range t.base.UnreadableIDs() {
+		if a.Unreadable == nil {
+			a.Unreadable = map[kernel.JobID]string{}
+		}
+		a.Unreadable[id] = t.base.Unreadable(id)
 	}
-	rec, err := tx.Load(scope)
-	if err != nil {
-		return fmt.Errorf("recover: %w", err)
+	t.account(a)
+	if r, can := t.tx.(reader); can {
+		r.JudgedBy(t.outside.JudgedBy(t.snap.Facts()))
 	}
-	now := s.Now()
-	t := transaction{s: s, tx: tx, now: now, rep: &Report{}, base: s.fresh(now, rec)}
-	t.snap = t.base
-	defer t.tell()
-	if err := t.perform(ctx, left); err != nil {
-		return fmt.Errorf("recover: %w", err)
+}
+
+func (t *transaction) account(a history.Account) {
+	if h, can := t.tx.(historian); can {
+		h.Explain(a)
 	}
-	if err := errors.Join(t.flush(ctx), t.rep.Late); err != nil {
-		return fmt.Errorf("recover: %w", err)
+}
+
+// perform performs actions in order, and adds the kernel's reactions to their
+// results to the plan.
+func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction) error {
+	p := performer{transaction: t, ctx: ctx}
+	for _, a := range actions {
+		if _, ok := a.(kernel.TendPrompt); ok && t.snap.Narrow() { // it needs to know which other jobs have the prompt
+			if err := t.widen(false); err != nil {
+				return err
+			}
+		}
+		kernel.Perform(&p, a)
+		if p.err != nil {
+			return p.err
+		}
 	}
 	return nil
 }

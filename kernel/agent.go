@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -119,7 +120,7 @@ func afterLimit(at time.Time, r Result) time.Time {
 // lifted.
 func (j *Job) WhyEnded(now time.Time) string {
 	st := &j.State
-	why := orElse(st.Reason, orElse(st.Wait.Detail, orElse(st.Failure.String(), st.Status.String())))
+	why := cmp.Or(st.Reason, st.Wait.Detail, st.Failure.String(), st.Status.String())
 	if slices.Contains([]FailureClass{RateLimited, Unauthorized, Overloaded}, st.Failure) {
 		why = st.Failure.String() + ": " + why
 	}
@@ -176,5 +177,5 @@ func Brief(d time.Duration) string {
 			break
 		}
 	}
-	return orElse(text, "0s")
+	return cmp.Or(text, "0s")
 }

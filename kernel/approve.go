@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -44,7 +45,7 @@ func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
 	st := j.State
 	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Rejected, s.now, by, reason
 	st.Approval.Grant = nil
-	st.Status, st.Wait = BlockedByApproval, WaitReason{Kind: OnApproval, Detail: orElse(reason, "approval rejected")}
+	st.Status, st.Wait = BlockedByApproval, WaitReason{Kind: OnApproval, Detail: cmp.Or(reason, "approval rejected")}
 	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
 	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail
 	return s.withRoutes(NewPlan(PutState{id, j.Rev, st}), j), nil

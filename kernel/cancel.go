@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -56,7 +57,7 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
 	}
 	st.Status, st.Finished, st.Exit, st.Outcome = Cancelled, s.now, Exited(143), OutcomeCancelled
 	st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
-	st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(by, "unknown")
+	st.Failure, st.Reason = NoFailure, "cancelled by "+cmp.Or(by, "unknown")
 	st.Cancelled.Status = CleanupSkipped
 	p := s.withRoutes(NewPlan(PutState{id, j.Rev, st}), j)
 	if cleanup && st.Context.Owned {

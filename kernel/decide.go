@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -220,15 +221,15 @@ func (s *Snapshot) resultOfGone(a AttemptID) (r Result, began, over bool) {
 	case found.Value != nil && found.Value.Attempt == a: // which proves that it began, whatever else is missing
 		r := *found.Value
 		if r.Class == WorkerLost && !r.Applied { // what the files still tell, and what became of the runner
-			r.Reason = orElse(live.Value.Remark, r.Reason)
+			r.Reason = cmp.Or(live.Value.Remark, r.Reason)
 		}
 		return r, true, true
 	case live.Value.Liveness == NeverStarted:
-		return Result{Attempt: a, Outcome: OutcomeCancelled, Exit: 143, Reason: orElse(live.Value.Remark, "its runner ended before it began")}, false, true
+		return Result{Attempt: a, Outcome: OutcomeCancelled, Exit: 143, Reason: cmp.Or(live.Value.Remark, "its runner ended before it began")}, false, true
 	case !found.Known:
 		return Result{}, false, false
 	}
-	r = Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: orElse(live.Value.Remark, "its runner ended without a result")}
+	r = Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: cmp.Or(live.Value.Remark, "its runner ended without a result")}
 	if live.Value.Late {
 		r.Exit, r.Class, r.Reason = 124, Timeout, "timed out: its runner, which did not end it, was ended as well"
 	}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -243,7 +244,7 @@ func (j *Job) Label() string {
 	if j.Part != "" {
 		return j.Ref()
 	}
-	return j.with(orElse(j.Ref(), string(j.ID)))
+	return j.with(cmp.Or(j.Ref(), string(j.ID)))
 }
 
 // with returns called, followed by the job's name in parentheses if it has one.

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -86,7 +87,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		e.Unmet = []Unmet{{Detail: t.due(i), Clears: "the next tick"}}
 	case s.Pending(id) != "":
 		by := s.Pending(id)
-		e.Unmet = []Unmet{{Detail: "waiting for what its end woke: " + orElse(st.Reason, st.Wait.Detail), Job: by, Clears: "job " + x.describe(by)}}
+		e.Unmet = []Unmet{{Detail: "waiting for what its end woke: " + cmp.Or(st.Reason, st.Wait.Detail), Job: by, Clears: "job " + x.describe(by)}}
 	case st.Status == Failed, st.Status == Cancelled:
 		e.Root = &RootFailure{id, st.Status, s.jobs[i].WhyEnded(s.now)}
 		x.remedies(i)
@@ -126,7 +127,7 @@ func (s *Snapshot) remarks(a AttemptID) []Unmet {
 	case r.Err != "":
 		return []Unmet{{Detail: "its runner cannot be asked for: " + r.Err, Clears: "its executor, once it can be asked again"}}
 	case r.Value.Gone():
-		return []Unmet{{Detail: orElse(r.Value.Remark, "its runner is gone, and nobody has settled it yet"), Clears: "the next command that may write"}}
+		return []Unmet{{Detail: cmp.Or(r.Value.Remark, "its runner is gone, and nobody has settled it yet"), Clears: "the next command that may write"}}
 	case r.Value.Remark != "":
 		return []Unmet{{Detail: r.Value.Remark, Clears: "its executor"}}
 	case r.Value.Liveness == Stalled:
@@ -278,7 +279,7 @@ func (x *explainer) root(i int32) *RootFailure {
 			}
 		}
 		if next < 0 {
-			return &RootFailure{j.ID, st, orElse(j.State.Reason, orElse(own.Detail, j.State.Wait.Detail))}
+			return &RootFailure{j.ID, st, cmp.Or(j.State.Reason, own.Detail, j.State.Wait.Detail)}
 		}
 		i = next
 	}

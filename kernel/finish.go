@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ func stateAfter(j *Job, r Result, now time.Time) State {
 	st.Refused = 0
 	if !st.Stop.At.IsZero() && r.Outcome != OutcomeSucceeded {
 		st.Status, st.Exit, st.Outcome = Cancelled, Exited(143), OutcomeCancelled
-		st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(st.Stop.By, "unknown")
+		st.Failure, st.Reason = NoFailure, "cancelled by "+cmp.Or(st.Stop.By, "unknown")
 		return st
 	}
 	switch r.Outcome {

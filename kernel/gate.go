@@ -1,6 +1,9 @@
 package kernel
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 type verdictKind uint8
 
@@ -406,11 +409,11 @@ func (t *tick) checkApproval(i int32, from int) (verdict, int) {
 			return blocks(t.s.jobs[i].expired()), 1
 		}
 		if st := t.s.jobs[i].State; st.Failure != NoFailure && st.Refused == 0 { // see Job.requestApproval; a refusal is cleared, see next
-			return waits("awaiting human approval to execute it again: " + orElse(st.Reason, st.Failure.String())), 1
+			return waits("awaiting human approval to execute it again: " + cmp.Or(st.Reason, st.Failure.String())), 1
 		}
 		return waits("awaiting human approval"), 1
 	case Rejected:
-		return blocks(orElse(a.Reason, "approval rejected")), 1
+		return blocks(cmp.Or(a.Reason, "approval rejected")), 1
 	case Expired:
 		return blocks(t.s.jobs[i].expired()), 1
 	case Approved:
@@ -436,11 +439,4 @@ func (t *tick) checkLocks(i int32, from int) (verdict, int) {
 		return waits(why).because(cause), 1
 	}
 	return verdict{}, 1
-}
-
-func orElse(s, alt string) string {
-	if s == "" {
-		return alt
-	}
-	return s
 }

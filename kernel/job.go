@@ -262,7 +262,7 @@ type Task struct {
 }
 
 // On returns the name of the executor that runs the task.
-func (t *Task) On() string { return orElse(t.Executor, LocalExecutor) }
+func (t *Task) On() string { return cmp.Or(t.Executor, LocalExecutor) }
 
 // ExitCode is a process's exit code, if the process has ended.
 type ExitCode struct {

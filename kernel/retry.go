@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -213,7 +214,7 @@ func rewound(j *Job, now time.Time, by string) State {
 	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent, Grown: j.State.Grown}
 	if a := j.State.Approval; a.State != NotRequired && !a.InDoubt {
 		fresh.Approval = Require(now, by)
-		if first := orElse(a.Submitter, a.RequestedBy); first != by {
+		if first := cmp.Or(a.Submitter, a.RequestedBy); first != by {
 			fresh.Approval.Submitter = first
 		}
 	}

@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
+)
+
+// recover does again what an earlier transaction committed and did not see
+// through.
+func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldAction) error {
+	scope := kernel.Scope{}
+	for _, a := range left {
+		scope.Jobs = append(scope.Jobs, a.Subject())
+	}
+	rec, err := tx.Load(scope)
+	if err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	now := s.Now()
+	t := transaction{s: s, tx: tx, now: now, rep: &Report{}, base: s.fresh(now, rec)}
+	t.snap = t.base
+	defer t.tell()
+	if err := t.perform(ctx, left); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	if err := errors.Join(t.flush(ctx), t.rep.Late); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	return nil
+}
+
+// number gives their numbers to the jobs of a store of before there were any, and
+// loads anew. Where there are none, every job is loaded: they tell the last number.
+func (t *transaction) number(scope kernel.Scope) (kernel.Scope, kernel.Records, error) {
+	all := kernel.Scope{All: true}
+	rec, err := t.tx.Load(all)
+	if err != nil {
+		return scope, rec, err
+	}
+	plan := kernel.NumberAll(t.s.snapshot(t.now, rec, all))
+	if plan.Empty() {
+		t.all = true
+		return all, rec, nil
+	}
+	t.account(history.Account{At: t.now, Limits: t.s.Limits, Unreadable: rec.Unreadable,
+		Steps: []history.Step{{Verb: history.Number{}, Seen: history.SeenAll}}})
+	if err := t.tx.Commit(plan); err != nil {
+		return scope, rec, err
+	}
+	rec, err = t.tx.Load(scope)
+	return scope, rec, err
+}
+
+// enforce ends the attempts whose time limits are long over: what becomes of them
+// is then for the tick. One that cannot be ended goes on, and is told of.
+func (t *transaction) enforce(ctx context.Context) {
+	late := t.snap.Overdue()
+	force, can := t.s.Executor.(enforcer)
+	if len(late) == 0 || !can {
+		return
+	}
+	f := kernel.NewFacts()
+	for _, a := range late {
+		ended, err := force.Enforce(ctx, a)
+		t.rep.warn(a.Job, err)
+		if ended {
+			f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Late: true})
+		}
+	}
+	for _, o := range t.s.Observers { // anew: it may have recorded its result meanwhile
+		o.Observe(ctx, kernel.Probes{Attempts: late}, &f)
+	}
+	t.snap = t.snap.WithFacts(f)
+}
+
+// sweep ends what the plan's lost attempts left running, before it is on record
+// that they are over. What is repeated after a crash does no harm.
+func (t *transaction) sweep(ctx context.Context, plan kernel.Plan) kernel.Plan {
+	p := performer{transaction: t, ctx: ctx}
+	left := plan.World[:0:0]
+	for _, a := range plan.World {
+		if s, ok := a.(kernel.Sweep); ok {
+			p.Sweep(s)
+			t.rep.Applied = append(t.rep.Applied, a)
+		} else {
+			left = append(left, a)
+		}
+	}
+	plan.World = left
+	return plan
+}
+
+// commitDeferred commits the plan so far. Its actions on the world stay on record, with
+// those that were there before: the next holder of the lock takes them for what
+// a crash cut short, and does them.
+func (t *transaction) commitDeferred() error {
+	if t.plan.Empty() {
+		return nil
+	}
+	t.left = append(t.left[:len(t.left):len(t.left)], t.plan.World...)
+	plan := t.plan
+	plan.World = t.left
+	t.carried = len(t.left) - len(t.plan.World)
+	err := t.commit(plan)
+	if errors.Is(err, kernel.ErrRecorded) {
+		t.rep.Late = err
+		return nil
+	}
+	return err
+}
