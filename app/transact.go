@@ -107,7 +107,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	}
 	if err = t.flush(ctx); err == nil && rep.Late == nil {
 		t.kept = true
-		err = t.late(t.untilComplete(new(int), func() { rep.Wakes = t.wakes() }))
+		err = t.late(t.wakes())
 	}
 	rep.Snapshot = t.snap
 	return rep, err
@@ -192,13 +192,16 @@ func (t *transaction) lookOutside(ctx context.Context, reads map[kernel.Near]ker
 	return t.outside.News()
 }
 
-// wakes is what is to be looked after from now on.
-func (t *transaction) wakes() kernel.Wakes {
-	w := t.snap.Wakes()
-	if t.snap.Narrow() {
-		w = t.outside.Beside(w)
+// wakes reports what is to be looked after from now on.
+func (t *transaction) wakes() error {
+	if err := t.untilComplete(new(int), func() { t.rep.Wakes = t.snap.Wakes() }); err != nil || !t.snap.Narrow() || len(t.outside.Reads) == 0 {
+		return err
 	}
-	return w
+	now, err := t.tx.Load(kernel.Scope{Near: []kernel.Near{}, Reads: true})
+	if err == nil {
+		t.rep.Wakes = t.outside.Beside(t.rep.Wakes, now.Reads)
+	}
+	return err
 }
 
 // untilComplete repeats a decision until the snapshot holds every job that the

@@ -115,10 +115,10 @@ func (o *Outside) JudgedBy(now Facts) map[Near]string {
 	return out
 }
 
-// Beside is w with what they wait for whose facts are as they were: they are not among
-// the jobs that w is of. Who the same transaction kept from waiting may still be counted; the
-// next one does not.
-func (o *Outside) Beside(w Wakes) Wakes {
+// Beside is w with the facts that open jobs wait for besides the jobs that w is of: those
+// of Reads that are as they were, as far as a job is still held up by them according to
+// now, which is what open jobs read since.
+func (o *Outside) Beside(w Wakes, now map[Near]ReadFact) Wakes {
 	b := prober{s: &Snapshot{facts: &Facts{}}, p: w.Outside, seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	for _, a := range slices.Concat(w.Outside.Artifacts, w.Outside.Markers) {
 		b.seen[a] = true
@@ -127,7 +127,7 @@ func (o *Outside) Beside(w Wakes) Wakes {
 		b.branches[name] = true
 	}
 	for n, was := range o.Reads {
-		if !was.Awaited || n.Key == enforced || o.Facts.digest(n) != was.Judged { // a host enforces tomorrow what it does today
+		if !now[n].Awaited || n.Key == enforced || o.Facts.digest(n) != was.Judged { // a host enforces tomorrow what it does today
 			continue
 		}
 		switch n.Key {

@@ -61,7 +61,7 @@ func (h *history) decideNear(t *rapid.T, whole kernel.Plan) map[kernel.Near]stri
 		s = h.observe(s)
 		p := kernel.Decide(s)
 		after := s.Apply(p)
-		events, wakes := event.Of(s, after, p), outside.Beside(after.Wakes())
+		events, wakes := event.Of(s, after, p), after.Wakes()
 		more, all := s.Lacks()
 		if all {
 			return nil
@@ -75,7 +75,13 @@ func (h *history) decideNear(t *rapid.T, whole kernel.Plan) map[kernel.Near]stri
 			if want := event.Of(all, all.Apply(whole), whole); !reflect.DeepEqual(events, want) {
 				t.Fatalf("events %+v, of all jobs %+v", events, want)
 			}
-			if want := all.Apply(whole).Wakes(); wakes.At != want.At || wakes.Poll != want.Poll || wakes.Empty() && !want.Empty() {
+			left := all.Apply(whole)
+			var jobs []kernel.Job
+			for _, j := range left.Jobs() {
+				jobs = append(jobs, *j)
+			}
+			wakes = outside.Beside(wakes, storetest.Reads(jobs, nil))
+			if want := left.Wakes(); wakes.At != want.At || wakes.Poll != want.Poll || wakes.Empty() != want.Empty() {
 				t.Fatalf("wakes %+v, of all jobs %+v", wakes, want)
 			}
 			return outside.JudgedBy(after.Facts())
