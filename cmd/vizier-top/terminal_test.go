@@ -135,9 +135,8 @@ func TestTopIsStopped(t *testing.T) {
 	x.until("1 need you", "1 deploy")
 	x.press("C-z")
 	x.until("Stopped")
-	x.press("fg", "Enter")
+	x.press("fg; echo left $((1+1)) here", "Enter")
 	x.until("1 need you", "1 deploy")
 	x.press("q")
-	x.press("echo still $((1+1)) here", "Enter")
-	x.until("still 2 here")
+	x.until("left 2 here")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,9 +82,29 @@ func (s *sshServer) stop() error {
 	for _, host := range []string{"a", "b"} {
 		_ = exec.Command("ssh", "-F", filepath.Join(s.dir, "config"), "-O", "exit", host).Run() // there may be no connection
 	}
-	err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	pid := s.cmd.Process.Pid
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // nobody connects any more
+	connected := childrenOf(pid)
+	err := syscall.Kill(-pid, syscall.SIGKILL)
+	for _, c := range connected { // each is in a process group of its own
+		_ = syscall.Kill(c, syscall.SIGKILL)
+	}
 	_ = s.cmd.Wait()
 	return err
+}
+
+// childrenOf returns the processes that pid started.
+func childrenOf(pid int) (children []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range all {
+		b, _ := os.ReadFile(path)
+		_, rest, _ := strings.Cut(string(b), ") ") // the name before it may have spaces
+		if f := strings.Fields(rest); len(f) > 1 && f[1] == strconv.Itoa(pid) {
+			child, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			children = append(children, child)
+		}
+	}
+	return children
 }
 
 // needsHosts skips the test where there is no ssh server.
