@@ -58,7 +58,7 @@ func TestWhatATickMayWrite(t *testing.T) {
 			}
 			after := next.Job(j.ID).State
 			rewound := after.Generation > j.State.Generation
-			if rewound && !ledBack(s, j.ID) || after.Generation < j.State.Generation {
+			if rewound && !ledBack(s, next, j.ID) || after.Generation < j.State.Generation {
 				t.Fatalf("%s: generation %d -> %d", j.ID, j.State.Generation, after.Generation)
 			}
 			if j.State.Status.Terminal() && !rewound && after.Status != j.State.Status {
@@ -86,8 +86,9 @@ func TestWhatATickMayWrite(t *testing.T) {
 }
 
 // ledBack reports whether an attempt whose runner is gone leads back to id: by
-// a route, or by submitting it again with a larger budget.
-func ledBack(s *kernel.Snapshot, id kernel.JobID) bool {
+// a route, or by submitting it again with a larger budget. What an attempt submits may
+// lead from the one to the other, so what hangs on them is that of next.
+func ledBack(s, next *kernel.Snapshot, id kernel.JobID) bool {
 	for _, j := range s.Jobs() {
 		live := s.Facts().Runners[j.Attempt()].Value.Liveness
 		r := s.Facts().Results[j.Attempt()].Value
@@ -97,7 +98,7 @@ func ledBack(s *kernel.Snapshot, id kernel.JobID) bool {
 			continue
 		}
 		for _, r := range j.Spec.Routes {
-			if slices.Contains(s.Downstream(r.To), id) {
+			if slices.Contains(next.Downstream(r.To), id) {
 				return true
 			}
 		}
@@ -106,7 +107,7 @@ func ledBack(s *kernel.Snapshot, id kernel.JobID) bool {
 		}
 		for _, n := range r.Submitted {
 			for _, k := range s.Jobs() {
-				if key := n.Spec.IdempotencyKey; key != "" && k.Spec.IdempotencyKey == key && slices.Contains(s.Downstream(k.ID), id) {
+				if key := n.Spec.IdempotencyKey; key != "" && k.Spec.IdempotencyKey == key && slices.Contains(next.Downstream(k.ID), id) {
 					return true
 				}
 			}

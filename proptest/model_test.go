@@ -390,7 +390,7 @@ func TestUnroutedJobsSleep(t *testing.T) {
 			if j == nil {
 				j = &kernel.Job{Spec: after.Job(id).Spec} // a settled attempt submitted it
 			}
-			if j.Spec.Routed && !j.State.Awake && j.State.Status != kernel.Running && !ledBack(s, id) {
+			if j.Spec.Routed && !j.State.Awake && j.State.Status != kernel.Running && !ledBack(s, after, id) {
 				t.Fatalf("%s started without its route", id)
 			}
 		}
