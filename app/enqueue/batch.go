@@ -206,7 +206,7 @@ func explainJSON(err error) error {
 			want = "an array of strings"
 		}
 		if wrong.Field == "" {
-			return fmt.Errorf("expected a JSON object, found a %s", wrong.Value)
+			return fmt.Errorf("expected a JSON object, found %s", wrong.Value)
 		}
 		key := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:] // without the names of embedded structs
 		return fmt.Errorf("%s: expected %s, found %s", key, want, wrong.Value)

@@ -221,7 +221,7 @@ func TestReferencesOfABatch(t *testing.T) {
 		`{"comand":["true"]}`:                 "line 1: unknown key comand (did you mean command?)",
 		`{"command":"true"}`:                  "line 1: command: expected an array of strings, found string",
 		`{"retries":"1"}`:                     "line 1: retries: expected int, found string",
-		`[]`:                                  "line 1: expected a JSON object, found a array",
+		`[]`:                                  "line 1: expected a JSON object, found array",
 		`{"zzzzzzzz":1}`:                      "line 1: unknown key zzzzzzzz (the keys are ref, name, ",
 		`{"command":["true"],"after":["gg"]}`: "line 1: unknown --after job id: gg",
 	} {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -37,7 +38,7 @@ type Request struct {
 	Idempotent      bool     `json:"idempotent"`
 	InDoubt         string   `json:"in_doubt"`
 	Resumable       bool     `json:"resumable"`
-	IdempotencyKey  string   `json:"idempotency_key"`
+	IdempotencyKey  *string  `json:"idempotency_key"`
 	Transient       string   `json:"transient"`
 	Cwd             string   `json:"cwd"`
 	Env             []string `json:"env"`
@@ -102,9 +103,10 @@ func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (ker
 		spec.Transient, err = kernel.ParseTransient(q.Transient)
 		fail(err)
 	}
-	spec.IdempotencyKey = q.IdempotencyKey
-	if len(q.IdempotencyKey) > maxKey || strings.ContainsRune(q.IdempotencyKey, 0) {
-		fail(fmt.Errorf("--idempotency-key: expected at most %d bytes, none of them NUL: %w", maxKey, kernel.ErrInvalid))
+	if key := q.IdempotencyKey; key != nil {
+		if spec.IdempotencyKey = *key; *key == "" || len(*key) > maxKey || strings.ContainsRune(*key, 0) {
+			fail(fmt.Errorf("--idempotency-key: expected 1 to %d bytes, none of them NUL: %w", maxKey, kernel.ErrInvalid))
+		}
 	}
 	fail(budgets(q, &spec))
 	spec.ApprovalTimeout, err = ApprovalTimeout(q.ApprovalTimeout, q.Approval || spec.InDoubtPolicy() == kernel.AskInDoubt)
@@ -333,7 +335,7 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 	for _, text := range q.Env {
 		name, _, given := strings.Cut(text, "=")
 		switch {
-		case name == "" || strings.ContainsRune(text, 0):
+		case name == "" || strings.ContainsFunc(name, unicode.IsSpace) || strings.ContainsRune(text, 0):
 			errs = append(errs, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid))
 		case given:
 			task.Env = append(task.Env, text)

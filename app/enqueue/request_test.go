@@ -34,7 +34,7 @@ func requester() *Builder {
 		Defaults: Defaults{Timeout: time.Hour}}
 }
 
-func number(n int) *int { return &n }
+func given[T any](v T) *T { return &v }
 
 // Each key of a request ends up in the job.
 func TestAJobIsAsItWasAskedFor(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 		want func(*kernel.Spec)
 	}{
 		{Request{}, func(*kernel.Spec) {}},
-		{Request{Name: "n", Tag: []string{"k=v"}, IdempotencyKey: strings.Repeat("k", maxKey), Timeout: "2s"}, func(s *kernel.Spec) {
+		{Request{Name: "n", Tag: []string{"k=v"}, IdempotencyKey: given(strings.Repeat("k", maxKey)), Timeout: "2s"}, func(s *kernel.Spec) {
 			s.Name, s.Tags, s.IdempotencyKey, s.Task.Timeout = "n", []kernel.Tag{{Key: "k", Value: "v"}}, strings.Repeat("k", maxKey), 2*time.Second
 		}},
 		{Request{After: []string{"x", "y:any"}, Need: []string{"custom:a:b"}, Produce: []string{"custom:a:b"}, MissingProducer: "wait", Transient: "remove"}, func(s *kernel.Spec) {
@@ -69,10 +69,10 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 		{Request{Idempotent: true, Resumable: true}, func(s *kernel.Spec) {
 			s.Idempotent, s.Resumable, s.Budget = true, true, kernel.Budget{Reclaims: defaultReclaims, Resumes: defaultResumes}
 		}},
-		{Request{Idempotent: true, Resumable: true, MaxReclaims: number(0), MaxResumes: number(7)}, func(s *kernel.Spec) {
+		{Request{Idempotent: true, Resumable: true, MaxReclaims: given(0), MaxResumes: given(7)}, func(s *kernel.Spec) {
 			s.Idempotent, s.Resumable, s.Budget = true, true, kernel.Budget{Resumes: 7}
 		}},
-		{Request{InDoubt: "rerun", MaxReclaims: number(1)}, func(s *kernel.Spec) { s.InDoubt, s.Budget.Reclaims = kernel.RerunInDoubt, 1 }},
+		{Request{InDoubt: "rerun", MaxReclaims: given(1)}, func(s *kernel.Spec) { s.InDoubt, s.Budget.Reclaims = kernel.RerunInDoubt, 1 }},
 		{Request{InDoubt: "ask", ApprovalTimeout: "1h"}, func(s *kernel.Spec) { s.InDoubt, s.ApprovalTimeout = kernel.AskInDoubt, time.Hour }},
 		{Request{Env: []string{"A=b=c", "B"}, Cwd: "sub/.."}, func(s *kernel.Spec) { s.Task.Env, s.Task.PassEnv = []string{"A=b=c"}, []string{"B"} }},
 		{Request{Secret: []string{"A=@~/b", "B=c=d"}}, func(s *kernel.Spec) {
@@ -125,8 +125,9 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Pinned: "main@" + strings.ToUpper(commit)}, "COMMIT a whole id in lowercase hex"},
 		{Request{MissingProducer: "x"}, "x"},
 		{Request{Transient: "x"}, "x"},
-		{Request{IdempotencyKey: strings.Repeat("k", maxKey+1)}, "at most 512 bytes"},
-		{Request{IdempotencyKey: "a\x00"}, "none of them NUL"},
+		{Request{IdempotencyKey: given(strings.Repeat("k", maxKey+1))}, "1 to 512 bytes"},
+		{Request{IdempotencyKey: given("")}, "1 to 512 bytes"},
+		{Request{IdempotencyKey: given("a\x00")}, "none of them NUL"},
 		{Request{Secret: []string{"1=x"}}, `--secret: "1": expected NAME=@FILE or NAME=COMMAND`},
 		{Request{Secret: []string{"A"}}, `--secret: "A": expected NAME=@FILE`},
 		{Request{Secret: []string{"A=@x"}}, `A: the file "x" is read when the job starts: give a path that begins with / or ~/`},
@@ -136,15 +137,16 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Retries: 1, RetryOn: []string{"x"}}, "--retry-on: "},
 		{Request{InDoubt: "x"}, "--in-doubt: "},
 		{Request{InDoubt: "rerun", Idempotent: true}, "--in-doubt rerun has no effect on an idempotent job"},
-		{Request{MaxReclaims: number(1)}, "--max-reclaims has no effect: add --idempotent, or --in-doubt rerun"},
-		{Request{MaxReclaims: number(-1), Idempotent: true}, "--max-reclaims -1: expected 0 or more"},
-		{Request{MaxResumes: number(1)}, "--max-resumes has no effect: add --resumable"},
+		{Request{MaxReclaims: given(1)}, "--max-reclaims has no effect: add --idempotent, or --in-doubt rerun"},
+		{Request{MaxReclaims: given(-1), Idempotent: true}, "--max-reclaims -1: expected 0 or more"},
+		{Request{MaxResumes: given(1)}, "--max-resumes has no effect: add --resumable"},
 		{Request{ApprovalTimeout: "1h"}, "--approval-timeout has no effect"},
 		{Request{ApprovalTimeout: "x", Approval: true}, "expected a duration such as 30m or 4h"},
 		{Request{ApprovalTimeout: "0s", Approval: true}, "expected a duration such as 30m or 4h"},
 		{Request{Timeout: "0s"}, `--timeout "0s": expected a duration`},
 		{Request{Timeout: "x"}, `--timeout "x": expected a duration`},
 		{Request{Env: []string{"=x"}}, "--env"},
+		{Request{Env: []string{"A B=x"}}, "--env"},
 		{Request{Env: []string{"A=\x00"}}, "--env"},
 		{Request{Executor: "far"}, "far"},
 		{Request{Option: []string{"a=b"}}, "has no options"},

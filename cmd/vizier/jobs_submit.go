@@ -54,7 +54,7 @@ type submitFlags struct {
 	Idempotent      bool     `help:"Running the job twice does no harm: run it again after its runner was lost."`
 	InDoubt         string   `enum:",fail,ask,rerun" default:"" placeholder:"fail|ask|rerun" help:"What to do if the runner was lost and nobody knows whether the command did its work: fail (the default), ask a person for approval to run again, or rerun."`
 	Resumable       bool     `help:"The job continues where it stopped: run it again after a time-out."`
-	IdempotencyKey  string   `placeholder:"KEY" help:"Submissions with the same key are one job: the second one enqueues nothing."`
+	IdempotencyKey  *string  `placeholder:"KEY" help:"Submissions with the same key are one job: the second one enqueues nothing."`
 	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: also remove its files once no job needs them."`
 	Cwd             string   `placeholder:"DIR" help:"Directory to run in, in any working tree of the repository."`
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that must be set where the job starts; repeatable."`

@@ -361,6 +361,9 @@ func usage(err error) error {
 			err, hint = errors.New("unexpected argument "+word), "vizier jobs "+word
 		}
 	}
+	if text := err.Error(); missing == nil && strings.Contains(text, ` must be one of "",`) { // "" is the flag left out
+		missing = errors.New(strings.Replace(text, `"",`, "", 1))
+	}
 	return &failure{class: classUsage, err: cmp.Or(missing, err), hint: hint}
 }
 
