@@ -60,6 +60,9 @@ func (d dir) open(name string) (dir, error) {
 		if at != d {
 			at.close()
 		}
+		if errors.Is(err, unix.ENOTDIR) {
+			err = fmt.Errorf("a link or a file is in the place of the directory, and Vizier follows no links: move the directory itself there: %w", err)
+		}
 		if err != nil {
 			return dir{fd: -1}, failed("open", name, err)
 		}

@@ -17,6 +17,7 @@ import (
 // Oddity is a file of the store that nobody accounts for.
 type Oddity struct {
 	Path, Text string
+	Next       string       // what shows more of it; "": looking at it
 	Fix        func() error // nil: a person has to look
 }
 
@@ -25,8 +26,8 @@ const staleTemp = time.Hour
 
 // Inspect looks for leftovers of crashes and of manual edits below .vizier/jobs: torn
 // records that the journal still has, state files that lie, directories without
-// a record, temporary files of the dead, manifests of runs that runs does not
-// name. The caller holds the scheduler lock, then and when it calls a Fix.
+// a record, links in place of files, a damaged journal, temporary files of the dead,
+// manifests of runs that runs does not name. The caller holds the scheduler lock, then and when it calls a Fix.
 func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 	if err := s.open(false); err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
@@ -38,9 +39,9 @@ func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Oddity
+	out := append(s.inspectJournal(), s.links(jobsDir)...)
 	for _, id := range ids {
-		out = append(out, s.inspectJob(id)...)
+		out = append(append(out, s.inspectJob(id)...), s.links(jobPath(id, ""))...)
 	}
 	temps, err := s.temps(jobsDir, 0)
 	if err != nil {
@@ -82,6 +83,31 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 			Fix: func() error { return s.base.write(jobPath(id, stateName), []byte(word+"\n"), true) }}}
 	}
 	return nil
+}
+
+// inspectJournal tells of an entry that was changed after it was written. No job is
+// lost by it: the records have what it says.
+func (s *Store) inspectJournal() []Oddity {
+	pos, _, err := s.log.position()
+	for at := int64(0); at < pos.end && err == nil; {
+		_, at, err = s.log.body(at, nil)
+	}
+	if err == nil || errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	return []Oddity{{Path: vizierDir + "/" + plansFile, Text: errEntry.Error() + ": no job is lost, but part of the history is", Next: "vizier history verify"}}
+}
+
+// links tells of symbolic links among the files of a directory: Vizier follows none,
+// and so cannot use the files that they stand for.
+func (s *Store) links(dir string) (out []Oddity) {
+	names, _ := s.base.names(dir) // what cannot be listed is told elsewhere
+	for _, name := range names {
+		if name := path.Join(dir, name); s.base.isLink(name) {
+			out = append(out, Oddity{Path: vizierDir + "/" + name, Text: "a symbolic link, which Vizier does not follow", Next: "move what it leads to here"})
+		}
+	}
+	return out
 }
 
 // empty reports that nothing in a job's directory is worth keeping.
@@ -163,9 +189,9 @@ func (s *Store) manifests(runs map[kernel.RunID]bool) ([]Oddity, error) {
 		remove := func() error { return s.base.remove(at) }
 		switch {
 		case ext == "json" && strings.HasPrefix(stem, "run_") && !runs[kernel.RunID(stem)]:
-			out = append(out, Oddity{vizierDir + "/" + at, "the manifest of a run that has no job", remove})
+			out = append(out, Oddity{Path: vizierDir + "/" + at, Text: "the manifest of a run that has no job", Fix: remove})
 		case ext == "follow" && !s.locked(at):
-			out = append(out, Oddity{vizierDir + "/" + at, "somebody followed this run and is gone", remove})
+			out = append(out, Oddity{Path: vizierDir + "/" + at, Text: "somebody followed this run and is gone", Fix: remove})
 		}
 	}
 	return out, nil

@@ -72,6 +72,8 @@ func TestInspect(t *testing.T) {
 	write("no-job/.y.tmp", "")
 	write("runs/run_x.txt", "")
 	write("runs/"+string(gone)+".follow", "")
+	must(os.Symlink("/dev/null", at(string(id(7))+"/stdout.log")))
+	must(os.Symlink("/dev/null", at("events.jsonl")))
 	texts, fixes := found()
 	want := []string{
 		string(id(1)) + "/job.json: the record cannot be read [fix]",
@@ -80,6 +82,8 @@ func TestInspect(t *testing.T) {
 		string(id(4)) + ": a job's directory without a record",
 		string(id(5)) + "/job.json: the record cannot be read",
 		string(id(6)) + "/state: the record means \"queued\", and it does not say so [fix]",
+		string(id(7)) + "/stdout.log: a symbolic link, which Vizier does not follow",
+		"events.jsonl: a symbolic link, which Vizier does not follow",
 		"runs/" + string(gone) + ".follow: somebody followed this run and is gone [fix]",
 		"runs/" + string(gone) + ".json: the manifest of a run that has no job [fix]",
 	}
@@ -103,8 +107,17 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	texts, _ = found()
-	if !slices.Equal(texts, []string{string(id(4)) + ": a job's directory without a record", string(id(5)) + "/job.json: the record cannot be read"}) {
+	if !slices.Equal(texts, []string{string(id(4)) + ": a job's directory without a record", string(id(5)) + "/job.json: the record cannot be read",
+		string(id(7)) + "/stdout.log: a symbolic link, which Vizier does not follow", "events.jsonl: a symbolic link, which Vizier does not follow"}) {
 		t.Errorf("after all fixes: %q", texts)
+	}
+	must(os.Remove(at(string(id(7)) + "/stdout.log")))
+	must(os.Remove(at("events.jsonl")))
+	journal := []byte(contentOf(t, at("journal/plans")))
+	journal[len(journal)/2] ^= 1
+	write("journal/plans", string(journal))
+	if texts, _ := found(); !slices.Contains(texts, "journal/plans: an entry was changed, or is damaged") {
+		t.Errorf("of a damaged journal: %q", texts)
 	}
 	if err := following.Close(); err != nil {
 		t.Error(err)

@@ -158,6 +158,10 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	if errors.Is(err, fs.ErrNewer) { // a newer version's store must not be changed, or judged by this version
 		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
 	}
+	if err != nil && readOnly(err) && !x.Fix {
+		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it can be read and not written, so nothing is started here and these checks cannot be made: " + err.Error(),
+			Next: "make it writable for you"}}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +241,7 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 	}
 	odd, err := r.Doctor.files.Inspect(runs)
 	for _, o := range odd {
-		f := app.Finding{Path: o.Path, Problem: o.Text, Next: "look at it; fix it or move it away"}
+		f := app.Finding{Path: o.Path, Problem: o.Text, Next: cmp.Or(o.Next, "look at it; fix it or move it away")}
 		if o.Fix != nil {
 			f.Fix = func(context.Context) error { return o.Fix() }
 		}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
@@ -54,10 +56,15 @@ func (t *ticker) tick(ctx context.Context, r *repo) error {
 			r.Scheduler.Refresh(ctx, resting...)
 		}
 	}
-	if _, err := r.Scheduler.Tick(ctx); err != nil && !errors.Is(err, app.ErrBusy) {
+	if _, err := r.Scheduler.Tick(ctx); err != nil && !errors.Is(err, app.ErrBusy) && !readOnly(err) {
 		return err
 	}
 	return nil
+}
+
+// readOnly reports that a store may be read and not written. Whoever may write ticks.
+func readOnly(err error) bool {
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)
 }
 
 // Run waits until the jobs are terminal.

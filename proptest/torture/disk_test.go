@@ -109,7 +109,8 @@ func TestAReadOnlyRepository(t *testing.T) {
 	r := repoAt(t, dir, plainBin, "")
 	r.env = []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}
 	job := r.submit("--approval", "--", "true")
-	r.wait(r.submit("--", "true"))
+	ended := r.submit("--", "true")
+	r.wait(ended)
 	before := r.read(r.jobPath(job, "job.json"))
 	const nobody = 65534
 	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
@@ -133,6 +134,12 @@ func TestAReadOnlyRepository(t *testing.T) {
 		if res := asNobody(args...); res.code != 0 || !r.tells(res.out, job) {
 			t.Errorf("%v: exit %d\n%s%s", args, res.code, res.out, res.err)
 		}
+	}
+	if res := asNobody("wait", ended); res.code != 0 {
+		t.Errorf("wait for what has ended: exit %d\n%s%s", res.code, res.out, res.err)
+	}
+	if res := asNobody("doctor"); res.code != 1 || !strings.Contains(res.out, "it can be read and not written") {
+		t.Errorf("doctor: exit %d\n%s%s", res.code, res.out, res.err)
 	}
 	for _, args := range [][]string{{"jobs", "submit", "--", "true"}, {"jobs", "approve", job}, {"jobs", "cancel", job}, {"jobs", "gc"}} {
 		if res := asNobody(args...); res.code != 1 || !strings.Contains(res.err, "permission denied") {
