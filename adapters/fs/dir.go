@@ -51,12 +51,10 @@ func openRoot(path string, on disk) (dir, error) {
 func (d dir) open(name string) (dir, error) {
 	at := d
 	for part := range strings.SplitSeq(name, "/") {
-		fd, err := retry(func() (int, error) {
-			if part == ".." { // no name of the store's: it would lead out
-				return -1, unix.EINVAL
-			}
-			return unix.Openat(at.fd, part, dirFlags, 0)
-		})
+		fd, err := -1, error(unix.EINVAL)
+		if part != ".." { // no name of the store's: it would lead out
+			fd, err = d.disk.open(at.fd, part, dirFlags)
+		}
 		if at != d {
 			at.close()
 		}
@@ -283,7 +281,7 @@ func (d dir) openFile(name string, flags int) (fd int, err error) {
 	if flags&unix.O_CREAT != 0 {
 		return d.disk.create(d.fd, name, flags)
 	}
-	return retry(func() (int, error) { return unix.Openat(d.fd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) })
+	return d.disk.open(d.fd, name, flags)
 }
 
 // read reads a regular file of at most limit bytes. It does not wait on a pipe

@@ -9,10 +9,11 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// disk is every call by which the store changes what is on the disk or makes
+// disk is every call by which the store opens files, changes what is on the disk or makes
 // it last. The tests put another in its place, which remembers them, to see
 // what a power cut between any two may leave (power_test.go).
 type disk interface {
+	open(at int, name string, flags int) (fd int, err error)
 	create(at int, name string, flags int) (fd int, err error) // or opens what is there, where flags say so
 	mkdir(at int, name string) error
 	write(fd int, data []byte) error
@@ -30,6 +31,10 @@ type disk interface {
 
 // machine is the disk of this machine.
 type machine struct{}
+
+func (machine) open(at int, name string, flags int) (int, error) {
+	return retry(func() (int, error) { return unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) })
+}
 
 func (machine) create(at int, name string, flags int) (int, error) {
 	return retry(func() (int, error) {

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -50,7 +51,8 @@ func (s *Store) Announce(e kernel.Event) error {
 }
 
 // Pending are the events that hooks are still to run for, sorted by file name. It
-// removes files that are no events: nothing could ever acknowledge them.
+// removes files that are no events: nothing could ever acknowledge them. An event that
+// cannot be read just now stays.
 func (s *Store) Pending() ([]kernel.Event, error) {
 	if err := s.open(false); err != nil {
 		return nil, ignoreMissing(err)
@@ -68,6 +70,9 @@ func (s *Store) Pending() ([]kernel.Event, error) {
 		b, err := s.base.read(pendingDir+"/"+name, maxRecord)
 		if errors.Is(err, iofs.ErrNotExist) {
 			continue
+		}
+		if _, system := errors.AsType[syscall.Errno](err); system && !concernsOneFile(err) { // it may be an event all the same
+			return nil, fmt.Errorf("pending hooks: %w", err)
 		}
 		e, ok := decodeEvent(b)
 		if err != nil || !ok || pendingFile(e) != pendingDir+"/"+name {

@@ -37,6 +37,13 @@ func (f *faulty) fails(what string) error {
 	return nil
 }
 
+func (f *faulty) open(at int, name string, flags int) (int, error) {
+	if err := f.fails("open " + name); err != nil {
+		return -1, err
+	}
+	return machine{}.open(at, name, flags)
+}
+
 func (f *faulty) create(at int, name string, flags int) (int, error) {
 	if err := f.fails("create " + name); err != nil {
 		return -1, err

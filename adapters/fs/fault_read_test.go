@@ -1,0 +1,158 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// questions are what a store is asked, each with a text of the answer. What the answer
+// itself says could not be read is as good as an error.
+func questions() map[string]func(*Store) (string, error) {
+	ctx := context.Background()
+	records := func(rec kernel.Records, err error) (string, error) {
+		for id, why := range rec.Unreadable {
+			err = errors.Join(err, fmt.Errorf("%s: %s: %w", id, why, errTold))
+		}
+		var text strings.Builder
+		for _, j := range rec.Jobs {
+			fmt.Fprintln(&text, j.ID, j.Rev, j.State.Status, j.State.Reason)
+		}
+		return text.String(), err
+	}
+	return map[string]func(*Store) (string, error){
+		"all records": func(s *Store) (string, error) { return records(s.Read(ctx, kernel.Scope{All: true})) },
+		"a record": func(s *Store) (string, error) {
+			return records(s.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Itself, Job: id(2)}, {Kind: kernel.Itself, Job: id(3)}}}))
+		},
+		"the records in a transaction": func(s *Store) (string, error) {
+			tx, err := s.Begin(ctx)
+			if err != nil {
+				return "", err
+			}
+			text, err := records(tx.Load(kernel.Scope{All: true}))
+			return text, errors.Join(err, tx.Close())
+		},
+		"the ids": func(s *Store) (string, error) {
+			ids, err := s.IDs()
+			return fmt.Sprint(len(ids)), err
+		},
+		"events for hooks": func(s *Store) (string, error) {
+			events, err := s.Pending()
+			return fmt.Sprint(events), err
+		},
+		"the history": func(s *Store) (string, error) {
+			var text strings.Builder
+			err := s.History(ctx, func(kernel.JobID, []byte) bool { return true }, func(e HistoryEntry) error {
+				_, err := fmt.Fprintln(&text, e.Entry, e.Asked, e.Changes)
+				return err
+			})
+			return text.String(), err
+		},
+		"the past": func(s *Store) (string, error) {
+			p, err := s.PastAt(ctx, Moment{Entry: 2})
+			if err != nil {
+				return "", err
+			}
+			defer p.Close()
+			text, err := records(p.Read(ctx, kernel.Scope{All: true}))
+			return fmt.Sprint(p.Entry, text), err
+		},
+		"whether the history is whole": func(s *Store) (string, error) {
+			v, err := s.VerifyHistory(ctx)
+			for _, f := range v.Findings {
+				if f.Kind == FoundNoReason { // these commits have no account
+					continue
+				}
+				err = errors.Join(err, fmt.Errorf("%s: %w", f.Text, errTold))
+			}
+			return fmt.Sprint(v.First, v.Last, v.Decisions, v.Tip), err
+		},
+		"whether the records are valid": func(s *Store) (string, error) {
+			problems, n, err := s.Validate(ctx)
+			for _, p := range problems {
+				err = errors.Join(err, fmt.Errorf("%v: %w", p, errTold))
+			}
+			return fmt.Sprint(n), err
+		},
+		"attempts": func(s *Store) (string, error) {
+			all, err := s.Attempts(id(2))
+			return fmt.Sprint(all), err
+		},
+		"a payload": func(s *Store) (string, error) {
+			b, err := s.Payload(id(2), custom("t", "k"))
+			return string(b), err
+		},
+	}
+}
+
+// errTold is wrapped by what an answer says of itself.
+var errTold = errors.New("the answer says so")
+
+// Whichever open of a file fails, as where a process may open no more of them, an answer
+// is right, or says that it is not. Nothing is lost by asking.
+func TestWhicheverOpenFailsAnAnswerSaysSo(t *testing.T) {
+	oneGoroutine(t)
+	for name, ask := range questions() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			again := func() (string, *Store, *faulty) {
+				dir, s, d := faultyStore(t)
+				for n, limit := range []int64{0, 1 << 30} { // one entry is sealed, and one is not
+					tx := begin(t, s)
+					load(t, tx)
+					s.log.limit = limit
+					if err := tx.Commit(kernel.NewPlan(put(plain(3+n), func(st *kernel.State) { st.Reason = "again" }))); err != nil {
+						t.Fatal(err)
+					}
+					if err := tx.Done(); err != nil {
+						t.Fatal(err)
+					}
+					closeTx(t, tx)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				fresh := newStore(t, dir)
+				fresh.disk = d
+				return dir, fresh, d
+			}
+			dir, s, d := again()
+			before := d.n
+			want, err := ask(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls, kept := d.n-before, lasting(t, dir)
+			if calls == 0 {
+				t.Fatal("no call of the disk")
+			}
+			for k := 1; k <= calls; k++ {
+				dir, s, d := again()
+				d.at = d.n + k
+				got, err := ask(s)
+				if d.where == "" {
+					t.Errorf("call %d of %d never came", k, calls)
+				}
+				if err == nil && got != want {
+					t.Errorf("%s fails, and the answer is\n%s\nand not\n%s", d.where, got, want)
+				}
+				if err != nil && !errors.Is(err, unix.EIO) && !errors.Is(err, errTold) {
+					t.Errorf("%s fails: %v", d.where, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				if after := lasting(t, dir); len(after) != len(kept) {
+					t.Errorf("%s fails, and %d files are left of %d", d.where, len(after), len(kept))
+				}
+			}
+		})
+	}
+}
