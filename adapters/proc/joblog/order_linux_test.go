@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,5 +157,23 @@ func TestTheRecordIsBounded(t *testing.T) {
 	end := text(t, w.lines(), true)
 	if !strings.HasSuffix(end, "2 b\n1 a\n") {
 		t.Errorf("ends with %q", end[max(0, len(end)-60):])
+	}
+}
+
+// Only what had been written by the last look counts: a log may have grown since.
+func TestLinesEndWhereTheLogDid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stdout.log")
+	if err := os.WriteFile(path, []byte("a\nbc\nd\ne\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Append(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := order{logs: [streams]*boundedLog{Stdout: {log: f}}}
+	defer o.logs[Stdout].close()
+	o.noted[Stdout], o.now[Stdout] = 2, 5
+	if ends := o.lineEnds(Stdout); !slices.Equal(ends, []int64{5}) {
+		t.Errorf("%v", ends)
 	}
 }

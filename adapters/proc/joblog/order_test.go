@@ -88,3 +88,25 @@ func TestLogsWithoutARecord(t *testing.T) {
 		t.Errorf("with a record that makes no sense: %q", got)
 	}
 }
+
+// A record that cannot be read is an error: the order of what follows is not known.
+func TestARecordThatCannotBeRead(t *testing.T) {
+	w := write(t, t.TempDir(), 0)
+	w.write(Stderr, "e\n")
+	w.write(Stdout, "o\n")
+	w.watcher.Close()
+	l := w.lines()
+	text(t, l, true)
+	if l.record.file == nil { // it is made where the system tells of writes
+		if err := os.WriteFile(w.path("order"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text(t, l, true)
+	}
+	if err := l.record.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Read(t.Context(), true, func(Line) error { return nil }); err == nil {
+		t.Error("it is read")
+	}
+}
