@@ -181,7 +181,7 @@ func (x *explainer) asleep(j *Job) Unmet {
 func (x *explainer) unmet(i int32) []Unmet {
 	var out []Unmet
 	for _, h := range x.verdicts(i) {
-		out = append(out, Unmet{h.gate.kind, h.detail, h.kind == blocked, h.job, h.artifact, h.gate.clears(x, i, h.verdict)})
+		out = append(out, Unmet{h.gate.kind, h.detail + h.now, h.kind == blocked, h.job, h.artifact, h.gate.clears(x, i, h.verdict)})
 	}
 	if len(x.t.s.jobs[i].Spec.Task.Args) == 0 {
 		out = append(out, Unmet{Kind: OnDependencies, Detail: "missing child args", Final: true, Clears: "a new submission: this record has no command"})

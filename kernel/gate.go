@@ -19,6 +19,7 @@ const (
 type verdict struct {
 	kind     verdictKind
 	detail   string
+	now      string   // of a verdict that waits: what it adds to detail at the moment
 	job      JobID    // the job it is about, if any
 	artifact Artifact // the artifact it is about, if any
 	cause    WaitCause
@@ -435,8 +436,10 @@ func (t *tick) checkLocks(i int32, from int) (verdict, int) {
 	if from > 0 {
 		return verdict{}, 1
 	}
-	if why, cause := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); why != "" {
-		return waits(why).because(cause), 1
+	if why, now, cause := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); why != "" {
+		v := waits(why).because(cause)
+		v.now = now
+		return v, 1
 	}
 	return verdict{}, 1
 }

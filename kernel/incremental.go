@@ -353,7 +353,7 @@ func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int3
 	switch {
 	case l.closed || set.changed[j.ID] || j.State.Status != WaitingOnLocks || v.reason != j.State.Wait:
 	case request.Pool():
-		l.closed = units(j.Spec.Locks, l.key) <= l.s.limits.capacity(l.key) && strings.HasPrefix(v.reason.Detail, waitingOnPool(l.key))
+		l.closed = units(j.Spec.Locks, l.key) <= l.s.limits.capacity(l.key) && strings.HasPrefix(v.reason.Detail, waitingOnPool+l.key+" (")
 	case request.Mode == Exclusive:
 		l.closed = true
 	case j.inLine() && !l.whole:

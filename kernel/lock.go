@@ -118,26 +118,28 @@ type pooled struct{ used, reserved int }
 func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 
 // Denied returns why a job cannot be granted its locks and a place on its
-// executor, or "" if it can. An exclusive request is granted if the key is free
+// executor, or "" if it can; now adds how full a pool is at the moment. An exclusive request is granted if the key is free
 // and no older job waits for it. A shared request is granted if no job holds
 // the key exclusively and no older job waits to (semantics 2, decision 11). A
 // job's requests for one pool are added up.
-func (t *LockTable) Denied(executor string, locks []Lock) (why string, cause WaitCause) {
+func (t *LockTable) Denied(executor string, locks []Lock) (why, now string, cause WaitCause) {
 	for _, l := range locks {
 		if l.Pool() {
 			l.Units = units(locks, l.Key)
 			p, size := t.pools[l.Key], t.limits.capacity(l.Key)
 			if l.Units > size-p.used-p.reserved {
-				return poolDetail(l, p, size), OtherCause
+				why, now := poolDetail(l, p, size)
+				return why, now, OtherCause
 			}
 			continue
 		}
 		h := t.keys[l.Key]
 		if h.exclusive > 0 || h.reserved || l.Mode == Exclusive && (h.shared > 0 || h.awaited) {
-			return "waiting on locks", OtherCause
+			return "waiting on locks", "", OtherCause
 		}
 	}
-	return t.full(executor)
+	why, cause = t.full(executor)
+	return why, "", cause
 }
 
 // awaitingHost is the reason of a job of the local executor that waits because
@@ -156,7 +158,7 @@ func (t *LockTable) full(executor string) (why string, cause WaitCause) {
 		return awaitingHost, HostAbsent
 	}
 	if m, name := t.limits.limitOf(executor); m > 0 && t.running[executor] >= m {
-		return "waiting on pool " + name + " (" + strconv.Itoa(t.running[executor]) + " of " + strconv.Itoa(m) + " in use)", ExecutorFull
+		return waitingOnPool + name + " (" + strconv.Itoa(t.running[executor]) + " of " + strconv.Itoa(m) + " in use)", ExecutorFull
 	}
 	return "", OtherCause
 }
@@ -172,24 +174,24 @@ func units(locks []Lock, pool string) int {
 	return sum
 }
 
-// poolDetail returns the reason of a job that waits for a pool. It contains no
-// number that depends on the length of the queue; otherwise each grant would
-// rewrite the reasons of all waiting jobs.
-func poolDetail(l Lock, p pooled, size int) string {
-	used := strconv.Itoa(p.used) + " of " + strconv.Itoa(size) + " in use"
+// poolDetail returns the reason of a job that waits for a pool, and how full the pool
+// is. That is not part of the reason: otherwise each grant would rewrite the records of
+// all waiting jobs.
+func poolDetail(l Lock, p pooled, size int) (why, now string) {
+	end := ")"
 	switch {
 	case l.Units > size:
-		return waitingOnPool(l.Key) + fmt.Sprintf("needs %d of %d: more than it has)", l.Units, size)
+		end = ": more than it has)"
 	case p.reserved > 0 && p.used < size:
-		return waitingOnPool(l.Key) + used + ", the rest reserved for an older job)"
+		now = ": " + strconv.Itoa(p.used) + " in use, the rest reserved for an older job"
 	default:
-		return waitingOnPool(l.Key) + used + ")"
+		now = ": " + strconv.Itoa(p.used) + " in use"
 	}
+	return waitingOnPool + l.Key + " (needs " + strconv.Itoa(l.Units) + " of " + strconv.Itoa(size) + end, now
 }
 
-// waitingOnPool returns the beginning of the reason of a job that waits for a
-// pool.
-func waitingOnPool(name string) string { return "waiting on pool " + name + " (" }
+// waitingOnPool is how the reason of a job that waits for a pool begins.
+const waitingOnPool = "waiting on pool "
 
 // Take records a job that runs on executor and holds locks.
 func (t *LockTable) Take(executor string, locks []Lock) {

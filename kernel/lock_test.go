@@ -24,17 +24,17 @@ func TestLockMatrix(t *testing.T) {
 		{excl("k"), excl("other"), ""},
 		{excl("k"), pool("k", 1), ""}, // a pool and a key with the same name are independent
 		{pool("k", 1), excl("k"), ""},
-		{pool("k", 1), pool("k", 1), "waiting on pool k (1 of 1 in use)"},
+		{pool("k", 1), pool("k", 1), "waiting on pool k (needs 1 of 1): 1 in use"},
 		{pool("gpu", 2), pool("gpu", 2), ""},
-		{pool("gpu", 3), pool("gpu", 2), "waiting on pool gpu (3 of 4 in use)"},
+		{pool("gpu", 3), pool("gpu", 2), "waiting on pool gpu (needs 2 of 4): 3 in use"},
 		{pool("gpu", 1), pool("gpu", 5), "waiting on pool gpu (needs 5 of 4: more than it has)"},
 		{pool("gpu", 4), pool("none", 1), "waiting on pool none (needs 1 of 0: more than it has)"},
 	} {
 		t.Run(fmt.Sprintf("%v/%v", c.held, c.asked), func(t *testing.T) {
 			table := kernel.NewLockTable(kernel.Limits{Pools: map[string]int{"gpu": 4, "none": 0}})
 			table.Take(kernel.LocalExecutor, []kernel.Lock{c.held})
-			if got, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{c.asked}); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
+			if got, now, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{c.asked}); got+now != c.want {
+				t.Errorf("got %q, want %q", got+now, c.want)
 			}
 		})
 	}
@@ -52,10 +52,10 @@ func TestLocksAreGrantedTogether(t *testing.T) {
 // The requests of one job for a pool are added up.
 func TestAPoolIsNotGrantedTwiceToOneJob(t *testing.T) {
 	table := kernel.NewLockTable(kernel.Limits{Pools: map[string]int{"gpu": 2}})
-	if why, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1), {Key: "gpu", Units: 1}}); why != "" {
+	if why, _, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1), {Key: "gpu", Units: 1}}); why != "" {
 		t.Error("two requests that fit together were denied")
 	}
-	if why, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1), pool("gpu", 2)}); why == "" {
+	if why, _, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1), pool("gpu", 2)}); why == "" {
 		t.Error("three units of two were granted")
 	}
 }
@@ -81,8 +81,8 @@ func TestSharedRequestsDoNotStarveAnExclusiveOne(t *testing.T) {
 func TestSmallRequestsDoNotStarveALargeOne(t *testing.T) {
 	o := kernel.Observation{Facts: facts(), Limits: kernel.Limits{Pools: map[string]int{"gpu": 4}}, Jobs: []kernel.Job{
 		job("a", running(1), locks(pool("gpu", 2))), job("b", locks(pool("gpu", 3))), job("c", locks(pool("gpu", 1)))}}
-	expect(t, kernel.NewSnapshot(o), "b", "waiting_on_locks locks: waiting on pool gpu (2 of 4 in use)")
-	expect(t, kernel.NewSnapshot(o), "c", "waiting_on_locks locks: waiting on pool gpu (2 of 4 in use, the rest reserved for an older job)")
+	expect(t, kernel.NewSnapshot(o), "b", "waiting_on_locks locks: waiting on pool gpu (needs 3 of 4)")
+	expect(t, kernel.NewSnapshot(o), "c", "waiting_on_locks locks: waiting on pool gpu (needs 1 of 4)")
 	o.Jobs[1].Spec.Locks = []kernel.Lock{pool("gpu", 5)}
 	expect(t, kernel.NewSnapshot(o), "b", "waiting_on_locks locks: waiting on pool gpu (needs 5 of 4: more than it has)")
 	expect(t, kernel.NewSnapshot(o), "c", "running")
@@ -92,23 +92,30 @@ func TestSmallRequestsDoNotStarveALargeOne(t *testing.T) {
 func TestAWaitersReasonIsStable(t *testing.T) {
 	s := snapshot(facts(), job("h", running(1), locks(pool("p", 1))),
 		job("a", locks(shared("k"), pool("p", 1))), job("b", locks(excl("k"))))
-	expect(t, s, "a", "waiting_on_locks locks: waiting on pool p (1 of 1 in use)")
+	expect(t, s, "a", "waiting_on_locks locks: waiting on pool p (needs 1 of 1)")
 }
 
 // One grant does not rewrite the reasons of the jobs that still wait.
 func TestAQueueForAPoolIsQuiet(t *testing.T) {
-	o := kernel.Observation{Facts: facts()}
-	for _, id := range []kernel.JobID{"a", "b", "c", "d", "e"} {
-		o.Jobs = append(o.Jobs, job(id, locks(pool("gpu", 1))))
-	}
-	s := kernel.NewSnapshot(o)
-	s = s.Apply(kernel.Decide(s))
-	finish, err := kernel.Finish(s, kernel.Result{Attempt: s.Job("a").Attempt(), Outcome: kernel.OutcomeSucceeded})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := kernel.Decide(s.Apply(finish)); len(actionsOf[kernel.PutState](p)) != 1 {
-		t.Errorf("b starts, and this is written: %+v", p.Actions())
+	for _, size := range []int{1, 3} { // of 3 units, 2 are in use, then 3, then 1
+		o := kernel.Observation{Facts: facts(), Limits: kernel.Limits{Pools: map[string]int{"gpu": size}}}
+		for k, id := range []kernel.JobID{"a", "b", "c", "d", "e"} {
+			o.Jobs = append(o.Jobs, job(id, locks(pool("gpu", min(size, []int{2, 3, 1, 2, 3}[k])))))
+		}
+		s := kernel.NewSnapshot(o)
+		s = s.Apply(kernel.Decide(s))
+		for _, id := range []kernel.JobID{"a", "b"} {
+			finish, err := kernel.Finish(s, kernel.Result{Attempt: s.Job(id).Attempt(), Outcome: kernel.OutcomeSucceeded})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s = s.Apply(finish)
+			p := kernel.Decide(s)
+			if written, started := len(actionsOf[kernel.PutState](p)), len(actionsOf[kernel.Launch](p)); written != started || started == 0 {
+				t.Errorf("%d start, and this is written: %+v", started, p.Actions())
+			}
+			s = s.Apply(p)
+		}
 	}
 }
 
@@ -161,11 +168,11 @@ func TestJobsOfAnotherHostWait(t *testing.T) {
 	far := here
 	far.Remote = true
 	table := kernel.NewLockTable(far)
-	why, cause := table.Denied(kernel.LocalExecutor, nil)
+	why, _, cause := table.Denied(kernel.LocalExecutor, nil)
 	if !strings.Contains(why, "on the host") || cause != kernel.HostAbsent {
 		t.Errorf("a local job: %q, %v", why, cause)
 	}
-	if why, _ := table.Denied("lab", nil); why != "" {
+	if why, _, _ := table.Denied("lab", nil); why != "" {
 		t.Errorf("a job of another executor: %q", why)
 	}
 	if here.String() == far.String() {

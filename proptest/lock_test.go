@@ -72,7 +72,7 @@ func TestLockTableAgreesWithALedger(t *testing.T) {
 		table := kernel.NewLockTable(model.limits)
 		for range rapid.IntRange(1, 8).Draw(t, "requests") {
 			r := request(rapid.SliceOfN(lock, 0, 3).Draw(t, "locks"))
-			why, _ := table.Denied(kernel.LocalExecutor, r)
+			why, _, _ := table.Denied(kernel.LocalExecutor, r)
 			if (why == "") != model.free(r) {
 				t.Fatalf("%+v: %q, free %v; held %+v, queued %+v", r, why, model.free(r), model.held, model.queued)
 			}

@@ -53,7 +53,7 @@ func TestLocksAreGrantedInOrder(t *testing.T) {
 		t.Errorf("an unrelated job: exit %d", code)
 	}
 	rec := r.is(gpu, "waiting_on_locks", "")
-	if want := "waiting on pool gpu (1 of 1 in use)"; rec.Schedule.Wait.Detail != want {
+	if want := "waiting on pool gpu (needs 1 of 1)"; rec.Schedule.Wait.Detail != want {
 		t.Errorf("gpu waits: %q, want %q", rec.Schedule.Wait.Detail, want)
 	}
 	r.write("release", "")
