@@ -15,7 +15,7 @@ type cacheQuery struct {
 	seen map[kernel.JobID]bool
 }
 
-// records are the records that scope asks for, from the cache.
+// records returns the records that scope asks for, from the cache.
 func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 	r := cacheQuery{s: s, seen: map[kernel.JobID]bool{}, rec: kernel.Records{Unreadable: map[kernel.JobID]string{}}}
 	err := r.retryUnreadable()
@@ -73,7 +73,7 @@ func (r *cacheQuery) retryUnreadable() error {
 	return nil
 }
 
-// lookup is the job of that id; nil: none.
+// lookup returns the job of that id; nil: there is none.
 func (s *Store) lookup(id kernel.JobID) (*cachedJob, error) {
 	b, err := s.fresh(id)
 	if b == nil || err != nil {
@@ -219,8 +219,8 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	return nil
 }
 
-// refersTo are the jobs whose records the gates of an open job read, and those
-// that it may rewind.
+// refersTo returns the jobs whose records the gates of an open job read, and those that it
+// may rewind.
 func refersTo(j *kernel.Job) []kernel.JobID {
 	ids := slices.Clone(j.Spec.After)
 	for _, route := range j.Spec.Routes {
@@ -330,8 +330,8 @@ func (r *cacheQuery) addMost(n kernel.Near, prefixes ...string) error {
 	return nil
 }
 
-// reads are the facts that open jobs read and no job makes. It passes over who else
-// reads the same.
+// reads returns the facts that open jobs read and no job makes. It skips the other readers
+// of a fact that it has seen.
 func (c *cache) reads() (map[kernel.Near]kernel.ReadFact, error) {
 	const many = 8
 	out := map[kernel.Near]kernel.ReadFact{}
@@ -434,7 +434,7 @@ func (r *cacheQuery) addStoppers(n kernel.Near) error {
 			return err
 		}
 		if k == nil {
-			return errCache // a key without its entry
+			return errCache // an index key without its entry
 		}
 		here, ids := k.job.Spec.Origin.Run == n.Run, []kernel.JobID{k.job.ID}
 		for _, route := range k.job.Spec.Routes {

@@ -38,7 +38,7 @@ func inverted(s string) string {
 	return string(b)
 }
 
-// recount brings up to date how the jobs of a number stand.
+// recount updates the counts of the jobs that share a number.
 func (c *cache) recount(was, now *cachedJob) error {
 	old, next := shareOf(was), shareOf(now)
 	if old != nil && next != nil && *old == *next {
@@ -89,7 +89,7 @@ func decodeTally(b []byte) (t kernel.Tally, err error) {
 	return t, r.err
 }
 
-// tally is how the jobs stand that share a number.
+// tally returns the counts of the jobs that share a number.
 func (c *cache) tally(n kernel.Number) (all kernel.Tally, err error) {
 	var failed error
 	err = c.kv.each(tallyKey(n), func(key string, b []byte) bool {

@@ -159,7 +159,7 @@ func (c *cache) count(was, now *cachedJob) error {
 
 func countKey(st kernel.Status) string { return keyCount + string([]byte{byte(st)}) }
 
-// counted is how many jobs have a status.
+// counted returns how many jobs have a status.
 func (c *cache) counted(st kernel.Status) (int, error) {
 	b, err := c.kv.get(countKey(st))
 	if b == nil || err != nil {
@@ -273,7 +273,7 @@ func (c *cache) keys(prefix string) (out []string, err error) {
 	return out, err
 }
 
-// judge records what a tick judged by, facts included, and that no job is dirty any
+// judge records the limits and facts that a tick judged by, and that no job is dirty any
 // more.
 func (c *cache) judge(by string, facts map[kernel.Near]string) error {
 	dirty, err := c.keys(keyDirty)

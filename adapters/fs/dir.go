@@ -110,15 +110,15 @@ func (d dir) in(path string, f func(dir, string) error) error {
 	return f(parent, path[i+1:])
 }
 
-// write replaces the file of that name whole: a reader sees the old content or
-// the new. If durable, content and name are on the disk when it returns.
+// write replaces the file of that name atomically: a reader sees the old content or
+// the new. If durable is set, content and name are on the disk when it returns.
 func (d dir) write(path string, data []byte, durable bool) error {
 	return d.writeAs(path, "", data, durable)
 }
 
-// writeAs is write, with another name for what was written: one below the
-// file's directory that others do not write to. It is there first, but where
-// the file system has no such names it is not.
+// writeAs is write, and gives the content a second name below the file's directory, to
+// which nobody else writes. The second name exists before the first; a file system
+// without hard links has only the first.
 func (d dir) writeAs(path, also string, data []byte, durable bool) error {
 	return d.in(path, func(d dir, name string) error {
 		temp, err := d.stage(path, name, data, durable)
@@ -135,8 +135,8 @@ func (d dir) writeAs(path, also string, data []byte, durable bool) error {
 	})
 }
 
-// stage writes data whole to a temporary file beside name, of which nothing is
-// left where that goes wrong. path is what name is called in an error.
+// stage writes data to a temporary file beside name, and removes it if that fails. Errors
+// call the file path.
 func (d dir) stage(path, name string, data []byte, durable bool) (temp string, err error) {
 	temp, fd, err := d.temporary(name)
 	if err != nil {
@@ -157,7 +157,7 @@ func (d dir) discard(temp string, err error) error {
 	return errors.Join(err, ignoreMissing(d.disk.unlink(d.fd, temp)))
 }
 
-// sync makes the names in d last, path's among them, if they are to.
+// sync makes the names in d durable, path's included, if durable is set.
 func (d dir) sync(path string, durable bool) error {
 	if !durable {
 		return nil
@@ -165,8 +165,8 @@ func (d dir) sync(path string, durable bool) error {
 	return failed("sync directory of", path, d.disk.sync(d.fd))
 }
 
-// writeNew makes the file of that name, whole, if there is none: else it is
-// fs.ErrExist. Of several that try, on whatever hosts, one succeeds.
+// writeNew creates the file of that name with its whole content, or returns fs.ErrExist.
+// If several processes try, on any hosts, one succeeds.
 func (d dir) writeNew(path string, data []byte, durable bool) error {
 	return d.in(path, func(d dir, name string) error {
 		temp, err := d.stage(path, name, data, durable)
@@ -180,8 +180,8 @@ func (d dir) writeNew(path string, data []byte, durable bool) error {
 	})
 }
 
-// writeOnce is writeNew for path, which is below the directory of latest: what it wrote
-// takes the place of latest too, as far as that goes. One sync of the content serves both.
+// writeOnce is writeNew for path, below the directory of latest, and then replaces latest
+// by the same file, if it can. One sync of the content serves both.
 func (d dir) writeOnce(path, latest string, data []byte, durable bool) error {
 	return d.in(latest, func(top dir, latest string) error {
 		temp, err := top.stage(path, latest, data, durable)
@@ -204,7 +204,7 @@ func (d dir) writeOnce(path, latest string, data []byte, durable bool) error {
 	})
 }
 
-// link gives the file of that name another, in place of any that has it.
+// link gives the file of that name a second name, and replaces any file that has it.
 func (d dir) link(name, path string) {
 	dirs, other := filepath.Split(path)
 	at, err := d.make(strings.TrimSuffix(dirs, "/"))
@@ -217,8 +217,8 @@ func (d dir) link(name, path string) {
 	}
 }
 
-// temporary makes a new file for what is to be name. One that is there already
-// was left by a process of the same pid that was killed.
+// temporary creates the file that is to replace name. One that exists already was left by
+// a killed process of the same pid.
 func (d dir) temporary(name string) (temp string, fd int, err error) {
 	for range 1000 {
 		temp = "." + name + "." + pid + "." + strconv.FormatUint(tempCount.Add(1), 36) + ".tmp"
@@ -233,8 +233,8 @@ func (d dir) temporary(name string) (temp string, fd int, err error) {
 	return temp, fd, err
 }
 
-// private gives a new file its mode where the umask or the directory did not:
-// changing it costs as much as creating the file, looking does not.
+// private sets the mode of a new file, unless it has it already: changing the mode costs
+// as much as creating the file, and looking at it costs little.
 func private(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o7777 == fileMode {
@@ -243,9 +243,8 @@ func private(fd int) error {
 	return unix.Fchmod(fd, fileMode)
 }
 
-// file opens the regular file of that name, or the directory where flags ask for
-// one. It waits for nobody: a pipe or a device in a file's place is
-// sys.ErrNotRegular.
+// file opens the regular file of that name, or the directory if flags ask for one. It
+// does not block: a pipe or a device in the file's place is sys.ErrNotRegular.
 func (d dir) file(path string, flags int) (f *os.File, err error) {
 	err = d.in(path, func(d dir, name string) error {
 		fd, err := d.openFile(name, flags|unix.O_NONBLOCK)
@@ -340,9 +339,9 @@ type fileStamp struct {
 	inode    uint64
 }
 
-// stamp is that of the file of that name. It looks the whole path up at once, and
-// so through links: a stamp says that a file is the one that was read before, and
-// nothing of where it is.
+// stamp returns the stamp of the file of that name. It resolves the whole path at once,
+// links included: a stamp says that a file is the one that was read before, not where
+// it is.
 func (d dir) stamp(path string) fileStamp {
 	if st, err := sys.Look(d.fd, path); err == nil && st.Regular() {
 		return fileStamp{st.Modified, st.Size, st.Inode}
@@ -350,8 +349,7 @@ func (d dir) stamp(path string) fileStamp {
 	return fileStamp{}
 }
 
-// lacks reports that there is nothing of that name, as far as one look at the whole
-// path tells: see stamp.
+// lacks reports that nothing has that name. It resolves the whole path at once: see stamp.
 func (d dir) lacks(path string) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT
@@ -381,15 +379,15 @@ func (d dir) exists(path string) (found bool, err error) {
 	return found, ignoreMissing(err)
 }
 
-// remove unlinks a file; one that is missing is no error.
+// remove unlinks a file. A missing file is no error.
 func (d dir) remove(path string) error {
 	return ignoreMissing(d.in(path, func(d dir, name string) error {
 		return failed("remove", path, d.disk.unlink(d.fd, name))
 	}))
 }
 
-// renameWithin renames a file of a directory unless the new name is taken; one
-// that is missing is no error.
+// renameWithin renames a file within its directory unless the new name is taken. A
+// missing file is no error.
 func (d dir) renameWithin(path, to string) error {
 	return ignoreMissing(d.in(path, func(d dir, name string) error {
 		to := to[strings.LastIndexByte(to, '/')+1:]

@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// entryOf is p as files.
+// entryOf returns the entry that makes the files what p says.
 func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
 	for _, a := range p.Actions() {
 		if id := a.Subject(); !aboutRun(a) && !kernel.ValidJobID(string(id)) { // it would become a path
@@ -45,7 +45,7 @@ type builder struct {
 	last kernel.Number               // the largest that the plan gives; 0: none
 }
 
-// have is a job as the actions so far leave it.
+// have returns a job as the actions so far leave it.
 func (b *builder) have(id kernel.JobID) (*cachedJob, error) {
 	if k, ok := b.jobs[id]; ok {
 		return k, nil
@@ -67,14 +67,14 @@ func (b *builder) group(id kernel.JobID) *group {
 	return &b.e.groups[i]
 }
 
-// does adds file operations to the group of a job; "": of no job.
+// does adds file operations to the group of a job; "" is the group of no job.
 func (b *builder) does(id kernel.JobID, ops ...fileOp) {
 	g := b.group(id)
 	g.ops = append(g.ops, ops...)
 }
 
-// put adds j's record to the entry, and its state file where that does not say
-// was, the coarse state written last, or has to change.
+// put adds j's record to the entry, and its state file unless that says was, the coarse
+// state written last, and need not change.
 func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	k := &cachedJob{job: j, foreign: f}
 	g := b.group(j.ID)
@@ -126,8 +126,8 @@ func (b *builder) NumberJob(a kernel.NumberJob) error {
 	return b.put(&j, have.foreign, j.State.Status.Coarse())
 }
 
-// replaced is the job whose record a plan replaces; kernel.ErrConflict unless the
-// record has the revision that the plan was made for.
+// replaced returns the job whose record a plan replaces, or kernel.ErrConflict if the
+// record is not of the revision that the plan was made for.
 func (b *builder) replaced(id kernel.JobID, over kernel.Revision) (*cachedJob, error) {
 	if why := b.s.quarantineReason(id); why != "" {
 		return nil, fmt.Errorf("commit %s: %s: %w", id, why, kernel.ErrConflict)
@@ -193,7 +193,7 @@ func (b *builder) PutState(a kernel.PutState) error {
 	return b.put(&j, have.foreign, before.Status.Coarse())
 }
 
-// complete adds what j is now to the outcome that its runner recorded.
+// complete adds j's new state to the outcome that its runner recorded.
 func (b *builder) complete(j *kernel.Job) error {
 	r, _ := b.s.outcome(j.ID, outcomeName) // one that cannot be read stays as it is
 	if r == nil || r.Attempt != j.Attempt() {
@@ -206,8 +206,8 @@ func (b *builder) complete(j *kernel.Job) error {
 	return err
 }
 
-// resultPassedOver is the result that the transaction settles where the job goes on
-// at once, so that no state says how the attempt ended; else nil. It returns the
+// resultPassedOver returns the result that the transaction settles if the job starts again
+// at once, so that no state says how the attempt ended; otherwise nil. It returns the
 // result once.
 func (s *Store) resultPassedOver(id kernel.JobID, before, now kernel.State) *kernel.Result {
 	attempt := kernel.AttemptID{Job: id, N: before.Attempt}
@@ -255,7 +255,7 @@ func (b *builder) CreateRun(a kernel.CreateRun) error {
 	return err
 }
 
-// RemoveRun drops a manifest.
+// RemoveRun removes a manifest.
 func (b *builder) RemoveRun(a kernel.RemoveRun) error {
 	if name, err := runFile(a.Run); err == nil { // another id has no file here
 		b.does("", fileOp{kind: opRemove, path: name}, fileOp{kind: opRemove, path: followedFile(name)})
@@ -263,7 +263,7 @@ func (b *builder) RemoveRun(a kernel.RemoveRun) error {
 	return nil
 }
 
-// RemoveJob drops a record with all that belongs to it.
+// RemoveJob removes a record and everything that belongs to it.
 func (b *builder) RemoveJob(a kernel.RemoveJob) error {
 	g := b.group(a.Job)
 	g.rev, g.is, g.record, g.state = 0, nil, nil, ""
@@ -273,14 +273,14 @@ func (b *builder) RemoveJob(a kernel.RemoveJob) error {
 	return nil
 }
 
-// PurgeFiles drops all of a job but its record.
+// PurgeFiles removes all files of a job except its record.
 func (b *builder) PurgeFiles(a kernel.PurgeFiles) error {
 	b.does(a.Job, fileOp{kind: opStripJob})
 	b.does(a.Job, forget(a.Job, a.Produces)...)
 	return nil
 }
 
-// Announce leaves an event to be told to hooks.
+// Announce queues an event for hooks.
 func (b *builder) Announce(a kernel.Announce) error {
 	data, err := toLine(newEventRecord(0, a.Event))
 	b.does(a.Subject(), fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
@@ -319,7 +319,7 @@ func (b *builder) Publish(a kernel.Publish) error {
 	return nil
 }
 
-// forget drops the markers and payloads of what a job produced.
+// forget removes the markers and payloads of the artifacts that a job produced.
 func forget(id kernel.JobID, produces []kernel.Artifact) []fileOp {
 	var ops []fileOp
 	for _, a := range produces {
@@ -343,8 +343,8 @@ func (s *Store) rotate(a kernel.AttemptID) []fileOp {
 	return ops
 }
 
-// reset puts away what an attempt left, and leaves empty logs (seed 000). How
-// it ended stays under its number.
+// reset removes or renames the files that an attempt left, and leaves empty logs (seed
+// 000). Its outcome stays under its number.
 func (s *Store) reset(a kernel.AttemptID) []fileOp {
 	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, patchName)},
 		{kind: opRemove, path: jobPath(a.Job, noInputName)}}

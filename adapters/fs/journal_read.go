@@ -38,8 +38,8 @@ func (j *journal) each(at int64, f func(group) error) (int64, error) {
 	return next, err
 }
 
-// body reads the body of the entry at offset at, of which digest gets the whole, and
-// returns where it ends; errors are those of read.
+// body checks the body of the entry at offset at, writes all of it to digest, and returns
+// a reader of it and where it ends. Its errors are those of read.
 func (j *journal) body(at int64, digest hash.Hash) (*reader, int64, error) {
 	size, err := j.size() // first: it has the reads see what another host wrote
 	var head [headSize]byte
@@ -116,8 +116,7 @@ func (r *reader) account(e entry) []byte {
 	return r.bytes()
 }
 
-// beginning is the first piece of the account that r is at, where it says when the entry
-// was written.
+// beginning returns the first piece of the account, which says when the entry was written.
 func (r *reader) beginning() []byte {
 	n := min(r.count(), pieceSize)
 	r.fill(n)
@@ -145,7 +144,7 @@ type reader struct {
 
 var errShort = errors.New("too short")
 
-// fill sees to it that b has n bytes, if there are as many. What was taken off b stays as it is.
+// fill makes b hold n bytes, if there are as many. Slices that were taken from b stay valid.
 func (r *reader) fill(n uint64) {
 	if r.left > 0 && uint64(len(r.b)) < n {
 		r.more(n)
@@ -174,7 +173,7 @@ func (r *reader) uint() uint64 {
 	return v
 }
 
-// count is a length that what is left can hold.
+// count reads a length, which must not exceed what is left.
 func (r *reader) count() uint64 {
 	v := r.uint()
 	if v > uint64(len(r.b))+r.left {

@@ -51,11 +51,11 @@ func (e entry) encode() ([]byte, error) {
 
 // entryWriter writes one entry.
 type entryWriter struct {
-	hand   func(b []byte, offset int64) error // hands on what b has, at an offset of the entry; nil: it stays in b
-	digest hash.Hash                          // of the body, as far as it was handed on; nil: nobody asks
+	hand   func(b []byte, offset int64) error // writes b at an offset of the entry; nil: the entry stays in b
+	digest hash.Hash                          // of the body written so far; nil: not needed
 	sum    uint32                             // of the same
 	b      []byte                             // the piece under way; the first begins with room for the head
-	done   int64                              // how much was handed on
+	done   int64                              // how much was written
 	record recordEncoder
 }
 
@@ -112,7 +112,7 @@ func (w *entryWriter) account(e entry) error {
 	return nil
 }
 
-// full hands on what there is, if that is a piece.
+// full writes b if it has grown to a piece.
 func (w *entryWriter) full() error {
 	if w.hand == nil || len(w.b) < pieceSize {
 		return nil
@@ -124,7 +124,7 @@ func (w *entryWriter) full() error {
 	return err
 }
 
-// count adds what there is to the sums.
+// count adds b to the sums.
 func (w *entryWriter) count() {
 	body := w.b
 	if w.done == 0 {
@@ -136,7 +136,7 @@ func (w *entryWriter) count() {
 	}
 }
 
-// end hands on the rest, and the head with it or, of several pieces, after it.
+// end writes the rest, and the head with it or, if there are several pieces, after it.
 func (w *entryWriter) end() error {
 	w.count()
 	var head [headSize]byte

@@ -37,15 +37,15 @@ type Options struct {
 	Program      string   // the version of the program, for the history
 	Tracking     Tracking // of git; nil: nobody asks whose the store is
 
-	// Admit takes this host's turn to write, for which it waits until the context ends. It is an error where another
-	// host is at it whose locks may not hold here. It is asked with the lock held, before anything is
-	// written; looks: for somebody who only reads. nil: this host is alone.
+	// Admit takes this host's turn to write, and waits for it until the context ends. It returns an error if another
+	// host schedules whose locks may not hold here. The store calls it with the lock held, before it writes anything;
+	// looks says that the caller only reads. nil: no other host schedules.
 	Admit func(ctx context.Context, looks bool) (Turn, error)
 }
 
-// Turn is a host's leave to write, until it is left.
+// Turn is a host's permission to write. Leave ends it.
 type Turn interface {
-	Holds() error // why it is over: another host took this one for gone
+	Holds() error // returns why the turn is over: another host took this one for dead
 	Leave()
 }
 
@@ -201,7 +201,7 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result, 
 	}
 	tx := &Tx{s: s, unlock: unlock, settling: settles}
 	begun := false
-	defer func() { // what panics keeps no lock
+	defer func() { // a panic must not keep the lock
 		if !begun {
 			err = errors.Join(err, unlock())
 		}
@@ -273,8 +273,8 @@ type notAdmittedError struct{ error }
 
 func (e *notAdmittedError) Unwrap() error { return e.error }
 
-// complete writes the files that a crash left in the journal alone; looks: for somebody
-// who only reads.
+// complete writes the files of plans that a crash left only in the journal; looks says
+// that the caller only reads.
 func (s *Store) complete(ctx context.Context, looks bool) error {
 	tx, err := s.begin(ctx, lockExclusive, nil, looks)
 	if err != nil {
@@ -283,8 +283,8 @@ func (s *Store) complete(ctx context.Context, looks bool) error {
 	return tx.Close()
 }
 
-// errBehind says that the journal has changes that the files have not, or that the
-// quarantine is to be tried again.
+// errBehind says that the journal has changes that the files lack, or that quarantined
+// changes should be tried again.
 var errBehind = errors.New("the journal holds changes that are to be written first")
 
 // Read is a consistent read that changes nothing, unless a crash left writes
@@ -316,8 +316,8 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	return rec, err
 }
 
-// readShared reads the files. It is errBehind where they do not have everything:
-// quarantined changes count only if try is true.
+// readShared reads the files under a shared lock. It returns errBehind if the journal has
+// more; quarantined changes count only if try is true.
 func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (rec kernel.Records, err error) {
 	unlock, err := s.take(ctx, lockShared)
 	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, kernel.ErrMoved) || isReadOnly(err) {
@@ -361,8 +361,8 @@ func (s *Store) readAsItIs(ctx context.Context, scope kernel.Scope) (kernel.Reco
 	return s.loadUnlocked(scope)
 }
 
-// readAhead reads what the journal holds and what cannot be written yet, for
-// want of room or of a version that knows it, as if it were.
+// readAhead reads the records with the changes that only the journal has, because the
+// disk is full or only a newer version can write them.
 func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.Records, err error) {
 	unlock, err := s.take(ctx, lockShared)
 	if err != nil {
@@ -395,8 +395,8 @@ func (s *Store) refreshCache(ctx context.Context) {
 	_ = s.complete(ctx, true)
 }
 
-// behind is the position up to which the journal was applied, and whether it goes
-// on after that.
+// behind returns the position up to which the journal was applied, and whether it has
+// more after that.
 func (s *Store) behind() (position, bool, error) {
 	if err := s.openJournal(); err != nil {
 		return position{}, false, err
@@ -473,8 +473,8 @@ func (s *Store) decodeRecordFile(id kernel.JobID, b []byte) (kernel.Job, *foreig
 	return j, f, nil
 }
 
-// IDs are the ids of all jobs, in no order and without a look at any record:
-// for beginnings of ids, which all of them decide.
+// IDs returns the ids of all jobs, in no order. It reads no record. An abbreviated id is
+// resolved against them.
 func (s *Store) IDs() ([]kernel.JobID, error) {
 	if err := s.open(false); err != nil {
 		return nil, ignoreMissing(err)

@@ -14,7 +14,7 @@ import (
 type Tx struct {
 	s          *Store
 	unlock     release
-	turn       Turn // nil: this host is alone
+	turn       Turn // nil: no other host schedules
 	pos        position
 	unfinished []kernel.WorldAction
 	settling   *kernel.Result // what the transaction is about to settle, if nobody has recorded it
@@ -23,7 +23,7 @@ type Tx struct {
 	facts      map[kernel.Near]string // that the next commit judged by: see JudgedBy
 	caught     *cache                 // has been brought to pos: nobody else writes it meanwhile
 	last       *lastNumber            // as read; nil: it is to be read
-	cut        error                  // a plan is in the journal and not in the files: the next Begin completes it
+	cut        error                  // why a plan is in the journal and not in the files; the next Begin completes it
 }
 
 // Load reads the records of scope.
@@ -48,8 +48,8 @@ func (t *Tx) JudgedBy(facts map[kernel.Near]string) { t.facts = facts }
 // and did not see through.
 func (t *Tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 
-// Close releases the lock. It first writes the cache, if a new process would be
-// slow without: its failure is nobody's.
+// Close releases the lock. Before that it saves the cache if a new process would be
+// slow without it. It drops errors of the cache, which costs only time.
 func (t *Tx) Close() (err error) {
 	defer func() { err = errors.Join(err, t.unlock()) }()
 	t.witness()
@@ -57,7 +57,7 @@ func (t *Tx) Close() (err error) {
 	if c := t.s.cache; c != nil && c.offset == (journalOffset{t.pos.epoch, t.pos.end}) && c.due() {
 		if failed := t.s.saveCache(); failed != nil {
 			t.s.dropCache()
-		} else if dir := t.s.jobsStamp(); t.pos.dir != dir { // it was made of what is there
+		} else if dir := t.s.jobsStamp(); t.pos.dir != dir { // saving the cache changed the directory
 			t.pos.dir = dir
 			return t.s.log.setPosition(t.pos)
 		}
@@ -104,8 +104,8 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	return nil
 }
 
-// write makes e durable, in a journal that is emptied before if full, and then the
-// files what e says.
+// write makes e durable and then writes the files that e describes. If full is set, it
+// empties the journal first.
 func (t *Tx) write(e entry, full bool) (err error) {
 	if t.turn != nil {
 		if err := t.turn.Holds(); err != nil {
@@ -140,7 +140,7 @@ func (t *Tx) write(e entry, full bool) (err error) {
 	return t.s.log.setPosition(t.pos)
 }
 
-// know makes the cache know what p led to.
+// know updates the cache with the outcome of p.
 func (t *Tx) know(p kernel.Plan, jobs map[kernel.JobID]*cachedJob) error {
 	c := t.s.cache
 	if p.Judged != "" {
@@ -174,8 +174,8 @@ func (t *Tx) Done() error {
 	return t.s.log.setPosition(t.pos)
 }
 
-// aside does what changes names in the jobs directory without being about a
-// job: the cache that stands for the directory goes on doing so.
+// aside makes a change in the jobs directory that concerns no job, and keeps the cache
+// valid, which otherwise a changed directory makes invalid.
 func (s *Store) aside(change func() error) error {
 	before := s.jobsStamp()
 	err := change()
