@@ -10,38 +10,36 @@ import (
 // from the baseline, which is what the last tick left on record. All others keep
 // their baseline.
 //
-// That is right because a gate reads only the job's own record, the clock (where a
-// retry is due or an approval expires), the statuses of the jobs that its edges lead
-// to, facts, and the locks that running jobs hold and older jobs wait for. Where none
-// of that has changed, the judgement has not. So the dirty set has
+// That is right because a gate reads only the job's own record, the clock (for a retry or
+// an approval that expires), the statuses of the jobs that its edges lead to, facts, and
+// the locks that running jobs hold and older jobs wait for. If none of these changed, the
+// judgement has not changed. So the dirty set has
 //
 //   - jobs that changed or are due, and the jobs that wait for them (spread);
-//   - jobs that read facts which no job makes (Job.outside), where it is not known that these
-//     are as they were. Of a store that knows, those whose facts have changed are among the
-//     jobs that changed (Readers);
-//   - jobs that wait for a slot of an executor of such a job, where one may be free
-//     (queues);
+//   - jobs that read facts that no job makes (Job.outside), unless a store knows what they
+//     were judged by: then the readers of changed facts are among the jobs that changed
+//     (Readers);
+//   - jobs that wait for a slot of such a job's executor, if one may be free (queues);
 //
-// and what ends in the tick is carried on through the graph, as in a full tick. The
-// jobs that wait for a lock which a judged job names are judged in turn, the first
-// first, until one of them keeps all others out as it did before (lockLine).
+// and the ends of this tick are carried on through the graph, as in a full tick. The
+// jobs that wait for a lock which a judged job names are judged in order, until one of
+// them keeps all others out as it did before (lockLine).
 //
-// A full tick follows where more than that may change: what becomes of a job depends
-// on the whole graph (Job.entangled); something changed in a run that stops at a
-// failure; a job comes to the locks out of turn; not as many slots are taken as
-// foreseen; a runner is gone, and what its job's end leads to may be anywhere. A law
-// in proptest holds both kinds of tick to the same result.
+// A full tick follows if more may change: the fate of a job depends on the whole graph
+// (Job.entangled); something changed in a run that stops at a failure; a job comes to
+// the locks out of turn; fewer slots are taken than expected; a runner is gone, and its
+// job's end may lead anywhere. A law in proptest checks that both ticks agree.
 type dirtySet struct {
 	s       *Snapshot
 	seen    map[int32]bool
 	list    []int32
 	changed map[JobID]bool // since they were judged
 	created map[JobID]bool
-	gone    bool // a changed job has no readable record any more
+	gone    bool // a changed job no longer has a readable record
 }
 
-// judgeIncrementally judges the dirty set. It reports false where a full tick has to
-// judge everything.
+// judgeIncrementally judges the dirty set. It returns false if a full tick must judge
+// everything.
 func (t *tick) judgeIncrementally() bool {
 	if slices.ContainsFunc(t.s.jobs, (*Job).entangled) {
 		return false
@@ -70,9 +68,9 @@ func (t *tick) judgeIncrementally() bool {
 	}
 }
 
-// judgeSet judges the jobs of the set, and those in the lines of named locks: true, to
-// the end. It is to be done again where one of these names another lock, for which jobs
-// wait whose turn is over; that is named then.
+// judgeSet judges the jobs of the set, and those in the lines of named locks. It returns
+// false if it must be repeated: a job in a line names another lock, which it has named
+// now, and jobs that wait for that lock have had their turn.
 func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 	for _, i := range set.list {
 		if v := t.of(i); t.s.jobs[i].unrouted() && t.idle(i) {
@@ -137,9 +135,8 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 	return !t.late, false
 }
 
-// name names a lock for which job first waits as the first, and further locks of first
-// for which others wait before it, and so on: it is judged then, and would name them in
-// one repetition each.
+// name names a lock in whose line job first is the first, then the other locks of first
+// for which others wait before it, and so on. Otherwise each would take a repetition.
 func (a *dirtySet) name(named map[string]bool, key string, first int32) {
 	named[key] = false
 	for queue := []int32{first}; len(queue) > 0; {
@@ -157,7 +154,7 @@ func (a *dirtySet) name(named map[string]bool, key string, first int32) {
 	}
 }
 
-// turns are positions of jobs to be judged, as a heap; one may be there twice.
+// turns is a heap of the positions of jobs to judge. A position may occur twice.
 type turns []int32
 
 func (q turns) Len() int           { return len(q) }
@@ -177,7 +174,7 @@ func (q *turns) add(i int32) {
 	}
 }
 
-// take is the first; -1: none is left.
+// take removes and returns the first; -1 if none is left.
 func (q *turns) take() int32 {
 	if len(*q) == 0 {
 		return -1
@@ -185,7 +182,7 @@ func (q *turns) take() int32 {
 	return heap.Pop(q).(int32)
 }
 
-// widen fills the set, in schedule order; a job that is to be explained is in it.
+// widen fills the set, in schedule order, with the job to explain among them.
 func (a *dirtySet) widen(watch int32) {
 	if watch >= 0 {
 		a.add(watch)
@@ -193,7 +190,7 @@ func (a *dirtySet) widen(watch int32) {
 	for _, id := range a.s.dirty {
 		if i, ok := a.s.find(id); ok {
 			a.spread(i)
-		} else { // its record is gone, or makes no sense any more
+		} else { // its record is gone or unreadable
 			a.gone = true
 		}
 	}
@@ -220,15 +217,15 @@ func (a *dirtySet) add(i int32) {
 	}
 }
 
-// reader adds a job that reads what has changed, if it is one that gates hold.
+// reader adds a job that reads what changed, if a gate holds it up.
 func (a *dirtySet) reader(i int32) {
 	if s := a.s.jobs[i].State.Status; s == Queued || s.Waiting() {
 		a.add(i)
 	}
 }
 
-// spread adds job i and those that read its status: its patch is there once it
-// has succeeded, whether it declares one or not.
+// spread adds job i and the jobs that read its status. A job that succeeds makes its patch
+// exist, whether it declares one or not.
 func (a *dirtySet) spread(i int32) {
 	a.add(i)
 	j := a.s.jobs[i]
@@ -241,14 +238,14 @@ func (a *dirtySet) spread(i int32) {
 		}
 	}
 	a.s.graph.eachSuccessor(i, reader)
-	if !a.s.near.created[j.ID] { // before that nobody can have named it
+	if !a.s.near.created[j.ID] { // no earlier job can have named its patch
 		a.s.graph.eachConsumer(patch, reader)
 	}
 }
 
-// elsewhere reports that a change of job j cannot matter to job k, since k waits for
-// another job or for a token that j does not make. A new job is never elsewhere: as
-// a producer it may be the one that counts from now on.
+// elsewhere reports whether a change of job j cannot matter to job k, because k waits for
+// another job or for a token that j does not make. A new job is never elsewhere: it may
+// be the producer that counts from now on.
 func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	st := &a.s.jobs[k].State
 	if st.Status != WaitingOnDeps || a.created[a.s.jobs[k].ID] {
@@ -264,7 +261,7 @@ func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	}
 }
 
-// queues adds the jobs that wait for a slot which may be free.
+// queues adds the jobs that wait for a slot that may be free.
 func (a *dirtySet) queues() {
 	free, left := a.slots(), 0
 	for _, i := range a.s.in[Running] {
@@ -288,20 +285,20 @@ func (a *dirtySet) queues() {
 	}
 }
 
-// lockLine are the jobs that wait for a lock or pool, as a tick comes to them.
+// lockLine is the queue of the jobs that wait for a lock or pool, in a tick.
 type lockLine struct {
 	s       *Snapshot
 	key     string
 	waiting []int32 // that s holds
-	changed int     // at most so many wait no more that the store still has in the line
+	changed int     // how many of the jobs that the store has in the line may have left it
 	at      int     // how many have had their turn
-	closed  bool    // all others stand to it as they did when they were judged last
-	shared  bool    // it was closed by one that could share the lock
-	whole   bool    // it is not to be closed like that
+	closed  bool    // for all others nothing changed since they were judged last
+	shared  bool    // a job that could share the lock closed it
+	whole   bool    // such a job must not close it
 }
 
-// line is the line of a lock. It is closed where a running job has held the lock by
-// itself since before the last tick.
+// line returns the line of a lock. It is closed if a running job has held the lock
+// exclusively since before the last tick.
 func (a *dirtySet) line(key string) *lockLine {
 	l := &lockLine{s: a.s, key: key}
 	for _, i := range a.s.graph.lockers[key] {
@@ -319,8 +316,8 @@ func (a *dirtySet) line(key string) *lockLine {
 	return l
 }
 
-// requireContenders requires the first n jobs in the line of a lock, and a few more: a
-// decision is made again for each load.
+// requireContenders requires the first n jobs in the line of a lock, and a few more,
+// because each load repeats the decision.
 func (s *Snapshot) requireContenders(key string, n int) {
 	most := 4
 	for most < n {
@@ -329,7 +326,7 @@ func (s *Snapshot) requireContenders(key string, n int) {
 	s.near.require(Near{Kind: Contenders, Key: key, Most: most})
 }
 
-// next is the first that has not had its turn; -1: nobody else waits.
+// next returns the first job that has not had its turn; -1 if no other job waits.
 func (l *lockLine) next() int32 {
 	if l.closed {
 		return -1
@@ -341,13 +338,13 @@ func (l *lockLine) next() int32 {
 	return l.waiting[l.at]
 }
 
-// pass notes that job i has had its turn in the line, judged like v, and returns who
-// is next.
+// pass notes that job i has had its turn in the line with judgement v, and returns the
+// next job.
 //
-// A job that waits as it did lets nobody pass whom it kept out, if it wants the lock
-// alone or more of the pool than is left. One that could share the lock, now as
-// before, keeps out who wants that alone, and so leaves the others as they were; but
-// who is judged all the same has to know who those are.
+// A job that still waits keeps out the same jobs as before, if it wants the lock
+// exclusively or more of the pool than is left: the line is closed. A job that could
+// share the lock, now as before, keeps out those that want it exclusively, so nothing
+// changes for the others either; but a job that is judged anyway must know of them.
 func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int32 {
 	j := l.s.jobs[i]
 	switch {
@@ -365,14 +362,13 @@ func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int3
 	return l.next()
 }
 
-// requireLine requires as many waiting jobs as slots may be free, and one more: see
-// firstInLine.
+// requireLine requires one more waiting job than slots may be free: see firstInLine.
 func (a *dirtySet) requireLine(free map[string]int) {
 	if a.s.near == nil {
 		return
 	}
 	for on, n := range free {
-		for _, i := range a.list { // as the store has them, they may be in the line
+		for _, i := range a.list { // the store may still have them in the line
 			if j := a.s.jobs[i]; !a.created[j.ID] && j.Spec.Task.On() == on {
 				n++
 			}
@@ -381,8 +377,8 @@ func (a *dirtySet) requireLine(free map[string]int) {
 	}
 }
 
-// slots is how many jobs may run on each limited executor that a job of the set
-// names. On the others nothing changes.
+// slots returns how many jobs may run on each limited executor that a job of the set
+// names. On other executors nothing changes.
 func (a *dirtySet) slots() map[string]int {
 	may := map[string]int{}
 	for _, i := range a.list {
@@ -394,14 +390,14 @@ func (a *dirtySet) slots() map[string]int {
 	return may
 }
 
-// inLine reports that j waits for nothing but a place on its executor.
+// inLine reports whether j waits only for a slot of its executor.
 func (j *Job) inLine() bool {
 	return j.State.Wait.Cause == ExecutorFull || j.State.Wait.Cause == HostAbsent
 }
 
-// firstInLine is, for each executor, the first job outside of the set that waits
-// for a slot on it. If at its turn all slots are taken, as before, it and those
-// behind it keep their baseline.
+// firstInLine returns, for each executor, the first job outside the set that waits for a
+// slot of it. If all slots are taken at its turn, as before, it and the jobs behind it
+// keep their baseline.
 func (a *dirtySet) firstInLine() []int32 {
 	var first []int32
 	open := a.slots()

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// listed are the statuses whose jobs a tick, its probes or its wakes go
-// through: there may be few of them among many.
+// listed are the statuses whose jobs a tick, its probes or its wakes visit. There may be
+// few such jobs among many.
 var listed = [...]Status{Queued, WaitingOnApproval, WaitingOnLocks, Running, FailedRetryable}
 
-// Due is when the clock alone moves j: a retry, a launch that was refused, an
-// approval that expires. The zero time means at the next tick; ever is false where
-// the clock never does.
+// Due returns when the clock alone moves j: a retry, a launch that was refused, an
+// approval that expires. The zero time means at the next tick; ever is false if the clock
+// never does.
 func (j *Job) Due() (at time.Time, ever bool) {
 	switch st := &j.State; st.Status {
 	case FailedRetryable, Queued:
@@ -23,7 +23,7 @@ func (j *Job) Due() (at time.Time, ever bool) {
 	}
 }
 
-// timed are the jobs that the clock may move.
+// timed returns the jobs that the clock may move.
 func (s *Snapshot) timed() []int32 {
 	return slices.Concat(s.in[FailedRetryable], s.in[Queued], s.in[WaitingOnApproval])
 }
@@ -44,7 +44,7 @@ type move struct {
 	from Status
 }
 
-// reindex updates the lists, which are nobody else's.
+// reindex updates the lists, which s must not share with another snapshot.
 func (s *Snapshot) reindex(moved []move) {
 	const few = 64
 	if len(moved) > few {

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Near names jobs by what they have to do with something, so that a store can
-// find them by key. A decision about one job among many is made on a snapshot of
-// those that are near it.
+// Near names jobs by their relation to something, so that a store can find them by key.
+// A decision about one job among many is made on a snapshot of the jobs near it.
 type Near struct {
 	Kind     NearKind
 	Job      JobID
@@ -17,35 +16,35 @@ type Near struct {
 	Key      string    // of a lock, of an idempotent submission, the name of an executor, or a part of a number
 	At       time.Time // of Due
 	Number   Number
-	Most     int    // of those that say so: not more than these, the first in schedule order
+	Most     int    // of the kinds that say so: at most this many, the first in schedule order
 	Among    uint16 // of Newest: a bit for each status
 }
 
-// Has reports that n names jobs of a status.
+// Has reports whether n names jobs of a status.
 func (n Near) Has(st Status) bool { return n.Among == 0 || n.Among&(1<<st) != 0 }
 
-// With is n with the jobs of a status.
+// With returns n with the jobs of a status added.
 func (n Near) With(st Status) Near {
 	n.Among |= 1 << st
 	return n
 }
 
-// NearKind says what the jobs have to do with what a Near names.
+// NearKind is the relation of a Near's jobs to what it names.
 type NearKind uint8
 
 // The kinds. Open jobs are those that a tick may still change.
 const (
 	Itself       NearKind = iota // the job of that id
 	Attended                     // see Job.attended
-	Due                          // that are due at At, see Job.Due; and the one that is due next
+	Due                          // the jobs that are due at At, see Job.Due; and the one that is due next
 	Dependents                   // the open jobs that run after a job; the first Most, if there is one, that do not run
 	Consumers                    // the jobs that need an artifact: those that are open, or that a new producer opens again
-	RunConsumers                 // those of them for which it counts that a job of a run makes it; Most as of Dependents
+	RunConsumers                 // those of them that use a producer of their own run; Most as of Dependents
 	Producers                    // the jobs that declare an artifact
 	RunProducers                 // those of them that belong to a run
 	Contenders                   // the jobs that wait for the lock or the pool of that key; the first Most, if there is one
-	Line                         // the first Most that wait for a place on an executor
-	Waiters                      // the first Most that wait for locks, pools or places
+	Line                         // the first Most that wait for a slot of an executor
+	Waiters                      // the first Most that wait for locks, pools or slots
 	Members                      // the first Most of a run's jobs that are active; all of the run if it has fewer active ones
 	Keyed                        // the jobs with an idempotency key
 	Stoppers                     // the jobs that failed and whose failure stops a run
@@ -54,25 +53,25 @@ const (
 	Woken                        // the active jobs that only a route starts
 	Newest                       // the last Most in schedule order, of all statuses or of those that it has
 	OfNumber                     // the jobs of a number; with a Key, the one that has that part of it
-	Outsiders                    // the open jobs that are judged by something that no job makes
-	Readers                      // those of them that are judged by an artifact, or by the branch of that Key or what else Job.Reads names
+	Outsiders                    // the open jobs that are judged by facts that no job makes
+	Readers                      // those of them that read an artifact, or the branch or other fact that Key names: see Job.Reads
 )
 
-// partial is what a snapshot of some of the jobs knows about its own limits: what
-// it was loaded with, and what decisions looked for beyond that. A decision that
-// lacked something is thrown away and made again once the store has brought it.
+// partial says what a snapshot of some of the jobs was loaded with, and what decisions
+// looked for beyond that. A decision that lacked jobs is thrown away and made again once
+// the store has loaded them.
 type partial struct {
 	known   map[Near]bool
-	most    map[Near]int   // of a Near that has a Most: the largest that is known, without it
+	most    map[Near]int   // by a Near without its Most: the largest Most that was loaded
 	created map[JobID]bool // that the store does not have yet
 	lacks   map[Near]bool
-	asking  map[JobID]bool // whose gates read what nobody observed
-	all     bool           // the snapshot has every job all the same: see Snapshot.Tracked
-	whole   bool           // some decision looks at every job
+	asking  map[JobID]bool // jobs whose gates read facts that were not observed
+	all     bool           // the snapshot has every job nevertheless: see Snapshot.Tracked
+	whole   bool           // a decision reads every job
 }
 
-// Lacks is what decisions on s needed and s does not hold; whole: every job.
-// A snapshot of all jobs lacks nothing.
+// Lacks returns what decisions on s needed and s does not hold; whole says that they need
+// every job. A snapshot of all jobs lacks nothing.
 func (s *Snapshot) Lacks() (near []Near, whole bool) {
 	if !s.Narrow() {
 		return nil, false
@@ -80,15 +79,15 @@ func (s *Snapshot) Lacks() (near []Near, whole bool) {
 	return slices.Collect(maps.Keys(s.near.lacks)), s.near.whole
 }
 
-// Narrow reports that s holds some of the jobs there are.
+// Narrow reports whether s holds only some of the jobs.
 func (s *Snapshot) Narrow() bool { return s.near != nil && !s.near.all }
 
-// Held are the jobs that s holds, in schedule order: all there are, unless s is
-// Narrow. They must not be changed.
+// Held returns the jobs that s holds, in schedule order: all jobs, unless s is Narrow.
+// They must not be changed.
 func (s *Snapshot) Held() []*Job { return s.jobs }
 
-// With is s with what a store found for near. What s holds already is left as it
-// is.
+// With returns s with what a store found for near. Jobs that s holds already stay as
+// they are.
 func (s *Snapshot) With(rec Records, near []Near) *Snapshot {
 	next, jobs := *s, rec.Jobs
 	next.last = max(s.last, rec.Last)
@@ -117,12 +116,12 @@ func (s *Snapshot) With(rec Records, near []Near) *Snapshot {
 	return &next
 }
 
-// require notes that a decision needs the jobs of n, unless they are there.
+// require notes that a decision needs the jobs of n, unless s holds them.
 func (x *partial) require(n Near) {
 	if x == nil || x.all || x.known[n] || x.created[n.Job] {
 		return
 	}
-	if requireAll := n; n.Most > 0 { // more of them, or all, may be there
+	if requireAll := n; n.Most > 0 { // s may hold more of them, or all
 		if requireAll.Most = 0; x.known[requireAll] || x.most[requireAll] >= n.Most {
 			return
 		}
@@ -130,7 +129,7 @@ func (x *partial) require(n Near) {
 	x.lacks[n] = true
 }
 
-// learn notes that the jobs of n are there.
+// learn notes that s holds the jobs of n.
 func (x *partial) learn(n Near) {
 	x.known[n] = true
 	if most := n; n.Most > 0 {
@@ -147,9 +146,9 @@ func newPartial(near []Near) *partial {
 	return x
 }
 
-// Tracked is s, which has all jobs and was judged by a tick, so that later ticks
-// judge only what may come out otherwise after what is applied from now on. They
-// decide the same; it only costs less. What gates read in vain is in Probes.
+// Tracked returns s, which has all jobs and was judged by a tick, such that later ticks
+// judge only jobs whose verdict may differ after what is applied from now on. They decide
+// the same and cost less. Facts that gates read and were not observed are in Probes.
 func (s *Snapshot) Tracked() *Snapshot {
 	next := *s
 	next.near = newPartial(nil)
@@ -166,7 +165,8 @@ func (s *Snapshot) requireAll() {
 	}
 }
 
-// find is where job id is. A decision that asks depends on whether it exists.
+// find returns the position of job id. It notes that the decision depends on whether the
+// job exists.
 func (s *Snapshot) find(id JobID) (int32, bool) {
 	i, ok := s.graph.index[id]
 	if !ok {
@@ -175,8 +175,8 @@ func (s *Snapshot) find(id JobID) (int32, bool) {
 	return i, ok
 }
 
-// requireSome notes that a decision needs the first of some jobs once it has what it
-// lacks now: they are brought together, and it is not made again for each.
+// requireSome notes that a decision will need the first of some jobs once it has what it
+// lacks now. They are then loaded together, and the decision is not repeated for each.
 func (s *Snapshot) requireSome(ids []JobID) {
 	const some = 32
 	for _, id := range ids[:min(len(ids), some)] {
@@ -184,8 +184,8 @@ func (s *Snapshot) requireSome(ids []JobID) {
 	}
 }
 
-// Members are the jobs of a run, in schedule order: all of them, or enough to tell
-// that it goes on.
+// Members returns the jobs of a run, in schedule order: all of them, or enough to tell
+// that the run has not ended.
 func (s *Snapshot) Members(run RunID) []*Job {
 	var out []*Job
 	active := false
@@ -207,8 +207,8 @@ func (s *Snapshot) ask(j *Job, asked bool) {
 	}
 }
 
-// Selects reports whether n names j, as far as j alone tells. Where n names only
-// the first few of such jobs, j may still be one too many.
+// Selects reports whether n names j, judged by j alone. If n names only the first Most of
+// such jobs, j may come after them.
 func (n Near) Selects(j *Job) bool {
 	switch n.Kind {
 	case Itself:
@@ -258,29 +258,29 @@ func (n Near) Selects(j *Job) bool {
 	}
 }
 
-// Consumes reports that something may still come of what j needs: it is open, or
-// is opened again by a new producer.
+// Consumes reports whether what j needs still matters: j is open, or a new producer would
+// open it again.
 func (j *Job) Consumes() bool {
 	return j.Open() || j.Spec.MissingProducer == Wait && j.neverRan()
 }
 
-// woken reports that j, which only a route starts, is at work or about to be.
+// woken reports whether j, which only a route starts, runs or is about to.
 func (j *Job) woken() bool { return j.Spec.Routed && j.State.Status.Active() }
 
-// stops reports that j failed, and that its run, or one in which a job handles
-// that, stops at it.
+// stops reports whether j failed and stops its run, or the run of a job that handles the
+// failure.
 func (j *Job) stops() bool {
 	return j.State.Status == Failed && j.Spec.FailureMode == BlockDownstream
 }
 
-// attended reports that every tick must look at j: its runner may have died, its
+// attended reports whether every tick must judge j: its runner may have died, its
 // prompt's file name is out of date, or it is entangled.
 func (j *Job) attended() bool {
 	return j.State.Status == Running || j.entangled() ||
 		j.Spec.Prompt != nil && j.State.Status.PromptName() != j.State.Prompt.Named
 }
 
-// entangled reports that what becomes of j (whether it sleeps, or its files go)
+// entangled reports whether the fate of j (whether it sleeps, or its files are removed)
 // depends on the whole graph.
 func (j *Job) entangled() bool {
 	if j.Transient() != NotTransient {

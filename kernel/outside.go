@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The Keys of Readers that name what is not a branch: no branch has a name like these.
+// Keys of Readers for facts other than a branch. No branch can have such a name.
 const (
 	checkedOut = ":head"
 	cleanTree  = ":clean"
@@ -15,15 +15,15 @@ const (
 
 // ReadFact is what a store knows of a fact that open jobs read and no job makes.
 type ReadFact struct {
-	Judged  string // what stands for the fact that all who read it were judged by; "": not known
-	Awaited bool   // a job may be held up by it, and by nothing before it
+	Judged  string // digest of the fact that all its readers were judged by; "": not known
+	Awaited bool   // it may be the first condition that holds a job up
 }
 
-// Outside is what open jobs read that no job makes: as their readers were judged by
-// it, and as it is. A tick need judge only those again for whom it is another.
+// Outside has the facts that open jobs read and no job makes, as their readers were judged
+// by them and as they are now. A tick must judge only the readers of facts that differ.
 type Outside struct {
-	Reads map[Near]ReadFact // by the Near of who reads it
-	Facts Facts             // to be filled with what Asking asks
+	Reads map[Near]ReadFact // by the Near of a fact's readers
+	Facts Facts             // the answers to Asking
 }
 
 // outside reports that an open job's judgement may change through something that
@@ -45,9 +45,8 @@ func (j *Job) outside() bool {
 	return false
 }
 
-// Reads are the facts that j is judged by and no job makes, each as the Near of all
-// that read it, and whether j may be held up by them; nil: what j waits for is not
-// outside.
+// Reads returns the facts that j is judged by and no job makes, each as the Near of all its
+// readers, and whether they may hold j up; nil if j waits for nothing outside.
 func (j *Job) Reads() (facts []Near, awaited bool) {
 	if !j.outside() {
 		return nil, false
@@ -68,8 +67,8 @@ func (j *Job) Reads() (facts []Near, awaited bool) {
 	return facts, j.State.Status == WaitingOnDeps && j.State.Wait.Cause != TokenProducing
 }
 
-// Asking is what would tell the facts, as far as it is not told. Which branch is asked
-// for may follow from the one that is checked out.
+// Asking returns the probes for the facts that are not known yet. Which branch to ask for
+// may depend on the one that is checked out.
 func (o *Outside) Asking() Probes {
 	f := &o.Facts
 	b := prober{s: &Snapshot{facts: f}, seen: map[Artifact]bool{}, branches: map[string]bool{}}
@@ -91,7 +90,8 @@ func (o *Outside) Asking() Probes {
 	return b.p
 }
 
-// News are those whose readers were judged by another fact, or by none that is known.
+// News returns the facts that differ from those that their readers were judged by, or
+// whose digest is not known.
 func (o *Outside) News() (news []Near) {
 	for n, was := range o.Reads {
 		if is := o.Facts.digest(n); is == "" || is != was.Judged {
@@ -101,9 +101,9 @@ func (o *Outside) News() (news []Near) {
 	return news
 }
 
-// JudgedBy is what is to be ReadFact.Judged after a tick that judged the readers of News,
-// and whoever else it looked at by the facts now. A fact that is another there is left
-// out: some were judged by it, and others by what it was.
+// JudgedBy returns ReadFact.Judged of each fact for after a tick that judged the readers of
+// News, and others by the facts now. It leaves out a fact that differs in now: some of its
+// readers were judged by the new one and others by the old one.
 func (o *Outside) JudgedBy(now Facts) map[Near]string {
 	out := make(map[Near]string, len(o.Reads))
 	for n := range o.Reads {
@@ -115,9 +115,9 @@ func (o *Outside) JudgedBy(now Facts) map[Near]string {
 	return out
 }
 
-// Beside is w with the facts that open jobs wait for besides the jobs that w is of: those
-// of Reads that are as they were, as far as a job is still held up by them according to
-// now, which is what open jobs read since.
+// Beside adds to w the facts that other open jobs wait for: those of Reads that have not
+// changed and, according to now, which is what open jobs read after the transaction, still
+// hold a job up.
 func (o *Outside) Beside(w Wakes, now map[Near]ReadFact) Wakes {
 	b := prober{s: &Snapshot{facts: &Facts{}}, p: w.Outside, seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	for _, a := range slices.Concat(w.Outside.Artifacts, w.Outside.Markers) {
@@ -127,7 +127,7 @@ func (o *Outside) Beside(w Wakes, now map[Near]ReadFact) Wakes {
 		b.branches[name] = true
 	}
 	for n, was := range o.Reads {
-		if !now[n].Awaited || n.Key == enforced || o.Facts.digest(n) != was.Judged { // a host enforces tomorrow what it does today
+		if !now[n].Awaited || n.Key == enforced || o.Facts.digest(n) != was.Judged { // what a host enforces does not change
 			continue
 		}
 		switch n.Key {
@@ -147,7 +147,7 @@ func (o *Outside) Beside(w Wakes, now map[Near]ReadFact) Wakes {
 	return w
 }
 
-// Of are those of f that Readers name.
+// Of returns the facts of f that readers name.
 func (f *Facts) Of(readers []Near) Facts {
 	out := NewFacts()
 	head := func(name string) {
@@ -178,7 +178,7 @@ func (f *Facts) Of(readers []Near) Facts {
 	return out
 }
 
-// digest stands for the fact that Readers name; "" where nobody observed it.
+// digest identifies the fact that n names; "" if it was not observed.
 func (f *Facts) digest(n Near) string {
 	switch n.Key {
 	case "":
@@ -201,7 +201,7 @@ func (f *Facts) digest(n Near) string {
 		if branch == "" {
 			return ""
 		}
-		return branch + head // it cannot be observed where the branch cannot
+		return branch + head // begins with unobservable if the branch's digest does
 	case cleanTree:
 		return digestOf(f.Clean, truth)
 	case enforced:
@@ -218,7 +218,7 @@ func truth(yes bool) []string {
 	return nil
 }
 
-// unobservable is what the digest of a fact begins with that could not be observed.
+// unobservable begins the digest of a fact that could not be observed.
 const unobservable = "e"
 
 func digestOf[T any](f Fact[T], words func(T) []string) string {

@@ -5,13 +5,13 @@ import "time"
 // TickWait says that a job waits for nothing but the next tick: its retry falls due,
 // or something outside of all jobs has changed. The zero value: it does not.
 type TickWait struct {
-	Job JobID     // that is to go on first: the job itself, or one that it waits for
+	Job JobID     // the job that continues first: the job itself, or one that it waits for
 	Due time.Time // since when it has been due, or when it will be; zero: not known
 	Now bool      // the next tick moves it, whatever happens
 }
 
-// TickWaits are those of all open jobs, those that the next tick moves first. A tick
-// comes with a command, with the end of a job, or from the resident scheduler.
+// TickWaits returns those of all open jobs; those that the next tick moves come first. A
+// tick comes with a command, with the end of a job, or from the resident scheduler.
 func (s *Snapshot) TickWaits() []TickWait {
 	s.requireAll()
 	t := newTick(s)
@@ -27,8 +27,8 @@ func (s *Snapshot) TickWaits() []TickWait {
 	return append(now, later...)
 }
 
-// tickWait is that of job i; the zero value: it waits for another job or a person, or
-// for nothing.
+// tickWait returns that of job i; the zero value if it waits for another job, a person or
+// nothing.
 func (t *tick) tickWait(i int32) TickWait {
 	j := t.s.jobs[i]
 	st := &j.State
@@ -51,8 +51,8 @@ func (t *tick) tickWait(i int32) TickWait {
 	return TickWait{}
 }
 
-// tickWait is that of job i or, where it waits for other jobs, of the first of them
-// that has one.
+// tickWait returns that of job i or, if it waits for other jobs, of the first of them that
+// has one.
 func (x *explainer) tickWait(i int32, seen map[int32]bool) TickWait {
 	if seen[i] {
 		return TickWait{}

@@ -5,45 +5,41 @@ import (
 	"time"
 )
 
-// Wakes is what may move a job with no command and no runner having a part in
-// it. The zero value is nothing.
+// Wakes is what may move a job without any command or runner. The zero value is nothing.
 type Wakes struct {
 	At time.Time // when the first retry is due or the first approval expires; zero: none does
 
 	// Outside are the facts that open jobs wait for, and the running attempts
-	// whose runner's death would move more than themselves. Runners of other
-	// executors than the local one tell nobody that they end: all of theirs
-	// are among them.
+	// whose runner's death would move other jobs. Runners of executors other than
+	// the local one do not report their end, so all their attempts are included.
 	Outside Probes
 
-	// Poll reports that something has to be tried again and tells nobody when it
-	// would succeed: a launch that was refused, an observation that failed.
+	// Poll says that something must be tried again at intervals, because nothing
+	// reports when it would succeed: a refused launch, a failed observation.
 	Poll bool
 
-	// Running are the other attempts under way. Nobody is called for their sake,
-	// but who is there stays: one whose runner dies is to be settled.
+	// Running are the other attempts under way. They are no reason to start a
+	// resident scheduler, but one to stay: it settles those whose runner dies.
 	Running []AttemptID
 
-	// Overdue is when the first of all attempts that have a time limit is to be
-	// ended, unless its runner does so before; zero: none has one.
+	// Overdue is when the first of the attempts with a time limit must be ended,
+	// unless its runner does so before; zero: none has one.
 	Overdue time.Time
 }
 
-// Empty reports that nobody need be called.
+// Empty reports whether no resident scheduler need be started.
 func (w Wakes) Empty() bool { return w.At.IsZero() && w.Outside.Empty() && !w.Poll }
 
-// Idle reports that nothing is to be looked after.
+// Idle reports whether there is nothing to watch.
 func (w Wakes) Idle() bool { return w.Empty() && len(w.Running) == 0 }
 
-// Attempts are all attempts whose runners are to be watched.
+// Attempts returns all attempts whose runners must be watched.
 func (w Wakes) Attempts() []AttemptID { return slices.Concat(w.Outside.Attempts, w.Running) }
 
-// Wakes is what the jobs of s wait for, seen after a tick: a job counts by the
-// first condition that holds it up, since what comes after that one is looked
-// at by the tick that clears it. An approval is a person's and the end of a
-// running job its runner's, so neither calls anybody; that an approval expires
-// does, and the death of a runner where something rests on it that the runner can
-// no longer see to.
+// Wakes returns what the jobs of s wait for after a tick. Of each job only the first
+// condition that holds it up counts: the tick that clears it looks at the next one. A
+// person approves, and a runner reports the end of its job, so neither is a wake; the
+// expiry of an approval is, and so is the death of a runner on which other jobs depend.
 func (s *Snapshot) Wakes() Wakes {
 	t := newTick(s)
 	locks := s.contended()
@@ -77,7 +73,7 @@ func (s *Snapshot) Wakes() Wakes {
 	return w
 }
 
-// contended reports that somebody waits for what a running job holds.
+// contended reports whether a job waits for what a running job holds.
 func (s *Snapshot) contended() bool {
 	if len(s.in[WaitingOnLocks]) == 0 && s.near != nil {
 		s.near.require(Near{Kind: Waiters, Most: len(s.jobs) + 1})
@@ -85,17 +81,16 @@ func (s *Snapshot) contended() bool {
 	return len(s.in[WaitingOnLocks]) > 0
 }
 
-// unobserved is s with nothing observed: a prober asks for all it comes across.
+// unobserved returns s without facts, so that a prober asks for every fact it meets.
 func (s *Snapshot) unobserved() *Snapshot {
 	next := *s
 	next.facts = &Facts{}
 	return &next
 }
 
-// deathMovesOthers reports that the death of running job i's runner would move more than
-// the job: it would be started again, or a person asked whether it is to be, a
-// cancel of it is under way, its routes lead on, it would hold its run back, or
-// a job depends on it.
+// deathMovesOthers reports whether the death of running job i's runner would move more
+// than its status: it would start again, or a person would be asked whether it should; a
+// cancel of it is under way; it has routes; it would stop its run; or a job depends on it.
 func (t *tick) deathMovesOthers(i int32) bool {
 	j := t.s.jobs[i]
 	t.s.near.require(Near{Kind: Handled, Job: j.ID})
@@ -144,8 +139,7 @@ func (t *tick) wakesPinnedHead(b *prober, i int32, _ verdict, _ int) (poll bool)
 	return t.s.facts.Heads[branch].Err != ""
 }
 
-// wakesPreconditions asks for the branch that is checked out along with the fact
-// that it is.
+// wakesPreconditions asks for the branch that is checked out together with its head.
 func (t *tick) wakesPreconditions(b *prober, i int32, v verdict, next int) (poll bool) {
 	if v.kind != waiting {
 		return false
