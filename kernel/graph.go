@@ -20,6 +20,7 @@ type graph struct {
 	outside   map[Artifact][]int32 // consumers whose run does not produce it
 
 	transients []int32
+	entangling []int32            // jobs that may come to be entangled
 	prompts    []int32            // jobs that stand for prompts
 	asking     []int32            // jobs whose gates read facts
 	outward    []int32            // jobs whose gates read branches or the checkout
@@ -75,6 +76,9 @@ func newGraph(jobs []*Job) *graph {
 	for i, j := range jobs {
 		if j.Spec.Transient != NotTransient {
 			g.transients = append(g.transients, int32(i))
+		}
+		if j.Spec.Transient != NotTransient || j.Spec.Origin.Ephemeral {
+			g.entangling = append(g.entangling, int32(i))
 		}
 		asking, outward := readsFacts(&j.Spec)
 		if outward {

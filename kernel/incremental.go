@@ -37,13 +37,14 @@ type dirtySet struct {
 	list    []int32
 	changed map[JobID]bool // since they were judged
 	created map[JobID]bool
-	gone    bool // a changed job has no readable record any more
+	gone    bool                // a changed job has no readable record any more
+	holds   map[string]lockLine // the lines of locks and pools, as the jobs that run and those that changed leave them
 }
 
 // judgeIncrementally judges the dirty set. It reports false where a full tick has to
 // judge everything.
 func (t *tick) judgeIncrementally() bool {
-	if slices.ContainsFunc(t.s.jobs, (*Job).entangled) {
+	if slices.ContainsFunc(t.s.graph.entangling, func(i int32) bool { return t.s.jobs[i].entangled() }) {
 		return false
 	}
 	set := dirtySet{s: t.s, seen: map[int32]bool{}, changed: map[JobID]bool{}, created: map[JobID]bool{}}
@@ -56,6 +57,7 @@ func (t *tick) judgeIncrementally() bool {
 	if set.widen(t.watch); set.gone {
 		return false
 	}
+	set.hold()
 	base, named := *t, map[string]bool{}
 	for _, i := range set.list {
 		for _, l := range t.s.jobs[i].Spec.Locks {
@@ -292,31 +294,53 @@ func (a *dirtySet) queues() {
 type lockLine struct {
 	s       *Snapshot
 	key     string
-	waiting []int32 // that s holds
+	rest    []int32 // that s holds and that have not had their turn; the first of them waits
 	changed int     // at most so many wait no more that the store still has in the line
+	kept    int     // of a pool: the units that jobs hold or wait for as they did when they were judged last
 	at      int     // how many have had their turn
 	closed  bool    // all others stand to it as they did when they were judged last
 	shared  bool    // it was closed by one that could share the lock
 	whole   bool    // it is not to be closed like that
 }
 
-// line is the line of a lock. It is closed where a running job has held the lock by
-// itself since before the last tick.
-func (a *dirtySet) line(key string) *lockLine {
-	l := &lockLine{s: a.s, key: key}
-	for _, i := range a.s.graph.lockers[key] {
-		switch j := a.s.jobs[i]; j.State.Status {
-		case WaitingOnLocks:
-			l.waiting = append(l.waiting, i)
-		case Running:
-			l.closed = l.closed || !a.changed[j.ID] && slices.Contains(j.Spec.Locks, Lock{Key: key})
-		default:
-		}
-		if a.changed[a.s.jobs[i].ID] {
-			l.changed++
+// hold begins the lines. One is closed where a running job has held the lock by itself
+// since before the last tick.
+func (a *dirtySet) hold() {
+	a.holds = map[string]lockLine{}
+	note := func(j *Job) {
+		for _, k := range j.Spec.Locks {
+			l := a.holds[k.Key]
+			if a.changed[j.ID] {
+				l.changed++
+			} else {
+				l.closed, l.kept = l.closed || k == (Lock{Key: k.Key}), l.kept+k.Units
+			}
+			a.holds[k.Key] = l
 		}
 	}
-	return l
+	for _, i := range a.s.in[Running] {
+		if j := a.s.jobs[i]; !a.changed[j.ID] {
+			note(j)
+		}
+	}
+	for id := range a.changed {
+		note(a.s.Job(id))
+	}
+}
+
+// line is the line of a lock.
+func (a *dirtySet) line(key string) *lockLine {
+	l := a.holds[key]
+	l.s, l.key, l.rest = a.s, key, a.s.graph.lockers[key]
+	l.skip()
+	return &l
+}
+
+// skip passes over jobs that do not wait.
+func (l *lockLine) skip() {
+	for len(l.rest) > 0 && l.s.jobs[l.rest[0]].State.Status != WaitingOnLocks {
+		l.rest = l.rest[1:]
+	}
 }
 
 // requireContenders requires the first n jobs in the line of a lock, and a few more: a
@@ -335,32 +359,37 @@ func (l *lockLine) next() int32 {
 		return -1
 	}
 	l.s.requireContenders(l.key, l.at+1+l.changed)
-	if l.at == len(l.waiting) {
+	if len(l.rest) == 0 {
 		return -1
 	}
-	return l.waiting[l.at]
+	return l.rest[0]
 }
 
 // pass notes that job i has had its turn in the line, judged like v, and returns who
 // is next.
 //
-// A job that waits as it did lets nobody pass whom it kept out, if it wants the lock
-// alone or more of the pool than is left. One that could share the lock, now as
-// before, keeps out who wants that alone, and so leaves the others as they were; but
-// who is judged all the same has to know who those are.
+// A job that waits for locks as it did keeps what it kept from the others: a lock that it
+// wants alone, and its units of a pool. Where these and those of the jobs before it are the
+// whole pool, or it waits for more than is left, none of the others passes. One that could
+// share the lock, now as before, keeps out who wants that alone, and so leaves the others
+// as they were; but who is judged all the same has to know who those are.
 func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int32 {
-	j := l.s.jobs[i]
+	j, size := l.s.jobs[i], l.s.limits.capacity(l.key)
 	switch {
-	case l.closed || set.changed[j.ID] || j.State.Status != WaitingOnLocks || v.reason != j.State.Wait:
+	case l.closed || set.changed[j.ID] || j.State.Status != WaitingOnLocks || v.status != WaitingOnLocks:
 	case request.Pool():
-		l.closed = units(j.Spec.Locks, l.key) <= l.s.limits.capacity(l.key) && strings.HasPrefix(v.reason.Detail, waitingOnPool+l.key+" (")
+		if units(j.Spec.Locks, l.key) <= size { // else it keeps nothing: see LockTable.Reserve
+			l.kept += request.Units
+			l.closed = l.kept >= size || v.reason == j.State.Wait && strings.HasPrefix(v.reason.Detail, waitingOnPool+l.key+" (")
+		}
 	case request.Mode == Exclusive:
 		l.closed = true
-	case j.inLine() && !l.whole:
+	case v.reason == j.State.Wait && j.inLine() && !l.whole:
 		l.closed, l.shared = true, true
 	}
-	for l.at < len(l.waiting) && l.waiting[l.at] <= i {
-		l.at++
+	for len(l.rest) > 0 && l.rest[0] <= i {
+		l.rest, l.at = l.rest[1:], l.at+1
+		l.skip()
 	}
 	return l.next()
 }
