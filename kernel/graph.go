@@ -20,13 +20,14 @@ type graph struct {
 	outside   map[Artifact][]int32 // consumers whose run does not produce it
 
 	transients []int32
-	prompts    []int32            // jobs that stand for prompts
-	asking     []int32            // jobs whose gates read facts
-	outward    []int32            // jobs whose gates read branches or the checkout
-	stopping   map[RunID][]int32  // jobs whose failure stops a run, by that run and by the runs of their handlers
-	handlers   map[int32]bool     // jobs that may handle a failure that stops a run
-	lockers    map[string][]int32 // jobs that name a lock or pool, by its key
-	merges     bool               // some job's rewind depends on whether a merge is in progress
+	entangling []int32           // jobs that may come to be entangled
+	prompts    []int32           // jobs that stand for prompts
+	asking     []int32           // jobs whose gates read facts
+	outward    []int32           // jobs whose gates read branches or the checkout
+	stopping   map[RunID][]int32 // jobs whose failure stops a run, by that run and by the runs of their handlers
+	handlers   map[int32]bool    // jobs that may handle a failure that stops a run
+	lockers    map[queue][]int32 // jobs that name a lock or pool
+	merges     bool              // some job's rewind depends on whether a merge is in progress
 }
 
 // scoped is an artifact within a run.
@@ -46,7 +47,7 @@ func newGraph(jobs []*Job) *graph {
 		producers: map[Artifact][]int32{},
 		inRun:     map[scoped]ends{},
 		outside:   map[Artifact][]int32{},
-		lockers:   map[string][]int32{},
+		lockers:   map[queue][]int32{},
 		stopping:  map[RunID][]int32{},
 		handlers:  map[int32]bool{},
 	}
@@ -76,6 +77,9 @@ func newGraph(jobs []*Job) *graph {
 		if j.Spec.Transient != NotTransient {
 			g.transients = append(g.transients, int32(i))
 		}
+		if j.Spec.Transient != NotTransient || j.Spec.Origin.Ephemeral {
+			g.entangling = append(g.entangling, int32(i))
+		}
 		asking, outward := readsFacts(&j.Spec)
 		if outward {
 			g.outward = append(g.outward, int32(i))
@@ -84,7 +88,7 @@ func newGraph(jobs []*Job) *graph {
 			g.asking = append(g.asking, int32(i))
 		}
 		for _, l := range j.Spec.Locks {
-			g.lockers[l.Key] = add(g.lockers[l.Key], int32(i))
+			g.lockers[l.queue()] = add(g.lockers[l.queue()], int32(i))
 		}
 		if j.Spec.FailureMode == BlockDownstream {
 			g.stopping[j.Spec.Origin.Run] = add(g.stopping[j.Spec.Origin.Run], int32(i))

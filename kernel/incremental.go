@@ -35,13 +35,14 @@ type dirtySet struct {
 	list    []int32
 	changed map[JobID]bool // since they were judged
 	created map[JobID]bool
-	gone    bool // a changed job no longer has a readable record
+	gone    bool               // a changed job no longer has a readable record
+	holds   map[queue]lockLine // the lines of locks and pools, as the running and the changed jobs leave them
 }
 
 // judgeIncrementally judges the dirty set. It returns false if a full tick must judge
 // everything.
 func (t *tick) judgeIncrementally() bool {
-	if slices.ContainsFunc(t.s.jobs, (*Job).entangled) {
+	if slices.ContainsFunc(t.s.graph.entangling, func(i int32) bool { return t.s.jobs[i].entangled() }) {
 		return false
 	}
 	set := dirtySet{s: t.s, seen: map[int32]bool{}, changed: map[JobID]bool{}, created: map[JobID]bool{}}
@@ -54,10 +55,11 @@ func (t *tick) judgeIncrementally() bool {
 	if set.widen(t.watch); set.gone {
 		return false
 	}
-	base, named := *t, map[string]bool{}
+	set.hold()
+	base, named := *t, map[queue]bool{}
 	for _, i := range set.list {
 		for _, l := range t.s.jobs[i].Spec.Locks {
-			named[l.Key] = false
+			named[l.queue()] = false
 		}
 	}
 	for {
@@ -71,7 +73,7 @@ func (t *tick) judgeIncrementally() bool {
 // judgeSet judges the jobs of the set, and those in the lines of named locks. It returns
 // false if it must be repeated: a job in a line names another lock, which it has named
 // now, and jobs that wait for that lock have had their turn.
-func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
+func (t *tick) judgeSet(set *dirtySet, named map[queue]bool) (ok, again bool) {
 	for _, i := range set.list {
 		if v := t.of(i); t.s.jobs[i].unrouted() && t.idle(i) {
 			v.status = Unscheduled
@@ -81,11 +83,11 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 		t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
 	}
 	turns := turns(slices.Clone(set.list)) // sorted, which is a heap
-	lines := map[string]*lockLine{}
-	for key, whole := range named {
-		lines[key] = set.line(key)
-		lines[key].whole = whole
-		turns.add(lines[key].next())
+	lines := map[queue]*lockLine{}
+	for q, whole := range named {
+		lines[q] = set.line(q)
+		lines[q].whole = whole
+		turns.add(lines[q].next())
 	}
 	first := set.firstInLine()
 	for last := int32(-1); ; {
@@ -100,23 +102,23 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 			break
 		}
 		locks := t.s.jobs[i].Spec.Locks
-		if i == last || !set.seen[i] && !slices.ContainsFunc(locks, func(l Lock) bool { return lines[l.Key] != nil && !lines[l.Key].closed }) {
+		if i == last || !set.seen[i] && !slices.ContainsFunc(locks, func(l Lock) bool { return lines[l.queue()] != nil && !lines[l.queue()].closed }) {
 			continue
 		}
 		for _, l := range locks {
-			line := lines[l.Key]
+			line := lines[l.queue()]
 			switch {
 			case line == nil:
-				line = set.line(l.Key)
-				lines[l.Key] = line
+				line = set.line(l.queue())
+				lines[l.queue()] = line
 				if k := line.next(); k >= 0 && k < i {
-					set.name(named, l.Key, k)
+					set.name(named, l.queue(), k)
 					again = true
 				} else {
 					turns.add(k)
 				}
 			case line.shared:
-				named[l.Key], again = true, true
+				named[l.queue()], again = true, true
 			}
 		}
 		if again {
@@ -128,7 +130,7 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 		t.judge(i)
 		last = i
 		for _, l := range locks {
-			turns.add(lines[l.Key].pass(set, i, t.of(i), l))
+			turns.add(lines[l.queue()].pass(set, i, t.of(i), l))
 		}
 	}
 	t.carry(0)
@@ -137,17 +139,17 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 
 // name names a lock in whose line job first is the first, then the other locks of first
 // for which others wait before it, and so on. Otherwise each would take a repetition.
-func (a *dirtySet) name(named map[string]bool, key string, first int32) {
-	named[key] = false
+func (a *dirtySet) name(named map[queue]bool, of queue, first int32) {
+	named[of] = false
 	for queue := []int32{first}; len(queue) > 0; {
 		i := queue[0]
 		queue = queue[1:]
 		for _, l := range a.s.jobs[i].Spec.Locks {
-			if _, known := named[l.Key]; known {
+			if _, known := named[l.queue()]; known {
 				continue
 			}
-			if k := a.line(l.Key).next(); k >= 0 && k < i {
-				named[l.Key] = false
+			if k := a.line(l.queue()).next(); k >= 0 && k < i {
+				named[l.queue()] = false
 				queue = append(queue, k)
 			}
 		}
@@ -288,42 +290,68 @@ func (a *dirtySet) queues() {
 // lockLine is the queue of the jobs that wait for a lock or pool, in a tick.
 type lockLine struct {
 	s       *Snapshot
-	key     string
-	waiting []int32 // that s holds
+	queue   queue
+	rest    []int32 // that s holds and that have not had their turn; the first of them waits
 	changed int     // how many of the jobs that the store has in the line may have left it
+	kept    int     // of a pool: the units that unchanged jobs hold, or still wait for
 	at      int     // how many have had their turn
 	closed  bool    // for all others nothing changed since they were judged last
 	shared  bool    // a job that could share the lock closed it
 	whole   bool    // such a job must not close it
 }
 
-// line returns the line of a lock. It is closed if a running job has held the lock
-// exclusively since before the last tick.
-func (a *dirtySet) line(key string) *lockLine {
-	l := &lockLine{s: a.s, key: key}
-	for _, i := range a.s.graph.lockers[key] {
-		switch j := a.s.jobs[i]; j.State.Status {
-		case WaitingOnLocks:
-			l.waiting = append(l.waiting, i)
-		case Running:
-			l.closed = l.closed || !a.changed[j.ID] && slices.Contains(j.Spec.Locks, Lock{Key: key})
-		default:
-		}
-		if a.changed[a.s.jobs[i].ID] {
-			l.changed++
+// hold begins the lines. A line is closed if a running job has held the lock exclusively
+// since before the last tick.
+func (a *dirtySet) hold() {
+	a.holds = map[queue]lockLine{}
+	note := func(j *Job) {
+		for _, k := range j.Spec.Locks {
+			l := a.holds[k.queue()]
+			if a.changed[j.ID] {
+				l.changed++
+			} else {
+				l.closed, l.kept = l.closed || !k.Pool() && k.Mode == Exclusive, l.kept+k.Units
+			}
+			a.holds[k.queue()] = l
 		}
 	}
-	return l
+	for _, i := range a.s.in[Running] {
+		if j := a.s.jobs[i]; !a.changed[j.ID] {
+			note(j)
+		}
+	}
+	for id := range a.changed {
+		note(a.s.Job(id))
+	}
+}
+
+// line returns the line of a lock.
+func (a *dirtySet) line(q queue) *lockLine {
+	l := a.holds[q]
+	l.s, l.queue, l.rest = a.s, q, a.s.graph.lockers[q]
+	l.skip()
+	return &l
+}
+
+// skip leaves out jobs that do not wait.
+func (l *lockLine) skip() {
+	for len(l.rest) > 0 && l.s.jobs[l.rest[0]].State.Status != WaitingOnLocks {
+		l.rest = l.rest[1:]
+	}
 }
 
 // requireContenders requires the first n jobs in the line of a lock, and a few more,
 // because each load repeats the decision.
-func (s *Snapshot) requireContenders(key string, n int) {
+func (s *Snapshot) requireContenders(q queue, n int) {
 	most := 4
 	for most < n {
 		most *= 2
 	}
-	s.near.require(Near{Kind: Contenders, Key: key, Most: most})
+	kind := Contenders
+	if q.pool {
+		kind = PoolContenders
+	}
+	s.near.require(Near{Kind: kind, Key: q.key, Most: most})
 }
 
 // next returns the first job that has not had its turn; -1 if no other job waits.
@@ -331,33 +359,39 @@ func (l *lockLine) next() int32 {
 	if l.closed {
 		return -1
 	}
-	l.s.requireContenders(l.key, l.at+1+l.changed)
-	if l.at == len(l.waiting) {
+	l.s.requireContenders(l.queue, l.at+1+l.changed)
+	if len(l.rest) == 0 {
 		return -1
 	}
-	return l.waiting[l.at]
+	return l.rest[0]
 }
 
 // pass notes that job i has had its turn in the line with judgement v, and returns the
 // next job.
 //
-// A job that still waits keeps out the same jobs as before, if it wants the lock
-// exclusively or more of the pool than is left: the line is closed. A job that could
-// share the lock, now as before, keeps out those that want it exclusively, so nothing
-// changes for the others either; but a job that is judged anyway must know of them.
+// A job that still waits for locks keeps the same from the others as before: a lock that
+// it wants exclusively, and its units of a pool. The line is closed once no other job can
+// pass: units kept so are the whole pool, or the job waits for more than is left of it. A
+// job that could share the lock, now as before, keeps out those that want it exclusively,
+// so nothing changes for the others either; but a job that is judged anyway must know of
+// them.
 func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int32 {
-	j := l.s.jobs[i]
+	j, size := l.s.jobs[i], l.s.limits.capacity(l.queue.key)
 	switch {
-	case l.closed || set.changed[j.ID] || j.State.Status != WaitingOnLocks || v.reason != j.State.Wait:
+	case l.closed || set.changed[j.ID] || j.State.Status != WaitingOnLocks || v.status != WaitingOnLocks:
 	case request.Pool():
-		l.closed = units(j.Spec.Locks, l.key) <= l.s.limits.capacity(l.key) && strings.HasPrefix(v.reason.Detail, waitingOnPool+l.key+" (")
+		if units(j.Spec.Locks, l.queue.key) <= size { // else it keeps nothing: see LockTable.Reserve
+			l.kept += request.Units
+			l.closed = l.kept >= size || v.reason == j.State.Wait && strings.HasPrefix(v.reason.Detail, waitingOnPool+l.queue.key+" (")
+		}
 	case request.Mode == Exclusive:
 		l.closed = true
-	case j.inLine() && !l.whole:
+	case v.reason == j.State.Wait && j.inLine() && !l.whole:
 		l.closed, l.shared = true, true
 	}
-	for l.at < len(l.waiting) && l.waiting[l.at] <= i {
-		l.at++
+	for len(l.rest) > 0 && l.rest[0] <= i {
+		l.rest, l.at = l.rest[1:], l.at+1
+		l.skip()
 	}
 	return l.next()
 }

@@ -31,6 +31,15 @@ type Lock struct {
 // Pool reports whether l asks for units of a counted pool.
 func (l Lock) Pool() bool { return l.Units > 0 }
 
+// queue names the line in which jobs wait for a lock or a pool: the two are independent,
+// even if they have the same key.
+type queue struct {
+	key  string
+	pool bool
+}
+
+func (l Lock) queue() queue { return queue{l.Key, l.Pool()} }
+
 // Prefixes of keys that have a meaning. They are stored in records, so they
 // never change.
 const (

@@ -34,27 +34,28 @@ type NearKind uint8
 
 // The kinds. Open jobs are those that a tick may still change.
 const (
-	Itself       NearKind = iota // the job of that id
-	Attended                     // see Job.attended
-	Due                          // the jobs that are due at At, see Job.Due; and the one that is due next
-	Dependents                   // the open jobs that run after a job; the first Most, if there is one, that do not run
-	Consumers                    // the jobs that need an artifact: those that are open, or that a new producer opens again
-	RunConsumers                 // those of them that use a producer of their own run; Most as of Dependents
-	Producers                    // the jobs that declare an artifact
-	RunProducers                 // those of them that belong to a run
-	Contenders                   // the jobs that wait for the lock or the pool of that key; the first Most, if there is one
-	Line                         // the first Most that wait for a slot of an executor
-	Waiters                      // the first Most that wait for locks, pools or slots
-	Members                      // the first Most of a run's jobs that are active; all of the run if it has fewer active ones
-	Keyed                        // the jobs with an idempotency key
-	Stoppers                     // the jobs that failed and whose failure stops a run
-	Handled                      // the jobs whose failure, which stops a run, is handled by a job
-	Prompts                      // the jobs that hold the prompt of that file, named by Key
-	Woken                        // the active jobs that only a route starts
-	Newest                       // the last Most in schedule order, of all statuses or of those that it has
-	OfNumber                     // the jobs of a number; with a Key, the one that has that part of it
-	Outsiders                    // the open jobs that are judged by facts that no job makes
-	Readers                      // those of them that read an artifact, or the branch or other fact that Key names: see Job.Reads
+	Itself         NearKind = iota // the job of that id
+	Attended                       // see Job.attended
+	Due                            // the jobs that are due at At, see Job.Due; and the one that is due next
+	Dependents                     // the open jobs that run after a job; the first Most, if there is one, that do not run
+	Consumers                      // the jobs that need an artifact: those that are open, or that a new producer opens again
+	RunConsumers                   // those of them that use a producer of their own run; Most as of Dependents
+	Producers                      // the jobs that declare an artifact
+	RunProducers                   // those of them that belong to a run
+	Contenders                     // the jobs that wait for the lock of that key; the first Most, if there is one
+	Line                           // the first Most that wait for a slot of an executor
+	Waiters                        // the first Most that wait for locks, pools or slots
+	Members                        // the first Most of a run's jobs that are active; all of the run if it has fewer active ones
+	Keyed                          // the jobs with an idempotency key
+	Stoppers                       // the jobs that failed and whose failure stops a run
+	Handled                        // the jobs whose failure, which stops a run, is handled by a job
+	Prompts                        // the jobs that hold the prompt of that file, named by Key
+	Woken                          // the active jobs that only a route starts
+	Newest                         // the last Most in schedule order, of all statuses or of those that it has
+	OfNumber                       // the jobs of a number; with a Key, the one that has that part of it
+	Outsiders                      // the open jobs that are judged by facts that no job makes
+	PoolContenders                 // the same of the pool of that key
+	Readers                        // those of the Outsiders that read an artifact, or the branch or other fact that Key names: see Job.Reads
 )
 
 // partial says what a snapshot of some of the jobs was loaded with, and what decisions
@@ -231,8 +232,9 @@ func (n Near) Selects(j *Job) bool {
 		return slices.Contains(j.Spec.Produces, n.Artifact)
 	case RunProducers:
 		return j.Spec.Origin.Run == n.Run && slices.Contains(j.Spec.Produces, n.Artifact)
-	case Contenders:
-		return j.State.Status == WaitingOnLocks && slices.ContainsFunc(j.Spec.Locks, func(l Lock) bool { return l.Key == n.Key })
+	case Contenders, PoolContenders:
+		q := queue{n.Key, n.Kind == PoolContenders}
+		return j.State.Status == WaitingOnLocks && slices.ContainsFunc(j.Spec.Locks, func(l Lock) bool { return l.queue() == q })
 	case Line:
 		return j.State.Status == WaitingOnLocks && j.inLine() && j.Spec.Task.On() == n.Key
 	case Waiters:

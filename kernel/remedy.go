@@ -133,7 +133,7 @@ func (x *explainer) holders(i int32, _ verdict) string {
 		}
 	}
 	for _, l := range mine {
-		before = append(before, x.inLine(l.Key, i, keepsOut)...)
+		before = append(before, x.inLine(l.queue(), i, keepsOut)...)
 	}
 	slices.Sort(before)
 	before = slices.Compact(before)
@@ -153,9 +153,9 @@ func (x *explainer) holders(i int32, _ verdict) string {
 
 // inLine returns the first jobs that wait for a lock before job i and keep it
 // out: up to namedInLine and one more.
-func (x *explainer) inLine(key string, i int32, keepsOut func(int32) (string, bool)) (first []int32) {
+func (x *explainer) inLine(q queue, i int32, keepsOut func(int32) (string, bool)) (first []int32) {
 	s, passed := x.t.s, 1
-	for _, k := range s.graph.lockers[key] {
+	for _, k := range s.graph.lockers[q] {
 		if k >= i || len(first) > namedInLine {
 			break
 		}
@@ -166,6 +166,6 @@ func (x *explainer) inLine(key string, i int32, keepsOut func(int32) (string, bo
 			first = append(first, k)
 		}
 	}
-	s.requireContenders(key, passed+len(s.dirty))
+	s.requireContenders(q, passed+len(s.dirty))
 	return first
 }

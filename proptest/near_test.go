@@ -138,7 +138,7 @@ func TestATickOnWhatIsNearKnowsTheLines(t *testing.T) {
 		pools, alone := oneOf(t, "one in so many asks for a pool", 1, 3, 100), oneOf(t, "one in so many wants a lock alone", 1, 2, 8)
 		lock := rapid.Custom(func(t *rapid.T) kernel.Lock {
 			if oneIn(t, pools, "pool") {
-				return kernel.Lock{Key: oneOf(t, "pool", "gpu", "disk"), Units: rapid.IntRange(1, 3).Draw(t, "units")}
+				return kernel.Lock{Key: oneOf(t, "pool", "gpu", "disk", "a"), Units: rapid.IntRange(1, 3).Draw(t, "units")}
 			}
 			l := kernel.Lock{Key: oneOf(t, "key", "a", "a", "b")}
 			if !oneIn(t, alone, "alone") {
@@ -223,13 +223,13 @@ func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
 }
 
 // What a tick looks at does not grow with the line for a lock or for a pool,
-// whichever jobs have left or joined it.
+// whichever jobs have left or joined it, and if these wait for another pool as well.
 func TestATickLooksAtTheHeadOfALine(t *testing.T) {
-	for _, lock := range []kernel.Lock{{Key: "main"}, {Key: "gpu", Units: 1}} {
+	for _, locks := range [][]kernel.Lock{{{Key: "main"}}, {{Key: "gpu", Units: 1}}, {{Key: "gpu", Units: 1}, {Key: "disk", Units: 1}}} {
 		var jobs []kernel.Job
 		for n := range 1000 {
 			jobs = append(jobs, kernel.Job{ID: kernel.JobID(fmt.Sprintf("j%03d", n)), Created: Epoch, Rev: 1, State: kernel.State{Status: kernel.Queued},
-				Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, Locks: []kernel.Lock{lock}}})
+				Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, Locks: locks}})
 		}
 		s := kernel.NewSnapshot(kernel.Observation{Now: Epoch, Jobs: jobs})
 		for what, change := range map[string]func(*kernel.Snapshot) (kernel.Plan, error){
@@ -251,7 +251,7 @@ func TestATickLooksAtTheHeadOfALine(t *testing.T) {
 				t.Fatal(err)
 			}
 			if looked := nearIn(t, judged, before, before.Facts(), p); looked == 0 || looked > 8 {
-				t.Errorf("%v: %s: a tick looked at %d jobs", lock, what, looked)
+				t.Errorf("%v: %s: a tick looked at %d jobs", locks, what, looked)
 			}
 		}
 	}

@@ -27,6 +27,7 @@ const (
 	keyOutside  = "N" // artifact, run, created, id; open, and it does not
 	keyProduces = "p" // artifact, run, created, id
 	keyLock     = "l" // key, created, id; waiting on locks
+	keyPool     = "L" // the same of a pool
 	keyLine     = "q" // executor, created, id; waiting for a place
 	keyMember   = "r" // run, created, id
 	keyActive   = "R" // run, created, id
@@ -129,7 +130,11 @@ func keysOf(j *kernel.Job) []string {
 	}
 	if st.Status == kernel.WaitingOnLocks {
 		for _, l := range j.Spec.Locks {
-			add(keyOf(keyLock, l.Key))
+			kind := keyLock
+			if l.Pool() {
+				kind = keyPool
+			}
+			add(keyOf(kind, l.Key))
 		}
 		if on := j.Spec.Task.On(); (kernel.Near{Kind: kernel.Line, Key: on}).Selects(j) {
 			add(keyOf(keyLine, on))

@@ -281,6 +281,8 @@ func (r *cacheQuery) answer(n kernel.Near) error {
 		return r.addAll(keyOf(keyProduces, labelOf(n.Artifact), string(n.Run)))
 	case kernel.Contenders:
 		return r.addMost(n, keyOf(keyLock, n.Key))
+	case kernel.PoolContenders:
+		return r.addMost(n, keyOf(keyPool, n.Key))
 	case kernel.Line:
 		return r.addFirst(keyOf(keyLine, n.Key), n.Most, nil)
 	case kernel.Waiters:
