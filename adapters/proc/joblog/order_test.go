@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/internal/sys"
@@ -86,5 +88,37 @@ func TestLogsWithoutARecord(t *testing.T) {
 	}
 	if got := text(t, w.lines(), true); got != "1 o\n2 e\n" {
 		t.Errorf("with a record that makes no sense: %q", got)
+	}
+}
+
+// A record of order that cannot be read is an error, and not a record without lines.
+func TestTheRecordOfOrderCannotBeRead(t *testing.T) {
+	w := write(t, t.TempDir(), 0)
+	w.watcher.Close()
+	w.write(Stdout, "o\n")
+	l := NewLines(func(name string) (*os.File, error) {
+		if name == "order" {
+			return Append(w.path(name)) // for writing only
+		}
+		return sys.OpenRegular(w.path(name), os.O_RDONLY)
+	})
+	defer l.Close()
+	if _, err := l.Read(t.Context(), true, func(Line) error { return nil }); !errors.Is(err, syscall.EBADF) {
+		t.Errorf("it is read: %v", err)
+	}
+}
+
+// What a command writes after the look that a record is about belongs to the next look.
+func TestLinesWrittenAfterTheLook(t *testing.T) {
+	w := write(t, t.TempDir(), 0)
+	w.watcher.Close()
+	b := &boundedLog{log: w.logs[Stdout]}
+	defer func() { _ = b.file.Close() }()
+	o := order{logs: [streams]*boundedLog{Stdout: b}}
+	w.write(Stdout, "1\n22\n")
+	o.noted[Stdout], o.now[Stdout] = 2, 5
+	w.write(Stdout, "333\n4\n")
+	if got := o.lineEnds(Stdout); !slices.Equal(got, []int64{5}) {
+		t.Errorf("lines end at %v", got)
 	}
 }
