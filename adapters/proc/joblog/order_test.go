@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
@@ -120,5 +121,46 @@ func TestLinesWrittenAfterTheLook(t *testing.T) {
 	w.write(Stdout, "333\n4\n")
 	if got := o.lineEnds(Stdout); !slices.Equal(got, []int64{5}) {
 		t.Errorf("lines end at %v", got)
+	}
+}
+
+// Reading reports that there was something where the last part of it was nothing.
+func TestReadingReportsThatThereWasSomething(t *testing.T) {
+	for _, stream := range []int{Stdout, Stderr} {
+		w := write(t, t.TempDir(), 0)
+		w.watcher.Close()
+		l := w.lines()
+		defer l.Close()
+		ignore := func(Line) error { return nil }
+		if more, err := l.Read(t.Context(), true, ignore); more || err != nil {
+			t.Errorf("stream %d is empty: %v, %v", stream, more, err)
+		}
+		w.write(stream, "text\n")
+		if more, err := l.Read(t.Context(), true, ignore); !more || err != nil {
+			t.Errorf("stream %d has a line: %v, %v", stream, more, err)
+		}
+		if more, err := l.Read(t.Context(), true, ignore); more || err != nil {
+			t.Errorf("stream %d has no other: %v, %v", stream, more, err)
+		}
+	}
+}
+
+// Where one stream alone grew it is recorded at once, though there may have been writes
+// that nobody reported.
+func TestOneStreamAloneIsRecordedAtOnce(t *testing.T) {
+	for s := range streams {
+		o := order{path: filepath.Join(t.TempDir(), "order")}
+		o.now[s] = 5
+		o.note(time.UnixMicro(7), false)
+		if o.out == nil {
+			t.Errorf("stream %d is not recorded", s)
+			continue
+		}
+		if err := o.out.log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(o.path); err != nil || string(b) != fmt.Sprintf("%d 5 7\n", s+1) {
+			t.Errorf("stream %d: %q, %v", s, b, err)
+		}
 	}
 }
