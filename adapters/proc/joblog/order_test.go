@@ -139,6 +139,13 @@ func TestReadingReportsThatThereWasSomething(t *testing.T) {
 		if more, err := l.Read(t.Context(), true, ignore); !more || err != nil {
 			t.Errorf("stream %d has a line: %v, %v", stream, more, err)
 		}
+		w.write(stream, "more\n") // all of which the record has
+		if err := os.WriteFile(w.path("order"), Growth{Stream: stream, End: 10, At: time.Unix(7, 0)}.append(nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if more, err := l.Read(t.Context(), true, ignore); !more || err != nil {
+			t.Errorf("stream %d has a recorded line: %v, %v", stream, more, err)
+		}
 		if more, err := l.Read(t.Context(), true, ignore); more || err != nil {
 			t.Errorf("stream %d has no other: %v, %v", stream, more, err)
 		}
