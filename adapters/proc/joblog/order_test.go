@@ -92,20 +92,31 @@ func TestLogsWithoutARecord(t *testing.T) {
 	}
 }
 
-// A record of order that cannot be read is an error, and not a record without lines.
-func TestTheRecordOfOrderCannotBeRead(t *testing.T) {
+// A log or a record that cannot be read is an error, and not one without lines.
+func TestLogsThatCannotBeRead(t *testing.T) {
 	w := write(t, t.TempDir(), 0)
 	w.watcher.Close()
 	w.write(Stdout, "o\n")
-	l := NewLines(func(name string) (*os.File, error) {
-		if name == "order" {
-			return Append(w.path(name)) // for writing only
+	for _, bad := range []string{"stdout", "stderr", "order"} {
+		l := NewLines(func(name string) (*os.File, error) {
+			if name == bad {
+				return Append(w.path(name)) // for writing only
+			}
+			return sys.OpenRegular(w.path(name), os.O_RDONLY)
+		})
+		if _, err := l.Read(t.Context(), true, func(Line) error { return nil }); !errors.Is(err, syscall.EBADF) {
+			t.Errorf("%s is read: %v", bad, err)
 		}
-		return sys.OpenRegular(w.path(name), os.O_RDONLY)
-	})
-	defer l.Close()
-	if _, err := l.Read(t.Context(), true, func(Line) error { return nil }); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("it is read: %v", err)
+		_ = l.Close()
+	}
+}
+
+// A look that finds nothing new writes no record.
+func TestNothingIsRecordedOfNothing(t *testing.T) {
+	o := order{path: filepath.Join(t.TempDir(), "order")}
+	o.note(time.UnixMicro(7), true)
+	if _, err := os.Stat(o.path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a record: %v", err)
 	}
 }
 
