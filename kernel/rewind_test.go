@@ -329,6 +329,30 @@ func TestApproveAndReject(t *testing.T) {
 	}
 }
 
+// The end of an attempt that was cancelled removes the worktree if and only if the cancel
+// asked for it and the worktree is the job's own.
+func TestTheWorktreeOfACancelledAttempt(t *testing.T) {
+	for _, cleanup := range []bool{false, true} {
+		for _, owned := range []bool{false, true} {
+			for _, outcome := range []kernel.Outcome{kernel.OutcomeCancelled, kernel.OutcomeSucceeded} {
+				j := job("q", is(kernel.Running))
+				j.State.Attempt, j.State.Context = 1, kernel.Context{Root: "w", Worktree: "w", Owned: owned}
+				j.State.Stop = kernel.StopRequest{At: t0, By: "ann", Cleanup: cleanup}
+				s := snapshot(facts(), j)
+				p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: outcome})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := cleanup && owned && s.Apply(p).Job("q").State.Status == kernel.Cancelled
+				gone := actionsOf[kernel.RemoveWorktree](p)
+				if want != (len(gone) == 1 && gone[0].Cancel && gone[0].Context == j.State.Context) || !want && len(gone) > 0 {
+					t.Errorf("cleanup %v, owned %v, %v: %+v", cleanup, owned, outcome, gone)
+				}
+			}
+		}
+	}
+}
+
 // Semantics 2, decision 13: cancel works on every job that is not terminal.
 func TestCancel(t *testing.T) {
 	owned := kernel.Context{Root: "w", Worktree: "w", Owned: true}

@@ -197,6 +197,33 @@ func TestAMilestoneOfAnotherHistory(t *testing.T) {
 	}
 }
 
+// Limits on record that cannot be read are an error, and not no limits.
+func TestLimitsOfThePastThatCannotBeRead(t *testing.T) {
+	l := emptyStore(t)
+	l.submit(1)
+	l.seal(func() { commit(t, l.s, kernel.Create(plain(2))) }) // an entry without limits of its own
+	if err := l.s.TrimHistory(t.Context()); err != nil || !slices.Equal(l.s.milestones(), []uint64{2}) {
+		t.Fatalf("%v, milestones %v", err, l.s.milestones())
+	}
+	f, err := l.s.base.file(milestoneFile(2), os.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, meta, err := readMilestone(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w := l.s.openMilestone(2, &meta.Tip)
+	defer w.close()
+	w.bounds = &limitsRecord{Grace: "soon"}
+	if err := l.s.writeMilestone(w, 2, meta.Tip); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newStore(t, l.dir).PastAt(t.Context(), Moment{}); err == nil || !strings.Contains(err.Error(), "limits.grace") {
+		t.Errorf("it is shown: %v", err)
+	}
+}
+
 // A milestone with a byte changed counts for nothing either, whichever it is.
 func TestAMilestoneThatIsDamaged(t *testing.T) {
 	oneGoroutine(t)

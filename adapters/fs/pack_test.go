@@ -77,6 +77,45 @@ func packAll(t testing.TB, s *Store) {
 	}
 }
 
+// Packing that comes by a damaged block of the cache has the next transaction make
+// another, so that jobs do not stay unpacked for ever.
+func TestPackingWithADamagedCache(t *testing.T) {
+	dir, made := packStore(t, options())
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range caches(dir) {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newStore(t, dir)
+	recordsOf(t, s) // makes the cache, of tables only
+	tx, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.cache.kv.tables) == 0 {
+		t.Fatal("the cache has no table")
+	}
+	for _, table := range s.cache.kv.tables {
+		table.recent = [len(table.recent)]recentBlock{} // read again
+		if err := os.WriteFile(filepath.Join(dir, vizierDir, tableFile(table.number)), make([]byte, table.size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	more, err := tx.Pack(t0.Add(time.Hour), 10)
+	if err := errors.Join(err, tx.Close()); more || err != nil {
+		t.Fatalf("more %v, %v", more, err)
+	}
+	packAll(t, s)
+	for n := 1; n <= 3; n++ {
+		if there, err := s.base.exists(packFile(id(n))); !there || err != nil {
+			t.Errorf("job %d has a pack: %v, %v", n, there, err)
+		}
+	}
+}
+
 // asSeen is what readers see of jobs 1 to 4.
 func asSeen(t testing.TB, s *Store) map[string]any {
 	t.Helper()

@@ -149,6 +149,58 @@ func TestCapOfSmallLogs(t *testing.T) {
 	}
 }
 
+// What stands before the beginning of a log does not count as what it holds: a log
+// that was cut is left alone until it has grown again.
+func TestCapCutsNoMoreThanItHasTo(t *testing.T) {
+	for name, dir := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			log, file := openBoth(t, dir)
+			if _, err := io.WriteString(log, strings.Repeat(line(1), 20_000)); err != nil {
+				t.Fatal(err)
+			}
+			const most = 64 << 10
+			left, err := Cap(file, most)
+			if err != nil || left > most {
+				t.Fatalf("%d bytes are left: %v", left, err)
+			}
+			was, err := Begin(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := Cap(file, left) // less than the length of a file with a hole
+			if now, failed := Begin(file); err != nil || failed != nil || again != left || now != was {
+				t.Errorf("%d bytes of %d are left, %+v after %+v: %v, %v", again, left, now, was, err, failed)
+			}
+		})
+	}
+}
+
+// A reader that has come to the byte where the mark begins now misses what the mark stands on.
+func TestAReaderAtTheMark(t *testing.T) {
+	log, file := openBoth(t, t.TempDir())
+	if _, err := io.WriteString(log, strings.Repeat(line(1), 20_000)); err != nil {
+		t.Fatal(err)
+	}
+	f := NewFile(func() (*os.File, error) { return os.Open(log.Name()) })
+	defer f.Close()
+	if there, err := f.open(); !there || err != nil {
+		t.Fatal(there, err)
+	}
+	if _, err := Cap(file, 64<<10); err != nil {
+		t.Fatal(err)
+	}
+	h, err := Begin(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, lost := range map[int64]bool{h.Dropped - 1: true, h.Dropped: true, h.Dropped + h.Mark - 1: true, h.Dropped + h.Mark: false} {
+		f.at = at
+		if b, err := f.next(h.Dropped + h.Mark + 10); err != nil || f.lost != lost || strings.HasPrefix(string(b), markBegin) != lost {
+			t.Errorf("at %d of %+v: lost %v, %q, %v", at, h, f.lost, b, err)
+		}
+	}
+}
+
 // A log that is no larger than it may be is left alone, and so is one without
 // a bound.
 func TestWatcherLeavesSmallLogsAlone(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -160,20 +159,17 @@ func TestTheRecordIsBounded(t *testing.T) {
 	}
 }
 
-// Only what had been written by the last look counts: a log may have grown since.
-func TestLinesEndWhereTheLogDid(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "stdout.log")
-	if err := os.WriteFile(path, []byte("a\nbc\nd\ne\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Append(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := order{logs: [streams]*boundedLog{Stdout: {log: f}}}
-	defer o.logs[Stdout].close()
+// What a command writes after the look that a record is about belongs to the next look.
+func TestLinesWrittenAfterTheLook(t *testing.T) {
+	w := write(t, t.TempDir(), 0)
+	w.watcher.Close()
+	b := &boundedLog{log: w.logs[Stdout]}
+	defer func() { _ = b.file.Close() }()
+	o := order{logs: [streams]*boundedLog{Stdout: b}}
+	w.write(Stdout, "1\n22\n")
 	o.noted[Stdout], o.now[Stdout] = 2, 5
-	if ends := o.lineEnds(Stdout); !slices.Equal(ends, []int64{5}) {
-		t.Errorf("%v", ends)
+	w.write(Stdout, "333\n4\n")
+	if got := o.lineEnds(Stdout); !slices.Equal(got, []int64{5}) {
+		t.Errorf("lines end at %v", got)
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
@@ -89,24 +91,78 @@ func TestLogsWithoutARecord(t *testing.T) {
 	}
 }
 
-// A record that cannot be read is an error: the order of what follows is not known.
-func TestARecordThatCannotBeRead(t *testing.T) {
+// A log or a record that cannot be read is an error, and not one without lines.
+func TestLogsThatCannotBeRead(t *testing.T) {
 	w := write(t, t.TempDir(), 0)
-	w.write(Stderr, "e\n")
-	w.write(Stdout, "o\n")
 	w.watcher.Close()
-	l := w.lines()
-	text(t, l, true)
-	if l.record.file == nil { // it is made where the system tells of writes
-		if err := os.WriteFile(w.path("order"), nil, 0o600); err != nil {
+	w.write(Stdout, "o\n")
+	for _, bad := range []string{"stdout", "stderr", "order"} {
+		l := NewLines(func(name string) (*os.File, error) {
+			if name == bad {
+				return Append(w.path(name)) // for writing only
+			}
+			return sys.OpenRegular(w.path(name), os.O_RDONLY)
+		})
+		if _, err := l.Read(t.Context(), true, func(Line) error { return nil }); !errors.Is(err, syscall.EBADF) {
+			t.Errorf("%s is read: %v", bad, err)
+		}
+		_ = l.Close()
+	}
+}
+
+// A look that finds nothing new writes no record.
+func TestNothingIsRecordedOfNothing(t *testing.T) {
+	o := order{path: filepath.Join(t.TempDir(), "order")}
+	o.note(time.UnixMicro(7), true)
+	if _, err := os.Stat(o.path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a record: %v", err)
+	}
+}
+
+// Reading reports that there was something where the last part of it was nothing.
+func TestReadingReportsThatThereWasSomething(t *testing.T) {
+	for _, stream := range []int{Stdout, Stderr} {
+		w := write(t, t.TempDir(), 0)
+		w.watcher.Close()
+		l := w.lines()
+		defer l.Close()
+		ignore := func(Line) error { return nil }
+		if more, err := l.Read(t.Context(), true, ignore); more || err != nil {
+			t.Errorf("stream %d is empty: %v, %v", stream, more, err)
+		}
+		w.write(stream, "text\n")
+		if more, err := l.Read(t.Context(), true, ignore); !more || err != nil {
+			t.Errorf("stream %d has a line: %v, %v", stream, more, err)
+		}
+		w.write(stream, "more\n") // all of which the record has
+		if err := os.WriteFile(w.path("order"), Growth{Stream: stream, End: 10, At: time.Unix(7, 0)}.append(nil), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		text(t, l, true)
+		if more, err := l.Read(t.Context(), true, ignore); !more || err != nil {
+			t.Errorf("stream %d has a recorded line: %v, %v", stream, more, err)
+		}
+		if more, err := l.Read(t.Context(), true, ignore); more || err != nil {
+			t.Errorf("stream %d has no other: %v, %v", stream, more, err)
+		}
 	}
-	if err := l.record.file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Read(t.Context(), true, func(Line) error { return nil }); err == nil {
-		t.Error("it is read")
+}
+
+// Where one stream alone grew it is recorded at once, though there may have been writes
+// that nobody reported.
+func TestOneStreamAloneIsRecordedAtOnce(t *testing.T) {
+	for s := range streams {
+		o := order{path: filepath.Join(t.TempDir(), "order")}
+		o.now[s] = 5
+		o.note(time.UnixMicro(7), false)
+		if o.out == nil {
+			t.Errorf("stream %d is not recorded", s)
+			continue
+		}
+		if err := o.out.log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(o.path); err != nil || string(b) != fmt.Sprintf("%d 5 7\n", s+1) {
+			t.Errorf("stream %d: %q, %v", s, b, err)
+		}
 	}
 }
