@@ -360,11 +360,11 @@ func TestAMapThatCannotBeWritten(t *testing.T) {
 		holdsAll(t, was, map[string]string{"a": "1"})
 		was.close()
 	}
-	d.at, d.n = 1, 0
 	k, _, err := openKV(base)
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.at, d.n = 1, 0
 	if err := k.add(nil, []keyValue{{"b", nil}}); !errors.Is(err, unix.EIO) {
 		t.Error(err)
 	}
