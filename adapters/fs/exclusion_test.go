@@ -7,13 +7,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // A runner forgets what it knows on one goroutine while another reads what a
 // submission refers to. The store keeps them apart itself.
 func TestAStoreMayBeForgottenWhileItIsRead(t *testing.T) {
-	s := newStore(t, t.TempDir())
+	s := newStore(t, disktest.Dir(t))
 	actions := make([]kernel.Action, 50)
 	for i := range actions {
 		actions[i] = kernel.Create(plain(i + 1))
@@ -58,7 +59,7 @@ func TestAStoreMayBeForgottenWhileItIsRead(t *testing.T) {
 
 // Whoever is in the way of a writer is named, a reader as well.
 func TestAReaderIsNamed(t *testing.T) {
-	dir := t.TempDir()
+	dir := disktest.Dir(t)
 	o := options()
 	o.Who = "vizier list (pid 4711)"
 	s := NewStore(dir, o)
@@ -78,7 +79,7 @@ func TestAReaderIsNamed(t *testing.T) {
 
 // What panics with the lock in its hands lets go of it.
 func TestAPanicKeepsNoLock(t *testing.T) {
-	dir := t.TempDir()
+	dir := disktest.Dir(t)
 	s := newStore(t, dir)
 	j := plain(1)
 	j.State.Status, j.State.Attempt = kernel.Running, 1
@@ -115,7 +116,7 @@ func TestAPanicKeepsNoLock(t *testing.T) {
 // path: the lock there protects nothing of the first, which is changed by nobody
 // who opened it at the old path.
 func TestAStoreThatWasMoved(t *testing.T) {
-	parent := t.TempDir()
+	parent := disktest.Dir(t)
 	old, now := filepath.Join(parent, "old"), filepath.Join(parent, "new")
 	if err := os.Mkdir(old, 0o700); err != nil {
 		t.Fatal(err)

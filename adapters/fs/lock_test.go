@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -95,7 +96,7 @@ func mustBeBusy(t *testing.T, err error) {
 }
 
 func TestLockExcludesAnotherProcess(t *testing.T) {
-	dir := t.TempDir()
+	dir := disktest.Dir(t)
 	s := newStore(t, dir)
 	commit(t, s, kernel.Create(plain(1)))
 	holder := cast(t, "hold", dir)
@@ -134,7 +135,7 @@ func TestLockExcludesAnotherProcess(t *testing.T) {
 
 // A try that was given up and comes through later takes the lock from nobody.
 func TestAnAbandonedTryDoesNotReleaseALaterLock(t *testing.T) {
-	dir := t.TempDir()
+	dir := disktest.Dir(t)
 	s := newStore(t, dir)
 	holder := cast(t, "hold", dir)
 	holder.hear()
@@ -158,7 +159,7 @@ func TestAnAbandonedTryDoesNotReleaseALaterLock(t *testing.T) {
 // A store in the middle of a transaction neither begins another nor loses the
 // one it has by a read.
 func TestOneTransactionAtATime(t *testing.T) {
-	dir := t.TempDir()
+	dir := disktest.Dir(t)
 	s := newStore(t, dir)
 	tx := begin(t, s)
 	if _, err := s.Begin(shortly(t)); err == nil {
