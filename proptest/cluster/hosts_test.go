@@ -34,6 +34,12 @@ func (r *repo) scheduled() {
 	})
 }
 
+// unheard makes it four minutes since the host was heard of, in the turn in which it was killed as well.
+func (r *repo) unheard() {
+	r.Helper()
+	r.sh("touch -c -h -d '4 minutes ago' .vizier/jobs/scheduler.host .vizier/jobs/journal/turn")
+}
+
 // Two login nodes whose locks hold on each other may be used in turns. That is found out
 // while the first one's resident scheduler is alive, and counts when it was killed.
 func TestLoginNodesInTurns(t *testing.T) {
@@ -62,7 +68,8 @@ func TestASecondHostIsRefused(t *testing.T) {
 	}
 	a.v("jobs", "list")
 	a.noResident()
-	a.sh("touch -d '4 minutes ago' .vizier/jobs/scheduler.host")
+	a.sh("ln -s a/boot-of-a .vizier/jobs/journal/turn || [ -L .vizier/jobs/journal/turn ]") // it may have been killed in its turn
+	a.unheard()
 	b.v("jobs", "submit", "--", "true")
 	a.write("go", "")
 	a.done("runs")
@@ -158,7 +165,7 @@ func TestStaleCaches(t *testing.T) {
 	b.becomes(first, "succeeded")
 	b.becomes(next, "succeeded")
 	a.noResident()
-	a.sh("touch -d '4 minutes ago' .vizier/jobs/scheduler.host")
+	a.unheard()
 	b.eventually(func() string { // which it sees late
 		_, errs, err := b.try("", "submit", "--", "true")
 		if err != nil {
