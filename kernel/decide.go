@@ -171,7 +171,7 @@ func Settle(s *Snapshot) Plan {
 // snapshot after that: their artifacts are there and their locks are free.
 func settle(s *Snapshot) (Plan, *Snapshot) {
 	d, jobs := NewDraft(s), s.jobs
-	for _, i := range s.in[Running] {
+	for _, i := range s.running {
 		r, began, over := d.s.resultOfGone(jobs[i].Attempt())
 		if !over {
 			continue
@@ -199,7 +199,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 // stalls notes the attempts whose runners are not heard of, each once: somebody is
 // told so.
 func (s *Snapshot) stalls() (p Plan) {
-	for _, i := range s.in[Running] {
+	for _, i := range s.running {
 		j := s.jobs[i]
 		if st := j.State; st.Stalled != st.Attempt && s.facts.Runners[j.Attempt()].Value.Liveness == Stalled {
 			st.Stalled = st.Attempt

@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 type verdictKind uint8
@@ -70,6 +71,10 @@ type gate struct {
 	// or the end of a job clears v. next is the position after v's condition.
 	wakes func(t *tick, b *prober, i int32, v verdict, next int) (poll bool)
 
+	// clock returns when the clock alone changes the verdict on j, which waits for this gate;
+	// the zero time, or nil: never.
+	clock func(j *Job) time.Time
+
 	// clears says in words who or what clears v.
 	clears func(x *explainer, i int32, v verdict) string
 
@@ -83,21 +88,21 @@ type gate struct {
 // a job that waits for what may never come ends with its run.
 var gates = [...]gate{
 	{"run", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkRun, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+		(*tick).checkRun, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"jobs", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkAfter, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+		(*tick).checkAfter, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"artifacts", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkNeeds, func(s *Spec) bool { return len(s.Needs) > 0 }, (*prober).needs, (*tick).wakesNeeds, (*explainer).clearsNeed, (*explainer).remedyNeed},
+		(*tick).checkNeeds, func(s *Spec) bool { return len(s.Needs) > 0 }, (*prober).needs, (*tick).wakesNeeds, nil, (*explainer).clearsNeed, (*explainer).remedyNeed},
 	{"pinned head", OnPinnedHead, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkPinnedHead, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
+		(*tick).checkPinnedHead, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, nil, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
 	{"preconditions", OnPreconditions, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkPreconditions, func(s *Spec) bool { return len(s.Preconditions) > 0 }, (*prober).preconditions, (*tick).wakesPreconditions, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
+		(*tick).checkPreconditions, func(s *Spec) bool { return len(s.Preconditions) > 0 }, (*prober).preconditions, (*tick).wakesPreconditions, nil, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
 	{"sandbox", OnPreconditions, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkSandbox, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, (*explainer).clearsSandbox, (*explainer).remedySandbox},
+		(*tick).checkSandbox, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, nil, (*explainer).clearsSandbox, (*explainer).remedySandbox},
 	{"approval", OnApproval, WaitingOnApproval, BlockedByApproval,
-		(*tick).checkApproval, nil, nil, nil, (*explainer).clearsApproval, (*explainer).remedyApproval},
+		(*tick).checkApproval, nil, nil, nil, (*Job).approvalExpires, (*explainer).clearsApproval, (*explainer).remedyApproval},
 	{"locks", OnLocks, WaitingOnLocks, WaitingOnLocks,
-		(*tick).checkLocks, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
+		(*tick).checkLocks, nil, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
 }
 
 // readsFacts reports whether gates read facts for a job with spec s: any at all,
@@ -425,6 +430,14 @@ func (t *tick) checkApproval(i int32, from int) (verdict, int) {
 	default:
 		return verdict{}, 1
 	}
+}
+
+// approvalExpires returns when the pending approval of j expires; zero: never.
+func (j *Job) approvalExpires() time.Time {
+	if a := j.State.Approval; a.State == Pending {
+		return a.ExpiresAt
+	}
+	return time.Time{}
 }
 
 // expired is the reason of a job whose approval nobody gave in time.

@@ -79,7 +79,7 @@ func (t *tick) judgeSet(set *dirtySet, named map[queue]bool) (ok, again bool) {
 			v.status = Unscheduled
 		}
 	}
-	for _, i := range t.s.in[Running] {
+	for _, i := range t.s.running {
 		t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
 	}
 	turns := turns(slices.Clone(set.list)) // sorted, which is a heap
@@ -196,7 +196,7 @@ func (a *dirtySet) widen(watch int32) {
 			a.gone = true
 		}
 	}
-	for _, i := range a.s.timed() {
+	for _, i := range a.s.timed {
 		if at, ok := a.s.jobs[i].Due(); ok && !a.s.now.Before(at) {
 			a.spread(i)
 		}
@@ -266,7 +266,7 @@ func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 // queues adds the jobs that wait for a slot that may be free.
 func (a *dirtySet) queues() {
 	free, left := a.slots(), 0
-	for _, i := range a.s.in[Running] {
+	for _, i := range a.s.running {
 		if on := a.s.jobs[i].Spec.Task.On(); free[on] > 0 {
 			free[on]--
 		}
@@ -275,7 +275,7 @@ func (a *dirtySet) queues() {
 		left += n
 	}
 	a.requireLine(free)
-	for _, w := range a.s.in[WaitingOnLocks] {
+	for _, w := range a.s.waiters {
 		if left == 0 {
 			break
 		}
@@ -315,7 +315,7 @@ func (a *dirtySet) hold() {
 			a.holds[k.queue()] = l
 		}
 	}
-	for _, i := range a.s.in[Running] {
+	for _, i := range a.s.running {
 		if j := a.s.jobs[i]; !a.changed[j.ID] {
 			note(j)
 		}
@@ -435,7 +435,7 @@ func (j *Job) inLine() bool {
 func (a *dirtySet) firstInLine() []int32 {
 	var first []int32
 	open := a.slots()
-	for _, w := range a.s.in[WaitingOnLocks] {
+	for _, w := range a.s.waiters {
 		if len(open) == 0 {
 			break
 		}

@@ -5,43 +5,42 @@ import (
 	"time"
 )
 
-// listed are the statuses whose jobs a tick, its probes or its wakes visit. There may be
-// few such jobs among many.
-var listed = [...]Status{Queued, WaitingOnApproval, WaitingOnLocks, Running, FailedRetryable}
-
-// Due returns when the clock alone moves j: a retry, a launch that was refused, an
-// approval that expires. The zero time means at the next tick; ever is false if the clock
-// never does.
+// Due returns when the clock alone moves j: a retry, a launch that was refused, or the gate
+// that holds j up. The zero time means at the next tick; ever is false if the clock never
+// does.
 func (j *Job) Due() (at time.Time, ever bool) {
-	switch st := &j.State; st.Status {
-	case FailedRetryable, Queued:
+	st := &j.State
+	if st.Status == FailedRetryable || st.Status == Queued {
 		return st.RetryAt, true
-	case WaitingOnApproval:
-		return st.Approval.ExpiresAt, st.Approval.State == Pending && !st.Approval.ExpiresAt.IsZero()
-	default:
-		return time.Time{}, false
 	}
-}
-
-// timed returns the jobs that the clock may move.
-func (s *Snapshot) timed() []int32 {
-	return slices.Concat(s.in[FailedRetryable], s.in[Queued], s.in[WaitingOnApproval])
-}
-
-// index rebuilds the lists of jobs by status.
-func (s *Snapshot) index() {
-	s.in = [FailedRetryable + 1][]int32{}
-	for i, j := range s.jobs {
-		if st := j.State.Status; slices.Contains(listed[:], st) {
-			s.in[st] = append(s.in[st], int32(i))
+	for i := range gates {
+		if g := &gates[i]; g.clock != nil && g.onWait == st.Status && g.kind == st.Wait.Kind {
+			at = g.clock(j)
 		}
 	}
+	return at, !at.IsZero()
 }
 
-// move is a job whose state was replaced, and the status it had before.
+// lists are positions of jobs, in schedule order, that a tick, its probes or its wakes
+// visit. There may be few such jobs among many.
+type lists struct {
+	running []int32
+	waiters []int32 // for locks, pools or slots
+	timed   []int32 // that the clock may move: see Job.Due
+}
+
+// index makes the lists anew.
+func (s *Snapshot) index() {
+	s.lists = lists{}
+	for i, j := range s.jobs {
+		s.relist(int32(i), nil, j)
+	}
+}
+
+// move is a job whose state was replaced, as it was before.
 type move struct {
 	at   int32
-	from Status
+	from *Job
 }
 
 // reindex updates the lists, which s must not share with another snapshot.
@@ -52,16 +51,34 @@ func (s *Snapshot) reindex(moved []move) {
 		return
 	}
 	for _, m := range moved {
-		now := s.jobs[m.at].State.Status
-		if slices.Contains(listed[:], m.from) && m.from != now {
-			if k, there := slices.BinarySearch(s.in[m.from], m.at); there {
-				s.in[m.from] = slices.Delete(s.in[m.from], k, k+1)
-			}
+		s.relist(m.at, m.from, s.jobs[m.at])
+	}
+}
+
+// relist puts the job at position i on the lists that it is on now. If was is not nil, it
+// first leaves those that it was on.
+func (s *Snapshot) relist(i int32, was, is *Job) {
+	for _, l := range []struct {
+		list *[]int32
+		has  func(*Job) bool
+	}{
+		{&s.running, func(j *Job) bool { return j.State.Status == Running }},
+		{&s.waiters, func(j *Job) bool { return j.State.Status == WaitingOnLocks }},
+		{&s.timed, func(j *Job) bool { _, ever := j.Due(); return ever }},
+	} {
+		leaves, joins := was != nil && l.has(was), l.has(is)
+		if leaves == joins {
+			continue
 		}
-		if slices.Contains(listed[:], now) {
-			if k, there := slices.BinarySearch(s.in[now], m.at); !there {
-				s.in[now] = slices.Insert(s.in[now], k, m.at)
-			}
+		switch k, there := slices.BinarySearch(*l.list, i); {
+		case joins && !there:
+			*l.list = slices.Insert(*l.list, k, i)
+		case leaves && there:
+			*l.list = slices.Delete(*l.list, k, k+1)
 		}
 	}
+}
+
+func (l lists) clone() lists {
+	return lists{slices.Clone(l.running), slices.Clone(l.waiters), slices.Clone(l.timed)}
 }

@@ -19,7 +19,7 @@ const overtime = 10 * time.Second
 // Limits are in wall-clock time, also while processes sleep.
 func (s *Snapshot) Overdue() []AttemptID {
 	var out []AttemptID
-	for _, i := range s.in[Running] {
+	for _, i := range s.running {
 		if at := s.jobs[i].overdue(s.limits.Grace); !at.IsZero() && !s.now.Before(at) && !s.gone(s.jobs[i]) {
 			out = append(out, s.jobs[i].Attempt())
 		}

@@ -37,7 +37,7 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 			b.gates(j)
 		}
 	}
-	for _, i := range s.in[Running] {
+	for _, i := range s.running {
 		b.attempt(s.jobs[i].Attempt())
 		if s.gone(s.jobs[i]) {
 			b.routes(s.jobs[i])

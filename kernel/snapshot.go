@@ -92,12 +92,12 @@ type Snapshot struct {
 	facts      *Facts
 	touched    []Action // what applied plans do to artifacts; a later observation may not show it yet
 	graph      *graph
-	in         [FailedRetryable + 1][]int32 // the jobs in a listed status, in schedule order
-	counts     map[Status]int
-	last       Number   // the last that was given
-	near       *partial // nil: these are all jobs there are
-	dirty      []JobID  // of a partial snapshot: jobs that changed since a tick judged them
-	created    []JobID  // of these, those that are new, or whose last judgement is not known
+	lists
+	counts  map[Status]int
+	last    Number   // the last that was given
+	near    *partial // nil: these are all jobs there are
+	dirty   []JobID  // of a partial snapshot: jobs that changed since a tick judged them
+	created []JobID  // of these, those that are new, or whose last judgement is not known
 
 	// unchanged says that facts which no job makes are as they were when every job was
 	// judged that reads them.
@@ -174,7 +174,7 @@ func (s *Snapshot) Later(now time.Time, limits Limits, facts Facts, jobs []Job) 
 	var moved []move
 	for k := range jobs {
 		if i, ok := s.graph.index[jobs[k].ID]; ok {
-			moved = append(moved, move{i, next.jobs[i].State.Status})
+			moved = append(moved, move{i, next.jobs[i]})
 			next.jobs[i], next.last = &jobs[k], max(next.last, jobs[k].Number)
 		}
 	}
@@ -281,9 +281,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 func (s *Snapshot) own() *Snapshot {
 	next := *s
 	next.jobs = slices.Clone(s.jobs)
-	for _, st := range listed {
-		next.in[st] = slices.Clone(s.in[st])
-	}
+	next.lists = s.lists.clone()
 	next.dirty, next.created, next.touched = slices.Clip(s.dirty), slices.Clip(s.created), slices.Clip(s.touched)
 	return &next
 }
@@ -310,7 +308,7 @@ func (s *Snapshot) apply(p Plan) {
 		case PutState:
 			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil && s.jobs[i].Rev == a.If {
 				j := *s.jobs[i]
-				moved = append(moved, move{i, j.State.Status})
+				moved = append(moved, move{i, s.jobs[i]})
 				j.State, j.Rev = a.State, a.If+1
 				s.jobs[i] = &j
 				s.markDirty(j.ID)

@@ -45,7 +45,7 @@ func (s *Snapshot) Wakes() Wakes {
 	locks := s.contended()
 	b := prober{s: s.unobserved(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	var w Wakes
-	for _, i := range s.in[Running] {
+	for _, i := range s.running {
 		if j := s.jobs[i]; locks || j.Spec.Task.On() != LocalExecutor || t.deathMovesOthers(i) {
 			b.attempt(j.Attempt())
 		} else {
@@ -55,7 +55,7 @@ func (s *Snapshot) Wakes() Wakes {
 			w.Overdue = at
 		}
 	}
-	for _, i := range s.timed() {
+	for _, i := range s.timed {
 		if at, ok := s.jobs[i].Due(); !ok {
 			continue
 		} else if at.IsZero() {
@@ -75,10 +75,10 @@ func (s *Snapshot) Wakes() Wakes {
 
 // contended reports whether a job waits for what a running job holds.
 func (s *Snapshot) contended() bool {
-	if len(s.in[WaitingOnLocks]) == 0 && s.near != nil {
+	if len(s.waiters) == 0 && s.near != nil {
 		s.near.require(Near{Kind: Waiters, Most: len(s.jobs) + 1})
 	}
-	return len(s.in[WaitingOnLocks]) > 0
+	return len(s.waiters) > 0
 }
 
 // unobserved returns s without facts, so that a prober asks for every fact it meets.
