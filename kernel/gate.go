@@ -6,6 +6,22 @@ import (
 	"time"
 )
 
+// WaitKind names the gate that holds a job up. The zero value is none.
+type WaitKind uint8
+
+// The kinds of seed 000.
+const (
+	NoWait WaitKind = iota
+	OnDependencies
+	OnPinnedHead
+	OnPreconditions
+	OnApproval
+	OnLocks
+	numWaitKinds
+)
+
+var waitKindNames = NewNames[WaitKind]("wait kind", "", "dependencies", "pinned_head", "preconditions", "approval", "locks")
+
 type verdictKind uint8
 
 const (

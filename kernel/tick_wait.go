@@ -45,25 +45,10 @@ func (t *tick) tickWait(i int32) TickWait {
 			if v.job == "" && gates[k].wakes != nil {
 				return TickWait{Job: j.ID}
 			}
-			if at := t.opens(&gates[k], i); !at.IsZero() {
-				return TickWait{j.ID, at, false}
-			}
 			return TickWait{}
 		}
 	}
 	return TickWait{}
-}
-
-// opens returns when the clock alone lets job i through g; zero: never.
-func (t *tick) opens(g *gate, i int32) time.Time {
-	if g.clock == nil {
-		return time.Time{}
-	}
-	at := g.clock(t.s.jobs[i])
-	if v, _ := g.check(newTick(t.s.At(at)), i, 0); v.kind != passed {
-		return time.Time{}
-	}
-	return at
 }
 
 // tickWait returns that of job i or, if it waits for other jobs, of the first of them that

@@ -2,22 +2,6 @@ package kernel
 
 import "strings"
 
-// WaitKind names the gate that holds a job up. The zero value is none.
-type WaitKind uint8
-
-// The kinds of seed 000.
-const (
-	NoWait WaitKind = iota
-	OnDependencies
-	OnPinnedHead
-	OnPreconditions
-	OnApproval
-	OnLocks
-	numWaitKinds
-)
-
-var waitKindNames = NewNames[WaitKind]("wait kind", "", "dependencies", "pinned_head", "preconditions", "approval", "locks")
-
 // WaitReason says why a job waits or is blocked. The zero value means that it
 // is neither.
 type WaitReason struct {
