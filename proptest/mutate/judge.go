@@ -43,7 +43,7 @@ type round struct {
 // rounds are the tests that may come by a mutant's place, quick ones first: what
 // is in no function is anybody's.
 func (j judge) rounds(m mutant) []round {
-	by, known := j.Lines[m.place()]
+	by, known := j.Lines[m.runsAt()]
 	names := make([][]string, 3) // quick, slow, parts
 	took := make([]time.Duration, 3)
 	for i, t := range j.Tests {

@@ -19,6 +19,7 @@ type mutant struct {
 	from, to int // what of src is replaced
 	by       string
 	kind     string
+	runs     int // where a test that executes it comes by
 }
 
 // mutantsOf lists the mutants of a file.
@@ -51,12 +52,22 @@ type finder struct {
 	at        func(token.Pos) int
 	found     []mutant
 	hints     map[ast.Node]bool // how much room to make: nothing depends on it but time
+	cases     []condition
 }
+
+// condition is that of a case. Coverage counts its line with what follows if it holds.
+type condition struct{ from, to, begins token.Pos }
 
 func (w *finder) text(n ast.Node) string { return w.src[w.at(n.Pos()):w.at(n.End())] }
 
 func (w *finder) add(kind string, from, to token.Pos, by string) {
-	w.found = append(w.found, mutant{file: w.path, src: w.src, from: w.at(from), to: w.at(to), by: by, kind: kind})
+	runs := from
+	for _, c := range w.cases {
+		if c.from <= from && from < c.to {
+			runs = c.begins
+		}
+	}
+	w.found = append(w.found, mutant{file: w.path, src: w.src, from: w.at(from), to: w.at(to), by: by, kind: kind, runs: w.at(runs)})
 }
 
 // swaps are the operators that are taken for one another.
@@ -68,6 +79,12 @@ func (w *finder) visit(n ast.Node) bool {
 		return false
 	}
 	switch n := n.(type) {
+	case *ast.SwitchStmt:
+		for _, c := range n.Body.List {
+			for _, e := range c.(*ast.CaseClause).List {
+				w.cases = append(w.cases, condition{e.Pos(), e.End(), n.Pos()})
+			}
+		}
 	case *ast.IfStmt:
 		w.add("condition negated", n.Cond.Pos(), n.Cond.End(), "!("+w.text(n.Cond)+")")
 	case *ast.BinaryExpr:
@@ -144,10 +161,14 @@ func (w *finder) returns(n *ast.ReturnStmt) {
 // mutated is the file as the mutant has it.
 func (m mutant) mutated() string { return m.src[:m.from] + m.by + m.src[m.to:] }
 
-func (m mutant) line() int { return 1 + strings.Count(m.src[:m.from], "\n") }
+func (m mutant) line(offset int) int { return 1 + strings.Count(m.src[:offset], "\n") }
 
-func (m mutant) place() string {
-	return fmt.Sprintf("%s/%s:%d", m.pkg.rel(), filepath.Base(m.file), m.line())
+// place is where it is, and runsAt where a test that executes it comes by.
+func (m mutant) place() string  { return m.placeOf(m.from) }
+func (m mutant) runsAt() string { return m.placeOf(m.runs) }
+
+func (m mutant) placeOf(offset int) string {
+	return fmt.Sprintf("%s/%s:%d", m.pkg.rel(), filepath.Base(m.file), m.line(offset))
 }
 
 // diff is the lines that differ.

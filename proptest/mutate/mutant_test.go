@@ -49,7 +49,7 @@ func mutants(t *testing.T) []mutant {
 func TestEveryKindOfMutant(t *testing.T) {
 	var got []string
 	for _, m := range mutants(t) {
-		got = append(got, fmt.Sprintf("%d %s: %s", m.line(), m.kind, m.by))
+		got = append(got, fmt.Sprintf("%d %s: %s", m.line(m.from), m.kind, m.by))
 		if _, err := parser.ParseFile(token.NewFileSet(), "", m.mutated(), 0); err != nil || m.mutated() == source {
 			t.Errorf("%s: %v", got[len(got)-1], err)
 		}
@@ -79,6 +79,23 @@ func TestCapacitiesAreLeftAlone(t *testing.T) {
 		got = append(got, m.kind+": "+m.by)
 	}
 	if want := []string{"call left out: ", "off by one: 2", "off by one: 6"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// Whether a case holds is asked by whoever comes to the switch.
+func TestTheConditionOfACase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p.go")
+	text := "package p\n\nfunc f(n int) {\n\tswitch {\n\tcase n < 2:\n\t\tn++\n\t}\n}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := mutantsOf(path)
+	var got []string
+	for _, m := range all {
+		got = append(got, fmt.Sprintf("%d at %d: %s", m.line(m.from), m.line(m.runs), m.kind))
+	}
+	if want := []string{"5 at 4: operator changed", "5 at 4: off by one", "6 at 6: count left out"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -130,7 +147,7 @@ func TestWhoComesByAMutant(t *testing.T) {
 				want = all // of no function
 			}
 			var got []string
-			for _, r := range j.rounds(mutant{pkg: goPackage{ImportPath: module + "/" + pkg}, file: file, src: strings.Repeat("\n", line), from: line - 1}) {
+			for _, r := range j.rounds(mutant{pkg: goPackage{ImportPath: module + "/" + pkg}, file: file, src: strings.Repeat("\n", line), runs: line - 1}) {
 				got = append(got, r.pattern)
 			}
 			if !slices.Equal(got, want) {
