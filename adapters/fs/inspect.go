@@ -68,13 +68,7 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 	case err != nil:
 		odd := Oddity{Path: name, Text: "the record cannot be read: " + err.Error()}
 		if b := s.journalled(id); b != nil && !errors.Is(err, ErrNewer) && !errors.Is(err, errPack) {
-			odd.Fix = func() error {
-				if err := s.base.write(jobPath(id, recordName), b, true); err != nil {
-					return err
-				}
-				s.reread(id)
-				return nil
-			}
+			odd.Fix = func() error { return s.base.write(jobPath(id, recordName), b, true) }
 		}
 		return []Oddity{odd}
 	}

@@ -91,6 +91,10 @@ func TestInspect(t *testing.T) {
 	if !slices.Equal(texts, want) {
 		t.Fatalf("got\n%s\nwant\n%s", strings.Join(texts, "\n"), strings.Join(want, "\n"))
 	}
+	tx := begin(t, s)
+	if _, err := tx.Load(kernel.Scope{}); err != nil {
+		t.Fatal(err)
+	}
 	for path, fix := range fixes {
 		if fix != nil {
 			if err := fix(); err != nil {
@@ -98,6 +102,11 @@ func TestInspect(t *testing.T) {
 			}
 		}
 	}
+	rec, err := tx.Load(kernel.Scope{Near: []kernel.Near{{Kind: kernel.Newest, Most: 99}}})
+	if _, bad := rec.Unreadable[id(1)]; err != nil || bad || !slices.ContainsFunc(rec.Jobs, func(j kernel.Job) bool { return j.ID == id(1) }) {
+		t.Errorf("mended in a transaction, it is not there: %v, %v", rec.Unreadable, err)
+	}
+	closeTx(t, tx)
 	if j := find(t, read(t, newStore(t, dir)), id(1)); j.ID != id(1) || j.Rev != 1 {
 		t.Errorf("%+v", j)
 	}

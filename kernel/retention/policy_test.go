@@ -49,6 +49,10 @@ func TestRetainKeepsItsBounds(t *testing.T) {
 			t.Errorf("%+v, most %d: removes %q, want %q", c.keep, c.most, got, c.want)
 		}
 	}
+	goesOn := snapshot(facts(), ended("a", 5), ended("b", 9, inRun("r")), job("c", is(kernel.Running), inRun("r")))
+	if got := retained(goesOn, retention.Policy{Count: 1, Bytes: 10}, sizes, 0); got != "" {
+		t.Errorf("a run that goes on does not count: removes %q", got)
+	}
 	if got := retained(snapshot(facts(), ended("a", 0), job("b", is(kernel.Failed), finishedAt(t0))), retention.Policy{Age: time.Nanosecond, Count: 1, Bytes: 1}, sizes, 0); got != "" {
 		t.Errorf("what ended within the hour: removes %q", got)
 	}

@@ -110,6 +110,31 @@ func TestLogsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A record that goes on with logs of before counts what was cut from them.
+func TestTheRecordCountsWhatWasCutBefore(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "stdout.log")
+	before := strings.Repeat("a line that will be cut\n", 5_000)
+	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if left, err := Cap(f, 16<<10); err != nil || left >= int64(len(before)) {
+		t.Fatalf("%d bytes are left: %v", left, err)
+	}
+	w := write(t, dir, 0)
+	w.write(Stdout, "last\n")
+	w.watcher.Close()
+	b, err := os.ReadFile(w.path("order"))
+	if g, ok := parseGrowth([]byte(strings.TrimSuffix(string(b), "\n"))); err != nil || !ok || g.Stream != Stdout || g.End != int64(len(before)+5) {
+		t.Errorf("%q, %v; want the end at %d", b, err, len(before)+5)
+	}
+}
+
 // A look that finds nothing new writes no record.
 func TestNothingIsRecordedOfNothing(t *testing.T) {
 	o := order{path: filepath.Join(t.TempDir(), "order")}
