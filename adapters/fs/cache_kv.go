@@ -112,7 +112,7 @@ func (k *kv) close() {
 // frame is the content of the frame at an offset of the log, and where it ends.
 func (k *kv) frame(at int64) ([]byte, int64, error) {
 	var head [8]byte
-	if n, err := k.log.ReadAt(head[:], at); err != nil {
+	if n, err := k.base.disk.readAt(k.log, head[:], at); err != nil {
 		if n == 0 && errors.Is(err, io.EOF) {
 			return nil, at, io.EOF
 		}
@@ -124,7 +124,7 @@ func (k *kv) frame(at int64) ([]byte, int64, error) {
 		return nil, at, errCache
 	}
 	b := make([]byte, size)
-	if _, err := k.log.ReadAt(b, at+8); err != nil || checksum(b) != binary.LittleEndian.Uint32(head[4:]) {
+	if _, err := k.base.disk.readAt(k.log, b, at+8); err != nil || checksum(b) != binary.LittleEndian.Uint32(head[4:]) {
 		return nil, at, errCache
 	}
 	return b, at + 8 + size, nil

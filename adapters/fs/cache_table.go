@@ -13,6 +13,7 @@ import (
 // table is a sorted file: blocks of keys and values, then where each block
 // begins and with which key.
 type table struct {
+	disk   disk
 	file   *os.File
 	number uint64
 	size   int64
@@ -42,7 +43,7 @@ func openTable(base dir, number uint64, size int64, sum uint32) (*table, error) 
 	if err != nil {
 		return nil, err
 	}
-	t := &table{file: f, number: number, size: size, sum: sum}
+	t := &table{disk: base.disk, file: f, number: number, size: size, sum: sum}
 	info, err := f.Stat()
 	if err == nil && info.Size() != size {
 		err = errCache
@@ -59,7 +60,7 @@ func (t *table) readBlocks() error {
 		return errCache
 	}
 	var tail [8]byte
-	if _, err := t.file.ReadAt(tail[:], t.size-8); err != nil {
+	if _, err := t.disk.readAt(t.file, tail[:], t.size-8); err != nil {
 		return err
 	}
 	at := int64(binary.LittleEndian.Uint64(tail[:]))
@@ -67,7 +68,7 @@ func (t *table) readBlocks() error {
 		return errCache
 	}
 	b := make([]byte, t.size-8-at)
-	if _, err := t.file.ReadAt(b, at); err != nil {
+	if _, err := t.disk.readAt(t.file, b, at); err != nil {
 		return err
 	}
 	if checksum(b) != t.sum {
@@ -90,7 +91,7 @@ func (t *table) readBlocks() error {
 func (t *table) whole() error {
 	for _, one := range t.blocks {
 		b := make([]byte, one.size)
-		if _, err := t.file.ReadAt(b, one.at); err != nil {
+		if _, err := t.disk.readAt(t.file, b, one.at); err != nil {
 			return errors.Join(errCache, err)
 		}
 		if len(b) < 4 || checksum(b[4:]) != binary.LittleEndian.Uint32(b) {
@@ -108,7 +109,7 @@ func (t *table) read(i int) ([]byte, error) {
 		}
 	}
 	b := make([]byte, t.blocks[i].size)
-	if _, err := t.file.ReadAt(b, t.blocks[i].at); err != nil {
+	if _, err := t.disk.readAt(t.file, b, t.blocks[i].at); err != nil {
 		return nil, errors.Join(errCache, err)
 	}
 	if len(b) < 4 || checksum(b[4:]) != binary.LittleEndian.Uint32(b) {
@@ -234,7 +235,7 @@ func writeTable(base dir, number uint64, m *mergeIterator, oldest bool) (*table,
 	if err != nil {
 		return nil, err
 	}
-	t := &table{file: f, number: number}
+	t := &table{disk: base.disk, file: f, number: number}
 	if err := t.fill(diskWriter{base.disk, int(f.Fd())}, m, oldest); err != nil {
 		return nil, errors.Join(err, f.Close(), base.remove(tableFile(number)))
 	}

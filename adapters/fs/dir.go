@@ -3,7 +3,6 @@ package fs
 import (
 	"errors"
 	"fmt"
-	"io"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -302,23 +301,9 @@ func (d dir) read(path string, limit int64) (data []byte, err error) {
 		default:
 			data = make([]byte, st.Size)
 		}
-		return failed("read", path, readAll(fd, data))
+		return failed("read", path, d.disk.read(fd, data))
 	})
 	return data, err
-}
-
-func readAll(fd int, data []byte) error {
-	for len(data) > 0 {
-		n, err := retry(func() (int, error) { return unix.Read(fd, data) })
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return io.ErrUnexpectedEOF
-		}
-		data = data[n:]
-	}
-	return nil
 }
 
 // names lists the directory of that name; one that is missing is empty.
@@ -327,7 +312,7 @@ func (d dir) names(path string) ([]string, error) {
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
-	names, err := f.Readdirnames(-1)
+	names, err := d.disk.names(f)
 	return names, errors.Join(ignoreMissing(err), f.Close()) // it may have been removed since
 }
 

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -9,12 +10,15 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// disk is every call by which the store opens files, changes what is on the disk or makes
-// it last. The tests put another in its place, which remembers them, to see
+// disk is every call by which the store opens and reads files, changes what is on the disk or
+// makes it last. The tests put another in its place, which remembers them, to see
 // what a power cut between any two may leave (power_test.go).
 type disk interface {
 	open(at int, name string, flags int) (fd int, err error)
-	create(at int, name string, flags int) (fd int, err error) // or opens what is there, where flags say so
+	create(at int, name string, flags int) (fd int, err error)       // or opens what is there, where flags say so
+	read(fd int, data []byte) error                                  // all of data; io.ErrUnexpectedEOF
+	readAt(f *os.File, data []byte, offset int64) (n int, err error) // as f.ReadAt
+	names(dir *os.File) ([]string, error)
 	mkdir(at int, name string) error
 	write(fd int, data []byte) error
 	writeAt(fd int, data []byte, offset int64) error
@@ -41,6 +45,26 @@ func (machine) create(at int, name string, flags int) (int, error) {
 		return unix.Openat(at, name, flags|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
 	})
 }
+
+func (machine) read(fd int, data []byte) error {
+	for len(data) > 0 {
+		n, err := retry(func() (int, error) { return unix.Read(fd, data) })
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return io.ErrUnexpectedEOF
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+func (machine) readAt(f *os.File, data []byte, offset int64) (int, error) {
+	return f.ReadAt(data, offset)
+}
+
+func (machine) names(dir *os.File) ([]string, error) { return dir.Readdirnames(-1) }
 
 func (machine) mkdir(at int, name string) error { return unix.Mkdirat(at, name, dirMode) }
 

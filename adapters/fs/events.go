@@ -51,7 +51,7 @@ func (s *Store) AppendEvents(events []kernel.Event) error {
 		return fmt.Errorf("event log: %w", err)
 	}
 	defer f.Close() // and the lock with it
-	last, torn, size, err := lastEvent(f)
+	last, torn, size, err := lastEvent(s.disk, f)
 	if err != nil {
 		return fmt.Errorf("event log: %w", err)
 	}
@@ -124,7 +124,7 @@ const eventTail = 1 << 10
 
 // lastEvent is the number of the last whole line of a log, and whether
 // something that is no whole line follows it.
-func lastEvent(f *os.File) (last uint64, torn bool, size int64, err error) {
+func lastEvent(d disk, f *os.File) (last uint64, torn bool, size int64, err error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
 		return 0, false, 0, err
@@ -132,7 +132,7 @@ func lastEvent(f *os.File) (last uint64, torn bool, size int64, err error) {
 	size = info.Size()
 	for window := min(size, eventTail); ; window = min(size, 16*window) {
 		b := make([]byte, window)
-		if _, err := f.ReadAt(b, size-window); err != nil && !errors.Is(err, io.EOF) {
+		if _, err := d.readAt(f, b, size-window); err != nil && !errors.Is(err, io.EOF) {
 			return 0, false, size, err
 		}
 		torn = b[len(b)-1] != '\n'

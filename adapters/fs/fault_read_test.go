@@ -39,6 +39,14 @@ func questions() map[string]func(*Store) (string, error) {
 			text, err := records(tx.Load(kernel.Scope{All: true}))
 			return text, errors.Join(err, tx.Close())
 		},
+		"what changed": func(s *Store) (string, error) {
+			_, now, _ := s.Changed(JournalOffset{})
+			ids, now, told := s.Changed(JournalOffset{epoch: now.epoch})
+			if !told {
+				return "", errTold
+			}
+			return fmt.Sprint(ids, now), nil
+		},
 		"the ids": func(s *Store) (string, error) {
 			ids, err := s.IDs()
 			return fmt.Sprint(len(ids)), err
@@ -95,9 +103,9 @@ func questions() map[string]func(*Store) (string, error) {
 // errTold is wrapped by what an answer says of itself.
 var errTold = errors.New("the answer says so")
 
-// Whichever open of a file fails, as where a process may open no more of them, an answer
+// Whichever open or read of a file fails, as where a process may open no more of them, an answer
 // is right, or says that it is not. Nothing is lost by asking.
-func TestWhicheverOpenFailsAnAnswerSaysSo(t *testing.T) {
+func TestWhicheverOpenOrReadFailsAnAnswerSaysSo(t *testing.T) {
 	oneGoroutine(t)
 	for name, ask := range questions() {
 		t.Run(name, func(t *testing.T) {

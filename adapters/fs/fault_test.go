@@ -51,6 +51,24 @@ func (f *faulty) create(at int, name string, flags int) (int, error) {
 	return machine{}.create(at, name, flags)
 }
 
+func (f *faulty) read(fd int, data []byte) error {
+	return either(f.fails("read"), func() error { return machine{}.read(fd, data) })
+}
+
+func (f *faulty) readAt(file *os.File, data []byte, offset int64) (int, error) {
+	if err := f.fails(fmt.Sprintf("read of %s at %d", filepath.Base(file.Name()), offset)); err != nil {
+		return 0, err
+	}
+	return machine{}.readAt(file, data, offset)
+}
+
+func (f *faulty) names(dir *os.File) ([]string, error) {
+	if err := f.fails("names of " + filepath.Base(dir.Name())); err != nil {
+		return nil, err
+	}
+	return machine{}.names(dir)
+}
+
 func (f *faulty) mkdir(at int, name string) error {
 	return either(f.fails("mkdir "+name), func() error { return machine{}.mkdir(at, name) })
 }
@@ -203,6 +221,56 @@ func lasting(t *testing.T, dir string) map[string]string {
 		return text == "" || strings.HasSuffix(name, "1.outcome.json") || strings.Contains(name, journalDir) || strings.Contains(name, "cache") || strings.HasSuffix(name, ".tmp") || strings.Contains(name, "lock")
 	})
 	return files
+}
+
+// Whichever call of the disk fails while a store completes what the journal has and the records
+// have not, it says so, and the next one completes it.
+func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
+	oneGoroutine(t)
+	deed := deedsOnAFaultyDisk()["a plan"]
+	dir, s, d := faultyStore(t)
+	if err := deed(s); err != nil {
+		t.Fatal(err)
+	}
+	after, killed := lasting(t, dir), 0
+	behind := func() (string, *Store, *faulty) { // killed once it was in the journal
+		dir, s, d := faultyStore(t)
+		d.at, d.dead = d.n+killed, true
+		if err := deed(s); err == nil {
+			t.Fatal("no kill leaves anything in the journal")
+		}
+		_ = s.Close()
+		fresh, d := newStore(t, dir), &faulty{}
+		fresh.disk = d
+		return dir, fresh, d
+	}
+	for got := map[string]string(nil); !maps.Equal(got, after); {
+		killed++
+		dir, s, d = behind()
+		got = lasting(t, dir)
+	}
+	dir, s, d = behind()
+	complete := func(s *Store) error {
+		tx, err := s.Begin(context.Background())
+		if err != nil {
+			return err
+		}
+		return tx.Close()
+	}
+	if err := complete(s); err != nil || !maps.Equal(lasting(t, dir), after) {
+		t.Fatalf("%v:\n%s", err, cmp.Diff(after, lasting(t, dir)))
+	}
+	for k := range d.n {
+		dir, s, d := behind()
+		d.at = k + 1
+		if err := complete(s); err != nil && !errors.Is(err, unix.EIO) {
+			t.Errorf("%s fails: %v", d.where, err)
+		}
+		_ = s.Close()
+		if got := lasting(t, dir); !maps.Equal(got, after) {
+			t.Errorf("%s fails, and something is lost:\n%s", d.where, cmp.Diff(after, got))
+		}
+	}
 }
 
 // Whichever call of the disk fails, a deed says so; or it is as well done as if

@@ -149,7 +149,7 @@ func (s *Store) seal(pos position) (last uint64, damaged bool, err error) {
 	}
 	head.Size = end
 	return head.Last, damaged, s.writeSegment(head, false, func(w io.Writer) error {
-		_, err := io.Copy(w, io.NewSectionReader(s.log.file, 0, end))
+		_, err := io.Copy(w, io.NewSectionReader(s.log, 0, end))
 		return err
 	})
 }

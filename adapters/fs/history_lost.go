@@ -20,23 +20,23 @@ import (
 // after their entry is durable, so where one is newer than the last, that was not the last.
 
 // tailLost reports, after another boot, that the journal had more than what it has up to end.
-func (s *Store) tailLost(end int64) bool {
+func (s *Store) tailLost(end int64) (bool, error) {
 	if p, marked, err := s.log.marked(); err != nil || !marked || end == 0 || p.end <= end {
-		return false
+		return false, err
 	}
 	files, err := s.segments()
 	if err != nil {
-		return false
+		return false, err
 	}
 	c := chronicle{s: s, sealed: files, journal: make([]byte, end)}
-	if _, err := s.log.file.ReadAt(c.journal, 0); err != nil {
-		return false
+	if _, err := s.log.ReadAt(c.journal, 0); err != nil {
+		return false, err
 	}
 	var last time.Time
 	if err := c.each(func(e *pastEntry) error { last = e.written(); return nil }); err != nil {
-		return false
+		return false, nil //nolint:nilerr // of a history that is damaged that is known already
 	}
-	return s.recordsAhead(c, last)
+	return s.recordsAhead(c, last), nil
 }
 
 // lostEntries tells that the end of the history after an entry is gone; 0: there was none.

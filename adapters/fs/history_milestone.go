@@ -49,7 +49,7 @@ func (s *Store) openMilestone(entry uint64, tip *digest) *pastState {
 	if err != nil {
 		return nil
 	}
-	t, meta, err := readMilestone(f)
+	t, meta, err := readMilestone(s.disk, f)
 	if err != nil || meta.Entry != entry || meta.Tip != *tip {
 		_ = f.Close()
 		return nil
@@ -62,17 +62,17 @@ func (s *Store) openMilestone(entry uint64, tip *digest) *pastState {
 	return w
 }
 
-func readMilestone(f *os.File) (*table, milestoneMeta, error) {
+func readMilestone(d disk, f *os.File) (*table, milestoneMeta, error) {
 	var meta milestoneMeta
 	info, err := f.Stat()
 	if err != nil || info.Size() < 4 {
 		return nil, meta, errCache
 	}
 	var sum [4]byte
-	if _, err := f.ReadAt(sum[:], info.Size()-4); err != nil {
+	if _, err := d.readAt(f, sum[:], info.Size()-4); err != nil {
 		return nil, meta, err
 	}
-	t := &table{file: f, size: info.Size() - 4, sum: binary.LittleEndian.Uint32(sum[:]), packed: true}
+	t := &table{disk: d, file: f, size: info.Size() - 4, sum: binary.LittleEndian.Uint32(sum[:]), packed: true}
 	if err := errors.Join(t.readBlocks(), t.whole()); err != nil {
 		return nil, meta, err
 	}

@@ -209,7 +209,7 @@ func TestLimitsOfThePastThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, meta, err := readMilestone(f)
+	_, meta, err := readMilestone(machine{}, f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}

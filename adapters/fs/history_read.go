@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"io"
 	iofs "io/fs"
 	"path"
 
@@ -66,7 +67,10 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 		return false, err
 	default:
 		p.journal = make([]byte, pos.end)
-		if n, err := s.log.file.ReadAt(p.journal, 0); err != nil {
+		if n, err := s.log.ReadAt(p.journal, 0); err != nil {
+			if !errors.Is(err, io.EOF) {
+				return false, err
+			}
 			cutShort = n > 0
 			p.journal = p.journal[:wholeEntries(p.journal[:n])]
 		}

@@ -167,7 +167,7 @@ func (s *Store) segmentHead(g segment) (head segmentHead, err error) {
 	}
 	defer f.Close()
 	b := make([]byte, maxHead)
-	n, err := f.ReadAt(b, 0)
+	n, err := s.disk.readAt(f, b, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return head, err
 	}

@@ -145,7 +145,7 @@ func (j *journal) marked() (p position, marked bool, err error) {
 		return p, false, err
 	}
 	buf := make([]byte, markSize)
-	n, err := j.mark.ReadAt(buf, 0)
+	n, err := j.base.disk.readAt(j.mark, buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return p, false, err
 	}

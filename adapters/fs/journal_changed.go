@@ -30,7 +30,7 @@ func (s *Store) Changed(since JournalOffset) (ids []kernel.JobID, now JournalOff
 		return nil, now, false
 	}
 	defer mark.Close()
-	log := journal{file: plans, mark: mark, boot: s.opts.Boot}
+	log := journal{base: *s.base, file: plans, mark: mark, boot: s.opts.Boot}
 	pos, fresh, err := log.position()
 	if now = (journalOffset{pos.epoch, pos.end}); err != nil || fresh || since.epoch != now.epoch || since.end > now.end {
 		return nil, now, false

@@ -42,25 +42,28 @@ func (j *journal) each(at int64, f func(group) error) (int64, error) {
 // a reader of it and where it ends. Its errors are those of read.
 func (j *journal) body(at int64, digest hash.Hash) (*reader, int64, error) {
 	size, err := j.size() // first: it has the reads see what another host wrote
+	if err != nil {
+		return nil, at, err
+	}
 	var head [headSize]byte
-	if n, err := j.file.ReadAt(head[:], at); err != nil {
-		if n == 0 && errors.Is(err, io.EOF) {
-			return nil, at, io.EOF
+	if n, err := j.ReadAt(head[:], at); err != nil {
+		if n > 0 {
+			err = withinEntry(err)
 		}
-		return nil, at, io.ErrUnexpectedEOF
+		return nil, at, err
 	}
 	length := int64(binary.LittleEndian.Uint32(head[:4]))
 	at += headSize
 	// A length of zero is what a power failure leaves of a file that had grown.
-	if err != nil || length == 0 || at+length > size {
+	if length == 0 || at+length > size {
 		return nil, at, io.ErrUnexpectedEOF
 	}
 	b := make([]byte, min(length, pieceSize))
 	var sum uint32
 	for done := int64(0); done < length; {
 		b = b[:min(length-done, int64(len(b)))]
-		if _, err := j.file.ReadAt(b, at+done); err != nil {
-			return nil, at, io.ErrUnexpectedEOF
+		if _, err := j.ReadAt(b, at+done); err != nil {
+			return nil, at, withinEntry(err)
 		}
 		sum = crc32.Update(sum, crc32.IEEETable, b)
 		if digest != nil {
@@ -77,9 +80,26 @@ func (j *journal) body(at int64, digest hash.Hash) (*reader, int64, error) {
 	return j.section(at, length), at + length, nil
 }
 
+// withinEntry is err of a read within an entry: where the file ends there, the entry is torn.
+func withinEntry(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// ReadAt makes j an io.ReaderAt.
+func (j *journal) ReadAt(b []byte, at int64) (int, error) {
+	n, err := j.base.disk.readAt(j.file, b, at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = failed("read", plansFile, err)
+	}
+	return n, err
+}
+
 // section reads a body that is not in memory.
 func (j *journal) section(at, length int64) *reader {
-	return &reader{from: io.NewSectionReader(j.file, at, length), left: uint64(length)}
+	return &reader{from: io.NewSectionReader(j, at, length), left: uint64(length)}
 }
 
 func decodeEntry(b []byte) (entry, error) {

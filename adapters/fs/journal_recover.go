@@ -50,7 +50,9 @@ func (t *Tx) recover() error {
 	}
 	var begun map[kernel.JobID]int64
 	if rebooted {
-		begun = log.lastStarts(t.pos.end)
+		if begun, err = log.lastStarts(t.pos.end); err != nil {
+			return err
+		}
 	}
 	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
@@ -89,7 +91,13 @@ func (t *Tx) recover() error {
 	if t.pos.rebooted {
 		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
-	if cutShort || rebooted && t.s.tailLost(t.pos.end) {
+	lost := cutShort
+	if rebooted && !lost {
+		if lost, err = t.s.tailLost(t.pos.end); err != nil {
+			return err
+		}
+	}
+	if lost {
 		if err := t.missTail(); err != nil {
 			return err
 		}
@@ -103,12 +111,15 @@ func (t *Tx) recover() error {
 
 // lastStarts is, for each job, the last offset from at on at which an attempt of
 // it started.
-func (j *journal) lastStarts(at int64) map[kernel.JobID]int64 {
+func (j *journal) lastStarts(at int64) (map[kernel.JobID]int64, error) {
 	out := map[kernel.JobID]int64{}
 	for {
 		e, next, err := j.read(at)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return out, nil
+		}
 		if err != nil {
-			return out // recover reads it too, and reports the error
+			return nil, err
 		}
 		for _, g := range e.groups {
 			if job, _, err := decodeRecord(g.job, g.record); err == nil && job.State.Status == kernel.Running {
