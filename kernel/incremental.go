@@ -221,7 +221,7 @@ func (a *dirtySet) add(i int32) {
 
 // reader adds a job that reads what changed, if a gate holds it up.
 func (a *dirtySet) reader(i int32) {
-	if s := a.s.jobs[i].State.Status; s == Queued || s.Waiting() {
+	if a.s.jobs[i].State.Status.Waiting() {
 		a.add(i)
 	}
 }

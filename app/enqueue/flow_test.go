@@ -190,6 +190,27 @@ func TestTheJobOfAPrompt(t *testing.T) {
 	}
 }
 
+// unseen is a repository whose branches cannot be looked at.
+type unseen struct{}
+
+func (unseen) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	for _, b := range p.Branches {
+		f.Heads[b] = kernel.Unseen[kernel.CommitID]("git is gone")
+	}
+	f.Head = kernel.Unseen[string]("git is gone")
+}
+
+func TestBranchesThatCannotBeLookedAt(t *testing.T) {
+	b := builder(nil, nil)
+	b.Scheduler.Observers = []app.Observer{unseen{}}
+	if at, err := b.Head(t.Context(), "main"); err == nil || err.Error() != "git is gone" {
+		t.Errorf("main is at %q, %v", at, err)
+	}
+	if at, err := b.CheckedOut(t.Context()); err == nil || err.Error() != "git is gone" {
+		t.Errorf("on %q, %v", at, err)
+	}
+}
+
 // A branch is pinned where it is.
 func TestPinnedWithoutACommit(t *testing.T) {
 	b := builder(nil, nil)

@@ -116,6 +116,37 @@ func TestDrawsFollowTheRecords(t *testing.T) {
 	}
 }
 
+// The end of a batch is known as well as the end of the job of which least is known.
+func TestABatchIsKnownAsItsLeastKnownJob(t *testing.T) {
+	of := func(jobs ...kernel.Job) foresight.End {
+		t.Helper()
+		past := []kernel.Job{ended("o1", "often", time.Minute, 0), ended("o2", "often", time.Minute, 0), ended("o3", "often", time.Minute, 0), ended("p", "once", time.Minute, 0)}
+		jobs = append(past, jobs...)
+		for i := range jobs {
+			jobs[i].Number, jobs[i].Created, jobs[i].Rev, jobs[i].Spec.Task.Args = 7, t0, 1, []string{string(jobs[i].ID)}
+		}
+		s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: jobs})
+		o := foretold(s.Apply(kernel.Decide(s)), foresight.Options{Draws: 3})
+		if len(o.Ends) != 1 {
+			t.Fatalf("%+v", o.Ends)
+		}
+		return o.Ends[0]
+	}
+	often, once, said, unknown := named("a", called("often")), named("b", called("once")), named("c", takes(time.Minute)), named("d", called("never"))
+	for _, c := range []struct {
+		jobs  []kernel.Job
+		basis foresight.Basis
+		from  int
+	}{
+		{[]kernel.Job{often, once}, foresight.Recorded, 1}, {[]kernel.Job{once, often}, foresight.Recorded, 1}, {[]kernel.Job{often, said}, foresight.Recorded, 3},
+		{[]kernel.Job{said}, foresight.Declared, 0}, {[]kernel.Job{often, unknown, said}, foresight.Guess, 0},
+	} {
+		if e := of(slices.Clone(c.jobs)...); e.Basis != c.basis || e.From != c.from {
+			t.Errorf("of %d jobs, the first %s: %v from %d, want %v from %d", len(c.jobs), c.jobs[0].ID, e.Basis, e.From, c.basis, c.from)
+		}
+	}
+}
+
 // Six jobs of ten minutes share a pool of one unit: they take an hour, and half of it with two.
 func TestWhatMoreWouldBring(t *testing.T) {
 	gpu := func(j *kernel.Job) { j.Spec.Locks = []kernel.Lock{{Key: "gpu", Mode: kernel.Shared, Units: 1}} }

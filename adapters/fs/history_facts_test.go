@@ -1,0 +1,52 @@
+package fs
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Facts are read from an account as they were observed, each known and unknown.
+func TestFactsOfAnAccount(t *testing.T) {
+	first, second := kernel.AttemptID{Job: id(1), N: 2}, kernel.AttemptID{Job: id(2), N: 1}
+	known := kernel.NewFacts()
+	known.Present[kernel.Artifact{Kind: kernel.PlanBranch, Name: "p"}] = kernel.Seen(true)
+	known.Markers[custom("t", "k")] = kernel.Seen([]kernel.JobID{id(1), id(2)})
+	known.Heads["main"] = kernel.Seen(kernel.CommitID("c0ffee"))
+	known.Head, known.Merging, known.Clean = kernel.Seen("main"), kernel.Seen("merge"), kernel.Seen(true)
+	known.Runners[first] = kernel.Seen(kernel.Runner{Liveness: kernel.Stalled, Remark: "slow", Heard: t0, Late: true, Pending: true, Stuck: true})
+	known.Results[first] = kernel.Seen[*kernel.Result](nil)
+	known.Sandbox = kernel.Seen(kernel.Enforcement{Files: "no files", Network: "no network"})
+	const why = "git is gone"
+	unknown := kernel.NewFacts()
+	unknown.Present[kernel.Artifact{Kind: kernel.PlanBranch, Name: "p"}] = kernel.Unseen[bool](why)
+	unknown.Markers[custom("t", "k")] = kernel.Unseen[[]kernel.JobID](why)
+	unknown.Heads["main"] = kernel.Unseen[kernel.CommitID](why)
+	unknown.Head, unknown.Merging, unknown.Clean = kernel.Unseen[string](why), kernel.Unseen[string](why), kernel.Unseen[bool](why)
+	unknown.Runners[second] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead})
+	unknown.Results[second] = kernel.Unseen[*kernel.Result](why)
+	unknown.Sandbox = kernel.Unseen[kernel.Enforcement](why)
+	for name, want := range map[string]kernel.Facts{"known": known, "unknown": unknown} {
+		for i, v := 0, reflect.ValueOf(want); i < v.NumField(); i++ {
+			if f := v.Field(i); f.IsZero() || f.Kind() == reflect.Map && f.Len() == 0 {
+				t.Errorf("%s: %s is left out here", name, v.Type().Field(i).Name)
+			}
+			alone := kernel.NewFacts() // with no other, it is written all the same
+			reflect.ValueOf(&alone).Elem().Field(i).Set(v.Field(i))
+			same(t, name+" "+v.Type().Field(i).Name, alone)
+		}
+		same(t, name, want)
+	}
+}
+
+func same(t *testing.T, name string, want kernel.Facts) {
+	t.Helper()
+	r, err := newFactsRecord(want)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if got, err := r.facts(); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %+v\nwant %+v, %v", name, got, want, err)
+	}
+}

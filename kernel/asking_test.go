@@ -1,0 +1,43 @@
+package kernel_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A decision about one job among many asks for the facts that its gates read, of which
+// nothing was observed.
+func TestADecisionAsksForWhatGatesRead(t *testing.T) {
+	for name, read := range map[string]func(*kernel.Job){
+		"an artifact":  needs("plan_branch:p"),
+		"a token":      needs("custom:t:k"),
+		"pinned head":  pinned("b", "c"),
+		"branch":       pre(kernel.Precondition{Kind: kernel.BranchExists, Branch: "b"}),
+		"clean tree":   pre(kernel.Precondition{Kind: kernel.CleanWorktree}),
+		"what is on":   pre(kernel.Precondition{Kind: kernel.BranchExists}),
+		"the sandbox":  func(j *kernel.Job) { j.Spec.Task.Sandbox.Mode = kernel.RequiredSandbox },
+		"nothing else": nil,
+	} {
+		var options []option
+		if read != nil {
+			options = append(options, read, func(j *kernel.Job) { j.Spec.MissingProducer = kernel.Wait })
+		}
+		j := job("j", options...)
+		near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due}, {Kind: kernel.Itself, Job: j.ID}}
+		o := kernel.Observation{Now: t0, Jobs: []kernel.Job{j}, Near: near, Dirty: []kernel.JobID{j.ID}}
+		for range 9 {
+			s := kernel.NewSnapshot(o)
+			kernel.Decide(s)
+			lacks, _ := s.Lacks()
+			if len(lacks) == 0 {
+				if asks := !reflect.DeepEqual(s.Probes(), kernel.Probes{}); asks != (read != nil) {
+					t.Errorf("%s: it asks for %+v", name, s.Probes())
+				}
+				break
+			}
+			o.Near = append(o.Near, lacks...)
+		}
+	}
+}
