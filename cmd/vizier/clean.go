@@ -38,7 +38,7 @@ func (*cleanCmd) Help() string {
 // cleanedUp is `clean --format json`.
 type cleanedUp struct {
 	Outcome   string       `json:"outcome"` // clean_completed, or clean_planned of a dry run
-	Scope     string       `json:"scope"`   // job, batch or run
+	Scope     string       `json:"scope"`   // job, jobs, batch or run
 	Requested kernel.JobID `json:"requested_job_id"`
 	view.Reference
 	Run     *kernel.RunID `json:"run_id"`
@@ -74,28 +74,50 @@ func (x *cleanCmd) Run(c *call) error {
 			}
 		}
 	}
-	done := map[string]bool{}
-	for _, t := range targets {
-		var ids []kernel.JobID
-		for _, j := range t.Jobs {
-			what := cmp.Or(string(j.Spec.Origin.Run), string(j.ID))
-			if !done[what] {
-				ids = append(ids, j.ID)
-			}
-			done[what] = true
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		if err := x.clean(c, r, ids); err != nil {
+	for _, s := range cleanScopes(targets) {
+		if err := x.clean(c, r, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// clean removes a target: a run, a job alone, or the jobs of a batch.
-func (x *cleanCmd) clean(c *call, r *repo, ids []kernel.JobID) error {
+// cleanScope is what is removed at once.
+type cleanScope struct {
+	word string // run, batch, job; jobs: several that belong to none
+	ids  []kernel.JobID
+}
+
+// cleanScopes are the runs, the batches and, together, the other jobs of targets.
+func cleanScopes(targets []view.Target) (out []cleanScope) {
+	done, jobs := map[string]bool{}, -1
+	for _, t := range targets {
+		s := cleanScope{word: "batch"}
+		for _, j := range t.Jobs {
+			what := cmp.Or(string(j.Spec.Origin.Run), string(j.ID))
+			if !done[what] {
+				s.ids = append(s.ids, j.ID)
+			}
+			if done[what] = true; j.Spec.Origin.Run != "" {
+				s.word = "run"
+			}
+		}
+		switch alone := len(s.ids) == 1 && s.word != "run"; {
+		case len(s.ids) == 0:
+			continue
+		case alone && jobs >= 0:
+			out[jobs] = cleanScope{"jobs", append(out[jobs].ids, s.ids...)}
+			continue
+		case alone:
+			s.word, jobs = "job", len(out)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (x *cleanCmd) clean(c *call, r *repo, s cleanScope) error {
+	ids := s.ids
 	options := app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches}
 	planned, err := r.Scheduler.PlanClean(c.ctx, ids, options)
 	if err != nil {
@@ -103,10 +125,10 @@ func (x *cleanCmd) clean(c *call, r *repo, ids []kernel.JobID) error {
 	}
 	c.ui.refs.text(strings.Join(append(texts(planned.Jobs), string(planned.Run)), " ")) // look up the references while the jobs exist
 	if x.DryRun {
-		return x.answer(c, ids[0], planned)
+		return x.answer(c, s, planned)
 	}
 	if !x.Yes {
-		if agreed, err := c.agree(planned.CleanSet); !agreed || err != nil {
+		if agreed, err := c.agree(s.word, planned.CleanSet); !agreed || err != nil {
 			return err
 		}
 	}
@@ -115,7 +137,7 @@ func (x *cleanCmd) clean(c *call, r *repo, ids []kernel.JobID) error {
 		return refusedClean(err)
 	}
 	c.report(rep)
-	return x.answer(c, ids[0], done)
+	return x.answer(c, s, done)
 }
 
 // refusedClean turns a conflict into a refusal.
@@ -127,13 +149,15 @@ func refusedClean(err error) error {
 }
 
 // agree asks for confirmation.
-func (c *call) agree(set retention.CleanSet) (bool, error) {
-	what := "job " + joined(set.Jobs)
-	switch {
-	case set.Run == "" && len(set.Jobs) > 1:
-		what = view.Counted(len(set.Jobs), "job") + " of a batch"
-	case set.Run != "":
-		what = "run " + string(set.Run) + " with " + view.Counted(len(set.Jobs), "job")
+func (c *call) agree(scope string, set retention.CleanSet) (bool, error) {
+	what := view.Counted(len(set.Jobs), "job")
+	switch scope {
+	case "job":
+		what = "job " + joined(set.Jobs)
+	case "batch":
+		what += " of a batch"
+	case "run":
+		what = "run " + string(set.Run) + " with " + what
 	}
 	agreed, err := c.agreeTo("Remove "+what+"?", "vizier clean")
 	if err == nil && !agreed {
@@ -160,19 +184,17 @@ func (c *call) agreeTo(question, command string) (bool, error) {
 	return false, nil
 }
 
-func (x *cleanCmd) answer(c *call, id kernel.JobID, done app.Cleaned) error {
-	doc := cleanedUp{Outcome: "clean_completed", Scope: "job", Requested: id, Reference: c.ui.refs.of(string(id)), Degraded: len(done.KeptWorktrees) > 0,
+func (x *cleanCmd) answer(c *call, s cleanScope, done app.Cleaned) error {
+	id := s.ids[0]
+	doc := cleanedUp{Outcome: "clean_completed", Scope: s.word, Requested: id, Reference: c.ui.refs.of(string(id)), Degraded: len(done.KeptWorktrees) > 0,
 		Removed: removedCounts{Jobs: len(done.Removed), Manifests: done.Manifests, Markers: done.Markers, Payloads: done.Payloads,
 			PlanDeleted: done.PlanStates, Worktrees: done.Worktrees, Branches: len(done.Branches)}}
 	outcome := "Clean completed"
 	if x.DryRun {
 		doc.Outcome, outcome = "clean_planned", "Would remove"
 	}
-	switch {
-	case done.Run != "":
-		doc.Scope, doc.Run = "run", &done.Run
-	case len(done.Jobs) > 1:
-		doc.Scope = "batch"
+	if done.Run != "" {
+		doc.Run = &done.Run
 	}
 	doc.Skipped.Branches, doc.Skipped.Worktrees = len(done.KeptBranches), len(done.KeptWorktrees)
 	for _, name := range slices.Sorted(maps.Keys(done.KeptBranches)) {

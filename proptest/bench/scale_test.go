@@ -18,7 +18,7 @@ func BenchmarkCommandsAsStoresGrow(b *testing.B) {
 	const small, times = 200, 4
 	commands := []string{"status", "ls --all", "runs", "jobs schedule --format json", "jobs schedule --format svg", "why 1", "why 5", "show 5", "wait 2", "tail 2",
 		"what-if --approve 1/j0 --to-the-end", "what-if --cancel 5", "what-if --retry 2", "simulate --draws 3", "history verify", "jobs validate", "metrics",
-		"wait 2/*", "retry 2 --dry-run", "retry 2", "wait 2", "retry 2/*", "cancel 4/*", "cancel 5", "clean 3 --yes", "cancel --all --yes"}
+		"wait 2/*", "retry 2 --dry-run", "retry 2", "wait 2", "retry 2/*", "cancel 4/*", "cancel 5", "clean 3 --yes", "clean 4/* --yes", "cancel --all --yes"}
 	for b.Loop() {
 		took := map[string][2]time.Duration{}
 		for k, n := range []int{small, times * small} {
