@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -98,6 +99,9 @@ func (s *Scheduler) Targets(ctx context.Context, refs []string) (*kernel.Snapsho
 // Run returns the run that ref names.
 func (s *Scheduler) Run(ctx context.Context, ref string) (kernel.RunID, error) {
 	_, targets, err := s.Targets(ctx, []string{ref})
+	if errors.Is(err, kernel.ErrNotFound) {
+		return "", kernel.Missing{What: "run " + ref}
+	}
 	if err != nil {
 		return "", err
 	}

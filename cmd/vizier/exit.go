@@ -57,8 +57,12 @@ func classify(err error) class {
 	if errors.As(err, &broken) {
 		return class{"config", 2, "docs/config.md lists the keys; `vizier -C FILE` reads another file; running processes keep the earlier configuration"}
 	}
-	if _, ok := errors.AsType[kernel.Missing](err); ok {
-		return class{"not_found", 1, ""}
+	if gone, ok := errors.AsType[kernel.Missing](err); ok {
+		hint := ""
+		if strings.HasPrefix(gone.What, "run ") {
+			hint = "vizier runs"
+		}
+		return class{"not_found", 1, hint}
 	}
 	for _, row := range []struct {
 		is error

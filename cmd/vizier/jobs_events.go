@@ -94,7 +94,7 @@ func (e *eventsCmd) Run(c *call) error {
 	}
 	log := r.Events(seq)
 	defer log.Close()
-	found := e.OfRun == "" || e.Since != ""
+	found := e.Since != "" || e.OfRun == "" && (e.Job == "" || kernel.ValidJobID(job))
 	for {
 		log.Look()
 		var lines []eventLine
@@ -125,6 +125,8 @@ func (e *eventsCmd) Run(c *call) error {
 		}
 		switch {
 		case e.Follow:
+		case !found && e.OfRun == "":
+			return kernel.Missing{What: "job " + e.Job + " in the event log"}
 		case !found: // every run has an event, unless its log is gone
 			return kernel.Missing{What: "run " + e.OfRun + " in the event log"}
 		default:

@@ -361,6 +361,10 @@ func usage(err error) error {
 			err, hint = errors.New("unexpected argument "+word), "vizier jobs "+word
 		}
 	}
+	if flag, text, number := strings.Cut(err.Error(), ": expected int value but got "); missing == nil && number && strings.Contains(text, "(short flag)") {
+		value, _, _ := strings.Cut(text, " ")
+		missing = errors.New(flag + ": expected a number, 0 or more, not " + strings.Trim(value, `"`))
+	}
 	if text := err.Error(); missing == nil && strings.Contains(text, ` must be one of "",`) { // "" is the flag left out
 		missing = errors.New(strings.Replace(text, `"",`, "", 1))
 	}
