@@ -211,6 +211,20 @@ func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 				l.t.Errorf("told %d entries, %v", told, err)
 			}
 		}, []string{FoundDamage, FoundEdit}},
+		"a sealed segment, where the journal has nothing": {func(l *livedStore) {
+			l.seal(func() { l.submit(4) })
+			files, err := l.s.segments()
+			if err != nil || len(files) < 2 {
+				l.t.Fatal(len(files), err)
+			}
+			name := filepath.Join(l.dir, vizierDir, files[len(files)-1].file())
+			b, err := os.ReadFile(name)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			writeAt(l.t, name, string(b[:len(b)-1]))
+			writeAt(l.t, filepath.Join(l.dir, vizierDir, plansFile), "")
+		}, []string{FoundDamage}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLivedStore(t)
