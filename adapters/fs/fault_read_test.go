@@ -22,7 +22,7 @@ func questions() map[string]func(*Store) (string, error) {
 		}
 		var text strings.Builder
 		for _, j := range rec.Jobs {
-			fmt.Fprintln(&text, j.ID, j.Rev, j.State.Status, j.State.Reason)
+			fmt.Fprintln(&text, j.ID, j.Rev, j.Spec.Name, j.State.Status, j.State.Reason)
 		}
 		return text.String(), err
 	}
@@ -90,13 +90,17 @@ func questions() map[string]func(*Store) (string, error) {
 		},
 		"whether the history is whole": func(s *Store) (string, error) {
 			v, err := s.VerifyHistory(ctx)
+			edited := false
 			for _, f := range v.Findings {
-				if f.Kind == FoundNoReason { // these commits have no account
-					continue
+				switch {
+				case f.Kind == FoundNoReason: // these commits have no account
+				case f.Kind == FoundEdit && f.Job == id(2):
+					edited = true
+				default:
+					err = errors.Join(err, fmt.Errorf("%s: %w", f.Text, errTold))
 				}
-				err = errors.Join(err, fmt.Errorf("%s: %w", f.Text, errTold))
 			}
-			return fmt.Sprint(v.First, v.Last, v.Decisions, v.Tip), err
+			return fmt.Sprint(v.First, v.Last, v.Decisions, v.Tip, edited), err
 		},
 		"whether the records are valid": func(s *Store) (string, error) {
 			problems, n, err := s.Validate(ctx)
@@ -143,6 +147,8 @@ func TestWhicheverOpenOrReadFailsAnAnswerSaysSo(t *testing.T) {
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
+				path := s.RecordFile(id(2)) // one was edited by hand
+				writeAt(t, path, strings.Replace(contentOf(t, path), `"job 2"`, `"edited"`, 1))
 				fresh := newStore(t, dir)
 				fresh.disk = d
 				return dir, fresh, d

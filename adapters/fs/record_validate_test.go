@@ -120,6 +120,7 @@ func TestValidate(t *testing.T) {
 		"success": {edited("null,\n  \"stdout_path\"", "null,\n  \"processed_path\": \"/x\",\n  \"stdout_path\""),
 			"the run has not succeeded"},
 		"twice": {func(t *testing.T, s *Store, dir string) { commit(t, s, kernel.Create(intakeJob(2))) }, "holds the same prompt"},
+		"id":    {edited(`"id": "`+string(id(1)), `"id": "`+string(id(2))), "it says id"},
 		"owner": {edited(`"git_owner": "o"`, `"git_owner": ""`), "git_owner"},
 	} {
 		t.Run(name, func(t *testing.T) {

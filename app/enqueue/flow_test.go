@@ -223,6 +223,15 @@ func TestPinnedWithoutACommit(t *testing.T) {
 	}
 }
 
+// A predecessor that may be one of several is an error.
+func TestAPredecessorThatMayBeSeveral(t *testing.T) {
+	b := builder(nil, nil, kernel.Job{ID: "0123456789abcdef0123456789abcdef"}, kernel.Job{ID: "0123456789abcdef0123456789abcde0"})
+	n, err := b.One(t.Context(), Request{Command: []string{"true"}, After: []string{"01234567"}})
+	if err == nil || !strings.Contains(err.Error(), `--after: "01234567" is ambiguous`) {
+		t.Errorf("it runs after %q, %v", n.Spec.After, err)
+	}
+}
+
 // Lines of a batch name each other and jobs that there are.
 func TestReferencesOfABatch(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
