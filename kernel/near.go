@@ -155,7 +155,6 @@ func (s *Snapshot) Tracked() *Snapshot {
 	next.near = newPartial(nil)
 	next.near.all = true
 	next.unchanged = false
-	next.regraph()
 	return &next
 }
 

@@ -1,0 +1,48 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/storetest"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// indexed is a store that reads only the jobs that it is asked for.
+type indexed struct {
+	app.Store
+	jobs []kernel.Job
+}
+
+func (s indexed) Read(_ context.Context, scope kernel.Scope) (kernel.Records, error) {
+	if len(scope.Near) == 0 {
+		return kernel.Records{Jobs: s.jobs}, nil
+	}
+	return kernel.Records{Jobs: storetest.Pick(s.jobs, scope.Near), Narrow: true}, nil
+}
+
+// What names a job of a run is answered in a snapshot with the whole run, and with no other.
+func TestAJobIsFoundWithItsRun(t *testing.T) {
+	jobs := []kernel.Job{{ID: "a", Number: 1, Part: "a"}, {ID: "b", Number: 1, Part: "b"}, {ID: "c", Number: 2}, {ID: "d", Number: 3}}
+	jobs[0].Spec.Origin.Run, jobs[1].Spec.Origin.Run, jobs[2].Spec.Origin.Run = "run_1", "run_1", "run_1"
+	s := &app.Scheduler{Store: indexed{jobs: jobs}, Now: time.Now}
+	for ref, want := range map[string]string{"1/b": "[a b c] [b]", "3": "[d] [d]"} {
+		snap, targets, err := s.Targets(t.Context(), []string{ref})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(ids(snap.Held()), " ", ids(targets[0].Jobs)); got != want {
+			t.Errorf("%s: %s, want %s", ref, got, want)
+		}
+	}
+}
+
+func ids(jobs []*kernel.Job) (out []kernel.JobID) {
+	for _, j := range jobs {
+		out = append(out, j.ID)
+	}
+	return out
+}
