@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -395,55 +394,5 @@ func TestNeedsSender(t *testing.T) {
 	}
 	if !f.NeedsSender(time.Minute) {
 		t.Error("not for what nobody looks at")
-	}
-}
-
-// crowdEngine takes several submissions at a time.
-type crowdEngine struct{ *fakeEngine }
-
-func (crowdEngine) Together() int { return 3 }
-
-// The pilots that are missing are submitted together, as many at a time as the engine takes, and no more than a site's
-// limits let through.
-func TestPilotsAreSubmittedTogether(t *testing.T) {
-	var at, most atomic.Int32
-	var names sync.Map
-	met := make(chan struct{})
-	f := newFakeCluster(t, func(r Request) (string, error) {
-		if _, twice := names.LoadOrStore(r.Name, true); twice {
-			t.Errorf("two pilots are called %s", r.Name)
-		}
-		n := at.Add(1)
-		defer at.Add(-1)
-		if most.Store(max(most.Load(), n)); n == 3 {
-			close(met)
-		}
-		select {
-		case <-met:
-		case <-time.After(10 * time.Second):
-			t.Error("it is submitted alone")
-		}
-		return "7", nil
-	})
-	f.Engine, f.Settings.Pack = crowdEngine{f.fake}, 2
-	f.Options = func(kernel.JobID) ([]string, error) { return nil, nil }
-	f.start(6)
-	if f.deliver(); f.tried() != 3 || most.Load() != 3 {
-		t.Errorf("at most %d at a time", most.Load())
-	}
-	f.Settings.MaxSubmitted = 2
-	if f.deliver(); f.tried() != 2 {
-		t.Error("not what max_submitted says")
-	}
-	f.Settings.MaxSubmitted = 0
-	f.fake.submitted = refuses(Later, "full")
-	if again := f.deliver(); f.tried() != 3 || again.IsZero() {
-		t.Error("a full cluster is not asked again")
-	}
-	if f.deliver(); f.tried() != 0 {
-		t.Error("a full cluster is not left alone")
-	}
-	if f.closed().Until.IsZero() {
-		t.Error("who could submit nothing took the cluster for free")
 	}
 }

@@ -56,11 +56,6 @@ type bounded interface {
 	Slots() int
 }
 
-// concurrent is an Engine that takes so many submissions at a time.
-type concurrent interface {
-	Together() int
-}
-
 // Request is a job that a cluster is to run.
 type Request struct {
 	Name    string   // of the job; a second one of that name may be refused

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,46 +62,26 @@ func (s Settings) wanted(due int) int {
 	return (due + s.Pack - 1) / s.Pack
 }
 
-// pilot submits the pilots that are missing for what is due, as many at a time as the engine takes. After a refusal the
-// others that are asked for are answered first.
+// pilot submits the pilots that are missing for what is due.
 func (d *delivery) pilot() {
 	if len(d.packed) == 0 || d.away != nil {
 		return
 	}
 	c := d.c
-	together := 1
-	if many, can := c.Engine.(concurrent); can {
-		together = many.Together()
-	}
-	var failed error
-	for missing := c.Settings.wanted(len(d.packed)) - len(c.pilots(d.list)); missing > 0 && failed == nil; missing -= together {
-		var all sync.WaitGroup
-		failures := make([]error, min(missing, together))
-		for i := range failures {
-			if !d.room() {
-				missing = 0
-				break
-			}
+	for missing := c.Settings.wanted(len(d.packed)) - len(c.pilots(d.list)); missing > 0 && d.room(); missing-- {
+		name := c.pilotPrefix() + strconv.FormatInt(time.Now().UnixNano(), 36)
+		_, err := c.submit(d.ctx, name, filepath.Join(c.Files.ClusterDir(), c.Name+".pilot.log"), nil, "__pilot", c.Name, name)
+		if err == nil {
 			d.open++
-			name := c.pilotPrefix() + strconv.FormatInt(time.Now().UnixNano(), 36) + strconv.Itoa(i)
-			all.Go(func() {
-				if _, failures[i] = c.submit(d.ctx, name, filepath.Join(c.Files.ClusterDir(), c.Name+".pilot.log"), nil, "__pilot", c.Name, name); failures[i] == nil {
-					c.reopen()
-				}
-			})
+			c.reopen()
+			continue
 		}
-		all.Wait()
-		for _, err := range failures {
-			failed = cmp.Or(failed, err)
+		for _, e := range d.packed {
+			if o, failed := c.order(e.attempt); failed == nil {
+				d.failed(e, o, err)
+			}
 		}
-	}
-	if failed == nil {
 		return
-	}
-	for _, e := range d.packed {
-		if o, err := c.order(e.attempt); err == nil {
-			d.failed(e, o, failed)
-		}
 	}
 }
 

@@ -72,9 +72,6 @@ func (s Settings) Submit(ctx context.Context, r cluster.Request) (string, error)
 	return id, nil
 }
 
-// Together is how many programs of Slurm's may wait for their answers at a time. Its controller takes many more.
-func (Settings) Together() int { return 8 }
-
 // List implements cluster.Engine.
 func (s Settings) List(ctx context.Context, prefix string) ([]cluster.Job, error) {
 	out, err := s.call(ctx, "", "squeue", "--me", "-h", "-t", "all", "-o", "%i|%T|%r|%N|%j")
