@@ -228,11 +228,11 @@ func lasting(t *testing.T, dir string) map[string]string {
 func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
 	oneGoroutine(t)
 	deed := deedsOnAFaultyDisk()["a plan"]
-	dir, s, d := faultyStore(t)
-	if err := deed(s); err != nil {
+	whole, done, _ := faultyStore(t)
+	if err := deed(done); err != nil {
 		t.Fatal(err)
 	}
-	after, killed := lasting(t, dir), 0
+	after, killed := lasting(t, whole), 0
 	behind := func() (string, *Store, *faulty) { // killed once it was in the journal
 		dir, s, d := faultyStore(t)
 		d.at, d.dead = d.n+killed, true
@@ -246,10 +246,10 @@ func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
 	}
 	for got := map[string]string(nil); !maps.Equal(got, after); {
 		killed++
-		dir, s, d = behind()
+		dir, _, _ := behind()
 		got = lasting(t, dir)
 	}
-	dir, s, d = behind()
+	dir, s, d := behind()
 	complete := func(s *Store) error {
 		tx, err := s.Begin(context.Background())
 		if err != nil {
