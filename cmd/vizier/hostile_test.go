@@ -68,6 +68,7 @@ func hostileGround(t *testing.T) *ground {
 		}
 	}
 	g.run("vizier", "jobs", "wait", "--timeout", "20s", "1", "2", "3")
+	g.eventually("runners that have written all", func() bool { return len(g.processes("")) == 0 })
 	err := filepath.WalkDir(filepath.Join(g.dir, ".vizier/jobs"), func(path string, d iofs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || strings.Contains(path, "/journal/") {
 			return err

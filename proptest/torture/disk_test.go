@@ -111,6 +111,7 @@ func TestAReadOnlyRepository(t *testing.T) {
 	job := r.submit("--approval", "--", "true")
 	ended := r.submit("--", "true")
 	r.wait(ended)
+	r.noneLeft() // what runs writes files
 	before := r.read(r.jobPath(job, "job.json"))
 	const nobody = 65534
 	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
