@@ -23,7 +23,8 @@ import (
 //
 // and the ends of this tick are carried on through the graph, as in a full tick. The
 // jobs that wait for a lock which a judged job names are judged in order, until one of
-// them keeps all others out as it did before (lockLine).
+// them keeps all others out as it did before (lockLine): from the first if a changed job
+// names the lock, else from the judged job on.
 //
 // A full tick follows if more may change: the fate of a job depends on the whole graph
 // (Job.entangled); something changed in a run that stops at a failure; a job comes to
@@ -37,6 +38,7 @@ type dirtySet struct {
 	created map[JobID]bool
 	gone    bool               // a changed job no longer has a readable record
 	holds   map[queue]lockLine // the lines of locks and pools, as the running and the changed jobs leave them
+	freed   map[queue]bool     // the locks and pools of changed jobs
 }
 
 // judgeIncrementally judges the dirty set. It returns false if a full tick must judge
@@ -56,24 +58,12 @@ func (t *tick) judgeIncrementally() bool {
 		return false
 	}
 	set.hold()
-	base, named := *t, map[queue]bool{}
-	for _, i := range set.list {
-		for _, l := range t.s.jobs[i].Spec.Locks {
-			named[l.queue()] = false
-		}
-	}
-	for {
-		*t = tick{s: base.s, some: map[int32]*judgement{}, locks: base.locks.clone(), watch: base.watch, baseline: &set}
-		if ok, again := t.judgeSet(&set, named); !again {
-			return ok
-		}
-	}
+	return t.judgeSet(&set)
 }
 
-// judgeSet judges the jobs of the set, and those in the lines of named locks. It returns
-// false if it must be repeated: a job in a line names another lock, which it has named
-// now, and jobs that wait for that lock have had their turn.
-func (t *tick) judgeSet(set *dirtySet, named map[queue]bool) (ok, again bool) {
+// judgeSet judges the jobs of the set, and those in the lines of their locks.
+func (t *tick) judgeSet(set *dirtySet) bool {
+	t.some, t.baseline = map[int32]*judgement{}, set
 	for _, i := range set.list {
 		if v := t.of(i); t.s.jobs[i].unrouted() && t.idle(i) {
 			v.status = Unscheduled
@@ -84,9 +74,8 @@ func (t *tick) judgeSet(set *dirtySet, named map[queue]bool) (ok, again bool) {
 	}
 	turns := turns(slices.Clone(set.list)) // sorted, which is a heap
 	lines := map[queue]*lockLine{}
-	for q, whole := range named {
+	for q := range set.freed {
 		lines[q] = set.line(q)
-		lines[q].whole = whole
 		turns.add(lines[q].next())
 	}
 	first := set.firstInLine()
@@ -95,7 +84,7 @@ func (t *tick) judgeSet(set *dirtySet, named map[queue]bool) (ok, again bool) {
 		for ; len(first) > 0 && (i < 0 || first[0] < i); first = first[1:] {
 			j := t.s.jobs[first[0]]
 			if why, _ := t.locks.full(j.Spec.Task.On()); why != j.State.Wait.Detail {
-				return false, false
+				return false
 			}
 		}
 		if i < 0 {
@@ -106,23 +95,10 @@ func (t *tick) judgeSet(set *dirtySet, named map[queue]bool) (ok, again bool) {
 			continue
 		}
 		for _, l := range locks {
-			line := lines[l.queue()]
-			switch {
-			case line == nil:
-				line = set.line(l.queue())
-				lines[l.queue()] = line
-				if k := line.next(); k >= 0 && k < i {
-					set.name(named, l.queue(), k)
-					again = true
-				} else {
-					turns.add(k)
-				}
-			case line.shared:
-				named[l.queue()], again = true, true
+			if lines[l.queue()] == nil {
+				lines[l.queue()] = set.line(l.queue())
 			}
-		}
-		if again {
-			return false, true
+			lines[l.queue()].passOver(&t.locks, i)
 		}
 		if i == t.watch {
 			t.watched = t.locks.clone()
@@ -134,26 +110,7 @@ func (t *tick) judgeSet(set *dirtySet, named map[queue]bool) (ok, again bool) {
 		}
 	}
 	t.carry(0)
-	return !t.late, false
-}
-
-// name names a lock in whose line job first is the first, then the other locks of first
-// for which others wait before it, and so on. Otherwise each would take a repetition.
-func (a *dirtySet) name(named map[queue]bool, of queue, first int32) {
-	named[of] = false
-	for queue := []int32{first}; len(queue) > 0; {
-		i := queue[0]
-		queue = queue[1:]
-		for _, l := range a.s.jobs[i].Spec.Locks {
-			if _, known := named[l.queue()]; known {
-				continue
-			}
-			if k := a.line(l.queue()).next(); k >= 0 && k < i {
-				named[l.queue()] = false
-				queue = append(queue, k)
-			}
-		}
-	}
+	return !t.late
 }
 
 // turns is a heap of the positions of jobs to judge. A position may occur twice.
@@ -296,32 +253,29 @@ type lockLine struct {
 	kept    int     // of a pool: the units that unchanged jobs hold, or still wait for
 	at      int     // how many have had their turn
 	closed  bool    // for all others nothing changed since they were judged last
-	shared  bool    // a job that could share the lock closed it
-	whole   bool    // such a job must not close it
+	taken   bool    // all others are kept out
 }
 
 // hold begins the lines. A line is closed if a running job has held the lock exclusively
 // since before the last tick.
 func (a *dirtySet) hold() {
-	a.holds = map[queue]lockLine{}
-	note := func(j *Job) {
-		for _, k := range j.Spec.Locks {
-			l := a.holds[k.queue()]
-			if a.changed[j.ID] {
-				l.changed++
-			} else {
-				l.closed, l.kept = l.closed || !k.Pool() && k.Mode == Exclusive, l.kept+k.Units
-			}
-			a.holds[k.queue()] = l
-		}
-	}
+	a.holds, a.freed = map[queue]lockLine{}, map[queue]bool{}
 	for _, i := range a.s.running {
 		if j := a.s.jobs[i]; !a.changed[j.ID] {
-			note(j)
+			for _, k := range j.Spec.Locks {
+				l := a.holds[k.queue()]
+				l.closed, l.kept = l.closed || !k.Pool() && k.Mode == Exclusive, l.kept+k.Units
+				l.taken = l.closed
+				a.holds[k.queue()] = l
+			}
 		}
 	}
 	for id := range a.changed {
-		note(a.s.Job(id))
+		for _, k := range a.s.Job(id).Spec.Locks {
+			l := a.holds[k.queue()]
+			l.changed++
+			a.holds[k.queue()], a.freed[k.queue()] = l, true
+		}
 	}
 }
 
@@ -354,11 +308,17 @@ func (s *Snapshot) requireContenders(q queue, n int) {
 	s.near.require(Near{Kind: kind, Key: q.key, Most: most})
 }
 
-// next returns the first job that has not had its turn; -1 if no other job waits.
+// next returns the first job that has not had its turn and may be affected; -1 if there
+// is none.
 func (l *lockLine) next() int32 {
 	if l.closed {
 		return -1
 	}
+	return l.first()
+}
+
+// first returns the first job that has not had its turn; -1 if no other job waits.
+func (l *lockLine) first() int32 {
 	l.s.requireContenders(l.queue, l.at+1+l.changed)
 	if len(l.rest) == 0 {
 		return -1
@@ -366,34 +326,67 @@ func (l *lockLine) next() int32 {
 	return l.rest[0]
 }
 
+// passOver reserves for the jobs before job i that need no turn, because nothing changed
+// for them, what they wait for in this line.
+func (l *lockLine) passOver(locks *LockTable, i int32) {
+	for !l.taken {
+		k := l.first()
+		if k < 0 || k >= i {
+			return
+		}
+		j := l.s.jobs[k]
+		locks.Reserve(slices.DeleteFunc(slices.Clone(j.Spec.Locks), func(r Lock) bool { return r.queue() != l.queue }))
+		for _, r := range j.Spec.Locks {
+			if r.queue() == l.queue {
+				l.keepsOut(j, r, true)
+			}
+		}
+		l.advance(k)
+	}
+}
+
 // pass notes that job i has had its turn in the line with judgement v, and returns the
 // next job.
-//
-// A job that still waits for locks keeps the same from the others as before: a lock that
-// it wants exclusively, and its units of a pool. The line is closed once no other job can
-// pass: units kept so are the whole pool, or the job waits for more than is left of it. A
-// job that could share the lock, now as before, keeps out those that want it exclusively,
-// so nothing changes for the others either; but a job that is judged anyway must know of
-// them.
 func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int32 {
-	j, size := l.s.jobs[i], l.s.limits.capacity(l.queue.key)
-	switch {
-	case l.closed || set.changed[j.ID] || j.State.Status != WaitingOnLocks || v.status != WaitingOnLocks:
-	case request.Pool():
-		if units(j.Spec.Locks, l.queue.key) <= size { // else it keeps nothing: see LockTable.Reserve
-			l.kept += request.Units
-			l.closed = l.kept >= size || v.reason == j.State.Wait && strings.HasPrefix(v.reason.Detail, waitingOnPool+l.queue.key+" (")
-		}
-	case request.Mode == Exclusive:
-		l.closed = true
-	case v.reason == j.State.Wait && j.inLine() && !l.whole:
-		l.closed, l.shared = true, true
+	l.closed = l.taken
+	if j := l.s.jobs[i]; !l.taken && !set.changed[j.ID] && j.State.Status == WaitingOnLocks && v.status == WaitingOnLocks {
+		l.keepsOut(j, request, v.reason == j.State.Wait)
 	}
+	l.advance(i)
+	return l.next()
+}
+
+// keepsOut closes the line behind job j, which still waits for locks, if nothing changed
+// for the jobs behind it. The reason for which j waits may be the same as before.
+//
+// Such a job keeps the same from the others as before: a lock that it wants exclusively,
+// and its units of a pool. No other job can pass once units kept so are the whole pool, or
+// the job waits for more than is left of it. A job that could share the lock, now as
+// before, keeps out those that want it exclusively, so nothing changes for the others
+// either.
+func (l *lockLine) keepsOut(j *Job, request Lock, same bool) {
+	size := l.s.limits.capacity(l.queue.key)
+	switch {
+	case request.Pool():
+		if units(j.Spec.Locks, l.queue.key) > size {
+			return // it keeps nothing: see LockTable.Reserve
+		}
+		l.kept += request.Units
+		l.taken = l.kept >= size || same && strings.HasPrefix(j.State.Wait.Detail, waitingOnPool+l.queue.key+" (")
+	case request.Mode == Exclusive:
+		l.taken = true
+	case same && j.inLine():
+		l.closed = true
+	}
+	l.closed = l.closed || l.taken
+}
+
+// advance leaves out job i and those before it.
+func (l *lockLine) advance(i int32) {
 	for len(l.rest) > 0 && l.rest[0] <= i {
 		l.rest, l.at = l.rest[1:], l.at+1
 		l.skip()
 	}
-	return l.next()
 }
 
 // requireLine requires one more waiting job than slots may be free: see firstInLine.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -223,13 +224,22 @@ func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
 }
 
 // What a tick looks at does not grow with the line for a lock or for a pool,
-// whichever jobs have left or joined it, and if these wait for another pool as well.
+// whichever jobs have left or joined it, and if these wait for another pool as well; nor with
+// the jobs of which each shares a lock with the next.
 func TestATickLooksAtTheHeadOfALine(t *testing.T) {
-	for _, locks := range [][]kernel.Lock{{{Key: "main"}}, {{Key: "gpu", Units: 1}}, {{Key: "gpu", Units: 1}, {Key: "disk", Units: 1}}} {
+	all := func(locks ...kernel.Lock) func(int) []kernel.Lock { return func(int) []kernel.Lock { return locks } }
+	for kind, locks := range map[string]func(n int) []kernel.Lock{
+		"a lock":    all(kernel.Lock{Key: "main"}),
+		"a pool":    all(kernel.Lock{Key: "gpu", Units: 1}),
+		"two pools": all(kernel.Lock{Key: "gpu", Units: 1}, kernel.Lock{Key: "disk", Units: 1}),
+		"a chain": func(n int) []kernel.Lock {
+			return []kernel.Lock{{Key: strconv.Itoa(n)}, {Key: strconv.Itoa(n + 1)}}
+		},
+	} {
 		var jobs []kernel.Job
 		for n := range 1000 {
 			jobs = append(jobs, kernel.Job{ID: kernel.JobID(fmt.Sprintf("j%03d", n)), Created: Epoch, Rev: 1, State: kernel.State{Status: kernel.Queued},
-				Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, Locks: locks}})
+				Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, Locks: locks(n)}})
 		}
 		s := kernel.NewSnapshot(kernel.Observation{Now: Epoch, Jobs: jobs})
 		for what, change := range map[string]func(*kernel.Snapshot) (kernel.Plan, error){
@@ -251,7 +261,7 @@ func TestATickLooksAtTheHeadOfALine(t *testing.T) {
 				t.Fatal(err)
 			}
 			if looked := nearIn(t, judged, before, before.Facts(), p); looked == 0 || looked > 8 {
-				t.Errorf("%v: %s: a tick looked at %d jobs", locks, what, looked)
+				t.Errorf("%s: %s: a tick looked at %d jobs", kind, what, looked)
 			}
 		}
 	}
