@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,5 +77,36 @@ func TestDropPlanStates(t *testing.T) {
 	}
 	if n, err := s.DropPlanStates([]kernel.JobID{"a"}); n != 0 || err == nil {
 		t.Errorf("through a link: %d %v", n, err)
+	}
+}
+
+// Markers and payloads are counted where they are, each by itself.
+func TestCountArtifacts(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	there, marked := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "1"}, kernel.Artifact{Kind: kernel.Custom, Name: "b", Ref: "1"}
+	patch := kernel.Artifact{Kind: kernel.CommandPatch, Name: string(id(1))}
+	if err := errors.Join(s.WritePayload(id(1), there, []byte("data")), s.put(artifactFile(markersDir, marked, id(1)), nil), s.put(artifactFile(markersDir, there, id(1)), nil)); err != nil {
+		t.Fatal(err)
+	}
+	if markers, payloads := s.CountArtifacts(id(1), []kernel.Artifact{there, marked, patch}); markers != 2 || payloads != 1 {
+		t.Errorf("%d markers, %d payloads", markers, payloads)
+	}
+	if markers, payloads := s.CountArtifacts(id(2), []kernel.Artifact{there, marked}); markers != 0 || payloads != 0 {
+		t.Errorf("of another job: %d markers, %d payloads", markers, payloads)
+	}
+}
+
+// A digest is its 64 hexadecimal digits and nothing else.
+func TestDigestText(t *testing.T) {
+	text := strings.Repeat("0a", len(digest{}))
+	var d digest
+	if err := d.UnmarshalText([]byte(text)); err != nil || d.String() != text {
+		t.Errorf("%v, %s", err, d)
+	}
+	for _, no := range []string{"", text[1:], text + "0", text + text, "zz" + text[2:]} {
+		if err := d.UnmarshalText([]byte(no)); err == nil {
+			t.Errorf("%q is a digest", no)
+		}
 	}
 }

@@ -290,3 +290,16 @@ func TestTheRegistryIsTheInventory(t *testing.T) {
 		}
 	}
 }
+
+// A file that is too large is refused, and not cut.
+func TestReadRegularIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for size, fits := range map[int64]bool{maxText: true, maxText + 1: false} {
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, size)); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := readRegular(path); (err == nil) != fits || int64(len(text)) != size {
+			t.Errorf("%d bytes: %d read, %v", size, len(text), err)
+		}
+	}
+}
