@@ -357,7 +357,7 @@ func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int3
 }
 
 // keepsOut closes the line behind job j, which still waits for locks, if nothing changed
-// for the jobs behind it. The reason for which j waits may be the same as before.
+// for the jobs behind it. same says that j waits for the same reason as before.
 //
 // Such a job keeps the same from the others as before: a lock that it wants exclusively,
 // and its units of a pool. No other job can pass once units kept so are the whole pool, or

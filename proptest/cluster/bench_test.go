@@ -21,9 +21,8 @@ func benchRepo(b *testing.B) *repo {
 	return repoAt(b, dir)
 }
 
-// Submissions per second, beside those of a loop of plain sbatch in the same
-// run. Vizier's are durable first, orders and records are on the disk; then they are submitted
-// behind the back of whoever enqueued them.
+// Submissions per second, beside those of a loop of plain sbatch in the same run. Vizier's are
+// durable first, orders and records are on the disk; it submits them once the command has answered.
 func BenchmarkSubmissions(b *testing.B) {
 	const jobs = 100
 	for b.Loop() {
