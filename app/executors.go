@@ -10,25 +10,6 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// executorOf is the executor that an attempt's job asks for.
-func (s *Scheduler) executorOf(snap *kernel.Snapshot, a kernel.AttemptID) Executor {
-	j := snap.Job(a.Job)
-	if j == nil {
-		return s.Executor
-	}
-	return s.executor(j.Spec.Task.On())
-}
-
-func (s *Scheduler) executor(name string) Executor {
-	if name == kernel.LocalExecutor {
-		return s.Executor
-	}
-	if e := s.Executors[name]; e != nil {
-		return e
-	}
-	return noExecutor(s.unknown(name))
-}
-
 func (s *Scheduler) unknown(name string) string {
 	names := append(slices.Sorted(maps.Keys(s.Executors)), kernel.LocalExecutor)
 	return "there is no executor named " + name + " in the configuration, which has " + strings.Join(names, ", ") +

@@ -29,6 +29,25 @@ func (p *performer) answer(v history.Verb) (plan kernel.Plan) {
 	return plan
 }
 
+// executorOf is the executor that an attempt's job asks for.
+func (s *Scheduler) executorOf(snap *kernel.Snapshot, a kernel.AttemptID) Executor {
+	j := snap.Job(a.Job)
+	if j == nil {
+		return s.Executor
+	}
+	return s.executor(j.Spec.Task.On())
+}
+
+func (s *Scheduler) executor(name string) Executor {
+	if name == kernel.LocalExecutor {
+		return s.Executor
+	}
+	if e := s.Executors[name]; e != nil {
+		return e
+	}
+	return noExecutor(s.unknown(name))
+}
+
 // Launch starts an attempt, unless the attempt is no longer current because a
 // crash came between.
 func (p *performer) Launch(a kernel.Launch) kernel.Plan {

@@ -77,23 +77,6 @@ func (t *transaction) enforce(ctx context.Context) {
 	t.snap = t.snap.WithFacts(f)
 }
 
-// sweep ends what the plan's lost attempts left running, before it is on record
-// that they are over. What is repeated after a crash does no harm.
-func (t *transaction) sweep(ctx context.Context, plan kernel.Plan) kernel.Plan {
-	p := performer{transaction: t, ctx: ctx}
-	left := plan.World[:0:0]
-	for _, a := range plan.World {
-		if s, ok := a.(kernel.Sweep); ok {
-			p.Sweep(s)
-			t.rep.Applied = append(t.rep.Applied, a)
-		} else {
-			left = append(left, a)
-		}
-	}
-	plan.World = left
-	return plan
-}
-
 // commitDeferred commits the plan so far. Its actions on the world stay on record, with
 // those that were there before: the next holder of the lock takes them for what
 // a crash cut short, and does them.

@@ -6,7 +6,6 @@ package app
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -360,33 +359,4 @@ func (s *Scheduler) configure() {
 	if s.Configure != nil {
 		s.Configure(s)
 	}
-}
-
-// observe answers the probes of snap, and whether the artifacts in also exist.
-// Answers may raise further questions (such as the branch that is checked out),
-// so it repeats until there are none.
-func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, also ...kernel.Artifact) *kernel.Snapshot {
-	for range 3 {
-		p := snap.Probes(also...)
-		if p.Empty() {
-			break
-		}
-		snap = s.answer(ctx, snap, p)
-	}
-	return snap
-}
-
-// answer observes what p asks for. Runners are checked first: everything that a
-// dead runner left exists by then, so its result is not missed. Results of live
-// runners are not read.
-func (s *Scheduler) answer(ctx context.Context, snap *kernel.Snapshot, p kernel.Probes) *kernel.Snapshot {
-	f := kernel.NewFacts()
-	if len(p.Attempts) > 0 {
-		s.alive(ctx, snap, p.Attempts, f.Runners)
-		p.Attempts = slices.DeleteFunc(p.Attempts, func(a kernel.AttemptID) bool { return !f.Runners[a].Value.Gone() })
-	}
-	for _, o := range s.Observers {
-		o.Observe(ctx, p, &f)
-	}
-	return snap.WithFacts(f)
 }

@@ -192,6 +192,35 @@ func (t *transaction) lookOutside(ctx context.Context, reads map[kernel.Near]ker
 	return t.outside.News()
 }
 
+// observe answers the probes of snap, and whether the artifacts in also exist.
+// Answers may raise further questions (such as the branch that is checked out),
+// so it repeats until there are none.
+func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, also ...kernel.Artifact) *kernel.Snapshot {
+	for range 3 {
+		p := snap.Probes(also...)
+		if p.Empty() {
+			break
+		}
+		snap = s.answer(ctx, snap, p)
+	}
+	return snap
+}
+
+// answer observes what p asks for. Runners are checked first: everything that a
+// dead runner left exists by then, so its result is not missed. Results of live
+// runners are not read.
+func (s *Scheduler) answer(ctx context.Context, snap *kernel.Snapshot, p kernel.Probes) *kernel.Snapshot {
+	f := kernel.NewFacts()
+	if len(p.Attempts) > 0 {
+		s.alive(ctx, snap, p.Attempts, f.Runners)
+		p.Attempts = slices.DeleteFunc(p.Attempts, func(a kernel.AttemptID) bool { return !f.Runners[a].Value.Gone() })
+	}
+	for _, o := range s.Observers {
+		o.Observe(ctx, p, &f)
+	}
+	return snap.WithFacts(f)
+}
+
 // wakes reports what is to be looked after from now on.
 func (t *transaction) wakes() error {
 	if err := t.untilComplete(new(int), func() { t.rep.Wakes = t.snap.Wakes() }); err != nil || !t.snap.Narrow() || len(t.outside.Reads) == 0 {
@@ -425,6 +454,23 @@ func (t *transaction) flush(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sweep ends what the plan's lost attempts left running, before it is on record
+// that they are over. What is repeated after a crash does no harm.
+func (t *transaction) sweep(ctx context.Context, plan kernel.Plan) kernel.Plan {
+	p := performer{transaction: t, ctx: ctx}
+	left := plan.World[:0:0]
+	for _, a := range plan.World {
+		if s, ok := a.(kernel.Sweep); ok {
+			p.Sweep(s)
+			t.rep.Applied = append(t.rep.Applied, a)
+		} else {
+			left = append(left, a)
+		}
+	}
+	plan.World = left
+	return plan
 }
 
 // commit makes plan durable. Where it is, if only on record, the transaction

@@ -115,6 +115,13 @@ func newGraph(jobs []*Job) *graph {
 	return g
 }
 
+// regraph makes graph and lists anew, after jobs came or went.
+func (s *Snapshot) regraph() {
+	s.graph = newGraph(s.jobs)
+	s.graph.near = s.near
+	s.index()
+}
+
 // add appends i to a list in ascending order unless it is already there.
 func add(list []int32, i int32) []int32 {
 	if n := len(list); n > 0 && list[n-1] == i {

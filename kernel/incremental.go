@@ -159,10 +159,8 @@ func (a *dirtySet) widen(watch int32) {
 		}
 	}
 	if a.s.near.known[Near{Kind: Outsiders}] || a.s.near.all && !a.s.unchanged {
-		for i, j := range a.s.jobs {
-			if j.outside() {
-				a.reader(int32(i))
-			}
+		for _, i := range a.s.outsiders {
+			a.reader(i)
 		}
 	}
 	a.queues()

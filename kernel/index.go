@@ -24,9 +24,10 @@ func (j *Job) Due() (at time.Time, ever bool) {
 // lists are positions of jobs, in schedule order, that a tick, its probes or its wakes
 // visit. There may be few such jobs among many.
 type lists struct {
-	running []int32
-	waiters []int32 // for locks, pools or slots
-	timed   []int32 // that the clock may move: see Job.Due
+	running   []int32
+	waiters   []int32 // for locks, pools or slots
+	timed     []int32 // that the clock may move: see Job.Due
+	outsiders []int32 // that something may move which no job makes
 }
 
 // index makes the lists anew.
@@ -65,6 +66,7 @@ func (s *Snapshot) relist(i int32, was, is *Job) {
 		{&s.running, func(j *Job) bool { return j.State.Status == Running }},
 		{&s.waiters, func(j *Job) bool { return j.State.Status == WaitingOnLocks }},
 		{&s.timed, func(j *Job) bool { _, ever := j.Due(); return ever }},
+		{&s.outsiders, (*Job).outside},
 	} {
 		leaves, joins := was != nil && l.has(was), l.has(is)
 		if leaves == joins {
@@ -80,5 +82,5 @@ func (s *Snapshot) relist(i int32, was, is *Job) {
 }
 
 func (l lists) clone() lists {
-	return lists{slices.Clone(l.running), slices.Clone(l.waiters), slices.Clone(l.timed)}
+	return lists{slices.Clone(l.running), slices.Clone(l.waiters), slices.Clone(l.timed), slices.Clone(l.outsiders)}
 }

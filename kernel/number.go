@@ -27,6 +27,25 @@ func (j *Job) Ref() string {
 	}
 }
 
+// Label returns the job's reference, followed by its name unless the reference
+// contains it.
+func (j *Job) Label() string {
+	if j.Part != "" {
+		return j.Ref()
+	}
+	return j.with(cmp.Or(j.Ref(), string(j.ID)))
+}
+
+// with returns called, followed by the job's name in parentheses if it has one.
+func (j *Job) with(called string) string {
+	for _, n := range []string{j.Spec.Origin.Node, j.Spec.Name} {
+		if n != "" {
+			return called + " (" + n + ")"
+		}
+	}
+	return called
+}
+
 func (n Number) String() string { return strconv.FormatUint(uint64(n), 10) }
 
 // PrefixLength is the number of digits from which a reference is taken for the

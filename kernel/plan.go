@@ -1,5 +1,11 @@
 package kernel
 
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
 // Decision is the scheduler's judgement of one job.
 type Decision struct {
 	Job    JobID
@@ -69,6 +75,123 @@ func (p Plan) Then(q Plan) Plan {
 	return d.plan
 }
 
+// Apply is the snapshot that p leads to, as far as the kernel can know: a
+// launched job runs, a published artifact exists. Actions over another
+// revision than the snapshot's change nothing, as in the store.
+func (s *Snapshot) Apply(p Plan) *Snapshot {
+	if p.Empty() && (p.Judged == "" || len(s.dirty) == 0) {
+		return s
+	}
+	next := s.own()
+	next.apply(p, nil)
+	return next
+}
+
+// own is a copy of s that apply may change.
+func (s *Snapshot) own() *Snapshot {
+	next := *s
+	next.jobs = slices.Clone(s.jobs)
+	next.lists = s.lists.clone()
+	next.dirty, next.created, next.touched = slices.Clip(s.dirty), slices.Clip(s.created), slices.Clip(s.touched)
+	return &next
+}
+
+// apply makes s, which is nobody else's, what p leads to. The maps of its facts may be
+// others', unless own says otherwise; nil: they stay so.
+func (s *Snapshot) apply(p Plan, own *bool) {
+	if p.Empty() {
+		if p.Judged != "" {
+			s.dirty, s.created = nil, nil
+		}
+		return
+	}
+	touched, reshaped := len(s.touched), false
+	var moved []move
+	for _, a := range p.Records {
+		switch a := a.(type) {
+		case CreateJob:
+			if _, exists := s.graph.index[a.Job.ID]; !exists {
+				j := a.Job
+				s.jobs, s.last = append(s.jobs, j), max(s.last, j.Number)
+				s.markCreated(j.ID)
+				reshaped = true
+			}
+		case PutState:
+			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil && s.jobs[i].Rev == a.If {
+				j := *s.jobs[i]
+				moved = append(moved, move{i, s.jobs[i]})
+				j.State, j.Rev = a.State, a.If+1
+				s.jobs[i] = &j
+				s.markDirty(j.ID)
+			}
+		case NumberJob:
+			s.last = max(s.last, a.Number)
+			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil && s.jobs[i].Rev == a.If {
+				j := *s.jobs[i]
+				j.Number, j.Part, j.Rev = a.Number, a.Part, a.If+1
+				s.jobs[i] = &j
+				s.markDirty(j.ID)
+			}
+		case RemoveJob:
+			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil {
+				gone := s.jobs[i]
+				s.jobs[i] = nil
+				s.touch(RemoveJob{gone.ID, gone.Spec.Produces}, own)
+				reshaped = true
+			}
+		case Publish, Reset, PurgeFiles:
+			s.touch(a, own)
+		default: // changes nothing that a snapshot has
+		}
+	}
+	for _, a := range p.World {
+		if a, ok := a.(ClearSentinel); ok {
+			s.touch(a, own)
+		}
+	}
+	if reshaped {
+		s.jobs = slices.DeleteFunc(s.jobs, func(j *Job) bool { return j == nil })
+		sortJobs(s.jobs)
+		s.regraph()
+	} else {
+		s.reindex(moved)
+	}
+	if p.Judged != "" {
+		s.dirty, s.created = nil, nil
+		s.unchanged = len(s.touched) == touched
+	}
+}
+
+// markDirty notes that job id changed since a tick judged it. A snapshot of all
+// jobs needs no such notes: every tick on it judges all.
+func (s *Snapshot) markDirty(id JobID) {
+	if s.near != nil {
+		s.dirty = append(s.dirty, id)
+	}
+}
+
+// markCreated is markDirty of a job that is new.
+func (s *Snapshot) markCreated(id JobID) {
+	if s.near != nil {
+		s.dirty, s.created = append(s.dirty, id), append(s.created, id)
+		s.near.created[id] = true
+	}
+}
+
+// touch applies a's effect on artifacts to the facts, now and to every later
+// observation: the plan with a may not be on the disk yet when that is made.
+func (s *Snapshot) touch(a Action, own *bool) {
+	if own != nil && !*own {
+		f := *s.facts
+		f.Present, f.Markers = maps.Clone(f.Present), maps.Clone(f.Markers)
+		s.facts, *own = &f, true
+	}
+	f, changed := s.facts.after(a, own != nil)
+	s.facts = &f
+	s.unchanged = s.unchanged && !changed
+	s.touched = append(s.touched, a)
+}
+
 // Draft is a growing plan with the snapshot that it leads to. Adding to it
 // costs only as much as what is added, while Then copies the whole plan.
 type Draft struct {
@@ -76,6 +199,7 @@ type Draft struct {
 	last map[JobID]int // index in plan.Records of a job's write, into which later writes are merged
 	s    *Snapshot
 	own  bool // s is a copy that belongs to the draft
+	maps bool // and so are the maps of its facts that plans change
 }
 
 // NewDraft returns an empty draft for s.
@@ -95,9 +219,15 @@ func (d *Draft) Add(q Plan) {
 		d.s, d.own = d.s.own(), true
 	}
 	if d.own {
-		d.s.apply(q)
+		d.s.apply(q, &d.maps)
 	}
 }
+
+// At sets the moment of the draft's snapshot.
+func (d *Draft) At(now time.Time) { d.s = d.s.At(now) }
+
+// Observe adds observations to the draft's snapshot, as WithFacts does.
+func (d *Draft) Observe(f Facts) { d.s = d.s.WithFacts(f) }
 
 func (d *Draft) add(q Plan) {
 	out := &d.plan

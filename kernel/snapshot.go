@@ -142,13 +142,6 @@ func TakeSnapshot(o Observation) *Snapshot {
 	return s
 }
 
-// regraph makes graph and lists anew, after jobs came or went.
-func (s *Snapshot) regraph() {
-	s.graph = newGraph(s.jobs)
-	s.graph.near = s.near
-	s.index()
-}
-
 // Timestamp is t as records have it: in UTC, to the microsecond. Whoever reads a clock for
 // the kernel hands on this.
 func Timestamp(t time.Time) time.Time {
@@ -226,6 +219,11 @@ func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	if f.tellsOfWorld() {
 		next.unchanged = false
 	}
+	if len(f.Present)+len(f.Markers) > 0 {
+		for _, a := range s.touched {
+			f, _ = f.after(a, false)
+		}
+	}
 	all.Present = merged(s.facts.Present, f.Present)
 	all.Markers = merged(s.facts.Markers, f.Markers)
 	all.Heads = merged(s.facts.Heads, f.Heads)
@@ -241,11 +239,6 @@ func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	}
 	if f.Sandbox.asked() {
 		all.Sandbox = f.Sandbox
-	}
-	if len(f.Present)+len(f.Markers) > 0 {
-		for _, a := range s.touched {
-			all, _ = all.after(a)
-		}
 	}
 	return &next
 }
@@ -265,168 +258,61 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 	return out
 }
 
-// Apply is the snapshot that p leads to, as far as the kernel can know: a
-// launched job runs, a published artifact exists. Actions over another
-// revision than the snapshot's change nothing, as in the store.
-func (s *Snapshot) Apply(p Plan) *Snapshot {
-	if p.Empty() && (p.Judged == "" || len(s.dirty) == 0) {
-		return s
-	}
-	next := s.own()
-	next.apply(p)
-	return next
-}
-
-// own is a copy of s that apply may change.
-func (s *Snapshot) own() *Snapshot {
-	next := *s
-	next.jobs = slices.Clone(s.jobs)
-	next.lists = s.lists.clone()
-	next.dirty, next.created, next.touched = slices.Clip(s.dirty), slices.Clip(s.created), slices.Clip(s.touched)
-	return &next
-}
-
-// apply makes s, which is nobody else's, what p leads to.
-func (s *Snapshot) apply(p Plan) {
-	if p.Empty() {
-		if p.Judged != "" {
-			s.dirty, s.created = nil, nil
-		}
-		return
-	}
-	touched, reshaped := len(s.touched), false
-	var moved []move
-	for _, a := range p.Records {
-		switch a := a.(type) {
-		case CreateJob:
-			if _, exists := s.graph.index[a.Job.ID]; !exists {
-				j := a.Job
-				s.jobs, s.last = append(s.jobs, j), max(s.last, j.Number)
-				s.markCreated(j.ID)
-				reshaped = true
-			}
-		case PutState:
-			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil && s.jobs[i].Rev == a.If {
-				j := *s.jobs[i]
-				moved = append(moved, move{i, s.jobs[i]})
-				j.State, j.Rev = a.State, a.If+1
-				s.jobs[i] = &j
-				s.markDirty(j.ID)
-			}
-		case NumberJob:
-			s.last = max(s.last, a.Number)
-			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil && s.jobs[i].Rev == a.If {
-				j := *s.jobs[i]
-				j.Number, j.Part, j.Rev = a.Number, a.Part, a.If+1
-				s.jobs[i] = &j
-				s.markDirty(j.ID)
-			}
-		case RemoveJob:
-			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil {
-				gone := s.jobs[i]
-				s.jobs[i] = nil
-				s.touch(RemoveJob{gone.ID, gone.Spec.Produces})
-				reshaped = true
-			}
-		case Publish, Reset, PurgeFiles:
-			s.touch(a)
-		default: // changes nothing that a snapshot has
-		}
-	}
-	for _, a := range p.World {
-		if a, ok := a.(ClearSentinel); ok {
-			s.touch(a)
-		}
-	}
-	if reshaped {
-		s.jobs = slices.DeleteFunc(s.jobs, func(j *Job) bool { return j == nil })
-		sortJobs(s.jobs)
-		s.regraph()
-	} else {
-		s.reindex(moved)
-	}
-	if p.Judged != "" {
-		s.dirty, s.created = nil, nil
-		s.unchanged = len(s.touched) == touched
-	}
-}
-
-// markDirty notes that job id changed since a tick judged it. A snapshot of all
-// jobs needs no such notes: every tick on it judges all.
-func (s *Snapshot) markDirty(id JobID) {
-	if s.near != nil {
-		s.dirty = append(s.dirty, id)
-	}
-}
-
-// markCreated is markDirty of a job that is new.
-func (s *Snapshot) markCreated(id JobID) {
-	if s.near != nil {
-		s.dirty, s.created = append(s.dirty, id), append(s.created, id)
-		s.near.created[id] = true
-	}
-}
-
-// touch applies a's effect on artifacts to the facts, now and to every later
-// observation: the plan with a may not be on the disk yet when that is made.
-func (s *Snapshot) touch(a Action) {
-	f, changed := s.facts.after(a)
-	s.facts = &f
-	s.unchanged = s.unchanged && !changed
-	s.touched = append(s.touched, a)
-}
-
-// after is f once a is done, and whether that is otherwise.
-func (f Facts) after(a Action) (Facts, bool) {
+// after is f once a is done, and whether that is otherwise. Of f's maps it changes copies,
+// unless they are the caller's own.
+func (f Facts) after(a Action, own bool) (Facts, bool) {
 	var markers, present bool
 	switch a := a.(type) {
 	case RemoveJob:
-		f.Markers, markers = withMarkers(f.Markers, a.Job, a.Produces, false)
-		f.Present, present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
+		f.Markers, markers = withMarkers(f.Markers, a.Job, a.Produces, false, own)
+		f.Present, present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)}, own)
 	case PurgeFiles:
-		f.Markers, markers = withMarkers(f.Markers, a.Job, a.Produces, false)
-		f.Present, present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
+		f.Markers, markers = withMarkers(f.Markers, a.Job, a.Produces, false, own)
+		f.Present, present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)}, own)
 	case Publish:
-		f.Markers, markers = withMarkers(f.Markers, a.Attempt.Job, a.Artifacts, true)
+		f.Markers, markers = withMarkers(f.Markers, a.Attempt.Job, a.Artifacts, true, own)
 	case Reset:
-		f.Markers, markers = withMarkers(f.Markers, a.Attempt.Job, a.Produces, false)
-		f.Present, present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Attempt.Job)})
+		f.Markers, markers = withMarkers(f.Markers, a.Attempt.Job, a.Produces, false, own)
+		f.Present, present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Attempt.Job)}, own)
 	case ClearSentinel:
-		f.Present, present = without(f.Present, Artifact{Kind: MergeSentinel, Name: a.Slug})
+		f.Present, present = without(f.Present, Artifact{Kind: MergeSentinel, Name: a.Slug}, own)
 	default: // makes no artifact appear or go
 	}
 	return f, markers || present
 }
 
 // without is m where a, if it was seen, is gone.
-func without(m map[Artifact]Fact[bool], a Artifact) (map[Artifact]Fact[bool], bool) {
+func without(m map[Artifact]Fact[bool], a Artifact, own bool) (map[Artifact]Fact[bool], bool) {
 	if f := m[a]; !f.Known || !f.Value {
 		return m, false
 	}
-	m = maps.Clone(m)
+	if !own {
+		m = maps.Clone(m)
+	}
 	m[a] = Seen(false)
 	return m, true
 }
 
 // withMarkers is m after job's markers of artifacts appeared or went. Only
 // artifacts that were asked about are known, so only they change.
-func withMarkers(m map[Artifact]Fact[[]JobID], job JobID, artifacts []Artifact, appear bool) (map[Artifact]Fact[[]JobID], bool) {
-	copied := false
+func withMarkers(m map[Artifact]Fact[[]JobID], job JobID, artifacts []Artifact, appear, own bool) (map[Artifact]Fact[[]JobID], bool) {
+	changed := false
 	for _, a := range artifacts {
 		f, ok := m[a]
 		if !ok || !f.Known || slices.Contains(f.Value, job) == appear {
 			continue
 		}
-		if !copied {
-			m, copied = maps.Clone(m), true
+		if !own && !changed {
+			m = maps.Clone(m)
 		}
+		changed = true
 		f.Value = slices.DeleteFunc(slices.Clone(f.Value), func(id JobID) bool { return id == job })
 		if appear {
 			f.Value = append(f.Value, job)
 		}
 		m[a] = f
 	}
-	return m, copied
+	return m, changed
 }
 
 // NewFacts is Facts with its maps made, for observers to fill.

@@ -9,33 +9,6 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// entryOf returns the entry that makes the files what p says.
-func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
-	for _, a := range p.Actions() {
-		if id := a.Subject(); !aboutRun(a) && !kernel.ValidJobID(string(id)) { // it would become a path
-			return nil, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
-		}
-	}
-	b := &builder{s: s, e: entry{now: s.opts.Now()}, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*cachedJob{}}
-	var err error
-	if b.e.world, err = encodeActions(p.World); err != nil {
-		return b, err
-	}
-	if err = p.Write(b); err == nil && b.last > 0 {
-		b.does("", fileOp{kind: opWrite, path: numberFile, data: []byte(b.last.String() + "\n")})
-	}
-	return b, err
-}
-
-// aboutRun reports that a is about a manifest, and so about no job.
-func aboutRun(a kernel.Action) bool {
-	switch a.(type) {
-	case kernel.CreateRun, kernel.RemoveRun:
-		return true
-	}
-	return false
-}
-
 // builder makes an entry of record actions.
 type builder struct {
 	s    *Store

@@ -12,8 +12,9 @@ import (
 type future struct {
 	s *kernel.Snapshot
 
-	launched func(kernel.AttemptID)                    // called when an attempt is launched; nil: not called
-	did      func(was *kernel.Snapshot, p kernel.Plan) // called after plan p led from was to s; nil: not called
+	draft    *kernel.Draft                                         // s is its snapshot, which is changed in place; nil: every step makes a new one
+	launched func(kernel.AttemptID)                                // called when an attempt is launched; nil: not called
+	did      func(was map[kernel.JobID]*kernel.Job, p kernel.Plan) // called after plan p led to s, with the jobs that it changed as they were; nil: not called
 }
 
 // Moved is a job before and after a change. Was is nil for a new job, Then for
@@ -89,11 +90,41 @@ func (f *future) do(p kernel.Plan, err error) error {
 
 // apply applies p, and performs its actions on the world.
 func (f *future) apply(p kernel.Plan) error {
-	was := f.s
-	if f.s = f.s.Apply(p); f.did != nil {
+	was := f.changing(p)
+	if f.draft != nil {
+		f.draft.Add(p)
+		f.s = f.draft.Snapshot()
+	} else {
+		f.s = f.s.Apply(p)
+	}
+	if f.did != nil {
 		f.did(was, p)
 	}
 	return f.perform(p)
+}
+
+// changing returns the jobs whose state p changes, if anybody is told of it.
+func (f *future) changing(p kernel.Plan) map[kernel.JobID]*kernel.Job {
+	if f.did == nil {
+		return nil
+	}
+	was := make(map[kernel.JobID]*kernel.Job, len(p.Records))
+	for _, a := range p.Records {
+		if a, ok := a.(kernel.PutState); ok {
+			was[a.Job] = f.s.Job(a.Job)
+		}
+	}
+	return was
+}
+
+// observe adds facts to the snapshot.
+func (f *future) observe(facts kernel.Facts) {
+	if f.draft == nil {
+		f.s = f.s.WithFacts(facts)
+		return
+	}
+	f.draft.Observe(facts)
+	f.s = f.draft.Snapshot()
 }
 
 // tick decides until there is nothing left to decide.
@@ -135,7 +166,7 @@ func (f *future) perform(p kernel.Plan) error {
 }
 
 func (f *future) runs(a kernel.AttemptID) {
-	f.s = f.s.WithFacts(kernel.Facts{Runners: map[kernel.AttemptID]kernel.Fact[kernel.Runner]{a: kernel.Seen(kernel.Runner{Liveness: kernel.Alive})}})
+	f.observe(kernel.Facts{Runners: map[kernel.AttemptID]kernel.Fact[kernel.Runner]{a: kernel.Seen(kernel.Runner{Liveness: kernel.Alive})}})
 }
 
 // end ends job id with result r. A job that does not run is started first.
@@ -204,5 +235,5 @@ func (f *future) made(j *kernel.Job) {
 			facts.Present[a] = kernel.Seen(false)
 		}
 	}
-	f.s = f.s.WithFacts(facts)
+	f.observe(facts)
 }

@@ -55,6 +55,7 @@ func Tell(s *kernel.Snapshot, course Course) Story {
 	t.did, t.launched = t.follow, t.begins
 	t.tick()
 	t.s = t.s.Tracked()
+	t.draft = kernel.NewDraft(t.s)
 	for left := most * (len(t.s.Jobs()) + 10); len(t.events) > 0; left-- {
 		if left == 0 {
 			t.story.Cut = true
@@ -128,7 +129,8 @@ func (t *teller) expect(e happening) {
 // happen advances the clock to e, makes e happen, and lets the scheduler tick.
 func (t *teller) happen(e happening) {
 	if e.at.After(t.s.Now()) {
-		t.s = t.s.At(e.at)
+		t.draft.At(e.at)
+		t.s = t.draft.Snapshot()
 	}
 	j := t.s.Job(e.job)
 	if j == nil {
@@ -174,10 +176,10 @@ func (t *teller) last(id kernel.JobID) int {
 }
 
 // follow processes what p changed.
-func (t *teller) follow(was *kernel.Snapshot, p kernel.Plan) {
+func (t *teller) follow(was map[kernel.JobID]*kernel.Job, p kernel.Plan) {
 	for _, a := range p.Records {
 		if a, ok := a.(kernel.PutState); ok {
-			t.trackLocks(was.Job(a.Job), t.s.Job(a.Job))
+			t.trackLocks(was[a.Job], t.s.Job(a.Job))
 		}
 	}
 	for _, a := range p.Records {
@@ -185,7 +187,7 @@ func (t *teller) follow(was *kernel.Snapshot, p kernel.Plan) {
 		case kernel.CreateJob:
 			t.look(t.s.Job(a.Job.ID))
 		case kernel.PutState:
-			j, old := t.s.Job(a.Job), was.Job(a.Job)
+			j, old := t.s.Job(a.Job), was[a.Job]
 			if j == nil || old == nil {
 				continue
 			}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -175,4 +176,47 @@ func ScopeOf(news []kernel.NewJob) kernel.Scope {
 		}
 	}
 	return scope
+}
+
+// EveryTick returns what every tick reads, besides jobs that changed and jobs that
+// wait for something that no job makes.
+func EveryTick(at time.Time) []kernel.Near {
+	return []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: at}}
+}
+
+// Named returns the near queries for what scope names.
+func Named(scope kernel.Scope) []kernel.Near {
+	var near []kernel.Near
+	for _, id := range scope.Jobs {
+		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
+	}
+	for _, a := range scope.Artifacts {
+		near = append(near, kernel.Near{Kind: kernel.Producers, Artifact: a})
+	}
+	for _, key := range scope.Keys {
+		near = append(near, kernel.Near{Kind: kernel.Keyed, Key: key})
+	}
+	return near
+}
+
+// Besides returns the scope of what near names beyond the open jobs. It is read
+// in addition to all open jobs.
+func Besides(near []kernel.Near) (scope kernel.Scope) {
+	for _, n := range near {
+		switch n.Kind {
+		case kernel.Itself:
+			scope.Jobs = append(scope.Jobs, n.Job)
+		case kernel.Producers, kernel.RunProducers:
+			scope.Artifacts = append(scope.Artifacts, n.Artifact)
+		case kernel.Keyed:
+			scope.Keys = append(scope.Keys, n.Key)
+		default: // the kind names open jobs only
+		}
+	}
+	return scope
+}
+
+func both(a, b kernel.Scope) kernel.Scope {
+	return kernel.Scope{All: a.All || b.All, Jobs: slices.Concat(a.Jobs, b.Jobs),
+		Artifacts: slices.Concat(a.Artifacts, b.Artifacts), Keys: slices.Concat(a.Keys, b.Keys)}
 }

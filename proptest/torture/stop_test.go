@@ -53,7 +53,7 @@ func TestCancelOfWhatDoesNotWantToEnd(t *testing.T) {
 	}{{"the command ignores TERM", false}, {"its runner is stopped as well", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRepo(t, plainBin, "[jobs]\ngrace = \"300ms\"\n")
+			r := newRepo(t, plainBin, "[jobs]\ngrace = \"2s\"\n") // in which a busy machine's shell hears it
 			job := r.submit("--lock", "db", "--", "sh", "-c", `trap "echo TERM >> heard" TERM; (trap "" TERM; while :; do sleep 0.05; done) & `+hold)
 			r.held(1)
 			if p, ok := r.runnerOf(job); c.stop && (!ok || !r.signal(p, syscall.SIGSTOP)) {
