@@ -75,8 +75,9 @@ type Cluster struct {
 	Conclude func(kernel.Result) error
 	Options  func(kernel.JobID) ([]string, error)
 
-	left  atomic.Bool // errands, by this process
-	files sync.Mutex  // held while Conclude or Options runs
+	left   atomic.Bool // errands, by this process
+	files  sync.Mutex  // held while Conclude or Options runs
+	looked time.Time   // when this process, a pilot's, last said that it looks for something to do
 }
 
 // submitting bounds how long an order may be there that is neither in the outbox nor

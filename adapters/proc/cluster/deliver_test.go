@@ -396,3 +396,47 @@ func TestNeedsSender(t *testing.T) {
 		t.Error("not for what nobody looks at")
 	}
 }
+
+// Whose pilots all run something that takes long gets another, one at a time.
+func TestPilotsThatAreAllBusy(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.Settings.Pack, f.Options = 2, func(kernel.JobID) ([]string, error) { return nil, nil }
+	f.start(4)
+	pilots := func(state State) {
+		f.fake.queue = nil
+		for i := range 2 {
+			f.fake.queue = append(f.fake.queue, Job{ID: fmt.Sprint(i), Name: fmt.Sprint(f.pilotPrefix(), i), State: state})
+		}
+	}
+	looked := func(ago time.Duration) {
+		f.Due()
+		at := time.Now().Add(-ago)
+		if err := os.Chtimes(f.lookFile(), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.deliver()
+	if n := f.tried(); n != 2 {
+		t.Errorf("at first there are %d pilots", n)
+	}
+	pilots(Running)
+	if again := time.Until(f.deliver()); f.tried() != 0 || again < allBusy/2 || again > allBusy {
+		t.Errorf("a moment later it is seen to in %s", again)
+	}
+	pilots(Pending)
+	looked(2 * allBusy)
+	if f.deliver(); f.tried() != 0 {
+		t.Error("there are more pilots than wanted while some wait")
+	}
+	pilots(Running)
+	looked(allBusy / 2)
+	if again := time.Until(f.deliver()); f.tried() != 0 || again > allBusy*2/3 {
+		t.Errorf("while one has looked not long ago it is seen to in %s", again)
+	}
+	looked(2 * allBusy)
+	for want := 1; want >= 0; want-- {
+		if f.deliver(); f.tried() != want {
+			t.Errorf("where all are busy there are not %d more", want)
+		}
+	}
+}

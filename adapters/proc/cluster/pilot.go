@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -62,13 +63,40 @@ func (s Settings) wanted(due int) int {
 	return (due + s.Pack - 1) / s.Pack
 }
 
+// allBusy is how long no pilot has looked for something to do when all count as busy: what
+// they run takes long, and what is due is not to wait for its end.
+const allBusy = time.Minute
+
+// lookFile is a file whose time is when a pilot last looked for something to do, or was submitted.
+func (c *Cluster) lookFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".look") }
+
+// missing is how many pilots are to be submitted for what is due: as many as there should be,
+// or one more where all are busy.
+func (d *delivery) missing() int {
+	pilots := d.c.pilots(d.list)
+	if n := d.c.Settings.wanted(len(d.packed)) - len(pilots); n > 0 {
+		return n
+	}
+	if slices.ContainsFunc(pilots, Job.waits) {
+		return 0
+	}
+	if info, err := os.Lstat(d.c.lookFile()); err == nil {
+		if left := allBusy - d.c.clock().Sub(info.ModTime()); left > 0 {
+			d.putOff(time.Now().Add(left))
+			return 0
+		}
+	}
+	return 1
+}
+
 // pilot submits the pilots that are missing for what is due.
 func (d *delivery) pilot() {
 	if len(d.packed) == 0 || d.away != nil {
 		return
 	}
 	c := d.c
-	for missing := c.Settings.wanted(len(d.packed)) - len(c.pilots(d.list)); missing > 0 && d.room(); missing-- {
+	for missing := d.missing(); missing > 0 && d.room(); missing-- {
+		_ = sys.Touch(c.lookFile())
 		name := c.pilotPrefix() + strconv.FormatInt(time.Now().UnixNano(), 36)
 		_, err := c.submit(d.ctx, name, filepath.Join(c.Files.ClusterDir(), c.Name+".pilot.log"), nil, "__pilot", c.Name, name)
 		if err == nil {
@@ -88,7 +116,11 @@ func (d *delivery) pilot() {
 // Due are some of the first attempts that wait for a pilot, or for a submission, in any order:
 // those who take them are many, and each is to find few that another has taken.
 func (c *Cluster) Due() (some []kernel.AttemptID) {
-	const most, among = 64, 1024
+	const most, among, every = 64, 1024, time.Second
+	if time.Since(c.looked) > every {
+		c.looked = time.Now()
+		_ = sys.Touch(c.lookFile())
+	}
 	for _, e := range c.errands() {
 		if e.what == toSubmit && len(some) < among {
 			some = append(some, e.attempt)
