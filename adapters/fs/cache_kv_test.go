@@ -158,6 +158,36 @@ func TestAMapOnTheDiskIsAMap(t *testing.T) {
 	other.close()
 }
 
+// Keys that come in order or anywhere are in order, and those in order fill their chunks.
+func TestKeysInMemoryAreInOrder(t *testing.T) {
+	var inOrder, anywhere memtable
+	var want []string
+	for i := range 3*maxChunk + 7 {
+		want = append(want, fmt.Sprintf("k%06d", i))
+	}
+	for i, r := range []*memtable{&inOrder, &anywhere} {
+		r.put(keyValue{key: "a", value: []byte("v")})
+		r.sort()
+		keys := slices.Clone(want)
+		if i == 1 {
+			seeded(t).Shuffle(len(keys), func(a, b int) { keys[a], keys[b] = keys[b], keys[a] })
+		}
+		for _, key := range keys {
+			r.put(keyValue{key: key, value: []byte("v")})
+			r.sort()
+		}
+		r.remove("a")
+		if got := slices.Concat(r.chunks...); !slices.Equal(got, want) {
+			t.Errorf("%d keys, want %d in order", len(got), len(want))
+		}
+		for k, chunk := range r.chunks {
+			if len(chunk) > maxChunk || i == 0 && 0 < k && k < len(r.chunks)-1 && len(chunk) < maxChunk {
+				t.Errorf("chunk %d of %d has %d keys", k, len(r.chunks), len(chunk))
+			}
+		}
+	}
+}
+
 // A table that is much larger than what came since is left alone, and what is
 // gone from it stays gone.
 func TestALargeTableIsLeftAlone(t *testing.T) {

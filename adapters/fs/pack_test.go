@@ -248,6 +248,9 @@ func TestWhatIsNotPacked(t *testing.T) {
 			if s.Packed(id(1)) != "" || exists(s.PackFile(id(1))) || s.Packed(id(2)) == "" {
 				t.Errorf("packed: %q and %q", s.Packed(id(1)), s.Packed(id(2)))
 			}
+			if more, err := packOnce(s, t0.Add(time.Hour), 1); more || err != nil {
+				t.Errorf("it is looked at again and again: %v", err)
+			}
 			if gone != nil {
 				gone()
 				if packAll(t, s); s.Packed(id(1)) == "" {
@@ -324,6 +327,26 @@ func TestAPackThatNeverCounted(t *testing.T) {
 	}
 	if d := unlike(before, asSeen(t, s)); !strings.HasPrefix(d, "all: ") || strings.Count(d, "\n") != 1 {
 		t.Errorf("besides the record of job 1: %s", d)
+	}
+}
+
+// So it is where the journal no longer has the job's beginning.
+func TestAPackThatNeverCountedOfAnOldJob(t *testing.T) {
+	dir, s := packStore(t, options())
+	s.log.limit = 0
+	commit(t, s, put(plain(4), func(st *kernel.State) { st.Reason = "the journal begins again" }))
+	s.log.limit = 1 << 30
+	commit(t, s, put(endedJob(3), func(st *kernel.State) { st.Reason = "on record" }))
+	before := asSeen(t, s)
+	writeAt(t, s.PackFile(id(3)), "torn")
+	if err := os.Remove(s.RecordFile(id(3))); err != nil {
+		t.Fatal(err)
+	}
+	o := options()
+	o.Boot = "boot-2"
+	s = newStoreWith(t, dir, o)
+	if d := unlike(before, asSeen(t, s)); d != "" {
+		t.Error(d)
 	}
 }
 

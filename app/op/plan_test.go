@@ -36,7 +36,7 @@ func TestPersistAPlan(t *testing.T) {
 	}
 	if s.PlanID+".json" != filepath.Base(states[0]) || !strings.HasPrefix(s.PlanID, "pln_") || len(s.PlanID) != 36 || s.Slug != "foo" ||
 		s.Branch != "draft/foo" || s.Target != "main" || s.Summary != "Build a thing." || s.Status != "proposed" ||
-		s.WorkRef != "workflow-job:"+string(n.Job.ID) || s.Jobs["persist"] != string(n.Job.ID) || s.Created.IsZero() {
+		s.WorkRef != "workflow-job:"+string(n.Job.ID) || s.Jobs["persist"] != string(n.Job.ID) || s.Created.IsZero() || !s.Updated.Equal(s.Created) {
 		t.Errorf("state %+v", s)
 	}
 	want := "---\nplan_id: " + s.PlanID + "\nplan: foo\nbranch: draft/foo\n---\n\n## Operator Spec\n\nBuild a thing.\n\nWith care.\n\n## Implementation Plan\n\n1. Do it.\n"
