@@ -82,7 +82,7 @@ func deskNode(t *testing.T, operation, prompt string) (*desk, *Env, *Node) {
 		"a__b__near": {Args: map[string]string{"x": "same stage"}},
 		"a__near":    {Args: map[string]string{"x": "outer stage"}},
 		"a__outer":   {Args: map[string]string{"x": "{{own}}", "branch": ""}},
-		"c__far":     {Args: map[string]string{"x": "far"}},
+		"c__far":     {Args: map[string]string{"x": "far", "branch": "b", "none": ""}},
 		"c__twice":   {Args: map[string]string{"x": "1"}},
 		"d__twice":   {Args: map[string]string{"x": "2"}},
 	}
@@ -128,6 +128,7 @@ func TestPlaceholders(t *testing.T) {
 		"{{outer.x}}":                              "{{own}}", // what is filled in is not looked at again
 		"{{outer.branch}}":                         "draft/x",
 		"{{far.x}}":                                "far",
+		"{{far.branch}}, {{far.none}}":             "b, ",
 		"{{file:notes.md}}":                        "in the worktree {{own}}",
 		"{{file:.vizier/prompts/only-in-root.md}}": "in the root",
 		"{{file:.vizier/prompts/in-both.md}}":      "the branch's",
@@ -202,6 +203,14 @@ func TestWherePromptsComeFrom(t *testing.T) {
 		if row.class != kernel.NoFailure && len(r.Produced)+len(d.payloads) > 0 {
 			t.Errorf("%s: it failed and left %v, %v", name, r.Produced, d.payloads)
 		}
+	}
+}
+
+func TestAnAgentWhoseProductMakesNoSense(t *testing.T) {
+	_, env, n, _ := invoking(t)
+	n.Artifacts = map[string][]workflow.ArtifactRecord{"succeeded": {{Kind: "nonsense"}}}
+	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeFailed || !strings.Contains(r.Reason, "nonsense") {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -3,6 +3,7 @@ package foresight_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
@@ -82,5 +83,26 @@ func TestExploreIsBounded(t *testing.T) {
 	}
 	if y, _ := foresight.Explore(jobs, 20, func() bool { return false }); y.Complete || y.States > 20 {
 		t.Errorf("of 20 states %d, complete %t", y.States, y.Complete)
+	}
+}
+
+func TestAScenarioSaysWhatAJobIs(t *testing.T) {
+	t.Parallel()
+	n := node("a", follows("b"), func(n *kernel.NewJob) {
+		s := &n.Spec
+		s.AfterAny = []kernel.JobID{"b"}
+		s.Needs = []kernel.Artifact{{Kind: kernel.Custom, Name: "t", Ref: "m"}}
+		s.Produces = []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "p", Ref: "draft/p"}, {Kind: kernel.Custom, Name: "u", Ref: "k"}}
+		s.MissingProducer, s.FailureMode, s.Routed, s.Resumable = kernel.Wait, kernel.BlockDownstream, true, true
+		s.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "b", Budget: 2}}
+		s.Budget = kernel.Budget{Retries: 2, Reclaims: 3, Resumes: 1}
+		s.Retry = s.Retry.On(kernel.ExitFailure).On(kernel.Timeout)
+		n.Approval = kernel.Require(time.Time{}, "")
+	})
+	got := foresight.Fall{}.Scenario([]kernel.NewJob{n}, func(id kernel.JobID) string { return "job_" + string(id) })
+	want := "marker custom:t:m elsewhere\njobs\njob_a run=explored after=job_b after_any=job_b approval failure_mode=block_downstream missing_producer=wait " +
+		"needs=custom:t:m on=failed:job_b:2 produces=plan_branch:p(draft/p);custom:u:k reclaims=3 resumes=1 retries=2 retry_on=exit,timeout routed\nend\n"
+	if !strings.Contains(got, want) {
+		t.Errorf("it says\n%s", got)
 	}
 }
