@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,10 +20,11 @@ import (
 
 // servePilot implements the hidden entry point `__pilot EXECUTOR NAME`: a job
 // of a cluster that runs attempts from an executor's outbox, one at a time on
-// each of its cores. Each core has a worker process, since a process runs one
-// command at a time. It ends when its workers have found nothing to do for a
-// while.
+// each of its cores. Where there are several, each has a worker process, since
+// a process runs one command at a time. It ends when nothing was found to do
+// for a while.
 func servePilot(args []string, stderr io.Writer, env Environment) int {
+	debug.SetGCPercent(50)
 	if err := pilot(args, stderr, env); err != nil {
 		fmt.Fprintln(stderr, "vizier pilot:", err)
 		return 1
@@ -34,61 +36,91 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	if len(args) == 0 {
 		return fmt.Errorf("expected an executor and a name: %w", kernel.ErrInvalid)
 	}
-	_, c, err := clusterHere(args[0], env)
+	w, c, err := clusterHere(args[0], env)
 	if err != nil {
 		return err
 	}
-	own, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	place, until := placeOf(c.Kind), ""
+	place := placeOf(c.Kind)
 	name, _, _ := place.Job()
 	if len(args) > 1 { // earlier versions do not pass it
 		name = args[1]
 	}
-	if at := cluster.Until(context.Background(), place); !at.IsZero() {
-		until = at.Format(time.RFC3339)
+	defer c.Ring() // what it leaves is for another pilot
+	if cores := c.Cores(place); cores > 1 {
+		return workers(cores, args[0], name, cluster.Until(context.Background(), place), stderr)
 	}
-	var workers []*exec.Cmd
-	for range c.Cores(place) {
-		worker := exec.Command(own, "__worker", args[0], name, until)
+	var until atomic.Pointer[time.Time] // to ask takes as long as several attempts
+	go func() {
+		at := cluster.Until(context.Background(), place)
+		until.Store(&at)
+	}()
+	w.work(c, name, stderr, func() bool {
+		at := until.Load()
+		return at != nil && past(*at)
+	})
+	return nil
+}
+
+// workers runs that many worker processes until they end.
+func workers(n int, executor, name string, until time.Time, stderr io.Writer) error {
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	end := ""
+	if !until.IsZero() {
+		end = until.Format(time.RFC3339)
+	}
+	var all []*exec.Cmd
+	for range n {
+		worker := exec.Command(own, "__worker", executor, name, end)
 		worker.Stderr = stderr
 		if err = worker.Start(); err != nil {
 			break
 		}
-		workers = append(workers, worker)
+		all = append(all, worker)
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	go func() {
 		for s := range signals {
-			for _, worker := range workers {
+			for _, worker := range all {
 				_ = worker.Process.Signal(s) // the worker may have ended
 			}
 		}
 	}()
-	failed := make([]error, len(workers))
-	var all sync.WaitGroup
-	for i, worker := range workers {
-		all.Go(func() { failed[i] = worker.Wait() })
+	failed := make([]error, len(all))
+	var ended sync.WaitGroup
+	for i, worker := range all {
+		ended.Go(func() { failed[i] = worker.Wait() })
 	}
-	all.Wait()
-	c.Ring() // what it leaves is for another pilot
+	ended.Wait()
 	return errors.Join(append(failed, err)...)
 }
 
 // serveWorker implements the hidden entry point `__worker EXECUTOR PILOT
 // UNTIL`. It runs attempts one after another, and takes none after UNTIL; "":
-// no limit.
+// no limit. It ends with its pilot.
 func serveWorker(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50)
-	if err := work(args, stderr, env); err != nil {
+	err := fmt.Errorf("expected an executor, a pilot and a time: %w", kernel.ErrInvalid)
+	if len(args) == 3 {
+		var w *world
+		var c *cluster.Cluster
+		if w, c, err = clusterHere(args[0], env); err == nil {
+			until, _ := time.Parse(time.RFC3339, args[2])
+			parent := os.Getppid()
+			w.work(c, args[1], stderr, func() bool { return os.Getppid() != parent || past(until) })
+		}
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "vizier worker:", err)
 		return 1
 	}
 	return 0
 }
+
+func past(at time.Time) bool { return !at.IsZero() && time.Now().After(at) }
 
 // How long a worker waits for something to do: what depends on an attempt that
 // has just ended is due a moment later.
@@ -97,27 +129,19 @@ const (
 	workerPause  = 50 * time.Millisecond
 )
 
-func work(args []string, stderr io.Writer, env Environment) error {
-	if len(args) != 3 {
-		return fmt.Errorf("expected an executor, a pilot and a time: %w", kernel.ErrInvalid)
-	}
-	w, c, err := clusterHere(args[0], env)
-	if err != nil {
-		return err
-	}
-	until, _ := time.Parse(time.RFC3339, args[2])
+// work runs attempts of c one after another as the pilot of that name, until it
+// is told to end, over says so, or it has found nothing to do for a while.
+func (w *world) work(c *cluster.Cluster, pilot string, stderr io.Writer, over func() bool) {
 	w.hosts.Probe()
 	var now current
-	ended, pilot := now.hear(), os.Getppid()
-	over := func() bool {
-		return ended.Load() || os.Getppid() != pilot || !until.IsZero() && time.Now().After(until)
-	}
-	for idle := time.Now(); !over() && time.Since(idle) < workerLinger; time.Sleep(workerPause) {
+	ended := now.hear()
+	done := func() bool { return ended.Load() || over() }
+	for idle := time.Now(); !done() && time.Since(idle) < workerLinger; time.Sleep(workerPause) {
 		for _, a := range c.Due() {
-			if over() {
-				return nil
+			if done() {
+				return
 			}
-			node, err := c.BeginPacked(a, placeOf(c.Kind), args[1])
+			node, err := c.BeginPacked(a, placeOf(c.Kind), pilot)
 			if err == nil {
 				err = w.runOnNode(node, a, &now)
 			}
@@ -130,5 +154,4 @@ func work(args []string, stderr io.Writer, env Environment) error {
 			}
 		}
 	}
-	return nil
 }

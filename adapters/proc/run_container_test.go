@@ -54,7 +54,7 @@ func contained(t *testing.T, args ...string) *world {
 }
 
 func TestContainerHasWhatTheJobHas(t *testing.T) {
-	podmantest.Setup(t)
+	podmantest.Setup(t, t.Setenv)
 	own, err := os.MkdirTemp("", "t") // others have theirs in the usual one
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(own) })
@@ -106,7 +106,7 @@ func TestContainerEndsWithItsJob(t *testing.T) {
 			"stubborn": `trap "" TERM; echo "up $$"; while :; do sleep 1; done`,
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
-				podmantest.Setup(t)
+				podmantest.Setup(t, t.Setenv)
 				w := contained(t, "sh", "-c", script)
 				w.job.Spec.Task.Grace = time.Second
 				a := w.launch()

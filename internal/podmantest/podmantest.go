@@ -13,9 +13,10 @@ import (
 // Image is an image with a shell, in the test's own store.
 const Image = "localhost/vizier-test"
 
-// Setup sets up a podman with that image, and skips the test if none works. It
-// does not access a registry.
-func Setup(t *testing.T) {
+// Setup sets up a podman with that image for programs in the environment that
+// setenv changes, such as t.Setenv, and skips the test if none works. It does
+// not access a registry.
+func Setup(t *testing.T, setenv func(name, value string)) {
 	busybox, err := exec.LookPath("busybox")
 	if _, none := exec.LookPath("podman"); err != nil || none != nil {
 		t.Skip("needs podman, and busybox linked statically: apt-get install podman busybox-static")
@@ -24,14 +25,14 @@ func Setup(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	must(t, os.WriteFile(dir+"/storage.conf", fmt.Appendf(nil, "[storage]\ndriver = \"vfs\"\ngraphroot = %q\nrunroot = %q\n", dir+"/graph", dir+"/run"), 0o600))
-	t.Setenv("CONTAINERS_STORAGE_CONF", dir+"/storage.conf")
+	setenv("CONTAINERS_STORAGE_CONF", dir+"/storage.conf")
 	must(t, os.WriteFile(dir+"/image.tar", imageOf(t, busybox), 0o600))
 	var said []byte
 	// The second configuration is for hosts whose limits, or control groups, do
 	// not work with the default.
 	for _, conf := range []string{"", "[engine]\nruntime = \"runc\"\n[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n"} {
 		must(t, os.WriteFile(dir+"/containers.conf", []byte(conf), 0o600))
-		t.Setenv("CONTAINERS_CONF", dir+"/containers.conf")
+		setenv("CONTAINERS_CONF", dir+"/containers.conf")
 		if said, err = exec.Command("podman", "import", dir+"/image.tar", Image).CombinedOutput(); err != nil {
 			continue
 		}

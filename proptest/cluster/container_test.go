@@ -12,9 +12,15 @@ import (
 // Jobs in containers run on nodes, by themselves and packed, and on hosts by ssh, and end there as they do here: none
 // is left after a cancel, nor after their runner was killed with all that the cluster knows of.
 func TestContainersOnNodes(t *testing.T) {
-	podmantest.Setup(t)
+	podmantest.Setup(t, func(name, value string) { // for what runs beside it as well
+		if err := os.Setenv(name, value); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Unsetenv(name) })
+	})
 	for _, executor := range []string{"lab", "packed", "boxes"} {
 		t.Run(executor, func(t *testing.T) {
+			t.Parallel()
 			r := newRepo(t)
 			if executor == "boxes" { // where the environment of this test is not
 				needsHosts(t)
@@ -23,17 +29,21 @@ func TestContainersOnNodes(t *testing.T) {
 				r.write(".vizier/config.toml", fmt.Sprintf("[executors.boxes]\nkind = \"ssh\"\nhosts = [\"a\"]\nssh = [\"ssh\", \"-F\", \"%s/config\"]\nprogram = \"%s/there\"\npoll = \"500ms\"\nlease = \"5s\"\ntimeout = \"40s\"\n", server.dir, r.dir)+general)
 			}
 			submit := func(script string) string { return r.submit(executor, script, "--container", podmantest.Image) }
-			none := func() string {
-				if left := podmantest.Containers(t); left != "" {
-					return "left: " + left
+			none := func(job string) func() string {
+				return func() string {
+					if left := podmantest.Containers(t); strings.Contains(left, job) {
+						return "left: " + left
+					}
+					return ""
 				}
-				return ""
 			}
-			one := func() string {
-				if len(strings.Fields(podmantest.Containers(t))) != 1 {
-					return "no container runs"
+			one := func(job string) func() string {
+				return func() string {
+					if !strings.Contains(podmantest.Containers(t), job) {
+						return "no container runs"
+					}
+					return ""
 				}
-				return ""
 			}
 			if job := r.becomes(submit("cat /inside; pwd; exit 5"), "failed"); job["exit_code"] != "5" {
 				t.Error(job)
@@ -42,13 +52,13 @@ func TestContainersOnNodes(t *testing.T) {
 				t.Errorf("it printed %q", out)
 			}
 			cancelled := submit("trap '' TERM; while :; do sleep 1; done")
-			r.eventually(one)
+			r.eventually(one(cancelled))
 			r.v("cancel", cancelled)
 			r.becomes(cancelled, "cancelled")
-			r.eventually(none)
+			r.eventually(none(cancelled))
 
 			lost := submit("exec sleep 600")
-			r.eventually(one)
+			r.eventually(one(lost))
 			switch executor {
 			case "lab":
 				r.killBatchJob(r.sh(`sed 's/.*"job":"\([0-9]*\)".*/\1/' .vizier/jobs/` + lost + `/attempts/1.order.json`))
@@ -60,7 +70,7 @@ func TestContainersOnNodes(t *testing.T) {
 			if job := r.becomes(lost, "failed"); job["failure_class"] != "worker_lost" {
 				t.Error(job)
 			}
-			r.eventually(none)
+			r.eventually(none(lost))
 		})
 	}
 }

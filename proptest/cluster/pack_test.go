@@ -20,7 +20,7 @@ func (r *repo) pilots(states string) []string {
 	if len(orders) == 0 {
 		return nil
 	}
-	name := r.sh(`sed 's/.*"name":"\(vizier-[0-9a-f]*-\).*/\1/' ` + orders[0])
+	name := r.sh(`sed -n '1s/.*"name":"\(vizier-[0-9a-f]*-\).*/\1/p' ` + orders[0])
 	return strings.Fields(r.sh(`squeue -h --me -t ` + states + ` -o '%i %j' | grep ' ` + name + `pilot-' | cut -d' ' -f1 || true`))
 }
 

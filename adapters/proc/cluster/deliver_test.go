@@ -440,3 +440,34 @@ func TestPilotsThatAreAllBusy(t *testing.T) {
 		}
 	}
 }
+
+// A pilot adds itself to an order, and what was cut off as it did says nothing.
+func TestAnOrderWithItsPilot(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	a := f.start(1)[0]
+	was, err := f.order(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := f.Files.OrderFile(a)
+	if err := addPilot(path, "p", "12"); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := was
+	taken.Pilot, taken.Job = "p", "12"
+	if got, err := f.order(a); err != nil || got != taken {
+		t.Errorf("with its pilot it is %+v, %v", got, err)
+	}
+	for cut := strings.IndexByte(string(whole), '\n'); cut < len(whole)-2; cut++ {
+		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.order(a); err != nil || got != was {
+			t.Errorf("cut off at %d it is %+v, %v", cut, got, err)
+		}
+	}
+}

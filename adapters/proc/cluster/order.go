@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -32,7 +33,7 @@ type order struct {
 	Lease   time.Duration `json:"lease_ns"`
 
 	Packed bool   `json:"packed,omitempty"` // a pilot is to run it
-	Pilot  string `json:"pilot,omitempty"`  // the name of the one that claimed it
+	Pilot  string `json:"pilot,omitempty"`  // the name of the one that claimed it, which adds itself to the file: see addPilot
 
 	// Said is why the cluster did not take it the last time, in words that Vizier
 	// does not know; Refused is how often that was, and Next when it is asked again.
@@ -74,8 +75,34 @@ func (c *Cluster) writeOrder(a kernel.AttemptID, packed bool) (order, error) {
 func (c *Cluster) order(a kernel.AttemptID) (order, error) { return readOrder(c.Files.OrderFile(a)) }
 
 func readOrder(path string) (o order, err error) {
-	err = readJSON(path, &o)
-	return o, err
+	b, err := sys.ReadRegular(path, maxFile)
+	if err != nil {
+		return o, err
+	}
+	values := json.NewDecoder(bytes.NewReader(b))
+	if err := values.Decode(&o); err != nil {
+		return o, fmt.Errorf("%s: %w", path, err)
+	}
+	_ = values.Decode(&o) // the pilot's; what was cut off as it was written does not count
+	return o, nil
+}
+
+// addPilot adds who claimed the attempt to its order, as a value of its own behind it: that
+// is one write, and the file need not be replaced.
+func addPilot(path, pilot, job string) error {
+	b, err := json.Marshal(struct {
+		Pilot string `json:"pilot"`
+		Job   string `json:"job"`
+	}{pilot, job})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	return errors.Join(err, f.Close())
 }
 
 func readJSON(path string, into any) error {

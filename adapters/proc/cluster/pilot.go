@@ -151,11 +151,8 @@ func (c *Cluster) BeginPacked(a kernel.AttemptID, place Place, pilot string) (*N
 		return nil, err
 	}
 	n.packed = func() {
-		o.Pilot, o.Job = pilot, pilot
-		if _, id, _ := place.Job(); id != "" {
-			o.Job = id
-		}
-		_ = writeJSON(c.Files.OrderFile(a), o)
+		_, id, _ := place.Job()
+		_ = addPilot(c.Files.OrderFile(a), pilot, cmp.Or(id, pilot))
 		c.seenTo(errand{toSubmit, a})
 	}
 	return n, nil
