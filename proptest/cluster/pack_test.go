@@ -106,13 +106,13 @@ func TestPacked(t *testing.T) {
 func TestAPilotGoesOn(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
+	stays := r.submit("packed", effect("stays", untilGo))
+	goes := r.submit("packed", "echo >$VIZIER_ROOT/effects/goes; exec sleep 600")
 	after := []string{}
 	for i := range 8 {
 		id := r.submit("packed", effect(fmt.Sprint("c", i), ""), after...)
 		after = []string{"--after", id}
 	}
-	stays := r.submit("packed", effect("stays", untilGo))
-	goes := r.submit("packed", "echo >$VIZIER_ROOT/effects/goes; exec sleep 600")
 	r.begun("stays")
 	r.begun("goes")
 	r.v("jobs", "cancel", goes)

@@ -46,7 +46,8 @@ func newSSHServer(dir string) (*sshServer, error) {
 	_ = free.Close()
 	files := map[string]string{
 		"sshd_config": fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nPidFile none\nStrictModes no\nUsePAM no\n"+
-			"Subsystem sftp internal-sftp\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\nMaxSessions 100\n", port, dir),
+			"Subsystem sftp internal-sftp\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\nMaxSessions 100\n"+
+			"SetEnv SHLVL=1\n", port, dir), // so that bash reads nobody's .bashrc, which may take a second
 		"config": fmt.Sprintf("Host a b\n  HostName 127.0.0.1\n  Port %d\nHost away\n  HostName 127.0.0.1\n  Port 1\nHost *\n  IdentityFile %[2]s/user\n  IdentitiesOnly yes\n"+
 			"  UserKnownHostsFile %[2]s/known\n  StrictHostKeyChecking no\n  LogLevel ERROR\n"+
 			"  ControlMaster auto\n  ControlPath %[2]s/%%C\n  ControlPersist 1m\n", port, dir),
