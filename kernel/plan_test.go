@@ -27,6 +27,48 @@ func TestNewSnapshot(t *testing.T) {
 	}
 }
 
+// A draft leads to what its plans lead to one by one, with what was observed between them, and
+// leaves the snapshot that it began with as it was.
+func TestADraftIsItsPlansOneByOne(t *testing.T) {
+	token := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "k"}
+	patch := kernel.Artifact{Kind: kernel.CommandPatch, Name: "a"}
+	made := kernel.AttemptID{Job: "a", N: 1}
+	begin := marked(facts(), token.String())
+	begin.Present[patch] = kernel.Seen(true)
+	base := snapshot(begin, job("a", func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{token} }), job("b"))
+	other := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "other"}
+	later := kernel.NewFacts()
+	later.Markers[other] = kernel.Seen([]kernel.JobID(nil))
+	later.Markers[token] = kernel.Seen([]kernel.JobID(nil)) // as it was before the plan that made it
+	st := base.Job("b").State
+	st.Reason = "on record"
+	plans := []kernel.Plan{
+		kernel.NewPlan(kernel.Publish{Attempt: made, Artifacts: []kernel.Artifact{token, other}}),
+		kernel.NewPlan(kernel.PutState{Job: "b", If: 1, State: st}),
+		kernel.NewPlan(kernel.Reset{Attempt: made, Produces: []kernel.Artifact{token}}),
+	}
+	d, one := kernel.NewDraft(base), base
+	for i, p := range plans {
+		d.Add(p)
+		one = one.Apply(p)
+		if i == 0 {
+			d.At(t0.AddDate(0, 0, 1))
+			d.Observe(later)
+			one = one.At(t0.AddDate(0, 0, 1)).WithFacts(later)
+			if owners := d.Snapshot().Facts().Markers; len(owners[token].Value) != 1 || len(owners[other].Value) != 1 {
+				t.Errorf("what the plan made is forgotten: %v", owners)
+			}
+		}
+		got := d.Snapshot()
+		if !reflect.DeepEqual(got.Facts(), one.Facts()) || !reflect.DeepEqual(got.Jobs(), one.Jobs()) || !got.Now().Equal(one.Now()) {
+			t.Errorf("after plan %d the draft has %+v, one by one it is %+v", i, got.Facts(), one.Facts())
+		}
+	}
+	if f := base.Facts(); len(f.Markers) != 1 || len(f.Markers[token].Value) != 0 || !f.Present[patch].Value || base.Job("b").State.Reason != "" {
+		t.Errorf("the snapshot before has %+v", f)
+	}
+}
+
 // Apply does what a store does: it does not write over another revision, nor to
 // missing records, but does everything else. The original snapshot stays as it
 // is.
