@@ -51,7 +51,7 @@ func TestCheck(t *testing.T) {
 		}
 		got := checked(t, func(c *cluster.Cluster) { c.Settings.Program = fake })
 		if !strings.Contains(got, "the clock of node far is ") || !strings.Contains(got, "a lock of this host's does not hold on node far") ||
-			!strings.Contains(got, "what node far writes is seen here 1m0s later") {
+			!strings.Contains(got, "what node far writes is seen here 1m") {
 			t.Error(got)
 		}
 	})
