@@ -19,6 +19,7 @@ import (
 
 // desk is a node's world of which only files, scripts and an agent are asked.
 type desk struct {
+	full bool // nothing can be kept any more
 	Files
 	Shell
 	payloads  map[string][]byte
@@ -33,6 +34,9 @@ type desk struct {
 }
 
 func (d *desk) WritePayload(job kernel.JobID, a kernel.Artifact, data []byte) error {
+	if d.full {
+		return errors.New("no room")
+	}
 	d.payloads[string(job)+" "+a.String()] = data
 	return nil
 }
@@ -206,9 +210,18 @@ func TestWherePromptsComeFrom(t *testing.T) {
 	}
 }
 
+func TestAnAgentWhoseAnswerCannotBeKept(t *testing.T) {
+	d, env, n, agents := invoking(t)
+	n.Artifacts = map[string][]workflow.ArtifactRecord{"succeeded": {workflow.RecordOf(kernel.Artifact{Kind: kernel.Custom, Name: "plan_text", Ref: "x"})}}
+	agents.answers, d.full = []kernel.AgentAnswer{{Text: []byte("an answer")}}, true
+	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeFailed || !strings.Contains(r.Reason, "no room") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestAnAgentWhoseProductMakesNoSense(t *testing.T) {
 	_, env, n, _ := invoking(t)
-	n.Artifacts = map[string][]workflow.ArtifactRecord{"succeeded": {{Kind: "nonsense"}}}
+	n.Artifacts = map[string][]workflow.ArtifactRecord{"succeeded": {{"nonsense": {}}}}
 	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeFailed || !strings.Contains(r.Reason, "nonsense") {
 		t.Errorf("%+v", r)
 	}
