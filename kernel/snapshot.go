@@ -219,9 +219,10 @@ func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	if f.tellsOfWorld() {
 		next.unchanged = false
 	}
-	if len(f.Present)+len(f.Markers) > 0 {
+	if len(s.touched) > 0 && len(f.Present)+len(f.Markers) > 0 {
+		f.Present, f.Markers = maps.Clone(f.Present), maps.Clone(f.Markers)
 		for _, a := range s.touched {
-			f, _ = f.after(a, false)
+			f, _ = f.after(a, true)
 		}
 	}
 	all.Present = merged(s.facts.Present, f.Present)

@@ -74,7 +74,9 @@ func TestEveryPromptIsRunOnceWhateverIsKilled(t *testing.T) {
 				return r.openPrompts() < 1+n/4 && st.counts()["watch"] > 0 || st.left.Load() <= 0
 			})
 			st.rest()
-			t.Logf("killed %v", st.counts())
+			if t.Logf("killed %v", st.counts()); st.counts()["watch"] == 0 {
+				t.Error("no watcher was killed")
+			}
 			until(t, "every prompt is through", func() bool {
 				r.ok("inbox", "once")
 				return r.openPrompts() == 0

@@ -96,10 +96,10 @@ func (d *delivery) pilot() {
 	}
 	c := d.c
 	for missing := d.missing(); missing > 0 && d.room(); missing-- {
-		_ = sys.Touch(c.lookFile())
 		name := c.pilotPrefix() + strconv.FormatInt(time.Now().UnixNano(), 36)
 		_, err := c.submit(d.ctx, name, filepath.Join(c.Files.ClusterDir(), c.Name+".pilot.log"), nil, "__pilot", c.Name, name)
 		if err == nil {
+			_ = sys.Touch(c.lookFile())
 			d.open++
 			c.reopen()
 			continue
