@@ -72,7 +72,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Setenv("SLURM_CONF", filepath.Join(lab, "slurm.conf"))
 	flag.Parse()
-	_ = flag.Set("test.parallel", "8") // they wait most of the time
+	_ = flag.Set("test.parallel", "14") // they wait most of the time
 	code := m.Run()
 	if server != nil {
 		_ = server.stop()
