@@ -128,13 +128,13 @@ func (s *Scheduler) WithPromptRuns(ctx context.Context, scope kernel.Scope, snap
 	return s.Records(ctx, scope)
 }
 
-// Members returns the jobs that refs name, without duplicates; a run stands for
-// all of its jobs. sleepers holds the dormant jobs that were only included
+// Members returns the jobs that refs name, without duplicates, and their records; a run
+// stands for all of its jobs. sleepers holds the dormant jobs that were only included
 // because of their run.
-func (s *Scheduler) Members(ctx context.Context, refs []string) (ids []kernel.JobID, sleepers map[kernel.JobID]bool, err error) {
-	_, targets, err := s.Targets(ctx, refs)
+func (s *Scheduler) Members(ctx context.Context, refs []string) (snap *kernel.Snapshot, ids []kernel.JobID, sleepers map[kernel.JobID]bool, err error) {
+	snap, targets, err := s.Targets(ctx, refs)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	named, sleepers := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
 	for _, t := range targets {
@@ -147,7 +147,7 @@ func (s *Scheduler) Members(ctx context.Context, refs []string) (ids []kernel.Jo
 			}
 		}
 	}
-	return ids, sleepers, nil
+	return snap, ids, sleepers, nil
 }
 
 // Resolver returns a function that resolves each of refs to a job. It reads the

@@ -20,15 +20,6 @@ func (r *repo) job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.Jo
 	return r.Scheduler.Job(ctx, ref)
 }
 
-// members returns the jobs that refs name, as Scheduler.Members does. r may
-// change: see job.
-func (r *repo) members(ctx context.Context, refs []string) (ids []kernel.JobID, sleepers map[kernel.JobID]bool, err error) {
-	if err := r.follow(ctx, refs); err != nil {
-		return nil, nil, err
-	}
-	return r.Scheduler.Members(ctx, refs)
-}
-
 // follow makes r the repository that contains the jobs of refs, if that is
 // another one in which r's inbox runs prompts: whoever drops a prompt knows its
 // id, but not in which repository it runs. Only whole ids are looked up

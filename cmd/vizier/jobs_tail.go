@@ -43,7 +43,7 @@ func (a *attachCmd) Run(c *call) error {
 
 // tellETA prints when a job or a run is expected to end, if that is known.
 func (c *call) tellETA(r *repo, ref string) error {
-	ids, _, err := r.Scheduler.Members(c.ctx, []string{ref})
+	_, ids, _, err := r.Scheduler.Members(c.ctx, []string{ref})
 	if err != nil {
 		return err
 	}

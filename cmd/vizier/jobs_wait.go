@@ -73,16 +73,17 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	ids, sleepers, err := r.members(c.ctx, w.Jobs)
+	all, err := r.waitFor(c.ctx, w.Jobs)
 	if err != nil {
 		return err
 	}
+	ids := all.ids
 	ctx, cancel := c.ctx, context.CancelFunc(func() {})
 	if w.Timeout > 0 {
 		ctx, cancel = context.WithTimeout(c.ctx, w.Timeout)
 	}
 	defer cancel()
-	snap, asleep, err := c.await(ctx, r, ids, sleepers)
+	snap, asleep, err := c.await(ctx, all)
 	timedOut := w.Timeout > 0 && c.ctx.Err() == nil && ctx.Err() != nil &&
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
@@ -127,17 +128,16 @@ func (w *waitCmd) Run(c *call) error {
 	return exits(doc.ExitCode)
 }
 
-// await waits, ticking, until all of ids have ended or, if they are among
+// await waits, ticking, until all jobs have ended or, if they are among the
 // sleepers, are dormant. It returns the state at that time, and the other
 // dormant jobs that nothing is going to wake, with the reason.
-func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (*kernel.Snapshot, map[kernel.JobID]string, error) {
+func (c *call) await(ctx context.Context, all *waiting) (*kernel.Snapshot, map[kernel.JobID]string, error) {
 	c.staysInFront()
 	var p pace
 	var t ticker
 	defer c.ui.progress("")
-	all := waiting{r: r, ids: ids, sleepers: sleepers}
 	for before := ""; ; {
-		if err := t.tick(ctx, r); err != nil {
+		if err := t.tick(ctx, all.r); err != nil {
 			return nil, nil, err
 		}
 		open, counts, err := all.look(ctx)
@@ -145,14 +145,18 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 			return nil, nil, err
 		}
 		if open == 0 {
-			snap, err := r.Scheduler.Records(ctx, app.Only(ids))
+			snap, err := all.r.Scheduler.Records(ctx, app.Only(all.ids))
 			return snap, all.asleep, err
 		}
 		if counts != before {
-			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(ids), counts))
+			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(all.ids), counts))
 		}
-		const few = 16 // with more open jobs, a later look delays nobody
-		if err := p.wait(ctx, counts != before && open <= few); err != nil {
+		const few, many = 16, 128 // with more open jobs, a later look delays nobody
+		err = p.wait(ctx, counts != before && open <= few)
+		if err == nil && open > many {
+			err = pause(ctx, paces[len(paces)-1])
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 		before = counts
@@ -172,10 +176,45 @@ type waiting struct {
 	at   fs.JournalOffset
 	read time.Time // when all were last read
 	of   map[kernel.JobID]bool
-	open map[kernel.JobID]kernel.Status // jobs that have not ended; nil: not known yet
+	open map[kernel.JobID]kernel.Status // jobs that have not ended
 	late []kernel.JobID                 // those of open that have ended but may be sent back by others, or that seem dormant
 
 	asleep map[kernel.JobID]string // dormant jobs that nothing is going to wake, and why
+}
+
+// waitFor returns a wait for the jobs that refs name, as Scheduler.Members does,
+// which has read them. r may change: see job.
+func (r *repo) waitFor(ctx context.Context, refs []string) (*waiting, error) {
+	if err := r.follow(ctx, refs); err != nil {
+		return nil, err
+	}
+	w := &waiting{r: r}
+	if r.Changed != nil { // before the read: what changes during it is read again
+		_, w.at, _ = r.Changed(w.at)
+	}
+	snap, ids, sleepers, err := r.Scheduler.Members(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	w.ids, w.sleepers = ids, sleepers
+	w.restart()
+	for _, id := range ids {
+		if j := snap.Job(id); j != nil && j.Open() && j.State.Status != kernel.Unscheduled {
+			w.open[id] = j.State.Status
+		} else { // this depends on other jobs
+			w.late = append(w.late, id)
+		}
+	}
+	return w, nil
+}
+
+// restart forgets everything: all jobs are going to be read.
+func (w *waiting) restart() {
+	w.asleep = map[kernel.JobID]string{}
+	w.read, w.open, w.of = time.Now(), make(map[kernel.JobID]kernel.Status, len(w.ids)), make(map[kernel.JobID]bool, len(w.ids))
+	for _, id := range w.ids {
+		w.of[id] = true
+	}
 }
 
 // look returns how many jobs have not ended, and a summary of their state.
@@ -189,11 +228,7 @@ func (w *waiting) look(ctx context.Context) (int, string, error) {
 		}
 	}
 	if everything {
-		w.asleep = map[kernel.JobID]string{}
-		w.read, w.open, w.of = time.Now(), make(map[kernel.JobID]kernel.Status, len(w.ids)), make(map[kernel.JobID]bool, len(w.ids))
-		for _, id := range w.ids {
-			w.of[id] = true
-		}
+		w.restart()
 	}
 	if len(changed) > 0 {
 		if _, err := w.r.look(ctx, changed, func(s *kernel.Snapshot) { w.take(s, changed) }); err != nil {

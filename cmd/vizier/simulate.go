@@ -160,7 +160,7 @@ func (x *simulateCmd) changes(c *call, r *repo) (out []foresight.Change, only []
 		}
 	}
 	if x.Flow == "" && len(x.Runs) > 0 {
-		ids, _, err := r.Scheduler.Members(c.ctx, x.Runs)
+		_, ids, _, err := r.Scheduler.Members(c.ctx, x.Runs)
 		if err != nil {
 			return nil, nil, err
 		}
