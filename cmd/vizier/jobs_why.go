@@ -52,8 +52,9 @@ type remedy struct {
 type rootFailure struct {
 	Job kernel.JobID `json:"job"`
 	view.Reference
-	Status string `json:"status"`
-	Detail string `json:"detail"`
+	Status  string   `json:"status"`
+	Detail  string   `json:"detail"`
+	Command []string `json:"command,omitempty"` // shows its output
 }
 
 // Run explains the jobs.
@@ -103,6 +104,11 @@ func (w *whyCmd) why(c *call, ref string) error {
 			return err
 		}
 		doc := explained(e, &c.ui.refs)
+		if e.Root != nil {
+			if root := snap.Job(e.Root.Job); root != nil && view.Printed(root) {
+				doc.Root.Command = c.ui.refs.command([]string{"vizier", "tail", string(root.ID)})
+			}
+		}
 		doc.Status, doc.Resources = view.Standing(snap, snap.Job(j.ID)), view.Resources(snap.Job(j.ID))
 		if doc.Unattended = r.unattended(e.TickWait, snap.Now()); doc.Unattended != nil {
 			doc.Unattended.Command = c.ui.refs.command(doc.Unattended.Command)
@@ -152,7 +158,7 @@ func explained(e kernel.Explanation, refs *references) explanation {
 		out.Actions = append(out.Actions, remedy{refs.command(command), text})
 	}
 	if e.Root != nil {
-		out.Root = &rootFailure{e.Root.Job, refs.of(string(e.Root.Job)), e.Root.Status.String(), e.Root.Detail}
+		out.Root = &rootFailure{Job: e.Root.Job, Reference: refs.of(string(e.Root.Job)), Status: e.Root.Status.String(), Detail: e.Root.Detail}
 	}
 	return out
 }
@@ -192,6 +198,9 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 	}
 	if e.Root != nil {
 		fmt.Fprintf(&b, "\nRoot cause: job %s (%s): %s\n", e.Root.Job, e.Root.Status, plainLine(e.Root.Detail))
+		if len(doc.Root.Command) > 0 {
+			fmt.Fprintf(&b, "Its output: %s\n", strings.Join(doc.Root.Command, " "))
+		}
 	}
 	switch {
 	case len(e.Actions) > 0:

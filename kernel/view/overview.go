@@ -324,6 +324,11 @@ func (x *overview) failed(j *kernel.Job) bool {
 	})
 }
 
+// Printed reports whether j failed after it was launched, so that its output may say more.
+func Printed(j *kernel.Job) bool {
+	return j.State.Status == kernel.Failed && j.State.Exit.Known && j.State.Failure != kernel.LaunchFailure
+}
+
 // failure returns the line of a job that failed.
 func (x *overview) failure(j *kernel.Job) Item {
 	st, it := &j.State, x.item(j)
@@ -331,7 +336,7 @@ func (x *overview) failure(j *kernel.Job) Item {
 	it.Command = []string{"vizier", "why", called(j)}
 	if st.Exit.Known && st.Status == kernel.Failed {
 		it.ExitCode = &st.Exit.Code
-		if st.Failure != kernel.LaunchFailure { // it printed nothing
+		if Printed(j) {
 			it.Command[1] = "tail"
 		}
 		if st.Failure == kernel.ExitFailure {
