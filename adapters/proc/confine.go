@@ -120,14 +120,13 @@ func (l *Local) treeOf(dir string) (tree, admin string) {
 			tree, admin = at, filepath.Dir(link)
 		}
 	}
-	main, err := filepath.EvalSymlinks(l.Root)
-	if tree == "" && err == nil && (dir == main || sandbox.Beneath(dir, main)) {
+	if tree != "" {
+		return tree, admin
+	}
+	if main, err := filepath.EvalSymlinks(l.Root); err == nil && sandbox.Beneath(dir, main) {
 		return main, ""
 	}
-	if tree == "" {
-		return dir, ""
-	}
-	return tree, admin
+	return dir, ""
 }
 
 // guarded returns Vizier's and the repository's directories, with links

@@ -54,3 +54,51 @@ func TestThisProgramIsGuarded(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
+
+// A working tree is the innermost that has the directory, linked trees before the main one.
+func TestTheTreeOfADirectory(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	admins := filepath.Join(root, ".git", "worktrees")
+	inside, outside, nested := filepath.Join(root, "sub", "in"), filepath.Join(elsewhere, "out"), filepath.Join(elsewhere, "out", "deep", "in")
+	for name, tree := range map[string]string{"inside": inside, "nested": nested, "outside": outside, "removed": filepath.Join(elsewhere, "gone")} {
+		if name != "removed" {
+			if err := os.MkdirAll(tree, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.MkdirAll(filepath.Join(admins, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(admins, name, "gitdir"), []byte(tree+"/.git\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := &Local{Root: root}
+	for _, c := range []struct{ dir, tree, admin string }{
+		{root, root, ""},
+		{filepath.Join(root, "sub"), root, ""},
+		{root + "-beside", root + "-beside", ""},
+		{inside, inside, "inside"},
+		{filepath.Join(inside, "a"), inside, "inside"},
+		{outside, outside, "outside"},
+		{filepath.Join(outside, "deep"), outside, "outside"},
+		{nested, nested, "nested"},
+		{elsewhere, elsewhere, ""},
+		{filepath.Join(elsewhere, "gone"), filepath.Join(elsewhere, "gone"), ""},
+	} {
+		want := c.admin
+		if want != "" {
+			want = filepath.Join(admins, want)
+		}
+		if tree, admin := l.treeOf(c.dir); tree != c.tree || admin != want {
+			t.Errorf("%s: %s, %s", c.dir, tree, admin)
+		}
+	}
+}

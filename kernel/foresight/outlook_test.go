@@ -209,3 +209,15 @@ func TestETAs(t *testing.T) {
 		t.Errorf("%v\nwant %v", got, want)
 	}
 }
+
+// Who asks for one future is told the middle of what is known, whatever the seed.
+func TestASingleDrawIsTheMedian(t *testing.T) {
+	jobs := []kernel.Job{ended("o1", "n", 2*time.Minute, 0), ended("o2", "n", 4*time.Minute, 0), ended("o3", "n", 9*time.Minute, 0), named("a", called("n"))}
+	for draws := range 2 {
+		for seed := range uint64(8) {
+			if got := spans(foretold(world(jobs...), foresight.Options{Draws: draws, Seed: seed}).Story); got != "a/1 0-4" {
+				t.Errorf("%d draws, seed %d: %s", draws, seed, got)
+			}
+		}
+	}
+}
