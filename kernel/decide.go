@@ -11,12 +11,12 @@ import (
 type tick struct {
 	s    *Snapshot
 	all  []judgement          // of every job, in a tick that judges the whole
-	some map[int32]*judgement // of those looked at, in one that does not
+	some map[int32]*judgement // of the jobs judged so far, in an incremental tick
 
-	baseline *dirtySet // of a tick that judges incrementally: what may differ from the last
+	baseline *dirtySet // of an incremental tick: what may differ from the last
 	locks    LockTable
-	queue    []int32   // judged to end without running, in the order this came out
-	carried  bool      // every job has had its turn: what follows from those that ended is looked at
+	queue    []int32   // judged to end without running, in the order of judging
+	carried  bool      // every job has had its turn; now the dependents of those that ended are judged
 	late     bool      // a job came to the locks out of its turn, or ended and holds others back
 	watch    int32     // a job to explain; -1: none
 	watched  LockTable // the locks as they stood before it was judged
@@ -25,19 +25,18 @@ type tick struct {
 	made     map[scoped]*made
 }
 
-// judgement is how a job stands at this point of the tick.
+// judgement is what the tick has decided about a job so far.
 type judgement struct {
 	status Status
 	judged bool
 	reason WaitReason
 }
 
-// Decide judges every open job in schedule order and carries what follows from
-// each judgement through the whole graph, so that a second Decide on the
-// outcome finds nothing to do. It is total: whatever the snapshot holds, it
-// returns a plan. In a snapshot of some jobs, only what may come out otherwise
-// than when it was judged last is judged: see dirtySet. Where it then Lacks
-// jobs, its plan counts for nothing.
+// Decide judges every open job in schedule order, and then the jobs that depend on
+// those that ended, so that a second Decide on the result finds nothing to do. It
+// is total: it returns a plan for any snapshot. In a snapshot of some of the jobs
+// it judges only the dirty ones: see dirtySet. If the snapshot then Lacks jobs,
+// the plan is void.
 //
 // Running attempts whose runner is gone are settled first, by the result on
 // record or as lost, so that their locks are free in the same tick.
@@ -66,12 +65,12 @@ func (t *tick) judgeDirty() {
 			*t = tick{s: t.s, some: map[int32]*judgement{}, locks: NewLockTable(t.s.limits), watch: t.watch}
 			t.judgeAll()
 		}
-	} else if !t.judgeIncrementally() && len(t.s.near.lacks) == 0 { // with what it lacks, the incremental way may do
+	} else if !t.judgeIncrementally() && len(t.s.near.lacks) == 0 { // else the jobs that it lacks may suffice
 		t.s.requireAll()
 	}
 }
 
-// newTick is a tick that has judged nothing: every job stands as it is on
+// newTick returns a tick that has judged nothing: every job has the status of its
 // record.
 func newTick(s *Snapshot) *tick {
 	return &tick{s: s, some: map[int32]*judgement{}, locks: NewLockTable(s.limits), watch: -1}
@@ -88,7 +87,7 @@ func (t *tick) status(i int32) Status {
 	return t.s.jobs[i].State.Status
 }
 
-// of is the judgement of job i, to be changed.
+// of returns the judgement of job i, which the caller may change.
 func (t *tick) of(i int32) *judgement {
 	if t.all != nil {
 		return &t.all[i]
@@ -114,9 +113,9 @@ func (t *tick) judgeAll() {
 	panic("kernel: a job turned terminal twice in one tick")
 }
 
-// round judges every job that has not ended in an earlier round, and reports
-// that it stands. It does not when a job ended in it that might have demanded
-// a transient job, or made way for one that now came to the locks too late.
+// round judges every job that has not ended in an earlier round. It reports whether
+// the result is final. It is not if a job ended that might have needed a transient
+// job, or that had kept a lock from a job before it in schedule order.
 func (t *tick) round() bool {
 	t.locks, t.carried, t.late, t.failures = NewLockTable(t.s.limits), false, false, nil
 	for i := range t.s.jobs {
@@ -146,8 +145,7 @@ func (t *tick) round() bool {
 	return len(t.queue) == ended || !transients && !t.late
 }
 
-// carry judges anew who depends on a job that ended, from queue position told
-// on.
+// carry judges the dependents of the jobs that ended, from queue position told on.
 func (t *tick) carry(told int) {
 	t.carried = true
 	for ; told < len(t.queue); told++ {
@@ -160,15 +158,15 @@ func (t *tick) carry(told int) {
 	}
 }
 
-// Settle is what Decide does first. It may enqueue jobs, which must be observed
-// before they can be judged.
+// Settle returns the part of Decide's plan that ends attempts whose runner is gone. It
+// may enqueue jobs, which must be observed before they can be judged.
 func Settle(s *Snapshot) Plan {
 	p, _ := settle(s)
 	return p
 }
 
-// settle ends the running attempts whose runner is gone, and returns the
-// snapshot after that: their artifacts are there and their locks are free.
+// settle ends the running attempts whose runner is gone, and returns the snapshot
+// after that, with their artifacts and without their locks.
 func settle(s *Snapshot) (Plan, *Snapshot) {
 	d, jobs := NewDraft(s), s.jobs
 	for _, i := range s.running {
@@ -176,7 +174,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		if !over {
 			continue
 		}
-		d.s.requireAll() // its end may lead anywhere
+		d.s.requireAll() // its end may concern any job
 		var q Plan
 		var err error
 		if !began && jobs[i].State.Stop.At.IsZero() {
@@ -185,7 +183,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 			q, err = Finish(d.s, r)
 		}
 		if err != nil {
-			continue // an earlier one's routes took it along
+			continue // the routes of an earlier one have ended it
 		}
 		if r.Class == WorkerLost && !d.s.facts.Runners[r.Attempt].Value.Late {
 			q.add(Sweep{r.Attempt})
@@ -196,8 +194,8 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 	return d.plan, d.s
 }
 
-// stalls notes the attempts whose runners are not heard of, each once: somebody is
-// told so.
+// stalls marks the attempts whose runners give no sign of life. Each is marked once,
+// since people are told.
 func (s *Snapshot) stalls() (p Plan) {
 	for _, i := range s.running {
 		j := s.jobs[i]
@@ -209,10 +207,10 @@ func (s *Snapshot) stalls() (p Plan) {
 	return p
 }
 
-// resultOfGone is the result of a running attempt whose runner is gone: the one
-// on record, or else that it was lost. What never began has none: asked to stop, it
-// ends as cancelled; else it is taken back. over is false while the runner may live,
-// and while a result may be there that cannot be read.
+// resultOfGone returns the result of a running attempt whose runner is gone: the one
+// on record, or else that it was lost. began is false if the command never began; such
+// an attempt ends as cancelled if it was to stop, and is otherwise refused. over is
+// false while the runner may live, or while there may be a result that cannot be read.
 func (s *Snapshot) resultOfGone(a AttemptID) (r Result, began, over bool) {
 	live, found := s.facts.Runners[a], s.facts.Results[a]
 	switch {
@@ -236,8 +234,8 @@ func (s *Snapshot) resultOfGone(a AttemptID) (r Result, began, over bool) {
 	return r, true, true
 }
 
-// delayed reports that job i is not to be started before its RetryAt, which
-// has not come: after a failure, or after its executor refused it.
+// delayed reports whether job i must wait for its RetryAt: after a failure, or after
+// its executor refused it.
 func (t *tick) delayed(i int32) bool {
 	st := &t.s.jobs[i].State
 	return st.Status == t.status(i) && t.s.now.Before(st.RetryAt)
@@ -280,11 +278,11 @@ func (t *tick) judge(i int32) {
 	mine.status, mine.reason = Running, WaitReason{}
 }
 
-// plan turns the judgements into what must change. Decisions tell of the change
-// since before, the snapshot that the tick began with.
+// plan returns what the judgements change. Its decisions are relative to before, the
+// snapshot that the tick began with.
 func (t *tick) plan(before *Snapshot) Plan {
 	var p Plan
-	p.World = t.promptUpdates() // what has no input is not launched
+	p.World = t.promptUpdates() // before any launch, which needs its input
 	put := func(i int32) {
 		j := t.s.jobs[i]
 		was := before.jobAt(i, j)
@@ -321,8 +319,8 @@ func (t *tick) plan(before *Snapshot) Plan {
 	return p
 }
 
-// jobAt is the job of s with j's id. It is at position i, unless s and the
-// snapshot that i is of hold different jobs.
+// jobAt returns the job of s with j's id. It is at position i, unless i comes from a
+// snapshot that holds other jobs.
 func (s *Snapshot) jobAt(i int32, j *Job) *Job {
 	if int(i) < len(s.jobs) && s.jobs[i].ID == j.ID {
 		return s.jobs[i]
@@ -330,7 +328,7 @@ func (s *Snapshot) jobAt(i int32, j *Job) *Job {
 	return s.Job(j.ID)
 }
 
-// unchanged reports that the tick leaves a job as it is.
+// unchanged reports whether the tick leaves a job as it is.
 func (t *tick) unchanged(i int32, j *Job) bool {
 	v := t.of(i)
 	if v.status != j.State.Status {
@@ -339,7 +337,7 @@ func (t *tick) unchanged(i int32, j *Job) bool {
 	return !v.judged || v.status.Waiting() && v.reason == j.State.Wait && j.State.RetryAt.IsZero()
 }
 
-// next is the state that the tick leaves job i in.
+// next returns the state in which the tick leaves job i.
 func (t *tick) next(i int32) State {
 	st, v := t.s.jobs[i].State, t.of(i)
 	if st.Status == FailedRetryable && v.status != FailedRetryable {
@@ -361,11 +359,11 @@ func (t *tick) next(i int32) State {
 		}
 	}
 	st.Wait = v.reason
-	if st.Status != Failed { // a data error is nothing that was waited on
+	if st.Status != Failed { // a data error is no wait
 		st.WaitedOn = st.WaitedOn.With(st.Wait.Kind)
 	}
 	st.RetryAt = time.Time{}
-	if st.Status.Waiting() && st.Refused > 0 { // that its launch was refused is not what holds it up any more
+	if st.Status.Waiting() && st.Refused > 0 { // the refused launch no longer holds it up
 		st.Failure, st.Reason = NoFailure, ""
 	}
 	switch st.Status {
@@ -387,7 +385,7 @@ func (t *tick) next(i int32) State {
 	return st
 }
 
-// started makes st the state of its next attempt.
+// started changes st to the state of the next attempt.
 func started(st *State, now time.Time) {
 	st.Status = Running
 	st.Attempt++

@@ -63,7 +63,7 @@ func (v verdict) reason(kind WaitKind) WaitReason {
 	return w
 }
 
-// gate is one row of seed 000's list: all there is to know of a condition for
+// gate is one row of seed 000's list: everything about one condition for
 // starting.
 type gate struct {
 	name      string // what people call it: see `vizier help gates`
@@ -71,10 +71,10 @@ type gate struct {
 	onWait    Status
 	onBlocked Status
 
-	// check looks at the job's conditions of this gate from position from on,
-	// and returns the first that does not pass with the position after it; a
-	// verdict that passed ends the gate. Deciding takes the first verdict,
-	// explaining takes them all: it is the same code.
+	// check checks the job's conditions of this gate, beginning at position from.
+	// It returns the first verdict that does not pass, and the position after it;
+	// a verdict that passed ends the gate. Deciding takes the first verdict,
+	// explaining takes them all.
 	check func(t *tick, i int32, from int) (verdict, int)
 
 	// reads asks for the facts that check reads, and has reports that a job has
@@ -94,14 +94,14 @@ type gate struct {
 	// clears says in words who or what clears v.
 	clears func(x *explainer, i int32, v verdict) string
 
-	// remedy is what a person can do about v. Where that is to clear the way of
-	// another job, via is that job. Neither: it needs nobody.
+	// remedy returns what a person can do about v or, if another job must be
+	// helped first, that job as via. Neither: v clears by itself.
 	remedy func(x *explainer, i int32, v verdict) (does []Remedy, via JobID)
 }
 
-// gates are checked in order and the first that does not pass decides. To seed
-// 000's list is added, before all others, what the failure mode of a run says:
-// a job that waits for what may never come ends with its run.
+// gates are checked in order and the first that does not pass decides. The first
+// row is not in seed 000's list: the failure mode of a run ends jobs that wait for
+// what may never come.
 var gates = [...]gate{
 	{"run", OnDependencies, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkRun, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
@@ -121,8 +121,8 @@ var gates = [...]gate{
 		(*tick).checkLocks, nil, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
 }
 
-// readsFacts reports whether gates read facts for a job with spec s: any at all,
-// and any but the existence of artifacts.
+// readsFacts reports whether gates read facts for a job with spec s (any), and
+// whether they read others than the existence of artifacts (outward).
 func readsFacts(s *Spec) (any, outward bool) {
 	for i := range gates {
 		if gates[i].has != nil && gates[i].has(s) {
@@ -147,8 +147,8 @@ func Gates() []Gate {
 	return out
 }
 
-// checkAfter looks at job i's predecessors. Those that had succeeded when it was judged
-// last are looked at once all others have: mostly another still keeps it waiting.
+// checkAfter checks job i's predecessors. Those that had succeeded when it was last
+// judged are checked last, since mostly one of the others still keeps it waiting.
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 	if behind := t.passedAfter(i); from < behind {
 		if v, n := t.checkPredecessors(i, behind); v.kind != passed {
@@ -182,8 +182,8 @@ func (t *tick) checkPredecessors(i int32, from int) (verdict, int) {
 	return verdict{}, len(after)
 }
 
-// passedAfter is how many of job i's predecessors had succeeded when it was judged
-// last, as far as an incremental tick is told.
+// passedAfter returns how many of job i's first predecessors had succeeded when it was
+// last judged. Only an incremental tick knows that; otherwise it is 0.
 func (t *tick) passedAfter(i int32) int {
 	j := t.s.jobs[i]
 	if t.baseline == nil || t.baseline.changed[j.ID] || len(j.Spec.AfterAny) > 0 || j.State.Status != WaitingOnDeps || j.State.Wait.Cause != JobNotEnded {
@@ -202,7 +202,7 @@ func (t *tick) checkNeeds(i int32, from int) (verdict, int) {
 	return verdict{}, len(needs)
 }
 
-// checkNeed is seed 003's table, in words.
+// checkNeed returns the verdict on one artifact that job i needs: seed 003's table.
 func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	switch n, first, why := t.need(i, a); n {
 	case met:
@@ -226,7 +226,7 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	}
 }
 
-// need is how it stands with an artifact that a job needs.
+// need is the state of an artifact that a job needs.
 type need uint8
 
 const (
@@ -239,8 +239,9 @@ const (
 	noProducer      // nobody produces it, and that is final
 )
 
-// need is seed 003's table, asked about the producers of the plan's present cycle
-// (docs/adr: cycles of a plan). first is the producer it is about, if any.
+// need returns the state of artifact a for job i by seed 003's table. The producers that
+// count are those of the plan's present cycle (docs/adr: cycles of a plan). first is the
+// producer that the state depends on, if any; why says why the state is unknown.
 func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	exists, why := t.exists(i, a)
 	switch {
@@ -266,19 +267,19 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	}
 }
 
-// made is what the producers of an artifact have come to, as far as a tick cannot
-// change it any more. It is the same for all consumers of the artifact that have the
-// same producers.
+// made caches, within a tick, the part of the state of an artifact's producers that the
+// tick cannot change. Consumers with the same producers share it.
 type made struct {
 	tokens bool  // newest is known
-	newest JobID // whose token is the newest that counts; "": there is none
+	newest JobID // the owner of the newest token that counts; "": there is none
 
-	ended            int   // how many producers, the first in schedule order, have ended
-	known, succeeded bool  // of these, one counts, one succeeded
+	ended            int   // how many producers, counted from the first in schedule order, have ended
+	known, succeeded bool  // whether one of these counts, and whether one succeeded
 	first            JobID // the first that counts
 }
 
-// madeFor is what is known of a's producers for job i.
+// madeFor returns what the tick knows of a's producers for job i; own: only producers of
+// the job's run count.
 func (t *tick) madeFor(i int32, a Artifact, own bool) *made {
 	key := scoped{Artifact: a}
 	if own {
@@ -295,8 +296,9 @@ func (t *tick) madeFor(i int32, a Artifact, own bool) *made {
 	return m
 }
 
-// producersOf is how it stands with the producers of a that count for job i: whether
-// there are any, one may still make it, one succeeded, and the first.
+// producersOf returns the state of the producers of a that count for job i: whether
+// there is one (known), whether one may still make a (active), whether one succeeded, and
+// the first.
 func (t *tick) producersOf(i int32, a Artifact) (known, active, succeeded bool, first JobID) {
 	list, own := t.s.graph.producersFor(i, a)
 	m := &made{}
@@ -323,7 +325,7 @@ func (t *tick) producersOf(i int32, a Artifact) (known, active, succeeded bool, 
 	return known, active, succeeded, first
 }
 
-// exists tells whether a exists for job i, or why that cannot be told.
+// exists reports whether a exists for job i, or why that is unknown.
 func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	if a.Kind != Custom {
 		f := t.s.facts.Present[a]
@@ -359,16 +361,16 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	return m.newest != "" && !t.superseded(i, a, m.newest), ""
 }
 
-// retired reports that job id made a for a cycle of a plan that a merge has
+// retired reports whether job id made a for a cycle of a plan that a merge has
 // closed.
 func (t *tick) retired(id JobID, a Artifact) bool {
 	k, ok := t.s.find(id)
 	return ok && t.s.jobs[k].State.Retired && slices.Contains(t.s.jobs[k].Spec.Produces, a)
 }
 
-// superseded reports that the token that owner made does not count for consumer
-// i: a job enqueued between the two is about to produce a again, and that is the
-// token which the consumer was enqueued for.
+// superseded reports whether owner's token does not count for consumer i because a job
+// enqueued between the two is about to produce a again: the consumer was enqueued for
+// that token.
 func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 	list, _ := t.s.graph.producersFor(i, a)
 	from := 0
@@ -386,8 +388,8 @@ func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 	return false
 }
 
-// older reports that job a was created before job b. Ids of the store grow
-// with time, which orders jobs whose records are gone.
+// older reports whether job a was created before job b. Ids grow with time, so that jobs
+// whose records are gone can be compared too.
 func (t *tick) older(a, b JobID) bool {
 	i, ok := t.s.find(a)
 	k, ok2 := t.s.find(b)

@@ -158,9 +158,9 @@ func (s *Snapshot) At(now time.Time) *Snapshot {
 	return &next
 }
 
-// Later is s, of all jobs, observed once more when nothing but jobs had changed: their
-// state, number and revision. They must not be changed after. One that s has not, or that
-// is to do something else, makes a new snapshot necessary.
+// Later returns s, which holds all jobs, with the new state, number and revision of those
+// of jobs, which must not be changed after. It is for an observation in which nothing else
+// changed: a job that s does not hold, or one with another spec, needs a new snapshot.
 func (s *Snapshot) Later(now time.Time, limits Limits, facts Facts, jobs []Job) *Snapshot {
 	next := s.own()
 	next.now, next.limits, next.facts, next.touched = Timestamp(now), limits, &facts, nil
@@ -244,7 +244,7 @@ func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	return &next
 }
 
-// tellsOfWorld reports that f says something of what gates read and no job's record has.
+// tellsOfWorld reports whether f holds facts that gates read and that no job's record has.
 func (f *Facts) tellsOfWorld() bool {
 	return len(f.Present)+len(f.Markers)+len(f.Heads) > 0 || f.Head.asked() || f.Merging.asked() || f.Clean.asked() || f.Sandbox.asked()
 }
@@ -259,8 +259,8 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 	return out
 }
 
-// after is f once a is done, and whether that is otherwise. Of f's maps it changes copies,
-// unless they are the caller's own.
+// after returns f as it is once a is done, and whether it differs. It copies maps before it
+// changes them, unless they are the caller's own.
 func (f Facts) after(a Action, own bool) (Facts, bool) {
 	var markers, present bool
 	switch a := a.(type) {
@@ -282,7 +282,7 @@ func (f Facts) after(a Action, own bool) (Facts, bool) {
 	return f, markers || present
 }
 
-// without is m where a, if it was seen, is gone.
+// without returns m with a gone, if it was there, and whether that is a change.
 func without(m map[Artifact]Fact[bool], a Artifact, own bool) (map[Artifact]Fact[bool], bool) {
 	if f := m[a]; !f.Known || !f.Value {
 		return m, false
@@ -294,8 +294,8 @@ func without(m map[Artifact]Fact[bool], a Artifact, own bool) (map[Artifact]Fact
 	return m, true
 }
 
-// withMarkers is m after job's markers of artifacts appeared or went. Only
-// artifacts that were asked about are known, so only they change.
+// withMarkers returns m after job's markers of artifacts were made or removed, and
+// whether that is a change. Artifacts that were not asked about are not in m and stay out.
 func withMarkers(m map[Artifact]Fact[[]JobID], job JobID, artifacts []Artifact, appear, own bool) (map[Artifact]Fact[[]JobID], bool) {
 	changed := false
 	for _, a := range artifacts {
