@@ -85,10 +85,10 @@ test-agents:
 cluster:
 	@scripts/slurm-cluster.sh install || echo 'setup: no Slurm, so tests of clusters are skipped'
 
-# The race detector is for packages that have goroutines: the rest is pure, or
+# The race detector is for packages whose goroutines share much: the rest is pure, or
 # starts programs that it does not see into, and takes a third of the time without.
 # Half of adapters/fs and the browser say of themselves that they gain nothing, and run without.
-RACED := ./cmd/... ./app/... ./adapters/... ./proptest/sim
+RACED := ./cmd/vizier ./cmd/vizier-web/... ./app/... ./adapters/... ./proptest/sim
 
 raced:
 ifeq ($(LIBGIT2),yes)

@@ -115,7 +115,7 @@ func (t *tick) judgeAll() {
 
 // round judges every job that has not ended in an earlier round. It reports whether
 // the result is final. It is not if a job ended that might have needed a transient
-// job, or that had kept a lock from a job before it in schedule order.
+// job, or if a job came to the locks out of turn: see late.
 func (t *tick) round() bool {
 	t.locks, t.carried, t.late, t.failures = NewLockTable(t.s.limits), false, false, nil
 	for i := range t.s.jobs {
