@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime/debug"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -47,7 +47,7 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	}
 	defer c.Ring() // what it leaves is for another pilot
 	if cores := c.Cores(place); cores > 1 {
-		return workers(cores, args[0], name, cluster.Until(context.Background(), place), stderr)
+		return workers(cores, c, name, cluster.Until(context.Background(), place), stderr)
 	}
 	var until atomic.Pointer[time.Time] // to ask takes as long as several attempts
 	go func() {
@@ -61,8 +61,10 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	return nil
 }
 
-// workers runs that many worker processes until they end.
-func workers(n int, executor, name string, until time.Time, stderr io.Writer) error {
+// workers runs up to n worker processes until all have ended. A worker ends when it finds
+// nothing to do; as long as another has something, the cores are there, and workers are
+// started again for what becomes due.
+func workers(n int, c *cluster.Cluster, name string, until time.Time, stderr io.Writer) error {
 	own, err := os.Executable()
 	if err != nil {
 		return err
@@ -71,31 +73,44 @@ func workers(n int, executor, name string, until time.Time, stderr io.Writer) er
 	if !until.IsZero() {
 		end = until.Format(time.RFC3339)
 	}
-	var all []*exec.Cmd
-	for range n {
-		worker := exec.Command(own, "__worker", executor, name, end)
-		worker.Stderr = stderr
-		if err = worker.Start(); err != nil {
-			break
+	type ended struct {
+		worker *exec.Cmd
+		err    error
+	}
+	running, left := []*exec.Cmd{}, make(chan ended)
+	var failed error
+	fill := func() {
+		for len(running) < n && failed == nil {
+			worker := exec.Command(own, "__worker", c.Name, name, end)
+			worker.Stderr = stderr
+			if failed = worker.Start(); failed == nil {
+				running = append(running, worker)
+				go func() { left <- ended{worker, worker.Wait()} }()
+			}
 		}
-		all = append(all, worker)
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
-	go func() {
-		for s := range signals {
-			for _, worker := range all {
+	look := time.NewTicker(pilotLook)
+	defer look.Stop()
+	fill()
+	for stop := false; len(running) > 0; {
+		select {
+		case e := <-left:
+			running = slices.DeleteFunc(running, func(w *exec.Cmd) bool { return w == e.worker })
+			failed = errors.Join(failed, e.err)
+		case s := <-signals:
+			stop = true
+			for _, worker := range running {
 				_ = worker.Process.Signal(s) // the worker may have ended
 			}
+		case <-look.C:
+			if !stop && !past(until) && len(running) < n && len(c.Due()) > 0 {
+				fill()
+			}
 		}
-	}()
-	failed := make([]error, len(all))
-	var ended sync.WaitGroup
-	for i, worker := range all {
-		ended.Go(func() { failed[i] = worker.Wait() })
 	}
-	ended.Wait()
-	return errors.Join(append(failed, err)...)
+	return failed
 }
 
 // serveWorker implements the hidden entry point `__worker EXECUTOR PILOT
@@ -123,8 +138,10 @@ func serveWorker(args []string, stderr io.Writer, env Environment) int {
 func past(at time.Time) bool { return !at.IsZero() && time.Now().After(at) }
 
 // How long a worker waits for something to do: what depends on an attempt that
-// has just ended is due a moment later.
+// has just ended is due a moment later. How often a pilot looks for it whose other
+// workers have ended.
 const (
+	pilotLook    = 2 * time.Second
 	workerLinger = 5 * time.Second
 	workerPause  = 50 * time.Millisecond
 )

@@ -129,6 +129,48 @@ func TestAPilotGoesOn(t *testing.T) {
 	}
 }
 
+// A pilot keeps its cores as long as one is busy. So it takes what becomes due on the others,
+// however long they had nothing to do.
+func TestAPilotsIdleCoresAreUsed(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	stays := r.submit("packed", effect("stays", untilGo))
+	r.begun("stays")
+	pilot := r.pilots("running")
+	r.eventually(func() string { // the workers of the other cores end
+		if n := r.workersOf(pilot[0]); n != 1 {
+			return fmt.Sprint(n, " workers")
+		}
+		return ""
+	})
+	for i := range 3 {
+		id := r.submit("packed", effect(fmt.Sprint("late", i), ""))
+		r.becomes(id, "succeeded")
+		r.happened(fmt.Sprint("late", i))
+	}
+	if all := r.pilots("all"); len(all) != 1 {
+		t.Errorf("they took the pilots %v", all)
+	}
+	r.write("go", "")
+	r.becomes(stays, "succeeded")
+}
+
+// workersOf is how many workers the pilot with that batch job has.
+func (r *repo) workersOf(number string) (workers int) {
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, path := range all {
+		env, _ := os.ReadFile(path) // it may have ended
+		args, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		if strings.Contains("\x00"+string(env), "\x00SLURM_JOB_ID="+number+"\x00") && strings.Contains(string(args), "\x00__worker\x00") {
+			workers++
+		}
+	}
+	return workers
+}
+
 // Pilots are killed again and again: what they had claimed is lost with them and tried again,
 // what they had not goes to the next, and nothing happens twice.
 func TestPilotsAreKilled(t *testing.T) {
