@@ -1,0 +1,198 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// brittle makes the n-th git process of r fail, and counts them.
+func brittle(r *Repo, n int) *int {
+	run, calls := (*exec.Cmd).Run, new(int)
+	r.cli.exec = func(cmd *exec.Cmd) error {
+		if *calls++; *calls == n {
+			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "echo disk on fire >&2; exit 128"}
+		}
+		return run(cmd)
+	}
+	return calls
+}
+
+// newBrittle is a repository with work in a worktree, and what is behind main.
+func newBrittle(t *testing.T) *owned {
+	t.Helper()
+	o := newOwned(t, Open)
+	o.commit("later", "1\n")
+	o.git("tag", "v1")
+	o.git("switch", "--quiet", "--create", "ahead")
+	o.commit("later", "2\n")
+	o.git("switch", "--quiet", "main")
+	o.tree.write("file", "changed")
+	o.tree.git("add", "file")
+	o.tree.write("file", "changed again")
+	o.tree.write("new", "x")
+	return o
+}
+
+// Whichever git process fails, an answer says so or is right.
+func TestWhicheverGitFailsAnAnswerSaysSo(t *testing.T) {
+	ctx := t.Context()
+	o := newBrittle(t)
+	dir, main, ahead := o.tree.dir, o.rev("main"), o.rev("ahead")
+	patch, err := o.repo.Patch(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	several := func(all ...any) (string, error) {
+		err, _ := all[len(all)-1].(error)
+		return fmt.Sprint(all[:len(all)-1]...), err
+	}
+	for name, ask := range map[string]func(r *Repo) (string, error){
+		"branches":     func(r *Repo) (string, error) { return several(r.Branches(ctx, "draft/")) },
+		"a branch":     func(r *Repo) (string, error) { return several(r.BranchAt(ctx, "draft/a")) },
+		"an obstacle":  func(r *Repo) (string, error) { return several(r.Obstacle(ctx, "main", ahead)) },
+		"staged":       func(r *Repo) (string, error) { return several(r.Staged(ctx, dir)) },
+		"a message":    func(r *Repo) (string, error) { return several(r.Message(ctx, main)) },
+		"marked":       func(r *Repo) (string, error) { return several(r.Marked(ctx, ahead, "add later", time.Time{})) },
+		"commits":      func(r *Repo) (string, error) { return several(r.Commits(ctx, []string{"add file", "add later"})) },
+		"touched":      func(r *Repo) (string, error) { return several(r.Touched(ctx, ahead, "main", time.Time{})) },
+		"unmerged":     func(r *Repo) (string, error) { return several(r.Unmerged(ctx, dir)) },
+		"a merge":      func(r *Repo) (string, error) { return several(r.MergeState(ctx, dir)) },
+		"merging":      func(r *Repo) (string, error) { return several(r.Merging(ctx, dir)) },
+		"a file":       func(r *Repo) (string, error) { return several(r.FileAt(ctx, main, "file")) },
+		"no file":      func(r *Repo) (string, error) { return several(r.FileAt(ctx, main, "none")) },
+		"a last file":  func(r *Repo) (string, error) { return several(r.LastFile(ctx, ahead, main, "later")) },
+		"a patch":      func(r *Repo) (string, error) { return several(r.Patch(ctx, dir)) },
+		"applied":      func(r *Repo) (string, error) { return several(r.Applied(ctx, dir, patch)) },
+		"tags":         func(r *Repo) (string, error) { return several(r.Tags(ctx, main)) },
+		"a tag":        func(r *Repo) (string, error) { return several(r.TagExists(ctx, "v1")) },
+		"the history":  func(r *Repo) (string, error) { return several(r.History(ctx, "", ahead)) },
+		"a head":       func(r *Repo) (string, error) { return several(r.HeadCommit(ctx, dir)) },
+		"its branch":   func(r *Repo) (string, error) { return several(r.HeadBranch(ctx, dir)) },
+		"who stands":   func(r *Repo) (string, error) { return several(r.Standing(ctx, "draft/a")) },
+		"observations": func(r *Repo) (string, error) { return observed(ctx, r) },
+	} {
+		r := Open(o.root())
+		calls := brittle(r, 0)
+		want, err := ask(r)
+		if err != nil && name != "a merge" { // none goes on
+			t.Errorf("%s: %v", name, err)
+		}
+		for k, n := 1, *calls; k <= n; k++ {
+			brittle(r, k)
+			if got, err := ask(r); err == nil && got != want {
+				t.Errorf("%s, process %d of %d fails: %s; want %s", name, k, n, got, want)
+			}
+		}
+	}
+}
+
+// observed returns the facts that r observes; the error is of those that it could not.
+func observed(ctx context.Context, r *Repo) (string, error) {
+	f := kernel.NewFacts()
+	r.Observe(ctx, kernel.Probes{Artifacts: []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "a"}, {Kind: kernel.PlanDoc, Name: "a"}},
+		Branches: []string{"main", "draft/a", "none"}, Head: true, Clean: true, Merging: true}, &f)
+	var err error
+	unseen := func(why string) {
+		if why != "" {
+			err = errors.Join(err, errors.New(why))
+		}
+	}
+	for _, x := range f.Present {
+		unseen(x.Err)
+	}
+	for _, x := range f.Heads {
+		unseen(x.Err)
+	}
+	unseen(f.Head.Err + f.Clean.Err + f.Merging.Err)
+	return fmt.Sprint(f.Present, f.Heads, f.Head, f.Clean, f.Merging), err
+}
+
+// Whichever git process fails, a deed says so or is done.
+func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
+	ctx := t.Context()
+	for name, deed := range map[string]func(o *owned) error{
+		"stage":         func(o *owned) error { return o.repo.Stage(ctx, o.tree.dir, []string{"new", "file"}, nil) },
+		"stage tracked": func(o *owned) error { return o.repo.StageTracked(ctx, o.tree.dir) },
+		"stage paths":   func(o *owned) error { return o.repo.StagePaths(ctx, o.tree.dir, []string{"new"}) },
+		"commit":        func(o *owned) error { return second(o.repo.Commit(ctx, o.tree.dir, "work")) },
+		"amend":         func(o *owned) error { return second(o.repo.Amend(ctx, o.tree.dir, "work")) },
+		"merge":         func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), false) },
+		"squash":        func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), true) },
+		"detach":        func(o *owned) error { return o.repo.Detach(ctx, o.dir, o.rev("ahead")) },
+		"remove a file": func(o *owned) error { return o.repo.RemoveFile(ctx, o.dir, "later") },
+		"release":       func(o *owned) error { return o.repo.Release(ctx, o.tree.dir) },
+		"replay": func(o *owned) error {
+			return second(o.repo.Replay(ctx, o.rev("ahead"), o.rev("main"), o.rev("main~1")))
+		},
+		"advance": func(o *owned) error {
+			_, moved, err := o.repo.Advance(ctx, "main", o.rev("main"), o.rev("ahead"))
+			if err == nil && !moved {
+				err = errors.New("not moved")
+			}
+			return err
+		},
+		"an empty commit":   func(o *owned) error { return second(o.repo.CommitEmpty(ctx, "ahead", o.rev("ahead"), "nothing")) },
+		"a tag":             func(o *owned) error { return second(o.repo.CreateTag(ctx, "v2", o.rev("main"), "two")) },
+		"no tag":            func(o *owned) error { return o.repo.DeleteTag(ctx, "v1", o.git("rev-parse", "v1")) },
+		"no branch":         func(o *owned) error { return o.repo.DeleteBranch(ctx, "ahead", o.rev("ahead")) },
+		"another worktree":  func(o *owned) error { return second(o.repo.EnsureWorktree(ctx, "more", "more", "ahead", "")) },
+		"a detached one":    func(o *owned) error { return second(o.repo.EnsureWorktree(ctx, "more", "more", "", o.rev("main"))) },
+		"the same worktree": func(o *owned) error { return second(o.repo.EnsureWorktree(ctx, "draft-1", "draft-1", "draft/a", "")) },
+		"no worktree": func(o *owned) error {
+			if got := o.repo.RemoveWorktree(ctx, o.ctx); got.Status != kernel.CleanupDone {
+				return errors.New(got.Error)
+			}
+			return nil
+		},
+		"a patch": func(o *owned) error {
+			patch, err := o.repo.Patch(ctx, o.tree.dir)
+			if err == nil {
+				err = o.repo.Apply(ctx, o.dir, patch)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newBrittle(t)
+			calls := brittle(o.repo, 0)
+			if err := deed(o); err != nil {
+				t.Fatal(err)
+			}
+			n, want := *calls, o.stands()
+			for k := 1; k <= n; k++ {
+				o := newBrittle(t)
+				brittle(o.repo, k)
+				err := deed(o)
+				brittle(o.repo, 0)
+				if got := o.stands(); err == nil && got != want {
+					t.Errorf("process %d of %d fails:\n%s\nwant\n%s", k, n, got, want)
+				}
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// stands returns what branches, tags, parked work and working trees hold.
+func (o *owned) stands() string {
+	o.Helper()
+	refs := strings.Split(o.git("for-each-ref", "--format=%(objecttype) %(tree) %(subject)"), "\n")
+	slices.Sort(refs)
+	out := strings.Join(refs, "\n")
+	for line := range strings.Lines(o.git("worktree", "list", "--porcelain")) {
+		if dir, is := strings.CutPrefix(strings.TrimSpace(line), "worktree "); is {
+			out += "\n" + strings.TrimPrefix(dir, o.dir) + "\n" + o.in(dir).git("status", "--porcelain", "--branch") + "\n" + o.in(dir).git("rev-parse", "HEAD^{tree}")
+		}
+	}
+	return out
+}
