@@ -60,17 +60,18 @@ func (s *Scheduler) settledSince(ctx context.Context, attempts []kernel.AttemptI
 }
 
 // NeedResident returns the jobs that depend on a resident scheduler of this
-// host: jobs of other executors, whose runners start nothing here, and jobs
-// that wait for a scheduler of this host.
+// host: jobs of other executors, whose runners start nothing here, also those that
+// are going to be tried again, and jobs that wait for a scheduler of this host.
 func (s *Scheduler) NeedResident(ctx context.Context) ([]*kernel.Job, error) {
 	if len(s.Executors) == 0 {
 		return nil, nil
 	}
-	snap, err := s.Records(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Line, Key: kernel.LocalExecutor, Most: 1}}})
+	snap, err := s.Records(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}, {Kind: kernel.Line, Key: kernel.LocalExecutor, Most: 1}}})
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(snap.Jobs()), func(j *kernel.Job) bool {
-		return !j.AwaitsHost() && (j.State.Status != kernel.Running || j.Spec.Task.On() == kernel.LocalExecutor)
+		away := j.Spec.Task.On() != kernel.LocalExecutor && (j.State.Status == kernel.Running || j.Open() && !j.State.RetryAt.IsZero())
+		return !away && !j.AwaitsHost()
 	}), nil
 }

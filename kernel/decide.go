@@ -165,6 +165,10 @@ func Settle(s *Snapshot) Plan {
 	return p
 }
 
+// mostRefused is how often in a row another executor may end an attempt of a job before its
+// command begins. Then the job fails: what ends them does not pass by itself.
+const mostRefused = 5
+
 // settle ends the running attempts whose runner is gone, and returns the snapshot
 // after that, with their artifacts and without their locks.
 func settle(s *Snapshot) (Plan, *Snapshot) {
@@ -178,7 +182,8 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		var q Plan
 		var err error
 		if !began && jobs[i].State.Stop.At.IsZero() {
-			q, err = Refuse(d.s, r.Attempt, r.Reason, false)
+			final := jobs[i].Spec.Task.On() != LocalExecutor && jobs[i].State.Refused >= mostRefused-1
+			q, err = Refuse(d.s, r.Attempt, r.Reason, final)
 		} else {
 			q, err = Finish(d.s, r)
 		}

@@ -29,6 +29,29 @@ func TestCancelledBeforeItBegan(t *testing.T) {
 	}
 }
 
+// What another executor ends again and again before it begins does not pass by itself: the fifth
+// time in a row the job fails. A runner on this machine is started as often as it takes.
+func TestWhatNeverBeginsElsewhereFails(t *testing.T) {
+	for executor, want := range map[string]kernel.Status{"lab": kernel.Failed, kernel.LocalExecutor: kernel.Running} {
+		j := job("a", running(1), func(j *kernel.Job) { j.Spec.Task.Executor = executor })
+		for n := 1; n <= 5; n++ {
+			a := kernel.AttemptID{Job: "a", N: j.State.Attempt}
+			f := facts()
+			f.Runners[a], f.Results[a] = kernel.Seen(kernel.Runner{Liveness: kernel.NeverStarted, Remark: "ended"}), kernel.Seen[*kernel.Result](nil)
+			s := snapshot(f, j)
+			s = s.Apply(kernel.Settle(s))
+			if j = *s.Job("a"); n < 5 && j.State.Status != kernel.Queued {
+				t.Fatalf("%s, after %d: %+v", executor, n, j.State)
+			}
+			s = s.At(s.Now().Add(time.Hour))
+			j = *s.Apply(kernel.Decide(s)).Job("a")
+		}
+		if j.State.Status != want || want == kernel.Failed && (j.State.Failure != kernel.RejectedByHost || j.State.Reason != "ended") {
+			t.Errorf("%s: %+v", executor, j.State)
+		}
+	}
+}
+
 // The reason of a lost attempt is the remark of the executor that found it.
 func TestLostInTheExecutorsWords(t *testing.T) {
 	s := snapshot(runnerOf("a", kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Remark: "node n2 failed"})), job("a", running(1), elsewhere))

@@ -30,7 +30,7 @@ func Engine(name string, run, remove []string) Containers {
 	case "apptainer":
 		c.Run = []string{"apptainer", "exec", "--pwd={dir}", "--bind={mount}", "--env={setting}", "{image}", "{command}"}
 	default: // podman and docker understand the same
-		c.Run = []string{name, "run", "--rm", "--name={name}", "--network=host", "--pid=host", "--ipc=host", "--user={user}", "--workdir={dir}",
+		c.Run = []string{name, "run", "--rm", "--pull=never", "--name={name}", "--network=host", "--pid=host", "--ipc=host", "--user={user}", "--workdir={dir}",
 			"--volume={mount}", "--env={variable}", "--env={setting}", "--entrypoint=", "{image}", "{command}"}
 		if name == "podman" && os.Getuid() != 0 { // else the user of the container is another one outside
 			c.Run = slices.Insert(c.Run, 4, "--userns=keep-id")

@@ -216,8 +216,8 @@ func TestContainerLine(t *testing.T) {
 // The command lines of the engines, word for word, as their programs get them.
 func TestCommandLinesOfEngines(t *testing.T) {
 	for name, want := range map[string]string{
-		"podman":    "run --rm --name=NAME --network=host --pid=host --ipc=host --user=USER --workdir=ROOT --volume=FIRST --volume=SECOND --env=B --env=HOME=/h --entrypoint= IMAGE echo in it",
-		"docker":    "run --rm --name=NAME --network=host --pid=host --ipc=host --user=USER --workdir=ROOT --volume=FIRST --volume=SECOND --env=B --env=HOME=/h --entrypoint= IMAGE echo in it",
+		"podman":    "run --rm --pull=never --name=NAME --network=host --pid=host --ipc=host --user=USER --workdir=ROOT --volume=FIRST --volume=SECOND --env=B --env=HOME=/h --entrypoint= IMAGE echo in it",
+		"docker":    "run --rm --pull=never --name=NAME --network=host --pid=host --ipc=host --user=USER --workdir=ROOT --volume=FIRST --volume=SECOND --env=B --env=HOME=/h --entrypoint= IMAGE echo in it",
 		"apptainer": "exec --pwd=ROOT --bind=FIRST --bind=SECOND --env=HOME=/h IMAGE echo in it",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestEngines(t *testing.T) {
 		run             []string
 		starts, removal string
 	}{
-		{"docker", nil, "docker run --rm --name={name} ", "docker rm --force {name}"},
+		{"docker", nil, "docker run --rm --pull=never --name={name} ", "docker rm --force {name}"},
 		{"apptainer", nil, "apptainer exec --pwd={dir} ", ""},
 		{"podman", own, "crun-it {image} {command} ", ""},
 	} {

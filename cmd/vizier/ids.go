@@ -24,10 +24,19 @@ func (r *repo) look(ctx context.Context, ids []kernel.JobID, look func(*kernel.S
 // remarks returns snap with the remarks of executors, as far as they answer
 // quickly, since a person is waiting.
 func (r *repo) remarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
-	const patience = 2 * time.Second
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	return r.Scheduler.WithRemarks(ctx, snap)
+}
+
+// patience is how long a person waits for executors to be asked.
+const patience = 2 * time.Second
+
+// refresh has executors asked how those of jobs stand that run.
+func (r *repo) refresh(ctx context.Context, jobs ...*kernel.Job) {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	r.Scheduler.Refresh(ctx, jobs...)
 }
 
 // reader returns a function that reads jobs, and the jobs of runs, by id. Ids

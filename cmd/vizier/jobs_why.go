@@ -93,7 +93,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 	if w.Format == "text" && len(jobs) > mostExplained {
 		jobs, more = jobs[:mostExplained], len(jobs)-mostExplained
 	}
-	r.Scheduler.Refresh(c.ctx, jobs...)
+	r.refresh(c.ctx, jobs...)
 	for i, j := range jobs {
 		var e kernel.Explanation
 		snap, err := c.settled(r, func() (snap *kernel.Snapshot, err error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -13,7 +12,6 @@ import (
 // it leaves it to that host. Runners elsewhere are queried if no resident
 // scheduler does that, and one is started for them.
 func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.Snapshot, error) {
-	const patience = 2 * time.Second // a person is waiting
 	snap, err := read()
 	if err != nil || c.past != nil {
 		return snap, err

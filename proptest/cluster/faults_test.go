@@ -243,3 +243,42 @@ func TestSchedulerIsKilled(t *testing.T) {
 		t.Errorf("%d effects of %d jobs", len(entries), len(ids))
 	}
 }
+
+// Where the program is not on the nodes, each batch job ends before its attempt begins. It is tried a
+// few times, and then the job fails and says so; with pilots it says so while it is tried.
+func TestTheProgramIsNotThere(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	id, packed := r.submit("nowhere", "true"), r.submit("packednowhere", "true")
+	r.eventually(func() string {
+		if job := r.job(packed); !strings.Contains(job["remark"], "ended its pilots before they looked for anything to run (job ") || !strings.Contains(job["remark"], "of 5 times)") {
+			return fmt.Sprint(job)
+		}
+		return ""
+	})
+	r.becomes(id, "failed")
+	if out := r.v("why", id); !strings.Contains(out, "ended it before it began (job ") {
+		t.Errorf("why: %s", out)
+	}
+	if n := len(r.pilots("all")); n > 4 {
+		t.Errorf("%d pilots in a few seconds", n)
+	}
+	r.v("cancel", packed)
+	r.becomes(packed, "cancelled")
+}
+
+// A retry is made although the resident scheduler was killed: a command that looks starts another.
+func TestARetryGoesOnAfterALook(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	id := r.submit("lab", "test $VIZIER_ATTEMPT = 2", "--retries=1")
+	r.becomes(id, "failed_retryable")
+	r.killResident()
+	r.eventually(func() string {
+		r.v("ls")
+		if job := r.job(id); job["status"] != "succeeded" {
+			return fmt.Sprint(job)
+		}
+		return ""
+	})
+}

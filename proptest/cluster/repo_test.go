@@ -35,6 +35,17 @@ locks = false
 poll = "500ms"
 lease = "5s"
 
+[executors.nowhere]
+kind = "slurm"
+program = "/nowhere/vizier"
+poll = "500ms"
+
+[executors.packednowhere]
+kind = "slurm"
+program = "/nowhere/vizier"
+poll = "500ms"
+pack = 4
+
 [executors.packed]
 kind = "slurm"
 poll = "500ms"

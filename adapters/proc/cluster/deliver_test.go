@@ -410,10 +410,8 @@ func TestPilotsThatAreAllBusy(t *testing.T) {
 	}
 	looked := func(ago time.Duration) {
 		f.Due()
-		at := time.Now().Add(-ago)
-		if err := os.Chtimes(f.lookFile(), at, at); err != nil {
-			t.Fatal(err)
-		}
+		f.age(f.lookFile(), ago)
+		f.age(f.sentFile(), ago)
 	}
 	f.deliver()
 	if n := f.tried(); n != 2 {
@@ -438,6 +436,87 @@ func TestPilotsThatAreAllBusy(t *testing.T) {
 		if f.deliver(); f.tried() != want {
 			t.Errorf("where all are busy there are not %d more", want)
 		}
+	}
+}
+
+// age sets the time of a file.
+func (f fakeCluster) age(path string, ago time.Duration) {
+	f.t.Helper()
+	at := time.Now().Add(-ago)
+	if err := os.Chtimes(path, at, at); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Pilots that end before they look for anything are submitted again a few times, later and
+// later, and then what waits for them fails, in the cluster's words. One that looks is as good as new.
+func TestPilotsThatEndAtOnce(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.Settings.Pack, f.Options = 2, func(kernel.JobID) ([]string, error) { return nil, nil }
+	all := f.start(2)
+	ended := func() {
+		_, _, name := f.unheard()
+		f.fake.queue = []Job{{ID: "7", Name: name, State: Failed, Word: "FAILED", Reason: "NonZeroExitCode"}}
+	}
+	again := func(after time.Duration) {
+		t.Helper()
+		ended()
+		if left := time.Until(f.deliver()); f.tried() != 0 || left <= 0 || left > after {
+			t.Errorf("it is seen to in %s, and not after %s", left, after)
+		}
+		if r := f.says(all[0]); !strings.Contains(r.Remark, "ended its pilots before they looked for anything to run (job 7: FAILED, NonZeroExitCode): see ") {
+			t.Errorf("remark %q", r.Remark)
+		}
+		f.age(f.sentFile(), after)
+		if f.deliver(); f.tried() != 1 {
+			t.Errorf("after %s no pilot is submitted", after)
+		}
+	}
+	f.deliver()
+	if f.tried() != 1 {
+		t.Fatal("no pilot is submitted")
+	}
+	again(tryAgain[0])
+	again(tryAgain[1])
+	f.Due() // this one looks
+	f.age(f.sentFile(), time.Second)
+	ended()
+	if f.deliver(); f.tried() != 1 {
+		t.Error("after one that looked none is submitted at once")
+	}
+	f.age(f.lookFile(), time.Hour)
+	for _, after := range tryAgain {
+		again(after)
+	}
+	ended()
+	f.deliver()
+	if f.tried() != 0 {
+		t.Error("pilots are submitted for ever")
+	}
+	for _, a := range all {
+		if end, err := os.ReadFile(f.Files.EndFile(a)); err != nil || !strings.Contains(string(end), "(tried 5 times)") {
+			t.Errorf("attempt %v: %q, %v", a, end, err)
+		}
+	}
+}
+
+// A pilot that cannot start is taken off the cluster once nothing waits for it; one that
+// is going to start is left alone.
+func TestPilotsThatNobodyWaitsFor(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.Settings.Pack, f.Options = 2, func(kernel.JobID) ([]string, error) { return nil, nil }
+	a := f.start(1)[0]
+	f.fake.queue = []Job{{ID: "7", Name: f.pilotPrefix() + "a", State: Stuck}, {ID: "8", Name: f.pilotPrefix() + "b", State: Pending}}
+	f.deliver()
+	if gone := f.fake.cancelled; len(gone) != 0 {
+		t.Errorf("while one waits for them: %v", gone)
+	}
+	if err := f.record(a, refused("it was cancelled")); err != nil {
+		t.Fatal(err)
+	}
+	f.deliver()
+	if gone := f.fake.cancelled; !slices.Equal(gone, []string{"7"}) {
+		t.Errorf("cancelled %v", gone)
 	}
 }
 

@@ -67,8 +67,60 @@ func (s Settings) wanted(due int) int {
 // they run takes long, and what is due is not to wait for its end.
 const allBusy = time.Minute
 
-// lookFile is a file whose time is when a pilot last looked for something to do, or was submitted.
+// lookFile is a file whose time is when a pilot last looked for something to do.
 func (c *Cluster) lookFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".look") }
+
+// sentFile has a line for each time that pilots were submitted since one last looked for
+// something to do, with the name of the last of them. Its time is that of the last submission.
+func (c *Cluster) sentFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".sent") }
+
+// modified is when a file was last changed; zero: it is not there.
+func modified(path string) time.Time {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// unheard is how often in a row pilots were submitted of which none looked for something to do,
+// and when and under what name the last one was.
+func (c *Cluster) unheard() (times int, last time.Time, name string) {
+	last = modified(c.sentFile())
+	if last.IsZero() || modified(c.lookFile()).After(last) {
+		return 0, last, ""
+	}
+	text, _ := os.ReadFile(c.sentFile()) // which has just gone
+	names := strings.Fields(string(text))
+	if len(names) == 0 {
+		return 0, last, ""
+	}
+	return len(names), last, names[len(names)-1]
+}
+
+// sent notes that pilots were submitted, the last one under that name.
+func (c *Cluster) sent(name string) {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW
+	if times, _, _ := c.unheard(); times == 0 {
+		flags |= os.O_TRUNC
+	}
+	if f, err := os.OpenFile(c.sentFile(), flags, 0o600); err == nil {
+		_, _ = f.WriteString(name + "\n")
+		_ = f.Close()
+	}
+}
+
+// silent says of pilots that ended without having looked for something to do what became of the
+// last one.
+func (c *Cluster) silent(list listing, name string) string {
+	text := "cluster " + c.Name + " ended its pilots before they looked for anything to run"
+	if j, known := list.jobs[name]; known {
+		text += fmt.Sprintf(" (job %s: %s%s)", j.ID, j.called(), j.because(", "))
+	}
+	return text + ": see " + c.pilotLog() + ", and whether its nodes see the repository and the program"
+}
+
+func (c *Cluster) pilotLog() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".pilot.log") }
 
 // missing is how many pilots are to be submitted for what is due: as many as there should be,
 // or one more where all are busy.
@@ -80,26 +132,70 @@ func (d *delivery) missing() int {
 	if slices.ContainsFunc(pilots, Job.waits) {
 		return 0
 	}
-	if info, err := os.Lstat(d.c.lookFile()); err == nil {
-		if left := allBusy - d.c.clock().Sub(info.ModTime()); left > 0 {
-			d.putOff(time.Now().Add(left))
-			return 0
-		}
+	last := modified(d.c.lookFile())
+	if sent := modified(d.c.sentFile()); sent.After(last) {
+		last = sent
+	}
+	if left := allBusy - d.c.clock().Sub(last); left > 0 {
+		d.putOff(time.Now().Add(left))
+		return 0
 	}
 	return 1
 }
 
+// fails reports whether no pilot is submitted now because the last ones ended without having
+// looked for something to do. After a few times what is due is refused.
+func (d *delivery) fails() bool {
+	times, last, name := d.c.unheard()
+	if times == 0 || len(d.c.pilots(d.list)) > 0 {
+		return false
+	}
+	if times <= len(tryAgain) {
+		left := tryAgain[times-1] - d.c.clock().Sub(last)
+		if left > 0 {
+			d.putOff(time.Now().Add(left))
+		}
+		return left > 0
+	}
+	why := fmt.Sprintf("%s (tried %d times)", d.c.silent(d.list, name), times)
+	for _, e := range d.packed {
+		d.refuse(e, why)
+	}
+	_ = os.Remove(d.c.sentFile()) // what is submitted after this is tried anew
+	return true
+}
+
+// withdraw takes pilots off the cluster that cannot start, where nothing is due for them.
+func (d *delivery) withdraw() {
+	stuck := slices.DeleteFunc(d.c.pilots(d.list), func(j Job) bool { return j.State != Stuck })
+	if len(stuck) > 0 {
+		_ = d.c.cancel(d.ctx, stuck) // if not, it is tried when something is due again
+	}
+}
+
 // pilot submits the pilots that are missing for what is due.
 func (d *delivery) pilot() {
-	if len(d.packed) == 0 || d.away != nil {
+	if d.away != nil {
 		return
 	}
-	c := d.c
+	if len(d.packed) == 0 {
+		d.withdraw()
+		return
+	}
+	if d.fails() {
+		return
+	}
+	c, last := d.c, ""
+	defer func() {
+		if last != "" {
+			c.sent(last)
+		}
+	}()
 	for missing := d.missing(); missing > 0 && d.room(); missing-- {
 		name := c.pilotPrefix() + strconv.FormatInt(time.Now().UnixNano(), 36)
-		_, err := c.submit(d.ctx, name, filepath.Join(c.Files.ClusterDir(), c.Name+".pilot.log"), nil, "__pilot", c.Name, name)
+		_, err := c.submit(d.ctx, name, c.pilotLog(), nil, "__pilot", c.Name, name)
 		if err == nil {
-			_ = sys.Touch(c.lookFile())
+			last = name
 			d.open++
 			c.reopen()
 			continue
@@ -206,6 +302,9 @@ func (l *look) awaited() string {
 	}
 	if len(pilots) > 0 {
 		return fmt.Sprintf("waits for a pilot, which is pending on cluster %s%s (its job is %s)", l.c.Name, pilots[0].because(": "), pilots[0].ID)
+	}
+	if times, _, name := l.c.unheard(); times > 0 {
+		return fmt.Sprintf("waits for a pilot: %s (tried %d of %d times)", l.c.silent(l.list, name), times, len(tryAgain)+1)
 	}
 	return "waits for a pilot on cluster " + l.c.Name
 }
