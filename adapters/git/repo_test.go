@@ -272,3 +272,15 @@ func TestDeleteBranchParks(t *testing.T) {
 		}
 	})
 }
+
+// Parked work is named after its worktree or, without one, after its branch.
+func TestParkedWorkInWords(t *testing.T) {
+	for want, p := range map[string]Parked{
+		"work of worktree /w that no branch has is kept as refs/x: ": {Worktree: "/w", Branch: "b", Ref: "refs/x"},
+		"work of branch b that no branch has is kept as refs/x: ":    {Branch: "b", Ref: "refs/x"},
+	} {
+		if got := p.String(); !strings.HasPrefix(got, want) {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+}

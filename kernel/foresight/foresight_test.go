@@ -184,3 +184,14 @@ func TestWhatCannotHappenIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A job that is told to succeed while it waits has had its first attempt, now.
+func TestASuccessOfWhatWaitsIsAnAttempt(t *testing.T) {
+	f, err := foresight.WhatIf(world(named("a", gated)), []foresight.Change{foresight.Succeed{Job: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := f.Then.Job("a").State; st.Attempt != 1 || !st.Started.Equal(t0) {
+		t.Errorf("%+v", st)
+	}
+}

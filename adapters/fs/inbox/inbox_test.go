@@ -394,3 +394,17 @@ func TestAClaimMayBeRepeated(t *testing.T) {
 		}
 	}
 }
+
+// An inbox that is not there cannot be listed, and neither can what it has finished.
+func TestWhatCannotBeListedIsTold(t *testing.T) {
+	tree := newTree(t)
+	if err := os.RemoveAll(filepath.Join(tree.Home, inbox.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := tree.Scan(); !errors.Is(err, ErrNoInbox) {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if gone, err := tree.Gone(); !errors.Is(err, ErrNoInbox) {
+		t.Errorf("failed prompts: %v, %v", gone, err)
+	}
+}
