@@ -26,7 +26,7 @@ func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
 	for want, args := range map[string][]string{
-		"there is no executor named moon in the configuration, which has few, fewpacked, lab, leases, own, packed, local": {"--executor", "moon"},
+		"there is no executor named moon in the configuration, which has few, fewpacked, lab, leases, nowhere, own, packed, packednowhere, local": {"--executor", "moon"},
 		`option "partiton=x" of a cluster: expected KEY=VALUE, KEY one of account, cpus`:                                  {"--executor", "lab", "--option", "partiton=x"},
 		"option cpus=many of a cluster: expected a positive number":                                                       {"--executor", "lab", "--option", "cpus=many"},
 		"option --requeue of sbatch is not free":                                                                          {"--executor", "lab", "--option=--requeue"},
