@@ -122,7 +122,7 @@ func (s *Scheduler) Pack(ctx context.Context) error {
 	}
 	for {
 		more, err := s.packSome(ctx)
-		if errors.Is(err, ErrBusy) {
+		if errors.Is(err, ErrBusy) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // others use the store
 			return nil
 		}
 		if err != nil || !more {

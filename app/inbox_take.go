@@ -85,8 +85,8 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 	for _, c := range prompts {
 		req, err := x.request(ctx, c)
 		switch {
-		case errors.Is(err, iofs.ErrNotExist): // somebody removed it before it was enqueued
-			rep.Left = append(rep.Left, Left{c.Rel, "it vanished"})
+		case errors.Is(err, errVanished):
+			rep.Left = append(rep.Left, Left{c.Rel, err.Error()})
 		case err != nil:
 			x.fail(c.Rel, kernel.NewPrompt, err, rep)
 		default:
@@ -116,6 +116,9 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 // request makes the run of a prompt.
 func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 	text, inode, err := x.Tree.Read(c.Rel, kernel.NewPrompt)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return PromptRequest{}, errVanished
+	}
 	if err != nil {
 		return PromptRequest{}, err
 	}
@@ -154,6 +157,9 @@ type PromptRequest struct {
 	File  string       // the path that the prompt is to be renamed to
 	Still func() bool  // reports whether the file is still the one that was read
 }
+
+// errVanished says that somebody removed the prompt before it was enqueued.
+var errVanished = errors.New("it vanished")
 
 // errNotOurs says that another process has taken the prompt.
 var errNotOurs = errors.New("another process has it")

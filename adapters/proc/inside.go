@@ -12,7 +12,9 @@ import (
 // (semantics 2.16). running are the attempts on record as running, lost those
 // whose runner is known to have died before its command. The process tree
 // decides first, because no command can change its ancestors, then the session,
-// and then the environment, for processes that outlived their runner. If it
+// and then the environment, for processes that outlived their runner. What a
+// runner or the resident scheduler starts besides commands counts as inside too:
+// jobs choose secrets, hooks and git's configuration. If it
 // cannot be determined, the process counts as inside, and why gives the reason:
 // the system shows nothing, the process is in another pid namespace than a
 // runner, or it may be an orphan of an attempt that was never swept.
@@ -27,6 +29,9 @@ func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel
 	d := l.descent(running)
 	above, whole := ancestry(pid)
 	for up, p := range above {
+		if up > 0 && background(p.pid) {
+			return kernel.AttemptID{}, "Vizier itself started it, as the source of a secret, a hook or a program of git's", true
+		}
 		at := place{p.pid, p.start}
 		if a, found := d.commands[at]; found {
 			return a, "", true

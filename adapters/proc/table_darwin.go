@@ -71,6 +71,9 @@ func genuine(int) bool { return true }
 // genuineBoot returns the id of this boot, ignoring the environment.
 func genuineBoot() string { return bootID() }
 
+// background is not known here: see the page on platforms.
+func background(int) bool { return false }
+
 // serviceManager reports whether the process manages a user's services, and
 // adopts their orphans. On this system only the first process does.
 func serviceManager(int) bool { return false }
