@@ -27,10 +27,10 @@ func TestBadRequests(t *testing.T) {
 	r := newRepo(t)
 	for want, args := range map[string][]string{
 		"there is no executor named moon in the configuration, which has few, fewpacked, lab, leases, nowhere, own, packed, packednowhere, local": {"--executor", "moon"},
-		`option "partiton=x" of a cluster: expected KEY=VALUE, KEY one of account, cpus`:                                  {"--executor", "lab", "--option", "partiton=x"},
-		"option cpus=many of a cluster: expected a positive number":                                                       {"--executor", "lab", "--option", "cpus=many"},
-		"option --requeue of sbatch is not free":                                                                          {"--executor", "lab", "--option=--requeue"},
-		"executor local has no options: leave out cpus=4":                                                                 {"--option", "cpus=4"},
+		`option "partiton=x" of a cluster: expected KEY=VALUE, KEY one of account, cpus`:                                                          {"--executor", "lab", "--option", "partiton=x"},
+		"option cpus=many of a cluster: expected a positive number":                                                                               {"--executor", "lab", "--option", "cpus=many"},
+		"option --requeue of sbatch is not free":                                                                                                  {"--executor", "lab", "--option=--requeue"},
+		"executor local has no options: leave out cpus=4":                                                                                         {"--option", "cpus=4"},
 	} {
 		if _, errs, err := r.try("", append(append([]string{"jobs", "submit"}, args...), "--", "true")...); err == nil || !strings.Contains(errs, want) {
 			t.Errorf("%v: %v\n%s", args, err, errs)
