@@ -71,7 +71,7 @@ func genuine(int) bool { return true }
 // genuineBoot returns the id of this boot, ignoring the environment.
 func genuineBoot() string { return bootID() }
 
-// background is not known here: see the page on platforms.
+// background is not known here: docs/user/trust.md says so.
 func background(int) bool { return false }
 
 // serviceManager reports whether the process manages a user's services, and

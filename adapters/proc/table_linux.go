@@ -3,7 +3,6 @@ package proc
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -103,17 +102,13 @@ func genuineTable() bool {
 // genuine reports whether the system itself shows the process.
 func genuine(pid int) bool { return asMounted("/proc/"+strconv.Itoa(pid)+"/stat", "/proc") }
 
-// background reports whether a process is this program with a hidden entry point: a
-// runner, the resident scheduler or a helper of theirs. Nobody types commands below it.
+// background reports whether a process is this program, under whatever name, with a hidden
+// entry point: a runner, the resident scheduler or a helper of theirs. Nobody types commands
+// below it.
 func background(pid int) bool {
-	dir := "/proc/" + strconv.Itoa(pid)
-	exe, err := os.Readlink(dir + "/exe")
-	if err != nil || !strings.HasPrefix(filepath.Base(exe), "vizier") {
-		return false
-	}
-	args, err := os.ReadFile(dir + "/cmdline")
-	first, rest, _ := strings.Cut(string(args), "\x00")
-	return err == nil && first != "" && strings.HasPrefix(rest, "__")
+	args, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	_, rest, _ := strings.Cut(string(args), "\x00")
+	return err == nil && strings.HasPrefix(rest, "__")
 }
 
 // asMounted reports whether path is in the process file system that is mounted
