@@ -29,9 +29,6 @@ func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel
 	d := l.descent(running)
 	above, whole := ancestry(pid)
 	for up, p := range above {
-		if up > 0 && background(p.pid) {
-			return kernel.AttemptID{}, "Vizier itself started it, as the source of a secret, a hook or a program of git's", true
-		}
 		at := place{p.pid, p.start}
 		if a, found := d.commands[at]; found {
 			return a, "", true
@@ -56,6 +53,11 @@ func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel
 	}
 	if a, err := ParseAttempt(attempt); err == nil {
 		return a, "", true
+	}
+	for up, p := range above {
+		if up > 0 && background(p.pid) {
+			return kernel.AttemptID{}, "Vizier itself started it, as the source of a secret, a hook or a program of git's", true
+		}
 	}
 	if !own && !whole {
 		return kernel.AttemptID{}, "the system does not show its ancestors", true

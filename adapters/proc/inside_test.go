@@ -3,6 +3,7 @@ package proc
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -16,13 +17,12 @@ func TestInsideJob(t *testing.T) {
 	for name, test := range map[string]struct {
 		role  []string
 		known bool // whether the attempt is among the running ones
-		want  bool
 	}{
-		"by its environment":                          {[]string{"inside"}, false, true},
-		"as the command itself":                       {[]string{"inside"}, true, true},
-		"by its ancestors":                            {[]string{"scrubbed", "inside"}, true, true},
-		"in another session":                          {[]string{"hidden", "insideLater"}, true, true},
-		"nothing said, nothing known: not in the job": {[]string{"scrubbed", "inside"}, false, false},
+		"by its environment":          {[]string{"inside"}, false},
+		"as the command itself":       {[]string{"inside"}, true},
+		"by its ancestors":            {[]string{"scrubbed", "inside"}, true},
+		"in another session":          {[]string{"hidden", "insideLater"}, true},
+		"nothing said, nothing known": {[]string{"scrubbed", "inside"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := setup(t)
@@ -38,9 +38,13 @@ func TestInsideJob(t *testing.T) {
 				w.job.Spec.Task.Args[2] = `while ! grep -q child jobs/$VIZIER_JOB_ID/attempts/1.json; do sleep 0.01; done; exec env -u VIZIER_ATTEMPT_ID "$@"`
 			}
 			w.launch()
-			want := "nothing"
-			if test.want {
-				want = label(a)
+			want := label(a)
+			switch {
+			case name != "nothing said, nothing known":
+			case runtime.GOOS == "linux": // in some job, since a runner is above
+				want = label(kernel.AttemptID{})
+			default:
+				want = "nothing"
 			}
 			if got := w.said("inside "); got != want {
 				t.Fatalf("inside %s, want %s", got, want)
