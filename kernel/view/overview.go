@@ -326,7 +326,8 @@ func (x *overview) failed(j *kernel.Job) bool {
 
 // Printed reports whether j failed after it was launched, so that its output may say more.
 func Printed(j *kernel.Job) bool {
-	return j.State.Status == kernel.Failed && j.State.Exit.Known && j.State.Failure != kernel.LaunchFailure
+	st := &j.State
+	return st.Status == kernel.Failed && st.Exit.Known && st.Failure != kernel.LaunchFailure && st.Failure != kernel.RejectedByHost
 }
 
 // failure returns the line of a job that failed.

@@ -145,3 +145,16 @@ func TestOverviewOfAConflict(t *testing.T) {
 		text(t, sketch(view.OverviewOf(snap(merge, c.gate), view.OverviewOptions{FailedSince: hour})), c.want)
 	}
 }
+
+// Only what was launched has output to look at.
+func TestPrinted(t *testing.T) {
+	for class, want := range map[kernel.FailureClass]bool{kernel.ExitFailure: true, kernel.Timeout: true, kernel.LaunchFailure: false, kernel.RejectedByHost: false} {
+		j := job("a", 0, kernel.Failed, func(j *kernel.Job) { j.State.Exit, j.State.Failure = kernel.Exited(1), class })
+		if got := view.Printed(&j); got != want {
+			t.Errorf("%v: %v", class, got)
+		}
+	}
+	if j := job("a", 0, kernel.Running); view.Printed(&j) {
+		t.Error("it runs")
+	}
+}
