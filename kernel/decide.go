@@ -257,8 +257,7 @@ func (t *tick) judge(i int32) {
 	mine := t.of(i)
 	mine.judged = true
 	for _, g := range gates {
-		v, _ := g.check(t, i, 0)
-		switch v.kind {
+		switch v := g.decides(t, i); v.kind {
 		case waiting:
 			mine.status, mine.reason = g.onWait, v.reason(g.kind)
 			if g.kind == OnLocks {

@@ -77,6 +77,10 @@ type gate struct {
 	// explaining takes them all.
 	check func(t *tick, i int32, from int) (verdict, int)
 
+	// decide returns the verdict that decides, in fewer steps or with another name than
+	// check finds first; nil: check's first.
+	decide func(t *tick, i int32) verdict
+
 	// reads asks for the facts that check reads, and has reports that a job has
 	// such conditions at all; nil: check reads none.
 	has   func(s *Spec) bool
@@ -104,21 +108,21 @@ type gate struct {
 // what may never come.
 var gates = [...]gate{
 	{"run", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkRun, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+		(*tick).checkRun, nil, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"jobs", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkAfter, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+		(*tick).checkAfter, (*tick).decideAfter, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"artifacts", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkNeeds, func(s *Spec) bool { return len(s.Needs) > 0 }, (*prober).needs, (*tick).wakesNeeds, nil, (*explainer).clearsNeed, (*explainer).remedyNeed},
+		(*tick).checkNeeds, nil, func(s *Spec) bool { return len(s.Needs) > 0 }, (*prober).needs, (*tick).wakesNeeds, nil, (*explainer).clearsNeed, (*explainer).remedyNeed},
 	{"pinned head", OnPinnedHead, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkPinnedHead, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, nil, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
+		(*tick).checkPinnedHead, nil, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, nil, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
 	{"preconditions", OnPreconditions, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkPreconditions, func(s *Spec) bool { return len(s.Preconditions) > 0 }, (*prober).preconditions, (*tick).wakesPreconditions, nil, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
+		(*tick).checkPreconditions, nil, func(s *Spec) bool { return len(s.Preconditions) > 0 }, (*prober).preconditions, (*tick).wakesPreconditions, nil, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
 	{"sandbox", OnPreconditions, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkSandbox, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, nil, (*explainer).clearsSandbox, (*explainer).remedySandbox},
+		(*tick).checkSandbox, nil, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, nil, (*explainer).clearsSandbox, (*explainer).remedySandbox},
 	{"approval", OnApproval, WaitingOnApproval, BlockedByApproval,
-		(*tick).checkApproval, nil, nil, nil, (*Job).approvalExpires, (*explainer).clearsApproval, (*explainer).remedyApproval},
+		(*tick).checkApproval, nil, nil, nil, nil, (*Job).approvalExpires, (*explainer).clearsApproval, (*explainer).remedyApproval},
 	{"locks", OnLocks, WaitingOnLocks, WaitingOnLocks,
-		(*tick).checkLocks, nil, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
+		(*tick).checkLocks, nil, nil, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
 }
 
 // readsFacts reports whether gates read facts for a job with spec s (any), and
@@ -147,18 +151,7 @@ func Gates() []Gate {
 	return out
 }
 
-// checkAfter checks job i's predecessors. Those that had succeeded when it was last
-// judged are checked last, since mostly one of the others still keeps it waiting.
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
-	if behind := t.passedAfter(i); from < behind {
-		if v, n := t.checkPredecessors(i, behind); v.kind != passed {
-			return v, n
-		}
-	}
-	return t.checkPredecessors(i, from)
-}
-
-func (t *tick) checkPredecessors(i int32, from int) (verdict, int) {
 	after := t.s.jobs[i].Spec.After
 	for n := from; n < len(after); n++ {
 		id := after[n]
@@ -167,7 +160,7 @@ func (t *tick) checkPredecessors(i int32, from int) (verdict, int) {
 		case !ok && t.s.unreadable[id] != "":
 			return blocks("scheduler data error for job dependency " + string(id) + ": " + t.s.unreadable[id]).of(id), n + 1
 		case !ok:
-			t.s.requireSome(after[n+1:])
+			t.s.requireSome(after[n+1:], n)
 			return blocks("missing job dependency " + string(id)).of(id), n + 1
 		}
 		switch s := t.status(k); {
@@ -180,16 +173,6 @@ func (t *tick) checkPredecessors(i int32, from int) (verdict, int) {
 		}
 	}
 	return verdict{}, len(after)
-}
-
-// passedAfter returns how many of job i's first predecessors had succeeded when it was
-// last judged. Only an incremental tick knows that; otherwise it is 0.
-func (t *tick) passedAfter(i int32) int {
-	j := t.s.jobs[i]
-	if t.baseline == nil || t.baseline.changed[j.ID] || len(j.Spec.AfterAny) > 0 || j.State.Status != WaitingOnDeps || j.State.Wait.Cause != JobNotEnded {
-		return 0
-	}
-	return max(0, slices.Index(j.Spec.After, j.State.Wait.Job))
 }
 
 func (t *tick) checkNeeds(i int32, from int) (verdict, int) {

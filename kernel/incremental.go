@@ -201,7 +201,7 @@ func (a *dirtySet) spread(i int32) {
 }
 
 // elsewhere reports whether a change of job j cannot matter to job k, because k waits for
-// another job or for a token that j does not make. A new job is never elsewhere: it may
+// another job, or for a token that j does not make. A new job is never elsewhere: it may
 // be the producer that counts from now on.
 func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	st := &a.s.jobs[k].State
@@ -210,7 +210,7 @@ func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	}
 	switch w := st.Wait; {
 	case w.Cause == JobNotEnded:
-		return w.Job != j.ID
+		return w.Job != j.ID && a.s.jobs[k].namesStill(j.ID, j.State.Status)
 	case w.Cause == TokenProducing && !a.created[j.ID]:
 		return w.Artifact != patch && !slices.Contains(j.Spec.Produces, w.Artifact)
 	default:

@@ -175,11 +175,16 @@ func (s *Snapshot) find(id JobID) (int32, bool) {
 	return i, ok
 }
 
+// lacksJob reports whether a store may have a job that s does not hold.
+func (s *Snapshot) lacksJob(id JobID) bool {
+	return s.near != nil && s.near.lacks[Near{Kind: Itself, Job: id}]
+}
+
 // requireSome notes that a decision will need the first of some jobs once it has what it
 // lacks now. They are then loaded together, and the decision is not repeated for each.
-func (s *Snapshot) requireSome(ids []JobID) {
-	const some = 32
-	for _, id := range ids[:min(len(ids), some)] {
+// It has looked at some before.
+func (s *Snapshot) requireSome(ids []JobID, before int) {
+	for _, id := range ids[:min(len(ids), max(32, before))] {
 		s.find(id)
 	}
 }

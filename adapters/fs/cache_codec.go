@@ -43,7 +43,7 @@ func newCodec(t reflect.Type) codec {
 			func(b []byte, v reflect.Value) []byte {
 				return append(binary.AppendUvarint(b, uint64(v.Len())), v.String()...)
 			},
-			func(r *reader, v reflect.Value) { v.SetString(string(r.bytes())) },
+			func(r *reader, v reflect.Value) { v.SetString(r.string()) },
 		}
 	case reflect.Bool:
 		return codec{

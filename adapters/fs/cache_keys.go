@@ -210,7 +210,7 @@ func decodeCachedJob(b []byte) (cachedJob, error) {
 
 // decode reads the value of an entry. Of the job nothing may be set.
 func (k *cachedJob) decode(b []byte) error {
-	r := &reader{b: b}
+	r := &reader{b: b, text: string(b)}
 	if k.file, k.foreignOnDisk = r.stamp(), r.byte() == 1; r.err == nil {
 		jobCodec().get(r, reflect.ValueOf(k.job).Elem())
 	}

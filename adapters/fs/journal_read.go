@@ -159,6 +159,7 @@ type reader struct {
 	b    []byte
 	from io.Reader // of what comes after b
 	left uint64    // how much that is
+	text string    // what ends as b does, for strings that are parts of it; "": each is a copy
 	err  error
 }
 
@@ -210,6 +211,15 @@ func (r *reader) bytes() []byte {
 	v := r.b[:n:n]
 	r.b = r.b[n:]
 	return v
+}
+
+// string is bytes as a string.
+func (r *reader) string() string {
+	v := r.bytes()
+	if end := len(r.text) - len(r.b); end > 0 {
+		return r.text[end-len(v) : end]
+	}
+	return string(v)
 }
 
 func (r *reader) byte() byte {

@@ -131,6 +131,32 @@ func BenchmarkLayers(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// Independent jobs and one that runs after all of them, against the independent ones alone:
+// what a job costs that so many others must end before.
+func BenchmarkAfterMany(b *testing.B) {
+	for _, n := range []int{500, 2000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var spent [2]time.Duration
+			for b.Loop() {
+				for k := range spent {
+					r := newRepository(b, relaxed)
+					r.run(batch(n+k, []string{"true"}, func(i int) (after []int) {
+						for d := range i {
+							if i == n {
+								after = append(after, d)
+							}
+						}
+						return after
+					}))
+					spent[k] += r.cpu
+				}
+			}
+			b.ReportMetric(float64(spent[1])/float64(spent[0]), "x-without")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // What a runner holds at its peak after 100 hops with 10,000 other jobs open.
 func BenchmarkRunnerMemoryAmongMany(b *testing.B) {
 	var most float64
