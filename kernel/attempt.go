@@ -201,7 +201,7 @@ type Result struct {
 	Context  *Context   // the execution context it leaves; nil: unchanged; zero: it no longer has one
 	Agent    *AgentRun  // what its agent reported; nil: it asked none
 	Place    Place
-	Started  time.Time
+	Started  time.Time // when its runner began it; on this host, when the tick started it
 	Ended    time.Time
 
 	// Applied means that the attempt was cut off but its side effect is on

@@ -81,6 +81,9 @@ func stateAfter(j *Job, r Result, now time.Time) State {
 	if !r.Ended.IsZero() {
 		st.Finished = r.Ended
 	}
+	if !r.Started.IsZero() { // on another executor later than it was handed over
+		st.Started = r.Started
+	}
 	st.Exit, st.Outcome, st.Failure, st.Reason = Exited(r.Exit), r.Outcome, r.Class, r.Reason
 	st.Place = r.Place
 	if r.Agent != nil {

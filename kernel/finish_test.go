@@ -272,6 +272,19 @@ func TestFence(t *testing.T) {
 	}
 }
 
+// A job started when its runner says so: an executor may have kept it waiting.
+func TestAJobStartedWhenItsRunnerBegan(t *testing.T) {
+	s := snapshot(facts(), job("q", running(1)))
+	began := s.Now().Add(-time.Minute)
+	p, err := kernel.Finish(s, kernel.Result{Attempt: kernel.AttemptID{Job: "q", N: 1}, Outcome: kernel.OutcomeSucceeded, Started: began, Ended: s.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Apply(p).Job("q").State; !st.Started.Equal(began) || !st.Finished.Equal(s.Now()) {
+		t.Errorf("from %v to %v", st.Started, st.Finished)
+	}
+}
+
 // Seed 000: a job that could not be started stays queued, and a final refusal
 // fails it. Its attempt number is not used again.
 func TestRefuse(t *testing.T) {

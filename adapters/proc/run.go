@@ -20,8 +20,12 @@ import (
 // command; the cause becomes the result's reason. Run returns a result in every
 // case.
 func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
+	began := j.State.Started
+	if j.Spec.Task.On() != kernel.LocalExecutor { // until now it waited for the executor
+		began = l.now()
+	}
 	r := l.run(ctx, j)
-	r.Attempt, r.Started, r.Ended, r.Place.Host = j.Attempt(), j.State.Started, l.now(), here().Host
+	r.Attempt, r.Started, r.Ended, r.Place.Host = j.Attempt(), began, l.now(), here().Host
 	return r
 }
 

@@ -56,6 +56,19 @@ func TestRunClassifiesTheEnd(t *testing.T) {
 	}
 }
 
+// An attempt on another executor waited there before it began, which is no part of it.
+func TestAnAttemptBeginsWhereItRuns(t *testing.T) {
+	handedOver, here := time.Unix(1000, 0).UTC(), time.Unix(5000, 0).UTC()
+	for executor, want := range map[string]time.Time{"": handedOver, "far": here} {
+		w := setup(t, "true")
+		w.job.Spec.Task.Executor, w.job.State.Started = executor, handedOver
+		w.Now = func() time.Time { return here }
+		if r := w.Run(bg, &w.job); !r.Started.Equal(want) || r.Outcome != kernel.OutcomeSucceeded {
+			t.Errorf("on executor %q it began at %v (%v), want %v", executor, r.Started, r.Outcome, want)
+		}
+	}
+}
+
 func TestRunOfABuiltinIsThisProgram(t *testing.T) {
 	w := setup(t, "\xff\xfe", "", "ü b")
 	w.job.Spec.Task.Builtin = true
