@@ -48,10 +48,10 @@ func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]k
 		in.Origin = kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral,
 			TraceParent: trace.Of(j, j.State.Attempt, w.local.Spans).String()}
 		in.By, in.Late = func() string { return "job " + string(j.ID) }, true
-		news, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))
-		if err == nil && len(news) > maxSubmissions {
-			err = fmt.Errorf("%d jobs, of at most %d: submit them with `vizier submit --batch`", len(news), maxSubmissions)
+		b, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))
+		if err == nil && len(b.Jobs) > maxSubmissions {
+			err = fmt.Errorf("%d jobs, of at most %d: submit them with `vizier submit --batch`", len(b.Jobs), maxSubmissions)
 		}
-		return news, err
+		return b.Jobs, err
 	}
 }

@@ -17,6 +17,25 @@ type NewJob struct {
 	Part     string // the job's name within its number; "": its node, or its position
 }
 
+// NewJobError says what is wrong with one of the jobs to be enqueued.
+type NewJobError struct {
+	Job  JobID  // its new id, which no job will ever have
+	Node string // the node that it is of, if any
+	Err  error
+}
+
+func (e *NewJobError) Error() string {
+	if e.Node != "" {
+		return "node " + e.Node + ": " + e.Err.Error()
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns what is wrong.
+func (e *NewJobError) Unwrap() error { return e.Err }
+
+func (n *NewJob) refused(err error) error { return &NewJobError{n.ID, n.Spec.Origin.Node, err} }
+
 // Merged is the result of merging new jobs with jobs of the same idempotency
 // keys.
 type Merged struct {
@@ -84,7 +103,7 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 		}
 		spec, err := normalise(s, n, batch)
 		if err != nil {
-			return Merged{}, err
+			return Merged{}, n.refused(err)
 		}
 		id, merged := m.Same[n.ID]
 		if !merged {
@@ -96,14 +115,14 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 		if k, fresh := at[id]; fresh {
 			first := &m.New[k]
 			if err := conflict(id, &first.Spec, &spec, first.Approval.State, n.Approval.State); err != nil {
-				return Merged{}, err
+				return Merged{}, n.refused(err)
 			}
 			first.Spec.Transient = min(first.Spec.Transient, spec.Transient)
 			first.Spec.Budget, first.Spec.Retry = first.Spec.Budget.or(spec.Budget), first.Spec.Retry.or(spec.Retry)
 			continue
 		}
 		if err := m.resubmit(d, d.s.Job(id), spec, n.Approval.State, by); err != nil {
-			return Merged{}, err
+			return Merged{}, n.refused(err)
 		}
 	}
 	m.Plan = d.plan
@@ -205,7 +224,7 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 	for i, n := range jobs {
 		spec, err := normalise(s, n, batch)
 		if err != nil {
-			return Plan{}, err
+			return Plan{}, n.refused(err)
 		}
 		j := &Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
 			State: State{Context: n.Context}}
@@ -241,12 +260,10 @@ func (s *Snapshot) holds(id JobID) bool {
 
 func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 	spec := n.Spec
-	spec.After, spec.AfterAny = unique(spec.After), unique(spec.AfterAny)
-	slices.Sort(spec.After)
-	slices.Sort(spec.AfterAny)
+	spec.After, spec.AfterAny = sorted(spec.After), sorted(spec.AfterAny)
 	for _, id := range spec.AfterAny {
-		if !slices.Contains(spec.After, id) {
-			return spec, fmt.Errorf("job %s: any end of %s will do, and it does not run after it: %w", n.ID, id, ErrInvalid)
+		if _, in := slices.BinarySearch(spec.After, id); !in {
+			return spec, fmt.Errorf("any end of %s will do, and it does not run after it: %w", id, ErrInvalid)
 		}
 	}
 	for _, id := range spec.After {
@@ -264,30 +281,30 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 	}
 	if o := spec.Origin; o.Plan != "" && slices.Contains(ofPlans, o.About.Operation) {
 		if err := CheckRef(o.Plan); err != nil {
-			return spec, fmt.Errorf("node %s: slug %w", o.Node, err)
+			return spec, fmt.Errorf("slug %w", err)
 		}
 	}
 	var err error
 	if spec.Tags, err = tags(spec.Tags); err != nil {
-		return spec, fmt.Errorf("job %s: %w", n.ID, err)
+		return spec, err
 	}
 	if spec.Needs, err = artifacts(spec.Needs); err != nil {
-		return spec, fmt.Errorf("job %s: need: %w", n.ID, err)
+		return spec, fmt.Errorf("need: %w", err)
 	}
 	if spec.Produces, err = artifacts(spec.Produces); err != nil {
-		return spec, fmt.Errorf("job %s: produce: %w", n.ID, err)
+		return spec, fmt.Errorf("produce: %w", err)
 	}
 	for _, l := range spec.Locks {
 		if err := l.Validate(); err != nil {
-			return spec, fmt.Errorf("job %s: %w", n.ID, err)
+			return spec, err
 		}
 	}
 	spec.Locks = unique(spec.Locks)
 	for _, l := range spec.Locks {
 		size, asked := s.limits.capacity(l.Key), units(spec.Locks, l.Key)
 		if l.Pool() && asked > size {
-			return spec, fmt.Errorf("job %s: pool %s has %d units, %d asked for: it could never start: %w",
-				n.ID, l.Key, size, asked, ErrInvalid)
+			return spec, fmt.Errorf("pool %s has %d units, %d asked for: it could never start: %w",
+				l.Key, size, asked, ErrInvalid)
 		}
 	}
 	spec.Configured = s.limits.configured(&spec)
@@ -305,6 +322,9 @@ func artifacts(in []Artifact) ([]Artifact, error) {
 	}
 	return unique(out), nil
 }
+
+// sorted returns ids in order, each once.
+func sorted(ids []JobID) []JobID { return slices.Compact(slices.Sorted(slices.Values(ids))) }
 
 func unique[T comparable](in []T) []T {
 	var out []T
@@ -324,7 +344,7 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 	find := s.cycles(func(j *Job) bool { return back || s.near.created[j.ID] })
 	for _, n := range jobs {
 		if cycle := find(s.graph.index[n.ID]); cycle != nil {
-			return fmt.Errorf("invalid --after cycle: %s: %w", s.around(cycle), ErrInvalid)
+			return n.refused(fmt.Errorf("invalid --after cycle: %s: %w", s.around(cycle), ErrInvalid))
 		}
 	}
 	return nil

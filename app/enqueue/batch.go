@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
@@ -29,9 +31,63 @@ const maxLine = 16 << 20
 // maxBatchErrors is how many errors a BatchError lists at most.
 const maxBatchErrors = 20
 
+// Batch is the jobs of a batch. Whoever gives Jobs away can still tell where an error is.
+type Batch struct {
+	Jobs  []kernel.NewJob
+	lines []lineOf // by id, which grows
+}
+
+// lineOf says which line made a job.
+type lineOf struct {
+	id   kernel.JobID
+	ref  string
+	line int
+}
+
+// Locate returns err, which is what was wrong with the jobs, by the lines and refs of the
+// batch: the ids in it are of jobs that will never exist.
+func (b *Batch) Locate(err error) error {
+	bad, ok := errors.AsType[*kernel.NewJobError](err)
+	if !ok {
+		return err
+	}
+	at := b.line(bad.Job)
+	if at == nil {
+		return err
+	}
+	text := jobID().ReplaceAllStringFunc(bad.Err.Error(), func(job string) string {
+		id := strings.TrimPrefix(job, "job ")
+		switch l := b.line(kernel.JobID(id)); {
+		case l == nil:
+			return job
+		case l.ref != "":
+			return strings.Replace(job, id, l.ref, 1)
+		default:
+			return fmt.Sprintf("line %d", l.line)
+		}
+	})
+	class := kernel.ErrInvalid
+	for _, c := range []error{kernel.ErrNotFound, kernel.ErrConflict} {
+		if errors.Is(err, c) {
+			class = c
+		}
+	}
+	return &BatchError{Lines: []LineError{{at.line, strings.TrimSuffix(text, ": "+class.Error())}}, class: class}
+}
+
+var jobID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(job )?[0-9a-f]{32}\b`) }) //nolint:gochecknoglobals // compiled for who needs it
+
+func (b *Batch) line(id kernel.JobID) *lineOf {
+	i, ok := slices.BinarySearchFunc(b.lines, id, func(l lineOf, id kernel.JobID) int { return strings.Compare(string(l.id), string(id)) })
+	if !ok {
+		return nil
+	}
+	return &b.lines[i]
+}
+
 // Batch makes the jobs described by in, one JSON object per line (see
 // BatchKeys). Its error lists every bad line.
-func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, error) {
+func (t *Builder) Batch(ctx context.Context, in io.Reader) (Batch, error) {
 	lines, bad := parseBatch(in)
 	minted := make(map[string]kernel.JobID, len(lines))
 	for _, l := range lines {
@@ -50,9 +106,14 @@ func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, err
 	}
 	resolve, err := t.resolver(ctx, outside)
 	if err != nil {
-		return nil, err
+		return Batch{}, err
 	}
-	return t.mint(ctx, lines, minted, resolve, bad)
+	news, err := t.mint(ctx, lines, minted, resolve, bad)
+	b := Batch{Jobs: news, lines: make([]lineOf, len(lines))}
+	for i, l := range lines {
+		b.lines[i] = lineOf{news[i].ID, l.Ref, l.line}
+	}
+	return b, err
 }
 
 // mint makes the jobs. A line may refer to a later one, so all ids are made
@@ -262,7 +323,7 @@ func (c *lineErrors) err() error {
 type BatchError struct {
 	Lines []LineError
 	More  int   // number of errors that are left out
-	class error // kernel.ErrInvalid, or kernel.ErrNotFound
+	class error // kernel.ErrInvalid, kernel.ErrNotFound or kernel.ErrConflict
 }
 
 // LineError is one error in a line of a batch.

@@ -236,15 +236,16 @@ func TestAPredecessorThatMayBeSeveral(t *testing.T) {
 func TestReferencesOfABatch(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
 	b := builder(nil, nil, kernel.Job{ID: id})
-	news, err := b.Batch(context.Background(), strings.NewReader(`{"command":["true"],"after":["x","`+id+`:any"]}
+	batch, err := b.Batch(context.Background(), strings.NewReader(`{"command":["true"],"after":["x","`+id+`:any"]}
 {"ref":"x","command":["true"]}`))
+	news := batch.Jobs
 	if err != nil || !slices.Equal(news[0].Spec.After, []kernel.JobID{news[1].ID, id}) || !slices.Equal(news[0].Spec.AfterAny, []kernel.JobID{id}) || news[1].Part != "x" {
 		t.Errorf("%+v, %v", news, err)
 	}
 	late := builder(nil, nil)
 	late.Late = true
-	if news, err = late.Batch(context.Background(), strings.NewReader(`{"command":["true"],"after":["`+id+`"]}`)); err != nil || news[0].Spec.After[0] != id {
-		t.Errorf("%+v, %v", news, err)
+	if batch, err = late.Batch(context.Background(), strings.NewReader(`{"command":["true"],"after":["`+id+`"]}`)); err != nil || batch.Jobs[0].Spec.After[0] != id {
+		t.Errorf("%+v, %v", batch.Jobs, err)
 	}
 	for text, want := range map[string]string{
 		`{"command":["true"],"ref":"a:any"}`:  `line 1: ref "a:any" ends in :any`,

@@ -103,9 +103,10 @@ func (s *submitCmd) Run(c *call) error {
 	var news []kernel.NewJob
 	if s.Batch {
 		in := &counted{from: c.stdin}
-		if news, err = c.builder(r).Batch(c.ctx, in); err == nil {
-			limitMemory(len(news), in.bytes)
+		if c.batch, err = c.builder(r).Batch(c.ctx, in); err == nil {
+			limitMemory(len(c.batch.Jobs), in.bytes)
 		}
+		news, c.batch.Jobs = c.batch.Jobs, nil
 	} else {
 		news = make([]kernel.NewJob, 1)
 		news[0], err = c.builder(r).One(c.ctx, enqueue.Request(s.Request))
@@ -124,7 +125,7 @@ func (s *submitCmd) Run(c *call) error {
 	asked := namesOf(news) // the jobs themselves make room for what becomes of them
 	rep, err := r.Scheduler.Submit(c.ctx, news, by)
 	if err != nil {
-		return c.barred(err)
+		return c.barred(c.batch.Locate(err))
 	}
 	c.ui.refs.named(rep.Snapshot)
 	c.report(rep)

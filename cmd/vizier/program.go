@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 )
 
 // program is one run of the command line.
@@ -121,6 +122,7 @@ type call struct {
 	home    string            // the root of the repository that repo opened
 	outside string            // see vizier.Repository.Outside
 	past    *repo             // what repo opens instead; see goBack
+	batch   enqueue.Batch     // the jobs that the command submits, for errors
 }
 
 // whole returns the model of every command. Building it takes a while, and most

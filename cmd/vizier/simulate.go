@@ -113,7 +113,7 @@ func (x *simulateCmd) Run(c *call) error {
 	}
 	habits, out, err := r.Scheduler.Foretell(c.ctx, changes, foresight.Options{Seed: x.Seed, Draws: x.Draws, Only: only, Double: doubledResources})
 	if err != nil {
-		return err
+		return c.batch.Locate(err)
 	}
 	doc := simulatedOf(out, habits)
 	switch x.Format {
@@ -185,7 +185,7 @@ func pools(texts []string, news []kernel.NewJob) (out []foresight.Change, err er
 }
 
 // batchOf returns the jobs of a batch file, or of standard input for -.
-func (c *call) batchOf(r *repo, path string) ([]kernel.NewJob, error) {
+func (c *call) batchOf(r *repo, path string) (_ []kernel.NewJob, err error) {
 	in := c.stdin
 	if path != "-" {
 		f, err := os.Open(path)
@@ -195,7 +195,8 @@ func (c *call) batchOf(r *repo, path string) ([]kernel.NewJob, error) {
 		defer f.Close()
 		in = f
 	}
-	return c.builder(r).Batch(c.ctx, in)
+	c.batch, err = c.builder(r).Batch(c.ctx, in)
+	return c.batch.Jobs, err
 }
 
 func simulatedOf(o foresight.Outlook, habits *foresight.Habits) simulated {

@@ -62,12 +62,13 @@ func (x *whatIfCmd) forecast(c *call) (none foresight.Forecast, story foresight.
 	case err != nil:
 		return none, story, err
 	case x.ToTheEnd:
-		return r.Scheduler.ForeseeToTheEnd(c.ctx, changes)
+		none, story, err = r.Scheduler.ForeseeToTheEnd(c.ctx, changes)
+		return none, story, c.batch.Locate(err)
 	case len(changes)+len(x.Retry)+len(x.Cancel) == 0: // a run given to these may have no jobs left
 		return none, story, usageError(errors.New("name at least one change, such as --approve JOB, or --to-the-end"))
 	}
 	none, err = r.Scheduler.Foresee(c.ctx, changes)
-	return none, story, err
+	return none, story, c.batch.Locate(err)
 }
 
 // changes returns the changes that the flags name, in the order in which they
