@@ -14,6 +14,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -70,6 +71,7 @@ func classify(err error) class {
 	}{
 		{context.Canceled, class{"interrupted", 130, ""}},
 		{git.ErrNotRepository, class{"not_a_repository", 1, "git init"}},
+		{view.ErrMaybeUnreadable, class{"not_found", 1, "vizier doctor"}},
 		{kernel.ErrNotFound, class{"not_found", 1, "vizier ls --all"}},
 		{kernel.ErrInvalid, class{"invalid", 2, ""}},
 		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier wait`, or end them with `vizier cancel`"}},

@@ -11,11 +11,39 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// unknown is the error for a reference that names no job.
-type unknown struct{ ref string }
+// ErrMaybeUnreadable is that of a reference that names no job, where records that cannot be
+// read may be what it names: `vizier doctor` says what is wrong with them.
+var ErrMaybeUnreadable = errors.New("it may be one whose record cannot be read")
 
-func (u unknown) Error() string { return "no job " + strconv.Quote(u.ref) }
-func (u unknown) Unwrap() error { return kernel.ErrNotFound }
+// unknown returns the error for a reference that names no job of s.
+func unknown(s *kernel.Snapshot, ref string) error {
+	u := unknownReference{ref: ref}
+	if !kernel.ValidJobID(ref) {
+		u.unread = len(s.UnreadableIDs())
+	}
+	return u
+}
+
+type unknownReference struct {
+	ref    string
+	unread int // how many records cannot be read that it may name
+}
+
+func (u unknownReference) Error() string {
+	text := "no job " + strconv.Quote(u.ref)
+	switch u.unread {
+	case 0:
+		return text
+	case 1:
+		return text + "; " + ErrMaybeUnreadable.Error()
+	default:
+		return fmt.Sprintf("%s; it may be one of %d whose records cannot be read", text, u.unread)
+	}
+}
+
+func (u unknownReference) Is(err error) bool {
+	return err == kernel.ErrNotFound || err == ErrMaybeUnreadable && u.unread > 0
+}
 
 // find returns the job of that id.
 func find(s *kernel.Snapshot, id kernel.JobID) (*kernel.Job, error) {
@@ -25,7 +53,7 @@ func find(s *kernel.Snapshot, id kernel.JobID) (*kernel.Job, error) {
 	if why := s.Unreadable(id); why != "" {
 		return nil, fmt.Errorf("cannot read job record %s: %s: %w", id, why, kernel.ErrInvalid)
 	}
-	return nil, unknown{string(id)}
+	return nil, unknown(s, string(id))
 }
 
 // Finder resolves references. It indexes the jobs once and serves many
@@ -65,7 +93,7 @@ func (f *Finder) Resolve(ref string) (kernel.JobID, error) {
 	case len(t.Jobs) == 1:
 		return t.Jobs[0].ID, nil
 	case len(t.Jobs) == 0:
-		return "", unknown{ref}
+		return "", unknown(f.s, ref)
 	}
 	return "", ambiguous(ref, "job", texts(t.Jobs, called))
 }
@@ -109,7 +137,7 @@ func (f *Finder) Find(ref string) (Target, error) {
 		if jobs := s.Jobs(); len(jobs) > 0 {
 			return single(jobs[len(jobs)-1]), nil
 		}
-		return Target{}, unknown{ref}
+		return Target{}, unknown(f.s, ref)
 	}
 	if n, part, ok := kernel.ParseRef(ref); ok {
 		return f.numbered(ref, n, part)
@@ -159,7 +187,7 @@ func (f *Finder) numbered(ref string, n kernel.Number, name string) (Target, err
 	}
 	jobs := f.numbers[n]
 	if name != "" || len(jobs) == 0 {
-		return Target{}, unknown{ref}
+		return Target{}, unknown(f.s, ref)
 	}
 	if o := jobs[0].Spec.Origin; o.Run != "" && o.Parent == "" {
 		jobs = f.members(o.Run)
@@ -255,7 +283,7 @@ func (f *Finder) ofNode(ref, run, node string) (Target, error) {
 			return single(j), nil
 		}
 	}
-	return Target{}, unknown{ref}
+	return Target{}, unknown(f.s, ref)
 }
 
 // begins returns the job whose id begins with ref.
@@ -273,7 +301,7 @@ func begins(s *kernel.Snapshot, ref string) (Target, error) {
 	}
 	switch {
 	case len(found) == 0 || strings.TrimSpace(ref) == "":
-		return Target{}, unknown{ref}
+		return Target{}, unknown(s, ref)
 	case len(found) > 1:
 		return Target{}, ambiguous(ref, "job", texts(found, func(id kernel.JobID) string {
 			if j := s.Job(id); j != nil {
@@ -303,7 +331,7 @@ func (f *Finder) runOf(ref, run string) (kernel.RunID, error) {
 	slices.Sort(runs)
 	switch runs = slices.Compact(runs); {
 	case len(runs) == 0 || strings.TrimSpace(ref) == "":
-		return "", unknown{ref}
+		return "", unknown(f.s, ref)
 	case len(runs) > 1:
 		return "", ambiguous(ref, "run", texts(runs, func(run kernel.RunID) string { return calledRun(f.members(run)) }))
 	}
