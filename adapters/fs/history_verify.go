@@ -94,6 +94,7 @@ type verifier struct {
 	store   *Store // of what the history has led to, in memory
 	records map[kernel.JobID][]byte
 	extra   map[kernel.JobID]*foreign // of those that have any
+	damaged map[kernel.JobID][]byte   // what the record was, of those that could not be read
 	next    uint64                    // the number of the next entry
 	tip     digest                    // of the entry before it
 	last    kernel.Number             // that was given to a job
@@ -114,7 +115,7 @@ func newVerifier(program string) *verifier {
 
 // forget drops what was known of the records: nothing is decided again until all are known.
 func (v *verifier) forget() {
-	v.records, v.extra, v.adrift = map[kernel.JobID][]byte{}, map[kernel.JobID]*foreign{}, true
+	v.records, v.extra, v.damaged, v.adrift = map[kernel.JobID][]byte{}, map[kernel.JobID]*foreign{}, map[kernel.JobID][]byte{}, true
 	v.store = &Store{cache: &cache{kv: &kv{alone: true}, rebuilt: true}}
 }
 
@@ -262,12 +263,23 @@ func (v *verifier) edits(e *readEntry) {
 		if bytes.Equal(is, v.records[id]) {
 			continue
 		}
-		if v.knows(id) {
-			v.find(e, editOf(id, v.records[id], is))
+		was, r, damaged := v.records[id], readRecordOf(id, is), v.damaged[id]
+		switch {
+		case len(is) > 0 && r.err != nil:
+			v.find(e, Finding{Kind: FoundEdit, Job: id, Text: "its record could not be read: " + r.err.Error()})
+			if damaged == nil && v.knows(id) {
+				damaged = was
+			}
+		case damaged != nil && bytes.Equal(is, damaged): // `vizier doctor --fix` has put it back
+			damaged = nil
+		case v.knows(id):
+			v.find(e, editOf(id, was, is))
+			damaged = nil
 		}
-		if err := v.put(id, is, readRecordOf(id, is)); err != nil {
-			v.find(e, Finding{Kind: FoundEdit, Job: id, Text: err.Error()})
+		if v.damaged[id] = damaged; damaged == nil {
+			delete(v.damaged, id)
 		}
+		_ = v.put(id, is, r) // that it could not be read has been told
 	}
 }
 
