@@ -216,11 +216,15 @@ func (d dir) link(name, path string) {
 	}
 }
 
+// maxTempName is how much of a file's name its temporary file has: names that are as long as
+// they may be leave room for the rest.
+const maxTempName = 200
+
 // temporary creates the file that is to replace name. One that exists already was left by
 // a killed process of the same pid.
 func (d dir) temporary(name string) (temp string, fd int, err error) {
 	for range 1000 {
-		temp = "." + name + "." + pid + "." + strconv.FormatUint(tempCount.Add(1), 36) + ".tmp"
+		temp = "." + strings.ToValidUTF8(name[:min(len(name), maxTempName)], "") + "." + pid + "." + strconv.FormatUint(tempCount.Add(1), 36) + ".tmp"
 		fd, err = d.disk.create(d.fd, temp, unix.O_WRONLY|unix.O_EXCL)
 		if err != unix.EEXIST { //nolint:errorlint // the system's own value
 			break

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -36,6 +37,9 @@ type Path struct{ Owner, Repository, Branch string }
 // Target returns the repository's name in the configuration.
 func (p Path) Target() string { return p.Owner + "/" + p.Repository }
 
+// maxName is how many bytes a file name has at most.
+const maxName = 255
+
 // ParsePath parses the path of a prompt below the inbox, with slashes. owner is
 // the owner in the single-owner layout. branchOf returns the content of a
 // directory's branch marker, or ""; the nearest marker above the file counts. A
@@ -50,6 +54,9 @@ func ParsePath(layout Layout, owner, rel string, branchOf func(dir string) strin
 	}
 	if !utf8.ValidString(rel) {
 		return bad(fmt.Sprintf("%q is not UTF-8, which a record's text is: rename it", rel))
+	}
+	if name := path.Base(rel); len(path.Base(NameOf(kernel.RunningPrompt, rel))) > maxName {
+		return bad(fmt.Sprintf("%q has a name of %d bytes, which is too long once it says .running.md: shorten it", rel, len(name)))
 	}
 	need, shape := 0, ""
 	switch layout {

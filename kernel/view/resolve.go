@@ -18,7 +18,7 @@ var ErrMaybeUnreadable = errors.New("it may be one whose record cannot be read")
 // unknown returns the error for a reference that names no job of s.
 func unknown(s *kernel.Snapshot, ref string) error {
 	u := unknownReference{ref: ref}
-	if !kernel.ValidJobID(ref) {
+	if name := strings.Trim(ref, " /"); name != "" && name[0] != '@' && !kernel.ValidJobID(name) {
 		u.unread = len(s.UnreadableIDs())
 	}
 	return u
@@ -53,7 +53,7 @@ func find(s *kernel.Snapshot, id kernel.JobID) (*kernel.Job, error) {
 	if why := s.Unreadable(id); why != "" {
 		return nil, fmt.Errorf("cannot read job record %s: %s: %w", id, why, kernel.ErrInvalid)
 	}
-	return nil, unknown(s, string(id))
+	return nil, unknownReference{ref: string(id)}
 }
 
 // Finder resolves references. It indexes the jobs once and serves many

@@ -22,18 +22,18 @@ func TestResolve(t *testing.T) {
 			job("0190aaaa0", 2, kernel.Queued, node("run_ab34", "build")), job("beef", 9, kernel.Succeeded), job("cafe", 3, kernel.Queued)},
 		Unreadable: map[kernel.JobID]string{"0190bbbb": "torn"},
 	})
-	const missing, invalid = "no job ", "?"
+	const missing, torn, invalid = "no job ", "; it may be one whose record cannot be read", "?"
 	for ref, want := range map[string]string{
 		"0190aaaa01": "0190aaaa01", "0190aaaa0": "0190aaaa0", "b": "beef", "@last": "beef",
 		"run_ab12/build": "0190aaaa01", "run_ab3/build": "0190aaaa0", "ab12/test": "0190aaaa02",
-		"run_ab12/gone": missing, "run_zz/build": missing, "/build": missing, "": missing, " ": missing, "dead": missing, "@first": missing,
-		"beef/": missing, "/": missing, "run_ab12/": missing, "//": missing, "0190/": missing,
+		"": missing, " ": missing, "@first": missing, "/": missing, "//": missing,
+		"run_ab12/gone": torn, "run_zz/build": torn, "/build": torn, "dead": torn, "beef/": torn, "run_ab12/": torn, "0190/": torn,
 		"0190a": invalid, "run_ab/build": invalid, "0190bbbb": invalid, "0190b": invalid,
 	} {
 		id, err := view.NewFinder(s).Resolve(ref)
 		switch want {
-		case missing:
-			if !errors.Is(err, kernel.ErrNotFound) || err.Error() != missing+strconv.Quote(ref) || id != "" {
+		case missing, torn:
+			if !errors.Is(err, kernel.ErrNotFound) || err.Error() != missing+strconv.Quote(ref)+strings.TrimPrefix(want, missing) || errors.Is(err, view.ErrMaybeUnreadable) != (want == torn) || id != "" {
 				t.Errorf("%q: %q, %v", ref, id, err)
 			}
 		case invalid:

@@ -96,7 +96,7 @@ func TestScheduleNames(t *testing.T) {
 			j.Spec.Origin.Command = []string{"vizier", "run"}
 		},
 		"<command unavailable>": func(*kernel.Job) {},
-		"red alert":             func(j *kernel.Job) { j.Spec.Name = "red\x1b\nalert" },
+		`red\x1b alert`:         func(j *kernel.Job) { j.Spec.Name = "red\x1b\nalert" },
 	} {
 		j := job("a", 0, kernel.Queued, func(j *kernel.Job) { j.Spec.Name = "" }, edit)
 		equal(t, view.ScheduleOf(snap(j), view.ScheduleOptions{}).Rows[0].Name, want)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,13 +20,21 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.999999-07:00")
 }
 
-// line returns s on one line and without control characters: details and
+// line returns s on one line, with other control characters visible, as in \x1b: details and
 // commands come from outside and must not move a reader's cursor.
 func line(s string) string {
 	if !strings.ContainsFunc(s, unicode.IsControl) {
 		return s
 	}
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || unicode.IsControl(r) }), " ")
+	var b strings.Builder
+	for _, r := range strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || unicode.IsControl(r) && unicode.IsSpace(r) }), " ") {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, `\x%02x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // count formats n with separators between thousands.
