@@ -77,6 +77,7 @@ type doctorFinding struct {
 func (c *call) checks(r *repo) []app.Check {
 	return []app.Check{
 		{Name: "git", Look: r.checkGit},
+		{Name: "disk", Look: r.checkDisk},
 		{Name: "records", Look: r.checkRecords},
 		{Name: "approvals", Look: checkApprovals},
 		{Name: "runners", Look: r.checkRunners},

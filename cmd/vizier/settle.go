@@ -6,6 +6,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// diskFull is the state of a repository whose file system is full.
+const diskFull = "the file system of the repository is full: jobs that have ended stay running until that can be recorded, and none starts"
+
 // settled returns the result of read. If that contains a running job whose
 // runner is gone, a tick settles it first, so that it is not reported as
 // running. If this command may not tick, it says so; if another host schedules,
@@ -15,6 +18,9 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	snap, err := read()
 	if err != nil || c.past != nil {
 		return snap, err
+	}
+	if r.full() {
+		c.ui.warn("%s: make room on it, and they go on by themselves", diskFull)
 	}
 	alone := len(r.Scheduler.Executors) > 0 && !r.Attended()
 	lost := func() []kernel.JobID {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -55,6 +57,17 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 		u.text += what + " waits for something outside"
 	}
 	return u
+}
+
+// full reports that the file system of the store is full.
+func (r *repo) full() bool { return sys.Full(filepath.Join(r.Root, ".vizier", "jobs")) }
+
+// checkDisk looks for a full file system.
+func (r *repo) checkDisk(context.Context, *kernel.Snapshot) ([]app.Finding, error) {
+	if !r.full() {
+		return nil, nil
+	}
+	return []app.Finding{{Path: ".vizier/jobs", Problem: diskFull, Next: "make room on it; they go on by themselves"}}, nil
 }
 
 // checkScheduler looks for a resident scheduler that may fail to do its work,
