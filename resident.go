@@ -117,7 +117,7 @@ func Become(program string, args, environ []string) error {
 	}
 	file := filepath.Join(filepath.Dir(own), program)
 	err = syscall.Exec(file, append([]string{file}, args...), environ)
-	return fmt.Errorf("%s, which `make install` puts beside vizier, cannot be started: %w", file, err)
+	return fmt.Errorf("%s cannot be started: %w", file, err)
 }
 
 // programFile returns the current file of this program.

@@ -50,6 +50,9 @@ func (s *Scheduler) Accepts(t kernel.Task) error {
 	e, ok := s.executor(name).(validator)
 	switch {
 	case ok:
+		if err := e.Accepts(nil); err != nil { // whatever jobs ask for
+			return fmt.Errorf("[executors.%s]: %w", name, err)
+		}
 		steps, err := kernel.CheckGrowth(t.Options)
 		for _, options := range steps {
 			if err == nil {

@@ -320,11 +320,21 @@ func limit(flag string, given *int, def int, may bool, with string) (int, error)
 	return *given, nil
 }
 
+// accepts says why no executor would take the task, and if so whether it is the
+// configuration that chose it.
+func (t *Builder) accepts(task kernel.Task, byDefault bool) error {
+	err := t.Scheduler.Accepts(task)
+	if err != nil && byDefault && t.Defaults.Executor != "" && task.Executor == t.Defaults.Executor {
+		return fmt.Errorf("[jobs] executor = %q: %w", task.Executor, err)
+	}
+	return err
+}
+
 func (t *Builder) task(q Request) (kernel.Task, error) {
 	task := kernel.Task{Args: q.Command, Timeout: t.Defaults.Timeout, Executor: cmp.Or(q.Executor, t.Defaults.Executor), Options: q.Option}
 	secrets, err := secretsOf(q)
 	task.Secrets = secrets
-	errs := []error{err, t.Scheduler.Accepts(task)}
+	errs := []error{err, t.accepts(task, q.Executor == "")}
 	if q.Timeout != "" {
 		d, err := time.ParseDuration(q.Timeout)
 		if err != nil || d <= 0 {

@@ -155,13 +155,14 @@ func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string
 		if about := &spec.Origin.About; about.Class == "agent" || about.Class == "environment_shell" || about.Control != "" || len(about.Gates) > 0 {
 			spec.Task.Sandbox = spec.Task.Sandbox.Least(t.Defaults.Sandbox)
 		}
-		if class := spec.Origin.About.Class; spec.Task.Executor == "" && (class == "agent" || class == "environment_shell") {
+		named := spec.Task.Executor != ""
+		if class := spec.Origin.About.Class; !named && (class == "agent" || class == "environment_shell") {
 			spec.Task.Executor = t.Defaults.Executor
 		}
 		if spec.Origin.About.Class == "environment_shell" {
 			spec.Task.Container = cmp.Or(spec.Task.Container, t.Defaults.Containers[spec.Task.On()])
 		}
-		if err := errors.Join(t.Scheduler.Accepts(spec.Task), spec.Task.CheckContainer()); err != nil {
+		if err := errors.Join(t.accepts(spec.Task, !named), spec.Task.CheckContainer()); err != nil {
 			return out, fmt.Errorf("node %s: %w", spec.Origin.Node, err)
 		}
 	}

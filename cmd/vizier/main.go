@@ -18,7 +18,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, environ []str
 		return code
 	}
 	p := program{args: args, stdin: stdin, stdout: stdout, stderr: stderr, env: environment(environ), open: open,
-		become:                func(program string, args []string) error { return vizier.Become(program, args, environ) },
+		become: func(program string, args []string) error {
+			return &failure{class: class{"failed", 1, "`make install` puts it there, and `make` beside bin/vizier"}, err: vizier.Become(program, args, environ)}
+		},
 		becomeResidentProgram: func() { vizier.BecomeResidentProgram(args, environ) }}
 	return p.run()
 }

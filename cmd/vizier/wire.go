@@ -147,7 +147,7 @@ type repo struct {
 func open(ctx context.Context, env environment, g globals) (*repo, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("find the working directory: %w", err)
+		return nil, &failure{class: class{"failed", 1, "change to a directory that exists, such as `cd ~`"}, err: fmt.Errorf("find the working directory: %w", err)}
 	}
 	return openAt(ctx, env, g, dir)
 }

@@ -70,6 +70,9 @@ func (l Loader) file(s string) (Resolved, error) {
 	return r, nil
 }
 
+// configFile lies among the templates and is none.
+const configFile = ".vizier/config.toml"
+
 // selector finds the one template with that id and version.
 func (l Loader) selector(s string) (Resolved, error) {
 	at := strings.LastIndexByte(s, '@')
@@ -88,7 +91,7 @@ func (l Loader) selector(s string) (Resolved, error) {
 		}
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
-			if e.IsDir() || filepath.Ext(path) != ".toml" && filepath.Ext(path) != ".json" {
+			if e.IsDir() || path == configFile || filepath.Ext(path) != ".toml" && filepath.Ext(path) != ".json" {
 				continue
 			}
 			src, err := l.Read(path)
