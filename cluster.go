@@ -38,9 +38,9 @@ func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[
 			Name: name, Kind: e.Kind, Root: local.Root, Files: own, Local: local, Conclude: own.ConcludeOnce,
 			Settings: cluster.Settings{Pack: e.Pack, Cores: e.CPUs, SubmitRate: e.SubmitRate, MaxSubmitted: e.MaxSubmitted,
 				NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
-			Options: func(id kernel.JobID) ([]string, error) {
+			Asked: func(id kernel.JobID) ([]string, time.Duration, error) {
 				j, err := own.Job(id)
-				return j.Asks(), err
+				return j.Asks(), j.Spec.Task.Timeout, err
 			},
 		}
 		c.Engine = engine(e, c)

@@ -47,31 +47,29 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	}
 	defer c.Ring() // what it leaves is for another pilot
 	if cores := c.Cores(place); cores > 1 {
-		return workers(cores, c, name, cluster.Until(context.Background(), place), stderr)
+		return workers(cores, c, name, cluster.HoursOf(context.Background(), place), stderr)
 	}
-	var until atomic.Pointer[time.Time] // to ask takes as long as several attempts
+	var hours atomic.Pointer[cluster.Hours] // to ask takes as long as several attempts
+	hours.Store(&cluster.Hours{})
 	go func() {
-		at := cluster.Until(context.Background(), place)
-		until.Store(&at)
+		known := cluster.HoursOf(context.Background(), place)
+		hours.Store(&known)
 	}()
-	w.work(c, name, stderr, func() bool {
-		at := until.Load()
-		return at != nil && past(*at)
-	})
+	w.work(c, name, stderr, func() (cluster.Hours, bool) { return *hours.Load(), false })
 	return nil
 }
 
 // workers runs up to n worker processes until all have ended. A worker ends when it finds
 // nothing to do; as long as another has something, the cores are there, and workers are
 // started again for what becomes due.
-func workers(n int, c *cluster.Cluster, name string, until time.Time, stderr io.Writer) error {
+func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr io.Writer) error {
 	own, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	end := ""
-	if !until.IsZero() {
-		end = until.Format(time.RFC3339)
+	args := []string{"__worker", c.Name, name, "", ""}
+	if !hours.End.IsZero() {
+		args = append(args[:3], hours.End.Format(time.RFC3339), hours.Fresh.Format(time.RFC3339))
 	}
 	type ended struct {
 		worker *exec.Cmd
@@ -81,7 +79,7 @@ func workers(n int, c *cluster.Cluster, name string, until time.Time, stderr io.
 	var failed error
 	fill := func() {
 		for len(running) < n && failed == nil {
-			worker := exec.Command(own, "__worker", c.Name, name, end)
+			worker := exec.Command(own, args...)
 			worker.Stderr = stderr
 			if failed = worker.Start(); failed == nil {
 				running = append(running, worker)
@@ -105,7 +103,7 @@ func workers(n int, c *cluster.Cluster, name string, until time.Time, stderr io.
 				_ = worker.Process.Signal(s) // the worker may have ended
 			}
 		case <-look.C:
-			if !stop && !past(until) && len(running) < n && len(c.Due()) > 0 {
+			if !stop && !hours.Over() && len(running) < n && len(c.Due()) > 0 {
 				fill()
 			}
 		}
@@ -113,19 +111,21 @@ func workers(n int, c *cluster.Cluster, name string, until time.Time, stderr io.
 	return failed
 }
 
-// serveWorker implements the hidden entry point `__worker EXECUTOR PILOT
-// UNTIL`. It runs attempts one after another, and takes none after UNTIL; "":
-// no limit. It ends with its pilot.
+// serveWorker implements the hidden entry point `__worker EXECUTOR PILOT END
+// FRESH`. It runs attempts one after another within these hours of its pilot;
+// "": no limit. It ends with its pilot.
 func serveWorker(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50)
-	err := fmt.Errorf("expected an executor, a pilot and a time: %w", kernel.ErrInvalid)
-	if len(args) == 3 {
+	err := fmt.Errorf("expected an executor, a pilot and its hours: %w", kernel.ErrInvalid)
+	if len(args) >= 3 {
 		var w *world
 		var c *cluster.Cluster
 		if w, c, err = clusterHere(args[0], env); err == nil {
-			until, _ := time.Parse(time.RFC3339, args[2])
+			var hours cluster.Hours
+			hours.End, _ = time.Parse(time.RFC3339, args[2])
+			hours.Fresh, _ = time.Parse(time.RFC3339, args[min(3, len(args)-1)]) // earlier versions do not pass it
 			parent := os.Getppid()
-			w.work(c, args[1], stderr, func() bool { return os.Getppid() != parent || past(until) })
+			w.work(c, args[1], stderr, func() (cluster.Hours, bool) { return hours, os.Getppid() != parent })
 		}
 	}
 	if err != nil {
@@ -134,8 +134,6 @@ func serveWorker(args []string, stderr io.Writer, env Environment) int {
 	}
 	return 0
 }
-
-func past(at time.Time) bool { return !at.IsZero() && time.Now().After(at) }
 
 // How long a worker waits for something to do: what depends on an attempt that
 // has just ended is due a moment later. How often a pilot looks for it whose other
@@ -147,28 +145,44 @@ const (
 )
 
 // work runs attempts of c one after another as the pilot of that name, until it
-// is told to end, over says so, or it has found nothing to do for a while.
-func (w *world) work(c *cluster.Cluster, pilot string, stderr io.Writer, over func() bool) {
+// is told to end, stands says that it ends or that its hours are over, or it has
+// found nothing to do for a while. Where all that is due is too long for the time
+// that is left, it does not count as looking, so that there will be another pilot.
+func (w *world) work(c *cluster.Cluster, pilot string, stderr io.Writer, stands func() (hours cluster.Hours, ends bool)) {
 	w.hosts.Probe()
 	var now current
 	ended := now.hear()
-	done := func() bool { return ended.Load() || over() }
+	done := func() bool {
+		hours, ends := stands()
+		return ended.Load() || ends || hours.Over()
+	}
+	tooLong := false // something is due for which too little time is left
 	for idle := time.Now(); !done() && time.Since(idle) < workerLinger; time.Sleep(workerPause) {
+		before := tooLong
+		tooLong = false
 		for _, a := range c.Due() {
 			if done() {
 				return
 			}
-			node, err := c.BeginPacked(a, placeOf(c.Kind), pilot)
+			hours, _ := stands()
+			node, err := c.BeginPacked(a, placeOf(c.Kind), pilot, hours)
 			if err == nil {
+				if !before && !tooLong {
+					c.Looks()
+				}
 				err = w.runOnNode(node, a, &now)
 			}
-			if err != nil && !errors.Is(err, kernel.ErrStale) { // another worker can take it
-				fmt.Fprintln(stderr, "vizier worker:", err)
-				continue
-			}
-			if err == nil {
+			switch {
+			case err == nil:
 				idle = time.Now()
+			case errors.Is(err, cluster.ErrTooLong):
+				tooLong = true
+			case !errors.Is(err, kernel.ErrStale): // another worker can take it
+				fmt.Fprintln(stderr, "vizier worker:", err)
 			}
+		}
+		if !tooLong {
+			c.Looks()
 		}
 	}
 }

@@ -29,6 +29,26 @@ func TestCancelledBeforeItBegan(t *testing.T) {
 	}
 }
 
+// What another executor ended before it began is not shown as running until that is settled.
+func TestWhatNeverBeganIsSubmitted(t *testing.T) {
+	for executor, want := range map[string]bool{"lab": true, kernel.LocalExecutor: false} {
+		for what, r := range map[string]struct {
+			runner kernel.Runner
+			want   bool
+		}{
+			"never started": {kernel.Runner{Liveness: kernel.NeverStarted}, want},
+			"pending":       {kernel.Runner{Liveness: kernel.Alive, Pending: true}, true},
+			"alive":         {kernel.Runner{Liveness: kernel.Alive}, false},
+		} {
+			j := job("a", running(1))
+			j.Spec.Task.Executor = executor
+			if got := snapshot(runnerOf("a", kernel.Seen(r.runner)), j).Submitted("a"); got != r.want {
+				t.Errorf("%s, %s: %v", executor, what, got)
+			}
+		}
+	}
+}
+
 // What another executor ends again and again before it begins does not pass by itself: the fifth
 // time in a row the job fails. A runner on this machine is started as often as it takes.
 func TestWhatNeverBeginsElsewhereFails(t *testing.T) {

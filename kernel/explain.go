@@ -153,7 +153,11 @@ func (s *Snapshot) Remark(id JobID) string {
 // and has not begun, as far as the snapshot knows.
 func (s *Snapshot) Submitted(id JobID) bool {
 	j := s.Job(id)
-	return j != nil && j.State.Status == Running && s.facts.Runners[j.Attempt()].Value.Pending
+	if j == nil || j.State.Status != Running {
+		return false
+	}
+	r := s.facts.Runners[j.Attempt()].Value
+	return r.Pending || r.Liveness == NeverStarted && j.Spec.Task.On() != LocalExecutor
 }
 
 type explainer struct {

@@ -281,3 +281,29 @@ func TestTwoHostsAtTheSameMoment(t *testing.T) {
 		host.v("jobs", "validate")
 	}
 }
+
+// The scheduling host is booted anew while its jobs run on the cluster: they go on, each ends
+// once, and what waits for them starts.
+func TestTheSchedulingHostIsBootedAnew(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.env = append(r.env, "VIZIER_HOST=login/first-boot")
+	id := r.submit("lab", effect("works", untilGo))
+	next := r.submit("lab", effect("next", ""), "--after", id)
+	here := r.submit("local", effect("here", untilGo))
+	r.begun("works")
+	r.begun("here")
+	r.killResident()
+	r.sh("pkill -KILL -f '[_]_shim --attempt " + here + "/' || true")
+	r.env = append(r.env, "VIZIER_HOST=login/second-boot")
+	r.write("go", "")
+	r.becomes(id, "succeeded")
+	r.becomes(next, "succeeded")
+	r.becomes(here, "failed")
+	if got := r.job(here)["failure_class"]; got != "worker_lost" {
+		t.Errorf("what ran on the host that was booted: %q", got)
+	}
+	r.happened("works")
+	r.happened("next")
+	r.v("history", "verify")
+}

@@ -275,3 +275,48 @@ func (r *repo) firstEnd() (first time.Time) {
 	}
 	return first
 }
+
+// A pilot whose place Slurm takes for another's job tells each of its attempts so: what may be
+// executed again goes on with the next pilot, and the rest fails with that reason.
+func TestAPilotIsPreempted(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.write(".vizier/config.toml", config+"\n[executors.spare]\nkind = \"slurm\"\npoll = \"500ms\"\nlease = \"5s\"\ncpus = 2\npack = \"auto\"\noptions = [\"--partition=spare\", \"--mem=3000M\"]\n")
+	again := r.submit("spare", `test -e "$VIZIER_CHECKPOINT_DIR/begun" && exit 0; touch "$VIZIER_CHECKPOINT_DIR/begun"; echo >$VIZIER_ROOT/effects/again; sleep 100`, "--resumable")
+	plain := r.submit("spare", `echo >$VIZIER_ROOT/effects/plain; exec sleep 100`)
+	r.begun("again")
+	r.begun("plain")
+	r.sh("sbatch --parsable -p urgent --mem=3000M --output=/dev/null --wrap 'sleep 2'")
+	r.becomes(plain, "failed")
+	r.becomes(again, "succeeded")
+	if got := r.job(plain); got["failure_class"] != "preempted" || !strings.Contains(got["reason"], "preempted on cluster spare") {
+		t.Errorf("what may not be executed again: %v", got)
+	}
+	if got := r.v("show", again); !strings.Contains(got, "1 failed (preempted)") || !strings.Contains(got, "| 2 succeeded") {
+		t.Errorf("the attempts are\n%s", got)
+	}
+	r.v("history", "verify")
+}
+
+// A pilot's time limit cuts off a job without one of its own, and says so. One with a timeout
+// waits for a pilot that has so much time left.
+func TestAPilotsTimeLimit(t *testing.T) {
+	t.Parallel()
+	atLength(t)
+	r := newRepo(t)
+	r.write(".vizier/config.toml", config+"\n[executors.minute]\nkind = \"slurm\"\npoll = \"500ms\"\nlease = \"5s\"\ncpus = 2\npack = \"auto\"\noptions = [\"--time=1\"]\n")
+	cut := r.submit("minute", effect("cut", "sleep 600;"))
+	r.begun("cut")
+	first := r.pilots("running")
+	r.sh("sleep 10") // the pilot is not fresh any more
+	limited := r.submit("minute", effect("limited", "sleep 5;"), "--timeout", "50s")
+	r.becomes(limited, "succeeded")
+	r.happened("limited")
+	if all := r.pilots("all"); len(first) != 1 || len(all) != 2 {
+		t.Errorf("the first pilot was %v, all were %v", first, all)
+	}
+	r.becomes(cut, "failed")
+	if got := r.job(cut); got["failure_class"] != "timeout" || got["reason"] != "ended by the time limit of its pilot on cluster minute: with a timeout of its own it begins only where that much is left" {
+		t.Errorf("%v", got)
+	}
+}

@@ -23,6 +23,7 @@ type evidence struct {
 	posted    bool          // nobody has submitted it yet
 	said      string        // why it is not submitted, as far as there is something to say
 	packed    bool          // a pilot has it, whose batch job this is about
+	advice    string        // what would keep its pilot's end from cutting it off
 	submitted string        // the cluster's number for it, once it was
 	age       time.Duration // of the order
 	held      bool          // its runner holds its lock
@@ -179,6 +180,9 @@ func (e evidence) end(at string) *kernel.Result {
 	switch e.job.State { //nolint:exhaustive // the others tell no more
 	case Timeout:
 		r.Exit, r.Class, r.Reason = 124, kernel.Timeout, "ended "+at+" by its time limit"+said
+		if e.packed {
+			r.Reason = "ended " + at + " by the time limit of its pilot" + said + e.advice
+		}
 	case OutOfMemory:
 		r.Exit, r.Class, r.Reason = 137, kernel.OutOfMemory, "ended "+at+" for want of memory"+said
 	case Preempted:
@@ -259,7 +263,7 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	switch o, err := c.order(a); {
 	case err == nil:
 		name = cmp.Or(o.Pilot, name)
-		e.ordered, e.submitted, e.packed, e.noLocks, e.lease = true, o.Job, o.Pilot != "", o.NoLocks, o.Lease
+		e.ordered, e.submitted, e.packed, e.advice, e.noLocks, e.lease = true, o.Job, o.Pilot != "", o.unlimited(), o.NoLocks, o.Lease
 		if e.posted = c.posted(a); e.posted {
 			e.said = l.held(o)
 		}

@@ -73,10 +73,10 @@ type Cluster struct {
 	// one. Options are what a job asks of its executor. Neither is called
 	// twice at a time.
 	Conclude func(kernel.Result) error
-	Options  func(kernel.JobID) ([]string, error)
+	Asked    func(kernel.JobID) (options []string, limit time.Duration, err error) // what a job asks for, and its own time limit; 0: none
 
 	left   atomic.Bool // errands, by this process
-	files  sync.Mutex  // held while Conclude or Options runs
+	files  sync.Mutex  // held while Conclude or Asked runs
 	looked time.Time   // when this process, a pilot's, last said that it looks for something to do
 }
 
@@ -93,14 +93,14 @@ func (c *Cluster) Accepts(options []string) error {
 	return c.usable()
 }
 
-// asked is what a's job asks of the cluster.
-func (c *Cluster) asked(a kernel.AttemptID) ([]string, error) {
-	if c.Options == nil {
-		return nil, nil
+// asked is what a's job asks of the cluster, and its own time limit.
+func (c *Cluster) asked(a kernel.AttemptID) (options []string, limit time.Duration, err error) {
+	if c.Asked == nil {
+		return nil, 0, nil
 	}
 	c.files.Lock()
 	defer c.files.Unlock()
-	return c.Options(a.Job)
+	return c.Asked(a.Job)
 }
 
 func (s Settings) lease() time.Duration { return orDefault(s.Lease, DefaultLease) }
@@ -120,10 +120,7 @@ func (c *Cluster) Start(_ context.Context, a kernel.AttemptID) error {
 	}
 	o, err := c.order(a)
 	if errors.Is(err, os.ErrNotExist) {
-		var packed bool
-		if packed, err = c.packs(a); err == nil {
-			o, err = c.writeOrder(a, packed)
-		}
+		o, err = c.writeOrder(a)
 	}
 	if err == nil && o.Job == "" { // else Alive tells what became of it
 		err = c.post(toSubmit, a)

@@ -171,7 +171,7 @@ func (d *delivery) submit(e errand) {
 	if !d.room() {
 		return
 	}
-	own, err := d.c.asked(a)
+	own, _, err := d.c.asked(a)
 	if err != nil {
 		d.refuse(e, err.Error())
 		return

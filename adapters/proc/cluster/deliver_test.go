@@ -400,7 +400,7 @@ func TestNeedsSender(t *testing.T) {
 // Whose pilots all run something that takes long gets another, one at a time.
 func TestPilotsThatAreAllBusy(t *testing.T) {
 	f := newFakeCluster(t, takes("7"))
-	f.Settings.Pack, f.Options = 2, func(kernel.JobID) ([]string, error) { return nil, nil }
+	f.Settings.Pack, f.Asked = 2, func(kernel.JobID) ([]string, time.Duration, error) { return nil, 0, nil }
 	f.start(4)
 	pilots := func(state State) {
 		f.fake.queue = nil
@@ -409,7 +409,7 @@ func TestPilotsThatAreAllBusy(t *testing.T) {
 		}
 	}
 	looked := func(ago time.Duration) {
-		f.Due()
+		f.Looks()
 		f.age(f.lookFile(), ago)
 		f.age(f.sentFile(), ago)
 	}
@@ -452,7 +452,7 @@ func (f fakeCluster) age(path string, ago time.Duration) {
 // later, and then what waits for them fails, in the cluster's words. One that looks is as good as new.
 func TestPilotsThatEndAtOnce(t *testing.T) {
 	f := newFakeCluster(t, takes("7"))
-	f.Settings.Pack, f.Options = 2, func(kernel.JobID) ([]string, error) { return nil, nil }
+	f.Settings.Pack, f.Asked = 2, func(kernel.JobID) ([]string, time.Duration, error) { return nil, 0, nil }
 	all := f.start(2)
 	ended := func() {
 		_, _, name := f.unheard()
@@ -478,7 +478,7 @@ func TestPilotsThatEndAtOnce(t *testing.T) {
 	}
 	again(tryAgain[0])
 	again(tryAgain[1])
-	f.Due() // this one looks
+	f.Looks()
 	f.age(f.sentFile(), time.Second)
 	ended()
 	if f.deliver(); f.tried() != 1 {
@@ -504,7 +504,7 @@ func TestPilotsThatEndAtOnce(t *testing.T) {
 // is going to start is left alone.
 func TestPilotsThatNobodyWaitsFor(t *testing.T) {
 	f := newFakeCluster(t, takes("7"))
-	f.Settings.Pack, f.Options = 2, func(kernel.JobID) ([]string, error) { return nil, nil }
+	f.Settings.Pack, f.Asked = 2, func(kernel.JobID) ([]string, time.Duration, error) { return nil, 0, nil }
 	a := f.start(1)[0]
 	f.fake.queue = []Job{{ID: "7", Name: f.pilotPrefix() + "a", State: Stuck}, {ID: "8", Name: f.pilotPrefix() + "b", State: Pending}}
 	f.deliver()

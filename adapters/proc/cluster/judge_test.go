@@ -57,6 +57,7 @@ func TestJudge(t *testing.T) {
 		{name: "gone", e: asked(begun, in(Lost, "NODE_FAIL", "n1")), lost: kernel.WorkerLost, ends: kernel.OutcomeFailed, says: "NODE_FAIL"},
 		{name: "gone and forgotten", e: asked(begun, nil), lost: kernel.WorkerLost, ends: kernel.OutcomeFailed},
 		{name: "gone, out of time", e: asked(begun, in(Timeout, "TIMEOUT", "n1")), lost: kernel.Timeout, ends: kernel.OutcomeFailed},
+		{name: "gone, its pilot out of time", e: asked(with(begun, func(e *evidence) { e.packed, e.advice = true, order{Packed: true}.unlimited() }), in(Timeout, "TIMEOUT", "n1")), lost: kernel.Timeout, ends: kernel.OutcomeFailed, says: "by the time limit of its pilot (job 7: TIMEOUT): with a timeout of its own it begins only where that much is left"},
 		{name: "gone, out of memory", e: asked(begun, in(OutOfMemory, "OUT_OF_MEMORY", "n1")), lost: kernel.OutOfMemory, ends: kernel.OutcomeFailed},
 		{name: "gone, removed", e: asked(begun, in(Cancelled, "CANCELLED", "n1")), ends: kernel.OutcomeCancelled},
 		{name: "gone with its pilot, which was removed", e: asked(with(begun, func(e *evidence) { e.packed = true }), in(Cancelled, "CANCELLED", "n1")), lost: kernel.WorkerLost, ends: kernel.OutcomeFailed, says: "CANCELLED"},

@@ -140,7 +140,7 @@ func (n *Node) Terminated(ctx context.Context) error {
 		case err == nil && state == Preempted:
 			return &proc.EndedError{Class: kernel.Preempted, Reason: "preempted on cluster " + n.order.Cluster}
 		case err == nil && state == Running && left <= notice:
-			return &proc.EndedError{Class: kernel.Timeout, Reason: "ended by the time limit of its job on cluster " + n.order.Cluster}
+			return &proc.EndedError{Class: kernel.Timeout, Reason: "ended by the time limit of its " + n.order.runsIn() + " on cluster " + n.order.Cluster + n.order.unlimited()}
 		case err == nil && state == "" && time.Since(begun) < untold:
 		case err == nil || errors.Is(err, errNoTelling):
 			return other

@@ -32,14 +32,31 @@ type order struct {
 	NoLocks bool          `json:"no_locks,omitempty"`
 	Lease   time.Duration `json:"lease_ns"`
 
-	Packed bool   `json:"packed,omitempty"` // a pilot is to run it
-	Pilot  string `json:"pilot,omitempty"`  // the name of the one that claimed it, which adds itself to the file: see addPilot
+	Packed bool          `json:"packed,omitempty"`   // a pilot is to run it
+	Limit  time.Duration `json:"limit_ns,omitempty"` // the job's own time limit
+	Pilot  string        `json:"pilot,omitempty"`    // the name of the one that claimed it, which adds itself to the file: see addPilot
 
 	// Said is why the cluster did not take it the last time, in words that Vizier
 	// does not know; Refused is how often that was, and Next when it is asked again.
 	Said    string    `json:"said,omitempty"`
 	Refused int       `json:"refused,omitempty"`
 	Next    time.Time `json:"next,omitzero"`
+}
+
+// runsIn names what has the time limit that an attempt shares with it.
+func (o order) runsIn() string {
+	if o.Packed {
+		return "pilot"
+	}
+	return "job"
+}
+
+// unlimited says what keeps a packed attempt from being cut off by its pilot's end.
+func (o order) unlimited() string {
+	if o.Packed && o.Limit == 0 {
+		return ": with a timeout of its own it begins only where that much is left"
+	}
+	return ""
 }
 
 func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Itoa(a.N) }
@@ -60,9 +77,17 @@ func (c *Cluster) ownPrefix() string {
 }
 
 // writeOrder writes the order of a. It need not survive a power failure: one that is
-// missed is claimed for nobody in the end, see evidence.
-func (c *Cluster) writeOrder(a kernel.AttemptID, packed bool) (order, error) {
-	o := order{Attempt: label(a), Cluster: c.Name, Kind: c.Kind, Name: c.jobName(a), Packed: packed, NoLocks: c.Settings.NoLocks, Lease: c.Settings.lease()}
+// missed is claimed for nobody in the end, see evidence. What asks for something of its own
+// does not go to a pilot.
+func (c *Cluster) writeOrder(a kernel.AttemptID) (order, error) {
+	o := order{Attempt: label(a), Cluster: c.Name, Kind: c.Kind, Name: c.jobName(a), NoLocks: c.Settings.NoLocks, Lease: c.Settings.lease()}
+	if c.Settings.Pack != 0 && c.Asked != nil {
+		options, limit, err := c.asked(a)
+		if err != nil {
+			return o, err
+		}
+		o.Packed, o.Limit = len(options) == 0, limit
+	}
 	path := c.Files.OrderFile(a)
 	for _, dir := range []string{filepath.Dir(path), c.Files.ClusterDir()} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {

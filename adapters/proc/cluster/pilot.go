@@ -34,17 +34,6 @@ const (
 
 func (c *Cluster) pilotPrefix() string { return c.ownPrefix() + "pilot-" + c.Name + "-" }
 
-// packs reports that a goes to a pilot: what asks for something of its own does not.
-func (c *Cluster) packs(a kernel.AttemptID) (bool, error) {
-	if c.Settings.Pack == 0 || c.Options == nil {
-		return false, nil
-	}
-	c.files.Lock()
-	defer c.files.Unlock()
-	own, err := c.Options(a.Job)
-	return len(own) == 0, err
-}
-
 // pilots are the jobs of pilots that have not ended.
 func (c *Cluster) pilots(list listing) (all []Job) {
 	for name, j := range list.jobs {
@@ -209,14 +198,19 @@ func (d *delivery) pilot() {
 	}
 }
 
-// Due are some of the first attempts that wait for a pilot, or for a submission, in any order:
-// those who take them are many, and each is to find few that another has taken.
-func (c *Cluster) Due() (some []kernel.AttemptID) {
-	const most, among, every = 64, 1024, time.Second
+// Looks notes that a pilot looks for something to do.
+func (c *Cluster) Looks() {
+	const every = time.Second
 	if time.Since(c.looked) > every {
 		c.looked = time.Now()
 		_ = sys.Touch(c.lookFile())
 	}
+}
+
+// Due are some of the first attempts that wait for a pilot, or for a submission, in any order:
+// those who take them are many, and each is to find few that another has taken.
+func (c *Cluster) Due() (some []kernel.AttemptID) {
+	const most, among = 64, 1024
 	for _, e := range c.errands() {
 		if e.what == toSubmit && len(some) < among {
 			some = append(some, e.attempt)
@@ -226,8 +220,11 @@ func (c *Cluster) Due() (some []kernel.AttemptID) {
 	return some[:min(most, len(some))]
 }
 
+// ErrTooLong is that of an attempt that may take longer than a pilot has left.
+var ErrTooLong = errors.New("it may take longer than this pilot has left")
+
 // BeginPacked is Begin for an attempt that the pilot of that name takes.
-func (c *Cluster) BeginPacked(a kernel.AttemptID, place Place, pilot string) (*Node, error) {
+func (c *Cluster) BeginPacked(a kernel.AttemptID, place Place, pilot string, hours Hours) (*Node, error) {
 	if !c.posted(a) {
 		return nil, fmt.Errorf("run %s: somebody else does: %w", label(a), kernel.ErrStale)
 	}
@@ -241,6 +238,9 @@ func (c *Cluster) BeginPacked(a kernel.AttemptID, place Place, pilot string) (*N
 	}
 	if !o.Packed || host+void != "" {
 		return nil, fmt.Errorf("run %s: it is not for a pilot: %w", label(a), kernel.ErrStale)
+	}
+	if hours.tooLong(o.Limit) {
+		return nil, fmt.Errorf("run %s: %w", label(a), ErrTooLong)
 	}
 	n := &Node{files: c.Files, attempt: a, order: o, place: place}
 	if n.lock, err = lockBeat(c.Files, a, o); err != nil {
@@ -280,15 +280,29 @@ func lockBeat(files Files, a kernel.AttemptID, o order) (*os.File, error) {
 // Cores is how many attempts a pilot runs at once: the cores that it was given.
 func (c *Cluster) Cores(place Place) int { return cmp.Or(place.Cores(), c.Settings.Cores, 1) }
 
-// Until is when the job of this place should claim nothing more, for want of time; zero: it has
-// no time limit, or it cannot be found out.
-func Until(ctx context.Context, place Place) time.Time {
+// Hours are a pilot's: it claims nothing after End, and until Fresh it claims whatever is due.
+// Zero: its job has no time limit, or that cannot be found out.
+type Hours struct{ Fresh, End time.Time }
+
+// HoursOf are those of a pilot that has just begun at this place.
+func HoursOf(ctx context.Context, place Place) Hours {
 	const least, share = time.Minute, 10
 	state, left, err := place.Stands(ctx)
 	if err != nil || state != Running || left <= 0 || left == Endless {
-		return time.Time{}
+		return Hours{}
 	}
-	return time.Now().Add(left - min(least, left/share))
+	now := time.Now()
+	return Hours{now.Add(left / share), now.Add(left - min(least, left/share))}
+}
+
+// Over reports that the pilot claims nothing more, for want of time.
+func (h Hours) Over() bool { return !h.End.IsZero() && time.Now().After(h.End) }
+
+// tooLong reports that an attempt with a time limit of its own is left to the next pilot. One
+// that no pilot has time for is begun by one that is fresh.
+func (h Hours) tooLong(limit time.Duration) bool {
+	now := time.Now()
+	return !h.End.IsZero() && now.After(h.Fresh) && now.Add(limit).After(h.End)
 }
 
 // awaited is what a packed attempt waits for.
