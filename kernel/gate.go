@@ -112,7 +112,7 @@ var gates = [...]gate{
 	{"jobs", OnDependencies, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkAfter, (*tick).decideAfter, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"artifacts", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkNeeds, nil, func(s *Spec) bool { return len(s.Needs) > 0 }, (*prober).needs, (*tick).wakesNeeds, nil, (*explainer).clearsNeed, (*explainer).remedyNeed},
+		(*tick).checkNeeds, (*tick).decideNeeds, func(s *Spec) bool { return len(s.Needs) > 0 }, (*prober).needs, (*tick).wakesNeeds, nil, (*explainer).clearsNeed, (*explainer).remedyNeed},
 	{"pinned head", OnPinnedHead, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkPinnedHead, nil, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, nil, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
 	{"preconditions", OnPreconditions, WaitingOnDeps, BlockedByDependency,

@@ -212,7 +212,7 @@ func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	case w.Cause == JobNotEnded:
 		return w.Job != j.ID && a.s.jobs[k].namesStill(j.ID, j.State.Status)
 	case w.Cause == TokenProducing && !a.created[j.ID]:
-		return w.Artifact != patch && !slices.Contains(j.Spec.Produces, w.Artifact)
+		return w.Artifact != patch && !slices.Contains(j.Spec.Produces, w.Artifact) && (!a.s.jobs[k].wideInTokens() || a.s.namesTokenStill(a.s.jobs[k], j, j.State.Status))
 	default:
 		return false
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -131,23 +132,33 @@ func BenchmarkLayers(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// Independent jobs and one that runs after all of them, against the independent ones alone:
-// what a job costs that so many others must end before.
+// Independent jobs and one that runs after all of them, or needs a token of each, against the
+// independent ones alone: what a job costs that so many others must end before.
 func BenchmarkAfterMany(b *testing.B) {
-	for _, n := range []int{500, 2000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
+	after := func(i int) string { return fmt.Sprintf(`{"ref":"j%d","command":["true"]}`, i) }
+	token := func(i int) string {
+		return fmt.Sprintf(`{"ref":"j%d","command":["true"],"produce":["custom:t:k%d"]}`, i, i)
+	}
+	for _, c := range []struct {
+		name, key, of string
+		n             int
+		job           func(i int) string
+	}{{"jobs", "after", "j%d", 500, after}, {"jobs", "after", "j%d", 2000, after}, {"tokens", "need", "custom:t:k%d", 1000, token}} {
+		b.Run(fmt.Sprint(c.n, c.name), func(b *testing.B) {
 			var spent [2]time.Duration
 			for b.Loop() {
 				for k := range spent {
+					var lines strings.Builder
+					var all []string
+					for i := range c.n {
+						lines.WriteString(c.job(i) + "\n")
+						all = append(all, fmt.Sprintf(`"`+c.of+`"`, i))
+					}
+					if k == 1 {
+						fmt.Fprintf(&lines, `{"command":["true"],%q:[%s]}`, c.key, strings.Join(all, ","))
+					}
 					r := newRepository(b, relaxed)
-					r.run(batch(n+k, []string{"true"}, func(i int) (after []int) {
-						for d := range i {
-							if i == n {
-								after = append(after, d)
-							}
-						}
-						return after
-					}))
+					r.run(lines.String())
 					spent[k] += r.cpu
 				}
 			}

@@ -3,12 +3,19 @@ package kernel
 import "slices"
 
 // wide is the number of predecessors above which a job that waits names the last of them
-// that has not ended before the first that failed, and not the first. Mostly jobs end in
-// their order, and naming the first would have the record, which is as long as the list,
-// written at the end of each (docs/adr/0063).
+// that has not ended before the first that failed, and not the first. Likewise for the
+// tokens that a job needs. Mostly jobs end in their order, and naming the first would have
+// the job judged, and its record written, which is as long as the list, at the end of each
+// (docs/adr/0063).
 const wide = 32
 
 func (j *Job) wide() bool { return len(j.Spec.After) > wide }
+
+// wideInTokens reports whether j needs more than that many artifacts, all of them tokens:
+// only jobs can change whether these exist.
+func (j *Job) wideInTokens() bool {
+	return len(j.Spec.Needs) > wide && !slices.ContainsFunc(j.Spec.Needs, func(a Artifact) bool { return a.Kind != Custom })
+}
 
 // decides returns the verdict of the gate that decides on job i.
 func (g *gate) decides(t *tick, i int32) verdict {
@@ -54,8 +61,14 @@ func (t *tick) decideWide(j *Job, i int32, named int) verdict {
 			return v
 		}
 	}
-	last, n := t.checkAfter(i, 0)
-	for v := last; v.cause == JobNotEnded; v, n = t.checkAfter(i, n) {
+	return t.lastOf(i, (*tick).checkAfter, JobNotEnded)
+}
+
+// lastOf returns the first verdict of a check or, if it has that cause, the last of those that
+// follow it and have it as well.
+func (t *tick) lastOf(i int32, check func(t *tick, i int32, from int) (verdict, int), cause WaitCause) verdict {
+	last, n := check(t, i, 0)
+	for v := last; v.cause == cause; v, n = check(t, i, n) {
 		last = v
 	}
 	return last
@@ -100,4 +113,72 @@ func (j *Job) namesStill(id JobID, now Status) bool {
 	}
 	behind := slices.Index(j.Spec.After, id) > slices.Index(j.Spec.After, j.State.Wait.Job)
 	return behind == now.Terminal()
+}
+
+// decideNeeds decides on job i by the artifacts that it needs.
+func (t *tick) decideNeeds(i int32) verdict {
+	j := t.s.jobs[i]
+	if !j.wideInTokens() {
+		v, _ := t.checkNeeds(i, 0)
+		return v
+	}
+	for n := t.namedNeed(i); n >= 0; n-- {
+		if v := t.checkNeed(i, j.Spec.Needs[n]); v.cause == TokenProducing {
+			return v
+		} else if v.kind != passed {
+			break
+		}
+	}
+	return t.lastOf(i, (*tick).checkNeeds, TokenProducing)
+}
+
+// namedNeed returns the position of the token that wide job i was said to wait for when it
+// was last judged; -1 if there is none, or if something else happened since that may change
+// the verdict.
+func (t *tick) namedNeed(i int32) int {
+	j := t.s.jobs[i]
+	if t.baseline == nil || t.baseline.changed[j.ID] || j.State.Status != WaitingOnDeps || j.State.Wait.Cause != TokenProducing {
+		return -1
+	}
+	for k := range t.some {
+		if !t.s.namesTokenStill(j, t.s.jobs[k], t.status(k)) {
+			return -1
+		}
+	}
+	return slices.Index(j.Spec.Needs, j.State.Wait.Artifact)
+}
+
+// namesTokenStill reports whether wide job j, which waits for a token, still does after job
+// p came to a status, unless p makes just that one. A token that p was to make may be missing
+// although p succeeded.
+func (s *Snapshot) namesTokenStill(j, p *Job, now Status) bool {
+	named := slices.Index(j.Spec.Needs, j.State.Wait.Artifact)
+	for _, a := range p.Spec.Produces {
+		x := slices.Index(j.Spec.Needs, a)
+		switch {
+		case x < 0:
+		case now == Succeeded:
+			if p.State.Retired || !s.published(p.ID, a) {
+				return false
+			}
+		case now.Active() && x < named, now.Terminal() && x > named:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// published reports whether the plans that were applied to s leave a token that job id made.
+func (s *Snapshot) published(id JobID, a Artifact) bool {
+	for _, action := range slices.Backward(s.touched) {
+		if action.Subject() != id {
+			continue
+		}
+		p, made := action.(Publish)
+		if !made || slices.Contains(p.Artifacts, a) {
+			return made
+		}
+	}
+	return false
 }
