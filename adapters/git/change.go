@@ -105,13 +105,13 @@ func (c *cli) refAt(ctx context.Context, ref string) (kernel.CommitID, error) {
 	return "", err
 }
 
-// checkedOut returns a working tree that has branch checked out, or "".
+// checkedOut returns a working tree that has branch checked out or rebases it, or "".
 func (c *cli) checkedOut(ctx context.Context, branch string) (string, error) {
 	head, err := c.Head(ctx)
 	if err != nil {
 		return "", err
 	}
-	if head == branch {
+	if head == branch || rebases(c.root.CommonDir, branch) {
 		return c.root.Dir, nil
 	}
 	all, err := worktrees(c.root.CommonDir)
@@ -119,7 +119,7 @@ func (c *cli) checkedOut(ctx context.Context, branch string) (string, error) {
 		return "", err
 	}
 	for _, w := range all {
-		if w.Branch == branch {
+		if w.Branch == branch || rebases(w.gitDir, branch) {
 			return w.Path, nil
 		}
 	}

@@ -45,7 +45,7 @@ func (r *Repo) Release(ctx context.Context, dir string) error {
 	return err
 }
 
-// Standing returns the working trees that have branch checked out, the main one
+// Standing returns the working trees that have branch checked out or rebase it, the main one
 // first.
 func (r *Repo) Standing(ctx context.Context, branch string) ([]string, error) {
 	trees, err := r.worktreesOn(ctx, branch)
@@ -62,7 +62,7 @@ func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, erro
 		return nil, err
 	}
 	var on []Worktree
-	if head == branch {
+	if head == branch || rebases(r.root.CommonDir, branch) {
 		on = append(on, Worktree{Path: r.root.Dir, Branch: head, gitDir: r.root.CommonDir})
 	}
 	all, err := r.Worktrees()
@@ -74,7 +74,7 @@ func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, erro
 		if err != nil {
 			return nil, err
 		}
-		if present && w.Branch == branch {
+		if present && (w.Branch == branch || rebases(w.gitDir, branch)) {
 			on = append(on, w)
 		}
 	}

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -193,5 +194,42 @@ func TestHowACommitIsReplayed(t *testing.T) {
 		if got, err := r.Replay(ctx, bad[0], bad[1], bad[2]); err == nil {
 			t.Errorf("%v is replayed as %s", bad, got)
 		}
+	}
+}
+
+// A branch that is being rebased counts as checked out where that is: its HEAD is detached, and
+// when it ends the rebase moves the branch from where it was. So do branches that move with it.
+func TestARebasedBranchIsCheckedOut(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t)
+	f.commit("a.txt", "1\n")
+	f.git("branch", "up")
+	f.commit("a.txt", "mine\n")
+	f.git("branch", "below")
+	from := f.commit("b.txt", "b\n")
+	f.git("switch", "--quiet", "up")
+	f.commit("a.txt", "theirs\n")
+	f.git("switch", "--quiet", "main")
+	to := kernel.CommitID(strings.TrimSpace(f.git("commit-tree", "-p", string(from), "-m", "plan", string(from)+"^{tree}")))
+	rebase := exec.Command("git", "-C", f.dir, "rebase", "--quiet", "--update-refs", "up")
+	if out, err := rebase.CombinedOutput(); err == nil {
+		t.Fatalf("there is no conflict: %s", out)
+	}
+	r := Open(f.root())
+	const says = "where a rebase is in progress: finish or abort it"
+	for _, branch := range []string{"main", "below"} {
+		if o, err := r.Obstacle(ctx, branch, to); err != nil || !strings.Contains(o, says) {
+			t.Errorf("%s: obstacle %q, %v", branch, o, err)
+		}
+		if on, err := r.Standing(ctx, branch); err != nil || len(on) != 1 {
+			t.Errorf("%s stands in %v, %v", branch, on, err)
+		}
+	}
+	if o, moved, err := r.Advance(ctx, "main", from, to); err != nil || moved || !strings.Contains(o, says) || f.rev("main") != from {
+		t.Errorf("obstacle %q, moved %v, %v", o, moved, err)
+	}
+	f.git("rebase", "--abort")
+	if o, moved, err := r.Advance(ctx, "main", from, to); err != nil || !moved || o != "" || f.rev("main") != to {
+		t.Errorf("once it is aborted: obstacle %q, moved %v, %v", o, moved, err)
 	}
 }

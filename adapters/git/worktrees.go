@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -72,6 +73,19 @@ func resolved(path string) string {
 		return path
 	}
 	return filepath.Join(resolved(parent), filepath.Base(path))
+}
+
+// rebases reports whether a rebase in the working tree of gitDir is going to move branch when it
+// ends. Until then HEAD is detached, and git takes the branch for checked out there.
+func rebases(gitDir, branch string) bool {
+	ref := "refs/heads/" + branch
+	for _, file := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "rebase-merge/update-refs"} {
+		b, err := os.ReadFile(filepath.Join(gitDir, file))
+		if err == nil && slices.Contains(strings.Split(string(b), "\n"), ref) {
+			return true
+		}
+	}
+	return false
 }
 
 // operation returns what is in progress in the working tree of gitDir:
