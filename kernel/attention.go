@@ -40,6 +40,21 @@ func (j *Job) Needs() Attention {
 // still rewind j, or a job that j was handed on to (see HandedOn).
 func (s *Snapshot) SeenTo(j *Job) bool { return s.HandedOn(j) || s.Pending(j.ID) != "" }
 
+// BlockedBy returns the blocked job that handed on to j what j could do nothing about, such as
+// a merge that uncommitted changes block; nil: there is none. A person goes on with that one.
+func (s *Snapshot) BlockedBy(j *Job) *Job {
+	if j.State.Status != BlockedByDependency || !strings.HasPrefix(j.State.Reason, NoConflict) {
+		return nil
+	}
+	for _, from := range s.jobs {
+		if from.State.Status == BlockedByDependency && from.State.Outcome == OutcomeBlocked &&
+			slices.ContainsFunc(from.Spec.Routes, func(r Route) bool { return r.On == OutcomeBlocked && r.To == j.ID }) {
+			return from
+		}
+	}
+	return nil
+}
+
 // HandedOn reports whether a route handed what blocked j on to another job,
 // which then ended blocked as well. A person goes on with that other job.
 func (s *Snapshot) HandedOn(j *Job) bool {

@@ -12,6 +12,10 @@ const integrate = "git.integrate_plan_branch"
 // InConflict is part of the reason of a job whose merge is in conflict.
 const InConflict = "is in conflict"
 
+// NoConflict begins the reason of a job that was woken to resolve a merge's conflict, where
+// something else blocks the merge.
+const NoConflict = "no merge conflict is open"
+
 // StageToken is the type of the custom artifacts that pass a plan from one
 // stage to the next. Their keys end with the plan's name.
 const StageToken = "stage_token"

@@ -242,6 +242,9 @@ func (x *explainer) remedies(i int32) {
 		x.add(Remedy{Kind: SubmitAgain, Job: j.ID, Detail: "has no command"})
 		return
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
+		if by := x.t.s.BlockedBy(j); by != nil {
+			j = by
+		}
 		if text := j.agentRemedy(x.t.s.now); text != "" {
 			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
 		}

@@ -32,6 +32,19 @@ func (s *Store) Sizes(ctx context.Context, ids []kernel.JobID) map[kernel.JobID]
 	return sizes
 }
 
+// leastRoom is how many bytes a few small files need.
+const leastRoom = 64 << 10
+
+// Full reports that the store's file system has no room for another few small files, of bytes
+// or of inodes. What cannot be told is not full.
+func (s *Store) Full() bool {
+	var st unix.Statfs_t
+	if s.open(false) != nil || unix.Fstatfs(s.base.fd, &st) != nil || st.Blocks == 0 {
+		return false
+	}
+	return int64(st.Bavail)*int64(st.Bsize) < leastRoom || st.Files > 0 && st.Ffree == 0 //nolint:unconvert // the types differ between systems
+}
+
 // size is what name in d takes on the disk, with all that is in it. A file with
 // several names counts once, and what cannot be looked at does not.
 func (d dir) size(name string, seen map[uint64]bool) int64 {

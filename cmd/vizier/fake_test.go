@@ -64,7 +64,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	},
 		Effects:  func(kernel.JobID) ([]effect.Record, error) { return w.effects, nil },
 		Resident: func() int { return w.resident },
-		FewFiles: func() string { return "" },
+		FewFiles: func() string { return "" }, Full: func() bool { return false },
 		Attended: func() bool { return w.resident != 0 }, Elsewhere: func() bool { return false }}, nil
 }
 

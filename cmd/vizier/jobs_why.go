@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 		if w.Format == "text" {
 			c.ui.print("Run " + runLine(view.RunOf(snap, targets[0].Jobs)))
 		}
-		jobs = view.HoldingUp(targets[0].Jobs)
+		jobs = slices.DeleteFunc(view.HoldingUp(targets[0].Jobs), func(j *kernel.Job) bool { return snap.BlockedBy(j) != nil })
 		switch {
 		case len(jobs) == 0 && w.Format == "text": // nothing holds it up
 			return nil

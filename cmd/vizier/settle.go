@@ -19,7 +19,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	if err != nil || c.past != nil {
 		return snap, err
 	}
-	if r.full() {
+	if r.Full() {
 		c.ui.warn("%s: make room on it, and they go on by themselves", diskFull)
 	}
 	alone := len(r.Scheduler.Executors) > 0 && !r.Attended()

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/app"
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -59,12 +57,9 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	return u
 }
 
-// full reports that the file system of the store is full.
-func (r *repo) full() bool { return sys.Full(filepath.Join(r.Root, ".vizier", "jobs")) }
-
 // checkDisk looks for a full file system.
 func (r *repo) checkDisk(context.Context, *kernel.Snapshot) ([]app.Finding, error) {
-	if !r.full() {
+	if !r.Full() {
 		return nil, nil
 	}
 	return []app.Finding{{Path: ".vizier/jobs", Problem: diskFull, Next: "make room on it; they go on by themselves"}}, nil

@@ -115,6 +115,9 @@ type repo struct {
 	// "".
 	FewFiles func() string
 
+	// Full reports that the file system of the store is full.
+	Full func() bool
+
 	// Attended reports whether a resident scheduler is running or just being
 	// started.
 	Attended func() bool
@@ -177,7 +180,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 		Past: v.Store,
 		At:   v.At, Evidence: v.Evidence,
 		Resident: v.Resident,
-		FewFiles: v.FewFiles,
+		FewFiles: v.FewFiles, Full: v.Store.Full,
 		Attended: v.Attended, Elsewhere: v.Elsewhere,
 		Outside: v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,

@@ -69,6 +69,9 @@ func calls(before, after *kernel.Snapshot, p kernel.Plan) (out []kernel.Event) {
 		case j.State.Status == kernel.WaitingOnApproval:
 			what = j.State.Wait.Detail
 		}
+		if by := after.BlockedBy(j); by != nil {
+			what = by.State.Reason
+		}
 		e := event(kernel.NeedsAttention, j, j.State, before.Now())
 		e.Reason = string(kind) + ": " + what
 		out = append(out, e)

@@ -137,19 +137,23 @@ func EndedBadly(j *kernel.Job) bool {
 
 // HoldingUp returns the jobs that explain why a run does not continue: those
 // that ended badly and those that wait for a person or, if there are none, the
-// first that waits.
+// first that waits or else the first that something outside of the run blocks.
 func HoldingUp(jobs []*kernel.Job) (out []*kernel.Job) {
-	var waits []*kernel.Job
+	var waits, blocked []*kernel.Job
 	for _, j := range jobs {
 		switch st := j.State.Status; {
 		case EndedBadly(j), st == kernel.WaitingOnApproval:
 			out = append(out, j)
 		case st.Active() && st != kernel.Running:
 			waits = append(waits, j)
+		case st == kernel.BlockedByDependency:
+			blocked = append(blocked, j)
 		}
 	}
-	if len(out) == 0 && len(waits) > 0 {
-		return waits[:1]
+	for _, more := range [][]*kernel.Job{waits, blocked} {
+		if len(out) == 0 && len(more) > 0 {
+			return more[:1]
+		}
 	}
 	return out
 }

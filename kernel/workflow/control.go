@@ -177,7 +177,7 @@ func conflict(n ManifestNode, s Seen) Step {
 	script := n.arg("auto_resolve_command", "auto_resolve_script")
 	switch ran := len(s.Exits) > 0; {
 	case !s.Sentinel:
-		return blocked("no merge conflict is open: see to what the merge says is in its way, and retry the merge")
+		return blocked(kernel.NoConflict + ": see to what the merge says is in its way, and retry the merge")
 	case s.Unmerged && !ran && n.autoResolve() && script != "":
 		return Step{Run: RunScript, Script: script}
 	case s.Unmerged && !ran && n.autoResolve():
