@@ -97,7 +97,7 @@ func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
 		}
 	}
 	return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.MissingOutput,
-		Reason: fmt.Sprintf("%s%s; `vizier retry %s` asks again, and where nothing is to be done run it with allow_empty=true", who, why, next)}, nil
+		Reason: fmt.Sprintf("%s%s; `vizier retry %s` asks again, and where nothing is to be done run it with `--set allow_empty=true`", who, why, next)}, nil
 }
 
 // agentBefore returns the nearest job before n that ran an agent, or nil if

@@ -21,7 +21,7 @@ type Agents struct {
 // Agent is the configuration of an agent, possibly incomplete: zero fields are
 // taken from less specific entries.
 type Agent struct {
-	Label       string        // name of a known program or a shim, or "builtin"
+	Label       string        // name of a known program or a shim, or "builtin"; the program of Command if that has no name
 	Command     []string      // the command line, used in place of Label
 	Filter      []string      // command that extracts the answer from Command's output
 	Model       string        // "": the agent's default
@@ -50,7 +50,10 @@ func (a Agents) For(alias string, selectors ...string) Agent {
 	}
 	for _, l := range layers {
 		if l.Label != "" || len(l.Command) > 0 { // another agent: options of the earlier one do not apply
-			out.Label, out.Command, out.Filter = cmp.Or(l.Label, out.Label), l.Command, nil
+			out.Label, out.Command, out.Filter = l.Label, l.Command, nil
+			if l.Label == "" { // it has no other name
+				out.Label = l.Command[0]
+			}
 			out.Model, out.Flags, out.Unnamed = "", nil, false
 		}
 		if len(l.Filter) > 0 {

@@ -29,7 +29,7 @@ flags = ["--effort", "low"]
 	}{
 		{"", "", Agent{Label: "gemini", Filter: []string{"jq"}, Model: "pro", Flags: []string{"--x"}, Timeout: time.Hour, Silence: 20 * time.Minute}},
 		{"approve", "", Agent{Label: "gemini", Filter: []string{"jq"}, Model: "flash", Flags: []string{}, Permissions: "run", Timeout: time.Hour, Silence: 20 * time.Minute}},
-		{"draft", "x", Agent{Label: "gemini", Command: []string{"my-agent", "--fast"}, Timeout: time.Hour, Silence: 20 * time.Minute}},
+		{"draft", "x", Agent{Label: "my-agent", Command: []string{"my-agent", "--fast"}, Timeout: time.Hour, Silence: 20 * time.Minute}},
 		{"approve", "template.stage.merge@v2", Agent{Label: "claude", Flags: []string{"--effort", "low"}, Permissions: "run", Timeout: 5 * time.Minute, Silence: 20 * time.Minute}},
 	} {
 		if got := c.Agents.For(row.alias, row.selector); !reflect.DeepEqual(got, row.want) {
