@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -105,8 +106,15 @@ func (r *Repo) Advance(ctx context.Context, branch string, from, to kernel.Commi
 		case i == 0 && now != from || i > 0 && now != to:
 			return "", i > 0, nil
 		}
-		if obstacle, err := r.follow(ctx, w, branch, i == 0, from, to); err != nil || obstacle != "" {
-			return obstacle, i > 0, err
+		obstacle, err := r.follow(ctx, w, branch, i == 0, from, to)
+		if err != nil {
+			return "", i > 0, err
+		}
+		if obstacle != "" {
+			if now, err := r.cli.refAt(ctx, "refs/heads/"+branch); err == nil && i == 0 && now != from { // somebody committed meanwhile
+				return "", false, nil
+			}
+			return obstacle, i > 0, nil
 		}
 	}
 	if len(on) > 0 {
@@ -136,8 +144,18 @@ func (r *Repo) follow(ctx context.Context, w Worktree, branch string, first bool
 		args = []string{"read-tree", "-m", "-u", string(from), string(to)}
 	}
 	_, err = r.cli.run(ctx, command{dir: w.Path, args: args, writes: true, hooks: true})
+	for again := 0; again < 10 && busyIndex(err); again++ {
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+		_, err = r.cli.run(ctx, command{dir: w.Path, args: args, writes: true, hooks: true})
+	}
 	if exitCode(err) > 0 {
 		return fmt.Sprintf("%s is checked out in %s, which git cannot bring up to date (%v): see to that", branch, w.Path, err), nil
 	}
 	return "", err
 }
+
+// busyIndex reports that another git process has the index of the working tree.
+func busyIndex(err error) bool { return err != nil && strings.Contains(err.Error(), "index.lock") }

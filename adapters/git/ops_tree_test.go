@@ -233,3 +233,30 @@ func TestARebasedBranchIsCheckedOut(t *testing.T) {
 		t.Errorf("once it is aborted: obstacle %q, moved %v, %v", o, moved, err)
 	}
 }
+
+// Somebody who commits to the branch while its checkout is being brought up to date, or has its
+// index for a moment, is no obstacle: the merge is made again on what there is.
+func TestAdvanceWhileSomebodyCommits(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t)
+	from := f.commit("a.txt", "1\n")
+	f.git("switch", "--quiet", "--create", "next")
+	to := f.commit("b.txt", "2\n")
+	f.git("switch", "--quiet", "main")
+	lock := filepath.Join(f.dir, ".git", "index.lock")
+	f.write(".git/index.lock", "")
+	time.AfterFunc(300*time.Millisecond, func() { _ = os.Remove(lock) })
+	r := Open(f.root())
+	if o, moved, err := r.Advance(ctx, "main", from, to); o != "" || !moved || err != nil {
+		t.Errorf("with the index of another process for a moment: %q, %v, %v", o, moved, err)
+	}
+	f.git("reset", "--quiet", "--hard", string(from))
+	hook := filepath.Join(f.dir, ".git", "hooks", "reference-transaction")
+	f.write(".git/hooks/reference-transaction", "#!/bin/sh\n[ \"$1\" = prepared ] || exit 0\nrm "+hook+"\ngit update-ref refs/heads/main $(git commit-tree -p main -m theirs main^{tree})\nexit 1\n")
+	if err := os.Chmod(hook, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if o, moved, err := r.Advance(ctx, "main", from, to); o != "" || moved || err != nil || f.rev("main") == from {
+		t.Errorf("with a commit of somebody else's: %q, %v, %v", o, moved, err)
+	}
+}

@@ -88,6 +88,8 @@ func (r *Repo) named(name string) (Worktree, error) {
 		case w.Name != name:
 		case resolved(filepath.Dir(w.Path)) == filepath.Join(r.root.Dir, worktreeHome):
 			return w, nil
+		case r.movedTo(w) != "":
+			return Worktree{}, fmt.Errorf("git looks for worktree %s at %s, since the repository was moved: `vizier doctor --fix` tells it where that is", name, w.Path)
 		default:
 			return Worktree{}, fmt.Errorf("git has a worktree %s at %s: move it back to %s, or remove it with `git worktree remove`", name, w.Path, worktreeHome)
 		}

@@ -28,13 +28,15 @@ func (r *Repo) StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context
 	names, known := map[string]Worktree{}, map[string]bool{}
 	paths := []string{}
 	for _, w := range all {
-		if below, err := filepath.Rel(home, w.Path); err == nil && filepath.IsLocal(below) {
+		if r.movedTo(w) != "" {
+			known[w.Name] = true
+		} else if below, err := filepath.Rel(home, w.Path); err == nil && filepath.IsLocal(below) {
 			names[w.Path], known[w.Name] = w, true
 			paths = append(paths, w.Path)
 		}
 	}
 	for _, e := range entries {
-		if path := filepath.Join(home, e.Name()); e.IsDir() && names[path].Name == "" && !known[nameAt(path)] { // known: on its way to its place
+		if path := filepath.Join(home, e.Name()); e.IsDir() && names[path].Name == "" && !known[nameAt(path)] { // known: on its way to its place, or moved with the repository
 			paths = append(paths, path)
 		}
 	}
@@ -49,6 +51,34 @@ func (r *Repo) StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context
 		}
 	}
 	return out, nil
+}
+
+// MovedWorktrees returns the worktrees below .vizier/tmp-worktrees that git looks for elsewhere,
+// where nothing is any more: the repository was moved.
+func (r *Repo) MovedWorktrees() (out []kernel.Context, err error) {
+	all, err := r.Worktrees()
+	for _, w := range all {
+		if here := r.movedTo(w); here != "" {
+			w.Path = here
+			out = append(out, contextOf(w))
+		}
+	}
+	return out, err
+}
+
+// movedTo returns where the files of w are, if the repository was moved with them; "": it was not.
+func (r *Repo) movedTo(w Worktree) string {
+	here := filepath.Join(r.root.Dir, worktreeHome, filepath.Base(w.Path))
+	if there, err := exists(w.Path); there || err != nil || nameAt(here) != w.Name {
+		return ""
+	}
+	return here
+}
+
+// RepairWorktree tells git where the files of a worktree are, and the worktree where git is.
+func (r *Repo) RepairWorktree(ctx context.Context, c kernel.Context) error {
+	_, err := r.cli.run(ctx, command{args: []string{"worktree", "repair", "--", filepath.Join(r.root.Dir, c.Worktree)}, writes: true})
+	return err
 }
 
 // MinimumVersion is the oldest git version that Vizier supports.

@@ -40,6 +40,8 @@ type inspection interface {
 // worktreeGit is what the doctor needs of git.
 type worktreeGit interface {
 	StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context, error)
+	MovedWorktrees() ([]kernel.Context, error)
+	RepairWorktree(context.Context, kernel.Context) error
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 	ProgramVersion(context.Context) (version string, ok bool, err error)
 }
@@ -283,7 +285,15 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 			atWork = append(atWork, "-"+string(j.ID))
 		}
 	}
+	moved, err := r.Doctor.git.MovedWorktrees()
+	if err != nil {
+		return nil, err
+	}
 	var out []app.Finding
+	for _, c := range moved {
+		out = append(out, app.Finding{Path: c.Worktree, Problem: "git looks for this worktree where it was before the repository was moved, so nothing works in it",
+			Fix: func(ctx context.Context) error { return r.Doctor.git.RepairWorktree(ctx, c) }})
+	}
 	for _, j := range s.Jobs() {
 		c := j.State.Context
 		if c.Worktree == "" {
