@@ -33,12 +33,12 @@ type RunReport struct {
 // Approval means that none is required.
 func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunReport, error) {
 	var rep RunReport
-	var news []kernel.NewJob
+	var all [][]kernel.NewJob
 	var manifests kernel.Plan
 	scope := kernel.Scope{}
 	for _, r := range runs {
 		jobs, roots := r.jobs()
-		news = append(news, jobs...)
+		all = append(all, jobs)
 		more := history.ScopeOf(jobs)
 		scope.Jobs, scope.Artifacts = append(scope.Jobs, more.Jobs...), append(scope.Artifacts, more.Artifacts...)
 		rep.Roots = append(rep.Roots, roots)
@@ -46,10 +46,30 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 	}
 	var err error
 	rep.Report, err = s.transact(ctx, scope, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+		var news []kernel.NewJob
+		for i, jobs := range all {
+			news = append(news, startAfter(jobs, rep.Roots[i], snap.StagesAhead(jobs))...)
+		}
 		jobs, err := kernel.Enqueue(snap, news)
 		return manifests.Then(jobs), []history.Verb{history.Enqueue{Jobs: news}}, err
 	}})
 	return rep, err
+}
+
+// startAfter returns the jobs of a run such that its roots start once the jobs before have ended.
+func startAfter(jobs []kernel.NewJob, roots, before []kernel.JobID) []kernel.NewJob {
+	out := slices.Clone(jobs)
+	for i := range out {
+		sp := &out[i].Spec
+		if !slices.Contains(roots, out[i].ID) {
+			continue
+		}
+		sp.After, sp.AfterAny = slices.Clone(sp.After), slices.Clone(sp.AfterAny)
+		for _, id := range before {
+			sp.RunsAfter(id, kernel.AfterAnyEnd)
+		}
+	}
+	return out
 }
 
 // Enqueued returns the jobs of the run as EnqueueRun enqueues them.

@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// integrate is the operation that merges a plan and so closes the plan's cycle.
-const integrate = "git.integrate_plan_branch"
+// integrate is the operation that merges a plan and so closes the plan's cycle; prepare makes
+// the worktree of a stage, on the plan's branch.
+const (
+	integrate = "git.integrate_plan_branch"
+	prepare   = "worktree.prepare"
+)
 
 // InConflict is part of the reason of a job whose merge is in conflict.
 const InConflict = "is in conflict"
@@ -165,4 +169,59 @@ func (j *Job) reopened() State {
 	}
 	st.Wait, st.WaitSince = WaitReason{}, time.Time{}
 	return st
+}
+
+// StagesAhead returns the last jobs of the open runs that have a stage of a plan in common with
+// a new run, such as two drafts of one name. The new run starts once they have ended, however:
+// the stages of both work on one branch, and each step gives that branch back.
+func (s *Snapshot) StagesAhead(run []NewJob) (last []JobID) {
+	if !slices.ContainsFunc(run, func(n NewJob) bool { return n.Spec.Origin.About.Operation == prepare }) {
+		return nil
+	}
+	seen := map[RunID]bool{"": true}
+	for _, n := range run {
+		o := &n.Spec.Origin
+		seen[o.Run] = true
+		for _, a := range n.Spec.Produces {
+			if a = a.Canonical(); a.Kind != PlanBranch && (a.Kind != Custom || a.Name != StageToken) {
+				continue
+			}
+			s.near.require(Near{Kind: Producers, Artifact: a})
+			for _, k := range s.graph.producers[a] {
+				p := s.jobs[k]
+				if r := p.Spec.Origin.Run; !seen[r] && p.State.Status.Active() && p.Spec.Origin.About.Operation == o.About.Operation {
+					seen[r] = true
+					last = append(last, s.lastOf(r)...)
+				}
+			}
+		}
+	}
+	return last
+}
+
+// lastOf returns the open jobs of a run that no other open job of it runs after. It returns nil
+// for a run that waits for an artifact before it makes its worktree: that may come from a run
+// that is about to be enqueued.
+func (s *Snapshot) lastOf(run RunID) (last []JobID) {
+	s.near.require(Near{Kind: Members, Run: run})
+	followed := map[JobID]bool{}
+	var open []*Job
+	for _, j := range s.jobs {
+		if j.Spec.Origin.Run != run || !j.State.Status.Active() {
+			continue
+		}
+		if w := j.State.Wait; j.Spec.Origin.About.Operation == prepare && j.State.Status == WaitingOnDeps && w.Cause != JobNotEnded {
+			return nil
+		}
+		for _, id := range j.Spec.After {
+			followed[id] = true
+		}
+		open = append(open, j)
+	}
+	for _, j := range open {
+		if !followed[j.ID] && !j.Spec.Routed {
+			last = append(last, j.ID)
+		}
+	}
+	return last
 }

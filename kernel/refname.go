@@ -34,7 +34,7 @@ func CheckRef(name string) error {
 // branch or file.
 //
 //nolint:gochecknoglobals // a constant
-var ofPlans = []string{"worktree.prepare", "plan.persist", integrate, "merge.sentinel.write", "merge.sentinel.clear"}
+var ofPlans = []string{prepare, "plan.persist", integrate, "merge.sentinel.write", "merge.sentinel.clear"}
 
 // refs returns ErrInvalid if a is about a branch or plan whose name git would
 // reject. Records of earlier versions may hold such artifacts.
