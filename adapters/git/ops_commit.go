@@ -60,6 +60,24 @@ func (r *Repo) StageTracked(ctx context.Context, dir string) error {
 	return r.cli.add(ctx, dir, []string{":(top)"}, "--update")
 }
 
+// Uncommitted returns the paths at dir, relative to the top, that differ from
+// the checked-out commit or are untracked, without Vizier's own files and what
+// is ignored. Below an untracked repository it does not look.
+func (r *Repo) Uncommitted(ctx context.Context, dir string) ([]string, error) {
+	if err := r.checkInner(ctx, dir); err != nil {
+		return nil, err
+	}
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all",
+		"--ignore-submodules=dirty", "--no-renames"}})
+	var paths []string
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		if len(entry) > 3 && !isScratch(entry[3:]) {
+			paths = append(paths, entry[3:])
+		}
+	}
+	return paths, err
+}
+
 // unignored returns those of dirs, given relative to the top, that git does not
 // ignore in the tree of at. Excluding an ignored one would be an error for git
 // add.

@@ -40,7 +40,18 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 		if branch := n.judgedBranch(); branch != "" {
 			return c.judgeBranch(ctx, env, n, branch, seen)
 		}
+		var note string
+		if n.Control == "gate.stop_condition" {
+			said, stop, err := commitRest(ctx, env, n)
+			if err != nil || stop != nil {
+				return deref(stop), err
+			}
+			note = said
+		}
 		r, _, err := c.control(ctx, env, n, seen)
+		if note != "" {
+			r.Reason += "; " + note
+		}
 		return r, err
 	})
 }
