@@ -17,9 +17,14 @@ func TestUncommitted(t *testing.T) {
 		f.write(new, "1\n")
 	}
 	f.git("add", "staged")
-	got, err := Open(f.root()).Uncommitted(t.Context(), f.dir)
+	r := Open(f.root())
+	got, err := r.Uncommitted(t.Context(), f.dir)
 	slices.Sort(got)
 	if want := []string{"changed", "dir/a\nb", "removed", "staged"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	f.git("rm", "--quiet", "--cached", "kept") // a removal, and no new file
+	if got, err := r.Untracked(t.Context(), f.dir); err != nil || !slices.Equal(got, []string{"dir/a\nb"}) {
+		t.Errorf("untracked %q, %v", got, err)
 	}
 }

@@ -158,6 +158,10 @@ type Commits interface {
 	// staged: paths relative to the top.
 	Uncommitted(ctx context.Context, dir string) ([]string, error)
 
+	// Untracked returns the files of the tree at dir, relative to the top, that
+	// Stage would stage as new ones.
+	Untracked(ctx context.Context, dir string) ([]string, error)
+
 	// Staged reports whether the index has changes to commit.
 	Staged(ctx context.Context, dir string) (bool, error)
 
