@@ -174,9 +174,7 @@ func commitMessage(env *Env, n *Node) (string, error) {
 	if !ok {
 		return message, nil
 	}
-	matches, err := customs(n.Needs, func(a kernel.Artifact) bool {
-		return a.Name == sel || a.Name+":"+a.Ref == sel || a.String() == sel
-	})
+	matches, err := customs(n.Needs, func(a kernel.Artifact) bool { return workflow.Selects(sel, a) })
 	if err != nil {
 		return "", err
 	}
