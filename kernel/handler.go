@@ -101,7 +101,9 @@ func (s *Snapshot) faultyPredecessor(j *Job) *Job {
 	var from *Job
 	switch j.State.Failure {
 	case MissingOutput:
-		from = NearestAgent(j, s.Job)
+		if j.State.Agent == nil { // else it is the agent that answered nothing
+			from = NearestAgent(j, s.Job)
+		}
 	case MissingInput:
 		from = s.onlySource(j)
 	default: // no other class means a lack of input

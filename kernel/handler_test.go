@@ -162,6 +162,10 @@ func TestTheWayOutIsWhoDidNotMakeIt(t *testing.T) {
 			}
 		}
 	}
+	silent := job("b", inRun("r"), after("a"), failed(kernel.MissingOutput), asked)
+	if got := snapshot(facts(), job("a", inRun("r"), asked, is(kernel.Succeeded)), silent).WayOut("b"); got != "b" {
+		t.Errorf("of an agent that answered nothing: %s", got)
+	}
 	if got := snapshot(facts()).WayOut("zz"); got != "zz" {
 		t.Errorf("of a job that is not there: %s", got)
 	}

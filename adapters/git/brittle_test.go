@@ -59,6 +59,8 @@ func TestWhicheverGitFailsAnAnswerSaysSo(t *testing.T) {
 		"a branch":     func(r *Repo) (string, error) { return several(r.BranchAt(ctx, "draft/a")) },
 		"an obstacle":  func(r *Repo) (string, error) { return several(r.Obstacle(ctx, "main", ahead)) },
 		"staged":       func(r *Repo) (string, error) { return several(r.Staged(ctx, dir)) },
+		"uncommitted":  func(r *Repo) (string, error) { return several(r.Uncommitted(ctx, dir)) },
+		"untracked":    func(r *Repo) (string, error) { return several(r.Untracked(ctx, dir)) },
 		"a message":    func(r *Repo) (string, error) { return several(r.Message(ctx, main)) },
 		"marked":       func(r *Repo) (string, error) { return several(r.Marked(ctx, ahead, "add later", time.Time{})) },
 		"commits":      func(r *Repo) (string, error) { return several(r.Commits(ctx, []string{"add file", "add later"})) },

@@ -60,6 +60,39 @@ func (r *Repo) StageTracked(ctx context.Context, dir string) error {
 	return r.cli.add(ctx, dir, []string{":(top)"}, "--update")
 }
 
+// Uncommitted returns the paths at dir, relative to the top, that differ from
+// the checked-out commit or are untracked, without Vizier's own files and what
+// is ignored. Below an untracked repository it does not look.
+func (r *Repo) Uncommitted(ctx context.Context, dir string) ([]string, error) {
+	tracked, untracked, err := r.differing(ctx, dir)
+	return append(tracked, untracked...), err
+}
+
+// Untracked returns the untracked ones of those paths, without files that were
+// removed from the index and left where they are.
+func (r *Repo) Untracked(ctx context.Context, dir string) ([]string, error) {
+	tracked, untracked, err := r.differing(ctx, dir)
+	return slices.DeleteFunc(untracked, func(p string) bool { return slices.Contains(tracked, p) }), err
+}
+
+func (r *Repo) differing(ctx context.Context, dir string) (tracked, untracked []string, err error) {
+	if err := r.checkInner(ctx, dir); err != nil {
+		return nil, nil, err
+	}
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all",
+		"--ignore-submodules=dirty", "--no-renames"}})
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		switch {
+		case len(entry) < 4 || isScratch(entry[3:]):
+		case strings.HasPrefix(entry, "??"):
+			untracked = append(untracked, entry[3:])
+		default:
+			tracked = append(tracked, entry[3:])
+		}
+	}
+	return tracked, untracked, err
+}
+
 // unignored returns those of dirs, given relative to the top, that git does not
 // ignore in the tree of at. Excluding an ignored one would be an error for git
 // add.

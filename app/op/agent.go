@@ -34,6 +34,11 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if a.Class != kernel.NoFailure {
 		return Result{Outcome: kernel.OutcomeFailed, Exit: max(a.Exit, 1), Class: a.Class, Reason: a.Reason}, nil
 	}
+	if strings.TrimSpace(string(a.Text)) == "" {
+		if missing := n.readLater(products); missing != "" {
+			return silent(n, a.Run, missing), nil
+		}
+	}
 	for _, p := range products {
 		if err := writeText(env, n, p, string(a.Text), by); err != nil {
 			return Result{}, err
@@ -63,6 +68,29 @@ func answer(ctx context.Context, env *Env, n *Node, prompt string, kept bool) (a
 	by = &answered{ExitCode: a.Exit, DurationMS: max(0, env.Now().Sub(began).Milliseconds())}
 	by.Stderr, err = errorLines(env, n)
 	return a, by, cut, err
+}
+
+// readLater returns the first of n's products whose text another node of the
+// run works with, or "".
+func (n *Node) readLater(products []kernel.Artifact) string {
+	for _, p := range products {
+		for _, m := range n.Manifest.Nodes {
+			if m.Reads(p) {
+				return p.String()
+			}
+		}
+	}
+	return ""
+}
+
+// silent returns the result of an agent that ended well without an answer.
+func silent(n *Node, run kernel.AgentRun, missing string) Result {
+	why := ""
+	if len(run.Denied) > 0 {
+		why = "; " + denied(run)
+	}
+	return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.MissingOutput,
+		Reason: fmt.Sprintf("agent %s ended well and answered nothing, but its answer is to be %s%s; `vizier retry %s` asks again", run.Agent, missing, why, n.Job.ID)}
 }
 
 // denied describes what an agent was not allowed to do.

@@ -68,6 +68,26 @@ func TestAnAttemptTellsWhatItsAgentToldHoweverItEnds(t *testing.T) {
 	}
 }
 
+// An agent that answers nothing has failed if somebody works with its answer.
+func TestAnAgentThatAnswersNothing(t *testing.T) {
+	product := kernel.Artifact{Kind: kernel.Custom, Name: "plan_text", Ref: "p"}
+	for operation, want := range map[string]kernel.Outcome{"plan.persist": kernel.OutcomeFailed, "command.run": kernel.OutcomeSucceeded} {
+		d, env, n, agents := invoking(t)
+		n.Manifest.Nodes = map[string]workflow.ManifestNode{"later": {Operation: operation, Needs: []workflow.ArtifactRecord{workflow.RecordOf(product)}}}
+		n.declares(product)
+		agents.answers = []kernel.AgentAnswer{{Text: []byte(" \n"), Run: kernel.AgentRun{Agent: "claude", Denied: []string{"Bash"}}}}
+		r := Run(t.Context(), env, n)
+		_, written := d.payloads[string(n.Job.ID)+" "+product.String()]
+		if r.Outcome != want || written != (want == kernel.OutcomeSucceeded) {
+			t.Errorf("%s: %+v, written %v", operation, r, written)
+		}
+		says := "agent claude ended well and answered nothing, but its answer is to be custom:plan_text:p; agent claude was not allowed to use Bash; `vizier retry " + string(n.Job.ID) + "` asks again"
+		if want == kernel.OutcomeFailed && (r.Class != kernel.MissingOutput || r.Reason != says) {
+			t.Errorf("class %v, reason %q", r.Class, r.Reason)
+		}
+	}
+}
+
 // A session is told of when it begins, with what was used before in the same
 // attempt; that it cannot be kept is no reason to end.
 func TestASessionIsToldOfWhenItBegins(t *testing.T) {

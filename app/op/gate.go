@@ -40,33 +40,51 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 		if branch := n.judgedBranch(); branch != "" {
 			return c.judgeBranch(ctx, env, n, branch, seen)
 		}
-		r, _, err := c.control(ctx, env, n, seen)
+		var note string
+		if n.Control == "gate.stop_condition" {
+			said, stop, err := commitRest(ctx, env, n)
+			if err != nil || stop != nil {
+				return deref(stop), err
+			}
+			note = said
+		}
+		r, err := c.control(ctx, env, n, seen, nil)
+		if note != "" {
+			r.Reason += "; " + note
+		}
 		return r, err
 	})
 }
 
-// control performs the steps of n's control policy until the node has ended.
-// repaired is true if it ran more than one script.
-func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow.Seen) (r Result, repaired bool, err error) {
+// control performs the steps of n's control policy until the node has ended, or
+// until after, which is called with the exit codes after each step (nil: it is
+// not), ends it.
+func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow.Seen, after func([]int) (*Result, error)) (Result, error) {
 	for {
 		seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
 		step := workflow.Control(n.ManifestNode, seen)
 		exit := 0
+		var err error
 		switch step.Run {
 		case workflow.Nothing:
-			r, err = c.end(env, n, step)
-			return r, len(seen.Exits) > 1, err
+			return c.end(env, n, step)
 		case workflow.RunScript:
 			exit, err = env.Shell.Run(ctx, c.dir(n), step.Script, nil)
 		case workflow.RunAgent:
 			exit, err = c.ask(ctx, env, n)
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil {
-			return Result{}, false, err
+			return Result{}, err
 		}
 		seen.Exits = append(seen.Exits, exit)
 		if err := c.stage(ctx, env); err != nil {
-			return Result{}, false, err
+			return Result{}, err
+		}
+		if after == nil {
+			continue
+		}
+		if stop, err := after(seen.Exits); err != nil || stop != nil {
+			return deref(stop), err
 		}
 	}
 }

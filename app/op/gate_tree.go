@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
@@ -60,51 +63,107 @@ func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch st
 		return Result{}, err
 	}
 	return inTree(ctx, env, n, tip, func(n *Node) (Result, error) {
-		r, repaired, err := c.control(ctx, env, n, seen)
+		fix := repair{branch: branch, tip: tip, head: tip}
+		r, err := c.control(ctx, env, n, seen, func(exits []int) (*Result, error) {
+			switch {
+			case len(exits) == 1 && exits[0] != 0:
+				return nil, fix.begins(ctx, env, n)
+			case len(exits) == 2 && exits[1] == 0:
+				return fix.commit(ctx, env, n)
+			case len(exits) == 3 && exits[2] != 0:
+				fix.head = tip // it is none
+			}
+			return nil, nil
+		})
 		switch {
 		case err != nil:
 			return r, err
 		case r.Outcome == kernel.OutcomeFailed:
 			r.Reason += fmt.Sprintf(" on %s: fix it there, then `vizier retry %s`", branch, n.Job.ID)
-		case r.Outcome == kernel.OutcomeSucceeded && repaired:
-			return keepRepair(ctx, env, n, branch, tip, r)
+		case r.Outcome == kernel.OutcomeSucceeded && fix.head != tip:
+			return fix.publish(ctx, env, n, r)
 		}
 		return r, nil
 	})
 }
 
-// keepRepair moves branch from tip to the result of a repair in n's tree: its
-// commits, and its changes to tracked files.
-func keepRepair(ctx context.Context, env *Env, n *Node, branch string, tip kernel.CommitID, r Result) (Result, error) {
+// repair is what a script repairs in a gate's own tree. It is committed before
+// the gate's script judges it, so that the branch gets what was judged.
+type repair struct {
+	branch    string
+	tip, head kernel.CommitID      // where the branch is, and what the repair makes of it
+	litter    map[string]time.Time // the untracked files that the gate's script left, and when
+}
+
+// begins notes the state before the repair.
+func (f *repair) begins(ctx context.Context, env *Env, n *Node) error {
+	files, err := env.Git.Untracked(ctx, n.Dir)
+	f.litter = map[string]time.Time{}
+	for _, name := range files {
+		f.litter[name] = changed(n, name)
+	}
+	return err
+}
+
+// changed returns when a file in n's tree was changed, or zero.
+func changed(n *Node, name string) time.Time {
+	info, err := os.Lstat(filepath.Join(n.Dir, name))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// commit commits what the repair left: what it staged, its changes to tracked
+// files, and its new files. A script that commits by itself, which a sandbox
+// does not let it, has left its other new files out on purpose.
+func (f *repair) commit(ctx context.Context, env *Env, n *Node) (*Result, error) {
+	fails := func(err error) (*Result, error) {
+		r, err := gitFailed(env, n, err)
+		return &r, err
+	}
 	if err := env.Git.StageTracked(ctx, n.Dir); err != nil {
-		return gitFailed(env, n, err)
+		return fails(err)
 	}
-	staged, err := env.Git.Staged(ctx, n.Dir)
-	if err != nil {
-		return Result{}, err
+	var err error
+	if f.head, err = env.Git.HeadCommit(ctx, n.Dir); err != nil {
+		return nil, err
 	}
-	head, err := env.Git.HeadCommit(ctx, n.Dir)
-	if err != nil {
-		return Result{}, err
-	}
-	if staged {
-		head, err = env.Git.Commit(ctx, n.Dir, withEffect("fix: repair what the CI gate of "+branch+" found", effectKey(n, "repair")))
+	if f.head == f.tip {
+		files, err := env.Git.Untracked(ctx, n.Dir)
 		if err != nil {
-			return gitFailed(env, n, err)
+			return nil, err
+		}
+		files = slices.DeleteFunc(files, func(name string) bool {
+			was, there := f.litter[name]
+			return there && was.Equal(changed(n, name))
+		})
+		if err := env.Git.Stage(ctx, n.Dir, append([]string{}, files...), nil); err != nil {
+			return fails(err)
 		}
 	}
-	if head == tip {
-		return r, nil
+	staged, err := env.Git.Staged(ctx, n.Dir)
+	if err != nil || !staged {
+		return nil, err
 	}
-	obstacle, moved, err := env.Git.Advance(ctx, branch, tip, head)
+	f.head, err = env.Git.Commit(ctx, n.Dir, withEffect("fix: repair what the CI gate of "+f.branch+" found", effectKey(n, "repair")))
+	if err != nil {
+		return fails(err)
+	}
+	return nil, nil
+}
+
+// publish moves the branch to the repair. r is the result of the gate.
+func (f *repair) publish(ctx context.Context, env *Env, n *Node, r Result) (Result, error) {
+	obstacle, moved, err := env.Git.Advance(ctx, f.branch, f.tip, f.head)
 	switch {
 	case err != nil:
 		return Result{}, err
 	case obstacle != "":
 		return blocked("%s; then run `vizier retry %s`", obstacle, n.Job.ID), nil
 	case !moved:
-		return failed(1, "branch %s moved while the CI gate repaired it: `vizier retry %s`", branch, n.Job.ID), nil
+		return failed(1, "branch %s moved while the CI gate repaired it: `vizier retry %s`", f.branch, n.Job.ID), nil
 	}
-	r.Reason += ", as " + short(head)
+	r.Reason += ", as " + short(f.head)
 	return r, nil
 }

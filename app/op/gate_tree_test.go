@@ -1,6 +1,8 @@
 package op
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,22 +51,65 @@ func TestTheCIGateOfABranchThatIsGone(t *testing.T) {
 	w.want(w.judge("true", map[string]string{"target_branch": "gone"}), kernel.OutcomeFailed, "there is no branch gone")
 }
 
-// A repair is on the branch before the gate passes, without the untracked files
-// that it left.
+// A repair is on the branch before the gate passes: all that the script left,
+// unless it commits by itself, and nothing that the gate's script left.
 func TestTheCIGateKeepsItsRepair(t *testing.T) {
-	for name, fix := range map[string]string{
-		"changed":   "echo right >readme.txt; echo new >new.txt; git add new.txt; touch litter",
-		"committed": "echo right >readme.txt; echo new >new.txt; git add . && git commit -q -m mine",
+	const check = "touch litter dir.litter; echo $$ >>made; echo x >>readme.txt; grep right readme.txt"
+	for name, c := range map[string]struct{ fix, files string }{
+		"edited":          {"echo right >readme.txt; mkdir dir; echo new >dir/new.txt", ".gitignore dir/new.txt readme.txt"},
+		"staged":          {"echo right >readme.txt; echo new >new.txt; git add new.txt; git rm -q --cached .gitignore", "new.txt readme.txt"},
+		"rewritten":       {"echo right >readme.txt; sleep .02; echo made >made", ".gitignore made readme.txt"},
+		"committed":       {"echo right >readme.txt; echo new >new.txt; git add new.txt readme.txt && git commit -q -m mine; touch not.this", ".gitignore new.txt readme.txt"},
+		"ignored by then": {"echo right >readme.txt; git rm -q --cached .gitignore; printf '.gitignore\ncache\n' >.gitignore; touch cache", "readme.txt"},
 	} {
 		w := newWorld(t)
-		w.env.Shell = &checks{}
+		sh := &checks{}
+		w.env.Shell = sh
 		main := w.rev("main")
-		n := w.judge("grep right readme.txt", map[string]string{"auto_resolve": "true", "auto_resolve_script": fix})
+		n := w.judge(check, map[string]string{"auto_resolve": "true", "auto_resolve_script": c.fix})
 		w.want(n, kernel.OutcomeSucceeded, "repaired by the auto_resolve script, as ")
-		if w.rev("main^") != main || w.read(w.dir, "readme.txt") != "right\n" || w.read(w.dir, "new.txt") != "new\n" || w.there(w.dir, "litter") {
-			t.Errorf("%s: the repair is not on main: %s", name, w.git(w.dir, "log", "--oneline", "main"))
+		if got := strings.Join(w.files("main"), " "); w.rev("main^") != main || w.read(w.dir, "readme.txt") != "right\n" || got != c.files {
+			t.Errorf("%s: main has %s, want %s\n%s", name, got, c.files, w.git(w.dir, "log", "--oneline", "main"))
+		}
+		if sh.seen[2] != w.rev("main") {
+			t.Errorf("%s: the gate judged %s, main is %s", name, sh.seen[2], w.rev("main"))
 		}
 		w.tidy()
+	}
+}
+
+// A repair that fails, or that the gate does not accept, is not on the branch,
+// even if the gate only warns; the reason says what became of it.
+func TestTheCIGateDropsARepairThatIsNone(t *testing.T) {
+	for _, c := range []struct{ fix, says string }{
+		{"echo left >readme.txt; exit 7", "the cicd gate of the_node failed (exit 1) and its auto_resolve script as well (exit 7; its output: `vizier tail "},
+		{"echo left >readme.txt", "the cicd gate of the_node failed (exit 1), and again (exit 1) after its auto_resolve script"},
+	} {
+		for policy, outcome := range map[string]kernel.Outcome{"block": kernel.OutcomeFailed, "warn": kernel.OutcomeSucceeded} {
+			w := newWorld(t)
+			w.env.Shell = &checks{}
+			main := w.rev("main")
+			n := w.judge("grep right readme.txt", map[string]string{"auto_resolve": "true", "auto_resolve_script": c.fix})
+			n.Gates[0].Policy = policy
+			w.want(n, outcome, c.says)
+			if w.rev("main") != main {
+				t.Errorf("%s, %s: main has moved", c.fix, policy)
+			}
+		}
+	}
+}
+
+// A hook of the user's may refuse a repair.
+func TestTheCIGateWhoseRepairIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.env.Shell = &checks{}
+	main := w.rev("main")
+	w.write(w.dir, ".git/hooks/pre-commit", "#!/bin/sh\necho no such thing >&2; exit 1\n")
+	os.Chmod(filepath.Join(w.dir, ".git/hooks/pre-commit"), 0o755)
+	n := w.judge("grep right readme.txt", map[string]string{"auto_resolve": "true", "auto_resolve_script": "echo right >readme.txt"})
+	w.want(n, kernel.OutcomeFailed, "no such thing", "on main: fix it there, then `vizier retry ")
+	if w.rev("main") != main {
+		t.Error("main has moved")
 	}
 }
 

@@ -41,13 +41,8 @@ func gitCommit(ctx context.Context, env *Env, n *Node) (Result, error) {
 // commit calls prepare and commits the index. The finder commitMade tells
 // whether an earlier attempt has done so.
 func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Result, error) {
-	branch, err := env.Git.HeadBranch(ctx, n.Dir)
-	if err != nil {
-		return Result{}, err
-	}
-	if want := n.Job.State.Context.Branch; want != "" && branch != want {
-		return failed(1, "%s is not on branch %s any more: it was switched, or a later run has the branch; `git -C %s switch %s`, or retry from worktree.prepare",
-			n.Dir, want, n.Dir, want), nil
+	if other, err := astray(ctx, env, n); err != nil || other != nil {
+		return deref(other), err
 	}
 	message, err := commitMessage(env, n)
 	if err != nil {
@@ -68,6 +63,18 @@ func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Resul
 		return gitFailed(env, n, err)
 	}
 	return ok("commit " + short(id)), nil
+}
+
+// astray returns a failure if n's worktree is not on its branch, or nil.
+func astray(ctx context.Context, env *Env, n *Node) (*Result, error) {
+	branch, err := env.Git.HeadBranch(ctx, n.Dir)
+	want := n.Job.State.Context.Branch
+	if err != nil || want == "" || branch == want {
+		return nil, err
+	}
+	r := failed(1, "%s is not on branch %s any more: it was switched, or a later run has the branch; `git -C %s switch %s`, or retry from worktree.prepare",
+		n.Dir, want, n.Dir, want)
+	return &r, nil
 }
 
 // unchanged returns the result of a commit without changes. With allow_empty =
@@ -167,9 +174,7 @@ func commitMessage(env *Env, n *Node) (string, error) {
 	if !ok {
 		return message, nil
 	}
-	matches, err := customs(n.Needs, func(a kernel.Artifact) bool {
-		return a.Name == sel || a.Name+":"+a.Ref == sel || a.String() == sel
-	})
+	matches, err := customs(n.Needs, func(a kernel.Artifact) bool { return workflow.Selects(sel, a) })
 	if err != nil {
 		return "", err
 	}

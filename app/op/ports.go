@@ -154,6 +154,14 @@ type Commits interface {
 	// StageTracked stages every change to files that the index has.
 	StageTracked(ctx context.Context, dir string) error
 
+	// Uncommitted returns what Stage would stage of the whole tree and what is
+	// staged: paths relative to the top.
+	Uncommitted(ctx context.Context, dir string) ([]string, error)
+
+	// Untracked returns the files of the tree at dir, relative to the top, that
+	// Stage would stage as new ones.
+	Untracked(ctx context.Context, dir string) ([]string, error)
+
 	// Staged reports whether the index has changes to commit.
 	Staged(ctx context.Context, dir string) (bool, error)
 

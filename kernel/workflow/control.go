@@ -118,9 +118,10 @@ func (n ManifestNode) autoResolve() bool {
 	return false
 }
 
-// failing returns the step that a gate's policy prescribes for a failed check.
-func failing(n ManifestNode, g ManifestGate, exit int) Step {
-	reason := fmt.Sprintf("the %s gate of %s failed (exit %d)", g.Kind, n.Node, exit)
+// failing returns the step that a gate's policy prescribes for a failed check,
+// and for a repair of what it found, of which more tells.
+func failing(n ManifestNode, g ManifestGate, exit int, more string) Step {
+	reason := fmt.Sprintf("the %s gate of %s failed (exit %d)%s", g.Kind, n.Node, exit, more)
 	if g.Policy == PolicyWarn {
 		return succeeded("warning: " + reason)
 	}
@@ -139,7 +140,7 @@ func stopCondition(n ManifestNode, s Seen) Step {
 	case n.Retry.Mode == RetryUntilGate && g.Policy != PolicyWarn && s.Loops >= n.Retry.Budget:
 		return blocked(fmt.Sprintf("the stop condition of %s does not hold (exit %d) and its retry budget is exhausted (%d)", n.Node, s.Exits[0], n.Retry.Budget))
 	default:
-		return failing(n, g, s.Exits[0])
+		return failing(n, g, s.Exits[0], "")
 	}
 }
 
@@ -156,15 +157,15 @@ func cicd(n ManifestNode, s Seen) Step {
 	case s.Exits[0] == 0:
 		return succeeded("")
 	case fix == "" || !n.autoResolve():
-		return failing(n, g, s.Exits[0])
+		return failing(n, g, s.Exits[0], "")
 	case len(s.Exits) == 1:
 		return Step{Run: RunScript, Script: fix}
 	case s.Exits[1] != 0:
-		return failing(n, g, s.Exits[0])
+		return failing(n, g, s.Exits[0], fmt.Sprintf(" and its auto_resolve script as well (exit %d; its output: `vizier tail %s`)", s.Exits[1], n.Job))
 	case len(s.Exits) == 2:
 		return Step{Run: RunScript, Script: g.Script}
 	case s.Exits[2] != 0:
-		return failing(n, g, s.Exits[0])
+		return failing(n, g, s.Exits[0], fmt.Sprintf(", and again (exit %d) after its auto_resolve script", s.Exits[2]))
 	default:
 		return succeeded("repaired by the auto_resolve script")
 	}

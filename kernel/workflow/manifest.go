@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -40,6 +41,28 @@ type ManifestNode struct {
 	Needs     []ArtifactRecord            `json:"needs"`
 	Routes    map[string][]ManifestRoute  `json:"routes"`
 	Artifacts map[string][]ArtifactRecord `json:"artifacts_by_outcome"`
+}
+
+// Reads reports whether n does its work with the text of a, a custom artifact:
+// a prompt, a plan or the message of a commit. Other nodes may only wait for it.
+func (n ManifestNode) Reads(a kernel.Artifact) bool {
+	needed := slices.ContainsFunc(n.Needs, func(r ArtifactRecord) bool {
+		need, err := r.Artifact()
+		return err == nil && need == a
+	})
+	if !needed {
+		return false
+	}
+	switch n.Operation {
+	case opAgent:
+		return a.Name == promptText
+	case opPlan:
+		return a.Name == "plan_text" && n.arg("plan_body", "plan_text", "content") == ""
+	case opCommit, opStageCommit:
+		sel, ok := Payload(n.arg("message", "commit_message"))
+		return ok && Selects(sel, a)
+	}
+	return false
 }
 
 // ManifestGate is a gate of a node; which fields it has depends on its kind.

@@ -138,3 +138,33 @@ func TestArtifactRecordsRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// A node works with the text of what it needs, or only waits for it.
+func TestReads(t *testing.T) {
+	text := func(name string) kernel.Artifact {
+		return kernel.Artifact{Kind: kernel.Custom, Name: name, Ref: "main"}
+	}
+	for _, c := range []struct {
+		operation string
+		args      map[string]string
+		needs, of string
+		want      bool
+	}{
+		{"agent.invoke", nil, "prompt_text", "prompt_text", true},
+		{"agent.invoke", nil, "prompt_text", "plan_text", false},
+		{"agent.invoke", nil, "stage_token", "stage_token", false},
+		{"plan.persist", nil, "plan_text", "plan_text", true},
+		{"plan.persist", nil, "stage_token", "stage_token", false},
+		{"plan.persist", map[string]string{"plan_body": "its own"}, "plan_text", "plan_text", false},
+		{"git.commit", map[string]string{"message": "read_payload(commit_message)"}, "commit_message", "commit_message", true},
+		{"git.stage_commit", map[string]string{"commit_message": "read_payload(m:main)"}, "m", "m", true},
+		{"git.commit", map[string]string{"message": "read_payload(other)"}, "commit_message", "commit_message", false},
+		{"git.commit", map[string]string{"message": "fixed"}, "commit_message", "commit_message", false},
+		{"command.run", nil, "plan_text", "plan_text", false},
+	} {
+		n := workflow.ManifestNode{Operation: c.operation, Args: c.args, Needs: []workflow.ArtifactRecord{workflow.RecordOf(text(c.needs))}}
+		if got := n.Reads(text(c.of)); got != c.want {
+			t.Errorf("%s %v that needs %s reads %s: %v", c.operation, c.args, c.needs, c.of, got)
+		}
+	}
+}

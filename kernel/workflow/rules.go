@@ -184,6 +184,11 @@ func Payload(message string) (selector string, ok bool) {
 	return strings.TrimSpace(sel), true
 }
 
+// Selects reports whether a payload's selector is about a.
+func Selects(selector string, a kernel.Artifact) bool {
+	return a.Name == selector || a.Name+":"+a.Ref == selector || a.String() == selector
+}
+
 // targets returns those of n's targets on an outcome that use policy.
 func (c *checker) targets(n *node, o kernel.Outcome, policy string) []*node {
 	var out []*node
