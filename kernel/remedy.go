@@ -28,7 +28,7 @@ func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, via JobID) {
 	case why != "":
 		does = append(does, Remedy{Kind: MendRecord, Job: v.job, Detail: why})
 	default:
-		does = append(does, Remedy{Kind: SubmitAgain, Job: v.job, Detail: "is gone"})
+		return []Remedy{{Kind: SubmitAgain, Job: x.t.s.jobs[i].ID, Detail: "names job " + string(v.job) + ", which is gone, so a retry is no use"}}, ""
 	}
 	if v.kind == blocked {
 		does = append(does, Remedy{Kind: RetryJob, Job: x.t.s.jobs[i].ID})

@@ -218,7 +218,7 @@ func TestWhatAPersonCanDo(t *testing.T) {
 		jobs  []kernel.Job
 		want  string
 	}{
-		"a job that is gone":             {facts(), []kernel.Job{job("j", after("gone"))}, "submit_again gone is gone; retry j"},
+		"a job that is gone":             {facts(), []kernel.Job{job("j", after("gone"))}, "submit_again j names job gone, which is gone, so a retry is no use"},
 		"one that waits for what failed": {facts(), []kernel.Job{job("f", is(kernel.Failed)), job("j", after("f"))}, "retry f"},
 		"one that waits for an approval": {facts(), []kernel.Job{job("p", approval(kernel.Pending, "")), job("j", after("p"))}, "approve p"},
 		"nobody makes what it needs":     {known(), []kernel.Job{job("j", needs(x))}, "produce custom:t:x; retry j"},

@@ -300,7 +300,7 @@ func begins(s *kernel.Snapshot, ref string) (Target, error) {
 		}
 	}
 	switch {
-	case len(found) == 0 || strings.TrimSpace(ref) == "":
+	case len(found) == 0 || strings.TrimSpace(ref) == "" || len(ref) < 8 && strings.Trim(ref, "0123456789") == "": // digits are a number
 		return Target{}, unknown(s, ref)
 	case len(found) > 1:
 		return Target{}, ambiguous(ref, "job", texts(found, func(id kernel.JobID) string {

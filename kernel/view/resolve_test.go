@@ -26,7 +26,7 @@ func TestResolve(t *testing.T) {
 	for ref, want := range map[string]string{
 		"0190aaaa01": "0190aaaa01", "0190aaaa0": "0190aaaa0", "b": "beef", "@last": "beef",
 		"run_ab12/build": "0190aaaa01", "run_ab3/build": "0190aaaa0", "ab12/test": "0190aaaa02",
-		"": missing, " ": missing, "@first": missing, "/": missing, "//": missing,
+		"": missing, " ": missing, "0": torn, "@first": missing, "/": missing, "//": missing,
 		"run_ab12/gone": torn, "run_zz/build": torn, "/build": torn, "dead": torn, "beef/": torn, "run_ab12/": torn, "0190/": torn,
 		"0190a": invalid, "run_ab/build": invalid, "0190bbbb": invalid, "0190b": invalid,
 	} {
