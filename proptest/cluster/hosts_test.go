@@ -286,6 +286,7 @@ func TestTwoHostsAtTheSameMoment(t *testing.T) {
 // once, and what waits for them starts.
 func TestTheSchedulingHostIsBootedAnew(t *testing.T) {
 	t.Parallel()
+	atLength(t)
 	r := newRepo(t)
 	r.env = append(r.env, "VIZIER_HOST=login/first-boot")
 	id := r.submit("lab", effect("works", untilGo))

@@ -280,6 +280,7 @@ func (r *repo) firstEnd() (first time.Time) {
 // executed again goes on with the next pilot, and the rest fails with that reason.
 func TestAPilotIsPreempted(t *testing.T) {
 	t.Parallel()
+	atLength(t)
 	r := newRepo(t)
 	r.write(".vizier/config.toml", config+"\n[executors.spare]\nkind = \"slurm\"\npoll = \"500ms\"\nlease = \"5s\"\ncpus = 2\npack = \"auto\"\noptions = [\"--partition=spare\", \"--mem=3000M\"]\n")
 	again := r.submit("spare", `test -e "$VIZIER_CHECKPOINT_DIR/begun" && exit 0; touch "$VIZIER_CHECKPOINT_DIR/begun"; echo >$VIZIER_ROOT/effects/again; sleep 100`, "--resumable")
