@@ -33,12 +33,10 @@ type RunReport struct {
 // Approval means that none is required.
 func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunReport, error) {
 	var rep RunReport
-	var all [][]kernel.NewJob
 	var manifests kernel.Plan
 	scope := kernel.Scope{}
 	for _, r := range runs {
-		jobs, roots := r.jobs()
-		all = append(all, jobs)
+		jobs, roots := r.jobs(nil)
 		more := history.ScopeOf(jobs)
 		scope.Jobs, scope.Artifacts = append(scope.Jobs, more.Jobs...), append(scope.Artifacts, more.Artifacts...)
 		rep.Roots = append(rep.Roots, roots)
@@ -47,8 +45,8 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 	var err error
 	rep.Report, err = s.transact(ctx, scope, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		var news []kernel.NewJob
-		for i, jobs := range all {
-			news = append(news, startAfter(jobs, rep.Roots[i], snap.StagesAhead(jobs))...)
+		for _, r := range runs {
+			news = append(news, r.in(snap)...)
 		}
 		jobs, err := kernel.Enqueue(snap, news)
 		return manifests.Then(jobs), []history.Verb{history.Enqueue{Jobs: news}}, err
@@ -56,35 +54,31 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 	return rep, err
 }
 
-// startAfter returns the jobs of a run such that its roots start once the jobs before have ended.
-func startAfter(jobs []kernel.NewJob, roots, before []kernel.JobID) []kernel.NewJob {
-	out := slices.Clone(jobs)
-	for i := range out {
-		sp := &out[i].Spec
-		if !slices.Contains(roots, out[i].ID) {
-			continue
-		}
-		sp.After, sp.AfterAny = slices.Clone(sp.After), slices.Clone(sp.AfterAny)
-		for _, id := range before {
-			sp.RunsAfter(id, kernel.AfterAnyEnd)
-		}
-	}
-	return out
-}
-
-// Enqueued returns the jobs of the run as EnqueueRun enqueues them.
+// Enqueued returns the jobs of the run as EnqueueRun enqueues them where no run is ahead.
 func (r RunRequest) Enqueued() []kernel.NewJob {
-	news, _ := r.jobs()
+	news, _ := r.jobs(nil)
 	return news
 }
 
-// jobs returns the jobs of the run as they are enqueued, and its root jobs, in
-// order.
-func (r RunRequest) jobs() (news []kernel.NewJob, roots []kernel.JobID) {
+// in returns the jobs of the run as they are enqueued in snap.
+func (r RunRequest) in(snap *kernel.Snapshot) []kernel.NewJob {
+	news, _ := r.jobs(nil)
+	if ahead := snap.StagesAhead(news); len(ahead) > 0 {
+		news, _ = r.jobs(ahead)
+	}
+	return news
+}
+
+// jobs returns the jobs of the run, and its root jobs, in order. The roots start
+// once the jobs ahead have ended.
+func (r RunRequest) jobs(ahead []kernel.JobID) (news []kernel.NewJob, roots []kernel.JobID) {
 	for _, n := range r.Jobs {
 		if len(n.Spec.After) == 0 && !n.Spec.Routed {
 			roots = append(roots, n.ID)
 			n.Spec.After, n.Spec.AfterAny = slices.Clone(r.After), slices.Clone(r.AfterAny)
+			for _, id := range ahead {
+				n.Spec.RunsAfter(id, kernel.AfterAnyEnd)
+			}
 			if r.Approval != nil {
 				n.Approval = *r.Approval
 			}

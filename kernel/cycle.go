@@ -173,10 +173,17 @@ func (j *Job) reopened() State {
 
 // StagesAhead returns the last jobs of the open runs that have a stage of a plan in common with
 // a new run, such as two drafts of one name. The new run starts once they have ended, however:
-// the stages of both work on one branch, and each step gives that branch back.
+// the stages of both work on one branch, and each step gives that branch back. A run whose stage
+// waits for what the new run makes is not among them.
 func (s *Snapshot) StagesAhead(run []NewJob) (last []JobID) {
 	if !slices.ContainsFunc(run, func(n NewJob) bool { return n.Spec.Origin.About.Operation == prepare }) {
 		return nil
+	}
+	makes := map[Artifact]bool{}
+	for _, n := range run {
+		for _, a := range n.Spec.Produces {
+			makes[a.Canonical()] = true
+		}
 	}
 	seen := map[RunID]bool{"": true}
 	for _, n := range run {
@@ -191,7 +198,7 @@ func (s *Snapshot) StagesAhead(run []NewJob) (last []JobID) {
 				p := s.jobs[k]
 				if r := p.Spec.Origin.Run; !seen[r] && p.State.Status.Active() && p.Spec.Origin.About.Operation == o.About.Operation {
 					seen[r] = true
-					last = append(last, s.lastOf(r)...)
+					last = append(last, s.lastOf(r, makes)...)
 				}
 			}
 		}
@@ -199,26 +206,31 @@ func (s *Snapshot) StagesAhead(run []NewJob) (last []JobID) {
 	return last
 }
 
-// lastOf returns the open jobs of a run that no other open job of it runs after. It returns nil
-// for a run that waits for an artifact before it makes its worktree: that may come from a run
-// that is about to be enqueued.
-func (s *Snapshot) lastOf(run RunID) (last []JobID) {
+// lastOf returns the open jobs of a run that no other open job of it runs after; nil if a stage
+// of it waits for an artifact that makes has and the run itself does not make.
+func (s *Snapshot) lastOf(run RunID, makes map[Artifact]bool) (last []JobID) {
 	s.near.require(Near{Kind: Members, Run: run})
-	followed := map[JobID]bool{}
+	own, followed := map[Artifact]bool{}, map[JobID]bool{}
 	var open []*Job
 	for _, j := range s.jobs {
-		if j.Spec.Origin.Run != run || !j.State.Status.Active() {
+		if j.Spec.Origin.Run != run {
 			continue
 		}
-		if w := j.State.Wait; j.Spec.Origin.About.Operation == prepare && j.State.Status == WaitingOnDeps && w.Cause != JobNotEnded {
-			return nil
+		for _, a := range j.Spec.Produces {
+			own[a] = true
 		}
-		for _, id := range j.Spec.After {
-			followed[id] = true
+		if j.State.Status.Active() {
+			open = append(open, j)
+			for _, id := range j.Spec.After {
+				followed[id] = true
+			}
 		}
-		open = append(open, j)
 	}
 	for _, j := range open {
+		waits := j.Spec.Origin.About.Operation == prepare && j.State.Status == WaitingOnDeps
+		if waits && slices.ContainsFunc(j.Spec.Needs, func(a Artifact) bool { return makes[a] && !own[a] }) {
+			return nil
+		}
 		if !followed[j.ID] && !j.Spec.Routed {
 			last = append(last, j.ID)
 		}

@@ -144,7 +144,7 @@ func (r *Repo) follow(ctx context.Context, w Worktree, branch string, first bool
 		args = []string{"read-tree", "-m", "-u", string(from), string(to)}
 	}
 	_, err = r.cli.run(ctx, command{dir: w.Path, args: args, writes: true, hooks: true})
-	for again := 0; again < 10 && busyIndex(err); again++ {
+	for again := 0; again < 10 && busyIndex(err) && ctx.Err() == nil; again++ {
 		select {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):

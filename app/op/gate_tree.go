@@ -138,8 +138,10 @@ func (f *repair) commit(ctx context.Context, env *Env, n *Node) (*Result, error)
 			was, there := f.litter[name]
 			return there && was.Equal(changed(n, name))
 		})
-		if err := env.Git.Stage(ctx, n.Dir, append([]string{}, files...), nil); err != nil {
-			return fails(err)
+		if len(files) > 0 { // none would mean all
+			if err := env.Git.Stage(ctx, n.Dir, files, nil); err != nil {
+				return fails(err)
+			}
 		}
 	}
 	staged, err := env.Git.Staged(ctx, n.Dir)
