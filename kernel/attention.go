@@ -56,10 +56,11 @@ func (s *Snapshot) BlockedBy(j *Job) *Job {
 }
 
 // HandedOn reports whether a route handed what blocked j on to another job,
-// which then ended blocked as well. A person goes on with that other job.
+// which then ended blocked as well. A person goes on with that other job, unless
+// it could do nothing about it: see BlockedBy.
 func (s *Snapshot) HandedOn(j *Job) bool {
 	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
 		to := s.Job(r.To)
-		return r.On == OutcomeBlocked && to != nil && to.State.Status == BlockedByDependency && to.State.Outcome == OutcomeBlocked
+		return r.On == OutcomeBlocked && to != nil && to.State.Status == BlockedByDependency && to.State.Outcome == OutcomeBlocked && s.BlockedBy(to) == nil
 	})
 }

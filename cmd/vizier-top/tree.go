@@ -63,7 +63,7 @@ func (f filter) shows(s *kernel.Snapshot, jobs []*kernel.Job) bool {
 		case open:
 			return j.State.Status.Active()
 		case needsPerson:
-			return j.Needs() != "" && !(j.State.Status.Terminal() && s.SeenTo(j))
+			return j.Needs() != "" && !(j.State.Status.Terminal() && (s.SeenTo(j) || s.BlockedBy(j) != nil))
 		case failed:
 			return view.EndedBadly(j)
 		default:

@@ -172,10 +172,6 @@ func (x *overview) item(j *kernel.Job) Item {
 
 // attention returns the line of what j needs a person for, if it needs one.
 func (x *overview) attention(j *kernel.Job) (Item, bool) {
-	by := x.s.BlockedBy(j)
-	if by != nil {
-		j = by
-	}
 	st, it := &j.State, x.item(j)
 	needs := func(kind kernel.Attention, since time.Time, what string, command ...string) (Item, bool) {
 		it.Kind, it.Since, it.What = kind, instant(since), line(what)
@@ -187,7 +183,7 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		if r := x.s.Facts().Runners[j.Attempt()].Value; r.Liveness == kernel.Stalled {
 			return needs(kernel.NeedsRunner, r.Heard, x.s.Remark(j.ID), "cancel")
 		}
-	case kind == "", st.Status.Terminal() && (x.pending(j) || by == nil && x.s.HandedOn(j)):
+	case kind == "", st.Status.Terminal() && (x.pending(j) || x.s.HandedOn(j) || x.s.BlockedBy(j) != nil):
 	case kind == kernel.NeedsApproval:
 		if at := st.Approval.ExpiresAt; !at.IsZero() {
 			it.Until = &at

@@ -144,6 +144,10 @@ func TestOverviewOfAConflict(t *testing.T) {
 	} {
 		text(t, sketch(view.OverviewOf(snap(merge, c.gate), view.OverviewOptions{FailedSince: hour})), c.want)
 	}
+	// Of what else blocks the merge the gate knows nothing.
+	dirty := job("a1", 0, kernel.BlockedByDependency, numbered(1, "merge"), node("run_ab12", "merge"), blocked("main has uncommitted changes"), routes(kernel.OutcomeBlocked, "a2"))
+	idle := gate(kernel.BlockedByDependency, blocked(kernel.NoConflict+": see to it"))
+	text(t, sketch(view.OverviewOf(snap(dirty, idle), view.OverviewOptions{FailedSince: hour})), "needs 1/merge merge blocked main has uncommitted changes vizier retry 1/merge\n")
 }
 
 // Only what was launched has output to look at.
