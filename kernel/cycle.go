@@ -237,3 +237,12 @@ func (s *Snapshot) lastOf(run RunID, makes map[Artifact]bool) (last []JobID) {
 	}
 	return last
 }
+
+// onlyAfter reports whether c runs after p, of another run for the same plan, however p ends,
+// and needs nothing of it: see StagesAhead. A retry of p does not rewind c.
+func (s *Snapshot) onlyAfter(p, c int32) bool {
+	before, after := s.jobs[p], s.jobs[c]
+	o, its := &before.Spec.Origin, &after.Spec.Origin
+	return o.Plan != "" && o.Plan == its.Plan && o.Run != its.Run && slices.Contains(after.Spec.AfterAny, before.ID) &&
+		!slices.ContainsFunc(after.Spec.Needs, func(a Artifact) bool { return slices.Contains(before.Spec.Produces, a) })
+}

@@ -281,3 +281,22 @@ func TestGCKeepsTheRunOfAConflict(t *testing.T) {
 		t.Errorf("once a later merge has succeeded %v go, want c1 and d1 among them", got)
 	}
 }
+
+// Runs for one plan go one after the other. A retry of the first leaves the second, which may have
+// merged since, as it is; where the second needs what the first makes, it is done again.
+func TestARetryLeavesALaterRunOfThePlan(t *testing.T) {
+	of := func(run kernel.RunID) option {
+		return func(j *kernel.Job) { j.Spec.Origin.Run, j.Spec.Origin.Plan = run, "p" }
+	}
+	anyEnd := func(j *kernel.Job) { j.Spec.AfterAny = j.Spec.After }
+	jobs := func(more ...option) *kernel.Snapshot {
+		return snapshot(facts(), job("draft", of("r1"), is(kernel.Failed)), job("end", of("r1"), after("draft"), produces("custom:x:p"), is(kernel.BlockedByDependency)),
+			job("next", append([]option{of("r2"), after("end"), anyEnd, is(kernel.Succeeded)}, more...)...))
+	}
+	if got := jobs().Downstream("draft"); !slices.Equal(got, []kernel.JobID{"draft", "end"}) {
+		t.Errorf("a retry takes %v", got)
+	}
+	if got := jobs(needs("custom:x:p")).Downstream("draft"); !slices.Equal(got, []kernel.JobID{"draft", "end", "next"}) {
+		t.Errorf("of what is needed a retry takes %v", got)
+	}
+}

@@ -284,7 +284,7 @@ func (s *Snapshot) Downstream(root JobID) []JobID {
 	out := []JobID{root}
 	for _, id := range s.ids(s.graph.closure([]int32{i}, func(k int32, f func(int32)) {
 		s.graph.eachSuccessor(k, func(c int32) {
-			if !s.usedOtherCycle(k, c) {
+			if !s.usedOtherCycle(k, c) && !s.onlyAfter(k, c) {
 				f(c)
 			}
 		})
