@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -102,9 +103,12 @@ func (s *submitCmd) Run(c *call) error {
 	}
 	var news []kernel.NewJob
 	if s.Batch {
-		in := &counted{from: c.stdin}
+		in := &counted{ctx: c.ctx, from: c.stdin}
 		if c.batch, err = c.builder(r).Batch(c.ctx, in); err == nil {
 			limitMemory(len(c.batch.Jobs), in.bytes)
+		}
+		if c.ctx.Err() != nil { // of what would have come nothing is known
+			return c.ctx.Err()
 		}
 		news, c.batch.Jobs = c.batch.Jobs, nil
 	} else {
@@ -156,16 +160,31 @@ func limitMemory(jobs int, text int64) {
 	debug.SetMemoryLimit(max(room, 8<<20+int64(jobs)*4600+6*text))
 }
 
-// counted counts the bytes read.
+// counted counts the bytes read, until ctx ends: then what was read is not all.
 type counted struct {
+	ctx   context.Context
 	from  io.Reader
 	bytes int64
 }
 
 func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.from.Read(b)
-	c.bytes += int64(n)
-	return n, err
+	type result struct {
+		b   []byte
+		err error
+	}
+	read := make(chan result, 1)
+	go func() {
+		own := make([]byte, len(b)) // a read that is given up may still write to it
+		n, err := c.from.Read(own)
+		read <- result{own[:n], err}
+	}()
+	select {
+	case <-c.ctx.Done():
+		return 0, c.ctx.Err()
+	case r := <-read:
+		c.bytes += int64(len(r.b))
+		return copy(b, r.b), r.err
+	}
 }
 
 // secretive matches the names that variables with secrets usually have.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -204,4 +207,23 @@ func TestBatchBoundsItsComplaints(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, err)
 	}
 	has(t, err, "and 30 more")
+}
+
+// A batch that is interrupted while it is read is not queued, also where nothing more comes.
+func TestAnInterruptedBatch(t *testing.T) {
+	r, w := io.Pipe()
+	defer w.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	in := &counted{ctx: ctx, from: r}
+	go func() {
+		_, _ = io.WriteString(w, "{}\n")
+		stop()
+	}()
+	got, err := io.ReadAll(in)
+	if !errors.Is(err, context.Canceled) || len(got) > 3 {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := io.ReadAll(&counted{ctx: t.Context(), from: strings.NewReader("all")}); string(got) != "all" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
 }
