@@ -103,7 +103,9 @@ func TestDownstreamIsTheClosure(t *testing.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		s = s.Apply(kernel.Decide(s)) // some are held back now
 		for _, root := range s.Jobs() {
-			want := closure(s, root, func(j, p *kernel.Job) bool { return dependsOn(s, j, p) && !apart(s, j, p) && !onlyAfter(j, p) || heldBy(j, p) })
+			want := closure(s, root, func(j, p *kernel.Job) bool {
+				return dependsOn(s, j, p) && !apart(s, j, p) && !onlyAfter(j, p) || heldBy(j, p)
+			})
 			got := s.Downstream(root.ID)
 			if got[0] != root.ID || len(got) != len(want) || slices.ContainsFunc(got, func(id kernel.JobID) bool { return !want[id] }) {
 				t.Fatalf("downstream of %s: %v, want %v", root.ID, got, want)
