@@ -246,3 +246,31 @@ func (s *Snapshot) onlyAfter(p, c int32) bool {
 	return o.Plan != "" && o.Plan == its.Plan && o.Run != its.Run && slices.Contains(after.Spec.AfterAny, before.ID) &&
 		!slices.ContainsFunc(after.Spec.Needs, func(a Artifact) bool { return slices.Contains(before.Spec.Produces, a) })
 }
+
+// onBranchOf returns the first open job of another run that works in a worktree of the branch
+// which a job of set is to get a worktree of; nil if there is none.
+func (s *Snapshot) onBranchOf(set []JobID) *Job {
+	plans, own := map[string]bool{}, map[RunID]bool{}
+	for _, id := range set {
+		if o := &s.Job(id).Spec.Origin; o.About.Operation == prepare && o.Plan != "" {
+			plans[o.Plan], own[o.Run] = true, true
+		}
+	}
+	if len(plans) == 0 {
+		return nil
+	}
+	s.requireAll()
+	has := map[RunID]bool{}
+	for _, j := range s.jobs {
+		o := &j.Spec.Origin
+		if o.About.Operation == prepare && plans[o.Plan] && !own[o.Run] && (j.State.Context.Worktree != "" || j.State.Status == Running) {
+			has[o.Run] = true
+		}
+	}
+	for _, j := range s.jobs {
+		if has[j.Spec.Origin.Run] && j.State.Status.Active() && !slices.Contains(set, j.ID) {
+			return j
+		}
+	}
+	return nil
+}

@@ -163,7 +163,8 @@ func (s *Snapshot) rewindRoot(root JobID) JobID {
 }
 
 // ForgetWorktrees clears the contexts of the jobs of root's run whose worktrees
-// are gone from the disk, so that a rewind begins at the jobs that make them.
+// are gone from the disk, or have lost their branch to another run, so that a
+// rewind begins at the jobs that make them.
 func ForgetWorktrees(s *Snapshot, root JobID, gone func(Context) bool) Plan {
 	var p Plan
 	j := s.Job(root)

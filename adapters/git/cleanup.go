@@ -42,15 +42,23 @@ func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Clea
 	}
 }
 
-// InPlace reports whether the worktree of c exists at its path and belongs to
-// c.
+// InPlace reports whether the worktree of c exists at its path, belongs to c and
+// was not taken off its branch by Release.
 func (r *Repo) InPlace(c kernel.Context) bool {
 	dir := c.Worktree
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(r.root.Dir, dir)
 	}
 	name := nameAt(dir)
-	return name != "" && (c.Name == "" || name == c.Name)
+	return name != "" && (c.Name == "" || name == c.Name) && !r.released(name)
+}
+
+// released reports whether the last thing that happened to the head of a worktree
+// is its Release, as its reflog tells.
+func (r *Repo) released(name string) bool {
+	log, err := os.ReadFile(filepath.Join(r.root.CommonDir, "worktrees", name, "logs", "HEAD"))
+	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+	return err == nil && strings.HasSuffix(lines[len(lines)-1], "\t"+releasedMessage)
 }
 
 // pruneError says that git did not forget a worktree.

@@ -379,3 +379,27 @@ func TestRemoveWorktreeAfterCrash(t *testing.T) {
 		})
 	}
 }
+
+// A worktree is in place until it is gone or taken off its branch; a detached head of a
+// person's, or a switch back, is not that.
+func TestInPlace(t *testing.T) {
+	o := newOwned(t, Open)
+	step := func(want bool, what string) {
+		t.Helper()
+		if got := o.repo.InPlace(o.ctx); got != want {
+			t.Errorf("%s: in place %v", what, got)
+		}
+	}
+	step(true, "new")
+	o.tree.git("checkout", "--quiet", "--detach")
+	step(true, "detached by a person")
+	o.tree.git("checkout", "--quiet", "draft/a")
+	if err := o.repo.Release(t.Context(), o.tree.dir); err != nil {
+		t.Fatal(err)
+	}
+	step(false, "released")
+	o.tree.git("checkout", "--quiet", "draft/a")
+	step(true, "switched back")
+	o.remove(kernel.CleanupDone)
+	step(false, "removed")
+}

@@ -33,6 +33,9 @@ func (r *Repo) HeadBranch(ctx context.Context, dir string) (string, error) {
 	return name, err
 }
 
+// releasedMessage is what the reflog of a worktree's head says of its Release.
+const releasedMessage = "vizier: released"
+
 // Release detaches the working tree at dir from its branch, at the same commit.
 // Neither its files nor its index change.
 func (r *Repo) Release(ctx context.Context, dir string) error {
@@ -41,7 +44,7 @@ func (r *Repo) Release(ctx context.Context, dir string) error {
 		return err
 	}
 	_, err = r.cli.run(ctx, command{dir: dir, writes: true,
-		args: []string{"update-ref", "-m", "vizier: released", "--no-deref", "HEAD", string(head), string(head)}})
+		args: []string{"update-ref", "-m", releasedMessage, "--no-deref", "HEAD", string(head), string(head)}})
 	return err
 }
 

@@ -72,8 +72,8 @@ func astray(ctx context.Context, env *Env, n *Node) (*Result, error) {
 	if err != nil || want == "" || branch == want {
 		return nil, err
 	}
-	r := failed(1, "%s is not on branch %s any more: it was switched, or a later run has the branch; `git -C %s switch %s`, or retry from worktree.prepare",
-		n.Dir, want, n.Dir, want)
+	r := failed(1, "%s is not on branch %s any more: another run has taken the branch, or it was switched; in that case `git -C %s switch %s`, then `vizier retry %s`",
+		n.Dir, want, n.Dir, want, n.Job.ID)
 	return &r, nil
 }
 
