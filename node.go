@@ -183,8 +183,10 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept 
 			return w.local.Contain(&n.Job, dir, args, env)
 		}
 	}
+	repo := *w.git
+	repo.OnPark = func(p git.Parked) { fmt.Fprintln(stderr, p) }
 	return &op.Env{
-		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: scripts, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
+		Git: &repo, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: scripts, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
 			return agentSettings(cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)).Limited(), nil
 		}, Self: selfPath()},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,9 @@ type RunCleaner interface {
 
 	// DropPlanStates removes the state records of the plans that jobs made.
 	DropPlanStates([]kernel.JobID) (int, error)
+
+	// DropConflicts removes the marks of open merge conflicts of jobs.
+	DropConflicts([]kernel.JobID) error
 
 	// CountArtifacts is how many markers and payloads a job left.
 	CountArtifacts(id kernel.JobID, produces []kernel.Artifact) (markers, payloads int)
@@ -93,6 +97,16 @@ func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOp
 		return done, err
 	}
 	done.Removed, done.Worktrees = done.Jobs, len(worktrees.World)
+	if finder, ok := s.Worktrees.(worktreeFinder); ok {
+		trees, err := finder.WorktreesOf(done.Jobs)
+		if err != nil {
+			return done, err
+		}
+		done.Worktrees = 0
+		for _, all := range trees {
+			done.Worktrees += len(all)
+		}
+	}
 	if done.Run != "" {
 		done.Manifests = 1
 	}
@@ -113,7 +127,7 @@ func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOp
 			return done, err
 		case !there:
 		case user != "":
-			done.KeptBranches[name] = "job " + string(user) + " works on it"
+			done.KeptBranches[name] = user
 		case tree != "" && !goes(tree):
 			done.KeptBranches[name] = "it is checked out in " + tree
 		default:
@@ -125,7 +139,7 @@ func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOp
 
 // cleaning is the verbs of a clean, and where they tell what they did.
 func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOptions) (*Cleaned, []verb) {
-	done := &Cleaned{KeptBranches: map[string]string{}, KeptWorktrees: map[kernel.JobID]string{}}
+	done := &Cleaned{KeptBranches: map[string]string{}}
 	clean := retention.Cleaning{Jobs: ids, Force: o.Force}
 	rest := func(snap *kernel.Snapshot) (kernel.Plan, error) {
 		set, err := retention.CleanOf(snap, ids, o.Force)
@@ -133,6 +147,11 @@ func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOpt
 			return kernel.Plan{}, err
 		}
 		done.CleanSet = set
+		dropped, kept, err := s.dropMerges(ctx, set.Jobs)
+		if err != nil {
+			return kernel.Plan{}, err
+		}
+		done.Worktrees, done.KeptWorktrees = done.Worktrees+dropped, kept
 		if !o.KeepBranches {
 			if err := s.dropBranches(ctx, snap, done); err != nil {
 				return kernel.Plan{}, err
@@ -162,12 +181,58 @@ func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOpt
 		}}}
 }
 
+// dropMerges removes what jobs that have ended left of merges: the worktrees, in
+// which work is parked, and the marks of conflicts. It returns how many worktrees
+// it removed, and why others are kept.
+func (s *Scheduler) dropMerges(ctx context.Context, jobs []kernel.JobID) (dropped int, kept map[kernel.JobID]string, err error) {
+	kept = map[kernel.JobID]string{}
+	finder, ok := s.Worktrees.(worktreeFinder)
+	if !ok {
+		return 0, kept, nil
+	}
+	trees, err := finder.WorktreesOf(jobs)
+	if err != nil {
+		return 0, kept, err
+	}
+	for id, all := range trees {
+		for _, tree := range all {
+			switch gone := s.Worktrees.RemoveWorktree(ctx, tree); gone.Status {
+			case kernel.CleanupDone:
+				dropped++
+			case kernel.CleanupDegraded, kernel.CleanupFailed:
+				kept[id] = gone.Error
+			default: // there was none
+			}
+		}
+	}
+	return dropped, kept, s.Cleaner.DropConflicts(jobs)
+}
+
+// dropMergesOf is dropMerges for the jobs whose records a collection removed. The
+// doctor finds what a crash in between leaves.
+func (s *Scheduler) dropMergesOf(ctx context.Context, rep Report) error {
+	var gone []kernel.JobID
+	for _, a := range rep.Applied {
+		if a, ok := a.(kernel.RemoveJob); ok {
+			gone = append(gone, a.Job)
+		}
+	}
+	if len(gone) == 0 || s.Cleaner == nil {
+		return nil
+	}
+	_, kept, err := s.dropMerges(ctx, gone)
+	for id, why := range kept {
+		err = errors.Join(err, fmt.Errorf("worktree of job %s is kept: %s", id, why))
+	}
+	return err
+}
+
 // dropBranches deletes the draft branches that the jobs of a clean name and no
-// active job outside it does.
+// job outside it needs.
 func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, done *Cleaned) error {
 	for _, name := range draftBranches(snap, done.Jobs) {
 		if user := userOf(snap, name, done.Jobs); user != "" {
-			done.KeptBranches[name] = "job " + string(user) + " works on it"
+			done.KeptBranches[name] = user
 			continue
 		}
 		dropped, kept, err := s.Cleaner.DropBranch(ctx, name)
@@ -198,14 +263,22 @@ func draftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
 	return slices.Compact(names)
 }
 
-func userOf(snap *kernel.Snapshot, branch string, except []kernel.JobID) kernel.JobID {
+// userOf says which other job needs a branch: one that works on it, or that a
+// retry would have work on it; "": none.
+func userOf(snap *kernel.Snapshot, branch string, except []kernel.JobID) (user string) {
 	for _, j := range snap.Jobs() {
-		if j.State.Status.Active() && !slices.Contains(except, j.ID) &&
-			(j.Spec.Origin.Branch == branch || j.State.Context.Branch == branch) {
-			return j.ID
+		st := &j.State
+		if slices.Contains(except, j.ID) || j.Spec.Origin.Branch != branch && st.Context.Branch != branch {
+			continue
+		}
+		switch {
+		case st.Status.Active():
+			return "job " + string(j.ID) + " works on it"
+		case user == "" && !st.Retired && (st.Status == kernel.Failed || st.Status == kernel.BlockedByDependency):
+			user = "a retry of job " + string(j.ID) + " needs it"
 		}
 	}
-	return ""
+	return user
 }
 
 // tell reads off a report what became of the records.

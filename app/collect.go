@@ -59,6 +59,9 @@ func (c *Collection) Next(ctx context.Context) (rep Report, more bool, err error
 			more = len(removed(p)) >= mostAtOnce
 			return p, []history.Verb{keep.Short(snap, p)}, err
 		}})
+		if err == nil {
+			err = c.s.dropMergesOf(ctx, rep)
+		}
 	}
 	if err == nil && !more && c.s.Cleaner != nil {
 		err = errors.Join(c.s.Cleaner.TrimHistory(ctx), c.s.Cleaner.NoteCollected())

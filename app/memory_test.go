@@ -163,6 +163,7 @@ func (m *memory) DropBranch(_ context.Context, name string) (bool, string, error
 }
 func (m *memory) BranchAt(context.Context, string) (bool, string, error)    { return true, "", nil }
 func (m *memory) DropPlanStates([]kernel.JobID) (int, error)                { return 0, m.called("drop states") }
+func (m *memory) DropConflicts([]kernel.JobID) error                        { return m.called("drop conflicts") }
 func (m *memory) CountArtifacts(kernel.JobID, []kernel.Artifact) (int, int) { return 2, 1 }
 func (m *memory) DropTemporary() (int, error)                               { return 0, m.called("drop temporary") }
 func (m *memory) Collected() time.Time                                      { return m.collected }

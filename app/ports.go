@@ -135,8 +135,12 @@ type Worktrees interface {
 }
 
 // worktreeFinder is a Worktrees that can tell whether a worktree is where its
-// record says. With other implementations it is assumed to be.
-type worktreeFinder interface{ InPlace(kernel.Context) bool }
+// record says, and which worktrees jobs have besides. With other implementations
+// each is assumed to be in place, and to be on record.
+type worktreeFinder interface {
+	InPlace(kernel.Context) bool
+	WorktreesOf([]kernel.JobID) (map[kernel.JobID][]kernel.Context, error)
+}
 
 // Prompts keeps the files of prompts in accordance with their jobs.
 type Prompts interface {

@@ -263,7 +263,7 @@ func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, er
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
 		recorded(retention.Old{Than: olderThan, Worktrees: true}), recorded(retention.Old{Than: olderThan}))
 	if err == nil && s.Cleaner != nil {
-		err = errors.Join(s.Cleaner.TrimHistory(ctx), s.DropTemporary())
+		err = errors.Join(s.dropMergesOf(ctx, rep), s.Cleaner.TrimHistory(ctx), s.DropTemporary())
 	}
 	return rep, err
 }

@@ -216,16 +216,17 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 			})
 		}
 		return []kernel.Job{in("a", "r", "draft/one", "draft/two", kernel.Succeeded), in("b", "r", "draft/one", "main", kernel.Failed), in("c", "r", "draft/three", "draft/four", kernel.Failed),
-			in("u", "q", "draft/three", "", kernel.Queued), in("v", "q", "", "draft/four", kernel.Running), in("w", "q", "draft/two", "", kernel.Failed)}
+			in("u", "q", "draft/three", "", kernel.Queued), in("v", "q", "", "draft/four", kernel.Running), in("w", "q", "draft/two", "", kernel.Succeeded), in("x", "q", "draft/two", "", kernel.Cancelled), in("y", "q", "draft/five", "", kernel.Failed),
+			in("d", "r", "draft/five", "", kernel.Succeeded)}
 	}
-	want := "[draft/one draft/two] map[draft/four:job v works on it draft/three:job u works on it]"
+	want := "[draft/one draft/two] map[draft/five:a retry of job y needs it draft/four:job v works on it draft/three:job u works on it]"
 	m := newMemory(jobs()...)
 	plan, err := m.scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 3 || len(m.plans) > 0 {
+	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 4 || len(m.plans) > 0 {
 		t.Errorf("%s %v %+v", got, err, plan)
 	}
 	done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 3 || done.Manifests != 1 || done.Markers != 6 || done.Payloads != 3 {
+	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 4 || done.Manifests != 1 || done.Markers != 8 || done.Payloads != 4 {
 		t.Errorf("%s %v %+v", got, err, done)
 	}
 	for _, id := range []kernel.JobID{"a", "b", "c"} {

@@ -27,7 +27,7 @@ func (j *Job) Needs() Attention {
 		return NeedsDecision
 	case st.Status == WaitingOnApproval:
 		return NeedsApproval
-	case st.Status != BlockedByDependency || st.Outcome != OutcomeBlocked: // otherwise it did not block itself
+	case st.Status != BlockedByDependency || st.Outcome != OutcomeBlocked || st.Retired: // otherwise it did not block itself, or its plan is merged
 		return ""
 	case strings.Contains(st.Reason, InConflict):
 		return NeedsResolution

@@ -61,7 +61,8 @@ func (s *Spec) Closes() []Artifact {
 
 // retire marks the plan's earlier producers as retired when merge j has
 // succeeded, so that the plan's next cycle begins like the first. Jobs that
-// have not ended belong to the next cycle.
+// have not ended belong to the next cycle. Nor does a blocked job of a run that
+// was to merge the plan need a person from now on.
 func (s *Snapshot) retire(j *Job) Plan {
 	var p Plan
 	plan := j.Spec.Integrates()
@@ -78,17 +79,21 @@ func (s *Snapshot) retire(j *Job) Plan {
 			closed[a] = true
 		}
 	}
+	merging := map[RunID]bool{}
+	for _, k := range s.jobs {
+		if run := k.Spec.Origin.Run; run != "" && run != j.Spec.Origin.Run && k.Spec.Integrates() == plan {
+			merging[run] = true
+		}
+	}
 	for _, k := range s.jobs {
 		if k.ID == j.ID || k.State.Retired || !k.State.Status.Terminal() {
 			continue
 		}
-		for _, a := range k.Spec.Produces {
-			if closed[a] {
-				st := k.State
-				st.Retired = true
-				p.add(PutState{k.ID, k.Rev, st})
-				break
-			}
+		if merging[k.Spec.Origin.Run] && k.State.Status == BlockedByDependency && k.Needs() != "" ||
+			slices.ContainsFunc(k.Spec.Produces, func(a Artifact) bool { return closed[a] }) {
+			st := k.State
+			st.Retired = true
+			p.add(PutState{k.ID, k.Rev, st})
 		}
 	}
 	return p

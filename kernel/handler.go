@@ -153,14 +153,15 @@ func (s *Snapshot) onlySource(j *Job) *Job {
 	return from
 }
 
-// conflictHandler returns the job that the open merge conflict of j woke, or j.
+// conflictHandler returns the job that the open merge conflict of j woke, or j,
+// also where the conflict is that of another merge of the plan.
 func (s *Snapshot) conflictHandler(j *Job) *Job {
 	plan := j.Spec.Integrates()
 	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {
 		return j
 	}
 	for _, r := range j.Spec.Routes {
-		if to := s.Job(r.To); to != nil && r.On == OutcomeBlocked && to.Spec.Routed && to.State.Status.Terminal() && to.State.Status != Succeeded {
+		if to := s.Job(r.To); to != nil && r.On == OutcomeBlocked && to.Spec.Routed && to.State.Status.Terminal() && to.State.Status != Succeeded && s.BlockedBy(to) != j {
 			return to
 		}
 	}

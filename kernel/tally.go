@@ -11,7 +11,7 @@ type Tally struct {
 	Statuses [BlockedByApproval + 1]int // number of jobs by status
 
 	// Stuck is the number of jobs that are BlockedByDependency with
-	// OutcomeBlocked, which need a person.
+	// OutcomeBlocked and not retired, which need a person.
 	Stuck int
 
 	// Routes is the number of jobs that have routes or that only a route
@@ -27,7 +27,7 @@ func (t *Tally) Add(j *Job) { t.add(j, j.State.Status) }
 
 func (t *Tally) add(j *Job, st Status) {
 	t.Statuses[st]++
-	if st == BlockedByDependency && j.State.Outcome == OutcomeBlocked {
+	if st == BlockedByDependency && j.State.Outcome == OutcomeBlocked && !j.State.Retired {
 		t.Stuck++
 	}
 	if j.Spec.Routed || len(j.Spec.Routes) > 0 {

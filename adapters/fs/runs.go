@@ -7,6 +7,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -63,35 +64,61 @@ func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 	for _, id := range jobs {
 		refs["workflow-job:"+string(id)] = true
 	}
+	n, err := s.dropFiles(planStatesDir, func(data []byte) bool {
+		var plan struct {
+			WorkRef string `json:"work_ref"`
+		}
+		return json.Unmarshal(data, &plan) == nil && refs[plan.WorkRef]
+	})
+	if err != nil {
+		err = fmt.Errorf("drop plan states: %w", err)
+	}
+	return n, err
+}
+
+// DropConflicts removes the marks of open merge conflicts of these jobs. What
+// makes no sense is left alone.
+func (s *Store) DropConflicts(jobs []kernel.JobID) error {
+	_, err := s.dropFiles(sentinelsDir, func(data []byte) bool {
+		var mark struct {
+			Job kernel.JobID `json:"job_id"`
+		}
+		return json.Unmarshal(data, &mark) == nil && slices.Contains(jobs, mark.Job)
+	})
+	if err != nil {
+		err = fmt.Errorf("drop the marks of merge conflicts: %w", err)
+	}
+	return err
+}
+
+// dropFiles removes the JSON files of a directory that match, and returns how
+// many there were.
+func (s *Store) dropFiles(dir string, matches func(data []byte) bool) (int, error) {
 	if err := s.open(false); err != nil {
 		return 0, ignoreMissing(err)
 	}
-	plans, err := s.base.open(planStatesDir)
+	d, err := s.base.open(dir)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("drop plan states: %w", err)
+		return 0, err
 	}
-	defer plans.close()
-	names, err := plans.names(".")
+	defer d.close()
+	names, err := d.names(".")
 	if err != nil {
-		return 0, fmt.Errorf("drop plan states: %w", err)
+		return 0, err
 	}
 	dropped := 0
 	for _, name := range names {
-		var plan struct {
-			WorkRef string `json:"work_ref"`
-		}
 		if !strings.HasSuffix(name, ".json") {
 			continue
 		}
-		data, err := plans.read(name, maxRecord)
-		if err != nil || json.Unmarshal(data, &plan) != nil || !refs[plan.WorkRef] {
+		if data, err := d.read(name, maxRecord); err != nil || !matches(data) {
 			continue
 		}
-		if err := plans.remove(name); err != nil {
-			return dropped, fmt.Errorf("drop plan states: %w", err)
+		if err := d.remove(name); err != nil {
+			return dropped, err
 		}
 		dropped++
 	}

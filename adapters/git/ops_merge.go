@@ -55,7 +55,8 @@ func (r *Repo) MergeState(ctx context.Context, dir string) (source, target, merg
 const mergeRefs = "refs/worktree/vizier/"
 
 // SetMergeState atomically records the result of MergeState. An empty commit is
-// not recorded.
+// not recorded; with a source, an empty merged means that there is no result any
+// more.
 func (r *Repo) SetMergeState(ctx context.Context, dir string, source, target, merged kernel.CommitID) error {
 	var in strings.Builder
 	for _, ref := range []struct {
@@ -64,6 +65,8 @@ func (r *Repo) SetMergeState(ctx context.Context, dir string, source, target, me
 	}{{"source", source}, {"target", target}, {"merged", merged}} {
 		if ref.id != "" {
 			fmt.Fprintf(&in, "update %s%s\x00%s\x00\x00", mergeRefs, ref.name, ref.id)
+		} else if source != "" {
+			fmt.Fprintf(&in, "delete %s%s\x00\x00", mergeRefs, ref.name)
 		}
 	}
 	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", "--stdin", "-z"}, stdin: []byte(in.String()), writes: true})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,25 @@ func (r *Repo) OwnedWorktree(name string) (kernel.Context, error) {
 		return kernel.Context{}, err
 	}
 	return contextOf(w), nil
+}
+
+// WorktreesOf returns the worktrees that git has for the jobs: those that they
+// own, and those of their operations, such as a merge.
+func (r *Repo) WorktreesOf(jobs []kernel.JobID) (map[kernel.JobID][]kernel.Context, error) {
+	all, err := r.Worktrees()
+	out := map[kernel.JobID][]kernel.Context{}
+	for _, w := range all {
+		id := kernel.JobID(w.Name[strings.LastIndexByte(w.Name, '-')+1:])
+		if r.atHome(w) && slices.Contains(jobs, id) {
+			out[id] = append(out[id], contextOf(w))
+		}
+	}
+	return out, err
+}
+
+// atHome reports whether w is among the worktrees of jobs.
+func (r *Repo) atHome(w Worktree) bool {
+	return resolved(filepath.Dir(w.Path)) == filepath.Join(r.root.Dir, worktreeHome)
 }
 
 // EnsureWorktree makes sure that a job has a linked worktree under a name, with
@@ -86,7 +106,7 @@ func (r *Repo) named(name string) (Worktree, error) {
 	for _, w := range all {
 		switch {
 		case w.Name != name:
-		case resolved(filepath.Dir(w.Path)) == filepath.Join(r.root.Dir, worktreeHome):
+		case r.atHome(w):
 			return w, nil
 		case r.movedTo(w) != "":
 			return Worktree{}, fmt.Errorf("git looks for worktree %s at %s, since the repository was moved: `vizier doctor --fix` tells it where that is", name, w.Path)

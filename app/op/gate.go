@@ -149,7 +149,7 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 		return nil, nil
 	}
 	mark, err := readSentinel(env, slug)
-	if err != nil || mark == nil {
+	if err != nil || mark == nil || mark.Worktree != "" && mark.Run != string(n.Job.Spec.Origin.Run) { // another run resolves its own
 		return nil, err
 	}
 	c := &conflict{slug: slug, mark: mark}

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -29,6 +32,7 @@ type integration struct {
 	tree           kernel.Context // its worktree; zero: none yet
 	dir            string         // where the worktree is, or a path at which there is nothing; absolute
 	key            string
+	since          string // what has happened since an earlier conflict, for the reason of a new one; "": nothing
 }
 
 // gitIntegrate merges a plan's branch into its target.
@@ -173,10 +177,17 @@ func (m *integration) begin(ctx context.Context) (*Result, error) {
 	if stop, err := m.removeDoc(ctx); err != nil || stop != nil {
 		return stop, err
 	}
+	return m.mergeOnto(ctx, m.tip)
+}
+
+// mergeOnto merges a commit, the source or what came of it, into the target's tip
+// in the worktree.
+func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*Result, error) {
+	git := m.env.Git
 	if err := git.Detach(ctx, m.dir, m.onto); err != nil {
 		return nil, err
 	}
-	if err := git.Merge(ctx, m.dir, m.tip, m.squash); err != nil {
+	if err := git.Merge(ctx, m.dir, commit, m.squash); err != nil {
 		r, err := gitFailed(m.env, m.n, err)
 		return &r, err
 	}
@@ -197,7 +208,7 @@ func (m *integration) begin(ctx context.Context) (*Result, error) {
 	if err := git.SetMergeState(ctx, m.dir, m.tip, m.onto, merged); err != nil || len(files) == 0 {
 		return nil, err
 	}
-	return m.conflict(files)
+	return m.conflict(ctx, files)
 }
 
 // removeDoc commits the removal of the plan's document to the source branch,
@@ -233,21 +244,44 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 }
 
 // conflict ends the node as blocked and leaves the merge in progress.
-func (m *integration) conflict(files []string) (*Result, error) {
+func (m *integration) conflict(ctx context.Context, files []string) (*Result, error) {
 	open, err := readSentinel(m.env, m.slug)
 	if err != nil {
 		return nil, err
 	}
-	if open == nil || open.Job != string(m.n.Job.ID) {
+	if other, err := m.otherConflict(ctx, open); err != nil || other != nil {
+		return other, err
+	}
+	if open == nil || open.Job != string(m.n.Job.ID) || !slices.Equal(open.Files, files) {
 		err = writeSentinel(m.env, m.n, sentinel{Slug: m.slug, Source: m.source, Target: m.target, Worktree: m.tree.Worktree, Files: files})
 		if err != nil {
 			return nil, err
 		}
 	}
-	r := blocked("merging %s into %s "+kernel.InConflict+": resolve %s in %s, `git add` them, then `vizier retry %s`",
-		m.source, m.target, shorten(strings.Join(files, ", ")), m.dir, m.n.conflictGate())
+	r := blocked("%smerging %s into %s "+kernel.InConflict+": resolve %s in %s, `git add` them, then `vizier retry %s`",
+		m.since, m.source, m.target, shorten(strings.Join(files, ", ")), m.dir, m.n.conflictGate())
 	r.Produced = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: m.slug}}
 	return &r, nil
+}
+
+// otherConflict returns the result that ends the node if open, the mark of the
+// plan, is of another job whose merge is still in progress: what is resolved
+// there must not be lost.
+func (m *integration) otherConflict(ctx context.Context, open *sentinel) (*Result, error) {
+	if open == nil || open.Job == string(m.n.Job.ID) || open.Worktree == "" || open.Worktree == m.tree.Worktree {
+		return nil, nil
+	}
+	dir := filepath.Join(m.n.Root, open.Worktree)
+	if _, err := os.Stat(dir); errors.Is(err, iofs.ErrNotExist) {
+		return nil, nil
+	}
+	source, _, _, err := m.env.Git.MergeState(ctx, dir)
+	if err != nil || source == "" {
+		return nil, err
+	}
+	r := blocked("merging %s into %s conflicts here too, and that of %s is open in %s: resolve it there as `vizier why %s` says, or `vizier clean %s`; then `vizier retry %s`",
+		m.source, m.target, open.Job, dir, open.Job, open.Job, m.n.Job.ID)
+	return &r, m.discard(ctx)
 }
 
 // conflictGate returns the job to retry once the conflict of merge n is

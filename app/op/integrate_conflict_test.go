@@ -97,6 +97,8 @@ func TestConflictIsResolvedByItsGate(t *testing.T) {
 	w.want(n, kernel.OutcomeBlocked)
 	gate := w.node("", map[string]string{"slug": "foo", "auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt"})
 	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
+	w.want(gate, kernel.OutcomeBlocked, kernel.NoConflict) // of another run
+	gate.Job.Spec.Origin.Run = n.Job.Spec.Origin.Run
 	w.want(gate, kernel.OutcomeSucceeded, "resolved")
 	if s, err := readSentinel(w.env, "foo"); s != nil || err != nil {
 		t.Errorf("the mark is left: %v, %v", s, err)
@@ -216,6 +218,78 @@ func TestResolvedConflictWhenTheTargetHasMoved(t *testing.T) {
 		if w.git(w.dir, "log", "-1", "--format=%s", "main^") != "add elsewhere.txt" || w.read(w.dir, "readme.txt") != "both\n" || w.parked() != "" {
 			t.Errorf("not merged on top, or parked %q", w.parked())
 		}
+		w.tidy()
+	}
+}
+
+// If the target has moved to something that a resolved squash conflicts with, only that is
+// left to resolve. A merge of two parents begins anew and says where the work is.
+func TestResolvedConflictWhenTheTargetMovedIntoAConflict(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := conflicting(t)
+		n := w.merge(map[string]string{"squash": squash})
+		w.want(n, kernel.OutcomeBlocked)
+		w.resolve(n, "resolved\n")
+		w.commit(w.dir, "readme.txt", "ours, again\n")
+		n.Job.State.Generation++
+		r := w.want(n, kernel.OutcomeBlocked, "main has moved since", kernel.InConflict, "readme.txt")
+		text := w.read(w.mergeDir(n), "readme.txt")
+		if squash == "true" {
+			if w.parked() != "" || !strings.Contains(text, "resolved\n") || !strings.Contains(text, "ours, again\n") || strings.Contains(text, "theirs\n") {
+				t.Errorf("parked %q; to resolve:\n%s", w.parked(), text)
+			}
+		} else if w.parked() == "" || !strings.Contains(r.Reason, "parked (`vizier tail "+string(n.Job.ID)) {
+			t.Errorf("parked %q, %q", w.parked(), r.Reason)
+		}
+		w.resolve(n, "both\n")
+		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.git(w.dir, "log", "-1", "--format=%s", "main^") != "add readme.txt" || w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "new\n" {
+			t.Errorf("squash %s: not merged as it was resolved:\n%s", squash, w.git(w.dir, "log", "--oneline", "main"))
+		}
+	}
+}
+
+// If the plan's branch has moved since, the merge begins anew and says where the work is.
+func TestResolvedConflictWhenTheSourceHasMoved(t *testing.T) {
+	w := conflicting(t)
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	w.resolve(n, "resolved\n")
+	w.git(w.dir, "switch", "--quiet", "draft/foo")
+	w.commit(w.dir, "readme.txt", "theirs, again\n")
+	w.git(w.dir, "switch", "--quiet", "main")
+	w.want(n, kernel.OutcomeBlocked, "draft/foo has moved since it was last merged", "is parked", kernel.InConflict)
+	if w.parked() == "" {
+		t.Error("nothing is parked")
+	}
+}
+
+// A second merge of a plan leaves the conflict of the first as it is, and goes on once that is
+// resolved or its worktree is gone.
+func TestASecondMergeInConflict(t *testing.T) {
+	for _, resolve := range []bool{true, false} {
+		w := conflicting(t)
+		first, second := w.merge(map[string]string{"squash": "false"}), w.merge(map[string]string{"squash": "false"})
+		w.want(first, kernel.OutcomeBlocked)
+		w.want(second, kernel.OutcomeBlocked, "conflicts here too", string(first.Job.ID), w.mergeDir(first))
+		if mark, err := readSentinel(w.env, "foo"); err != nil || mark.Job != string(first.Job.ID) {
+			t.Errorf("the mark %+v, %v", mark, err)
+		}
+		if tree, err := w.env.Git.OwnedWorktree("merge-foo-" + string(second.Job.ID)); err != nil || tree.Worktree != "" {
+			t.Errorf("its worktree is left: %+v, %v", tree, err)
+		}
+		if !resolve {
+			tree, err := w.env.Git.OwnedWorktree("merge-foo-" + string(first.Job.ID))
+			if err != nil || w.env.Git.RemoveWorktree(t.Context(), tree).Status != kernel.CleanupDone {
+				t.Fatalf("%+v, %v", tree, err)
+			}
+			w.want(second, kernel.OutcomeBlocked, kernel.InConflict, w.dir+"/.vizier/tmp-worktrees/merge-foo")
+			continue
+		}
+		w.resolve(first, "both\n")
+		w.want(first, kernel.OutcomeSucceeded)
+		w.want(second, kernel.OutcomeSucceeded, "is merged already")
 		w.tidy()
 	}
 }

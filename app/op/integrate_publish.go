@@ -58,7 +58,7 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 			return Result{}, fmt.Errorf("merge again, as %s moved: %w", m.target, err)
 		}
 		if again == "" {
-			return m.collide(ctx, now)
+			return m.collide(ctx, merged, now)
 		}
 		if err := git.SetMergeState(ctx, m.dir, "", now, again); err != nil {
 			return Result{}, err
@@ -68,16 +68,26 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 	return failed(1, "branch %s moved %d times while it was being merged into: `vizier retry %s`", m.target, maxMoves, m.n.Job.ID), nil
 }
 
-// collide starts over after the target moved to a commit that the merge, as far
-// as it got, conflicts with. The work so far is parked.
-func (m *integration) collide(ctx context.Context, now kernel.CommitID) (Result, error) {
+// collide goes on after the target moved to a commit that merged, as far as the
+// merge got, conflicts with. What was resolved stays: a squash is merged itself.
+// A merge with a second parent starts over, and the work so far is parked.
+func (m *integration) collide(ctx context.Context, merged, now kernel.CommitID) (Result, error) {
 	m.onto = now
-	if err := m.discard(ctx); err != nil {
-		return Result{}, err
-	}
-	stop, err := m.begin(ctx)
-	if err != nil || stop != nil {
-		return deref(stop), err
+	m.since = m.target + " has moved since, and what was merged so far conflicts with that: "
+	if m.squash {
+		stop, err := m.mergeOnto(ctx, merged)
+		if err != nil || stop != nil {
+			return deref(stop), err
+		}
+	} else {
+		m.since = fmt.Sprintf("%s has moved since, and what was merged so far is parked (`vizier tail %s`); ", m.target, m.n.Job.ID)
+		if err := m.discard(ctx); err != nil {
+			return Result{}, err
+		}
+		stop, err := m.begin(ctx)
+		if err != nil || stop != nil {
+			return deref(stop), err
+		}
 	}
 	return failed(1, "branch %s moved while it was being merged into: `vizier retry %s`", m.target, m.n.Job.ID), nil
 }

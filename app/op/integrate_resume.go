@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -12,7 +13,10 @@ import (
 // still open is left alone. If a person dropped the conflict by retrying the
 // job, it is parked and the merge starts over.
 func (m *integration) resume(ctx context.Context, source, onto, merged kernel.CommitID) (bool, *Result, error) {
-	if source == "" || source != m.tip {
+	if source != m.tip {
+		if source != "" {
+			m.since = fmt.Sprintf("%s has moved since it was last merged, and what that merge got to is parked (`vizier tail %s`); ", m.source, m.n.Job.ID)
+		}
 		return false, nil, m.discard(ctx)
 	}
 	if merged != "" {
@@ -34,7 +38,7 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 		return false, nil, err
 	}
 	if open != nil && open.Job == string(m.n.Job.ID) {
-		r, err := m.conflict(files)
+		r, err := m.conflict(ctx, files)
 		return false, r, err
 	}
 	return false, nil, m.discard(ctx)

@@ -202,6 +202,8 @@ type Merges interface {
 	// MergeState returns the progress of the merge at dir: source and target
 	// once that merge is done or in conflict, and the result once there is one.
 	MergeState(ctx context.Context, dir string) (source, target, merged kernel.CommitID, err error)
+	// SetMergeState records what is not empty; with a source, an empty merged
+	// means that there is no result any more.
 	SetMergeState(ctx context.Context, dir string, source, target, merged kernel.CommitID) error
 
 	// Replay repeats merged, a commit on top of from, on top of onto. It

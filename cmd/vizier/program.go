@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 )
 
@@ -156,6 +157,9 @@ func (c *call) repo() (*repo, error) {
 	if err == nil {
 		c.outside, c.home = r.Outside, r.Root
 		c.ui.refs.read, c.ui.now = c.reader(r.Scheduler), r.Scheduler.Now
+		if r.OnPark != nil {
+			r.OnPark(func(p git.Parked) { c.ui.warn("%s", p) })
+		}
 	}
 	return r, err
 }

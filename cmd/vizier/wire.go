@@ -11,6 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
+	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
@@ -141,6 +142,10 @@ type repo struct {
 	// user's, or nil. Adopt makes it count as this user's.
 	Foreign, Adopt func(context.Context) error
 
+	// OnPark has work told of that is parked before its worktree is removed;
+	// nil: it is not told.
+	OnPark func(tell func(git.Parked))
+
 	// Outside describes the process that continues what is asked for here, or
 	// is "" if this process does.
 	Outside string
@@ -192,6 +197,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 			return newRepo(ctx, other), nil
 		},
 	}
+	r.OnPark = func(tell func(git.Parked)) { v.Git.OnPark = tell }
 	r.Untrusted, r.Commands, r.Trust = v.Untrusted, v.Commands, v.Trust
 	r.Foreign, r.Adopt = v.Store.Foreign, v.Store.Adopt
 	r.Doctor.files, r.Doctor.git, r.Doctor.clusters, r.Doctor.containers = v.Store, v.Git, v.Clusters, v.CheckContainers
