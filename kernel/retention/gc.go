@@ -113,17 +113,17 @@ func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) []*kernel.Job {
 // merge of the plan succeeds. A person may be working on the conflict, however
 // long ago the run ended.
 func keepConflicts(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
-	conflict := map[string]kernel.RunID{}
+	conflict := map[string][]kernel.RunID{}
 	for _, j := range s.Jobs() {
 		switch plan := j.Spec.Integrates(); {
 		case plan == "":
 		case j.State.Status == kernel.Succeeded:
 			delete(conflict, plan)
 		case j.State.Status == kernel.BlockedByDependency && j.State.Outcome == kernel.OutcomeBlocked:
-			conflict[plan] = j.Spec.Origin.Run
+			conflict[plan] = append(conflict[plan], j.Spec.Origin.Run)
 		}
 	}
-	runs := slices.Collect(maps.Values(conflict))
+	runs := slices.Concat(slices.Collect(maps.Values(conflict))...)
 	for _, j := range s.Jobs() {
 		if run := j.Spec.Origin.Run; run != "" && slices.Contains(runs, run) {
 			keep[j.ID] = true

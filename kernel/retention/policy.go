@@ -22,7 +22,7 @@ const youngest = time.Hour
 
 // Apply removes what exceeds the bounds of p, jobs that ended first first.
 // Since no person asked for it, it keeps more than a GC: also jobs that own a
-// worktree, merges that need a person, jobs with an idempotency key, and jobs whose files were already
+// worktree, jobs with an idempotency key, and jobs whose files were already
 // removed and whose result stands. A run is removed as a whole or not at all,
 // and dormant jobs only with their run. It removes nothing while a record is
 // unreadable, because nobody knows what that record refers to.
@@ -67,8 +67,7 @@ func (b *batch) add(j *kernel.Job, size int64) {
 	b.jobs, b.size = append(b.jobs, j), b.size+size
 	b.ended = b.ended || !j.Open()
 	b.active = b.active || j.Open() && j.State.Status != kernel.Unscheduled
-	inTheMiddle := j.Spec.Integrates() != "" && j.Needs() != "" // its worktree may hold what a person resolved
-	b.stays = b.stays || j.State.Context.Owned || inTheMiddle || j.Spec.IdempotencyKey != "" || !j.State.Removed.IsZero()
+	b.stays = b.stays || j.State.Context.Owned || j.Spec.IdempotencyKey != "" || !j.State.Removed.IsZero()
 	if b.over.Before(over(j)) {
 		b.over = over(j)
 	}

@@ -64,12 +64,6 @@ func TestRetainKeepsWhatSomebodyMayComeBackTo(t *testing.T) {
 	sizes := map[kernel.JobID]int64{"a": 10, "b": 10, "c": 10}
 	owned := func(j *kernel.Job) { j.State.Context = kernel.Context{Worktree: "w", Owned: true} }
 	keyed := func(j *kernel.Job) { j.Spec.IdempotencyKey = "k" }
-	merging := func(o kernel.Outcome) option {
-		return func(j *kernel.Job) {
-			j.Spec.Origin.Plan, j.Spec.Origin.About.Operation = "p", "git.integrate_plan_branch"
-			j.State.Status, j.State.Outcome = kernel.BlockedByDependency, o
-		}
-	}
 	spent := func(j *kernel.Job) { j.State.Removed = t0.Add(-9 * time.Hour) }
 	sleeper := func(j *kernel.Job) { j.State.Status, j.Created = kernel.Unscheduled, t0.Add(-9*time.Hour) }
 	for name, c := range map[string]struct {
@@ -78,8 +72,6 @@ func TestRetainKeepsWhatSomebodyMayComeBackTo(t *testing.T) {
 	}{
 		"a worktree":                       {[]kernel.Job{ended("a", 9, owned)}, ""},
 		"an idempotency key":               {[]kernel.Job{ended("a", 9, keyed)}, ""},
-		"a merge in conflict":              {[]kernel.Job{ended("a", 9, merging(kernel.OutcomeBlocked))}, ""},
-		"a merge that never began":         {[]kernel.Job{ended("a", 9, merging(kernel.NoOutcome))}, "a"},
 		"a tombstone":                      {[]kernel.Job{ended("a", 9, spent)}, ""},
 		"an open job":                      {[]kernel.Job{job("a", is(kernel.Running)), ended("b", 9)}, "b"},
 		"before an open job":               {[]kernel.Job{ended("a", 9), job("b", is(kernel.Running), after("a"))}, ""},
