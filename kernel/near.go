@@ -182,8 +182,12 @@ func (s *Snapshot) lacksJob(id JobID) bool {
 
 // requireSome notes that a decision will need the first of some jobs once it has what it
 // lacks now. They are then loaded together, and the decision is not repeated for each.
-// It has looked at some before.
+// It has looked at some before. If it lacks the first of ids already, it does no more: what
+// lists all conditions asks at each job, and must not look ahead at each.
 func (s *Snapshot) requireSome(ids []JobID, before int) {
+	if len(ids) > 0 && s.lacksJob(ids[0]) {
+		return
+	}
 	for _, id := range ids[:min(len(ids), max(32, before))] {
 		s.find(id)
 	}
