@@ -111,16 +111,17 @@ func TestRemovedBehindOurBack(t *testing.T) {
 	}
 }
 
-// What holds a job up on the cluster is said by why, and by list and show.
+// What holds a job up on the cluster is said by why, and by list and show. A job that waits
+// there has not started, and one that runs there started when its node began with it.
 func TestPendingReasons(t *testing.T) {
 	r := newRepo(t)
 	r.sh("scontrol update nodename=n2 state=drain reason=broom")
 	defer r.sh("scontrol update nodename=n2 state=resume")
-	drained := r.submit("lab", effect("d", ""), "--option=--nodelist=n2")
+	drained := r.submit("lab", effect("d", "while [ ! -e go ]; do sleep 0.05; done;"), "--option=--nodelist=n2")
 	r.eventually(func() string {
 		job, why := r.job(drained), r.v("jobs", "why", drained)
 		if !strings.Contains(job["remark"], "pending on cluster lab: ReqNodeNotAvail") || !strings.Contains(why, job["remark"]) ||
-			job["status"] != "submitted" || !strings.Contains(why, ": submitted") {
+			job["status"] != "submitted" || job["started"] != "" || !strings.Contains(why, ": submitted") {
 			return fmt.Sprint(job, why)
 		}
 		for _, j := range parseList(t, r.v("jobs", "list", "--format", "json")) {
@@ -131,7 +132,11 @@ func TestPendingReasons(t *testing.T) {
 		return ""
 	})
 	r.sh("scontrol update nodename=n2 state=resume")
-	r.becomes(drained, "succeeded")
+	started := r.becomes(drained, "running")["started"]
+	r.write("go", "")
+	if job := r.becomes(drained, "succeeded"); started == "" || job["started"] != started {
+		t.Errorf("while it ran it had started at %q, and afterwards at %q", started, job["started"])
+	}
 	r.happened("d")
 	r.sh("scontrol update nodename=n2 state=drain reason=broom")
 }
