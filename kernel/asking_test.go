@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -40,4 +41,24 @@ func TestADecisionAsksForWhatGatesRead(t *testing.T) {
 			o.Near = append(o.Near, lacks...)
 		}
 	}
+}
+
+// Whether the producers of other runs count depends on those of the consumer's own run, so a decision on some
+// of the jobs asks for these.
+func TestAConsumerAsksForTheProducersOfItsRun(t *testing.T) {
+	j := job("j", inRun("r"), needs("custom:t:k"), policy(kernel.Wait))
+	o := kernel.Observation{Now: t0, Jobs: []kernel.Job{j}, Near: []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due}, {Kind: kernel.Itself, Job: j.ID}}, Dirty: []kernel.JobID{j.ID}}
+	o.Facts = kernel.NewFacts()
+	o.Facts.Markers[j.Spec.Needs[0]] = kernel.Seen([]kernel.JobID(nil))
+	want := kernel.Near{Kind: kernel.RunProducers, Run: "r", Artifact: j.Spec.Needs[0]}
+	for range 9 {
+		s := kernel.NewSnapshot(o)
+		kernel.Decide(s)
+		lacks, _ := s.Lacks()
+		if slices.Contains(lacks, want) {
+			return
+		}
+		o.Near = append(o.Near, lacks...)
+	}
+	t.Errorf("it asks for %+v", o.Near)
 }

@@ -162,6 +162,7 @@ type Runner struct {
 	Liveness Liveness
 	Heard    time.Time // when a stalled runner was last heard from; zero: unknown
 	Remark   string    // the executor's message for people, such as why a cluster makes it wait; may be empty
+	Began    time.Time // when the attempt began, if the executor knows better than the record; zero: it does not
 
 	// Pending means that the attempt was handed over and has not begun. Stuck
 	// means that a pending attempt will not begin unless somebody changes

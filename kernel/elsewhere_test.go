@@ -49,6 +49,27 @@ func TestWhatNeverBeganIsSubmitted(t *testing.T) {
 	}
 }
 
+// An attempt begins when its executor says so; until then its record has when it was handed over.
+func TestBegan(t *testing.T) {
+	handed, began := t0.Add(-time.Hour), t0.Add(-time.Minute)
+	for what, c := range map[string]struct {
+		runner kernel.Fact[kernel.Runner]
+		status kernel.Status
+		want   time.Time
+	}{
+		"nobody asked":          {kernel.Fact[kernel.Runner]{}, kernel.Running, handed},
+		"the executor knows":    {kernel.Seen(kernel.Runner{Liveness: kernel.Alive, Began: began}), kernel.Running, began},
+		"it does not":           {kernel.Seen(kernel.Runner{Liveness: kernel.Alive}), kernel.Running, handed},
+		"submitted":             {kernel.Seen(kernel.Runner{Liveness: kernel.Alive, Pending: true}), kernel.Running, time.Time{}},
+		"ended, as it is known": {kernel.Seen(kernel.Runner{Liveness: kernel.Alive, Began: began}), kernel.Failed, handed},
+	} {
+		j := job("a", running(1), elsewhere, func(j *kernel.Job) { j.State.Started, j.State.Status = handed, c.status })
+		if s := snapshot(runnerOf("a", c.runner), j); !s.Began(s.Job("a")).Equal(c.want) {
+			t.Errorf("%s: it began at %v, want %v", what, s.Began(s.Job("a")), c.want)
+		}
+	}
+}
+
 // What another executor ends again and again before it begins does not pass by itself: the fifth
 // time in a row the job fails. A runner on this machine is started as often as it takes.
 func TestWhatNeverBeginsElsewhereFails(t *testing.T) {

@@ -160,6 +160,19 @@ func (s *Snapshot) Submitted(id JobID) bool {
 	return r.Pending || r.Liveness == NeverStarted && j.Spec.Task.On() != LocalExecutor
 }
 
+// Began returns when j's latest attempt began, zero if it has not, as far as the
+// snapshot knows. Until an attempt on another executor has ended, its record has
+// when it was handed over.
+func (s *Snapshot) Began(j *Job) time.Time {
+	if j.State.Status != Running {
+		return j.State.Started
+	}
+	if s.Submitted(j.ID) {
+		return time.Time{}
+	}
+	return cmp.Or(s.facts.Runners[j.Attempt()].Value.Began, j.State.Started)
+}
+
 type explainer struct {
 	t       *tick
 	seen    map[int32]bool

@@ -73,7 +73,7 @@ type (
 		Is    bool   `json:"is,omitempty"`
 		Error string `json:"error,omitempty"`
 	}
-	runnerFact struct {
+	runnerFact struct { // without Began, which no decision reads
 		Job     kernel.JobID `json:"job"`
 		N       int          `json:"n"`
 		Is      string       `json:"is"`

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -48,5 +49,14 @@ func same(t *testing.T, name string, want kernel.Facts) {
 	}
 	if got, err := r.facts(); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: %+v\nwant %+v, %v", name, got, want, err)
+	}
+}
+
+// Of a long value only the beginning is told, and that it is one.
+func TestLongValuesAreCutOff(t *testing.T) {
+	for length, want := range map[int]string{118: strings.Repeat("x", 118) + `"`, 119: strings.Repeat("x", 119) + "…", 500: strings.Repeat("x", 119) + "…"} {
+		if got := fieldText("name", map[string]any{"name": strings.Repeat("x", length)}); got != `name "`+want {
+			t.Errorf("of %d: %s", length, got)
+		}
 	}
 }

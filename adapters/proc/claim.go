@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +33,7 @@ type claim struct {
 	Temporary string `json:"temporary,omitempty"` // its own temporary directory, in a sandbox or a container
 	Container string `json:"container,omitempty"` // the name of the container it runs in
 
+	Began time.Time `json:"began,omitzero"`  // when it was made
 	Void  string    `json:"void,omitempty"`  // why the attempt must not be run; then there is no runner
 	Child *Identity `json:"child,omitempty"` // the command, which is its session's leader
 }
@@ -79,10 +81,12 @@ func inodeOf(path string) inode {
 // Claim makes this process the only runner of a, for ever. A second claim fails
 // with kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
-	own := l.provided.of(a)
-	if err := l.writeClaimOnce(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces(), Private: own.dir, Temporary: own.tmp, Container: own.container}); err != nil {
+	own, now := l.provided.of(a), l.now()
+	c := claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces(), Private: own.dir, Temporary: own.tmp, Container: own.container, Began: now}
+	if err := l.writeClaimOnce(a, c); err != nil {
 		return err
 	}
+	l.began.attempt, l.began.at = a, now
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[a.Job]; h != nil && h.attempt == a {
@@ -97,19 +101,25 @@ func (l *Local) Void(a kernel.AttemptID, why string) error {
 	return l.writeClaimOnce(a, claim{Identity: Identity{Host: here().Host}, Void: why})
 }
 
-// Claimed returns the host on which a runs or ran, or why it was voided. Both
-// are "" if a is not claimed.
-func (l *Local) Claimed(a kernel.AttemptID) (host, void string, err error) {
+// Taken is what an attempt's claim says of it. The zero value is that there is none.
+type Taken struct {
+	Host  string    // where it runs or ran; "": nowhere
+	Void  string    // why it was voided; "": it was not
+	Began time.Time // when it was claimed; zero: voided, or claimed by an earlier version
+}
+
+// Claimed reads the claim of a.
+func (l *Local) Claimed(a kernel.AttemptID) (Taken, error) {
 	c, err := readClaim(l.Files.ClaimFile(a))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", "", nil
+		return Taken{}, nil
 	case err != nil:
-		return "", "", err
+		return Taken{}, err
 	case c.Void != "":
-		return "", c.Void, nil
+		return Taken{Void: c.Void}, nil
 	}
-	return cmp.Or(c.Host, "a host without a name"), "", nil
+	return Taken{Host: cmp.Or(c.Host, "a host without a name"), Began: c.Began}, nil
 }
 
 // writeClaimOnce writes c as the claim of a. It fails with kernel.ErrStale if a

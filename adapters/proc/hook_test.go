@@ -93,15 +93,15 @@ func TestVoid(t *testing.T) {
 	w := setup(t)
 	first, second := w.job.Attempt(), kernel.AttemptID{Job: w.job.ID, N: 2}
 	for _, a := range []kernel.AttemptID{first, second} {
-		if host, void, err := w.Claimed(a); host != "" || void != "" || err != nil {
-			t.Errorf("of nobody: %q %q %v", host, void, err)
+		if claim, err := w.Claimed(a); claim != (Taken{}) || err != nil {
+			t.Errorf("of nobody: %+v %v", claim, err)
 		}
 	}
 	if err := w.Void(first, "it was refused"); err != nil {
 		t.Fatal(err)
 	}
-	if host, void, err := w.Claimed(first); host != "" || void != "it was refused" || err != nil {
-		t.Errorf("%q %q %v", host, void, err)
+	if claim, err := w.Claimed(first); claim != (Taken{Void: "it was refused"}) || err != nil {
+		t.Errorf("%+v %v", claim, err)
 	}
 	if err := w.Claim(first); !errors.Is(err, kernel.ErrStale) {
 		t.Errorf("a void attempt was claimed: %v", err)
@@ -112,13 +112,13 @@ func TestVoid(t *testing.T) {
 	if err := w.Void(second, "too late"); !errors.Is(err, kernel.ErrStale) {
 		t.Errorf("a claimed attempt was made void: %v", err)
 	}
-	if host, void, err := w.Claimed(second); host == "" || void != "" || err != nil {
-		t.Errorf("%q %q %v", host, void, err)
+	if claim, err := w.Claimed(second); claim.Host == "" || claim.Void != "" || err != nil {
+		t.Errorf("%+v %v", claim, err)
 	}
 	if err := os.WriteFile(w.Files.ClaimFile(second), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.Claimed(second); err == nil {
+	if _, err := w.Claimed(second); err == nil {
 		t.Error("half a claim is one")
 	}
 	if err := os.RemoveAll(filepath.Dir(w.Files.ClaimFile(second))); err != nil {

@@ -76,6 +76,10 @@ type Local struct {
 	Now         func() time.Time // nil: time.Now
 
 	provided provided // what the attempt that runs, or is about to, was given
+	began    struct { // the last attempt that was claimed here, and when
+		attempt kernel.AttemptID
+		at      time.Time
+	}
 
 	mu   sync.Mutex
 	own  map[int]bool // children that this process started itself

@@ -21,8 +21,8 @@ import (
 // case.
 func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	began := j.State.Started
-	if j.Spec.Task.On() != kernel.LocalExecutor { // until now it waited for the executor
-		began = l.now()
+	if j.Spec.Task.On() != kernel.LocalExecutor && l.began.attempt == j.Attempt() { // until then it waited for the executor
+		began = l.began.at
 	}
 	r := l.run(ctx, j)
 	r.Attempt, r.Started, r.Ended, r.Place.Host = j.Attempt(), began, l.now(), here().Host

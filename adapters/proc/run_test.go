@@ -56,13 +56,20 @@ func TestRunClassifiesTheEnd(t *testing.T) {
 	}
 }
 
-// An attempt on another executor waited there before it began, which is no part of it.
+// An attempt on another executor waited there before it was claimed, which is no part of it.
 func TestAnAttemptBeginsWhereItRuns(t *testing.T) {
-	handedOver, here := time.Unix(1000, 0).UTC(), time.Unix(5000, 0).UTC()
+	handedOver, here := time.Unix(1000, 0).UTC(), time.Unix(5000, 123000).UTC()
 	for executor, want := range map[string]time.Time{"": handedOver, "far": here} {
 		w := setup(t, "true")
 		w.job.Spec.Task.Executor, w.job.State.Started = executor, handedOver
 		w.Now = func() time.Time { return here }
+		if err := w.Claim(w.job.Attempt()); err != nil {
+			t.Fatal(err)
+		}
+		w.Now = nil
+		if claim, err := w.Claimed(w.job.Attempt()); err != nil || claim.Began != here || claim.Host == "" {
+			t.Errorf("claimed: %+v, %v", claim, err)
+		}
 		if r := w.Run(bg, &w.job); !r.Started.Equal(want) || r.Outcome != kernel.OutcomeSucceeded {
 			t.Errorf("on executor %q it began at %v (%v), want %v", executor, r.Started, r.Outcome, want)
 		}

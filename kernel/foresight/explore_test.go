@@ -106,3 +106,20 @@ func TestAScenarioSaysWhatAJobIs(t *testing.T) {
 		t.Errorf("it says\n%s", got)
 	}
 }
+
+// Of the classes without rules of their own, one that is retried and one that is not are explored.
+func TestExploreTriesTheClassesThatAreRetried(t *testing.T) {
+	t.Parallel()
+	states := func(retries int) int {
+		x, err := foresight.Explore([]kernel.NewJob{node("a", func(n *kernel.NewJob) {
+			n.Spec.Budget.Retries, n.Spec.Retry = retries, kernel.RetryPolicy{}.On(kernel.OutOfMemory)
+		})}, foresight.MostStates, func() bool { return false })
+		if err != nil || !x.Complete {
+			t.Fatal(err)
+		}
+		return x.States
+	}
+	if never, some := states(0), states(1); some <= never {
+		t.Errorf("%d states where running out of memory is retried, %d where it is not", some, never)
+	}
+}

@@ -72,6 +72,17 @@ func Standing(s *kernel.Snapshot, j *kernel.Job) string {
 	return j.State.Status.String()
 }
 
+// begun returns j with the time at which its attempt began, or without one.
+func begun(s *kernel.Snapshot, j *kernel.Job) *kernel.Job {
+	at := s.Began(j)
+	if at.Equal(j.State.Started) {
+		return j
+	}
+	other := *j
+	other.State.Started = at
+	return &other
+}
+
 // column is a field and the function that computes its text. An empty text is
 // an absent value.
 type column struct {

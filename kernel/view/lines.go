@@ -98,6 +98,7 @@ func (x *overview) line(j *kernel.Job) Line {
 	switch {
 	case st.Status == kernel.Running:
 		it := x.running([]*kernel.Job{j})
+		from = cmp.Or(x.s.Began(j), from)
 		if x.s.Submitted(j.ID) {
 			l.Status = Submitted
 		}

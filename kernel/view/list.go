@@ -128,7 +128,7 @@ func (o ListOptions) Near() kernel.Near {
 // RowOf returns the row of a job of s. It depends on the job, on what is known
 // of its runner and, for a job that an agent's usage limit ended, on the time.
 func RowOf(s *kernel.Snapshot, j *kernel.Job) ListRow {
-	return ListRow{ID: j.ID, Status: j.State.Status, job: j, standing: Standing(s, j), remark: s.Remark(j.ID)}
+	return ListRow{ID: j.ID, Status: j.State.Status, job: begun(s, j), standing: Standing(s, j), remark: s.Remark(j.ID)}
 }
 
 // ListOf lists the jobs of s.

@@ -226,7 +226,8 @@ func (x *overview) running(jobs []*kernel.Job) Item {
 		return a.State.Started.Compare(b.State.Started)
 	})
 	it := x.item(j)
-	it.Since = instant(j.State.Started)
+	since := cmp.Or(x.s.Began(j), j.State.Started)
+	it.Since = instant(since)
 	if j.Part != "" {
 		it.What = line(j.Part)
 	}
@@ -240,7 +241,7 @@ func (x *overview) running(jobs []*kernel.Job) Item {
 	}
 	if x.o.Progress != nil && len(jobs) == 1 {
 		p := x.o.Progress(j.Attempt())
-		it.Remaining = p.remaining(x.s.Now().Sub(j.State.Started))
+		it.Remaining = p.remaining(x.s.Now().Sub(since))
 		if text := p.String(); text != "" {
 			it.What = strings.TrimPrefix(it.What+", "+line(text), ", ")
 		}

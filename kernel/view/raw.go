@@ -147,6 +147,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths, stored any) (RawShow,
 	if err != nil {
 		return RawShow{}, err
 	}
+	j = begun(s, j)
 	doc := raw(record{j, p, Standing(s, j), s.Remark(id), ""})
 	doc.Attempts, doc.Record = attempts(j, p.Attempts), stored
 	return RawShow{1, stamp(s.Now()), doc}, nil

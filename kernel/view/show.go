@@ -203,6 +203,7 @@ func Show(s *kernel.Snapshot, id kernel.JobID, p Paths) ([]Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	j = begun(s, j)
 	var out []Value
 	for _, c := range showColumns {
 		if text := line(c.text(record{j, p, Standing(s, j), s.Remark(id), promptRun(s, j)})); text != "" {

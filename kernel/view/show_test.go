@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -136,5 +137,49 @@ func TestUnknownAndUnreadableJobs(t *testing.T) {
 	_, err = view.Show(s, "bad", view.Paths{})
 	if !errors.Is(err, kernel.ErrInvalid) || errors.Is(err, kernel.ErrNotFound) || err.Error() != "cannot read job record bad: not JSON: invalid" {
 		t.Errorf("show of an unreadable job: %v", err)
+	}
+}
+
+// A job of another executor started when its attempt began there, which the record does not
+// have yet: not at all while it is submitted. Its line tells how long it has been submitted.
+func TestStartedElsewhere(t *testing.T) {
+	handed, began := noon.Add(time.Minute), noon.Add(50*time.Minute)
+	for _, c := range []struct {
+		runner         kernel.Runner
+		started, since time.Time
+	}{
+		{kernel.Runner{Liveness: kernel.Alive, Pending: true}, time.Time{}, handed},
+		{kernel.Runner{Liveness: kernel.Alive, Began: began}, began, began},
+	} {
+		j := job("a", 0, kernel.Running, func(j *kernel.Job) {
+			j.Spec.Task.Executor, j.Spec.Task.Timeout, j.State.Attempt, j.State.Started = "lab", time.Hour, 1, handed
+		})
+		f := kernel.NewFacts()
+		f.Runners[j.Attempt()] = kernel.Seen(c.runner)
+		s := snap(j).WithFacts(f)
+		want, attempts := "", 0
+		if !c.started.IsZero() {
+			want, attempts = c.started.Format("2006-01-02T15:04:05+00:00"), 1
+		}
+		var shown string
+		values, err := view.Show(s, "a", view.Paths{})
+		for _, v := range values {
+			if v.Key == "started" {
+				shown = v.Text
+			}
+		}
+		raw, again := view.ShowRaw(s, "a", view.Paths{}, nil)
+		if err = errors.Join(err, again); err != nil {
+			t.Fatal(err)
+		}
+		listed := view.ListOf(s, view.ListOptions{}).Raw(func(kernel.JobID) view.Paths { return view.Paths{} }).Jobs[0]
+		for _, got := range []*string{&shown, raw.Job.StartedAt, listed.StartedAt} {
+			if text := cmp.Or(got, new(string)); *text != want {
+				t.Errorf("%+v: started %q, want %q", c.runner, *text, want)
+			}
+		}
+		equal(t, len(raw.Job.Attempts), attempts)
+		equal(t, view.Lines(s, s.Jobs(), view.LinesOptions{})[0].For, s.Now().Sub(c.since))
+		equal(t, *view.OverviewOf(s, view.OverviewOptions{}).Running[0].Since, c.since)
 	}
 }

@@ -164,14 +164,17 @@ func (s Schedule) criticalPath(d *diagram) []int {
 	var sum time.Duration
 	known := 0
 	for i, n := range d.nodes {
-		if n.job == nil || n.job.State.Started.IsZero() {
+		if n.job == nil {
 			continue
 		}
-		end := n.job.State.Finished
-		if n.job.State.Status == kernel.Running || end.Before(n.job.State.Started) {
+		from, end := s.snap.Began(n.job), n.job.State.Finished
+		if from.IsZero() {
+			continue
+		}
+		if n.job.State.Status == kernel.Running || end.Before(from) {
 			end = s.snap.Now()
 		}
-		if weight[i] = max(end.Sub(n.job.State.Started), time.Millisecond); n.job.State.Status.Terminal() {
+		if weight[i] = max(end.Sub(from), time.Millisecond); n.job.State.Status.Terminal() {
 			sum, known = sum+weight[i], known+1
 		}
 	}

@@ -192,10 +192,13 @@ func TestFindingsHaveTheirFields(t *testing.T) {
 // of; others are for prompts.
 func TestArgumentsThatNobodyReads(t *testing.T) {
 	src := source(t, wrap(`{"id": "m", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "x", "squahs": "true", "mine": "y", "target_brnch": "main", "target_branch": "main"}}`,
+		`{"id": "s", "uses": "cap.env.builtin.git.stage", "args": {"files_json": "[\".\"]", "files_jsn": "x"}}`,
+		`{"id": "t", "uses": "cap.env.builtin.git.stage", "args": {"files_jsn": "x"}}`,
 		`{"id": "x", `+run+`, "args": {"command": "x", "title": "y"}}`))
 	tmpl, err := workflow.Expand(src, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told(t, each(tmpl.Warnings()), "node `m` has an argument `squahs` that `cap.env.builtin.git.integrate_plan_branch` does not read; did you mean `squash`?")
+	told(t, each(tmpl.Warnings()), "node `m` has an argument `squahs` that `cap.env.builtin.git.integrate_plan_branch` does not read; did you mean `squash`?",
+		"node `t` has an argument `files_jsn` that `cap.env.builtin.git.stage` does not read; did you mean `files_json`?")
 }

@@ -41,7 +41,7 @@ func (r *repo) noResident() {
 	})
 }
 
-const untilGo = "while [ ! -e $VIZIER_ROOT/go ]; do sleep 0.05; done;"
+const untilGo = "while [ ! -e $VIZIER_ROOT/go ]; do sleep 0.2; done;"
 
 // With the resident scheduler killed the end of an attempt starts what depends on
 // it on the cluster, though nobody types anything. What is to run on the

@@ -12,6 +12,7 @@ import (
 // Jobs in containers run on nodes, by themselves and packed, and on hosts by ssh, and end there as they do here: none
 // is left after a cancel, nor after their runner was killed with all that the cluster knows of.
 func TestContainersOnNodes(t *testing.T) {
+	t.Parallel()
 	podmantest.Setup(t, func(name, value string) { // for what runs beside it as well
 		if err := os.Setenv(name, value); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 // Every engine does what the doctor's suite asks of it.
 func TestEnginesKeepTheContract(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"lab", "own", "few"} {
 		t.Run(name, func(t *testing.T) {
 			needs(t, name)
@@ -45,6 +46,7 @@ func (r *repo) breaks(script, text string) {
 
 // An engine that breaks its promises is told so, in words.
 func TestEnginesThatBreakTheContract(t *testing.T) {
+	t.Parallel()
 	needs(t, "own")
 	for name, c := range map[string]struct{ script, text, want string }{
 		"forgets":  {"list.sh", "cat >/dev/null; echo '{\"jobs\": []}'", "the next list has the job, by its name and with its id: there is no job named"},

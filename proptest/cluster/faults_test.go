@@ -151,6 +151,7 @@ func TestControllerDies(t *testing.T) {
 
 // Who submits dies just before and just after the cluster accepts an attempt.
 func TestSenderDiesAroundTheSubmission(t *testing.T) {
+	t.Parallel()
 	for _, when := range []string{"before", "after"} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()

@@ -83,3 +83,17 @@ func TestResourcesGrow(t *testing.T) {
 		t.Errorf("steps that shrink: %v\n%s", err, errs)
 	}
 }
+
+// The configuration asks in the words of a job, or in sbatch's own; what a job asks for counts
+// more than either.
+func TestOptionsOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.write(".vizier/config.toml", config+"\n[executors.asks]\nkind = \"slurm\"\npoll = \"500ms\"\noptions = [\"memory=50M\", \"time=90m\", \"--time=45\"]\n")
+	const script = `echo "$SLURM_MEM_PER_NODE $(squeue -h -j $SLURM_JOB_ID -o %l)" >>asked`
+	r.becomes(r.submit("asks", script), "succeeded")
+	r.becomes(r.submit("asks", script, "--option", "time=2h"), "succeeded")
+	if got, want := r.read("asked"), "50 45:00\n50 2:00:00\n"; got != want {
+		t.Errorf("asked for\n%s, want\n%s", got, want)
+	}
+}

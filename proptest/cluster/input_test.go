@@ -111,16 +111,17 @@ func TestRemovedBehindOurBack(t *testing.T) {
 	}
 }
 
-// What holds a job up on the cluster is said by why, and by list and show.
+// What holds a job up on the cluster is said by why, and by list and show. A job that waits
+// there has not started, and one that runs there started when its node began with it.
 func TestPendingReasons(t *testing.T) {
 	r := newRepo(t)
 	r.sh("scontrol update nodename=n2 state=drain reason=broom")
 	defer r.sh("scontrol update nodename=n2 state=resume")
-	drained := r.submit("lab", effect("d", ""), "--option=--nodelist=n2")
+	drained := r.submit("lab", effect("d", "while [ ! -e go ]; do sleep 0.2; done;"), "--option=--nodelist=n2")
 	r.eventually(func() string {
 		job, why := r.job(drained), r.v("jobs", "why", drained)
 		if !strings.Contains(job["remark"], "pending on cluster lab: ReqNodeNotAvail") || !strings.Contains(why, job["remark"]) ||
-			job["status"] != "submitted" || !strings.Contains(why, ": submitted") {
+			job["status"] != "submitted" || job["started"] != "" || !strings.Contains(why, ": submitted") {
 			return fmt.Sprint(job, why)
 		}
 		for _, j := range parseList(t, r.v("jobs", "list", "--format", "json")) {
@@ -131,7 +132,11 @@ func TestPendingReasons(t *testing.T) {
 		return ""
 	})
 	r.sh("scontrol update nodename=n2 state=resume")
-	r.becomes(drained, "succeeded")
+	started := r.becomes(drained, "running")["started"]
+	r.write("go", "")
+	if job := r.becomes(drained, "succeeded"); started == "" || job["started"] != started {
+		t.Errorf("while it ran it had started at %q, and afterwards at %q", started, job["started"])
+	}
 	r.happened("d")
 	r.sh("scontrol update nodename=n2 state=drain reason=broom")
 }
@@ -140,6 +145,7 @@ func TestPendingReasons(t *testing.T) {
 func TestPendingForGood(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
+	r.write(".vizier/config.toml", "[executors.lab]\nkind = \"slurm\"\npoll = \"500ms\"\n") // the doctor takes long over those that are not there
 	id := r.submit("lab", "true", "--option", "partition=short", "--option", "time=2h")
 	r.eventually(func() string {
 		job := r.job(id)
@@ -170,7 +176,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := disktest.Small(t, 8<<20)
 	r := repoAt(t, dir)
-	id := r.submit("lab", `echo up; while [ ! -e go ]; do sleep 0.05; done; dd if=/dev/zero of="$VIZIER_ROOT/filler" bs=64k 2>/dev/null; exit 5`)
+	id := r.submit("lab", `echo up; while [ ! -e go ]; do sleep 0.2; done; dd if=/dev/zero of="$VIZIER_ROOT/filler" bs=64k 2>/dev/null; exit 5`)
 	r.eventually(func() string {
 		if r.read(".vizier/jobs/"+id+"/stdout.log") == "" {
 			return "it has not begun"

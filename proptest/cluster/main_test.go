@@ -37,9 +37,8 @@ func atLength(t *testing.T) {
 // installed, it says so and leaves.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "vizier-cluster-")
-	if err == nil {
-		err = buildProgram(dir)
-	}
+	built := make(chan error, 1)
+	go func() { built <- buildProgram(dir) }() // while the cluster starts
 	if err == nil {
 		script, err = filepath.Abs("../../scripts/slurm-cluster.sh")
 	}
@@ -66,13 +65,13 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		out, err = exec.Command(script, "up", lab, "3").CombinedOutput()
 	}
-	if err != nil {
+	if err = errors.Join(err, <-built); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		os.Exit(1)
 	}
 	os.Setenv("SLURM_CONF", filepath.Join(lab, "slurm.conf"))
 	flag.Parse()
-	_ = flag.Set("test.parallel", "14") // they wait most of the time
+	_ = flag.Set("test.parallel", "16") // they wait most of the time
 	code := m.Run()
 	if server != nil {
 		_ = server.stop()

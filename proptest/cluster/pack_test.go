@@ -305,7 +305,7 @@ func TestAPilotsTimeLimit(t *testing.T) {
 	t.Parallel()
 	atLength(t)
 	r := newRepo(t)
-	r.write(".vizier/config.toml", config+"\n[executors.minute]\nkind = \"slurm\"\npoll = \"500ms\"\nlease = \"5s\"\ncpus = 2\npack = \"auto\"\noptions = [\"--time=1\"]\n")
+	r.write(".vizier/config.toml", config+"\n[executors.minute]\nkind = \"slurm\"\npoll = \"500ms\"\nlease = \"5s\"\ncpus = 2\npack = \"auto\"\noptions = [\"time=1m\"]\n")
 	cut := r.submit("minute", effect("cut", "sleep 600;"))
 	r.begun("cut")
 	first := r.pilots("running")

@@ -136,7 +136,7 @@ func (r *repo) command(name string, args ...string) *exec.Cmd {
 		name, dir = "unshare", "/"
 	}
 	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, r.env, time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, r.env, 10*time.Second
 	return cmd
 }
 
@@ -197,7 +197,7 @@ func (r *repo) becomes(id, status string) map[string]string {
 		if final := job["status"]; final == "succeeded" || final == "failed" || final == "cancelled" {
 			r.Fatalf("job %s ended %s, want %s: %v\n%s", id, final, status, job, r.files(id))
 		}
-		return fmt.Sprintf("job %s is %s, want %s: %v\n%s", id, job["status"], status, job, r.v("jobs", "why", id))
+		return fmt.Sprintf("job %s is %s, want %s: %v", id, job["status"], status, job)
 	})
 	return job
 }
@@ -208,16 +208,20 @@ func (r *repo) files(id string) string {
 	return string(out)
 }
 
-// eventually waits until is returns "": that nothing is missing.
+// eventually waits until is returns "": that nothing is missing. It asks the more seldom the
+// longer it waits, since each time takes processes, and all tests share the processors.
 func (r *repo) eventually(is func() string) {
 	r.Helper()
 	var missing string
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	pause := 50 * time.Millisecond
+	for end := time.Now().Add(patience); time.Now().Before(end); pause = min(pause*5/4, 300*time.Millisecond) {
 		if missing = is(); missing == "" {
 			return
 		}
+		time.Sleep(pause)
 	}
-	r.Fatal(missing)
+	why, _, _ := r.try("", "why", "--all")
+	r.Fatalf("%s\n%s", missing, why)
 }
 
 // slurm runs a command of the cluster's.

@@ -11,6 +11,7 @@ import (
 // handed, reaches neither its runner, nor the records, nor a network, and `show` says what
 // was enforced there.
 func TestASandboxOnANode(t *testing.T) {
+	t.Parallel()
 	enforcement := sandbox.This().Enforcement()
 	if enforcement.Files != "" {
 		t.Skip(enforcement.Files)

@@ -125,6 +125,7 @@ kind = "command"
 submit = ["%[1]s/submit.sh"]
 list = ["%[1]s/list.sh"]
 cancel = ["%[1]s/cancel.sh"]
+timeout = "40s"
 poll = "500ms"
 lease = "5s"
 

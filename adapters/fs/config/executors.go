@@ -32,7 +32,7 @@ type Executor struct {
 	SSH   []string // command line of the client; empty: ssh
 
 	CPUs         int
-	Options      []string // further options of sbatch or of the submit command
+	Options      []string // further ones, as a job asks for them with --option
 	MaxRunning   int      // number of jobs that it is given at once; 0: no limit
 	Pack         int      // attempts per pilot; 0: no pilots; or PackAuto
 	SubmitRate   int      // submissions per second; 0: no limit

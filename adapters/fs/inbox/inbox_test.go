@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
@@ -406,5 +407,18 @@ func TestWhatCannotBeListedIsTold(t *testing.T) {
 	}
 	if gone, err := tree.Gone(); !errors.Is(err, ErrNoInbox) {
 		t.Errorf("failed prompts: %v, %v", gone, err)
+	}
+}
+
+// A directory that cannot be listed is a stray and keeps nothing else back; an inbox that cannot be is an error.
+func TestADirectoryThatCannotBeListed(t *testing.T) {
+	tree := newTree(t)
+	long := strings.Repeat("x", 1000)
+	for depth, told := range []bool{false, true, true} {
+		var l inbox.Listing
+		err := tree.with(func(c fs.Confined) error { return tree.scan(c, &l, long, depth) })
+		if (err == nil) != told || len(l.Strays) > 0 != told || told && l.Strays[0].Path != long || len(l.Dirs) > 0 {
+			t.Errorf("at depth %d: %+v, %v", depth, l, err)
+		}
 	}
 }

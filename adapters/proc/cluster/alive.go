@@ -18,6 +18,7 @@ import (
 type evidence struct {
 	ended     bool          // its outcome is on record
 	host      string        // where it was claimed; "": nowhere
+	began     time.Time     // when, if that is known
 	void      string        // why it was voided; "": it was not
 	ordered   bool          // it was meant to be submitted
 	posted    bool          // nobody has submitted it yet
@@ -54,7 +55,7 @@ const margin = 15 * time.Second
 // engine that does not answer for a sign of the end.
 func (e evidence) judge(cluster string) judgement {
 	alive := func(remark string) judgement {
-		return judgement{runner: kernel.Runner{Liveness: kernel.Alive, Remark: remark, Pending: e.host == ""}}
+		return judgement{runner: kernel.Runner{Liveness: kernel.Alive, Remark: remark, Pending: e.host == "", Began: e.began}}
 	}
 	switch {
 	case e.ended:
@@ -143,7 +144,7 @@ func (e evidence) begun(cluster string, alive func(string) judgement) judgement 
 	case late && e.asked && !e.noLocks:
 		return judgement{lost: e.end(at)} // no runner, whatever its job does
 	case late && e.asked:
-		return judgement{runner: kernel.Runner{Liveness: kernel.Stalled,
+		return judgement{runner: kernel.Runner{Liveness: kernel.Stalled, Began: e.began,
 			Remark: fmt.Sprintf("%s: nothing was heard of its runner for %s", at, e.silent.Round(time.Second))}}
 	default:
 		return alive(at + ": its runner is being looked for")
@@ -255,10 +256,11 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	if e.ended = c.ended(a); e.ended {
 		return e, nil
 	}
-	var err error
-	if e.host, e.void, err = c.Local.Claimed(a); err != nil {
+	claim, err := c.Local.Claimed(a)
+	if err != nil {
 		return e, err
 	}
+	e.host, e.void, e.began = claim.Host, claim.Void, claim.Began
 	name := c.jobName(a)
 	switch o, err := c.order(a); {
 	case err == nil:

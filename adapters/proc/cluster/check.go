@@ -24,14 +24,26 @@ type probed struct {
 	Held bool      `json:"held"`           // it saw that this host holds a lock
 	Lock string    `json:"lock,omitempty"` // why it could not tell
 
-	lag time.Duration // until this host saw what it wrote, by the file server's clock
+	lag    time.Duration // this host still did not see what it wrote so much later, by the file server's clock
+	unseen time.Time     // when this host last looked before it saw that, by its own clock
 }
 
 const (
 	probePatience = time.Minute     // for the probe to begin, and to end
+	unseenAfter   = 2 * time.Second // what an ended job wrote is seen by then, or may never be
 	mostSkew      = 5 * time.Second // of a node's clock
 	mostLag       = 5 * time.Second // of this host's caches
 )
+
+// The first and the longest pause between two looks at a job of the doctor's: each may ask the
+// cluster.
+const (
+	firstLook = 100 * time.Millisecond
+	mostLook  = time.Second
+)
+
+// nextLook is the pause after the next look.
+func nextLook(pause time.Duration) time.Duration { return min(pause*3/2, mostLook) }
 
 // Check looks for what would keep jobs of this cluster from running: what this host
 // lacks, an engine that does not answer, the configuration and, by a job of its own,
@@ -87,7 +99,7 @@ func (c *Cluster) checkNode(ctx context.Context, options []string) []Finding {
 // compare is what is wrong with what a node saw.
 func (c *Cluster) compare(seen probed, now time.Time) []Finding {
 	var found []Finding
-	if skew := now.Sub(seen.Now).Abs(); skew > mostSkew {
+	if skew := max(seen.unseen.Sub(seen.Now), seen.Now.Sub(now)); skew > mostSkew {
 		found = append(found, Finding{fmt.Sprintf("the clock of node %s is %s off this host's", seen.Host, skew.Round(time.Second)),
 			"let NTP set both; times on records are those of whoever wrote them"})
 	}
@@ -129,18 +141,22 @@ func (c *Cluster) probe(ctx context.Context, dir string, own []string) (seen pro
 			_ = c.cancel(context.WithoutCancel(ctx), []Job{{ID: id, Name: name}})
 		}
 	}()
-	over := 0
-	for end := time.Now().Add(probePatience); ; time.Sleep(100 * time.Millisecond) {
+	var over time.Time                    // when its end was first seen
+	pause, looked := firstLook, c.clock() // a look may take long
+	seen.unseen = time.Now()
+	for end := time.Now().Add(probePatience); ; pause = nextLook(pause) {
+		time.Sleep(pause)
 		b, err := os.ReadFile(filepath.Join(dir, "seen"))
 		if err == nil && json.Unmarshal(b, &seen) == nil {
 			if info, err := os.Stat(filepath.Join(dir, "seen")); err == nil {
-				seen.lag = c.clock().Sub(info.ModTime())
+				seen.lag = looked.Sub(info.ModTime())
 			}
 			return seen, nil
 		}
 		if ctx.Err() != nil {
 			return seen, &Finding{"the probe of a node was cut off", "try again"}
 		}
+		looked, seen.unseen = c.clock(), time.Now()
 		list, err := c.refresh(ctx)
 		if err != nil {
 			return seen, &Finding{err.Error(), c.Engine.Mend()}
@@ -148,7 +164,10 @@ func (c *Cluster) probe(ctx context.Context, dir string, own []string) (seen pro
 		j, known := list.jobs[name]
 		switch {
 		case known && j.ended():
-			if over++; over < 20 || j.State == Succeeded && time.Now().Before(end) { // its file may be seen late
+			if over.IsZero() {
+				over = time.Now()
+			}
+			if time.Since(over) < unseenAfter || j.State == Succeeded && time.Now().Before(end) { // its file may be seen late
 				continue
 			}
 			if j.State == Succeeded {

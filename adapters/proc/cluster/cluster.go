@@ -115,7 +115,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 // Start has a submitted, once whatever happens, by whoever sends next: it leaves an
 // order and an errand. Whoever finds an order looks the attempt up by its name.
 func (c *Cluster) Start(_ context.Context, a kernel.AttemptID) error {
-	if host, void, err := c.Local.Claimed(a); err == nil && host+void != "" {
+	if claim, err := c.Local.Claimed(a); err == nil && claim != (proc.Taken{}) {
 		return nil
 	}
 	o, err := c.order(a)

@@ -53,9 +53,6 @@ var resting = []string{doesAnswer, doesTake, doesList, doesRun, doesRunThere, do
 // errBroken ends a part of a trial: what follows in it would say nothing new.
 var errBroken = errors.New("broken")
 
-// trialStep is how often a trial looks.
-const trialStep = 100 * time.Millisecond
-
 // Try tries what every engine promises, by small jobs of its own, and tells of each
 // promise. Of what rests upon one that is broken it tells that nobody asked.
 func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
@@ -131,7 +128,8 @@ func (t *trial) now(ctx context.Context, j Job) (Job, bool, error) {
 
 // until waits until is reports nil.
 func (t *trial) until(ctx context.Context, is func() error) error {
-	for end := time.Now().Add(probePatience); ; time.Sleep(trialStep) {
+	pause := firstLook
+	for end := time.Now().Add(probePatience); ; pause = nextLook(pause) {
 		err := is()
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -139,19 +137,22 @@ func (t *trial) until(ctx context.Context, is func() error) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("after %s: %w", probePatience, err)
 		}
+		time.Sleep(pause)
 	}
 }
 
 // wait waits for a file that a job makes.
 func (t *trial) wait(ctx context.Context, name string, j Job) error {
-	return t.until(ctx, func() error {
-		if _, err := os.Stat(t.file(name)); err == nil {
-			return nil
-		}
-		got, _, err := t.now(ctx, j)
-		log, _ := os.ReadFile(t.log(strings.TrimPrefix(j.Name, t.called(""))))
-		return errors.Join(err, fmt.Errorf("it did not make %s (it is %s%s) %s", t.file(name), got.called(), got.because(": "), strings.TrimSpace(string(log))))
+	err := t.until(ctx, func() error {
+		_, err := os.Stat(t.file(name))
+		return err
 	})
+	if err == nil {
+		return nil
+	}
+	got, _, asked := t.now(ctx, j)
+	log, _ := os.ReadFile(t.log(strings.TrimPrefix(j.Name, t.called(""))))
+	return errors.Join(asked, fmt.Errorf("it did not make a file: %w (it is %s%s) %s", err, got.called(), got.because(": "), strings.TrimSpace(string(log))))
 }
 
 // gone waits until a list has the job as ended, or not at all.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What a job of a trial's printed is told of that job, and not of another.
@@ -48,5 +49,24 @@ func TestATrialTellsOfEveryPromise(t *testing.T) {
 	}
 	if len(was) != len(resting)+2 {
 		t.Errorf("%d promises", len(was))
+	}
+}
+
+// A node's clock is off by what the time between two looks cannot explain: a look takes as long as
+// the cluster takes to answer.
+func TestTheClockOfANode(t *testing.T) {
+	now := time.Now()
+	for what, c := range map[string]struct {
+		node time.Time
+		off  bool
+	}{
+		"during a long look": {now.Add(-50 * time.Second), false},
+		"before it":          {now.Add(-70 * time.Second), true},
+		"after it":           {now.Add(10 * time.Second), true},
+	} {
+		found := (&Cluster{}).compare(probed{Host: "n1", Now: c.node, Held: true, unseen: now.Add(-time.Minute)}, now)
+		if len(found) > 0 != c.off || c.off && found[0].Problem != "the clock of node n1 is 10s off this host's" {
+			t.Errorf("%s: %+v", what, found)
+		}
 	}
 }

@@ -150,7 +150,7 @@ func (d *delivery) submit(e errand) {
 	if err != nil {
 		return // Alive tells
 	}
-	if host, void, err := d.c.Local.Claimed(a); err != nil || host+void != "" || o.Job != "" {
+	if claim, err := d.c.Local.Claimed(a); err != nil || claim != (proc.Taken{}) || o.Job != "" {
 		if err == nil {
 			d.c.seenTo(e)
 		}

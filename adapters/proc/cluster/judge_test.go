@@ -18,7 +18,7 @@ func TestJudge(t *testing.T) {
 	asked := func(e evidence, j *Job) evidence { e.asked, e.job = true, j; return e }
 	away := func(e evidence) evidence { e.unreachable = "cluster c: gone"; return e }
 	cut := func(e evidence) evidence { e.cut, e.unreachable = true, "cluster c: host b is away"; return e }
-	begun := with(ordered, func(e *evidence) { e.host = "n1" })
+	begun := with(ordered, func(e *evidence) { e.host, e.began = "n1", time.Unix(50, 0) })
 	held := with(begun, func(e *evidence) { e.held = true })
 	leases := with(begun, func(e *evidence) { e.noLocks = true })
 	silent := func(e evidence, d time.Duration) evidence { e.silent = d; return e }
@@ -98,6 +98,9 @@ func TestJudge(t *testing.T) {
 				}
 			} else if c.ends != kernel.NoOutcome {
 				t.Errorf("it is not over: %+v", v)
+			}
+			if lives := got == "alive" || got == "stalled"; v.runner.Began.IsZero() != (!lives || c.e.host == "") {
+				t.Errorf("it began at %v", v.runner.Began)
 			}
 			if got != c.want || !strings.Contains(said, c.says) {
 				t.Errorf("%q, saying %q", got, said)

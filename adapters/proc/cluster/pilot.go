@@ -232,11 +232,11 @@ func (c *Cluster) BeginPacked(a kernel.AttemptID, place Place, pilot string, hou
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", label(a), err)
 	}
-	host, void, err := c.Local.Claimed(a)
+	claim, err := c.Local.Claimed(a)
 	if err != nil {
 		return nil, err
 	}
-	if !o.Packed || host+void != "" {
+	if !o.Packed || claim != (proc.Taken{}) {
 		return nil, fmt.Errorf("run %s: it is not for a pilot: %w", label(a), kernel.ErrStale)
 	}
 	if hours.tooLong(o.Limit) {

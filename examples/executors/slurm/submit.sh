@@ -5,19 +5,18 @@ export LC_ALL=C
 for name in $(env | sed -n 's/^\(SLURM_[A-Z_]*\)=.*/\1/p'); do # of the job that this may run in: sbatch would take them for its own
 	case $name in SLURM_CONF*) ;; *) unset "$name" ;; esac
 done
-request=$(cat)
-ask() { printf '%s' "$request" | jq -r "$1"; }
+eval "$(jq -r '@sh "name=\(.name) dir=\(.dir) log=\(.log) argv=\(.argv | @sh) options=\(.options | @sh)"')"
 answer() { jq -n --arg said "$2" "{$1: \$said}"; }
 
 script="#!/bin/sh
 export VIZIER_JOB_CORES=\${SLURM_CPUS_PER_TASK:-1}
 VIZIER_JOB_UNTIL=\$(date -d \"\$(squeue -h -j \"\$SLURM_JOB_ID\" -o %e)\" +%s 2>/dev/null) && export VIZIER_JOB_UNTIL
-exec $(ask '.argv | @sh')"
-eval "set -- $(ask '.options | @sh')"
+exec $argv"
+eval "set -- $options"
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
-if id=$(printf '%s\n' "$script" | sbatch --parsable --no-requeue --job-name="$(ask .name)" --chdir="$(ask .dir)" \
-	--output="$(ask .log)" --open-mode=append --signal=B:TERM@30 "$@" 2>"$errors"); then
+if id=$(printf '%s\n' "$script" | sbatch --parsable --no-requeue --job-name="$name" --chdir="$dir" \
+	--output="$log" --open-mode=append --signal=B:TERM@30 "$@" 2>"$errors"); then
 	answer id "${id%%;*}"
 	exit
 fi

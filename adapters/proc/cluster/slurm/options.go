@@ -29,50 +29,58 @@ var reserved = []string{"--array", "--bb", "--bbf", "--chdir", "--clusters", "--
 // the dynamic linker, outside of every sandbox.
 var exported = []string{"--export=NONE", "--export=NIL", "--export=ALL"}
 
-// with are the options of sbatch for a job that asks for options besides.
+// with are the options of sbatch for a job that asks for options besides. Those of the
+// configuration come first, since sbatch takes the last of those with one name.
 func (s Settings) with(options []string) ([]string, error) {
-	asked := map[string]string{"partition": s.Partition, "account": s.Account, "qos": s.QOS, "time": s.Time, "memory": s.Memory, "gres": s.Gres}
+	site := map[string]string{"partition": s.Partition, "account": s.Account, "qos": s.QOS, "time": s.Time, "memory": s.Memory, "gres": s.Gres}
 	if s.CPUs > 0 {
-		asked["cpus"] = strconv.Itoa(s.CPUs)
+		site["cpus"] = strconv.Itoa(s.CPUs)
 	}
-	raw := slices.Clone(s.Options)
-	for _, o := range options {
-		if strings.HasPrefix(o, "--") {
-			raw = append(raw, o)
-			continue
-		}
-		key, value, ok := strings.Cut(o, "=")
-		if optionNames[key] == "" || !ok || value == "" {
-			return nil, fmt.Errorf("option %q of a cluster: expected KEY=VALUE, KEY one of %s, or an option of sbatch such as --constraint=VALUE: %w",
-				o, strings.Join(slices.Sorted(maps.Keys(optionNames)), ", "), kernel.ErrInvalid)
-		}
-		asked[key] = value
-	}
-	if n, err := strconv.Atoi(asked["cpus"]); asked["cpus"] != "" && (err != nil || n < 1) {
-		return nil, fmt.Errorf("option cpus=%s of a cluster: expected a positive number: %w", asked["cpus"], kernel.ErrInvalid)
-	}
-	asked["time"] = minutes(asked["time"])
-	var out []string
-	for _, key := range slices.Sorted(maps.Keys(asked)) {
-		if v := asked[key]; v != "" {
-			out = append(out, optionNames[key]+"="+v)
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(site)) {
+		if v := site[key]; v != "" {
+			all = append(all, key+"="+v)
 		}
 	}
-	for _, o := range raw {
-		name, _, _ := strings.Cut(o, "=")
-		switch {
-		case !strings.HasPrefix(o, "--") || len(name) < 4 || strings.ContainsAny(o, "\x00\n") || strings.ContainsAny(name, " "):
-			return nil, fmt.Errorf("option %q of sbatch: expected --NAME or --NAME=VALUE: %w", o, kernel.ErrInvalid)
-		case len(name) > len("--ex") && strings.HasPrefix("--export", name):
-			if !slices.Contains(exported, o) {
-				return nil, fmt.Errorf("option %s of sbatch sets variables of the runner: give variables to the job with --env, or say %s: %w", name, strings.Join(exported, ", "), kernel.ErrInvalid)
-			}
-		case slices.ContainsFunc(reserved, func(r string) bool { return strings.HasPrefix(r, name) }):
-			return nil, fmt.Errorf("option %s of sbatch is not free, since Vizier depends on it: leave it out: %w", name, kernel.ErrInvalid)
+	all = slices.Concat(all, s.Options, options)
+	for i, o := range all {
+		own, err := ofBatch(o)
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, o)
+		all[i] = own
 	}
-	return out, nil
+	return all, nil
+}
+
+// ofBatch is an option as sbatch takes it: KEY=VALUE in its own words, and one of its own
+// as it is.
+func ofBatch(option string) (string, error) {
+	name, value, given := strings.Cut(option, "=")
+	if !strings.HasPrefix(option, "--") {
+		if optionNames[name] == "" || !given || value == "" {
+			return "", fmt.Errorf("option %q of a cluster: expected KEY=VALUE, KEY one of %s, or an option of sbatch such as --constraint=VALUE: %w",
+				option, strings.Join(slices.Sorted(maps.Keys(optionNames)), ", "), kernel.ErrInvalid)
+		}
+		if n, err := strconv.Atoi(value); name == "cpus" && (err != nil || n < 1) {
+			return "", fmt.Errorf("option %s of a cluster: expected a positive number: %w", option, kernel.ErrInvalid)
+		}
+		if name == "time" {
+			value = minutes(value)
+		}
+		return optionNames[name] + "=" + value, nil
+	}
+	switch {
+	case len(name) < 4 || strings.ContainsAny(option, "\x00\n") || strings.Contains(name, " "):
+		return "", fmt.Errorf("option %q of sbatch: expected --NAME or --NAME=VALUE: %w", option, kernel.ErrInvalid)
+	case len(name) > len("--ex") && strings.HasPrefix("--export", name):
+		if !slices.Contains(exported, option) {
+			return "", fmt.Errorf("option %s of sbatch sets variables of the runner: give variables to the job with --env, or say %s: %w", name, strings.Join(exported, ", "), kernel.ErrInvalid)
+		}
+	case slices.ContainsFunc(reserved, func(r string) bool { return strings.HasPrefix(r, name) }):
+		return "", fmt.Errorf("option %s of sbatch is not free, since Vizier depends on it: leave it out: %w", name, kernel.ErrInvalid)
+	}
+	return option, nil
 }
 
 // minutes is a duration as sbatch reads it, in whole minutes. What is none is

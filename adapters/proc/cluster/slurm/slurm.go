@@ -19,7 +19,7 @@ const Kind = "slurm"
 type Settings struct {
 	Partition, Account, QOS, Time, Memory, Gres string
 	CPUs                                        int
-	Options                                     []string // further ones of sbatch, as --NAME or --NAME=VALUE
+	Options                                     []string // further ones: KEY=VALUE as a job has them, or sbatch's own, --NAME or --NAME=VALUE
 
 	Dir string // where its client programs run; absolute
 }

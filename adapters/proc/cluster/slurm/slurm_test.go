@@ -60,14 +60,15 @@ func TestComplaints(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	site := Settings{Partition: "main", CPUs: 2, Time: "90m", Options: []string{"--constraint=gpu"}}
+	site := Settings{Partition: "main", CPUs: 2, Time: "90m", Options: []string{"--constraint=gpu", "qos=low"}}
+	const own = "--cpus-per-task=2 --partition=main --time=90 --constraint=gpu --qos=low"
 	for _, c := range []struct {
 		ask  []string
 		want string // the options, or what the error says
 	}{
-		{nil, "--cpus-per-task=2 --partition=main --time=90 --constraint=gpu"},
-		{[]string{"partition=short", "time=1-12:00", "--exclusive"}, "--cpus-per-task=2 --partition=short --time=1-12:00 --constraint=gpu --exclusive"},
-		{[]string{"memory=4G", "gres=gpu:1", "cpus=8"}, "--cpus-per-task=8 --gres=gpu:1 --mem=4G --partition=main --time=90 --constraint=gpu"},
+		{nil, own},
+		{[]string{"partition=short", "time=1-12:00", "--exclusive", "time=5m"}, own + " --partition=short --time=1-12:00 --exclusive --time=5"},
+		{[]string{"memory=4G", "gres=gpu:1", "cpus=8"}, own + " --mem=4G --gres=gpu:1 --cpus-per-task=8"},
 		{[]string{"cpu=8"}, "KEY one of account, cpus, gres"},
 		{[]string{"cpus=0"}, "expected a positive number"},
 		{[]string{"memory="}, "expected KEY=VALUE"},
@@ -79,7 +80,7 @@ func TestOptions(t *testing.T) {
 		{[]string{"--export=LD_PRELOAD=x.so"}, "sets variables of the runner"},
 		{[]string{"--exp=ALL,A=b"}, "sets variables of the runner"},
 		{[]string{"--export"}, "sets variables of the runner"},
-		{[]string{"--export=NONE"}, "--cpus-per-task=2 --partition=main --time=90 --constraint=gpu --export=NONE"},
+		{[]string{"--export=NONE"}, own + " --export=NONE"},
 		{[]string{"--export-file=x"}, "Vizier depends on it"},
 		{[]string{"--get-user-env=L"}, "Vizier depends on it"},
 		{[]string{"--comment=a\nb"}, "expected --NAME"},
@@ -93,7 +94,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%q: %q, want %q", c.ask, text, c.want)
 		}
 	}
-	if !slices.Equal(site.Options, []string{"--constraint=gpu"}) {
+	if !slices.Equal(site.Options, []string{"--constraint=gpu", "qos=low"}) {
 		t.Error("what a job asks for stays")
 	}
 }
