@@ -111,7 +111,7 @@ func (t *tailCmd) Run(c *call) error {
 	if p.plain() && p.stream != "both" {
 		return t.bytes(c, r, id)
 	}
-	lines := r.lines(id)
+	lines := p.lines(r, id)
 	print := func(l joblog.Line) error { return p.line("", l) }
 	if !t.Follow {
 		err = t.once(p, func() error { return p.printAll(c.ctx, r, []loggedJob{{id: id, started: j.State.Started}}) })
