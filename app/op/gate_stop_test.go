@@ -65,7 +65,7 @@ func TestTheStopConditionRefusesWhatItMayNotCommit(t *testing.T) {
 		"a hook": func(w *world, n *Node) string {
 			w.write(w.dir, ".git/hooks/pre-commit", "#!/bin/sh\necho no such thing >&2; exit 1\n")
 			os.Chmod(filepath.Join(w.dir, ".git/hooks/pre-commit"), 0o755)
-			return "no such thing"
+			return "gate.stop_condition: git commit: "
 		},
 	} {
 		w := newWorld(t)

@@ -107,7 +107,7 @@ func TestTheCIGateWhoseRepairIsRefused(t *testing.T) {
 	w.write(w.dir, ".git/hooks/pre-commit", "#!/bin/sh\necho no such thing >&2; exit 1\n")
 	os.Chmod(filepath.Join(w.dir, ".git/hooks/pre-commit"), 0o755)
 	n := w.judge("grep right readme.txt", map[string]string{"auto_resolve": "true", "auto_resolve_script": "echo right >readme.txt"})
-	w.want(n, kernel.OutcomeFailed, "no such thing", "on main: fix it there, then `vizier retry ")
+	w.want(n, kernel.OutcomeFailed, "gate.cicd: ", "no such thing", "on main: fix it there, then `vizier retry ")
 	if w.rev("main") != main {
 		t.Error("main has moved")
 	}

@@ -196,7 +196,7 @@ func gitFailed(env *Env, n *Node, err error) (Result, error) {
 		return Result{}, err
 	}
 	fmt.Fprintln(env.Stderr, err)
-	return failed(1, "%s: %s", n.Operation, shorten(err.Error())), nil
+	return failed(1, "%s: %s", n.performs(), shorten(err.Error())), nil
 }
 
 // shorten returns the beginning and the end of a long message.
