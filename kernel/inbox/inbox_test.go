@@ -39,7 +39,7 @@ func TestPromptNames(t *testing.T) {
 // For a misnamed prompt, Meant returns the name that it should have.
 func TestWhatSomebodyMeant(t *testing.T) {
 	for name, want := range map[string]string{"fix.md": "fix.prompt.md", "fix.MD": "fix.prompt.md", "fix.prompt": "fix.prompt.md", "fix.Prompt.md": "fix.prompt.md",
-		"fix.prompt.md.txt": "fix.prompt.md", "a.b.markdown": "a.b.prompt.md", "notes.txt": "", "md": "", ".md": "", "fix.prompt.md.tmp": "", "fix.prompt.md~": "", "fix.prompt.md": "", "fix.running.md": "", "who.error.txt": ""} {
+		"fix.prompt.md.txt": "fix.prompt.md", "a.b.markdown": "a.b.prompt.md", "a\xff\xfeb.md": "a_b.prompt.md", "notes.txt": "", "md": "", ".md": "", "fix.prompt.md.tmp": "", "fix.prompt.md~": "", "fix.prompt.md": "", "fix.running.md": "", "who.error.txt": ""} {
 		if got := inbox.Meant(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
