@@ -42,3 +42,50 @@ func TestAFullDiskIsToldOf(t *testing.T) {
 		t.Errorf("only %v say that the disk is full", got)
 	}
 }
+
+// A disk with room for the journal alone, so that what is on record cannot be
+// written out, keeps the doctor from no check.
+func TestTheDoctorOnADiskWithRoomForTheJournal(t *testing.T) {
+	root := disktest.Small(t, 4<<20)
+	vizier := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "vizier", args...)
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "HOME="+t.TempDir(), "VIZIER_SCHEDULER_RESIDENT=false")
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", root).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	vizier("submit", "--approval", "--", "true")
+	torn := filepath.Join(root, ".vizier/jobs/0123456789abcdef0123456789abcdef")
+	if err := os.Mkdir(torn, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(torn, "job.json"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fill := filepath.Join(root, "fill")
+	if err := os.WriteFile(fill, make([]byte, 8<<20), 0o600); err == nil {
+		t.Fatal("the disk does not fill")
+	}
+	said := ""
+	for !strings.Contains(said, "it is on record") {
+		info, err := os.Stat(fill)
+		if err == nil {
+			err = os.Truncate(fill, info.Size()-4096)
+		}
+		if said = vizier("cancel", "1"); err != nil || said == "Job 1 cancelled\n" {
+			t.Skipf("no amount of room is enough for the journal alone: %s", said)
+		}
+	}
+	for _, args := range [][]string{{"doctor"}, {"doctor", "--fix"}} {
+		has(t, vizier(args...), "what is on record cannot be written out", diskFull, "the record cannot be read", "0123456789abcdef0123456789abcdef/job.json")
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	if out := vizier("doctor"); strings.Contains(out, "disk:") || !strings.Contains(out, "the record cannot be read") {
+		t.Error(out)
+	}
+	has(t, vizier("ls", "-a"), "cancelled")
+}
