@@ -4,8 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
@@ -88,4 +90,48 @@ func TestTheDoctorOnADiskWithRoomForTheJournal(t *testing.T) {
 		t.Error(out)
 	}
 	has(t, vizier("ls", "-a"), "cancelled")
+}
+
+// A command that wrote on while the disk was full has not failed for it, and
+// show and tail say that its output may not be all.
+func TestOutputThatAFullDiskRefused(t *testing.T) {
+	root := disktest.Small(t, 4<<20)
+	vizier := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "vizier", args...)
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "HOME="+t.TempDir(), "VIZIER_SCHEDULER_RESIDENT=false")
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", root).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	vizier("submit", "--", "sh", "-c", "cat /dev/zero >fill; seq 100000; true")
+	for end := time.Now().Add(time.Minute); !strings.Contains(vizier("status"), diskFull); {
+		if time.Now().After(end) {
+			t.Fatal("the disk does not fill")
+		}
+	}
+	for writing := true; writing; { // the runner looks a last time, and closes the log
+		open, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+		writing = slices.ContainsFunc(open, func(fd string) bool {
+			to, _ := os.Readlink(fd)
+			return strings.HasPrefix(to, root) && strings.HasSuffix(to, "/stdout.log")
+		})
+	}
+	if err := os.Remove(filepath.Join(root, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	vizier("submit", "--", "true")
+	has(t, vizier("wait", "1", "2"), "1 succeeded", "2 succeeded")
+	const missing = "output may be missing: the disk was full"
+	for _, args := range [][]string{{"show", "1"}, {"tail", "1"}, {"tail", "-n", "1", "1", "2"}} {
+		if out := vizier(args...); !strings.Contains(out, missing) {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	for _, args := range [][]string{{"show", "2"}, {"tail", "2"}} {
+		if out := vizier(args...); strings.Contains(out, missing) {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
 }
