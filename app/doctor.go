@@ -46,6 +46,21 @@ func (s *Scheduler) Examine(ctx context.Context, checks []Check, fix bool) (foun
 	if err != nil {
 		return nil, err
 	}
+	return s.look(ctx, rec, checks, fix), nil
+}
+
+// Survey makes all checks on what can be read, without the scheduler lock. It is
+// for a store that cannot be brought up to date, such as one on a full disk.
+func (s *Scheduler) Survey(ctx context.Context, checks []Check) ([]Finding, error) {
+	rec, err := s.Store.Read(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return nil, err
+	}
+	return s.look(ctx, rec, checks, false), nil
+}
+
+// look makes the checks and, with fix, the repairs.
+func (s *Scheduler) look(ctx context.Context, rec kernel.Records, checks []Check, fix bool) (found []Finding) {
 	snap := s.observe(ctx, s.fresh(s.Now(), rec))
 	for _, c := range checks {
 		all, err := c.Look(ctx, snap)
@@ -64,5 +79,5 @@ func (s *Scheduler) Examine(ctx context.Context, checks []Check, fix bool) (foun
 			found = append(found, f)
 		}
 	}
-	return found, nil
+	return found
 }

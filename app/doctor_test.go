@@ -61,3 +61,17 @@ func TestExamine(t *testing.T) {
 		}
 	}
 }
+
+// A survey needs neither the lock nor a write, and repairs nothing.
+func TestSurvey(t *testing.T) {
+	m := newMemory(job("a", nil))
+	m.refuse["begin"] = errDisk
+	checks := []Check{{"files", func(_ context.Context, s *kernel.Snapshot) ([]Finding, error) {
+		return []Finding{{Problem: s.Jobs()[0].State.Status.String(), Fix: func(context.Context) error { return m.called("mend") }}}, nil
+	}}}
+	found, err := m.scheduler().Survey(t.Context(), checks)
+	if err != nil || len(found) != 1 || found[0].Check != "files" || found[0].Problem != m.jobs["a"].State.Status.String() || found[0].Fixed {
+		t.Errorf("%+v, %v", found, err)
+	}
+	m.expectCalls(t)
+}

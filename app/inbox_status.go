@@ -41,9 +41,6 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 	if err != nil {
 		return out, err
 	}
-	for _, s := range list.Strays {
-		out.Left = append(out.Left, Left{s.Path, s.Why})
-	}
 	files := map[string]PromptStatus{}
 	now := x.Now()
 	for _, f := range list.Files {
@@ -58,9 +55,10 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 			files[goneKey(f.Inode)] = PromptStatus{File: f, Gone: true, Age: max(0, now.Sub(f.Modified))}
 		}
 	}
+	var jobs []*kernel.Job // of this inbox
 	for _, t := range targets {
 		rec, err := t.Scheduler.Store.Read(ctx, kernel.Scope{All: all})
-		if err == nil && !all && unexplained(files, rec.Jobs) {
+		if err == nil && !all && unexplained(files, list.Others, rec.Jobs) {
 			rec, err = t.Scheduler.Store.Read(ctx, kernel.Scope{All: true})
 		}
 		if err != nil {
@@ -69,6 +67,9 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 		}
 		runs := map[kernel.RunID][]*kernel.Job{}
 		for i := range rec.Jobs {
+			if j := &rec.Jobs[i]; j.Spec.Prompt != nil && x.ours(j) {
+				jobs = append(jobs, j)
+			}
 			runs[rec.Jobs[i].Spec.Origin.Run] = append(runs[rec.Jobs[i].Spec.Origin.Run], &rec.Jobs[i])
 		}
 		signs := map[kernel.RunID]time.Time{}
@@ -85,6 +86,9 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 				return j.Open() && !at.IsZero() && now.Sub(at) > stalled
 			})
 		}
+	}
+	for _, s := range list.Odd(jobs) {
+		out.Left = append(out.Left, Left{s.Path, s.Why})
 	}
 	for _, p := range files {
 		if p.Job == nil && p.File.Name == kernel.ErrorPrompt {
@@ -141,9 +145,9 @@ func (x *Inbox) written(j *kernel.Job, f inbox.PromptFile) bool {
 // listed.
 func goneKey(inode uint64) string { return "finished " + strconv.FormatUint(inode, 10) }
 
-// unexplained reports whether there is a done prompt that belongs to none of
-// the jobs.
-func unexplained(files map[string]PromptStatus, jobs []kernel.Job) bool {
+// unexplained reports whether there is a done prompt, or a file without a
+// prompt's name, that belongs to none of the jobs.
+func unexplained(files map[string]PromptStatus, others []inbox.PromptFile, jobs []kernel.Job) bool {
 	known := map[uint64]bool{}
 	for i := range jobs {
 		if in := jobs[i].Spec.Prompt; in != nil {
@@ -155,7 +159,7 @@ func unexplained(files map[string]PromptStatus, jobs []kernel.Job) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(others, func(f inbox.PromptFile) bool { return !known[f.Inode] })
 }
 
 func (p PromptStatus) born(now time.Time) time.Time {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -100,7 +101,8 @@ func (x *Inbox) Refused(jobs []*kernel.Job, since time.Time) ([]view.RefusedProm
 	add := func(rel, file string, inode uint64, at time.Time, finished bool) {
 		why := x.Tree.Why(rel, finished)
 		if _, ended := inbox.EndedJob(why); !ran[inode] && !ended {
-			out = append(out, view.RefusedPrompt{Path: file, Again: x.Tree.File(rel, kernel.NewPrompt), Why: why, Since: at})
+			again := strings.ToValidUTF8(rel, "_") // any other name would be refused again
+			out = append(out, view.RefusedPrompt{Path: file, Again: x.Tree.File(again, kernel.NewPrompt), Why: why, Since: at})
 		}
 	}
 	for _, f := range list.OfName(kernel.ErrorPrompt) {

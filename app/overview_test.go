@@ -28,6 +28,10 @@ func TestRefusedPrompts(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, %v", got, err)
 	}
+	got, err = newFolder(newMemory(), "b\xffd.error.md").inbox().Refused(nil, at) // refused for its name
+	if err != nil || len(got) != 1 || got[0].Path != "/inbox/b\xffd.error.md" || got[0].Again != "/inbox/b_d.prompt.md" {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 // Of a run that goes on, the jobs that succeeded count as well.

@@ -269,7 +269,11 @@ func (x *explainer) remedies(i int32) {
 	case st == Running || st == Succeeded || st == FailedRetryable:
 		return
 	}
-	for _, h := range x.verdicts(i) {
+	held := x.verdicts(i)
+	if x.t.status(i).Terminal() && !slices.ContainsFunc(held, func(h heldUp) bool { return h.kind == blocked }) {
+		x.add(Remedy{Kind: RetryJob, Job: j.ID}) // what blocked it is gone, such as a record that could not be read, and it has ended
+	}
+	for _, h := range held {
 		does, via := h.gate.remedy(x, i, h.verdict)
 		x.add(does...)
 		if k, ok := x.t.s.find(via); via != "" && ok {

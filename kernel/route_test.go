@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,6 +259,22 @@ func TestWhatAPersonCanDo(t *testing.T) {
 	if err != nil || len(e.Actions) != 2 || e.Actions[0] != (kernel.Remedy{Kind: kernel.MendRecord, Job: "torn", Detail: "half"}) || e.Actions[1] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "j"}) ||
 		e.Unmet[0].Detail != "scheduler data error for job dependency torn: half" {
 		t.Errorf("%+v %v", e, err)
+	}
+	blocked := torn.Apply(kernel.Decide(torn)).Job("j")
+	for status, want := range map[kernel.Status][]kernel.Remedy{ // the record can be read again, and j has ended
+		kernel.Running:           {{Kind: kernel.RetryJob, Job: "j"}},
+		kernel.Succeeded:         {{Kind: kernel.RetryJob, Job: "j"}},
+		kernel.WaitingOnApproval: {{Kind: kernel.RetryJob, Job: "j"}, {Kind: kernel.ApproveJob, Job: "torn"}},
+		kernel.Failed:            {{Kind: kernel.RetryJob, Job: "torn"}},
+	} {
+		p := job("torn", is(status))
+		if status == kernel.WaitingOnApproval {
+			p = job("torn", is(status), approval(kernel.Pending, ""))
+		}
+		e, err := kernel.Explain(snapshot(facts(), p, *blocked), "j")
+		if err != nil || !slices.Equal(e.Actions, want) {
+			t.Errorf("%s: %+v %v", status, e, err)
+		}
 	}
 }
 

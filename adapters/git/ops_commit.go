@@ -62,7 +62,8 @@ func (r *Repo) StageTracked(ctx context.Context, dir string) error {
 
 // Uncommitted returns the paths at dir, relative to the top, that differ from
 // the checked-out commit or are untracked, without Vizier's own files and what
-// is ignored. Below an untracked repository it does not look.
+// is ignored. A submodule with changes within it is one of them. Below an
+// untracked repository it does not look.
 func (r *Repo) Uncommitted(ctx context.Context, dir string) ([]string, error) {
 	tracked, untracked, err := r.differing(ctx, dir)
 	return append(tracked, untracked...), err
@@ -80,7 +81,7 @@ func (r *Repo) differing(ctx context.Context, dir string) (tracked, untracked []
 		return nil, nil, err
 	}
 	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all",
-		"--ignore-submodules=dirty", "--no-renames"}})
+		"--ignore-submodules=none", "--no-renames"}})
 	for entry := range strings.SplitSeq(string(out), "\x00") {
 		switch {
 		case len(entry) < 4 || isScratch(entry[3:]):

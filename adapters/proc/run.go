@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -81,7 +82,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	for _, f := range c.filters {
 		f.drain()
 	}
-	c.logs.Close()
+	full := c.logs.Close()
 
 	var r kernel.Result
 	switch why {
@@ -106,6 +107,9 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		}
 	}
 	r.Reason = redact(r.Reason, cmd.hidden)
+	if full {
+		r.Reason = strings.TrimPrefix(r.Reason+"; "+joblog.Missing, "; ")
+	}
 	if b := j.Spec.Task.Sandbox; b.On() {
 		if err := l.MendLink(cmd.dir); err != nil {
 			r = kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: err.Error(), Context: r.Context, Place: r.Place}

@@ -298,6 +298,8 @@ type lineErrors struct {
 	class error // of the first error
 }
 
+// add notes what is wrong with a line: each of several errors by itself, and
+// one that quotes a line end as one.
 func (c *lineErrors) add(line int, err error) {
 	if c.class == nil {
 		c.class = kernel.ErrInvalid
@@ -305,9 +307,16 @@ func (c *lineErrors) add(line int, err error) {
 			c.class = kernel.ErrNotFound
 		}
 	}
-	for text := range strings.SplitSeq(err.Error(), "\n") {
-		c.lines = append(c.lines, LineError{line, strings.TrimSuffix(text, ": "+kernel.ErrInvalid.Error())})
+	if all, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err); ok && err.Error() == errors.Join(all.Unwrap()...).Error() {
+		for _, one := range all.Unwrap() {
+			c.add(line, one)
+		}
+		return
 	}
+	c.lines = append(c.lines, LineError{line, strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())})
 }
 
 func (c *lineErrors) err() error {

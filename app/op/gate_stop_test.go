@@ -65,7 +65,7 @@ func TestTheStopConditionRefusesWhatItMayNotCommit(t *testing.T) {
 		"a hook": func(w *world, n *Node) string {
 			w.write(w.dir, ".git/hooks/pre-commit", "#!/bin/sh\necho no such thing >&2; exit 1\n")
 			os.Chmod(filepath.Join(w.dir, ".git/hooks/pre-commit"), 0o755)
-			return "no such thing"
+			return "gate.stop_condition: git commit: "
 		},
 	} {
 		w := newWorld(t)
@@ -80,4 +80,26 @@ func TestTheStopConditionRefusesWhatItMayNotCommit(t *testing.T) {
 			t.Errorf("%s: the script saw %v, the branch moved from %s to %s", name, sh.seen, tip, w.rev("draft/foo"))
 		}
 	}
+}
+
+// What is changed within a submodule is not committed by a commit of everything.
+func TestTheStopConditionBesideASubmodule(t *testing.T) {
+	w, sub := newWorld(t), newWorld(t)
+	sh := &checks{}
+	w.env.Shell = sh
+	n := w.stop("git.stage_commit", "true")
+	w.git(n.Dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", sub.dir, "sub")
+	w.git(n.Dir, "commit", "--quiet", "-m", "a submodule")
+	w.write(n.Dir, "sub/readme.txt", "changed\n")
+	const says = "lies within sub, and a commit of a submodule is made there"
+	w.want(n, kernel.OutcomeBlocked, says, "then `vizier retry "+string(n.Job.ID)+"`")
+	w.write(n.Dir, "new.txt", "")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeBlocked, says)
+	if len(sh.seen) > 0 || w.git(n.Dir, "status", "--porcelain", "--ignore-submodules=dirty") != "" {
+		t.Errorf("the script saw %v; what is not committed:\n%s", sh.seen, w.git(n.Dir, "status"))
+	}
+	w.git(filepath.Join(n.Dir, "sub"), "checkout", "--quiet", ".")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
 }

@@ -72,6 +72,8 @@ func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch st
 				return fix.commit(ctx, env, n)
 			case len(exits) == 3 && exits[2] != 0:
 				fix.head = tip // it is none
+			case len(exits) == 3:
+				fix.idle = fix.head == tip
 			}
 			return nil, nil
 		})
@@ -80,6 +82,8 @@ func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch st
 			return r, err
 		case r.Outcome == kernel.OutcomeFailed:
 			r.Reason += fmt.Sprintf(" on %s: fix it there, then `vizier retry %s`", branch, n.Job.ID)
+		case fix.idle:
+			r.Reason = fmt.Sprintf("passed after the auto_resolve script, which left nothing to commit: %s is as it was", branch)
 		case r.Outcome == kernel.OutcomeSucceeded && fix.head != tip:
 			return fix.publish(ctx, env, n, r)
 		}
@@ -92,6 +96,7 @@ func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch st
 type repair struct {
 	branch    string
 	tip, head kernel.CommitID      // where the branch is, and what the repair makes of it
+	idle      bool                 // it left nothing to commit, and the gate passed
 	litter    map[string]time.Time // the untracked files that the gate's script left, and when
 }
 

@@ -78,6 +78,20 @@ func TestTheCIGateKeepsItsRepair(t *testing.T) {
 	}
 }
 
+// A repair that leaves only what git ignores, or nothing, is not called one.
+func TestTheCIGateWhoseRepairChangesNothing(t *testing.T) {
+	for _, fix := range []string{"touch made.log", "true"} {
+		w := newWorld(t)
+		w.env.Shell = &checks{}
+		w.commit(w.dir, ".gitignore", "*.log\n")
+		main := w.rev("main")
+		n := w.judge("test -e run.log || { touch run.log; exit 1; }", map[string]string{"auto_resolve": "true", "auto_resolve_script": fix})
+		if r := w.want(n, kernel.OutcomeSucceeded, "left nothing to commit: main is as it was"); strings.Contains(r.Reason, "repaired") || w.rev("main") != main {
+			t.Errorf("%s: %s, main at %s", fix, r.Reason, w.rev("main"))
+		}
+	}
+}
+
 // A repair that fails, or that the gate does not accept, is not on the branch,
 // even if the gate only warns; the reason says what became of it.
 func TestTheCIGateDropsARepairThatIsNone(t *testing.T) {
@@ -107,7 +121,7 @@ func TestTheCIGateWhoseRepairIsRefused(t *testing.T) {
 	w.write(w.dir, ".git/hooks/pre-commit", "#!/bin/sh\necho no such thing >&2; exit 1\n")
 	os.Chmod(filepath.Join(w.dir, ".git/hooks/pre-commit"), 0o755)
 	n := w.judge("grep right readme.txt", map[string]string{"auto_resolve": "true", "auto_resolve_script": "echo right >readme.txt"})
-	w.want(n, kernel.OutcomeFailed, "no such thing", "on main: fix it there, then `vizier retry ")
+	w.want(n, kernel.OutcomeFailed, "gate.cicd: ", "no such thing", "on main: fix it there, then `vizier retry ")
 	if w.rev("main") != main {
 		t.Error("main has moved")
 	}

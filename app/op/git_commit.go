@@ -30,17 +30,17 @@ func gitStage(ctx context.Context, env *Env, n *Node) (Result, error) {
 
 // gitStageCommit stages everything and commits it.
 func gitStageCommit(ctx context.Context, env *Env, n *Node) (Result, error) {
-	return commit(ctx, env, n, func() error { return stage(ctx, env, n, nil) })
+	return commit(ctx, env, n, true)
 }
 
 // gitCommit commits what is staged.
 func gitCommit(ctx context.Context, env *Env, n *Node) (Result, error) {
-	return commit(ctx, env, n, func() error { return nil })
+	return commit(ctx, env, n, false)
 }
 
-// commit calls prepare and commits the index. The finder commitMade tells
-// whether an earlier attempt has done so.
-func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Result, error) {
+// commit commits the index, with all set after staging everything. The finder
+// commitMade tells whether an earlier attempt has done so.
+func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 	if other, err := astray(ctx, env, n); err != nil || other != nil {
 		return deref(other), err
 	}
@@ -48,12 +48,19 @@ func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Resul
 	if err != nil {
 		return Result{}, err
 	}
-	if err := prepare(); err != nil {
-		return gitFailed(env, n, err)
+	if all {
+		if err := stage(ctx, env, n, nil); err != nil {
+			return gitFailed(env, n, err)
+		}
 	}
 	staged, err := env.Git.Staged(ctx, n.Dir)
 	if err != nil {
 		return Result{}, err
+	}
+	if !staged && all {
+		if rest, err := env.Git.Uncommitted(ctx, n.Dir); err != nil || len(rest) > 0 {
+			return deref(within(n, rest)), err
+		}
 	}
 	if !staged {
 		return unchanged(ctx, env, n)
@@ -75,6 +82,13 @@ func astray(ctx context.Context, env *Env, n *Node) (*Result, error) {
 	r := failed(1, "%s is not on branch %s any more: another run has taken the branch, or it was switched; in that case `git -C %s switch %s`, then `vizier retry %s`",
 		n.Dir, want, n.Dir, want, n.Job.ID)
 	return &r, nil
+}
+
+// within returns the failure of a commit of everything that leaves changes
+// behind: they lie within submodules.
+func within(n *Node, modules []string) *Result {
+	r := failed(1, "what has changed in %s lies within %s, and a commit of a submodule is made there: make it, or undo the changes", n.Dir, shorten(strings.Join(modules, ", ")))
+	return &r
 }
 
 // unchanged returns the result of a commit without changes. With allow_empty =
@@ -196,7 +210,7 @@ func gitFailed(env *Env, n *Node, err error) (Result, error) {
 		return Result{}, err
 	}
 	fmt.Fprintln(env.Stderr, err)
-	return failed(1, "%s: %s", n.Operation, shorten(err.Error())), nil
+	return failed(1, "%s: %s", n.performs(), shorten(err.Error())), nil
 }
 
 // shorten returns the beginning and the end of a long message.

@@ -233,6 +233,12 @@ func TestCommitsInUnusualPlaces(t *testing.T) {
 	if got := w.rev("HEAD:sub"); got != w.rev("HEAD", filepath.Join(w.dir, "sub")) {
 		t.Errorf("the submodule is recorded at %s", got)
 	}
+	for _, f := range []string{"in-sub.txt", "untracked.txt"} {
+		w.write(w.dir, "sub/"+f, "x\n")
+		w.want(w.node("git.stage_commit", nil), kernel.OutcomeFailed, "lies within sub, and a commit of a submodule is made there")
+		w.want(w.node("git.commit", nil), kernel.OutcomeSucceeded, "nothing to commit")
+		w.git(filepath.Join(w.dir, "sub"), "stash", "--quiet", "--include-untracked")
+	}
 }
 
 func TestLocksOfAKilledGit(t *testing.T) {

@@ -170,6 +170,7 @@ func (m *model) follow() {
 	m.logs, m.logsOf, m.lines, m.back = nil, id, nil, 0
 	if id != "" {
 		m.logs = m.src.Lines(id)
+		m.logs.Last(mostLines)
 		m.readLogs()
 	}
 }

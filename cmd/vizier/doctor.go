@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/git"
@@ -165,6 +166,11 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it can be read and not written, so nothing is started here and these checks cannot be made: " + err.Error(),
 			Next: "make it writable for you"}}, nil
 	}
+	if noRoom(err) {
+		late := app.Finding{Check: "disk", Path: ".vizier/jobs/journal", Problem: "what is on record cannot be written out, and nothing can be repaired: " + err.Error(), Next: "make room on it; the next command does it"}
+		found, err = r.Scheduler.Survey(c.ctx, c.checks(r))
+		found = append([]app.Finding{late}, found...)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +190,9 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	}
 	return found, nil
 }
+
+// noRoom reports that a file system is full, or a quota used up.
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 func (x *doctorCmd) show(c *call, doc diagnosis, open int) {
 	switch {

@@ -28,13 +28,6 @@ func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]ap
 		}
 		at := func(rel string) string { return r.rel(path.Join(tree.Inbox(), rel)) }
 		var out []app.Finding
-		for _, stray := range list.Strays {
-			next := "move it out of the inbox"
-			if rules.Meant(path.Base(stray.Path)) != "" {
-				next = "rename it, or " + next
-			}
-			out = append(out, app.Finding{Path: at(stray.Path), Problem: stray.Why, Next: next})
-		}
 		jobs := s.Jobs()
 		for _, name := range slices.Sorted(maps.Keys(r.Config.Inbox.Repositories)) {
 			other, err := r.Neighbour(name)
@@ -52,6 +45,16 @@ func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]ap
 			for i := range rec.Jobs {
 				jobs = append(jobs[:len(jobs):len(jobs)], &rec.Jobs[i])
 			}
+		}
+		ours := slices.DeleteFunc(slices.Clone(jobs), func(j *kernel.Job) bool {
+			return j.Spec.Prompt == nil || j.Spec.Prompt.File != tree.File(j.Spec.Prompt.Rel, kernel.RunningPrompt)
+		})
+		for _, odd := range list.Odd(ours) {
+			next := "move it out of the inbox"
+			if slices.ContainsFunc(list.Others, func(f rules.PromptFile) bool { return f.Rel == odd.Path }) {
+				next = "rename it, or " + next
+			}
+			out = append(out, app.Finding{Path: at(odd.Path), Problem: odd.Why, Next: next})
 		}
 		held, known := map[string]bool{}, map[kernel.JobID]bool{}
 		for _, j := range jobs {

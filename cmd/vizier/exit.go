@@ -233,6 +233,11 @@ func message(err error) string {
 		}
 		text = strings.ReplaceAll(text, d.String(), strings.Join(lines, "\n"))
 	}
+	if batch, ok := errors.AsType[*enqueue.BatchError](err); ok {
+		for _, l := range batch.Lines {
+			text = strings.ReplaceAll(text, l.Text, plainLine(l.Text))
+		}
+	}
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
 		l = strings.TrimSuffix(l, ": "+kernel.ErrInvalid.Error())

@@ -151,3 +151,30 @@ func TestErrorsThatConsistOfSeveral(t *testing.T) {
 		}
 	}
 }
+
+// An error is one line, also where it quotes a word of the command line or of a
+// batch that is more than one; several errors of one line stay several.
+func TestErrorsQuoteOnOneLine(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		batch string
+		says  []string
+	}{
+		{args: []string{"submit", "--executor=a\nb", "--", "true"}, says: []string{`no executor named a\nb in`, `add [executors.a\nb]`}},
+		{args: []string{"config", "show", "a\nb"}, says: []string{`unexpected argument a\nb`}},
+		{args: []string{"ls", "--status", "a\nb"}, says: []string{`--status a\nb: expected`}},
+		{args: []string{"submit", "--batch"}, batch: `{"command":["true"],"after":["x\ny"]}`, says: []string{`line 1: unknown --after job id: x\ny: no such job`}},
+		{args: []string{"submit", "--batch"}, batch: `{"command":["true"],"executor":"a\nb"}`, says: []string{`line 1: there is no executor named a\nb in`}},
+		{args: []string{"submit", "--batch"}, batch: `{"command":["true"],"timeout":"a\nb","produce":["x\ny"]}`,
+			says: []string{`line 1: --produce: artifact "x\ny"`, `line 1: --timeout "a\nb": expected`}},
+		{args: []string{"submit", "--batch"}, batch: `{"command":["true"],"ref":"a\nb","after":["a\nb"]}`, says: []string{`line 1: invalid --after self dependency: a\nb`}},
+	} {
+		_, _, err := newFake(t).runIn(c.batch, c.args...)
+		has(t, err, c.says...)
+		for line := range strings.Lines(err) {
+			if !strings.HasPrefix(line, "vizier: hint: ") && !slices.ContainsFunc(c.says, func(say string) bool { return strings.Contains(line, say) }) {
+				t.Errorf("%q %s: %q is a line of %q", c.args, c.batch, line, err)
+			}
+		}
+	}
+}

@@ -34,6 +34,7 @@ type fake struct {
 	minted     int
 	dir        string
 	busy       bool
+	reads      int          // how often the records were read outside of transactions
 	refusal    error        // of every launch
 	resident   int          // the process of the resident scheduler
 	inside     kernel.JobID // the job that commands run in
@@ -218,8 +219,15 @@ func (w *fake) Begin(context.Context) (app.Tx, error) {
 	return w, nil
 }
 
-func (w *fake) Read(context.Context, kernel.Scope) (kernel.Records, error) {
-	return w.Load(kernel.Scope{})
+// Read reads no more than the jobs that are named, and everything where more is asked for.
+func (w *fake) Read(_ context.Context, scope kernel.Scope) (kernel.Records, error) {
+	w.reads++
+	all, err := w.Load(scope)
+	if len(scope.Jobs) > 0 && len(scope.Near) == len(scope.Jobs) && !scope.All {
+		all.Narrow = true
+		all.Jobs = slices.DeleteFunc(all.Jobs, func(j kernel.Job) bool { return !slices.Contains(scope.Jobs, j.ID) })
+	}
+	return all, err
 }
 
 func (w *fake) Load(kernel.Scope) (kernel.Records, error) {

@@ -24,7 +24,7 @@ type initCmd struct {
 func (*initCmd) Help() string {
 	return "Writes the shipped templates and their prompts, a configuration and ci.sh if they are missing, and Vizier's block in " +
 		".gitignore. Apart from that block, it changes no existing file. A new configuration names an installed agent: if there are several, it asks on a " +
-		"terminal which to use."
+		"terminal which to use. builtin is no model: it runs the blocks of its prompt that begin with ```sh, and nothing else."
 }
 
 // starter is a file that `vizier init` writes.

@@ -165,7 +165,7 @@ func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.J
 	if j == nil {
 		return doc, fmt.Errorf("cancel %s: its record is gone: %w", id, kernel.ErrNotFound)
 	}
-	p := r.paths(id, x.Format)
+	p := x.paths(r, id)
 	doc = cancelled{"Job cancelled", id, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, cmp.Or(j.State.Cancelled.Status, kernel.CleanupSkipped).String()}
 	if why := j.State.Cancelled.Error; why != "" {
 		c.ui.warn("worktree of job %s was not removed: %s", id, why)
@@ -189,6 +189,15 @@ func (x *cancelCmd) requested(c *call, r *repo, j *kernel.Job) cancelled {
 	if x.Format == "text" {
 		c.ui.print(fmt.Sprintf("Job %s is asked to end", j.ID))
 	}
-	p := r.paths(j.ID, x.Format)
+	p := x.paths(r, j.ID)
 	return cancelled{"Cancel requested", j.ID, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String()}
+}
+
+// paths returns where the document says that a job's logs are. Text does not
+// say it, and need not look.
+func (x *cancelCmd) paths(r *repo, id kernel.JobID) (p view.Paths) {
+	if x.Format == "json" {
+		p = r.paths(id, x.Format)
+	}
+	return p
 }

@@ -131,7 +131,6 @@ func (s *submitCmd) Run(c *call) error {
 	if err != nil {
 		return c.barred(c.batch.Locate(err))
 	}
-	c.ui.refs.named(rep.Snapshot)
 	c.report(rep)
 	doc := submitted(rep, asked)
 	for _, j := range doc.Jobs {
@@ -257,6 +256,7 @@ func submitted(rep app.Report, asked []askedJob) submission {
 // report prints what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
+	c.ui.refs.named(rep.Snapshot) // of what is reported here and said of it afterwards
 	if c.outside != "" && len(rep.Applied) > 0 {
 		c.ui.warn("this is a sandbox, where Vizier starts and ends no process; the request is on record: %s", c.outside)
 	}

@@ -108,10 +108,11 @@ func (t *tailCmd) Run(c *call) error {
 	case !j.State.Removed.IsZero():
 		c.ui.warn("the output of job %s was removed at %s: the job is transient, and no job needs it any more", id, j.State.Removed.Format(time.RFC3339))
 	}
+	c.warnMissing(j)
 	if p.plain() && p.stream != "both" {
 		return t.bytes(c, r, id)
 	}
-	lines := r.lines(id)
+	lines := p.lines(r, id)
 	print := func(l joblog.Line) error { return p.line("", l) }
 	if !t.Follow {
 		err = t.once(p, func() error { return p.printAll(c.ctx, r, []loggedJob{{id: id, started: j.State.Started}}) })
@@ -127,6 +128,13 @@ func (t *tailCmd) Run(c *call) error {
 		err = errors.Join(err, lines.End(print))
 	}
 	return err
+}
+
+// warnMissing warns that a job's output may not be all that it wrote.
+func (c *call) warnMissing(j *kernel.Job) {
+	if strings.Contains(j.State.Reason, joblog.Missing) {
+		c.ui.warn("job %s: %s", j.ID, joblog.Missing)
+	}
 }
 
 // printer returns the printer that the flags ask for.
@@ -200,7 +208,7 @@ func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, jobs []*kernel.Job, ru
 	if !t.Follow {
 		var of []loggedJob
 		for _, j := range jobs {
-			if j.State.Attempt > 0 {
+			if c.warnMissing(j); j.State.Attempt > 0 {
 				of = append(of, loggedJob{inRunName(j, number), j.ID, j.State.Started})
 			}
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,6 +95,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 	if w.Format == "text" && len(jobs) > mostExplained {
 		jobs, more = jobs[:mostExplained], len(jobs)-mostExplained
 	}
+	foreign := c.past == nil && r.Foreign != nil && c.warned(r.Foreign(c.ctx))
 	r.refresh(c.ctx, jobs...)
 	for i, j := range jobs {
 		var e kernel.Explanation
@@ -113,6 +115,9 @@ func (w *whyCmd) why(c *call, ref string) error {
 		doc.Status, doc.Resources = view.Standing(snap, snap.Job(j.ID)), view.Resources(snap.Job(j.ID))
 		if doc.Unattended = r.unattended(e.TickWait, snap.Now()); doc.Unattended != nil {
 			doc.Unattended.Command = c.ui.refs.command(doc.Unattended.Command)
+		}
+		if foreign && len(doc.Actions)+len(doc.Unmet) > 0 { // nothing else has an effect before
+			doc.Actions, doc.Unattended = []remedy{{Command: []string{"vizier", "doctor", "--adopt"}}}, nil
 		}
 		switch {
 		case w.Format == "text":
@@ -134,6 +139,14 @@ func (w *whyCmd) why(c *call, ref string) error {
 		c.ui.print(view.Counted(more, "more job") + ": vizier ls " + ref)
 	}
 	return nil
+}
+
+// warned prints err as a warning, and reports whether there is one.
+func (c *call) warned(err error) bool {
+	if err != nil {
+		c.ui.warn("%v", err)
+	}
+	return err != nil
 }
 
 // mostExplained is how many jobs of a run are explained in text.
@@ -204,18 +217,14 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 		}
 	}
 	switch {
-	case len(e.Actions) > 0:
+	case len(doc.Actions) > 0:
 		b.WriteString("\nTo start it:\n")
 	case alone != nil:
 	case len(e.Unmet) > 0 && e.Status != kernel.Running:
 		b.WriteString("\nNo action needed: it starts by itself.\n")
 	}
-	for _, a := range e.Actions {
-		command, text := view.Remedy(a)
-		if len(command) > 0 {
-			text = strings.Join(command, " ")
-		}
-		b.WriteString("  " + plainLine(text) + "\n")
+	for _, a := range doc.Actions {
+		b.WriteString("  " + plainLine(cmp.Or(a.Text, strings.Join(a.Command, " "))) + "\n")
 	}
 	if alone != nil {
 		fmt.Fprintf(&b, "\nBut %s. To continue:\n  %s\n", alone.text, strings.Join(alone.Command, " "))

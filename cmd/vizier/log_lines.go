@@ -78,9 +78,13 @@ func (p *linePrinter) flow() error {
 	return err
 }
 
-// lines reads a job's logs.
-func (r *repo) lines(id kernel.JobID) *joblog.Lines {
-	return joblog.NewLines(func(name string) (*os.File, error) { return r.Logs.OpenLog(id, name) })
+// lines reads a job's logs, as much of them as p may print.
+func (p *linePrinter) lines(r *repo, id kernel.JobID) *joblog.Lines {
+	l := joblog.NewLines(func(name string) (*os.File, error) { return r.Logs.OpenLog(id, name) })
+	if p.grep == nil && !p.flows { // what matches may stand anywhere
+		l.Last(p.most)
+	}
+	return l
 }
 
 // loggedJob is one of several jobs whose lines are merged.
@@ -120,7 +124,7 @@ func (p *linePrinter) printAll(ctx context.Context, r *repo, jobs []loggedJob) (
 			}
 		}
 		if len(jobs) > 0 && (first == nil || !first.line.At.Before(jobs[0].started)) {
-			next, stop := iter.Pull(written(ctx, r.lines(jobs[0].id), &failed))
+			next, stop := iter.Pull(written(ctx, p.lines(r, jobs[0].id), &failed))
 			defer stop()
 			s := &source{job: jobs[0], next: next}
 			open, jobs = append(open, s), jobs[1:]

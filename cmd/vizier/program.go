@@ -229,6 +229,7 @@ func (p *program) runWith(ctx context.Context) int {
 	out := &checkedWriter{Writer: p.stdout}
 	defer context.AfterFunc(ctx, func() { out.leaveWhenStuck(func() { os.Exit(classify(context.Canceled).exit) }) })()
 	c := &call{program: p, ctx: ctx, ui: newUI(out, p.stderr, p.env)}
+	c.ui.wrapped = wrappedIn(p.args)
 	err := p.execute(c)
 	if left := c.ui.close(); err == nil {
 		err = left

@@ -47,6 +47,21 @@ func TestReferencesInText(t *testing.T) {
 	}
 }
 
+// What each of many jobs is called is not looked up one by one.
+func TestReferencesOfManyJobsAreReadAtOnce(t *testing.T) {
+	w := newFake(t)
+	for range 20 {
+		w.submit("--approval")
+	}
+	w.reads = 0
+	if out := w.ok("cancel", "--all", "--yes"); !strings.Contains(out, "Job 1 cancelled\n") || strings.Count(out, "\n") != 20 {
+		t.Error(out)
+	}
+	if w.reads > 5 {
+		t.Errorf("the records were read %d times", w.reads)
+	}
+}
+
 // Documents that list ids say what each is called, and advise what people type.
 func TestDocumentsSayWhatTheirIDsAreCalled(t *testing.T) {
 	w := newFake(t)

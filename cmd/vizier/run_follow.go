@@ -162,7 +162,7 @@ func (f *runFollower) add(j *kernel.Job) {
 		f.jobs = append(f.jobs, j.ID)
 	}
 	if f.printer != nil {
-		f.logs = append(f.logs, followedJob{f.r.lines(j.ID), inRunName(j, f.number)})
+		f.logs = append(f.logs, followedJob{f.printer.lines(f.r, j.ID), inRunName(j, f.number)})
 	}
 	f.joined[j.ID] = true
 }

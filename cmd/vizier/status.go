@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/clipperhouse/displaywidth"
 
@@ -282,12 +281,14 @@ func (u *ui) section(title, rest string, items []view.Item, line func(view.Item)
 	return text
 }
 
-// typed formats a command for a shell, on one line.
+// typed formats a command for a shell, on one line, so that it can be pasted
+// from where it is printed.
 func typed(command []string) string {
 	out := make([]string, len(command))
 	for i, word := range command {
-		if out[i] = word; strings.ContainsFunc(word, unicode.IsControl) {
-			out[i] = "$'" + strings.ReplaceAll(strings.Trim(strconv.Quote(word), `"`), "'", `\'`) + "'"
+		if out[i] = word; visible(word, "") != word {
+			quoted := strconv.Quote(word)
+			out[i] = "$'" + strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`) + "'"
 		} else if word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:@=,%") != "" {
 			out[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -155,4 +156,24 @@ func TestWhatIsSubmittedDoesNotRun(t *testing.T) {
 	}
 	has(t, w.ok("ls"), "1  far   submitted")
 	has(t, w.ok("status", "1"), "1 far [submitted]")
+}
+
+// A command can be pasted into a shell, whatever is in the names that it has.
+func TestCommandsAreTyped(t *testing.T) {
+	for word, want := range map[string]string{
+		"a/b.md": "a/b.md", "": "''", "it's": `'it'\''s'`, "\u00e4": "'\u00e4'",
+		"a\xffb": `$'a\xffb'`, "a\n\"'\\": `$'a\n\"\'\\'`, "a\u200bb": `$'a\u200bb'`, "\x1b[1m": `$'\x1b[1m'`, "\xff\"": `$'\xff\"'`,
+	} {
+		got := typed([]string{"mv", word})
+		if got != "mv "+want || plainLine(got) != got {
+			t.Errorf("%q: %s, want mv %s", word, got, want)
+		}
+		if bash, err := exec.LookPath("bash"); err == nil {
+			c := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+strings.TrimPrefix(got, "mv "))
+			c.Env = []string{"LC_ALL=C.UTF-8"}
+			if out, err := c.Output(); err != nil || string(out) != word {
+				t.Errorf("%s is %q for a shell, want %q: %v", got, out, word, err)
+			}
+		}
+	}
 }

@@ -40,6 +40,20 @@ type ui struct {
 	width          int            // of the terminal that output goes to; 0: not a terminal
 	zone           *time.Location // of times for people
 	now            func() time.Time
+	wrapped        []string // words of the command line that contain line ends; see stderr
+}
+
+// wrappedIn returns the words of a command line that contain line ends, without
+// the flags and keys before them.
+func wrappedIn(args []string) (words []string) {
+	for _, arg := range args {
+		for word := range strings.SplitSeq(arg, "=") {
+			if strings.Contains(word, "\n") && strings.TrimSpace(word) != "" {
+				words = append(words, word)
+			}
+		}
+	}
+	return words
 }
 
 // The levels of messages on standard error.
@@ -164,9 +178,13 @@ func (u *ui) say(level int, format string, args []any) {
 	}
 }
 
-// stderr prints a message, with the program's name before each of its lines.
+// stderr prints a message, with the program's name before each of its lines. A
+// word of the command line that it quotes stays on one line.
 func (u *ui) stderr(text string) {
 	text = u.people(text)
+	for _, word := range u.wrapped {
+		text = strings.ReplaceAll(text, word, visible(word, "\t"))
+	}
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		fmt.Fprintln(u.err, "vizier: "+visible(line, "\t"))
 	}

@@ -210,6 +210,22 @@ func TestETAs(t *testing.T) {
 	}
 }
 
+// A job whose runner is gone, and which nobody has settled yet, begins anew; it
+// does not go on from where it began.
+func TestETAOfAJobWhoseRunnerIsGone(t *testing.T) {
+	j := named("a", takes(10*time.Minute))
+	j.Created, j.Rev, j.Spec.Task.Args, j.Spec.Idempotent, j.Spec.Budget.Reclaims = t0, 1, []string{"a"}, true, 1
+	j.State.Status, j.State.Attempt, j.State.Started = kernel.Running, 1, t0.Add(-4*time.Minute)
+	for liveness, want := range map[kernel.Liveness]time.Duration{kernel.Alive: 6 * time.Minute, kernel.Dead: 10 * time.Minute} {
+		f := kernel.NewFacts()
+		f.Runners[j.Attempt()] = kernel.Seen(kernel.Runner{Liveness: liveness})
+		s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{j}, Facts: f, Limits: kernel.Limits{MaxRunning: 1}})
+		if got := foresight.ETAs(s, foresight.HabitsOf(nil))["a"]; !got.At.Equal(t0.Add(want)) {
+			t.Errorf("liveness %d: %v, want in %s", liveness, got, want)
+		}
+	}
+}
+
 // Who asks for one future is told the middle of what is known, whatever the seed.
 func TestASingleDrawIsTheMedian(t *testing.T) {
 	jobs := []kernel.Job{ended("o1", "n", 2*time.Minute, 0), ended("o2", "n", 4*time.Minute, 0), ended("o3", "n", 9*time.Minute, 0), named("a", called("n"))}

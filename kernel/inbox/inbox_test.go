@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ func TestPromptNames(t *testing.T) {
 // For a misnamed prompt, Meant returns the name that it should have.
 func TestWhatSomebodyMeant(t *testing.T) {
 	for name, want := range map[string]string{"fix.md": "fix.prompt.md", "fix.MD": "fix.prompt.md", "fix.prompt": "fix.prompt.md", "fix.Prompt.md": "fix.prompt.md",
-		"fix.prompt.md.txt": "fix.prompt.md", "a.b.markdown": "a.b.prompt.md", "notes.txt": "", "md": "", ".md": "", "fix.prompt.md.tmp": "", "fix.prompt.md~": "", "fix.prompt.md": "", "fix.running.md": "", "who.error.txt": ""} {
+		"fix.prompt.md.txt": "fix.prompt.md", "a.b.markdown": "a.b.prompt.md", "a\xff\xfeb.md": "a_b.prompt.md", "notes.txt": "", "md": "", ".md": "", "fix.prompt.md.tmp": "", "fix.prompt.md~": "", "fix.prompt.md": "", "fix.running.md": "", "who.error.txt": ""} {
 		if got := inbox.Meant(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
@@ -196,4 +197,33 @@ func FuzzInboxPath(f *testing.F) {
 			t.Fatalf("the home of %q is %q", in.File, inbox.Home(in))
 		}
 	})
+}
+
+// A prompt that somebody gave a name of no prompt's is told of, as what it is of
+// the last job that it had; no other file is.
+func TestPromptsWithoutAPromptsName(t *testing.T) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	job := func(id kernel.JobID, status kernel.Status, inode uint64) *kernel.Job {
+		return &kernel.Job{ID: id, Created: at, Spec: kernel.Spec{Prompt: &kernel.Prompt{Rel: "d/x.prompt.md", Inode: inode, Claimed: at}}, State: kernel.State{Status: status}}
+	}
+	file := func(rel string, inode uint64, modified time.Time) inbox.PromptFile {
+		return inbox.PromptFile{Rel: rel, Inode: inode, Modified: modified}
+	}
+	l := inbox.Listing{
+		Files:  []inbox.PromptFile{file("linked.prompt.md", 4, at)},
+		Others: []inbox.PromptFile{file("x.txt", 1, at), file("over.md", 2, at), file("later.txt", 3, at.Add(1)), file("link.txt", 4, at), file("README", 5, at)},
+		Strays: []inbox.Stray{{Path: "over.md", Why: "not a prompt's name"}, {Path: "s", Why: "a symbolic link"}},
+	}
+	jobs := []*kernel.Job{job("a", kernel.Failed, 1), job("b", kernel.Running, 1), job("c", kernel.Succeeded, 2), job("d", kernel.Running, 3), job("e", kernel.Running, 4), {ID: "f"}}
+	want := []inbox.Stray{
+		{Path: "x.txt", Why: "it is the prompt of job b, which is not over: rename it to d/x.running.md"},
+		{Path: "over.md", Why: "it was the prompt of job c, which is over (succeeded): move it out of the inbox, or to run it again, rename it to d/x.prompt.md"},
+		{Path: "s", Why: "a symbolic link"},
+	}
+	if got := l.Odd(jobs); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := l.Odd(nil); !slices.Equal(got, l.Strays) {
+		t.Errorf("without jobs: %+v", got)
+	}
 }

@@ -37,14 +37,14 @@ func PromptOf(file string) (prompt string, n kernel.PromptName, ok bool) {
 }
 
 // Meant returns the name that a file should have had if it looks like a
-// misnamed prompt, or else "".
+// misnamed prompt, or else "". What is not UTF-8 in it becomes "_".
 func Meant(name string) string {
 	if _, _, ours := PromptOf(name); ours {
 		return ""
 	}
 	for _, end := range []string{".prompt.md.txt", ".prompt.markdown", ".prompt.txt", ".prompt.md", ".prompt", ".markdown", ".md"} {
 		if n := len(name) - len(end); n > 0 && strings.EqualFold(name[n:], end) {
-			return name[:n] + ".prompt.md"
+			return strings.ToValidUTF8(name[:n], "_") + ".prompt.md"
 		}
 	}
 	return ""

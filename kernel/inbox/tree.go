@@ -28,6 +28,41 @@ type Listing struct {
 	Dirs     []string          // all directories, "" for the inbox itself
 	Branches map[string]string // the content of the branch marker, by directory
 	Strays   []Stray
+	Others   []PromptFile // regular files without a prompt's name; Rel is the path that each has
+}
+
+// Odd returns the strays, and the prompts of jobs that have a name which shows
+// no state, because somebody renamed them.
+func (l Listing) Odd(jobs []*kernel.Job) []Stray {
+	out := l.renamed(jobs)
+	for _, s := range l.Strays {
+		if !slices.ContainsFunc(out, func(known Stray) bool { return known.Path == s.Path }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (l Listing) renamed(jobs []*kernel.Job) (out []Stray) {
+	for _, f := range l.Others {
+		if slices.ContainsFunc(l.Files, func(p PromptFile) bool { return p.Inode == f.Inode }) {
+			continue // a link to a prompt
+		}
+		var last *kernel.Job // a file that ran several times has several
+		for _, j := range jobs {
+			if in := j.Spec.Prompt; in != nil && in.Inode == f.Inode && !f.Modified.After(in.Claimed) && (last == nil || last.Compare(j) < 0) {
+				last = j
+			}
+		}
+		switch {
+		case last == nil:
+		case last.Open():
+			out = append(out, Stray{f.Rel, "it is the prompt of job " + string(last.ID) + ", which is not over: rename it to " + NameOf(kernel.RunningPrompt, last.Spec.Prompt.Rel)})
+		default:
+			out = append(out, Stray{f.Rel, "it was the prompt of job " + string(last.ID) + ", which is over (" + last.State.Status.String() + "): move it out of the inbox, or to run it again, rename it to " + last.Spec.Prompt.Rel})
+		}
+	}
+	return out
 }
 
 // Sighting is the state of a new prompt when a pass first saw it.

@@ -129,6 +129,9 @@ func (t Tree) scan(c fs.Confined, l *inbox.Listing, dir string, depth int) error
 		rel := path.Join(dir, name)
 		at := path.Join(inbox.Dir, rel)
 		prompt, word, ours := inbox.PromptOf(rel)
+		file := func(rel string, e fs.Entry) inbox.PromptFile {
+			return inbox.PromptFile{Rel: rel, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed}
+		}
 		stray := func(why string) { l.Strays = append(l.Strays, inbox.Stray{Path: rel, Why: why}) }
 		if strings.HasPrefix(name, ".") {
 			t.hidden(c, l, dir, name, at)
@@ -149,13 +152,16 @@ func (t Tree) scan(c fs.Confined, l *inbox.Listing, dir string, depth int) error
 			}
 		case e.Mode == iofs.ModeSymlink && (ours || strings.HasSuffix(name, ".md")):
 			stray("a symbolic link, which is not followed")
-		case !ours && e.Mode == 0 && inbox.Meant(name) != "":
-			stray("not a prompt's name: to run it, rename it to " + inbox.Meant(name))
+		case !ours && e.Mode == 0:
+			l.Others = append(l.Others, file(rel, e))
+			if meant := inbox.Meant(name); meant != "" {
+				stray("not a prompt's name: to run it, rename it to " + meant)
+			}
 		case !ours:
 		case e.Mode != 0:
 			stray("not a regular file")
 		default:
-			l.Files = append(l.Files, inbox.PromptFile{Rel: prompt, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed})
+			l.Files = append(l.Files, file(prompt, e))
 			inodes[inbox.NameOf(word, prompt)] = e.Inode
 		}
 	}

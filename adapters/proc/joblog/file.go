@@ -159,3 +159,26 @@ func (f *File) next(end int64) ([]byte, error) {
 	}
 	return nil, err
 }
+
+// skip continues at the nth line from the end, or where the output begins if it
+// has fewer. It reads from the end, so that it costs what these lines do.
+func (f *File) skip(n int) error {
+	to, err := f.end()
+	for begun := false; err == nil && !begun && to > 0; {
+		f.at = max(0, to-bufferSize)
+		var b []byte
+		b, err = f.next(to)
+		to, begun = f.at-int64(len(b)), f.lost || len(b) == 0
+		for i := len(b) - 1; i >= 0; i-- {
+			if b[i] != '\n' {
+				continue
+			}
+			if n--; n < 0 { // the first one found ends the last line
+				f.at = to + int64(i) + 1
+				return nil
+			}
+		}
+	}
+	f.at = 0
+	return err
+}

@@ -2,6 +2,7 @@ package joblog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
 // places are directories on the file systems at hand: one may be able to cut
@@ -237,5 +240,35 @@ func TestMarksOfOthers(t *testing.T) {
 			t.Errorf("%q: begins with %+v: %v", text, h, err)
 		}
 		_ = f.Close()
+	}
+}
+
+// A watcher tells whether there was no room for the logs, at its end or before.
+func TestWatcherOnAFullDisk(t *testing.T) {
+	dir := disktest.Small(t, 64<<10)
+	watch := func() (*os.File, *Watcher) {
+		log, err := Append(filepath.Join(dir, "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return log, Watch(1<<20, log)
+	}
+	if _, w := watch(); w.Close() {
+		t.Error("an empty disk is full")
+	}
+	for _, later := range []bool{false, true} {
+		log, w := watch()
+		if _, err := log.Write(make([]byte, 1<<20)); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		if later {
+			w.turn()
+			if err := os.Truncate(log.Name(), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !w.Close() {
+			t.Errorf("room was made: %v; it was not seen that there was none", later)
+		}
 	}
 }

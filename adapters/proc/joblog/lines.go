@@ -29,6 +29,7 @@ type Lines struct {
 	growth  []Growth // read from the record and not yet processed
 	partial []byte   // an incomplete line of the record
 
+	last int // how many lines of each log the first Read begins with, from the end; 0: all
 }
 
 // NewLines returns the reader of the files that opens opens: "stdout" and
@@ -39,10 +40,18 @@ func NewLines(opens func(name string) (*os.File, error)) *Lines {
 	return &Lines{logs: [streams]*File{file("stdout"), file("stderr")}, record: file("order")}
 }
 
+// Last makes the first Read begin at the nth line from the end of each log.
+func (l *Lines) Last(n int) { l.last = n }
+
 // Read calls f with what is new, and reports whether there was anything. The
 // record lags a little behind the logs: what it does not cover yet is left for
 // the next call, unless all is set.
 func (l *Lines) Read(ctx context.Context, all bool, f func(Line) error) (any bool, err error) {
+	if l.last > 0 {
+		if err := l.skip(); err != nil {
+			return false, err
+		}
+	}
 	for {
 		rotated, err := l.look(all)
 		if err != nil {
@@ -58,6 +67,21 @@ func (l *Lines) Read(ctx context.Context, all bool, f func(Line) error) (any boo
 		}
 		l.growth, l.partial = nil, nil
 	}
+}
+
+// skip leaves out what stands before the last lines of each log.
+func (l *Lines) skip() error {
+	for _, log := range l.logs {
+		there, err := log.open()
+		if err == nil && there {
+			err = log.skip(l.last)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.last = 0
+	return nil
 }
 
 // End calls f with the unterminated lines, and closes the files.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -188,6 +189,50 @@ func TestOneStreamAloneIsRecordedAtOnce(t *testing.T) {
 		}
 		if b, err := os.ReadFile(o.path); err != nil || string(b) != fmt.Sprintf("%d 5 7\n", s+1) {
 			t.Errorf("stream %d: %q, %v", s, b, err)
+		}
+	}
+}
+
+// Who wants the last lines gets those in their order, and of each log not one
+// that stands before them: however long lines are, where the log was cut, and
+// with a line that has no end yet.
+func TestLastLines(t *testing.T) {
+	for _, most := range []int64{0, 16 << 10} {
+		w := write(t, t.TempDir(), most)
+		for n := range 400 {
+			w.write(n%3%2, line(n*n%1500))
+			if n%50 == 0 {
+				w.write(Stderr, strings.Repeat("y", 3*bufferSize/2)+"\n")
+			}
+		}
+		w.watcher.Close()
+		w.write(Stdout, "no end")
+		read := func(n int) (lines []string, of [streams]int) {
+			l := w.lines()
+			l.Last(n)
+			add := func(l Line) error {
+				lines, of[l.Stream] = append(lines, fmt.Sprintf("%d %v %s", l.Stream, l.At, l.Text)), of[l.Stream]+1
+				return nil
+			}
+			if _, err := l.Read(t.Context(), true, add); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.End(add); err != nil {
+				t.Fatal(err)
+			}
+			return lines, of
+		}
+		all, has := read(0)
+		for _, n := range []int{1, 2, 7, 100, 250, 1000} {
+			got, of := read(n)
+			if want := all[max(0, len(all)-n):]; len(got) < len(want) || !slices.Equal(got[len(got)-len(want):], want) {
+				t.Errorf("bound %d: the last %d are %q", most, n, got[max(0, len(got)-n):])
+			}
+			for s := range of {
+				if of[s] > n+1 || of[s] < min(n, has[s]) { // one more where the last has no end
+					t.Errorf("bound %d: for the last %d of %v, %v were read", most, n, has, of)
+				}
+			}
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Watcher keeps logs within bounds while a command writes to them. It checks
@@ -18,7 +20,12 @@ type Watcher struct {
 	mu    sync.Mutex // held while it looks
 	timer *time.Timer
 	done  bool
+	full  bool // there was no room for the logs at one of the looks
 }
+
+// Missing is what is said of a command that wrote while there was no room for
+// its logs.
+const Missing = "output may be missing: the disk was full"
 
 type boundedLog struct {
 	log  *os.File // the command's own file, opened for appending only
@@ -76,6 +83,7 @@ func (w *Watcher) turn() {
 		return
 	}
 	begun := time.Now()
+	w.full = w.full || noRoom(w.logs[0].log)
 	if w.order != nil && !w.notified {
 		w.order.look()
 		w.order.note(begun, true)
@@ -185,14 +193,15 @@ func (b *boundedLog) close() {
 	}
 }
 
-// Close looks once more and closes the files.
-func (w *Watcher) Close() {
+// Close looks once more and closes the files. It reports whether the file system
+// of the logs was full at any look, so that output may be missing.
+func (w *Watcher) Close() (full bool) {
 	if w.notified {
 		unfollow(w)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.done = true
+	w.done, full = true, w.full || noRoom(w.logs[0].log)
 	if w.order != nil {
 		w.order.look()
 		w.order.note(time.Now(), true)
@@ -207,4 +216,18 @@ func (w *Watcher) Close() {
 	if w.order != nil && w.order.out != nil {
 		w.order.out.close()
 	}
+	return full
+}
+
+// noRoom reports whether nothing can be added to f: its file system has no block
+// left for this user.
+func noRoom(f *os.File) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &st) != nil || st.Blocks == 0 {
+		return false
+	}
+	if os.Geteuid() == 0 {
+		return st.Bfree == 0
+	}
+	return st.Bavail <= 0
 }
