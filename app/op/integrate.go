@@ -58,6 +58,9 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		}
 		return m.finish(ctx, what, source)
 	}
+	if m.tip == "" && n.Job.State.Closed { // by an earlier generation of this job
+		return m.finish(ctx, m.source+" was merged before, and is gone", "")
+	}
 	if m.tip == "" {
 		return failed(1, "there is no branch %s to merge", m.source), nil
 	}

@@ -349,6 +349,24 @@ func TestMergeWhenTheTargetMovesIntoAConflict(t *testing.T) {
 	w.tidy()
 }
 
+// A retry of a merge whose branch went with it has nothing to do. Of a branch that it never
+// merged it says that there is none.
+func TestMergeThatIsRetriedAfterItsBranchWent(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"new.txt": "new\n"})
+	n := w.merge(map[string]string{"delete_branch": "true"})
+	w.want(n, kernel.OutcomeSucceeded, "merged draft/foo into main")
+	main := w.rev("main")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeFailed, "there is no branch draft/foo to merge")
+	n.Job.State.Closed = true
+	w.want(n, kernel.OutcomeSucceeded, "draft/foo was merged before, and is gone")
+	if w.rev("main") != main {
+		t.Error("main has moved")
+	}
+	w.tidy()
+}
+
 func TestMergeBesideASubmodule(t *testing.T) {
 	w, sub := newWorld(t), newWorld(t)
 	w.git(w.dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", sub.dir, "sub")
