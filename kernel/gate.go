@@ -223,8 +223,9 @@ const (
 )
 
 // need returns the state of artifact a for job i by seed 003's table. The producers that
-// count are those of the plan's present cycle (docs/adr: cycles of a plan). first is the
-// producer that the state depends on, if any; why says why the state is unknown.
+// count are those of the plan's present cycle (docs/adr: cycles of a plan) or, where the run
+// makes a itself, those of the run, whoever used up what they made. first is the producer that
+// the state depends on, if any; why says why the state is unknown.
 func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	exists, why := t.exists(i, a)
 	switch {
@@ -293,7 +294,7 @@ func (t *tick) producersOf(i int32, a Artifact) (known, active, succeeded bool, 
 	for at := m.ended; at < len(list); at++ {
 		p := list[at]
 		s := t.status(p)
-		if ended = ended && s.Terminal(); p != i && !t.s.jobs[p].State.Retired {
+		if ended = ended && s.Terminal(); p != i && (own || !t.s.jobs[p].State.Retired) {
 			if active = s.Active() || t.promotable(p); s.Active() || !known {
 				first = t.s.jobs[p].ID
 			}
@@ -333,7 +334,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	if !m.tokens {
 		m.tokens = true
 		for _, id := range f.Value {
-			if own && !t.sameRun(i, id) || t.retired(id, a) {
+			if own && !t.sameRun(i, id) || !own && t.retired(id, a) {
 				continue
 			}
 			if m.newest == "" || t.older(m.newest, id) {

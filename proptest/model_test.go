@@ -231,7 +231,7 @@ func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Sta
 	if why != "" {
 		return kernel.WaitingOnDeps, "cannot tell whether " + a.String() + " exists: " + why
 	}
-	producers := slices.DeleteFunc(slices.Clone(producersOf(s, j, a)), func(p *kernel.Job) bool { return p.State.Retired })
+	producers := slices.DeleteFunc(slices.Clone(producersOf(s, j, a)), func(p *kernel.Job) bool { return p.State.Retired && !ownProducer(s, j, a) })
 	in := func(yes func(kernel.Status) bool) bool {
 		return slices.ContainsFunc(producers, func(p *kernel.Job) bool { return yes(p.State.Status) })
 	}
@@ -280,7 +280,7 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 		return a < b
 	}
 	for _, owner := range f.Value {
-		if p := s.Job(owner); p != nil && p.State.Retired && slices.Contains(p.Spec.Produces, a) {
+		if p := s.Job(owner); p != nil && p.State.Retired && slices.Contains(p.Spec.Produces, a) && !ownProducer(s, j, a) {
 			continue
 		}
 		if ownProducer(s, j, a) && (s.Job(owner) == nil || s.Job(owner).Spec.Origin.Run != j.Spec.Origin.Run) {

@@ -62,7 +62,7 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return m.finish(ctx, m.source+" was merged before, and is gone", "")
 	}
 	if m.tip == "" {
-		return failed(1, "there is no branch %s to merge", m.source), nil
+		return failed(1, "there is no branch %s to merge: if another run has merged the plan, nothing is left to do", m.source), nil
 	}
 	contained, err := env.Git.IsAncestor(ctx, m.tip, m.onto)
 	if err != nil {
