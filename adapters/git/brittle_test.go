@@ -64,7 +64,7 @@ func TestWhicheverGitFailsAnAnswerSaysSo(t *testing.T) {
 		"a message":    func(r *Repo) (string, error) { return several(r.Message(ctx, main)) },
 		"marked":       func(r *Repo) (string, error) { return several(r.Marked(ctx, ahead, "add later", time.Time{})) },
 		"commits":      func(r *Repo) (string, error) { return several(r.Commits(ctx, []string{"add file", "add later"})) },
-		"touched":      func(r *Repo) (string, error) { return several(r.Touched(ctx, ahead, "main", time.Time{})) },
+		"touched":      func(r *Repo) (string, error) { return several(r.Touched(ctx, ahead, "", "main", time.Time{})) },
 		"unmerged":     func(r *Repo) (string, error) { return several(r.Unmerged(ctx, dir)) },
 		"a merge":      func(r *Repo) (string, error) { return several(r.MergeState(ctx, dir)) },
 		"merging":      func(r *Repo) (string, error) { return several(r.Merging(ctx, dir)) },

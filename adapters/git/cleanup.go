@@ -54,11 +54,17 @@ func (r *Repo) InPlace(c kernel.Context) bool {
 }
 
 // released reports whether the last thing that happened to the head of a worktree
-// is its Release, as its reflog tells.
+// is its Release.
 func (r *Repo) released(name string) bool {
+	log, err := r.headLog(name)
+	return err == nil && strings.HasSuffix(log[len(log)-1], "\t"+releasedMessage)
+}
+
+// headLog returns the lines of the reflog of a worktree's head, the oldest first.
+// There may be no reflog.
+func (r *Repo) headLog(name string) ([]string, error) {
 	log, err := os.ReadFile(filepath.Join(r.root.CommonDir, "worktrees", name, "logs", "HEAD"))
-	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-	return err == nil && strings.HasSuffix(lines[len(lines)-1], "\t"+releasedMessage)
+	return strings.Split(strings.TrimSpace(string(log)), "\n"), err
 }
 
 // pruneError says that git did not forget a worktree.

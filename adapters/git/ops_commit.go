@@ -257,12 +257,15 @@ func (r *Repo) Commits(ctx context.Context, marks []string) (ids []kernel.Commit
 // Touched reports whether a commit changes a file outside of .vizier, among the
 // commits that are reachable from tip, were made after since (in whole seconds)
 // and are on no branch but the named one. With branch "", other branches are
-// not considered.
-func (r *Repo) Touched(ctx context.Context, tip kernel.CommitID, branch string, since time.Time) (bool, error) {
+// not considered. Nor are base and what is reachable from it, unless it is "".
+func (r *Repo) Touched(ctx context.Context, tip, base kernel.CommitID, branch string, since time.Time) (bool, error) {
 	if err := commits(tip); err != nil {
 		return false, fmt.Errorf("look for a change: %w", err)
 	}
 	args := []string{"rev-list", "--max-count=1", fmt.Sprintf("--since=%d", since.Unix()), string(tip)}
+	if base != "" {
+		args = append(args, "^"+string(base))
+	}
 	if branch != "" {
 		args = append(args, "--not", "--exclude="+branch, "--branches")
 	}

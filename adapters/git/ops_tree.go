@@ -2,6 +2,8 @@ package git
 
 import (
 	"context"
+	"errors"
+	iofs "io/fs"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -46,6 +48,23 @@ func (r *Repo) Release(ctx context.Context, dir string) error {
 	_, err = r.cli.run(ctx, command{dir: dir, writes: true,
 		args: []string{"update-ref", "-m", releasedMessage, "--no-deref", "HEAD", string(head), string(head)}})
 	return err
+}
+
+// Base returns the commit that the linked working tree at dir was made at, as the
+// reflog of its head tells, or "" if there is none.
+func (r *Repo) Base(dir string) (kernel.CommitID, error) {
+	name := nameAt(dir)
+	if name == "" {
+		return "", nil
+	}
+	log, err := r.headLog(name)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return "", nil
+	}
+	if f := strings.Fields(log[0]); err == nil && len(f) > 1 && strings.Trim(f[0], "0") == "" && commits(kernel.CommitID(f[1])) == nil {
+		return kernel.CommitID(f[1]), nil
+	}
+	return "", err
 }
 
 // Standing returns the working trees that have branch checked out or rebase it, the main one

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -191,6 +192,30 @@ func TestACommitThatMayNotBeEmpty(t *testing.T) {
 	w.want(own, kernel.OutcomeFailed, "changed nothing")
 	w.write(w.dir, "new.txt", "a change")
 	w.want(strict(), kernel.OutcomeSucceeded, "commit ")
+}
+
+// What was committed before the run got its worktree is not the run's, such as the commit of
+// the stage that it waited for. After a retry it may be.
+func TestACommitOfTheStageBeforeDoesNotCount(t *testing.T) {
+	w := newWorld(t)
+	w.git(w.dir, "switch", "--quiet", "--create", "draft/foo")
+	w.commit(w.dir, "draft.txt", "of the stage before")
+	w.git(w.dir, "switch", "--quiet", "main")
+	tree, err := w.env.Git.EnsureWorktree(t.Context(), "stage-x", "stage-x", "draft/foo", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := func() *Node {
+		n := w.node("git.stage_commit", map[string]string{"allow_empty": "false"}).in(filepath.Join(w.dir, tree.Worktree))
+		n.Job.Created, n.Job.State.Context = time.Now().Add(-time.Hour), tree
+		return n
+	}
+	w.want(strict(), kernel.OutcomeFailed, "nothing was changed")
+	again := strict()
+	again.Job.State.Generation++
+	w.want(again, kernel.OutcomeSucceeded, "committed before")
+	w.commit(filepath.Join(w.dir, tree.Worktree), "new.txt", "by the agent itself")
+	w.want(strict(), kernel.OutcomeSucceeded, "committed before")
 }
 
 func TestRunsOfAConflictGateAreOne(t *testing.T) {

@@ -106,7 +106,13 @@ func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if touched, err := env.Git.Touched(ctx, tip, n.Job.State.Context.Branch, n.Job.Created); err != nil || touched {
+	var base kernel.CommitID
+	if n.Job.State.Generation == 0 { // else what an earlier generation committed counts, which may have had another worktree
+		if base, err = env.Git.Base(n.Dir); err != nil {
+			return Result{}, err
+		}
+	}
+	if touched, err := env.Git.Touched(ctx, tip, base, n.Job.State.Context.Branch, n.Job.Created); err != nil || touched {
 		return ok("nothing more to commit: the run has committed before"), err
 	}
 	who, next, why := "nothing was changed", n.Job.ID, ""

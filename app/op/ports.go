@@ -102,8 +102,8 @@ type Branches interface {
 	// Touched reports whether a commit changes a file outside of .vizier, among
 	// the ancestors of tip that were made after since and are on no other
 	// branch than the named one. With branch "", other branches are not
-	// considered.
-	Touched(ctx context.Context, tip kernel.CommitID, branch string, since time.Time) (bool, error)
+	// considered. Nor are base and its ancestors, unless base is "".
+	Touched(ctx context.Context, tip, base kernel.CommitID, branch string, since time.Time) (bool, error)
 }
 
 // Trees are the operations on the working trees of the repository.
@@ -112,6 +112,10 @@ type Trees interface {
 	// "" if there is no commit yet, or no branch.
 	HeadCommit(ctx context.Context, dir string) (kernel.CommitID, error)
 	HeadBranch(ctx context.Context, dir string) (string, error)
+
+	// Base returns the commit that the linked tree at dir was made at, or "" if
+	// that is not known.
+	Base(dir string) (kernel.CommitID, error)
 
 	// Standing returns the trees that have branch checked out.
 	Standing(ctx context.Context, branch string) ([]string, error)
