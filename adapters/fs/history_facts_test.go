@@ -72,3 +72,26 @@ func TestFactsThatCannotBeWritten(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A record that cannot be read is an error of the verification, which forgets what it knew of the job.
+func TestARecordThatCannotBeVerified(t *testing.T) {
+	v := newVerifier("")
+	j := kernel.Job{ID: id(1), Created: t0, Spec: plain(1).Spec}
+	torn := errors.New("torn")
+	if err := v.put(j.ID, []byte("{}"), readRecord{job: &j}); err != nil {
+		t.Fatal(err)
+	}
+	known := func() bool {
+		k, err := v.store.cache.entry(j.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k != nil
+	}
+	if !known() {
+		t.Fatal("it is not known")
+	}
+	if err := v.put(j.ID, []byte("{"), readRecord{err: torn}); !errors.Is(err, torn) || known() {
+		t.Errorf("%v, known %v", err, known())
+	}
+}
