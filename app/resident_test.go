@@ -327,6 +327,31 @@ func TestResidentTriesAgain(t *testing.T) {
 	}
 }
 
+// After news, what cannot be watched is looked for often again, however seldom it was before.
+func TestNewsMakesTheResidentLookOften(t *testing.T) {
+	for name, tell := range map[string]func(*shed){
+		"a change": func(s *shed) { s.changed <- struct{}{} },
+		"an end":   func(s *shed) { s.ended <- struct{}{} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShed(pinnedTo("c1"), kernel.State{})
+			s.blind = true
+			serve(t, s, func() {
+				s.sleep(10 * time.Minute)
+				tell(s)
+				before, _, _ := s.noted()
+				s.sleep(3 * time.Second)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if n := len(s.ticks) - len(before); n < 3 {
+					t.Errorf("%s: %d ticks in three seconds: %v", name, n, s.ticks[len(before):])
+				}
+				s.blind, s.heads["main"] = false, "c1"
+			})
+		})
+	}
+}
+
 // Work that came while it gave its post up is its own, unless another took it.
 func TestResidentDoesNotLeaveWorkBehind(t *testing.T) {
 	for _, lost := range []bool{false, true} {

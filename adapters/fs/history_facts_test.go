@@ -1,11 +1,13 @@
 package fs
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
 // Facts are read from an account as they were observed, each known and unknown.
@@ -58,5 +60,38 @@ func TestLongValuesAreCutOff(t *testing.T) {
 		if got := fieldText("name", map[string]any{"name": strings.Repeat("x", length)}); got != `name "`+want {
 			t.Errorf("of %d: %s", length, got)
 		}
+	}
+}
+
+// Facts that cannot be written are an error of the account, not facts that were not seen.
+func TestFactsThatCannotBeWritten(t *testing.T) {
+	a := kernel.AttemptID{Job: id(1), N: 1}
+	f := kernel.NewFacts()
+	f.Results[a] = kernel.Seen(&kernel.Result{Attempt: a, Submitted: []kernel.NewJob{{ID: id(2), Spec: kernel.Spec{Task: kernel.Task{Args: []string{strings.Repeat("x", maxRecord)}}}}}})
+	if _, err := newAccount(history.Account{Steps: []history.Step{{Facts: f}}}); !errors.Is(err, kernel.ErrInvalid) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A record that cannot be read is an error of the verification, which forgets what it knew of the job.
+func TestARecordThatCannotBeVerified(t *testing.T) {
+	v := newVerifier("")
+	j := kernel.Job{ID: id(1), Created: t0, Spec: plain(1).Spec}
+	torn := errors.New("torn")
+	if err := v.put(j.ID, []byte("{}"), readRecord{job: &j}); err != nil {
+		t.Fatal(err)
+	}
+	known := func() bool {
+		k, err := v.store.cache.entry(j.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k != nil
+	}
+	if !known() {
+		t.Fatal("it is not known")
+	}
+	if err := v.put(j.ID, []byte("{"), readRecord{err: torn}); !errors.Is(err, torn) || known() {
+		t.Errorf("%v, known %v", err, known())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -347,4 +348,33 @@ func TestThePastThatCannotBeShown(t *testing.T) {
 	}
 	fails(l, Moment{Entry: 2}, "begins with entry ")
 	l.pastAt(Moment{Entry: 8})
+}
+
+// Whoever looks whether a milestone is due closes the one that it begins with.
+func TestMilestonesAreClosed(t *testing.T) {
+	const times = 200
+	l := emptyStore(t)
+	l.submit(1)
+	l.seal(func() { l.submit(2) })
+	if err := l.s.TrimHistory(t.Context()); err != nil || !slices.Equal(l.s.milestones(), []uint64{2}) {
+		t.Fatalf("%v, milestones %v", err, l.s.milestones())
+	}
+	next := func() int {
+		f, err := l.s.base.file(milestoneFile(2), os.O_RDONLY)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return int(f.Fd())
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes what nobody holds
+	before := next()
+	for range times {
+		if err := l.s.setMilestones(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := next(); after > before+times/2 { // other tests open files as well
+		t.Errorf("descriptors went from %d to %d", before, after)
+	}
 }

@@ -30,15 +30,11 @@ func (s *Store) history(ctx context.Context, records bool) (p chronicle, err err
 	if err := s.open(false); err != nil {
 		return p, ignoreMissing(err)
 	}
-	for try := 0; ; try++ {
-		behind, err := p.take(ctx, records)
-		if err != nil || !behind || try > 0 {
-			return p, err
-		}
-		if err := s.complete(ctx, true); err != nil { // what cannot be written is in the journal all the same
-			return p, nil //nolint:nilerr // the history is there
-		}
+	behind, err := p.take(ctx, records)
+	if behind && err == nil && s.complete(ctx, true) == nil { // what cannot be written is in the journal all the same
+		_, err = p.take(ctx, records)
 	}
+	return p, err
 }
 
 // take reads what there is. It reports that the journal goes on behind what the files have.

@@ -271,14 +271,17 @@ func TestFallbackRemembers(t *testing.T) {
 			t.Errorf("heads %v, %v", heads, err)
 		}
 	}
-	if n, reason := fb.degraded(); n != 2 || reason != errBroken.Error() {
+	if err := fb.PruneWorktree(t.Context(), Worktree{}); !errors.Is(err, errBroken) { // which the other backend is not asked for
+		t.Errorf("PruneWorktree: %v", err)
+	}
+	if n, reason := fb.degraded(); n != 3 || reason != errBroken.Error() {
 		t.Errorf("degraded() = %d, %q", n, reason)
 	}
 	fb.first = newCLI(f.root())
 	if _, err := fb.ReadFile(t.Context(), File{tip, "missing"}); !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("ReadFile: %v", err)
 	}
-	if n, _ := fb.degraded(); n != 2 {
+	if n, _ := fb.degraded(); n != 3 {
 		t.Errorf("an answer was counted as a failure")
 	}
 }

@@ -131,3 +131,33 @@ func TestVoid(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file that was read is not kept open, whatever it was.
+func TestWhatWasReadIsClosed(t *testing.T) {
+	const times = 1000
+	dir := t.TempDir()
+	path := filepath.Join(dir, "claim")
+	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := func() uintptr {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return f.Fd()
+	}
+	before := next()
+	for range times {
+		if b, err := readFile(path); string(b) != "{}" || err != nil {
+			t.Fatalf("%q, %v", b, err)
+		}
+		if _, err := readFile(dir); err == nil {
+			t.Fatal("a directory was read")
+		}
+	}
+	if after := next(); after > before+times/2 { // other tests open files as well
+		t.Errorf("descriptors went from %d to %d", before, after)
+	}
+}

@@ -239,3 +239,32 @@ type broken struct{}
 func (broken) Run(context.Context, kernel.AgentRequest) (kernel.AgentAnswer, error) {
 	return kernel.AgentAnswer{}, errors.New("it is not there")
 }
+
+// An agent that fails at a conflict is told of, and is no success whatever its exit code says; one that
+// cannot be started ends the node.
+func TestAnAgentAtAConflict(t *testing.T) {
+	c := &conflict{mark: &sentinel{Source: "draft/foo", Target: "main"}, files: []string{"a.txt"}}
+	for name, k := range map[string]struct {
+		answer kernel.AgentAnswer
+		want   int
+		says   string
+	}{
+		"it answered":               {kernel.AgentAnswer{}, 0, ""},
+		"it failed":                 {kernel.AgentAnswer{Exit: 7, Class: kernel.ExitFailure, Reason: "exit code 7"}, 7, "warning: exit code 7\n"},
+		"it failed without a code":  {kernel.AgentAnswer{Class: kernel.RateLimited, Reason: "no more today"}, 1, "warning: no more today\n"},
+		"it ended well with a code": {kernel.AgentAnswer{Exit: 3}, 0, ""},
+	} {
+		_, env, n, agents := invoking(t)
+		var said strings.Builder
+		agents.answers, env.Stderr = []kernel.AgentAnswer{k.answer}, &said
+		n.Args = map[string]string{"prompt_text": "resolve it"}
+		if got, err := c.ask(t.Context(), env, n); got != k.want || err != nil || said.String() != k.says {
+			t.Errorf("%s: %d, %v, saying %q", name, got, err, said.String())
+		}
+	}
+	_, env, n, _ := invoking(t)
+	env.Agents = broken{}
+	if got, err := c.ask(t.Context(), env, n); got != 0 || err == nil {
+		t.Errorf("it cannot be started: %d, %v", got, err)
+	}
+}

@@ -111,6 +111,25 @@ func TestConflictIsResolvedByItsGate(t *testing.T) {
 	w.tidy()
 }
 
+// A file with conflict markers stays in conflict, however it was changed.
+func TestAFileWithMarkersStaysInConflict(t *testing.T) {
+	w := conflicting(t)
+	w.env.Shell = script{}
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	gate := w.node("", map[string]string{"slug": "foo", "auto_resolve": "true", "auto_resolve_script": "printf '<<<<<<< ours\\nhalf\\n' >readme.txt"})
+	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
+	if r := Run(t.Context(), w.env, gate); r.Outcome == kernel.OutcomeSucceeded {
+		t.Errorf("%+v", r)
+	}
+	if s, err := readSentinel(w.env, "foo"); s == nil || err != nil {
+		t.Errorf("the mark is gone: %v", err)
+	}
+	if got := w.git(w.mergeDir(n), "diff", "--name-only", "--diff-filter=U"); got != "readme.txt" {
+		t.Errorf("in conflict are %q", got)
+	}
+}
+
 func TestConflictThatAPersonCommits(t *testing.T) {
 	for k := range 8 {
 		w := conflicting(t)
