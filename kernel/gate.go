@@ -159,6 +159,9 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		switch {
 		case !ok && t.s.unreadable[id] != "":
 			return blocks("scheduler data error for job dependency " + string(id) + ": " + t.s.unreadable[id]).of(id), n + 1
+		case !ok && slices.Contains(t.s.jobs[i].Spec.AfterAny, id): // it had ended when it was removed
+			t.s.requireSome(after[n+1:], n)
+			continue
 		case !ok:
 			t.s.requireSome(after[n+1:], n)
 			return blocks("missing job dependency " + string(id)).of(id), n + 1

@@ -157,6 +157,7 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 		switch {
 		case p == nil && s.Unreadable(id) != "":
 			return kernel.BlockedByDependency, "scheduler data error for job dependency " + string(id) + ": " + s.Unreadable(id)
+		case p == nil && slices.Contains(j.Spec.AfterAny, id):
 		case p == nil:
 			return kernel.BlockedByDependency, "missing job dependency " + string(id)
 		case p.State.Status == kernel.Succeeded, p.State.Status.Terminal() && slices.Contains(j.Spec.AfterAny, id):

@@ -80,6 +80,20 @@ func (r *Repo) differing(ctx context.Context, dir string) (tracked, untracked []
 	if err := r.checkInner(ctx, dir); err != nil {
 		return nil, nil, err
 	}
+	return r.status(ctx, dir, func(byte) bool { return true })
+}
+
+// Unstaged returns the paths at dir, relative to the top, whose files differ from
+// the index, and those that are untracked, without Vizier's own files and what is
+// ignored.
+func (r *Repo) Unstaged(ctx context.Context, dir string) (tracked, untracked []string, err error) {
+	return r.status(ctx, dir, func(file byte) bool { return file != ' ' })
+}
+
+// status returns the tracked paths of which git says that they differ, where
+// counts is true for the status of the file beside the index, and the untracked
+// ones.
+func (r *Repo) status(ctx context.Context, dir string, counts func(file byte) bool) (tracked, untracked []string, err error) {
 	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all",
 		"--ignore-submodules=none", "--no-renames"}})
 	for entry := range strings.SplitSeq(string(out), "\x00") {
@@ -87,7 +101,7 @@ func (r *Repo) differing(ctx context.Context, dir string) (tracked, untracked []
 		case len(entry) < 4 || isScratch(entry[3:]):
 		case strings.HasPrefix(entry, "??"):
 			untracked = append(untracked, entry[3:])
-		default:
+		case counts(entry[1]):
 			tracked = append(tracked, entry[3:])
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -159,7 +160,7 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
 		return c, nil // the merge is gone, and its conflict with it
 	}
-	if c.files, err = env.Git.Unmerged(ctx, c.mark.Worktree); err != nil {
+	if c.files, err = unresolved(ctx, env, c.mark.Worktree, mark.Files); err != nil {
 		return nil, err
 	}
 	c.seen = map[string][sha256.Size]byte{}
@@ -169,6 +170,34 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 		}
 	}
 	return c, nil
+}
+
+// unresolved returns the files of the merge in the worktree dir that must not be
+// committed as they are: those in conflict or, if there are none, the tracked ones
+// with changes that are not staged and, unless a person has committed, those of
+// was, the files that were in conflict, that still have conflict markers.
+func unresolved(ctx context.Context, env *Env, dir string, was []string) ([]string, error) {
+	files, err := env.Git.Unmerged(ctx, dir)
+	if err != nil || len(files) > 0 {
+		return files, err
+	}
+	if files, _, err = env.Git.Unstaged(ctx, dir); err != nil {
+		return nil, err
+	}
+	staged, err := env.Git.Staged(ctx, dir)
+	if err != nil || !staged {
+		return files, err
+	}
+	for _, f := range was {
+		_, marked, err := look(filepath.Join(dir, f))
+		if err != nil {
+			return nil, err
+		}
+		if marked && !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	return files, nil
 }
 
 func (c *conflict) unmerged() bool { return c != nil && len(c.files) > 0 }
@@ -214,7 +243,8 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 // stage stages, as resolved, the files in conflict that have changed and
 // contain no conflict markers, and determines anew which are left. A file
 // without markers that nobody touched, such as one that a side deleted, stays
-// in conflict, since nobody has decided about it.
+// in conflict, since nobody has decided about it. Once none is in conflict, the
+// other files that were changed for it, or made, are part of the resolution.
 func (c *conflict) stage(ctx context.Context, env *Env) error {
 	if !c.unmerged() {
 		return nil
@@ -234,8 +264,18 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 			return fmt.Errorf("stage resolved files: %w", err)
 		}
 	}
-	var err error
-	c.files, err = env.Git.Unmerged(ctx, c.mark.Worktree)
+	left, err := env.Git.Unmerged(ctx, c.mark.Worktree)
+	if err == nil && len(left) == 0 {
+		var changed, made []string
+		if changed, made, err = env.Git.Unstaged(ctx, c.mark.Worktree); err == nil {
+			made = slices.DeleteFunc(made, func(path string) bool { return strings.HasSuffix(path, "/") }) // a repository
+			err = env.Git.StagePaths(ctx, c.mark.Worktree, append(changed, made...))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("stage what was changed: %w", err)
+	}
+	c.files, err = unresolved(ctx, env, c.mark.Worktree, c.mark.Files)
 	return err
 }
 

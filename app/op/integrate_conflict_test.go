@@ -241,6 +241,76 @@ func TestResolvedConflictWhenTheTargetHasMoved(t *testing.T) {
 	}
 }
 
+// What a person changed in the worktree and did not stage is neither left out nor lost: it is
+// named, and the merge waits. So are conflict markers that were staged; who means them commits.
+func TestConflictWithChangesThatAreNotStaged(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := conflicting(t)
+		n := w.merge(map[string]string{"squash": squash})
+		w.want(n, kernel.OutcomeBlocked)
+		gate := w.node("", map[string]string{"slug": "foo"})
+		gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
+		gate.Job.Spec.Origin.Run = n.Job.Spec.Origin.Run
+		w.git(w.mergeDir(n), "add", "readme.txt")
+		w.want(gate, kernel.OutcomeBlocked, "resolve readme.txt in")
+		w.want(n, kernel.OutcomeBlocked, kernel.InConflict, "resolve readme.txt in")
+		w.resolve(n, "good\n")
+		w.write(w.mergeDir(n), "readme.txt", "better\n")
+		w.write(w.mergeDir(n), "new.txt", "fixed up\n")
+		w.want(gate, kernel.OutcomeBlocked, "new.txt", "readme.txt")
+		w.want(n, kernel.OutcomeBlocked, kernel.InConflict, "new.txt", "readme.txt")
+		w.git(w.mergeDir(n), "add", "--all")
+		w.want(gate, kernel.OutcomeSucceeded)
+		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.read(w.dir, "readme.txt") != "better\n" || w.read(w.dir, "new.txt") != "fixed up\n" || w.parked() != "" {
+			t.Errorf("squash %s: not merged as it was left, or parked %q", squash, w.parked())
+		}
+		w.tidy()
+	}
+	w := conflicting(t)
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	w.git(w.mergeDir(n), "add", "readme.txt")
+	w.git(w.mergeDir(n), "commit", "--quiet", "-m", "with markers")
+	w.want(n, kernel.OutcomeSucceeded)
+}
+
+// All that the gate's script or agent did for the conflict is part of its resolution.
+func TestAResolutionInOtherFiles(t *testing.T) {
+	w := conflicting(t)
+	w.env.Shell = script{}
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	gate := w.node("", map[string]string{"slug": "foo", "auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt; echo repaired > new.txt; echo made > made.txt"})
+	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
+	gate.Job.Spec.Origin.Run = n.Job.Spec.Origin.Run
+	w.want(gate, kernel.OutcomeSucceeded, "resolved")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "repaired\n" || w.read(w.dir, "made.txt") != "made\n" || w.parked() != "" {
+		t.Errorf("not merged as the script left it, or parked %q", w.parked())
+	}
+	w.tidy()
+}
+
+// What is changed in the worktree once the merge has a result is parked, and that is said.
+func TestChangesAfterTheResult(t *testing.T) {
+	w := conflicting(t)
+	w.env.Shell = &checks{}
+	n := w.merge(nil).gatedBy("test -e "+filepath.Join(w.dir, "go"), "block")
+	w.want(n, kernel.OutcomeBlocked)
+	w.resolve(n, "both\n")
+	w.want(n, kernel.OutcomeFailed, "main has not moved")
+	w.write(w.mergeDir(n), "new.txt", "too late\n")
+	w.write(w.dir, "go", "")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded, "merged draft/foo", "is not part of it, and is parked: new.txt")
+	if w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "new\n" || w.parked() == "" {
+		t.Errorf("merged %q, parked %q", w.read(w.dir, "new.txt"), w.parked())
+	}
+}
+
 // If the target has moved to something that a resolved squash conflicts with, only that is
 // left to resolve. A merge of two parents begins anew and says where the work is.
 func TestResolvedConflictWhenTheTargetMovedIntoAConflict(t *testing.T) {

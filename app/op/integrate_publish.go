@@ -185,10 +185,16 @@ func (m *integration) finish(ctx context.Context, what string, merged kernel.Com
 		return Result{}, err
 	}
 	if _, _, result, err := git.MergeState(ctx, m.dir); err == nil && result != "" {
-		// The worktree may be at an earlier form of the result, which nobody
-		// needs and which would be parked.
-		if err := git.Detach(ctx, m.dir, result); err != nil {
+		edited, _, err := git.Unstaged(ctx, m.dir)
+		switch {
+		case err != nil:
 			return Result{}, err
+		case len(edited) > 0:
+			what += fmt.Sprintf("; what was changed in its worktree afterwards is not part of it, and is parked: %s (`vizier tail %s`)", shorten(strings.Join(edited, ", ")), m.n.Job.ID)
+		default: // it may be at an earlier form of the result, which nobody needs and which would be parked
+			if err := git.Detach(ctx, m.dir, result); err != nil {
+				return Result{}, err
+			}
 		}
 	}
 	if err := m.discard(ctx); err != nil {

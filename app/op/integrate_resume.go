@@ -10,7 +10,7 @@ import (
 
 // resume reports whether the worktree holds a merge that can be continued: one
 // of the current source, without conflicts, and not undone. A conflict that is
-// still open is left alone. If a person dropped the conflict by retrying the
+// still open is left alone, and so are changes that are not staged. If a person dropped the conflict by retrying the
 // job, it is parked and the merge starts over.
 func (m *integration) resume(ctx context.Context, source, onto, merged kernel.CommitID) (bool, *Result, error) {
 	if source != m.tip {
@@ -22,26 +22,35 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 	if merged != "" {
 		return true, nil, nil
 	}
-	files, err := m.env.Git.Unmerged(ctx, m.dir)
-	if err != nil {
-		return false, nil, err
-	}
-	if len(files) == 0 {
-		goOn, err := m.resolved(ctx, onto)
-		if err == nil && !goOn {
-			err = m.discard(ctx)
-		}
-		return goOn, nil, err
-	}
 	open, err := readSentinel(m.env, m.slug)
 	if err != nil {
 		return false, nil, err
 	}
-	if open != nil && open.Job == string(m.n.Job.ID) {
+	own := open != nil && open.Job == string(m.n.Job.ID)
+	unmerged, err := m.env.Git.Unmerged(ctx, m.dir)
+	if err != nil {
+		return false, nil, err
+	}
+	if len(unmerged) > 0 && !own {
+		return false, nil, m.discard(ctx)
+	}
+	var was []string
+	if own {
+		was = open.Files
+	}
+	files, err := unresolved(ctx, m.env, m.dir, was)
+	if err != nil {
+		return false, nil, err
+	}
+	if len(files) > 0 {
 		r, err := m.conflict(ctx, files)
 		return false, r, err
 	}
-	return false, nil, m.discard(ctx)
+	goOn, err := m.resolved(ctx, onto)
+	if err == nil && !goOn {
+		err = m.discard(ctx)
+	}
+	return goOn, nil, err
 }
 
 // resolved reports whether a merge without conflicts can be continued. A squash

@@ -158,6 +158,10 @@ type Commits interface {
 	// StageTracked stages every change to files that the index has.
 	StageTracked(ctx context.Context, dir string) error
 
+	// Unstaged returns the paths of tracked files that differ from the index, and
+	// the untracked paths, without Vizier's own files and what is ignored.
+	Unstaged(ctx context.Context, dir string) (tracked, untracked []string, err error)
+
 	// Uncommitted returns what Stage would stage of the whole tree and what is
 	// staged: paths relative to the top.
 	Uncommitted(ctx context.Context, dir string) ([]string, error)

@@ -19,7 +19,7 @@ type tailCmd struct {
 	Jobs       []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Stream     string   `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
 	Follow     bool     `short:"f" help:"Follow the output until the job or the run has ended."`
-	Lines      int      `short:"n" placeholder:"N" help:"Only the last N lines."`
+	Lines      *int     `short:"n" placeholder:"N" help:"Only the last N lines."`
 	Timestamps bool     `help:"Print the time of each line before it; - if it is not on record."`
 	Grep       string   `placeholder:"REGEXP" help:"Only lines that match this regular expression (RE2)."`
 	Failed     bool     `help:"For a run: only failed jobs."`
@@ -139,9 +139,12 @@ func (c *call) warnMissing(j *kernel.Job) {
 
 // printer returns the printer that the flags ask for.
 func (t *tailCmd) printer(c *call) (*linePrinter, error) {
-	p := &linePrinter{out: c.ui.logs(), stream: t.Stream, stamps: t.Timestamps, zone: c.ui.zone, most: t.Lines}
-	if t.Lines < 0 {
-		return nil, fmt.Errorf("--lines %d: expected the number of lines, 1 or more", t.Lines)
+	p := &linePrinter{out: c.ui.logs(), stream: t.Stream, stamps: t.Timestamps, zone: c.ui.zone}
+	if t.Lines != nil {
+		p.most, p.none = *t.Lines, *t.Lines == 0
+	}
+	if p.most < 0 {
+		return nil, fmt.Errorf("--lines: expected a number, 0 or more, not %d", p.most)
 	}
 	if t.Failed && t.Follow {
 		return nil, errors.New("--failed and --follow exclude each other: a failed job prints nothing more")
@@ -156,7 +159,7 @@ func (t *tailCmd) printer(c *call) (*linePrinter, error) {
 }
 
 // plain reports whether every line is printed without additions.
-func (p *linePrinter) plain() bool { return p.grep == nil && !p.stamps && p.most == 0 }
+func (p *linePrinter) plain() bool { return p.grep == nil && !p.stamps && p.most == 0 && !p.none }
 
 // bytes copies one stream verbatim.
 func (t *tailCmd) bytes(c *call, r *repo, id kernel.JobID) error {

@@ -24,7 +24,8 @@ type linePrinter struct {
 	stamps bool
 	zone   *time.Location // of the stamps
 
-	most  int // how many of the existing lines are printed, counted from the end; 0: all
+	most  int  // how many of the existing lines are printed, counted from the end; 0: all
+	none  bool // none of the existing lines is printed
 	held  []string
 	flows bool // the existing lines were printed
 	any   bool // there was a line, printed or not
@@ -59,7 +60,11 @@ func (p *linePrinter) line(of string, l joblog.Line) error {
 	}
 	b.Write(l.Text)
 	b.WriteByte('\n')
-	if p.most > 0 && !p.flows {
+	switch {
+	case p.flows:
+	case p.none:
+		return nil
+	case p.most > 0:
 		if p.held = append(p.held, b.String()); len(p.held) >= 2*p.most {
 			p.held = append(p.held[:0], p.held[len(p.held)-p.most:]...)
 		}
@@ -81,7 +86,11 @@ func (p *linePrinter) flow() error {
 // lines reads a job's logs, as much of them as p may print.
 func (p *linePrinter) lines(r *repo, id kernel.JobID) *joblog.Lines {
 	l := joblog.NewLines(func(name string) (*os.File, error) { return r.Logs.OpenLog(id, name) })
-	if p.grep == nil && !p.flows { // what matches may stand anywhere
+	switch {
+	case p.flows:
+	case p.none:
+		l.Last(1)
+	case p.grep == nil: // what matches may stand anywhere
 		l.Last(p.most)
 	}
 	return l

@@ -17,7 +17,7 @@ import (
 //   - what a route of an open job may rewind;
 //   - what that or an open job refers to: its predecessors, the jobs whose patch it needs and, of each artifact it needs, the newest producer, the newest successful one and the owners of its markers, or every producer if the markers are not known;
 //   - the tokens of plans that are not merged;
-//   - the runs of merges in conflict;
+//   - the runs of merges in conflict, and those that have not ended: their jobs share worktrees;
 //   - the unsuccessful jobs of a run that stops at its first failure.
 //
 // A run's manifest goes with its last job. A job whose worktree still exists
@@ -102,7 +102,7 @@ func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) []*kernel.Job {
 	keepConflicts(s, keep)
 	var gone []*kernel.Job
 	for _, j := range s.Jobs() {
-		if !stays[j.ID] && !keep[j.ID] && old(j) && !j.HoldsPrompt() {
+		if !stays[j.ID] && !keep[j.ID] && (j.Spec.Origin.Run == "" || !active[j.Spec.Origin.Run]) && old(j) && !j.HoldsPrompt() {
 			gone = append(gone, j)
 		}
 	}
