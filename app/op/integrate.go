@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -255,7 +254,7 @@ func (m *integration) conflict(ctx context.Context, files []string) (*Result, er
 	if other, err := m.otherConflict(ctx, open); err != nil || other != nil {
 		return other, err
 	}
-	if open == nil || open.Job != string(m.n.Job.ID) || !slices.Equal(open.Files, files) {
+	if open == nil || open.Job != string(m.n.Job.ID) || m.since != "" {
 		err = writeSentinel(m.env, m.n, sentinel{Slug: m.slug, Source: m.source, Target: m.target, Worktree: m.tree.Worktree, Files: files})
 		if err != nil {
 			return nil, err

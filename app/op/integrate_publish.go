@@ -70,11 +70,16 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 
 // collide goes on after the target moved to a commit that merged, as far as the
 // merge got, conflicts with. What was resolved stays: a squash is merged itself.
-// A merge with a second parent starts over, and the work so far is parked.
+// A merge with a second parent, or one whose worktree has changes besides, starts
+// over, and the work so far is parked.
 func (m *integration) collide(ctx context.Context, merged, now kernel.CommitID) (Result, error) {
+	edited, _, err := m.env.Git.Unstaged(ctx, m.dir)
+	if err != nil {
+		return Result{}, err
+	}
 	m.onto = now
-	m.since = m.target + " has moved since, and what was merged so far conflicts with that: "
-	if m.squash {
+	if m.squash && len(edited) == 0 {
+		m.since = m.target + " has moved since, and what was merged so far conflicts with that: "
 		stop, err := m.mergeOnto(ctx, merged)
 		if err != nil || stop != nil {
 			return deref(stop), err

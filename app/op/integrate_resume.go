@@ -10,8 +10,8 @@ import (
 
 // resume reports whether the worktree holds a merge that can be continued: one
 // of the current source, without conflicts, and not undone. A conflict that is
-// still open is left alone, and so are changes that are not staged. If a person dropped the conflict by retrying the
-// job, it is parked and the merge starts over.
+// still open is left alone, and so are changes that are not staged. If a person
+// dropped the conflict by retrying the job, it is parked and the merge starts over.
 func (m *integration) resume(ctx context.Context, source, onto, merged kernel.CommitID) (bool, *Result, error) {
 	if source != m.tip {
 		if source != "" {
