@@ -263,8 +263,10 @@ func draftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
 	return slices.Compact(names)
 }
 
-// userOf says which other job needs a branch: one that works on it, or that a
-// retry would have work on it; "": none.
+func isToken(a kernel.Artifact) bool { return a.Kind == kernel.Custom && a.Name == kernel.StageToken }
+
+// userOf says which other job needs a branch: one that works on it, that a retry
+// would have work on it, or that let the plan pass to a merge; "": none.
 func userOf(snap *kernel.Snapshot, branch string, except []kernel.JobID) (user string) {
 	for _, j := range snap.Jobs() {
 		st := &j.State
@@ -276,6 +278,8 @@ func userOf(snap *kernel.Snapshot, branch string, except []kernel.JobID) (user s
 			return "job " + string(j.ID) + " works on it"
 		case user == "" && !st.Retired && (st.Status == kernel.Failed || st.Status == kernel.BlockedByDependency):
 			user = "a retry of job " + string(j.ID) + " needs it"
+		case user == "" && !st.Retired && st.Status == kernel.Succeeded && slices.ContainsFunc(j.Spec.Produces, isToken):
+			user = "what job " + string(j.ID) + " let pass is not merged"
 		}
 	}
 	return user

@@ -215,18 +215,23 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 				j.Spec.Origin.Run, j.Spec.Origin.Branch, j.State.Context.Branch, j.State.Status = run, branch, context, st
 			})
 		}
+		passed := func(j kernel.Job, merged bool) kernel.Job {
+			j.Spec.Produces, j.State.Retired = []kernel.Artifact{{Kind: kernel.Custom, Name: kernel.StageToken, Ref: "approve:p"}}, merged
+			return j
+		}
 		return []kernel.Job{in("a", "r", "draft/one", "draft/two", kernel.Succeeded), in("b", "r", "draft/one", "main", kernel.Failed), in("c", "r", "draft/three", "draft/four", kernel.Failed),
 			in("u", "q", "draft/three", "", kernel.Queued), in("v", "q", "", "draft/four", kernel.Running), in("w", "q", "draft/two", "", kernel.Succeeded), in("x", "q", "draft/two", "", kernel.Cancelled), in("y", "q", "draft/five", "", kernel.Failed),
-			in("d", "r", "draft/five", "", kernel.Succeeded)}
+			in("d", "r", "draft/five", "", kernel.Succeeded), in("e", "r", "draft/six", "", kernel.Succeeded), in("f", "r", "draft/seven", "", kernel.Succeeded),
+			passed(in("z", "p", "draft/six", "", kernel.Succeeded), false), passed(in("zz", "p", "draft/seven", "", kernel.Succeeded), true)}
 	}
-	want := "[draft/one draft/two] map[draft/five:a retry of job y needs it draft/four:job v works on it draft/three:job u works on it]"
+	want := "[draft/one draft/seven draft/two] map[draft/five:a retry of job y needs it draft/four:job v works on it draft/six:what job z let pass is not merged draft/three:job u works on it]"
 	m := newMemory(jobs()...)
 	plan, err := m.scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 4 || len(m.plans) > 0 {
+	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 6 || len(m.plans) > 0 {
 		t.Errorf("%s %v %+v", got, err, plan)
 	}
 	done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 4 || done.Manifests != 1 || done.Markers != 8 || done.Payloads != 4 {
+	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 6 || done.Manifests != 1 || done.Markers != 12 || done.Payloads != 6 {
 		t.Errorf("%s %v %+v", got, err, done)
 	}
 	for _, id := range []kernel.JobID{"a", "b", "c"} {
