@@ -226,7 +226,8 @@ func (s *Scheduler) RetrySets(ctx context.Context, roots []kernel.JobID) ([]kern
 }
 
 // WaysOut returns the jobs to retry so that the runs of ids, which did not
-// succeed, can end; see kernel.Snapshot.WayOut. It changes nothing.
+// succeed and are in schedule order, can end; see kernel.Snapshot.WayOut. It
+// changes nothing.
 func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.JobID, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -238,8 +239,14 @@ func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.J
 	snap = s.answer(ctx, snap, snap.ProbesOf(ids...))
 	snap = snap.Apply(s.forsaken(snap, ids...))
 	var out []kernel.JobID
-	seen := map[kernel.JobID]bool{}
+	seen, after := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
 	for _, id := range ids {
+		if after[id] { // the retry of one before takes it along
+			continue
+		}
+		for _, k := range snap.Downstream(id) {
+			after[k] = true
+		}
 		if way := snap.WayOut(id); !seen[way] {
 			seen[way], out = true, append(out, way)
 		}

@@ -279,3 +279,16 @@ func TestCancelAll(t *testing.T) {
 		t.Errorf("one that does not exist: %v", err)
 	}
 }
+
+// A retry of a whole run begins at the first of the jobs that ended badly: those after it go
+// along, also where they have no worktree on record yet.
+func TestWaysOutBeginAtTheFirst(t *testing.T) {
+	bad := func(id kernel.JobID, after ...kernel.JobID) kernel.Job {
+		return job(id, func(j *kernel.Job) { j.State.Status, j.Spec.After = kernel.Cancelled, after })
+	}
+	m := newMemory(bad("a"), bad("b", "a"), bad("c", "b"), bad("d"))
+	ways, err := m.scheduler().WaysOut(context.Background(), []kernel.JobID{"a", "b", "c", "d"})
+	if want := []kernel.JobID{"a", "d"}; err != nil || !slices.Equal(ways, want) {
+		t.Errorf("%v, %v, want %v", ways, err, want)
+	}
+}
