@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,14 +91,24 @@ func (script) Run(_ context.Context, dir, text string, _ []string) (int, error) 
 	return 0, cmd.Run()
 }
 
+// conflictGate returns the gate that resolves conflicts of merge n.
+func (w *world) conflictGate(n *Node, args map[string]string) *Node {
+	w.Helper()
+	all := map[string]string{"slug": "foo"}
+	maps.Copy(all, args)
+	gate := w.node("", all)
+	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
+	gate.Job.Spec.Origin.Run = n.Job.Spec.Origin.Run
+	return gate
+}
+
 func TestConflictIsResolvedByItsGate(t *testing.T) {
 	w := conflicting(t)
 	w.env.Shell = script{}
 	n := w.merge(nil)
 	w.want(n, kernel.OutcomeBlocked)
-	gate := w.node("", map[string]string{"slug": "foo", "auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt"})
-	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
-	w.want(gate, kernel.OutcomeBlocked, kernel.NoConflict) // of another run
+	gate := w.conflictGate(w.merge(nil), map[string]string{"auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt"})
+	w.want(gate, kernel.OutcomeBlocked, kernel.NoConflict) // it is of another run
 	gate.Job.Spec.Origin.Run = n.Job.Spec.Origin.Run
 	w.want(gate, kernel.OutcomeSucceeded, "resolved")
 	if s, err := readSentinel(w.env, "foo"); s != nil || err != nil {
@@ -117,11 +128,8 @@ func TestAFileWithMarkersStaysInConflict(t *testing.T) {
 	w.env.Shell = script{}
 	n := w.merge(nil)
 	w.want(n, kernel.OutcomeBlocked)
-	gate := w.node("", map[string]string{"slug": "foo", "auto_resolve": "true", "auto_resolve_script": "printf '<<<<<<< ours\\nhalf\\n' >readme.txt"})
-	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
-	if r := Run(t.Context(), w.env, gate); r.Outcome == kernel.OutcomeSucceeded {
-		t.Errorf("%+v", r)
-	}
+	gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": "printf '<<<<<<< ours\\nhalf\\n' >readme.txt"})
+	w.want(gate, kernel.OutcomeBlocked, "the merge conflict is not resolved", "resolve readme.txt")
 	if s, err := readSentinel(w.env, "foo"); s == nil || err != nil {
 		t.Errorf("the mark is gone: %v", err)
 	}
@@ -248,9 +256,7 @@ func TestConflictWithChangesThatAreNotStaged(t *testing.T) {
 		w := conflicting(t)
 		n := w.merge(map[string]string{"squash": squash})
 		w.want(n, kernel.OutcomeBlocked)
-		gate := w.node("", map[string]string{"slug": "foo"})
-		gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
-		gate.Job.Spec.Origin.Run = n.Job.Spec.Origin.Run
+		gate := w.conflictGate(n, nil)
 		w.git(w.mergeDir(n), "add", "readme.txt")
 		w.want(gate, kernel.OutcomeBlocked, "resolve readme.txt in")
 		w.want(n, kernel.OutcomeBlocked, kernel.InConflict, "resolve readme.txt in")
@@ -282,9 +288,7 @@ func TestAResolutionInOtherFiles(t *testing.T) {
 	w.env.Shell = script{}
 	n := w.merge(nil)
 	w.want(n, kernel.OutcomeBlocked)
-	gate := w.node("", map[string]string{"slug": "foo", "auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt; echo repaired > new.txt; echo made > made.txt"})
-	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
-	gate.Job.Spec.Origin.Run = n.Job.Spec.Origin.Run
+	gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt; echo repaired > new.txt; echo made > made.txt"})
 	w.want(gate, kernel.OutcomeSucceeded, "resolved")
 	n.Job.State.Generation++
 	w.want(n, kernel.OutcomeSucceeded)

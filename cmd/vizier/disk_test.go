@@ -12,10 +12,12 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
-// A full disk is told of by every command that looks, and by the doctor.
-func TestAFullDiskIsToldOf(t *testing.T) {
-	root := disktest.Small(t, 4<<20)
-	vizier := func(args ...string) string {
+// onASmallDisk returns a repository on a disk of its own, and a function that runs vizier there
+// and returns what it prints.
+func onASmallDisk(t *testing.T) (root string, vizier func(args ...string) string) {
+	t.Helper()
+	root = disktest.Small(t, 4<<20)
+	vizier = func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "vizier", args...)
 		cmd.Dir, cmd.Env = root, append(os.Environ(), "HOME="+t.TempDir(), "VIZIER_SCHEDULER_RESIDENT=false")
 		out, _ := cmd.CombinedOutput()
@@ -24,6 +26,12 @@ func TestAFullDiskIsToldOf(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", root).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return root, vizier
+}
+
+// A full disk is told of by every command that looks, and by the doctor.
+func TestAFullDiskIsToldOf(t *testing.T) {
+	root, vizier := onASmallDisk(t)
 	vizier("submit", "--approval", "--", "true")
 	told := func() (commands []string) {
 		for _, args := range [][]string{{"status"}, {"ls"}, {"why", "1"}, {"show", "1"}, {"doctor"}} {
@@ -48,16 +56,7 @@ func TestAFullDiskIsToldOf(t *testing.T) {
 // A disk with room for the journal alone, so that what is on record cannot be
 // written out, keeps the doctor from no check.
 func TestTheDoctorOnADiskWithRoomForTheJournal(t *testing.T) {
-	root := disktest.Small(t, 4<<20)
-	vizier := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), "vizier", args...)
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "HOME="+t.TempDir(), "VIZIER_SCHEDULER_RESIDENT=false")
-		out, _ := cmd.CombinedOutput()
-		return string(out)
-	}
-	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", root).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	root, vizier := onASmallDisk(t)
 	vizier("submit", "--approval", "--", "true")
 	torn := filepath.Join(root, ".vizier/jobs/0123456789abcdef0123456789abcdef")
 	if err := os.Mkdir(torn, 0o700); err != nil {
@@ -95,16 +94,7 @@ func TestTheDoctorOnADiskWithRoomForTheJournal(t *testing.T) {
 // A command that wrote on while the disk was full has not failed for it, and
 // show and tail say that its output may not be all.
 func TestOutputThatAFullDiskRefused(t *testing.T) {
-	root := disktest.Small(t, 4<<20)
-	vizier := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), "vizier", args...)
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "HOME="+t.TempDir(), "VIZIER_SCHEDULER_RESIDENT=false")
-		out, _ := cmd.CombinedOutput()
-		return string(out)
-	}
-	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", root).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	root, vizier := onASmallDisk(t)
 	vizier("submit", "--", "sh", "-c", "cat /dev/zero >fill; seq 100000; true")
 	for end := time.Now().Add(time.Minute); !strings.Contains(vizier("status"), diskFull); {
 		if time.Now().After(end) {
