@@ -530,6 +530,30 @@ func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
 	}
 }
 
+// Nor is it lost where the target has moved to something that it conflicts with.
+func TestCollidingConflictAfterACrashAnywhere(t *testing.T) {
+	for k, seen := 1, false; !seen; k++ {
+		w := conflicting(t)
+		n := w.merge(nil)
+		w.want(n, kernel.OutcomeBlocked)
+		w.resolve(n, "resolved\n")
+		w.commit(w.dir, "readme.txt", "ours, again\n")
+		if seen = w.crash(n, k); seen && k < 4 {
+			t.Fatalf("only %d changes seen", k-1)
+		}
+		w.want(n, kernel.OutcomeBlocked, kernel.InConflict, "readme.txt")
+		if text := w.read(w.mergeDir(n), "readme.txt"); !strings.Contains(text, "resolved\n") || !strings.Contains(text, "ours, again\n") {
+			t.Errorf("crash after change %d: to resolve:\n%s", k, text)
+		}
+		w.resolve(n, "both\n")
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "new\n" {
+			t.Errorf("crash after change %d: merged %q", k, w.read(w.dir, "readme.txt"))
+		}
+		w.tidy()
+	}
+}
+
 // Wherever a crash comes, the next attempt ends as if there had been none.
 func TestMergeAfterACrashAnywhere(t *testing.T) {
 	for _, squash := range []string{"true", "false"} {

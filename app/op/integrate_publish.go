@@ -73,12 +73,16 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 // A merge with a second parent, or one whose worktree has changes besides, starts
 // over, and the work so far is parked.
 func (m *integration) collide(ctx context.Context, merged, now kernel.CommitID) (Result, error) {
+	begun, err := m.env.Git.Unmerged(ctx, m.dir) // by an attempt that was cut off
+	if err != nil {
+		return Result{}, err
+	}
 	edited, _, err := m.env.Git.Unstaged(ctx, m.dir)
 	if err != nil {
 		return Result{}, err
 	}
 	m.onto = now
-	if m.squash && len(edited) == 0 {
+	if m.squash && (len(edited) == 0 || len(begun) > 0) {
 		m.since = m.target + " has moved since, and what was merged so far conflicts with that: "
 		stop, err := m.mergeOnto(ctx, merged)
 		if err != nil || stop != nil {
