@@ -177,7 +177,7 @@ func taken(id kernel.JobID) error {
 func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refused []error, rep Report, err error) {
 	scope := kernel.Scope{}
 	for _, r := range reqs {
-		jobs, _ := r.jobs(nil)
+		jobs, _ := r.jobs()
 		more := history.ScopeOf(jobs)
 		scope.Jobs, scope.Artifacts = append(append(scope.Jobs, more.Jobs...), r.ID), append(scope.Artifacts, more.Artifacts...)
 	}
@@ -198,7 +198,7 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 				refused[i] = taken(r.ID)
 				continue
 			}
-			jobs := r.in(d.Snapshot())
+			jobs := r.Enqueued()
 			p, err := kernel.Enqueue(d.Snapshot(), jobs)
 			if err != nil {
 				refused[i] = err

@@ -34,9 +34,11 @@ type RunReport struct {
 func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunReport, error) {
 	var rep RunReport
 	var manifests kernel.Plan
+	var news []kernel.NewJob
 	scope := kernel.Scope{}
 	for _, r := range runs {
-		jobs, roots := r.jobs(nil)
+		jobs, roots := r.jobs()
+		news = append(news, jobs...)
 		more := history.ScopeOf(jobs)
 		scope.Jobs, scope.Artifacts = append(scope.Jobs, more.Jobs...), append(scope.Artifacts, more.Artifacts...)
 		rep.Roots = append(rep.Roots, roots)
@@ -44,41 +46,24 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 	}
 	var err error
 	rep.Report, err = s.transact(ctx, scope, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
-		var news []kernel.NewJob
-		for _, r := range runs {
-			news = append(news, r.in(snap)...)
-		}
 		jobs, err := kernel.Enqueue(snap, news)
 		return manifests.Then(jobs), []history.Verb{history.Enqueue{Jobs: news}}, err
 	}})
 	return rep, err
 }
 
-// Enqueued returns the jobs of the run as EnqueueRun enqueues them where no run is ahead.
+// Enqueued returns the jobs of the run as EnqueueRun enqueues them.
 func (r RunRequest) Enqueued() []kernel.NewJob {
-	news, _ := r.jobs(nil)
+	news, _ := r.jobs()
 	return news
 }
 
-// in returns the jobs of the run as they are enqueued in snap.
-func (r RunRequest) in(snap *kernel.Snapshot) []kernel.NewJob {
-	news, _ := r.jobs(nil)
-	if ahead := snap.StagesAhead(news); len(ahead) > 0 {
-		news, _ = r.jobs(ahead)
-	}
-	return news
-}
-
-// jobs returns the jobs of the run, and its root jobs, in order. The roots start
-// once the jobs ahead have ended.
-func (r RunRequest) jobs(ahead []kernel.JobID) (news []kernel.NewJob, roots []kernel.JobID) {
+// jobs returns the jobs of the run, and its root jobs, in order.
+func (r RunRequest) jobs() (news []kernel.NewJob, roots []kernel.JobID) {
 	for _, n := range r.Jobs {
 		if len(n.Spec.After) == 0 && !n.Spec.Routed {
 			roots = append(roots, n.ID)
 			n.Spec.After, n.Spec.AfterAny = slices.Clone(r.After), slices.Clone(r.AfterAny)
-			for _, id := range ahead {
-				n.Spec.RunsAfter(id, kernel.AfterAnyEnd)
-			}
 			if r.Approval != nil {
 				n.Approval = *r.Approval
 			}

@@ -176,106 +176,12 @@ func (j *Job) reopened() State {
 	return st
 }
 
-// StagesAhead returns the last jobs of the open runs that have a stage of a plan in common with
-// a new run, such as two drafts of one name. The new run starts once they have ended, however:
-// the stages of both work on one branch, and each step gives that branch back. A run whose stage
-// waits for what the new run makes is not among them.
-func (s *Snapshot) StagesAhead(run []NewJob) (last []JobID) {
-	if !slices.ContainsFunc(run, func(n NewJob) bool { return n.Spec.Origin.About.Operation == prepare }) {
-		return nil
-	}
-	makes := map[Artifact]bool{}
-	for _, n := range run {
-		for _, a := range n.Spec.Produces {
-			makes[a.Canonical()] = true
-		}
-	}
-	seen := map[RunID]bool{"": true}
-	for _, n := range run {
-		o := &n.Spec.Origin
-		seen[o.Run] = true
-		for _, a := range n.Spec.Produces {
-			if a = a.Canonical(); a.Kind != PlanBranch && (a.Kind != Custom || a.Name != StageToken) {
-				continue
-			}
-			s.near.require(Near{Kind: Producers, Artifact: a})
-			for _, k := range s.graph.producers[a] {
-				p := s.jobs[k]
-				if r := p.Spec.Origin.Run; !seen[r] && p.State.Status.Active() && p.Spec.Origin.About.Operation == o.About.Operation {
-					seen[r] = true
-					last = append(last, s.lastOf(r, makes)...)
-				}
-			}
-		}
-	}
-	return last
-}
-
-// lastOf returns the open jobs of a run that no other open job of it runs after; nil if a stage
-// of it waits for an artifact that makes has and the run itself does not make.
-func (s *Snapshot) lastOf(run RunID, makes map[Artifact]bool) (last []JobID) {
-	s.near.require(Near{Kind: Members, Run: run})
-	own, followed := map[Artifact]bool{}, map[JobID]bool{}
-	var open []*Job
-	for _, j := range s.jobs {
-		if j.Spec.Origin.Run != run {
-			continue
-		}
-		for _, a := range j.Spec.Produces {
-			own[a] = true
-		}
-		if j.State.Status.Active() {
-			open = append(open, j)
-			for _, id := range j.Spec.After {
-				followed[id] = true
-			}
-		}
-	}
-	for _, j := range open {
-		waits := j.Spec.Origin.About.Operation == prepare && j.State.Status == WaitingOnDeps
-		if waits && slices.ContainsFunc(j.Spec.Needs, func(a Artifact) bool { return makes[a] && !own[a] }) {
-			return nil
-		}
-		if !followed[j.ID] && !j.Spec.Routed {
-			last = append(last, j.ID)
-		}
-	}
-	return last
-}
-
 // onlyAfter reports whether c runs after p, of another run for the same plan, however p ends,
-// and needs nothing of it: see StagesAhead. A retry of p does not rewind c.
+// and has nothing of it. A retry of p does not rewind c. Earlier versions ordered the runs of a
+// plan in this way.
 func (s *Snapshot) onlyAfter(p, c int32) bool {
 	before, after := s.jobs[p], s.jobs[c]
 	o, its := &before.Spec.Origin, &after.Spec.Origin
-	return o.Plan != "" && o.Plan == its.Plan && o.Run != its.Run && slices.Contains(after.Spec.AfterAny, before.ID) &&
+	return o.Plan != "" && o.Plan == its.Plan && o.Run != its.Run && slices.Contains(after.Spec.AfterAny, before.ID) && !before.handsOver(after.ID) &&
 		!slices.ContainsFunc(after.Spec.Needs, func(a Artifact) bool { return slices.Contains(before.Spec.Produces, a) })
-}
-
-// onBranchOf returns the first open job of another run that works in a worktree of the branch
-// which a job of set is to get a worktree of; nil if there is none.
-func (s *Snapshot) onBranchOf(set []JobID) *Job {
-	plans, own := map[string]bool{}, map[RunID]bool{}
-	for _, id := range set {
-		if o := &s.Job(id).Spec.Origin; o.About.Operation == prepare && o.Plan != "" {
-			plans[o.Plan], own[o.Run] = true, true
-		}
-	}
-	if len(plans) == 0 {
-		return nil
-	}
-	s.requireAll()
-	has := map[RunID]bool{}
-	for _, j := range s.jobs {
-		o := &j.Spec.Origin
-		if o.About.Operation == prepare && plans[o.Plan] && !own[o.Run] && (j.State.Context.Worktree != "" || j.State.Status == Running) {
-			has[o.Run] = true
-		}
-	}
-	for _, j := range s.jobs {
-		if has[j.Spec.Origin.Run] && j.State.Status.Active() && !slices.Contains(set, j.ID) {
-			return j
-		}
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package kernel_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -299,40 +298,5 @@ func TestARetryLeavesALaterRunOfThePlan(t *testing.T) {
 	}
 	if got := jobs(needs("custom:x:p")).Downstream("draft"); !slices.Equal(got, []kernel.JobID{"draft", "end", "next"}) {
 		t.Errorf("of what is needed a retry takes %v", got)
-	}
-}
-
-// A retry that makes a worktree of a plan's branch anew is refused while a job of another run
-// is open that has such a worktree. Neither a run that has not begun, nor one that has ended,
-// nor one of another plan is in the way.
-func TestARetryTakesNoBranchAway(t *testing.T) {
-	stage := func(run kernel.RunID, plan string) option {
-		return func(j *kernel.Job) {
-			j.Spec.Origin.Run, j.Spec.Origin.Plan, j.Spec.Origin.About.Operation = run, plan, "worktree.prepare"
-		}
-	}
-	in := func(run kernel.RunID) option { return func(j *kernel.Job) { j.Spec.Origin.Run = run } }
-	tree := func(j *kernel.Job) { j.State.Context = kernel.Context{Worktree: "w", Branch: "draft/p"} }
-	for name, c := range map[string]struct {
-		other []kernel.Job
-		want  error
-	}{
-		"at work":     {[]kernel.Job{job("tree", stage("r2", "p"), tree, is(kernel.Succeeded)), job("agent", in("r2"), after("tree"), is(kernel.Running))}, kernel.ErrRunning},
-		"waiting":     {[]kernel.Job{job("tree", stage("r2", "p"), tree, is(kernel.Succeeded)), job("agent", in("r2"), after("tree"), is(kernel.WaitingOnApproval))}, kernel.ErrRunning},
-		"beginning":   {[]kernel.Job{job("tree", stage("r2", "p"), is(kernel.Running))}, kernel.ErrRunning},
-		"not begun":   {[]kernel.Job{job("tree", stage("r2", "p"), is(kernel.Queued)), job("agent", in("r2"), after("tree"), is(kernel.Queued))}, nil},
-		"ended":       {[]kernel.Job{job("tree", stage("r2", "p"), tree, is(kernel.Succeeded)), job("agent", in("r2"), after("tree"), is(kernel.Failed))}, nil},
-		"of another":  {[]kernel.Job{job("tree", stage("r2", "q"), tree, is(kernel.Succeeded)), job("agent", in("r2"), after("tree"), is(kernel.Running))}, nil},
-		"cleaned up":  {[]kernel.Job{job("tree", stage("r2", "p"), is(kernel.Succeeded)), job("agent", in("r2"), after("tree"), is(kernel.Running))}, nil},
-		"its own run": {[]kernel.Job{job("tree", stage("r1", "p"), tree, is(kernel.Succeeded)), job("agent", in("r1"), after("tree"), is(kernel.Running))}, nil},
-	} {
-		mine := []kernel.Job{job("mine", stage("r1", "p"), is(kernel.Failed)), job("next", in("r1"), after("mine"), is(kernel.BlockedByDependency))}
-		s := snapshot(facts(), append(mine, c.other...)...)
-		if _, err := kernel.RetryOf(s, "mine"); !errors.Is(err, c.want) {
-			t.Errorf("a run %s: %v, want %v", name, err, c.want)
-		}
-		if set, err := kernel.RetryOf(s, "next"); err != nil || set.Root != "next" {
-			t.Errorf("a run %s: a retry without a new worktree: %v, %v", name, set.Root, err)
-		}
 	}
 }

@@ -155,6 +155,7 @@ func (t *tick) carry(told int) {
 			after := t.status(k)
 			t.late = t.late || after != before && (after == Running || after == WaitingOnLocks)
 		})
+		t.s.eachRival(t.queue[told], func(k int32) { t.late = t.late || t.status(k).Waiting() })
 	}
 }
 

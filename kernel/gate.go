@@ -121,6 +121,8 @@ var gates = [...]gate{
 		(*tick).checkSandbox, nil, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, nil, (*explainer).clearsSandbox, (*explainer).remedySandbox},
 	{"approval", OnApproval, WaitingOnApproval, BlockedByApproval,
 		(*tick).checkApproval, nil, nil, nil, nil, (*Job).approvalExpires, (*explainer).clearsApproval, (*explainer).remedyApproval},
+	{"branch", OnDependencies, WaitingOnDeps, BlockedByDependency,
+		(*tick).checkRivals, nil, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"locks", OnLocks, WaitingOnLocks, WaitingOnLocks,
 		(*tick).checkLocks, nil, nil, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
 }

@@ -20,14 +20,15 @@ type graph struct {
 	outside   map[Artifact][]int32 // consumers whose run does not produce it
 
 	transients []int32
-	entangling []int32           // jobs that may come to be entangled
-	prompts    []int32           // jobs that stand for prompts
-	asking     []int32           // jobs whose gates read facts
-	outward    []int32           // jobs whose gates read branches or the checkout
-	stopping   map[RunID][]int32 // jobs whose failure stops a run, by that run and by the runs of their handlers
-	handlers   map[int32]bool    // jobs that may handle a failure that stops a run
-	lockers    map[queue][]int32 // jobs that name a lock or pool
-	merges     bool              // some job's rewind depends on whether a merge is in progress
+	entangling []int32            // jobs that may come to be entangled
+	prompts    []int32            // jobs that stand for prompts
+	asking     []int32            // jobs whose gates read facts
+	outward    []int32            // jobs whose gates read branches or the checkout
+	stopping   map[RunID][]int32  // jobs whose failure stops a run, by that run and by the runs of their handlers
+	handlers   map[int32]bool     // jobs that may handle a failure that stops a run
+	lockers    map[queue][]int32  // jobs that name a lock or pool
+	onBranch   map[string][]int32 // jobs of runs for a branch
+	merges     bool               // some job's rewind depends on whether a merge is in progress
 }
 
 // scoped is an artifact within a run.
@@ -48,6 +49,7 @@ func newGraph(jobs []*Job) *graph {
 		inRun:     map[scoped]ends{},
 		outside:   map[Artifact][]int32{},
 		lockers:   map[queue][]int32{},
+		onBranch:  map[string][]int32{},
 		stopping:  map[RunID][]int32{},
 		handlers:  map[int32]bool{},
 	}
@@ -89,6 +91,9 @@ func newGraph(jobs []*Job) *graph {
 		}
 		for _, l := range j.Spec.Locks {
 			g.lockers[l.queue()] = add(g.lockers[l.queue()], int32(i))
+		}
+		if j.onBranch() {
+			g.onBranch[j.Spec.Origin.Branch] = append(g.onBranch[j.Spec.Origin.Branch], int32(i))
 		}
 		if j.Spec.FailureMode == BlockDownstream {
 			g.stopping[j.Spec.Origin.Run] = add(g.stopping[j.Spec.Origin.Run], int32(i))

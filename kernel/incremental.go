@@ -15,7 +15,7 @@ import (
 // the locks that running jobs hold and older jobs wait for. If none of these changed, the
 // judgement has not changed. So the dirty set has
 //
-//   - jobs that changed or are due, and the jobs that wait for them (spread);
+//   - jobs that changed or are due, and the jobs that wait for them or for their branch (spread);
 //   - jobs that read facts that no job makes (Job.outside), unless a store knows what they
 //     were judged by: then the readers of changed facts are among the jobs that changed
 //     (Readers);
@@ -171,6 +171,9 @@ func (a *dirtySet) add(i int32) {
 	if !a.seen[i] {
 		a.seen[i] = true
 		a.list = append(a.list, i)
+		if a.s.jobs[i].Spec.takesBranch() {
+			a.s.eachRival(i, a.reader)
+		}
 	}
 }
 
@@ -195,6 +198,7 @@ func (a *dirtySet) spread(i int32) {
 		}
 	}
 	a.s.graph.eachSuccessor(i, reader)
+	a.s.eachRival(i, reader)
 	if !a.s.near.created[j.ID] { // no earlier job can have named its patch
 		a.s.graph.eachConsumer(patch, reader)
 	}

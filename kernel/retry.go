@@ -19,9 +19,8 @@ type RetrySet struct {
 
 // RetryOf returns the jobs that a rewind of root affects, with the reason for
 // each: its dependents, and the jobs that the ends of those woke. It returns
-// ErrRunning if one of them is running or would take the branch of its plan from
-// another run that has not ended, and ErrConflict if one is a merge while git is
-// in the middle of a merge, or if that is unknown.
+// ErrRunning if one of them is running, and ErrConflict if one is a merge while
+// git is in the middle of a merge, or if that is unknown.
 func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
 	set := RetrySet{Of: root, Root: root, Why: map[JobID]string{}}
 	if s.Job(root) == nil {
@@ -44,10 +43,6 @@ func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
 	if len(running) > 0 {
 		return set, fmt.Errorf("cannot retry while jobs are running in the retry set: %s: %w",
 			strings.Join(running, ", "), ErrRunning)
-	}
-	if other := s.onBranchOf(set.Jobs); other != nil {
-		return set, fmt.Errorf("cannot retry %s while another run works on plan %s: %s (%s): %w",
-			root, other.Spec.Origin.Plan, other.ID, other.State.Status, ErrRunning)
 	}
 	if set.Root != root {
 		set.Why[set.Root] = "makes anew the worktree that " + string(root) + " ran in"

@@ -170,7 +170,7 @@ func TestGates(t *testing.T) {
 	for _, g := range kernel.Gates() {
 		got = append(got, g.Name+"="+g.Kind.String())
 	}
-	if s := strings.Join(got, " "); s != "run=dependencies jobs=dependencies artifacts=dependencies pinned head=pinned_head preconditions=preconditions sandbox=preconditions approval=approval locks=locks" {
+	if s := strings.Join(got, " "); s != "run=dependencies jobs=dependencies artifacts=dependencies pinned head=pinned_head preconditions=preconditions sandbox=preconditions approval=approval branch=dependencies locks=locks" {
 		t.Error(s)
 	}
 }

@@ -112,6 +112,13 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 	s.Origin.Ephemeral, s.Idempotent = oneIn(t, 8, "ephemeral"), oneIn(t, 8, "idempotent")
 	s.Task.Builtin = rapid.Bool().Draw(t, "journals effects")
 	s.Origin.Run = rapid.SampledFrom(runs).Draw(t, "run")
+	if oneIn(t, 8, "submitted by an attempt") {
+		s.Origin.Parent = oneOf(t, "parent", jobIDs...)
+	}
+	if s.Origin.Run != "" && !oneIn(t, 4, "on no branch") {
+		s.Origin.Branch = oneOf(t, "branch of its run", "draft/foo", "draft/foo", "draft/foo", "draft/bar")
+		s.Origin.About.Operation = oneOf(t, "operation", "", "worktree.prepare", "worktree.prepare", "git.integrate_plan_branch")
+	}
 	s.After = rapid.SliceOfN(rapid.SampledFrom(jobIDs), 0, 2).Draw(t, "after")
 	for _, id := range s.After {
 		if oneIn(t, 3, "any end") {
@@ -139,6 +146,10 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 			kernel.Precondition{Kind: kernel.BranchExists}, kernel.Precondition{Kind: kernel.BranchExists, Branch: "dev"},
 			kernel.Precondition{Kind: kernel.CustomPrecondition, ID: "clean_worktree"},
 			kernel.Precondition{Kind: kernel.CustomPrecondition, ID: "odd"})}
+	}
+	if s.Origin.Branch != "" && oneIn(t, 2, "waits for its branch only") {
+		s.After, s.AfterAny, s.Needs, s.Pinned, s.Preconditions = nil, nil, nil, kernel.PinnedHead{}, nil
+		s.Routed, s.Transient, s.FailureMode = false, kernel.NotTransient, kernel.ContinueIndependent
 	}
 	return s
 })
@@ -248,7 +259,7 @@ func Result(t *rapid.T, j *kernel.Job) *kernel.Result {
 		}
 	}
 	for _, a := range j.Spec.Produces {
-		if a.Kind == kernel.Custom && !oneIn(t, 4, "without") {
+		if a.Kind == kernel.Custom && !oneIn(t, 8, "without") {
 			r.Produced = append(r.Produced, a)
 		}
 	}

@@ -23,7 +23,7 @@ func TestGrowthIsOneStepForTheRightFailure(t *testing.T) {
 			}
 		}
 		s := kernel.NewSnapshot(o)
-		next := s.Apply(kernel.Decide(s))
+		settled, next := s.Apply(kernel.Settle(s)), s.Apply(kernel.Decide(s))
 		for _, j := range s.Jobs() {
 			k := next.Job(j.ID)
 			was, is := j.State.Grown, k.State.Grown
@@ -31,7 +31,7 @@ func TestGrowthIsOneStepForTheRightFailure(t *testing.T) {
 				by    int
 				class kernel.FailureClass
 			}{{is.Memory - was.Memory, kernel.OutOfMemory}, {is.Time - was.Time, kernel.Timeout}} {
-				again := k.State.Spent != j.State.Spent && j.State.Failure == c.class
+				again := k.State.Spent != j.State.Spent && settled.Job(j.ID).State.Failure == c.class
 				if c.by < 0 || c.by > 1 || c.by == 1 && !again {
 					t.Fatalf("%s failed with %s: from %+v to %+v", j.ID, j.State.Failure, was, is)
 				}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"pgregory.net/rapid"
@@ -93,7 +94,8 @@ func apart(s *kernel.Snapshot, j, p *kernel.Job) bool {
 // onlyAfter: j waits for the end of p, of another run for the same plan, and for nothing of p's.
 func onlyAfter(j, p *kernel.Job) bool {
 	o, its := j.Spec.Origin, p.Spec.Origin
-	return o.Plan != "" && o.Plan == its.Plan && o.Run != its.Run && slices.Contains(j.Spec.AfterAny, p.ID) &&
+	handsOver := slices.ContainsFunc(p.Spec.Routes, func(r kernel.Route) bool { return r.On == kernel.OutcomeSucceeded && r.To == j.ID })
+	return o.Plan != "" && o.Plan == its.Plan && o.Run != its.Run && slices.Contains(j.Spec.AfterAny, p.ID) && !handsOver &&
 		!slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return slices.Contains(p.Spec.Produces, a) })
 }
 
@@ -221,7 +223,66 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 	case a.State == kernel.Rejected:
 		return kernel.BlockedByApproval, "approval rejected"
 	}
+	if slices.ContainsFunc(s.Jobs(), func(k *kernel.Job) bool { return keepsBranch(s, k, j) }) {
+		return kernel.WaitingOnDeps, anotherRun + j.Spec.Origin.Branch
+	}
 	return kernel.Running, ""
+}
+
+const anotherRun = "another run works on branch "
+
+// takes: j makes a worktree of its run's branch, or merges it.
+func takes(j *kernel.Job) bool {
+	o := j.Spec.Origin
+	return o.Run != "" && o.Branch != "" && (o.About.Operation == "worktree.prepare" || o.About.Operation == "git.integrate_plan_branch")
+}
+
+// keepsBranch: k goes on, and its run took the branch that j is to take, later than j's run did.
+func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
+	o, its := j.Spec.Origin, k.Spec.Origin
+	if !takes(j) || its.Run == "" || its.Run == o.Run || its.Branch != o.Branch || !k.State.Status.Active() {
+		return false
+	}
+	var took [2]time.Time
+	inside := false
+	for n, run := range []kernel.RunID{o.Run, its.Run} {
+		merged := false
+		for _, m := range s.Jobs() {
+			if m.ID == j.ID {
+				m = j
+			}
+			behind := j.State.Status == kernel.Running && m.Compare(j) > 0 && m.State.Started.Equal(s.Now()) // it started after j, in the same tick
+			if m.Spec.Origin.Run == run && m.Spec.Origin.Branch == o.Branch && takes(m) && !behind {
+				if m.State.Started.After(took[n]) {
+					took[n] = m.State.Started
+				}
+				merged = merged || m.State.Closed && m.State.Status == kernel.Succeeded
+				inside = inside || n == 1 && !m.State.Started.IsZero() && (m.State.Status == kernel.Running || m.State.Context.Worktree != "" || m.Spec.Origin.About.Operation == "git.integrate_plan_branch")
+			}
+		}
+		if merged {
+			took[n] = time.Time{}
+		}
+	}
+	of := func(run kernel.RunID, such func(*kernel.Job) bool) bool {
+		return slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
+			return m.Spec.Origin.Run == run && m.Spec.Origin.Branch == o.Branch && such(m)
+		})
+	}
+	makes := func(run kernel.RunID, a kernel.Artifact) bool {
+		return of(run, func(m *kernel.Job) bool { return slices.Contains(m.Spec.Produces, a) })
+	}
+	serves := of(o.Run, func(m *kernel.Job) bool {
+		return slices.ContainsFunc(m.Spec.Needs, func(a kernel.Artifact) bool { return makes(its.Run, a) && !makes(o.Run, a) })
+	})
+	waits := func(a, b kernel.RunID) bool {
+		return slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
+			return m.Spec.Origin.Run == a && m.Spec.Origin.Branch == o.Branch && m.State.Status.Active() && slices.ContainsFunc(s.Jobs(), func(p *kernel.Job) bool {
+				return p.Spec.Origin.Run == b && !p.State.Status.Terminal() && (dependsOn(s, m, p) || p.ID == m.Spec.Origin.Parent && p.Spec.Origin.Branch == o.Branch && p.State.Status.Active())
+			})
+		})
+	}
+	return (took[1].After(took[0]) || took[1].Equal(took[0]) && !took[1].IsZero() && its.Run > o.Run) && (inside || !serves) && !waits(o.Run, its.Run) && !waits(its.Run, o.Run)
 }
 
 func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Status, string) {
@@ -315,7 +376,7 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 		}
 		before := kernel.NewSnapshot(o)
 		p := kernel.Decide(before)
-		after := before.Apply(p)
+		settled, after := before.Apply(kernel.Settle(before)), before.Apply(p)
 		launched := launches(p)
 		for _, d := range p.Decisions {
 			j := after.Job(d.Job)
@@ -324,6 +385,11 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 			if !started && (d.From == kernel.Running || d.From.Terminal() && d.From == d.Next || st.Status == kernel.Unscheduled || st.RetryAt.After(after.Now())) {
 				continue // settled, submitted again, asleep or due later: not judged by its gates
 			}
+			if started { // the gates saw when it started before
+				k := *j
+				k.State.Started = settled.Job(d.Job).State.Started
+				j = &k
+			}
 			want, detail := judge(after, j)
 			if st.Status.Terminal() && held(after, j) != "" {
 				if heldBackIn(after, j) {
@@ -331,7 +397,7 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 				}
 				want, detail = judgeOwn(after, j) // it had ended by itself before that failure came out
 			}
-			if want == kernel.Running && len(j.Spec.Task.Args) == 0 {
+			if len(j.Spec.Task.Args) == 0 && (want == kernel.Running || st.Status == kernel.Failed && strings.HasPrefix(detail, anotherRun)) { // the other came after it
 				want, detail = kernel.Failed, "missing child args"
 			}
 			if st.Status != want || detail != "?" && st.Wait.Detail != detail && !strings.HasPrefix(st.Wait.Detail, "custom precondition") {

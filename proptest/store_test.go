@@ -3,6 +3,7 @@ package proptest
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -172,6 +173,9 @@ func TestWorldsAreInteresting(t *testing.T) {
 			if d.Reason.Kind != kernel.NoWait {
 				seen[d.Reason.Kind.String()]++
 			}
+			if strings.HasPrefix(d.Reason.Detail, anotherRun) {
+				seen["branch"]++
+			}
 		}
 		for _, a := range p.Actions() {
 			seen[reflect.TypeOf(a).Name()]++
@@ -179,7 +183,7 @@ func TestWorldsAreInteresting(t *testing.T) {
 	}
 	for _, want := range []string{"running", "waiting_on_deps", "waiting_on_approval", "waiting_on_locks", "failed_retryable", "unscheduled",
 		"succeeded", "failed", "cancelled", "blocked_by_dependency", "blocked_by_approval",
-		"dependencies", "pinned_head", "preconditions", "approval", "locks", "Launch", "Sweep", "Rotate", "Publish", "PutState"} {
+		"dependencies", "pinned_head", "preconditions", "approval", "branch", "locks", "Launch", "Sweep", "Rotate", "Publish", "PutState"} {
 		if seen[want] < 15 {
 			t.Errorf("%s: %d times in 2000 worlds", want, seen[want])
 		}

@@ -27,7 +27,7 @@ type journalOffset struct {
 	end   int64
 }
 
-const cacheVersion = "vizier cache 5"
+const cacheVersion = "vizier cache 6"
 
 // cacheHead is the head of a cache that this boot and this version of the program
 // may use.

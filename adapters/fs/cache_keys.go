@@ -31,6 +31,7 @@ const (
 	keyLine     = "q" // executor, created, id; waiting for a place
 	keyMember   = "r" // run, created, id
 	keyActive   = "R" // run, created, id
+	keyBranch   = "b" // branch, created, id; open
 	keyWoken    = "W" // created, id
 	keyKeyed    = "k" // idempotency key, created, id
 	keyStopper  = "f" // run, created, id
@@ -145,6 +146,9 @@ func keysOf(j *kernel.Job) []string {
 		if st.Status.Active() {
 			add(keyOf(keyActive, run))
 		}
+	}
+	if branch := j.Spec.Origin.Branch; (kernel.Near{Kind: kernel.OnBranch, Key: branch}).Selects(j) {
+		add(keyOf(keyBranch, branch))
 	}
 	if key := j.Spec.IdempotencyKey; key != "" {
 		add(keyOf(keyKeyed, key))

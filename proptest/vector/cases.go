@@ -109,7 +109,15 @@ func lockings() []Vector {
 	x, shared := kernel.Lock{Key: "x"}, kernel.Lock{Key: "x", Mode: kernel.Shared}
 	gpu := func(n int) kernel.Lock { return kernel.Lock{Key: "gpu", Units: n} }
 	far := spec(func(s *kernel.Spec) { s.Task.Executor = "far" })
+	stage := func(run kernel.RunID, operation string) option {
+		return spec(func(s *kernel.Spec) {
+			s.Origin.Run, s.Origin.Branch, s.Origin.About.Operation = run, "draft/p", operation
+		})
+	}
 	return []Vector{
+		given("gate-branch", "One run at a time works on a branch; who merges it waits too.").
+			job("a", stage("r1", "worktree.prepare"), succeeded, state(func(st *kernel.State) { st.Started = epoch })).job("b", stage("r1", ""), after("a"), running(1)).
+			job("c", stage("r2", "worktree.prepare")).job("d", stage("r3", "git.integrate_plan_branch")).job("e", stage("r4", "")).tick(),
 		given("gate-locks", "Holders of an exclusive lock exclude each other.").job("a", locks(x)).job("b", locks(x)).job("c", locks(kernel.Lock{Key: "y"})).tick(),
 		given("locks-shared", "Shared locks are held together; who comes after an exclusive request waits behind it.").
 			job("a", running(1), locks(shared)).job("b", locks(shared)).job("c", locks(x)).job("d", locks(shared)).tick(),

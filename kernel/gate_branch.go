@@ -1,0 +1,141 @@
+package kernel
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// takesBranch reports whether the job begins work of its run on a branch: it makes a worktree
+// of the branch, or merges it.
+func (s *Spec) takesBranch() bool {
+	op := s.Origin.About.Operation
+	return s.Origin.Run != "" && s.Origin.Branch != "" && (op == prepare || op == integrate)
+}
+
+// onBranch reports whether j belongs to a run for a branch.
+func (j *Job) onBranch() bool { return j.Spec.Origin.Run != "" && j.Spec.Origin.Branch != "" }
+
+// checkRivals lets one run at a time work on a branch: the one that took it last, from then
+// until nothing of it goes on or its merge has closed the plan's cycle. Else two agents would
+// work on it, or one on what the other's merge removes. The gate comes after the approval: a
+// job that waits for a person is not next.
+//
+// A run that needs what another makes may come between two stages of that one. Runs of which one
+// waits for the other, or for what its attempt submitted, ask nothing of each other.
+func (t *tick) checkRivals(i int32, from int) (verdict, int) {
+	j := t.s.jobs[i]
+	if from > 0 || !j.Spec.takesBranch() {
+		return verdict{}, 1
+	}
+	active, takers := t.onBranch(j.Spec.Origin.Branch)
+	mine := takers[j.Spec.Origin.Run]
+	if mine == nil { // nothing of it goes on
+		return verdict{}, 1
+	}
+	for _, k := range active {
+		other := t.s.jobs[k]
+		its := takers[other.Spec.Origin.Run]
+		next := k < i && mine.at.IsZero() && other.Spec.takesBranch() && t.status(k) == WaitingOnLocks
+		took := !its.at.IsZero() && cmp.Or(its.at.Compare(mine.at), cmp.Compare(its.run, mine.run)) > 0 && (its.inside || !its.serves(mine))
+		if its != mine && (next || took) && !t.related(active, mine.run, its.run) {
+			return waits("another run works on branch " + j.Spec.Origin.Branch).of(other.ID), 1
+		}
+	}
+	return verdict{}, 1
+}
+
+// taker is a run with an active job, as it stands to its branch.
+type taker struct {
+	run    RunID
+	at     time.Time // when it took the branch last; zero: it has not, or has merged it
+	inside bool      // it has a worktree of the branch, or has begun to merge it
+	merged bool
+	jobs   []*Job
+}
+
+// serves reports whether a job of r makes what one of by needs, and by does not make itself.
+func (r *taker) serves(by *taker) bool {
+	makes := func(r *taker, a Artifact) bool {
+		return slices.ContainsFunc(r.jobs, func(j *Job) bool { return slices.Contains(j.Spec.Produces, a) })
+	}
+	return slices.ContainsFunc(by.jobs, func(j *Job) bool {
+		return slices.ContainsFunc(j.Spec.Needs, func(a Artifact) bool { return makes(r, a) && !makes(by, a) })
+	})
+}
+
+// onBranch returns the active jobs of the runs for a branch, in schedule order, and these
+// runs. It returns none if there is only one such run.
+func (t *tick) onBranch(branch string) (active []int32, takers map[RunID]*taker) {
+	t.s.near.require(Near{Kind: OnBranch, Key: branch})
+	takers = map[RunID]*taker{}
+	all := t.s.graph.onBranch[branch]
+	for _, i := range all {
+		if run := t.s.jobs[i].Spec.Origin.Run; t.status(i).Active() {
+			active, takers[run] = append(active, i), &taker{run: run}
+		}
+	}
+	if len(takers) < 2 {
+		return nil, takers
+	}
+	for run := range takers {
+		t.s.near.require(Near{Kind: Members, Run: run})
+	}
+	for _, i := range all {
+		j := t.s.jobs[i]
+		r := takers[j.Spec.Origin.Run]
+		if r == nil {
+			continue
+		}
+		r.jobs = append(r.jobs, j)
+		if !j.Spec.takesBranch() {
+			continue
+		}
+		at := j.State.Started
+		if t.status(i) == Running && j.State.Status != Running {
+			at = t.s.now
+		}
+		if at.After(r.at) {
+			r.at = at
+		}
+		r.inside = r.inside || !at.IsZero() && (t.status(i) == Running || j.State.Context.Worktree != "" || j.Spec.Origin.About.Operation == integrate)
+		r.merged = r.merged || j.closed()
+	}
+	for _, r := range takers {
+		if r.merged {
+			r.at = time.Time{}
+		}
+	}
+	return active, takers
+}
+
+// related reports whether an active job of one of two runs waits for a job of the other, or
+// submitted one.
+func (t *tick) related(active []int32, a, b RunID) (yes bool) {
+	other := func(p int32, run RunID) bool {
+		its := t.s.jobs[p].Spec.Origin.Run
+		return its != run && (its == a || its == b) && !t.status(p).Terminal()
+	}
+	for _, i := range active {
+		o := &t.s.jobs[i].Spec.Origin
+		if o.Run == a || o.Run == b {
+			t.s.graph.eachPredecessor(i, func(p int32) { yes = yes || other(p, o.Run) })
+			yes = yes || slices.ContainsFunc(active, func(p int32) bool { return t.s.jobs[p].ID == o.Parent && other(p, o.Run) })
+		}
+	}
+	return yes
+}
+
+// eachRival calls f with the jobs that take the branch which job i works on.
+func (s *Snapshot) eachRival(i int32, f func(int32)) {
+	if !s.jobs[i].onBranch() {
+		return
+	}
+	branch := s.jobs[i].Spec.Origin.Branch
+	s.near.require(Near{Kind: OnBranch, Key: branch})
+	for _, k := range s.graph.onBranch[branch] {
+		if k != i && s.jobs[k].Spec.takesBranch() {
+			f(k)
+		}
+	}
+}

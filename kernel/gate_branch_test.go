@@ -1,0 +1,70 @@
+package kernel_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// onBranch makes a job of a run for branch draft/p: of an operation, or of none.
+func onBranch(run kernel.RunID, operation string) option {
+	return func(j *kernel.Job) {
+		j.Spec.Origin.Run, j.Spec.Origin.Plan, j.Spec.Origin.Branch, j.Spec.Origin.About.Operation = run, "p", "draft/p", operation
+	}
+}
+
+func begun(at time.Time) option { return func(j *kernel.Job) { j.State.Started = at } }
+
+// One run at a time works on a branch.
+func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
+	const tree, merge = "worktree.prepare", "git.integrate_plan_branch"
+	ok, failed := is(kernel.Succeeded), is(kernel.Failed)
+	blocked := func(j *kernel.Job) {
+		j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked
+	}
+	elsewhere := func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/q" }
+	closed := func(j *kernel.Job) { j.State.Closed = true }
+	child := func(j *kernel.Job) { j.Spec.Origin.Parent = "b" }
+	held := "waiting_on_deps dependencies: another run works on branch draft/p"
+	for name, c := range map[string]struct {
+		others []kernel.Job
+		mine   []option
+		want   string
+	}{
+		"at work":                        {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("a"), running(1))}, nil, held},
+		"that waits for a person":        {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("a"), approval(kernel.Pending, ""))}, nil, held},
+		"between two stages":             {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", tree), pinned("b", "c"))}, nil, held},
+		"beginning":                      {[]kernel.Job{job("a", onBranch("r1", tree), running(1), begun(t0))}, nil, held},
+		"that this tick begins":          {[]kernel.Job{job("a", onBranch("r1", tree))}, nil, held},
+		"that begins with the next lock": {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("a", onBranch("r1", tree), locks(excl("x")))}, nil, held},
+		"whose merge is in conflict":     {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0)), job("b", onBranch("r1", ""), routed, func(j *kernel.Job) { j.State.Awake = true }, running(1))}, nil, held},
+		"that merges":                    {[]kernel.Job{job("a", onBranch("r1", merge), running(1), begun(t0))}, nil, held},
+		"that took it later":             {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0.Add(time.Second))), job("b", onBranch("r1", ""), running(1))}, []option{begun(t0)}, held},
+
+		"that took it earlier":     {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, []option{begun(t0.Add(time.Second))}, "running"},
+		"that has not begun":       {[]kernel.Job{job("a", onBranch("r1", tree), pinned("b", "c")), job("b", onBranch("r1", ""), after("a"))}, nil, "running"},
+		"that wants an approval":   {[]kernel.Job{job("a", onBranch("r1", tree), approval(kernel.Pending, ""))}, nil, "running"},
+		"that has ended":           {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("a"), failed)}, nil, "running"},
+		"that this tick ends":      {[]kernel.Job{job("a", onBranch("r1", tree), failed, begun(t0)), job("b", onBranch("r1", ""), after("a"))}, nil, "running"},
+		"that has merged":          {[]kernel.Job{job("a", onBranch("r1", merge), ok, begun(t0), closed), job("b", onBranch("r1", ""), running(1))}, nil, "running"},
+		"of another branch":        {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0), elsewhere), job("b", onBranch("r1", ""), elsewhere, running(1))}, nil, "running"},
+		"that waits for it":        {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), needs("custom:t:x"))}, []option{produces("custom:t:x")}, "running"},
+		"that waits for a job":     {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("z"))}, nil, "running"},
+		"whose attempt submits it": {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, []option{child}, "running"},
+		"of its own":               {[]kernel.Job{job("a", onBranch("r2", tree), ok, begun(t0)), job("b", onBranch("r2", ""), running(1))}, nil, "running"},
+	} {
+		f := facts()
+		f.Heads["b"] = kernel.Seen(kernel.CommitID("other"))
+		f.Markers[artifact("custom:t:x")] = kernel.Seen([]kernel.JobID(nil))
+		s := snapshot(f, append(c.others, job("z", append([]option{onBranch("r2", tree)}, c.mine...)...))...)
+		st := s.Apply(kernel.Decide(s)).Job("z").State
+		got := st.Status.String()
+		if st.Wait.Kind != kernel.NoWait {
+			got += " " + st.Wait.Kind.String() + ": " + st.Wait.Detail
+		}
+		if got != c.want {
+			t.Errorf("a run %s: %s, want %s", name, got, c.want)
+		}
+	}
+}
