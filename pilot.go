@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -24,7 +23,6 @@ import (
 // a process runs one command at a time. It ends when nothing was found to do
 // for a while.
 func servePilot(args []string, stderr io.Writer, env Environment) int {
-	debug.SetGCPercent(50)
 	if err := pilot(args, stderr, env); err != nil {
 		fmt.Fprintln(stderr, "vizier pilot:", err)
 		return 1
@@ -115,7 +113,6 @@ func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr
 // FRESH`. It runs attempts one after another within these hours of its pilot;
 // "": no limit. It ends with its pilot.
 func serveWorker(args []string, stderr io.Writer, env Environment) int {
-	debug.SetGCPercent(50)
 	err := fmt.Errorf("expected an executor, a pilot and its hours: %w", kernel.ErrInvalid)
 	if len(args) >= 3 {
 		var w *world
