@@ -324,7 +324,13 @@ func runRemote(args []string, env Environment) error {
 	w.hosts.Probe() // while the resident scheduler is likely to hold its lock
 	var now current
 	now.hear()
-	return w.runOnNode(node, attempt, &now)
+	if err := w.runOnNode(node, attempt, &now); err != nil {
+		return err
+	}
+	if node.Locks() {
+		w.standIn(context.Background())
+	}
+	return nil
 }
 
 // current is the attempt that this process runs, for its signal handlers.
@@ -378,13 +384,10 @@ func (w *world) runOnNode(node *cluster.Node, attempt kernel.AttemptID, now *cur
 	now.one.Store(this)
 	err := runner.RunRemote(ctx, attempt)
 	now.one.Store(nil)
-	if err = errors.Join(err, node.Close()); err == nil && node.Locks() {
-		w.standIn(ctx)
-	}
-	return err
+	return errors.Join(err, node.Close())
 }
 
-// standIn ticks on a node, at the end of an attempt, if the resident scheduler
+// standIn ticks on a node, after the end of an attempt, if the resident scheduler
 // that would have noticed the end is gone. Jobs of the local executor are left
 // to their own host.
 func (w *world) standIn(ctx context.Context) {

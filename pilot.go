@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -24,7 +23,6 @@ import (
 // a process runs one command at a time. It ends when nothing was found to do
 // for a while.
 func servePilot(args []string, stderr io.Writer, env Environment) int {
-	debug.SetGCPercent(50)
 	if err := pilot(args, stderr, env); err != nil {
 		fmt.Fprintln(stderr, "vizier pilot:", err)
 		return 1
@@ -115,7 +113,6 @@ func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr
 // FRESH`. It runs attempts one after another within these hours of its pilot;
 // "": no limit. It ends with its pilot.
 func serveWorker(args []string, stderr io.Writer, env Environment) int {
-	debug.SetGCPercent(50)
 	err := fmt.Errorf("expected an executor, a pilot and its hours: %w", kernel.ErrInvalid)
 	if len(args) >= 3 {
 		var w *world
@@ -148,6 +145,8 @@ const (
 // is told to end, stands says that it ends or that its hours are over, or it has
 // found nothing to do for a while. Where all that is due is too long for the time
 // that is left, it does not count as looking, so that there will be another pilot.
+// Of many attempts that end one after another it does not tick for each, where it
+// stands in for the resident scheduler: every tick looks at all that wait.
 func (w *world) work(c *cluster.Cluster, pilot string, stderr io.Writer, stands func() (hours cluster.Hours, ends bool)) {
 	w.hosts.Probe()
 	var now current
@@ -156,6 +155,18 @@ func (w *world) work(c *cluster.Cluster, pilot string, stderr io.Writer, stands 
 		hours, ends := stands()
 		return ended.Load() || ends || hours.Over()
 	}
+	owes, free := false, time.Time{} // a tick for what has ended, and when the next one may be
+	standIn := func() {
+		const share = 4 // of the time that others have in between
+		begun := time.Now()
+		w.standIn(context.Background())
+		owes, free = false, time.Now().Add(share*time.Since(begun))
+	}
+	defer func() {
+		if owes {
+			standIn()
+		}
+	}()
 	tooLong := false // something is due for which too little time is left
 	for idle := time.Now(); !done() && time.Since(idle) < workerLinger; time.Sleep(workerPause) {
 		before := tooLong
@@ -174,12 +185,18 @@ func (w *world) work(c *cluster.Cluster, pilot string, stderr io.Writer, stands 
 			}
 			switch {
 			case err == nil:
-				idle = time.Now()
+				idle, owes = time.Now(), owes || node.Locks()
+				if owes && time.Now().After(free) {
+					standIn()
+				}
 			case errors.Is(err, cluster.ErrTooLong):
 				tooLong = true
 			case !errors.Is(err, kernel.ErrStale): // another worker can take it
 				fmt.Fprintln(stderr, "vizier worker:", err)
 			}
+		}
+		if owes { // what depends on what has ended may be all that is left
+			standIn()
 		}
 		if !tooLong {
 			c.Looks()

@@ -118,6 +118,7 @@ func (s *Scheduler) Refresh(ctx context.Context, jobs ...*kernel.Job) {
 
 // WithRemarks is snap with what executors say of the attempts they were given.
 func (s *Scheduler) WithRemarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
+	s.Refresh(ctx, snap.Jobs()...)
 	snap, _ = s.Lost(ctx, snap, true)
 	return snap
 }

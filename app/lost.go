@@ -9,7 +9,7 @@ import (
 
 // Lost returns the running jobs of snap whose runner is gone; the next tick
 // settles them. It looks at jobs on this machine or, with elsewhere, on any
-// executor. The returned snapshot includes the facts about runners.
+// executor, of which it asks none: see Refresh. The returned snapshot includes the facts about runners.
 func (s *Scheduler) Lost(ctx context.Context, snap *kernel.Snapshot, elsewhere bool) (*kernel.Snapshot, []kernel.JobID) {
 	var given []kernel.AttemptID
 	for _, j := range snap.Jobs() {
@@ -19,9 +19,6 @@ func (s *Scheduler) Lost(ctx context.Context, snap *kernel.Snapshot, elsewhere b
 	}
 	if len(given) == 0 {
 		return snap, nil
-	}
-	if elsewhere {
-		s.Refresh(ctx, snap.Jobs()...)
 	}
 	f := kernel.NewFacts()
 	s.alive(ctx, snap, given, f.Runners)

@@ -78,6 +78,7 @@ const (
 	minPause        = 20 * time.Millisecond // between two ticks, however much happens
 	pauseRatio      = 4                     // pause after a tick, as a multiple of its duration: others use the machine
 	maxPause        = time.Second
+	endPause        = 100 * time.Millisecond // at most, once a runner has ended: a tick may take long only because others use the machine
 	firstRetry      = 200 * time.Millisecond
 	firstCleanCheck = time.Second     // at the working tree
 	quietAfter      = 5 * time.Second // without news: then it gives its memory back, and what is old may go
@@ -99,20 +100,20 @@ func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 			r.Lock.Release()
 			return false
 		}
-		free := time.Now().Add(min(max(minPause, pauseRatio*time.Since(begun)), maxPause))
+		done := time.Now()
+		took, why := done.Sub(begun), nothing
 		if sure {
 			retry.reset()
 		}
-		switch {
-		case w.Idle() && sure:
+		if w.Idle() && sure {
 			if r.lingerOrLeave(ctx) {
 				return false
 			}
-		case r.await(ctx, w, sure, &retry, &cleanCheck):
+		} else if why = r.await(ctx, w, sure, &retry, &cleanCheck); why != nothing {
 			retry.reset()
 			cleanCheck.reset()
 		}
-		pause(ctx, time.Until(free))
+		r.rest(ctx, done, took, why == ended)
 	}
 	return false
 }
@@ -159,9 +160,33 @@ func (r *Resident) lingerOrLeave(ctx context.Context) (left bool) {
 	return err != nil || snap.Wakes().Idle() || !r.Lock.Reacquire()
 }
 
-// await returns when it is time for a tick, and reports whether something
-// happened: false means that only time went by.
-func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, cleanCheck *backoff) (news bool) {
+// rest leaves the machine to others after a tick, which was done at that time and took so long.
+// It ends sooner once a runner has ended.
+func (r *Resident) rest(ctx context.Context, done time.Time, took time.Duration, ended bool) {
+	soon := done.Add(min(max(minPause, took), endPause))
+	if pause(ctx, time.Until(soon)); ended {
+		return
+	}
+	late := time.NewTimer(time.Until(done.Add(min(pauseRatio*took, maxPause))))
+	defer late.Stop()
+	select {
+	case <-ctx.Done():
+	case <-r.Runners.Ended():
+	case <-late.C:
+	}
+}
+
+// cue is why it is time for a tick.
+type cue int
+
+const (
+	nothing cue = iota // only time went by
+	changed
+	ended // a runner has
+)
+
+// await returns when it is time for a tick.
+func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, cleanCheck *backoff) cue {
 	wait := maxWait
 	if !w.At.IsZero() {
 		wait = min(wait, max(0, w.At.Sub(r.Scheduler.Now())))
@@ -184,25 +209,25 @@ func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, 
 	for {
 		select {
 		case <-ctx.Done():
-			return false
+			return nothing
 		case <-due.C:
-			return false
+			return nothing
 		case <-slim.C:
 			_ = r.Scheduler.Pack(ctx) // what goes wrong is left to the next
 			if r.collect(ctx) {
-				return true
+				return changed
 			}
 			debug.FreeOSMemory()
 		case <-r.Watcher.Changed():
-			return true
+			return changed
 		case <-r.Runners.Ended():
-			return true
+			return ended
 		case <-r.Watcher.Touched():
 			cleanCheck.reset()
 			tree.Reset(minPause)
 		case <-tree.C:
 			if r.treeIsClean(ctx) {
-				return true
+				return changed
 			}
 			tree.Reset(cleanCheck.next())
 		}

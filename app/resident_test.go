@@ -25,9 +25,10 @@ type shed struct {
 	held   bool
 	lost   bool // another took the post
 	said   *kernel.Wakes
-	onTake func() // when the post is given up
-	ran    bool   // the job was launched
-	long   bool   // and does not end at once
+	onTake func()        // when the post is given up
+	ran    bool          // the job was launched
+	long   bool          // and does not end at once
+	slow   time.Duration // how long a tick takes
 
 	changed, touched, ended chan struct{}
 	blind                   bool
@@ -61,9 +62,10 @@ func (s *shed) resident() *Resident {
 
 func (s *shed) Begin(context.Context) (Tx, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.ticks = append(s.ticks, time.Since(s.begun))
 	s.claimed = s.claimed || s.said != nil
+	s.mu.Unlock()
+	time.Sleep(s.slow)
 	return s, s.fail
 }
 
@@ -245,6 +247,37 @@ func TestResidentLooksAgainWhenAWatchIsNew(t *testing.T) {
 		serve(t, s, func() {
 			if ticks, _, said := s.noted(); len(ticks) != 2 || said == nil {
 				t.Errorf("ticks at %v, announced %v", ticks, said)
+			}
+			s.heads["main"] = "c1"
+			s.changed <- struct{}{}
+		})
+	})
+}
+
+// After a slow tick it leaves the machine to others, and less long once a runner has ended.
+func TestResidentRestsAfterATick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(pinnedTo("c1"), kernel.State{})
+		s.slow = 200 * time.Millisecond
+		serve(t, s, func() {
+			s.sleep(210 * time.Millisecond)
+			s.changed <- struct{}{}
+			s.sleep(time.Second) // the next tick was from 1s to 1.2s
+			s.ended <- struct{}{}
+			s.sleep(time.Second) // and another from 1.3s to 1.5s
+			s.changed <- struct{}{}
+			s.sleep(20 * time.Millisecond) // a tick since 2.3s
+			s.changed <- struct{}{}
+			s.sleep(200 * time.Millisecond) // that one is over
+			s.ended <- struct{}{}
+			s.sleep(time.Second)
+			want := []time.Duration{0, 1000, 1300, 2300, 2600}
+			ticks, _, _ := s.noted()
+			for i := range ticks {
+				ticks[i] = ticks[i].Round(100*time.Millisecond) / time.Millisecond
+			}
+			if !slices.Equal(ticks, want) {
+				t.Errorf("ticks at %d ms, want %d", ticks, want)
 			}
 			s.heads["main"] = "c1"
 			s.changed <- struct{}{}

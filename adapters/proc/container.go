@@ -232,9 +232,12 @@ func (l *Local) mounts(j *kernel.Job, dir, tmp string) ([]string, error) {
 	return out, nil
 }
 
-// removal is the command line that removes the container of that name; nil where the engine
-// needs none.
+// removal is the command line that removes the container of that name; nil where there is none,
+// or where the engine needs no such command.
 func (l *Local) removal(name string) []string {
+	if name == "" {
+		return nil
+	}
 	var out []string
 	for _, word := range l.Containers.Remove {
 		out = append(out, strings.ReplaceAll(word, "{name}", name))
@@ -255,7 +258,7 @@ func (l *Local) removal(name string) []string {
 func (l *Local) removeContainer(name string) {
 	const patience, tries, pause = 30 * time.Second, 3, 500 * time.Millisecond
 	argv := l.removal(name)
-	if name == "" || argv == nil {
+	if argv == nil {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
@@ -275,7 +278,7 @@ read -r line || exec "$@"`
 // keepContainer starts one for a's container of that name; nil where none is needed.
 func (l *Local) keepContainer(name string, a kernel.AttemptID) (*keeper, error) {
 	argv := l.removal(name)
-	if name == "" || argv == nil {
+	if argv == nil {
 		return nil, nil
 	}
 	null, err := null()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -28,11 +29,12 @@ type fake struct {
 	dir     string
 	changed chan struct{}
 
-	mu   sync.Mutex
-	jobs []kernel.Job
-	gone error
-	did  []string
-	deny error
+	mu      sync.Mutex
+	jobs    []kernel.Job
+	gone    error
+	runners map[int]kernel.Runner // what is known of those of jobs
+	did     []string
+	deny    error
 }
 
 func newFake(t *testing.T, jobs ...kernel.Job) *fake {
@@ -45,7 +47,11 @@ func (f *fake) Look(context.Context) (*kernel.Snapshot, error) {
 	if f.gone != nil {
 		return nil, f.gone
 	}
-	return kernel.TakeSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: append([]kernel.Job(nil), f.jobs...)}), nil
+	facts := kernel.NewFacts()
+	for i, r := range f.runners {
+		facts.Runners[f.jobs[i].Attempt()] = kernel.Seen(r)
+	}
+	return kernel.TakeSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: append([]kernel.Job(nil), f.jobs...)}).WithFacts(facts), nil
 }
 
 func (f *fake) Changed() <-chan struct{} { return f.changed }
@@ -180,6 +186,23 @@ func TestWhatTheScreenShows(t *testing.T) {
 	text = strings.Join(lines, "\n")
 	if !strings.Contains(text, "logs of 3 serve") || !strings.Contains(text, "  listening\n  served one page") || strings.Contains(text, "\x1b") {
 		t.Errorf("the logs of the chosen job are\n%q", text)
+	}
+}
+
+// The time of an attempt on a cluster is since its node began it, and until then since it
+// was handed over.
+func TestTimesOfJobsElsewhere(t *testing.T) {
+	f := newFake(t, job(1, "begun", kernel.Running), job(2, "pending", kernel.Running))
+	f.runners = map[int]kernel.Runner{0: {Liveness: kernel.Alive, Began: t0.Add(45 * time.Minute)}, 1: {Liveness: kernel.Alive, Pending: true, Remark: "no room"}}
+	for i := range f.jobs {
+		f.jobs[i].Spec.Task.Executor = "lab"
+	}
+	_, lines := shown(t, f, 100, 20)
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{"1 begun *● running +15m", "2 pending *. submitted +1h +no room"} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
 	}
 }
 

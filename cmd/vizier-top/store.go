@@ -98,7 +98,7 @@ func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 	for _, j := range s.jobs {
 		o.Jobs = append(o.Jobs, j)
 	}
-	snap, lost := s.r.Scheduler.Lost(ctx, kernel.TakeSnapshot(o), false)
+	snap, lost := s.r.Scheduler.Lost(ctx, kernel.TakeSnapshot(o), true)
 	if len(lost) > 0 && !s.r.Elsewhere() {
 		if _, err := s.r.Scheduler.Tick(ctx); err != nil && !errors.Is(err, app.ErrBusy) {
 			return nil, err

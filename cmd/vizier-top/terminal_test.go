@@ -126,6 +126,21 @@ func TestTopInATerminal(t *testing.T) {
 	x.until("left as it was")
 }
 
+// A job that waits in its executor's queue has not begun.
+func TestWhatAnExecutorHas(t *testing.T) {
+	x := newTerminal(t)
+	config := "[executors.lab]\nkind = \"command\"\nsubmit = [\"sh\", \"-c\", 'echo {\\\"full\\\": \\\"no room\\\"}']\n" +
+		"list = [\"sh\", \"-c\", 'echo {\\\"jobs\\\": []}']\ncancel = [\"true\"]\n"
+	x.run("mkdir", ".vizier")
+	if err := os.WriteFile(filepath.Join(x.dir, ".vizier/config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x.run("vizier", "submit", "--executor", "lab", "--name", "far", "--", "true")
+	x.tmux("new-session", "-d", "-x", "120", "-y", "12", "vizier top")
+	x.until("1 far", "submitted", "cluster lab takes no more jobs now: no room")
+	x.press("q")
+}
+
 // Stopped from a shell, as other programs are, it goes on where it was.
 func TestTopIsStopped(t *testing.T) {
 	x := newTerminal(t)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,7 +91,6 @@ func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string)
 		}
 		groups[key] = append(groups[key], j)
 	}
-	now := s.Now()
 	for _, key := range slices.Backward(order) {
 		jobs := groups[key]
 		if !f.shows(s, jobs) {
@@ -103,7 +103,7 @@ func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string)
 			continue
 		}
 		run := view.RunOf(s, jobs)
-		head := row{key: key, ref: run.Ref, name: run.Name, status: run.Status, done: run.Progress(), whole: true, jobs: jobs, took: age(jobs, now)}
+		head := row{key: key, ref: run.Ref, name: run.Name, status: run.Status, done: run.Progress(), whole: true, jobs: jobs, took: age(s, jobs)}
 		var inside []row
 		for _, j := range jobs {
 			if r := jobRow(s, j, true); j.State.Status != kernel.Unscheduled && f.shows(s, []*kernel.Job{j}) && (search == "" || head.matches(search) || r.matches(search)) {
@@ -126,7 +126,7 @@ func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string)
 
 func jobRow(s *kernel.Snapshot, j *kernel.Job, inside bool) row {
 	now := s.Now()
-	r := row{key: string(j.ID), ref: j.Ref(), name: view.Title(j), status: view.Standing(s, j), inside: inside, jobs: []*kernel.Job{j}, took: age([]*kernel.Job{j}, now)}
+	r := row{key: string(j.ID), ref: j.Ref(), name: view.Title(j), status: view.Standing(s, j), inside: inside, jobs: []*kernel.Job{j}, took: age(s, []*kernel.Job{j})}
 	if inside && j.Part != "" {
 		r.ref = "/" + j.Part
 	}
@@ -150,17 +150,17 @@ func jobRow(s *kernel.Snapshot, j *kernel.Job, inside bool) row {
 	return r
 }
 
-// age returns how long jobs have been running or waiting, or how long they took
-// together.
-func age(jobs []*kernel.Job, now time.Time) time.Duration {
+// age returns how long jobs have been running, or have been waiting in the queues of
+// executors, or how long they took together.
+func age(s *kernel.Snapshot, jobs []*kernel.Job) time.Duration {
 	var from, to time.Time
 	for _, j := range jobs {
 		st := &j.State
-		if !st.Started.IsZero() && (from.IsZero() || st.Started.Before(from)) {
-			from = st.Started
+		if began := cmp.Or(s.Began(j), st.Started); !began.IsZero() && (from.IsZero() || began.Before(from)) {
+			from = began
 		}
 		if st.Status == kernel.Running {
-			to = now
+			to = s.Now()
 		} else if st.Finished.After(to) {
 			to = st.Finished
 		}

@@ -36,21 +36,33 @@ type waited struct {
 }
 
 // ticker ticks once a second while a command waits. Jobs tick as they end, so
-// this is only for lost runners and for retries that come due. The zero value
-// ticks at once.
-type ticker struct{ last, asked time.Time }
+// this is only for lost runners and for retries that come due. While a resident
+// scheduler runs, which does the same, ticks are rare. The zero value ticks at
+// once, unless one runs.
+type ticker struct{ looked, last, asked time.Time }
 
-// askEvery is how often a waiting command queries other executors if no
-// resident scheduler does.
-const askEvery = 5 * time.Second
+// How often a waiting command queries other executors if no resident scheduler
+// does, and ticks if one runs.
+const (
+	askEvery  = 5 * time.Second
+	restEvery = 5 * time.Second
+)
 
 func (t *ticker) tick(ctx context.Context, r *repo) error {
 	now := time.Now()
-	if now.Sub(t.last) < time.Second {
+	if now.Sub(t.looked) < time.Second {
+		return nil
+	}
+	t.looked = now
+	attended := r.Attended()
+	if attended && t.last.IsZero() {
+		t.last = now
+	}
+	if attended && now.Sub(t.last) < restEvery {
 		return nil
 	}
 	t.last = now
-	if len(r.Scheduler.Executors) > 0 && now.Sub(t.asked) >= askEvery && !r.Attended() {
+	if len(r.Scheduler.Executors) > 0 && now.Sub(t.asked) >= askEvery && !attended {
 		t.asked = now
 		if resting, err := r.Scheduler.NeedResident(ctx); err == nil {
 			r.Scheduler.Refresh(ctx, resting...)
@@ -151,10 +163,11 @@ func (c *call) await(ctx context.Context, all *waiting) (*kernel.Snapshot, map[k
 		if counts != before {
 			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(all.ids), counts))
 		}
-		const few, many = 16, 128 // with more open jobs, a later look delays nobody
-		err = p.wait(ctx, counts != before && open <= few)
-		if err == nil && open > many {
-			err = pause(ctx, paces[len(paces)-1])
+		const few, many = 16, 128
+		if open > many { // each look costs, so it is at many changes at once
+			err = all.lull(ctx)
+		} else {
+			err = p.wait(ctx, counts != before && open <= few)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -174,7 +187,9 @@ type waiting struct {
 	sleepers map[kernel.JobID]bool
 
 	at   fs.JournalOffset
-	read time.Time // when all were last read
+	news []kernel.JobID // those of them that changed up to there, since the last look
+	told bool           // the changes since the last look are all known
+	read time.Time      // when all were last read
 	of   map[kernel.JobID]bool
 	open map[kernel.JobID]kernel.Status // jobs that have not ended
 	late []kernel.JobID                 // those of open that have ended but may be sent back by others, or that seem dormant
@@ -196,7 +211,7 @@ func (r *repo) waitFor(ctx context.Context, refs []string) (*waiting, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.ids, w.sleepers = ids, sleepers
+	w.ids, w.sleepers, w.told = ids, sleepers, true
 	w.restart()
 	for _, id := range ids {
 		if j := snap.Job(id); j != nil && j.Open() && j.State.Status != kernel.Unscheduled {
@@ -217,19 +232,44 @@ func (w *waiting) restart() {
 	}
 }
 
+// hear notes which jobs have changed, and reports whether any has.
+func (w *waiting) hear() bool {
+	if w.r.Changed == nil {
+		w.told = false
+		return false
+	}
+	ids, now, told := w.r.Changed(w.at)
+	ids = slices.DeleteFunc(ids, func(id kernel.JobID) bool { return !w.of[id] })
+	w.at, w.told, w.news = now, w.told && told, append(w.news, ids...)
+	return len(ids) > 0
+}
+
+// lull waits until jobs have changed and no change follows for a moment, for half a
+// second at most.
+func (w *waiting) lull(ctx context.Context) error {
+	const step, steps = 20 * time.Millisecond, 24
+	for n, came := 0, false; n < steps; n++ {
+		if err := pause(ctx, step); err != nil {
+			return err
+		}
+		news := w.hear()
+		if came && !news {
+			return nil
+		}
+		came = came || news
+	}
+	return nil
+}
+
 // look returns how many jobs have not ended, and a summary of their state.
 func (w *waiting) look(ctx context.Context) (int, string, error) {
-	changed, everything := w.ids, true
-	if w.r.Changed != nil {
-		ids, now, told := w.r.Changed(w.at)
-		if w.at = now; told && time.Since(w.read) < readAll {
-			changed = slices.DeleteFunc(ids, func(id kernel.JobID) bool { return !w.of[id] })
-			changed, everything = append(changed, w.late...), false
-		}
-	}
-	if everything {
+	w.hear()
+	changed := append(w.news, w.late...)
+	if !w.told || time.Since(w.read) >= readAll {
+		changed = w.ids
 		w.restart()
 	}
+	w.news, w.told = nil, true
 	if len(changed) > 0 {
 		if _, err := w.r.look(ctx, changed, func(s *kernel.Snapshot) { w.take(s, changed) }); err != nil {
 			return 0, "", err

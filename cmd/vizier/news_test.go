@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -30,5 +31,26 @@ func TestNews(t *testing.T) {
 		if c.change(); n.any() != c.want {
 			t.Errorf("%s: %v", c.what, !c.want)
 		}
+	}
+}
+
+// What a wait hears between two of its looks is kept for the next, and that something
+// cannot be told as well.
+func TestHear(t *testing.T) {
+	var ids []kernel.JobID
+	told := true
+	w := waiting{of: map[kernel.JobID]bool{"a": true, "b": true}, told: true,
+		r: &repo{Changed: func(fs.JournalOffset) ([]kernel.JobID, fs.JournalOffset, bool) { return ids, fs.JournalOffset{}, told }}}
+	for _, c := range []struct {
+		ids  []kernel.JobID
+		told bool
+		any  bool
+	}{{[]kernel.JobID{"a", "other"}, true, true}, {nil, true, false}, {[]kernel.JobID{"b"}, false, true}, {[]kernel.JobID{"other"}, true, false}} {
+		if ids, told = c.ids, c.told; w.hear() != c.any {
+			t.Errorf("%v: %v", c.ids, !c.any)
+		}
+	}
+	if !slices.Equal(w.news, []kernel.JobID{"a", "b"}) || w.told {
+		t.Errorf("it has heard of %v, and all was told: %v", w.news, w.told)
 	}
 }

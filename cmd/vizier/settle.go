@@ -26,6 +26,9 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	lost := func() []kernel.JobID {
 		within, stop := context.WithTimeout(c.ctx, patience)
 		defer stop()
+		if alone {
+			r.Scheduler.Refresh(within, snap.Jobs()...)
+		}
 		next, ids := r.Scheduler.Lost(within, snap, alone)
 		snap = next
 		return ids

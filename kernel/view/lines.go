@@ -102,7 +102,7 @@ func (x *overview) line(j *kernel.Job) Line {
 		if x.s.Submitted(j.ID) {
 			l.Status = Submitted
 		}
-		to, l.What = x.s.Now(), strings.TrimPrefix(strings.TrimPrefix(it.What, j.Part), ", ")
+		to, l.What = x.s.Now(), strings.TrimLeft(strings.TrimPrefix(it.What, j.Part), ",: ")
 	case st.Status == kernel.WaitingOnApproval:
 		from, to, l.Until = st.WaitSince, x.s.Now(), st.Approval.ExpiresAt
 		if st.Approval.InDoubt {

@@ -74,3 +74,20 @@ func TestStatusesOf(t *testing.T) {
 		t.Errorf("waiting: %v, nope: %v", got, view.StatusesOf("nope"))
 	}
 }
+
+// The line of a job of a batch says what its executor does, and not twice which job it is.
+func TestALineWithARemark(t *testing.T) {
+	t.Parallel()
+	one, other := job("a", 0, kernel.Running, numbered(3, "1")), job("b", 0, kernel.Running, numbered(3, "2"))
+	f := kernel.NewFacts()
+	for _, j := range []*kernel.Job{&one, &other} {
+		j.Spec.Task.Executor, j.State.Attempt = "lab", 1
+		f.Runners[j.Attempt()] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive, Pending: true, Remark: "no room"})
+	}
+	s := snap(one, other).WithFacts(f)
+	for _, l := range view.Lines(s, s.Jobs(), view.LinesOptions{}) {
+		if strings.HasPrefix(l.Ref, "/") {
+			equal(t, l.What, "no room")
+		}
+	}
+}

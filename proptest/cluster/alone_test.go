@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -70,6 +71,30 @@ func TestAnAttemptsEndGoesOnWithoutAResident(t *testing.T) {
 	r.happened("first")
 	r.happened("second")
 	r.happened("here")
+}
+
+// The workers of a pilot go on likewise: not for each end, but none is forgotten.
+func TestAPilotGoesOnWithoutAResident(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	first := r.submit("packed", effect("first", untilGo))
+	var after []string
+	for i := range 20 {
+		after = append(after, "--after", r.submit("packed", effect(fmt.Sprint("many", i), ""), "--after", first))
+	}
+	last := r.submit("packed", effect("last", ""), after...)
+	r.begun("first")
+	r.noResident()
+	r.write("go", "")
+	r.done("last")
+	if held, _ := proc.Locked(r.dir + "/.vizier/jobs/resident.lock"); held {
+		t.Error("a resident scheduler was started on a node")
+	}
+	r.becomes(last, "succeeded")
+	for i := range 20 {
+		r.happened(fmt.Sprint("many", i))
+	}
+	r.happened("last")
 }
 
 // Where locks do not cross the file system nobody on a node may schedule: a command

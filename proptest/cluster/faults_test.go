@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -192,9 +191,7 @@ func TestSenderDiesAroundTheSubmission(t *testing.T) {
 func TestSchedulerIsKilled(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := draws(t)
 	rounds, each := 4, 4
 	if long {
 		rounds = 40
@@ -243,6 +240,66 @@ func TestSchedulerIsKilled(t *testing.T) {
 	if len(entries) != len(ids) {
 		t.Errorf("%d effects of %d jobs", len(entries), len(ids))
 	}
+}
+
+// All of it fails in any order while jobs of each kind run: nodes, their daemons, the controller, pilots
+// and the resident scheduler. Each job comes to its end, and nothing happens twice in one attempt.
+func TestEverythingFails(t *testing.T) {
+	atLength(t)
+	r := newRepo(t)
+	resume := func(node string) { r.sh("scontrol update nodename=" + node + " state=resume || true") } // it may not be drained
+	defer func() {
+		r.slurm("head")
+		for _, node := range []string{"n1", "n2", "n3"} {
+			resume(node)
+		}
+		r.healthy()
+	}()
+	random := draws(t)
+	var names []string
+	var lines strings.Builder
+	for i := range 150 {
+		name := fmt.Sprint("e", i)
+		names = append(names, name)
+		fmt.Fprintf(&lines, "{\"ref\": %q, \"executor\": %q, \"command\": [\"sh\", \"-c\", %q], \"idempotent\": true, \"max_reclaims\": 99", name,
+			[]string{"lab", "packed", "leases", "packed", "local"}[random.IntN(5)], effect(name, "sleep 0.2;"))
+		if i > 10 {
+			fmt.Fprintf(&lines, ", \"after\": [\"e%d\"]", i-1-random.IntN(10))
+		}
+		lines.WriteString("}\n")
+	}
+	if _, errs, err := r.try(lines.String(), "submit", "--batch"); err != nil {
+		t.Fatal(err, errs)
+	}
+	for range 15 {
+		time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
+		node := fmt.Sprint("n", 1+random.IntN(3))
+		switch random.IntN(6) {
+		case 0:
+			r.slurm("lose", node)
+			r.slurm("node", node)
+		case 1:
+			r.slurm("orphan", node)
+			r.slurm("node", node)
+		case 2:
+			r.slurm("headless")
+			time.Sleep(time.Duration(random.IntN(5)) * time.Second)
+			r.slurm("head")
+		case 3:
+			r.sh("scontrol update nodename=" + node + " state=drain reason=test")
+			time.Sleep(2 * time.Second)
+			resume(node)
+		case 4:
+			if running := r.pilots("running"); len(running) > 0 {
+				r.killBatchJob(running[random.IntN(len(running))])
+			}
+		default:
+			r.killResident()
+		}
+	}
+	r.allSucceed(len(names))
+	r.onceInEach(names)
+	r.v("history", "verify")
 }
 
 // Where the program is not on the nodes, each batch job ends before its attempt begins. It is tried a

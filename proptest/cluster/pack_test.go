@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -178,9 +177,7 @@ func TestPilotsAreKilled(t *testing.T) {
 		t.Parallel()
 	}
 	r := newRepo(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := draws(t)
 	jobs, kills := 60, 3
 	if long {
 		jobs, kills = 300, 20
@@ -206,18 +203,7 @@ func TestPilotsAreKilled(t *testing.T) {
 		}
 	}
 	r.allSucceed(jobs)
-	for _, name := range names {
-		seen := map[string]int{}
-		lines := strings.Split(strings.TrimSpace(r.read("effects/"+name)), "\n")
-		for _, line := range lines {
-			if seen[line]++; seen[line] > 1 {
-				t.Errorf("effect %s happened twice in one attempt: %q", name, lines)
-			}
-		}
-		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "end ") {
-			t.Errorf("effect %s: %q", name, lines)
-		}
-	}
+	r.onceInEach(names)
 }
 
 // Jobs per second from the submission to the last end: plain sbatch, an array of Slurm's own, each a

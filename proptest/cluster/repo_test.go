@@ -253,6 +253,24 @@ func effect(name, between string) string {
 	return fmt.Sprintf(`echo "begin $VIZIER_ATTEMPT" >>%s/effects/%s; %s echo "end $VIZIER_ATTEMPT" >>%s/effects/%s`, "$VIZIER_ROOT", name, between, "$VIZIER_ROOT", name)
 }
 
+// onceInEach fails the test unless each effect happened once at most in each attempt, and in the last
+// one to its end.
+func (r *repo) onceInEach(names []string) {
+	r.Helper()
+	for _, name := range names {
+		seen := map[string]int{}
+		lines := strings.Split(strings.TrimSpace(r.read("effects/"+name)), "\n")
+		for _, line := range lines {
+			if seen[line]++; seen[line] > 1 {
+				r.Errorf("effect %s happened twice in one attempt: %q", name, lines)
+			}
+		}
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "end ") {
+			r.Errorf("effect %s: %q", name, lines)
+		}
+	}
+}
+
 // happened fails the test unless the effect happened once, from begin to end.
 func (r *repo) happened(name string) {
 	r.Helper()

@@ -212,6 +212,7 @@ func (c *Cluster) Alive(_ context.Context, attempts []kernel.AttemptID) map[kern
 	for _, a := range attempts {
 		facts[a] = l.judge(a)
 	}
+	c.keepOnly(attempts)
 	return facts
 }
 

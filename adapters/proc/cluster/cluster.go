@@ -78,6 +78,11 @@ type Cluster struct {
 	left   atomic.Bool // errands, by this process
 	files  sync.Mutex  // held while Conclude or Asked runs
 	looked time.Time   // when this process, a pilot's, last said that it looks for something to do
+
+	usedBefore atomic.Bool // this process found the file system usable
+
+	keeping sync.Mutex
+	kept    map[kernel.AttemptID]keptOrder
 }
 
 // submitting bounds how long an order may be there that is neither in the outbox nor

@@ -520,6 +520,59 @@ func TestPilotsThatNobodyWaitsFor(t *testing.T) {
 	}
 }
 
+// An order that another process has changed is read again, and only those of attempts that
+// are watched are kept.
+func TestOrdersThatAreKept(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	all := f.start(200)
+	f.Alive(context.Background(), all)
+	if n := len(f.kept); n != len(all) {
+		t.Errorf("%d are kept", n)
+	}
+	o, err := f.order(all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Said = "changed"
+	if err := writeJSON(f.Files.OrderFile(all[0]), o); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.order(all[0]); err != nil || got != o {
+		t.Errorf("what was changed is %+v, %v", got, err)
+	}
+	if err := os.Remove(f.Files.OrderFile(all[1])); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.order(all[1]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was removed is %+v, %v", got, err)
+	}
+	f.Alive(context.Background(), all[:1])
+	if n := len(f.kept); n != 1 {
+		t.Errorf("of one that is watched %d are kept", n)
+	}
+}
+
+// However many attempts end, the cluster is asked once a second whether there is room.
+func TestManyEndsAreOneQuestion(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.Settings.MaxSubmitted = 1
+	f.fake.queue = []Job{{ID: "1", Name: f.ownPrefix() + "other-1", State: Running}}
+	f.start(1)
+	f.deliver() // and it waits for room
+	before, begun := f.fake.lists.Load(), time.Now()
+	w := f.NewWatch(t.Context())
+	for range 200 {
+		tell(w.room)
+		time.Sleep(time.Millisecond)
+	}
+	for f.fake.lists.Load() == before {
+		time.Sleep(time.Millisecond)
+	}
+	if n, most := f.fake.lists.Load()-before, int32(time.Since(begun)/bellEvery)+1; n > most {
+		t.Errorf("it was asked %d times, at most %d were due", n, most)
+	}
+}
+
 // A pilot adds itself to an order, and what was cut off as it did says nothing.
 func TestAnOrderWithItsPilot(t *testing.T) {
 	f := newFakeCluster(t, takes("7"))

@@ -97,7 +97,55 @@ func (c *Cluster) writeOrder(a kernel.AttemptID) (order, error) {
 	return o, writeJSON(path, o)
 }
 
-func (c *Cluster) order(a kernel.AttemptID) (order, error) { return readOrder(c.Files.OrderFile(a)) }
+// keptOrder is an order as this process last read it.
+type keptOrder struct {
+	order
+	of sys.Looked // the file that had it
+}
+
+// order reads the order of a, if it has changed since this process last did: who watches many
+// attempts looks at each again and again.
+func (c *Cluster) order(a kernel.AttemptID) (order, error) {
+	path := c.Files.OrderFile(a)
+	now, err := sys.Look(unix.AT_FDCWD, path)
+	if err != nil {
+		return order{}, fmt.Errorf("%s: %w", path, err)
+	}
+	c.keeping.Lock()
+	kept, known := c.kept[a]
+	c.keeping.Unlock()
+	if known && kept.of == now {
+		return kept.order, nil
+	}
+	o, err := readOrder(path)
+	if err != nil {
+		return o, err
+	}
+	c.keeping.Lock()
+	defer c.keeping.Unlock()
+	if c.kept == nil {
+		c.kept = map[kernel.AttemptID]keptOrder{}
+	}
+	c.kept[a] = keptOrder{o, now}
+	return o, nil
+}
+
+// keepOnly forgets the orders of other attempts, once they are many.
+func (c *Cluster) keepOnly(attempts []kernel.AttemptID) {
+	const few = 64
+	c.keeping.Lock()
+	defer c.keeping.Unlock()
+	if len(c.kept) <= 2*len(attempts)+few {
+		return
+	}
+	before := c.kept
+	c.kept = make(map[kernel.AttemptID]keptOrder, len(attempts))
+	for _, a := range attempts {
+		if o, known := before[a]; known {
+			c.kept[a] = o
+		}
+	}
+}
 
 func readOrder(path string) (o order, err error) {
 	b, err := sys.ReadRegular(path, maxFile)

@@ -228,7 +228,7 @@ func (c *Cluster) BeginPacked(a kernel.AttemptID, place Place, pilot string, hou
 	if !c.posted(a) {
 		return nil, fmt.Errorf("run %s: somebody else does: %w", label(a), kernel.ErrStale)
 	}
-	o, err := c.order(a)
+	o, err := readOrder(c.Files.OrderFile(a))
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", label(a), err)
 	}

@@ -55,8 +55,18 @@ func (s share) try(dir string) *Finding {
 	return nil
 }
 
-// usable tries the file system once for each that the repository is on.
+// usable tries the file system once for each that the repository is on. A process asks once: a
+// batch has many jobs.
 func (c *Cluster) usable() error {
+	if c.usedBefore.Load() {
+		return nil
+	}
+	err := c.tried()
+	c.usedBefore.Store(err == nil)
+	return err
+}
+
+func (c *Cluster) tried() error {
 	dir := c.Files.ClusterDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

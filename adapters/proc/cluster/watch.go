@@ -22,6 +22,7 @@ type Watch struct {
 	ended chan struct{}
 	poke  chan struct{}
 	send  chan struct{}
+	room  chan struct{} // something ended: there may be room for what waits
 
 	mu sync.Mutex
 	of []kernel.AttemptID
@@ -35,35 +36,50 @@ const (
 
 // NewWatch watches nothing yet. It ends with ctx.
 func (c *Cluster) NewWatch(ctx context.Context) *Watch {
-	w := &Watch{c: c, ended: make(chan struct{}, 1), poke: make(chan struct{}, 1), send: make(chan struct{}, 1)}
+	w := &Watch{c: c, ended: make(chan struct{}, 1), poke: make(chan struct{}, 1), send: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 	go w.serve(ctx)
 	go w.deliver(ctx)
 	return w
 }
 
 // Send has errands seen to by this process, soon.
-func (w *Watch) Send() {
+func (w *Watch) Send() { tell(w.send) }
+
+// tell leaves a value for whoever waits for one.
+func tell(ch chan struct{}) {
 	select {
-	case w.send <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
 
-// deliver sees to errands when told to, to what is put off when that is due, and to what waits for
-// others the more seldom the longer nothing happens.
+// deliver sees to errands when told to, when something ended, to what is put off when that is due,
+// and to what waits for others the more seldom the longer nothing happens. It hears of ends once a
+// second: each look asks the cluster, and small jobs end all the time.
 func (w *Watch) deliver(ctx context.Context) {
 	poll := orDefault(w.c.Settings.Poll, DefaultPoll)
-	for pause := poll; ; pause = min(2*pause, pollAtMost*poll) {
-		wait := pause
-		if again, _ := w.c.Deliver(ctx); !again.IsZero() { // Alive tells what is wrong
-			wait = max(time.Until(again), sendPause)
-		}
+	pause, last := poll, time.Now() // who left what is there has started a sender for it
+	due := last.Add(poll)
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.send:
+			pause = poll
+		case <-w.room:
 			pause = poll / 2
-		case <-time.After(wait):
+			if soon := last.Add(bellEvery); soon.Before(due) {
+				due = soon
+			}
+			continue
+		case <-time.After(time.Until(due)):
+			pause = min(2*pause, pollAtMost*poll)
+		}
+		again, _ := w.c.Deliver(ctx) // Alive tells what is wrong
+		last = time.Now()
+		due = last.Add(pause)
+		if !again.IsZero() {
+			due = last.Add(max(again.Sub(last), sendPause))
 		}
 	}
 }
@@ -78,10 +94,7 @@ func (w *Watch) Watch(attempts []kernel.AttemptID) {
 	if !slices.Equal(w.of, attempts) {
 		w.of = slices.Clone(attempts)
 		time.AfterFunc(orDefault(w.c.Settings.Poll, DefaultPoll), w.Send) // should the sender that was started for them have died
-		select {
-		case w.poke <- struct{}{}:
-		default:
-		}
+		tell(w.poke)
 	}
 }
 
@@ -118,12 +131,12 @@ func (w *Watch) serve(ctx context.Context) {
 		case <-rung:
 			heard = w.bellAt()
 			w.signal()
-			w.Send() // there may be room
+			tell(w.room)
 		case <-look.C:
 			if at := w.bellAt(); at.After(heard) && len(w.watched()) > 0 {
 				heard = at
 				w.signal()
-				w.Send()
+				tell(w.room)
 			}
 		case <-ask.C:
 			if of := w.watched(); len(of) > 0 {
@@ -147,9 +160,4 @@ func (w *Watch) bellAt() time.Time {
 	return at
 }
 
-func (w *Watch) signal() {
-	select {
-	case w.ended <- struct{}{}:
-	default:
-	}
-}
+func (w *Watch) signal() { tell(w.ended) }
