@@ -235,9 +235,15 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 			o.tree.git("add", "inner")
 			o.tree.git("commit", "--quiet", "-m", "inner")
 		}},
-		{"submodules", "it has submodules", func(o *owned) {
-			o.git("clone", "--quiet", ".", "../library")
-			o.tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", o.path("../library"), "sub")
+		{"a submodule that cannot be parked", "its submodule sub has work that is nowhere else and cannot be parked: it contains another repository, inner/: commit and push it from", func(o *owned) {
+			o.submodule("sub").git("init", "--quiet", "inner")
+		}},
+		{"a submodule that is a shallow clone", "its submodule sub has work that is nowhere else and cannot be parked: git did not fetch commit", func(o *owned) {
+			sub := o.submodule("sub")
+			o.in(o.path("../library")).commit("more", "x")
+			sub.git("fetch", "--quiet", "--depth=1", "file://"+o.path("../library"), "main")
+			sub.git("checkout", "--quiet", "--detach", "FETCH_HEAD")
+			sub.commit("new", "x")
 		}},
 		{"outside", "it is not below .vizier/tmp-worktrees", func(o *owned) { o.ctx.Worktree = ".vizier" }},
 		{"the home itself", "it is not below", func(o *owned) { o.ctx.Worktree = worktreeHome }},

@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -16,33 +17,94 @@ import (
 // file monitor or a filter. Submodules that git has made are allowed; their git
 // directories are within the repository's own.
 func (r *Repo) checkInner(ctx context.Context, dir string) error {
-	all, err := worktrees(r.root.CommonDir)
+	top, err := r.linkedTop(dir)
+	if err != nil || top == "" {
+		return err
+	}
+	links, err := r.cli.gitlinks(ctx, command{dir: top})
 	if err != nil {
 		return err
 	}
+	for _, name := range links {
+		if own, err := ownSubmodule(filepath.Join(top, name), r.root.CommonDir); err != nil || !own {
+			return errors.Join(err, fmt.Errorf("%s is a repository within %s, and git would run what its configuration says: remove %s, or leave the directory out of what is committed", name, top, filepath.Join(name, ".git")))
+		}
+	}
+	return nil
+}
+
+// checkUnseen returns an error if a linked working tree has files below a
+// submodule that is not initialised: git neither shows nor adds them.
+func (r *Repo) checkUnseen(ctx context.Context, dir string) error {
+	top, err := r.linkedTop(dir)
+	if err != nil || top == "" {
+		return err
+	}
+	at := command{dir: top}
+	links, err := r.cli.gitlinks(ctx, at)
+	if err != nil {
+		return err
+	}
+	unseen, files, err := r.cli.unseen(ctx, at, top, links)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	return fmt.Errorf("git does not commit %s, as %s is a submodule that is not initialised: move that out of %s", strings.Join(files, ", "), unseen[0], filepath.Join(top, unseen[0]))
+}
+
+// linkedTop returns the top of the linked working tree that dir is in, or "" if
+// it is in none.
+func (r *Repo) linkedTop(dir string) (string, error) {
+	all, err := worktrees(r.root.CommonDir)
 	top, at := "", resolved(dir)
 	for _, w := range all {
 		if path := resolved(w.Path); within(at, path) && len(path) > len(top) {
 			top = path
 		}
 	}
-	if top == "" {
-		return nil
-	}
-	staged, err := r.cli.run(ctx, command{dir: top, args: []string{"ls-files", "--stage", "-z"}})
-	if err != nil {
-		return err
-	}
+	return top, err
+}
+
+// gitlinks returns the paths of the submodules that the index of a working tree
+// has, whether they are initialised or not.
+func (c *cli) gitlinks(ctx context.Context, at command) ([]string, error) {
+	at.args = []string{"ls-files", "--stage", "-z"}
+	staged, err := c.run(ctx, at)
+	var links []string
 	for entry := range strings.SplitSeq(string(staged), "\x00") {
-		_, name, _ := strings.Cut(entry, "\t")
-		if !strings.HasPrefix(entry, "160000 ") {
+		if _, name, ok := strings.Cut(entry, "\t"); ok && strings.HasPrefix(entry, "160000 ") && !slices.Contains(links, name) {
+			links = append(links, name)
+		}
+	}
+	return links, err
+}
+
+// unseen returns those of links, submodules of the working tree at top, that are
+// directories without a repository and have files, and these files, without what
+// is ignored.
+func (c *cli) unseen(ctx context.Context, at command, top string, links []string) (in, files []string, err error) {
+	for _, name := range links {
+		dir := filepath.Join(top, name)
+		if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
 			continue
 		}
-		if own, err := ownSubmodule(filepath.Join(top, name), r.root.CommonDir); err != nil || !own {
-			return errors.Join(err, fmt.Errorf("%s is a repository within %s, and git would run what its configuration says: remove %s, or leave the directory out of what is committed", name, top, filepath.Join(name, ".git")))
+		if there, err := exists(filepath.Join(dir, ".git")); err != nil || there {
+			if err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		at.args = []string{"ls-files", "--others", "--exclude-standard", "-z", "--", ":(top,literal)" + name}
+		at.env = append(slices.Clone(at.env), "GIT_INDEX_FILE="+filepath.Join(dir, ".git", "none")) // there is none: nothing is a submodule
+		out, err := c.run(ctx, at)
+		if err != nil {
+			return nil, nil, err
+		}
+		if found := strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }); len(found) > 0 {
+			in, files = append(in, name), append(files, found...)
 		}
 	}
-	return nil
+	return in, files, nil
 }
 
 // ownSubmodule reports whether path contains no repository, or a submodule that

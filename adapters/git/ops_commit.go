@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,9 @@ import (
 // everything below directories; nil is the whole tree. Paths are relative to
 // dir and taken literally. The paths in force are relative to the top and are
 // staged even if they are ignored. Vizier's own files (jobs, sessions, tmp,
-// tmp-worktrees, state) are never staged.
+// tmp-worktrees, state) are never staged. Of a linked working tree, the whole tree
+// cannot be staged while there are files that git does not see, below a submodule
+// which is not initialised.
 func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) error {
 	specs := []string{":(top)"}
 	if paths != nil {
@@ -27,6 +30,11 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 	}
 	if err := r.checkInner(ctx, dir); err != nil {
 		return err
+	}
+	if paths == nil {
+		if err := r.checkUnseen(ctx, dir); err != nil {
+			return err
+		}
 	}
 	own, err := r.cli.unignored(ctx, command{dir: dir}, scratch[:])
 	if err != nil {
@@ -85,9 +93,51 @@ func (r *Repo) differing(ctx context.Context, dir string) (tracked, untracked []
 
 // Unstaged returns the paths at dir, relative to the top, whose files differ from
 // the index, and those that are untracked, without Vizier's own files and what is
-// ignored.
+// ignored. A submodule that a merge, which does not look into it, has left at its
+// former commit is none of them.
 func (r *Repo) Unstaged(ctx context.Context, dir string) (tracked, untracked []string, err error) {
-	return r.status(ctx, dir, func(file byte) bool { return file != ' ' })
+	tracked, untracked, err = r.status(ctx, dir, func(file byte) bool { return file != ' ' })
+	if err != nil || len(tracked) == 0 {
+		return tracked, untracked, err
+	}
+	links, err := r.cli.gitlinks(ctx, command{dir: dir})
+	for _, name := range links {
+		i := slices.Index(tracked, name)
+		if i < 0 {
+			continue
+		}
+		left, err := r.cli.leftBehind(ctx, dir, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if left {
+			tracked = slices.Delete(tracked, i, i+1)
+		}
+	}
+	return tracked, untracked, err
+}
+
+// leftBehind reports whether the commit that is checked out in a submodule of the
+// working tree at dir is the one that the tree's commit has, or had before it.
+func (c *cli) leftBehind(ctx context.Context, dir, name string) (bool, error) {
+	if there, err := exists(filepath.Join(dir, name, ".git")); err != nil || !there {
+		return false, err
+	}
+	now, err := c.resolve(ctx, filepath.Join(dir, name), "HEAD")
+	if err != nil || now == "" {
+		return false, err
+	}
+	for _, at := range []string{"HEAD", "HEAD^"} {
+		was, err := c.run(ctx, command{dir: dir, args: []string{"rev-parse", "--quiet", "--verify", at + ":" + name}})
+		switch {
+		case exitCode(err) == 1: // it had none
+		case err != nil:
+			return false, err
+		case strings.TrimSpace(string(was)) == string(now):
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // status returns the tracked paths of which git says that they differ, where

@@ -57,6 +57,10 @@ func (r *Repo) Base(dir string) (kernel.CommitID, error) {
 	if name == "" {
 		return "", nil
 	}
+	return r.baseOf(name)
+}
+
+func (r *Repo) baseOf(name string) (kernel.CommitID, error) {
 	log, err := r.headLog(name)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return "", nil

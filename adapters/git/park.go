@@ -2,10 +2,7 @@ package git
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -19,12 +16,18 @@ const parkedRefs = "refs/vizier/parked/"
 type Parked struct {
 	Worktree string // its path; "": only the branch was removed
 	Branch   string // the branch it was on; "" : none
+	Module   string // the submodule of the worktree whose commit it is; "": none
+	Repo     string // the repository that keeps it, for a submodule's
 	Ref      string // the ref that keeps the work
 	Commit   kernel.CommitID
 }
 
 // String returns a line for people, with the commands that restore the work.
 func (p Parked) String() string {
+	if p.Module != "" {
+		return fmt.Sprintf("work in submodule %s of worktree %s that none of its remotes has is kept as %s: see it with `git show %s`, "+
+			"get it back in another clone of the submodule with `git fetch %s %s:refs/heads/NAME`", p.Module, p.Worktree, p.Ref, p.Ref, p.Repo, p.Ref)
+	}
 	of := "worktree " + p.Worktree
 	if p.Worktree == "" {
 		of = "branch " + p.Branch
@@ -40,7 +43,7 @@ const initializing = "initializing"
 
 // save makes sure that nothing is lost when w is removed: it fails for a
 // worktree that is locked or contains other repositories, and parks what no ref
-// keeps. present says whether w's files exist.
+// keeps, in it and in its submodules. present says whether w's files exist.
 func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 	if w.Reason == initializing {
 		return nil
@@ -52,8 +55,12 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 		}
 		return fmt.Errorf("it is locked%s: run `git worktree unlock %s`, then try again", why, w.Path)
 	}
-	if inner, _ := os.ReadDir(filepath.Join(w.gitDir, "modules")); len(inner) > 0 {
-		return errors.New("it has submodules whose commits would go with it: save them, then run `git worktree remove --force` on it")
+	modules, err := r.cli.modules(ctx, w)
+	if err == nil {
+		err = r.saveModules(ctx, w, modules)
+	}
+	if err != nil {
+		return err
 	}
 	t := tree{cli: r.cli, w: w}
 	if present {
@@ -65,15 +72,15 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 	}
 	work := head
 	if present {
-		inner, dirty, err := t.status(ctx)
+		s, err := t.status(ctx, modules)
 		if err != nil {
 			return err
 		}
-		if inner != "" {
-			return fmt.Errorf("it contains another repository, %s, which cannot be parked: move that away, then try again", inner)
+		if s.inner != "" {
+			return fmt.Errorf("it contains another repository, %s, which cannot be parked: move that away, then try again", s.inner)
 		}
-		if dirty {
-			if work, err = t.commit(ctx, head); err != nil {
+		if s.dirty {
+			if work, err = t.commit(ctx, head, s.unseen); err != nil {
 				return fmt.Errorf("park its changes: %w", err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -25,11 +26,19 @@ func (t tree) git(ctx context.Context, env []string, args ...string) (string, er
 	out, err := t.cli.run(ctx, command{
 		dir:    t.dir,
 		args:   args,
-		env:    append([]string{"GIT_DIR=" + t.w.gitDir, "GIT_WORK_TREE=" + t.w.Path}, env...),
+		env:    append(t.env(), env...),
 		writes: len(env) > 0,
 		quiet:  true,
 	})
 	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+func (t tree) env() []string {
+	env := []string{"GIT_DIR=" + t.w.gitDir}
+	if t.w.Path != "" { // else only its refs are of interest
+		env = append(env, "GIT_WORK_TREE="+t.w.Path)
+	}
+	return env
 }
 
 // head returns the commit of the worktree, or "" on an unborn branch.
@@ -41,42 +50,59 @@ func (t tree) head(ctx context.Context) (kernel.CommitID, error) {
 	return kernel.CommitID(out), err
 }
 
-// status reports whether there are changes or untracked files, and a repository
-// within the worktree, whether untracked, added, or a submodule.
-func (t tree) status(ctx context.Context) (inner string, dirty bool, err error) {
-	staged, err := t.git(ctx, nil, "ls-files", "--stage", "-z")
+// status is what a worktree has that its commit does not have.
+type status struct {
+	inner  string   // a repository within it, whether untracked, added, or a submodule that git has not made; "": none
+	dirty  bool     // there are changes or untracked files
+	unseen []string // submodules that are not initialised and have files all the same
+}
+
+// status returns what the worktree has. What is within modules, the submodules
+// that git has made for it, does not count.
+func (t tree) status(ctx context.Context, modules []module) (s status, err error) {
+	at := command{dir: t.dir, env: t.env()}
+	links, err := t.cli.gitlinks(ctx, at)
 	if err != nil {
-		return "", false, err
+		return s, err
 	}
-	for entry := range strings.SplitSeq(staged, "\x00") {
-		_, name, _ := strings.Cut(entry, "\t")
-		if !strings.HasPrefix(entry, "160000 ") {
-			continue
-		}
-		if there, err := exists(filepath.Join(t.w.Path, name, ".git")); there || err != nil {
-			return name, false, err
+	for _, name := range links {
+		dir := filepath.Join(t.w.Path, name)
+		own := slices.ContainsFunc(modules, func(m module) bool { return m.present && resolved(m.dir) == resolved(dir) })
+		if there, err := exists(filepath.Join(dir, ".git")); err != nil || there && !own {
+			return status{inner: name}, err
 		}
 	}
-	out, err := t.git(ctx, nil, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames")
+	out, err := t.git(ctx, nil, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames")
 	if err != nil {
-		return "", false, err
+		return s, err
 	}
-	for entry := range strings.SplitSeq(out, "\x00") {
+	unseen, files, err := t.cli.unseen(ctx, at, t.w.Path, links)
+	if err != nil {
+		return s, err
+	}
+	s.unseen, s.dirty = unseen, len(unseen) > 0
+	entries := strings.Split(out, "\x00")
+	for _, f := range files {
+		entries = append(entries, "?? "+f)
+	}
+	for _, entry := range entries {
 		if len(entry) < 4 || isScratch(entry[3:]) {
 			continue
 		}
-		dirty = true
+		s.dirty = true
 		if name, untracked := strings.CutPrefix(entry, "?? "); untracked && strings.HasSuffix(name, "/") {
-			return name, true, nil
+			s.inner = name
+			return s, nil
 		}
 	}
-	return "", dirty, nil
+	return s, nil
 }
 
 // commit makes a commit of the worktree's files on top of head, with an index
-// of its own and without hooks. The worktree does not change. If a commit of
+// of its own and without hooks. Files below a submodule in unseen, which is not
+// initialised, take its place. The worktree does not change. If a commit of
 // the same content is already parked, it returns that one.
-func (t tree) commit(ctx context.Context, head kernel.CommitID) (kernel.CommitID, error) {
+func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string) (kernel.CommitID, error) {
 	tmp, err := os.MkdirTemp("", "vizier-park-")
 	if err != nil {
 		return "", err
@@ -91,9 +117,14 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID) (kernel.CommitID
 		return "", err
 	}
 	env := append(identity[:len(identity):len(identity)], "GIT_INDEX_FILE="+index)
-	own, err := t.cli.unignored(ctx, command{dir: t.dir, env: []string{"GIT_DIR=" + t.w.gitDir, "GIT_WORK_TREE=" + t.w.Path}}, scratch[:])
+	own, err := t.cli.unignored(ctx, command{dir: t.dir, env: t.env()}, scratch[:])
 	if err != nil {
 		return "", err
+	}
+	for _, name := range unseen {
+		if _, err := t.git(ctx, env, "update-index", "--force-remove", "--", name); err != nil {
+			return "", err
+		}
 	}
 	if _, err := t.git(ctx, env, append([]string{"add", "--all", "--"}, except(own)...)...); err != nil {
 		return "", err

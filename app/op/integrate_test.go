@@ -379,3 +379,40 @@ func TestMergeBesideASubmodule(t *testing.T) {
 	}
 	w.tidy()
 }
+
+// A merge that updates a submodule, which a hook has initialised, has its new commit also after
+// a conflict in a file; only a commit that somebody makes in it replaces that.
+func TestConflictBesideASubmodule(t *testing.T) {
+	for _, changed := range []bool{false, true} {
+		w, sub := newWorld(t), newWorld(t)
+		t.Setenv("GIT_ALLOW_PROTOCOL", "file")
+		w.env.Shell = script{}
+		w.git(w.dir, "submodule", "--quiet", "add", sub.dir, "sub")
+		w.git(w.dir, "commit", "--quiet", "-m", "sub")
+		want := sub.commit(sub.dir, "more.txt", "more")
+		w.write(filepath.Join(w.dir, ".git"), "hooks/post-checkout", "#!/bin/sh\ngit submodule --quiet update --init\n")
+		if err := os.Chmod(filepath.Join(w.dir, ".git/hooks/post-checkout"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		dir, _ := w.prepared(map[string]string{"slug": "foo"})
+		w.write(dir, "readme.txt", "theirs\n")
+		w.git(filepath.Join(dir, "sub"), "pull", "--quiet", "origin", "main")
+		w.git(dir, "commit", "--quiet", "-a", "-m", "update sub")
+		w.commit(w.dir, "readme.txt", "ours\n")
+		n := w.merge(nil)
+		w.want(n, kernel.OutcomeBlocked, "resolve readme.txt in")
+		script := "echo both > readme.txt"
+		if changed {
+			script += "; git -C sub commit --quiet --allow-empty -m other"
+		}
+		w.want(w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": script}), kernel.OutcomeSucceeded, "resolved")
+		if changed {
+			want = w.rev("HEAD", filepath.Join(w.mergeDir(n), "sub"))
+		}
+		n.Job.State.Generation++
+		r := w.want(n, kernel.OutcomeSucceeded)
+		if got := w.rev("main:sub"); got != want || w.read(w.dir, "readme.txt") != "both\n" || strings.Contains(r.Reason, "parked") {
+			t.Errorf("%s; the submodule is at %s, want %s", r.Reason, got, want)
+		}
+	}
+}
