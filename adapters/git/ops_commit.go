@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -200,14 +202,41 @@ func (c *cli) unstage(ctx context.Context, dir string) error {
 }
 
 // StagePaths stages the current state of paths, including removals, which ends
-// their conflicts. Paths are relative to dir, which must be the top of a
-// working tree.
+// their conflicts. A directory that is no submodule is not the path any more.
+// Paths are relative to dir, which must be the top of a working tree.
 func (r *Repo) StagePaths(ctx context.Context, dir string, paths []string) error {
+	var there, gone []string
+	for _, p := range paths {
+		st, err := os.Lstat(filepath.Join(dir, p))
+		switch {
+		case err == nil && !st.IsDir():
+			there = append(there, p)
+			continue
+		case err == nil:
+			_, err = os.Lstat(filepath.Join(dir, p, ".git"))
+		}
+		switch {
+		case err == nil:
+			there = append(there, p)
+		case errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+			gone = append(gone, p)
+		default:
+			return err
+		}
+	}
+	if err := r.updateIndex(ctx, dir, gone, "--force-remove"); err != nil {
+		return err
+	}
+	return r.updateIndex(ctx, dir, there, "--add", "--remove")
+}
+
+// updateIndex runs git update-index for paths.
+func (r *Repo) updateIndex(ctx context.Context, dir string, paths []string, how ...string) error {
 	if len(paths) == 0 {
 		return nil
 	}
 	_, err := r.cli.run(ctx, command{dir: dir, writes: true, stdin: []byte(strings.Join(paths, "\x00") + "\x00"),
-		args: []string{"update-index", "--add", "--remove", "-z", "--stdin"}})
+		args: append(append([]string{"update-index"}, how...), "-z", "--stdin")})
 	return err
 }
 

@@ -75,7 +75,8 @@ func (r *Repo) SetMergeState(ctx context.Context, dir string, source, target, me
 
 // Merge merges source into the commit of the worktree at dir, without
 // committing. Conflicts are left in progress and are not an error: see
-// Unmerged. With squash, the result has no reference to source.
+// Unmerged. A path that both sides renamed, to different ones, is none: it is gone
+// on both. With squash, the result has no reference to source.
 func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, squash bool) error {
 	args := []string{"merge", "--quiet", "--no-commit", "--no-ff", string(source)}
 	if squash {
@@ -84,7 +85,7 @@ func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, sq
 	_, err := r.cli.run(ctx, command{dir: dir, args: args, env: r.cli.fallbackIdentity(ctx, dir), writes: true, hooks: true})
 	if exitCode(err) == 1 {
 		if paths, err := r.Unmerged(ctx, dir); err != nil || len(paths) > 0 {
-			return err
+			return errors.Join(err, r.dropRenamed(ctx, dir))
 		}
 		if merging, _ := r.cli.resolve(ctx, dir, "MERGE_HEAD"); merging != "" {
 			return nil // recorded resolutions resolved every conflict
@@ -94,6 +95,22 @@ func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, sq
 		}
 	}
 	return err
+}
+
+// dropRenamed takes out of the index at dir what the merge there knows only of
+// the common ancestor.
+func (r *Repo) dropRenamed(ctx context.Context, dir string) error {
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=no", "--ignore-submodules=all", "--no-renames"}})
+	var paths []string
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		if p, ok := strings.CutPrefix(entry, "DD "); ok {
+			paths = append(paths, p)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.updateIndex(ctx, dir, paths, "--force-remove")
 }
 
 // Merging reports whether a merge with a second parent is in progress at dir.

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
@@ -132,8 +134,8 @@ func (n *Node) ownBranches() []string {
 type conflict struct {
 	slug  string
 	mark  *sentinel
-	files []string                     // still in conflict; relative to the worktree
-	seen  map[string][sha256.Size]byte // the files as the merge left them
+	files []string             // still in conflict; relative to the worktree
+	since map[string]time.Time // when each of them was last written before the node began
 }
 
 // openConflict returns the conflict that n is to resolve, or nil if n is not a
@@ -163,13 +165,36 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	if c.files, err = unresolved(ctx, env, c.mark.Worktree, mark.Files); err != nil {
 		return nil, err
 	}
-	c.seen = map[string][sha256.Size]byte{}
+	c.since = map[string]time.Time{}
 	for _, f := range c.files {
-		if c.seen[f], _, err = look(filepath.Join(c.mark.Worktree, f)); err != nil {
-			return nil, err
-		}
+		c.since[f] = written(filepath.Join(c.mark.Worktree, f))
 	}
 	return c, nil
+}
+
+// written returns when a file was last written, or zero if there is none.
+func written(path string) time.Time {
+	st, err := os.Lstat(path)
+	if err != nil || st.IsDir() {
+		return time.Time{}
+	}
+	return st.ModTime()
+}
+
+// decided reports whether somebody has decided about a file in conflict: it has
+// no conflict markers, and is not what the merge left, or was written since the
+// node began. A file that the merge left without markers, such as one that a side
+// deleted, is kept as it is by writing it again.
+func (c *conflict) decided(file string) (bool, error) {
+	path := filepath.Join(c.mark.Worktree, file)
+	state, marked, err := look(path)
+	if err != nil || marked {
+		return false, err
+	}
+	if left, known := c.mark.Left[file]; known && state != left {
+		return true, nil
+	}
+	return !written(path).Equal(c.since[file]), nil
 }
 
 // unresolved returns the files of the merge in the worktree dir that must not be
@@ -232,6 +257,7 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 	for _, f := range c.files {
 		fmt.Fprintf(&b, "- %s\n", f)
 	}
+	b.WriteString("\nA file that has conflict markers is resolved once it has none. One that has none is resolved by writing it, also with what it has (`touch` it), or by removing it.\n")
 	a, _, err := askAgent(ctx, env, n, c.mark.Worktree, b.String())
 	if err == nil && a.Class != kernel.NoFailure {
 		fmt.Fprintf(env.Stderr, "warning: %s\n", a.Reason)
@@ -240,10 +266,8 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 	return 0, err
 }
 
-// stage stages, as resolved, the files in conflict that have changed and
-// contain no conflict markers, and determines anew which are left. A file
-// without markers that nobody touched, such as one that a side deleted, stays
-// in conflict, since nobody has decided about it. Once none is in conflict, the
+// stage stages, as resolved, the files in conflict that somebody has decided
+// about, and determines anew which are left. Once none is in conflict, the
 // other files that were changed for it, or made, are part of the resolution.
 func (c *conflict) stage(ctx context.Context, env *Env) error {
 	if !c.unmerged() {
@@ -251,11 +275,11 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 	}
 	var done []string
 	for _, f := range c.files {
-		sum, marked, err := look(filepath.Join(c.mark.Worktree, f))
+		ok, err := c.decided(f)
 		if err != nil {
 			return err
 		}
-		if !marked && sum != c.seen[f] {
+		if ok {
 			done = append(done, f)
 		}
 	}
@@ -279,15 +303,28 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 	return err
 }
 
-// look returns a file's digest, and whether a line of it begins with a conflict
-// marker. For a file that does not exist it returns zero values.
-func look(path string) (sum [sha256.Size]byte, marked bool, err error) {
-	f, err := openRegular(path)
-	if errors.Is(err, iofs.ErrNotExist) {
-		return sum, false, nil
+// directory is what look says of one.
+const directory = "directory"
+
+// look returns what tells a state of a file from others, "" for none, and whether
+// a line of it begins with a conflict marker. It does not look into directories,
+// which in a merge are submodules.
+func look(path string) (state string, marked bool, err error) {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		return "", false, nil
+	case err != nil:
+		return "", false, err
+	case st.IsDir():
+		return directory, false, nil
+	case st.Mode().Type() == iofs.ModeSymlink:
+		to, err := os.Readlink(path)
+		return "link to " + to, false, err
 	}
+	f, err := openRegular(path)
 	if err != nil {
-		return sum, false, err
+		return "", false, err
 	}
 	defer f.Close()
 	h := sha256.New()
@@ -299,9 +336,13 @@ func look(path string) (sum [sha256.Size]byte, marked bool, err error) {
 		start = err == nil
 		switch {
 		case errors.Is(err, io.EOF):
-			return [sha256.Size]byte(h.Sum(nil)), marked, nil
+			kind := "file"
+			if st.Mode()&0o100 != 0 { // all of the mode that git keeps
+				kind = "program"
+			}
+			return fmt.Sprintf("%s %x", kind, h.Sum(nil)), marked, nil
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return sum, false, err
+			return "", false, err
 		}
 	}
 }
@@ -318,8 +359,7 @@ func (c *conflict) end(env *Env, n *Node, step workflow.Step) (Result, error) {
 		r.Class = kernel.ExitFailure
 	}
 	if step.Outcome == kernel.OutcomeBlocked && c.unmerged() {
-		r.Reason += fmt.Sprintf(": resolve %s in %s, `git add` them, then `vizier retry %s`",
-			strings.Join(c.files, ", "), c.mark.Worktree, n.Job.ID)
+		r.Reason += ": " + toResolve(c.mark.Worktree, c.files, n.Job.ID)
 	}
 	return r, nil
 }

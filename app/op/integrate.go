@@ -255,15 +255,32 @@ func (m *integration) conflict(ctx context.Context, files []string) (*Result, er
 		return other, err
 	}
 	if open == nil || open.Job != string(m.n.Job.ID) || m.since != "" {
-		err = writeSentinel(m.env, m.n, sentinel{Slug: m.slug, Source: m.source, Target: m.target, Worktree: m.tree.Worktree, Files: files})
+		mark := sentinel{Slug: m.slug, Source: m.source, Target: m.target, Worktree: m.tree.Worktree, Files: files, Left: map[string]string{}}
+		for _, f := range files {
+			if mark.Left[f], _, err = look(filepath.Join(m.dir, f)); err != nil {
+				return nil, err
+			}
+		}
+		err = writeSentinel(m.env, m.n, mark)
 		if err != nil {
 			return nil, err
 		}
 	}
-	r := blocked("%smerging %s into %s "+kernel.InConflict+": resolve %s in %s, `git add` them, then `vizier retry %s`",
-		m.since, m.source, m.target, shorten(strings.Join(files, ", ")), m.dir, m.n.conflictGate())
+	r := blocked("%smerging %s into %s "+kernel.InConflict+": %s", m.since, m.source, m.target, toResolve(m.dir, files, m.n.conflictGate()))
 	r.Produced = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: m.slug}}
 	return &r, nil
+}
+
+// toResolve says how files of the merge in dir are resolved by hand. git add does
+// not take a submodule whose directory is empty.
+func toResolve(dir string, files []string, retry kernel.JobID) string {
+	modules := ""
+	for _, f := range files {
+		if state, _, err := look(filepath.Join(dir, f)); err == nil && state == directory {
+			modules += fmt.Sprintf(" (submodule %s: `git -C %s update-index --cacheinfo 160000,COMMIT,%s`)", f, dir, f)
+		}
+	}
+	return fmt.Sprintf("resolve %s in %s, `git add` them%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, shorten(modules), retry)
 }
 
 // otherConflict returns the result that ends the node if open, the mark of the

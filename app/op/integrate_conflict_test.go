@@ -582,3 +582,105 @@ func TestMergeAfterACrashAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// stages returns what the index of a merge has of each file in conflict, as git's
+// status has it.
+func (w *world) stages(n *Node) string {
+	w.Helper()
+	var out []string
+	for line := range strings.Lines(w.git(w.mergeDir(n), "status", "--porcelain")) {
+		if f := strings.Fields(line); strings.ContainsAny(f[0], "U") || f[0] == "AA" || f[0] == "DD" {
+			out = append(out, strings.Join(f, " "))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Each kind of conflict is resolved by what a script does to the files, and by nothing else.
+func TestEachKindOfConflictIsResolvedByItsFiles(t *testing.T) {
+	const long = "1\n2\n3\n4\n5\n6\n"
+	for _, c := range []struct {
+		name               string
+		base, theirs, ours string // scripts
+		stages             string
+		resolve, want      string // a script, and what main has then
+	}{
+		{"renamed on both sides", "printf '" + long + "' >old", "git mv old b", "git mv old a", "AU a, UA b", "rm b; echo both >a", "a: both"},
+		{"deleted by them", "echo base >f", "git rm -q f", "echo ours >f", "UD f", "rm f", ""},
+		{"deleted by them, kept", "echo base >f", "git rm -q f", "echo ours >f", "UD f", "touch f", "f: ours"},
+		{"deleted by us", "echo base >f", "echo theirs >f", "git rm -q f", "DU f", "rm f", ""},
+		{"deleted by us, changed", "echo base >f", "echo theirs >f", "git rm -q f", "DU f", "echo both >f", "f: both"},
+		{"binary", "printf 'a\\0b' >f", "printf 'a\\0theirs' >f", "printf 'a\\0ours' >f", "UU f", "touch f", "f: a\x00ours"},
+		{"added on both sides", ":", "echo theirs >f", "echo ours >f", "AA f", "echo both >f", "f: both"},
+		{"links", "ln -s base f", "ln -sf theirs f", "ln -sf ours f", "UU f", "ln -sf both f", "f -> both"},
+		{"a link that leads to a directory", "ln -s base f", "ln -sf theirs f", "ln -sf ours f", "UU f", "ln -sfn . f", "f -> ."},
+		{"modes", ":", "echo x >f; chmod +x f", "echo x >f", "AA f", "chmod +x f", "f: x (755)"},
+		{"a file that is to be a directory", "echo base >f", "echo theirs >f", "echo ours >f", "UU f", "rm f; mkdir f; echo in >f/g", "f/g: in"},
+		{"a directory that is to be a file", "mkdir d; echo base >d/f", "echo theirs >d/f", "echo ours >d/f", "UU d/f", "rm -r d; echo file >d", "d: file"},
+		{"a file beside a directory", ":", "mkdir f; echo theirs >f/g", "echo ours >f", "AU f~HEAD", "rm f~HEAD", "f/g: theirs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.env.Shell = script{}
+			do := func(text string) {
+				w.Helper()
+				if _, err := (script{}).Run(t.Context(), w.dir, text+"; git add -A; git commit --quiet --allow-empty -m x", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			do(c.base)
+			w.git(w.dir, "switch", "--quiet", "--create", "draft/foo")
+			do(c.theirs)
+			w.git(w.dir, "switch", "--quiet", "main")
+			do(c.ours)
+			n := w.merge(nil)
+			w.want(n, kernel.OutcomeBlocked, kernel.InConflict)
+			if got := w.stages(n); got != c.stages {
+				t.Fatalf("in conflict are %q, want %q", got, c.stages)
+			}
+			gate := func(script string) *Node {
+				return w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": script})
+			}
+			w.want(gate(":"), kernel.OutcomeBlocked, "the merge conflict is not resolved")
+			w.want(gate(c.resolve), kernel.OutcomeSucceeded)
+			n.Job.State.Generation++
+			w.want(n, kernel.OutcomeSucceeded)
+			var got []string
+			for line := range strings.Lines(w.git(w.dir, "ls-tree", "-r", "main")) {
+				info, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
+				if name == "readme.txt" || name == ".gitignore" {
+					continue
+				}
+				text := w.git(w.dir, "show", "main:"+name)
+				switch info[:6] {
+				case "120000":
+					got = append(got, name+" -> "+text)
+				case "100755":
+					got = append(got, name+": "+text+" (755)")
+				default:
+					got = append(got, name+": "+text)
+				}
+			}
+			if have := strings.Join(got, ", "); have != c.want {
+				t.Errorf("main has %q, want %q", have, c.want)
+			}
+			w.tidy()
+		})
+	}
+}
+
+// What the agent resolved before it and its gate were killed counts, although the gate's next
+// attempt does not see it change.
+func TestAResolutionBeforeACrashOfItsGate(t *testing.T) {
+	w := conflicting(t)
+	w.env.Shell = script{}
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	w.write(w.mergeDir(n), "readme.txt", "both\n")
+	w.want(w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": ":"}), kernel.OutcomeSucceeded, "resolved")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.read(w.dir, "readme.txt") != "both\n" {
+		t.Error("not merged as it was resolved")
+	}
+}

@@ -416,3 +416,40 @@ func TestConflictBesideASubmodule(t *testing.T) {
 		}
 	}
 }
+
+// The two sides moved a submodule to different commits. Its files are not there, so the merge
+// says how to choose one without them.
+func TestConflictOfASubmodule(t *testing.T) {
+	w, sub := newWorld(t), newWorld(t)
+	t.Setenv("GIT_ALLOW_PROTOCOL", "file")
+	w.env.Shell = script{}
+	w.git(w.dir, "submodule", "--quiet", "add", sub.dir, "sub")
+	w.git(w.dir, "commit", "--quiet", "-m", "sub")
+	theirs := sub.commit(sub.dir, "theirs.txt", "x")
+	sub.git(sub.dir, "reset", "--quiet", "--hard", "HEAD~")
+	ours := sub.commit(sub.dir, "ours.txt", "x")
+	move := func(to string) {
+		w.git(w.dir, "update-index", "--cacheinfo", "160000,"+to+",sub")
+		w.git(w.dir, "commit", "--quiet", "-m", "move sub")
+	}
+	w.git(w.dir, "switch", "--quiet", "--create", "draft/foo")
+	move(theirs)
+	w.git(w.dir, "switch", "--quiet", "main")
+	move(ours)
+	w.git(filepath.Join(w.dir, "sub"), "fetch", "--quiet", "origin", ours)
+	w.git(filepath.Join(w.dir, "sub"), "checkout", "--quiet", ours)
+	n := w.merge(nil)
+	r := w.want(n, kernel.OutcomeBlocked, kernel.InConflict)
+	command := "git -C " + w.mergeDir(n) + " update-index --cacheinfo 160000,COMMIT,sub"
+	if !strings.Contains(r.Reason, "`"+command+"`") {
+		t.Errorf("%s", r.Reason)
+	}
+	w.want(w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": ":"}), kernel.OutcomeBlocked, "the merge conflict is not resolved", command)
+	w.git(w.dir, strings.Fields(strings.Replace(strings.TrimPrefix(command, "git "), "COMMIT", theirs, 1))...)
+	w.want(w.conflictGate(n, nil), kernel.OutcomeSucceeded)
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if got := w.rev("main:sub"); got != theirs {
+		t.Errorf("the submodule is at %s, want %s", got, theirs)
+	}
+}

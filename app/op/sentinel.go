@@ -23,6 +23,8 @@ type sentinel struct {
 	Worktree string    `json:"worktree,omitempty"` // relative to the repository's root
 	Files    []string  `json:"files,omitempty"`    // in conflict, relative to the worktree
 	Created  time.Time `json:"created_at"`
+
+	Left map[string]string `json:"left,omitempty"` // what the merge left of each file, as look tells it
 }
 
 // writeSentinel writes s as n's.
