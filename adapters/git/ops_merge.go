@@ -197,6 +197,14 @@ func (r *Repo) Replay(ctx context.Context, merged, from, onto kernel.CommitID) (
 	return step(author, f[4], append(args, string(files))...)
 }
 
+// Parent returns the first parent of a commit, or "" if it has none.
+func (r *Repo) Parent(ctx context.Context, commit kernel.CommitID) (kernel.CommitID, error) {
+	if err := commits(commit); err != nil {
+		return "", fmt.Errorf("parent: %w", err)
+	}
+	return r.cli.resolve(ctx, "", string(commit)+"^")
+}
+
 // FileAt returns a file's content in a commit, or nil if the commit does not
 // contain it.
 func (r *Repo) FileAt(ctx context.Context, commit kernel.CommitID, path string) ([]byte, error) {

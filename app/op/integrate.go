@@ -27,6 +27,7 @@ type integration struct {
 
 	source, target string          // branches
 	tip, onto      kernel.CommitID // commits of source and target; tip "": the branch does not exist any more
+	from           kernel.CommitID // what is merged: tip, or the removal of the plan's document on top of it
 	squash, drop   bool
 	tree           kernel.Context // its worktree; zero: none yet
 	dir            string         // where the worktree is, or a path at which there is nothing; absolute
@@ -179,7 +180,7 @@ func (m *integration) begin(ctx context.Context) (*Result, error) {
 	if stop, err := m.removeDoc(ctx); err != nil || stop != nil {
 		return stop, err
 	}
-	return m.mergeOnto(ctx, m.tip)
+	return m.mergeOnto(ctx, m.from)
 }
 
 // mergeOnto merges a commit, the source or what came of it, into the target's tip
@@ -207,16 +208,18 @@ func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*R
 			merged = m.onto
 		}
 	}
-	if err := git.SetMergeState(ctx, m.dir, m.tip, m.onto, merged); err != nil || len(files) == 0 {
+	if err := git.SetMergeState(ctx, m.dir, m.from, m.onto, merged); err != nil || len(files) == 0 {
 		return nil, err
 	}
 	return m.conflict(ctx, files)
 }
 
-// removeDoc commits the removal of the plan's document to the source branch,
-// so that the merge does not bring it along.
+// removeDoc commits the removal of the plan's document on top of the source, so
+// that the merge does not bring it along. The branch follows when the target has
+// moved (leave): until then other stages of the plan need the document.
 func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	git, doc := m.env.Git, planFile(m.slug)
+	m.from = m.tip
 	text, err := git.FileAt(ctx, m.tip, doc)
 	if err != nil || text == nil {
 		return nil, err
@@ -231,18 +234,26 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 		r, err := gitFailed(m.env, m.n, errors.Join(err, git.Detach(ctx, m.dir, m.tip)))
 		return &r, err
 	}
-	obstacle, moved, err := git.Advance(ctx, m.source, m.tip, id)
-	switch {
-	case err != nil:
-		return nil, err
-	case obstacle != "":
-		return m.stuck(obstacle), nil
-	case !moved:
-		r := failed(1, "branch %s moved while it was being merged: `vizier retry %s`", m.source, m.n.Job.ID)
-		return &r, nil
-	}
-	m.tip = id
+	m.from = id
 	return nil, nil
+}
+
+// current reports whether source, what was merged in the worktree, is what the
+// branch has now, with or without the plan's document.
+func (m *integration) current(ctx context.Context, source kernel.CommitID) (bool, error) {
+	if source == "" || source == m.tip {
+		return source != "", nil
+	}
+	text, err := m.env.Git.FileAt(ctx, source, planFile(m.slug))
+	if err != nil || text != nil {
+		return false, err
+	}
+	parent, err := m.env.Git.Parent(ctx, source)
+	if err != nil || parent != m.tip {
+		return false, err
+	}
+	text, err = m.env.Git.FileAt(ctx, parent, planFile(m.slug))
+	return text != nil, err
 }
 
 // conflict ends the node as blocked and leaves the merge in progress.

@@ -55,6 +55,9 @@ func TestConflictIsResolvedByHandAndGoesOn(t *testing.T) {
 			}
 		}
 		w.unchanged(before)
+		if got := w.git(w.dir, "ls-tree", "-r", "--name-only", "draft/foo", planFile("foo")); got == "" {
+			t.Error("other stages of the plan have no document any more")
+		}
 		var s sentinel
 		data, err := w.env.Files.Sentinel("foo")
 		if err = errors.Join(err, json.Unmarshal(data, &s)); err != nil {

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -170,21 +171,43 @@ func (m *integration) nothing() string {
 	return "nothing to commit: " + m.source + " brings nothing new to " + m.target + ", which has not moved"
 }
 
+// leave deletes the source branch or, if it is to be kept, moves it to what was
+// merged, which lacks the plan's document. It says what it does not do.
+func (m *integration) leave(ctx context.Context, merged kernel.CommitID) (string, error) {
+	current, err := m.current(ctx, merged)
+	if err != nil || m.drop && !current {
+		return "; branch " + m.source + " is kept: it is not what was merged", err
+	}
+	said := ""
+	if m.drop {
+		err := m.env.Git.DeleteBranch(ctx, m.source, m.tip)
+		if err == nil {
+			return "", nil
+		}
+		fmt.Fprintln(m.env.Stderr, err)
+		said = "; branch " + m.source + " is kept: " + err.Error()
+	}
+	if !current || merged == m.tip {
+		return said, nil
+	}
+	obstacle, moved, err := m.env.Git.Advance(ctx, m.source, m.tip, merged)
+	if err == nil && !moved {
+		said += "; branch " + m.source + " keeps the plan's document: " + cmp.Or(obstacle, "it has moved")
+	}
+	return said, err
+}
+
 // finish cleans up after a merge: it deletes the source branch, if that was
-// asked for and the branch is still at the merged commit, the conflict's
-// sentinel, and the worktree.
+// asked for and the branch still has what was merged, the conflict's sentinel,
+// and the worktree.
 func (m *integration) finish(ctx context.Context, what string, merged kernel.CommitID) (Result, error) {
 	git := m.env.Git
-	if m.drop && m.tip != "" {
-		switch merged {
-		case m.tip:
-			if err := git.DeleteBranch(ctx, m.source, m.tip); err != nil {
-				fmt.Fprintln(m.env.Stderr, err)
-				what += "; branch " + m.source + " is kept: " + err.Error()
-			}
-		default:
-			what += "; branch " + m.source + " is kept: it is not what was merged"
+	if m.tip != "" {
+		left, err := m.leave(ctx, merged)
+		if err != nil {
+			return Result{}, err
 		}
+		what += left
 	}
 	open, err := readSentinel(m.env, m.slug)
 	if err == nil && open != nil {

@@ -13,12 +13,17 @@ import (
 // still open is left alone, and so are changes that are not staged. If a person
 // dropped the conflict by retrying the job, it is parked and the merge starts over.
 func (m *integration) resume(ctx context.Context, source, onto, merged kernel.CommitID) (bool, *Result, error) {
-	if source != m.tip {
+	current, err := m.current(ctx, source)
+	if err != nil {
+		return false, nil, err
+	}
+	if !current {
 		if source != "" {
 			m.since = fmt.Sprintf("%s has moved since it was last merged, and what that merge got to is parked (`vizier tail %s`); ", m.source, m.n.Job.ID)
 		}
 		return false, nil, m.discard(ctx)
 	}
+	m.from = source
 	if merged != "" {
 		return true, nil, nil
 	}

@@ -86,6 +86,9 @@ type Branches interface {
 
 	IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error)
 
+	// Parent returns the first parent of a commit, or "" if it has none.
+	Parent(ctx context.Context, commit kernel.CommitID) (kernel.CommitID, error)
+
 	// FileAt returns a file's content in a commit, or nil if the commit does
 	// not contain it.
 	FileAt(ctx context.Context, commit kernel.CommitID, path string) ([]byte, error)
