@@ -144,7 +144,11 @@ func (r *Repo) removable(dir, name string) (Worktree, error) {
 	}
 	all, err := r.Worktrees()
 	for _, w := range all {
-		if w.Name == name && (w.Reason == initializing || resolved(w.Path) == resolved(dir)) {
+		switch {
+		case w.Name != name:
+		case r.movedTo(w) == dir:
+			return r.settled(w)
+		case w.Reason == initializing || resolved(w.Path) == resolved(dir):
 			return w, nil
 		}
 	}

@@ -96,11 +96,17 @@ func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, erro
 		return nil, err
 	}
 	for _, w := range all {
+		if w.Branch != branch && !rebases(w.gitDir, branch) {
+			continue
+		}
+		if w, err = r.settled(w); err != nil {
+			return nil, err
+		}
 		present, err := exists(w.Path)
 		if err != nil {
 			return nil, err
 		}
-		if present && (w.Branch == branch || rebases(w.gitDir, branch)) {
+		if to := leadsTo(w.Path); present && (to == "" || to == resolved(w.gitDir)) { // else it is of a repository that this is a copy of
 			on = append(on, w)
 		}
 	}

@@ -38,7 +38,7 @@ func (r *Repo) WorktreesOf(jobs []kernel.JobID) (map[kernel.JobID][]kernel.Conte
 	out := map[kernel.JobID][]kernel.Context{}
 	for _, w := range all {
 		id := kernel.JobID(w.Name[strings.LastIndexByte(w.Name, '-')+1:])
-		if r.atHome(w) && slices.Contains(jobs, id) {
+		if (r.atHome(w) || r.movedTo(w) != "") && slices.Contains(jobs, id) {
 			out[id] = append(out[id], contextOf(w))
 		}
 	}
@@ -106,10 +106,8 @@ func (r *Repo) named(name string) (Worktree, error) {
 	for _, w := range all {
 		switch {
 		case w.Name != name:
-		case r.atHome(w):
-			return w, nil
-		case r.movedTo(w) != "":
-			return Worktree{}, fmt.Errorf("git looks for worktree %s at %s, since the repository was moved: `vizier doctor --fix` tells it where that is", name, w.Path)
+		case r.atHome(w), r.movedTo(w) != "":
+			return r.settled(w)
 		default:
 			return Worktree{}, fmt.Errorf("git has a worktree %s at %s: move it back to %s, or remove it with `git worktree remove`", name, w.Path, worktreeHome)
 		}

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -53,8 +54,9 @@ func (r *Repo) StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context
 	return out, nil
 }
 
-// MovedWorktrees returns the worktrees below .vizier/tmp-worktrees that git looks for elsewhere,
-// where nothing is any more: the repository was moved.
+// MovedWorktrees returns the worktrees below .vizier/tmp-worktrees that do not work, since git
+// looks for them elsewhere or they lead to another git directory: the repository was moved or
+// copied.
 func (r *Repo) MovedWorktrees() (out []kernel.Context, err error) {
 	all, err := r.Worktrees()
 	for _, w := range all {
@@ -66,19 +68,83 @@ func (r *Repo) MovedWorktrees() (out []kernel.Context, err error) {
 	return out, err
 }
 
-// movedTo returns where the files of w are, if the repository was moved with them; "": it was not.
+// movedTo returns where the files of w are, if the repository was moved or copied with them;
+// "": it was not.
 func (r *Repo) movedTo(w Worktree) string {
 	here := filepath.Join(r.root.Dir, worktreeHome, filepath.Base(w.Path))
-	if there, err := exists(w.Path); there || err != nil || nameAt(here) != w.Name {
+	if leadsTo(w.Path) == resolved(w.gitDir) || nameAt(here) != w.Name {
 		return ""
 	}
 	return here
 }
 
-// RepairWorktree tells git where the files of a worktree are, and the worktree where git is.
-func (r *Repo) RepairWorktree(ctx context.Context, c kernel.Context) error {
-	_, err := r.cli.run(ctx, command{args: []string{"worktree", "repair", "--", filepath.Join(r.root.Dir, c.Worktree)}, writes: true})
+// leadsTo returns the git directory that the working tree at dir names, with links resolved, or
+// "" if it is no linked one.
+func leadsTo(dir string) string {
+	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	to, ok := strings.CutPrefix(strings.TrimSpace(string(link)), "gitdir:")
+	if err != nil || !ok {
+		return ""
+	}
+	return resolved(absolute(dir, strings.TrimSpace(to)))
+}
+
+// RepairWorktree tells git where the files of a worktree are, and the worktree where git is. It
+// does not ask git, which in a copy would have the original look for its worktree here.
+func (r *Repo) RepairWorktree(_ context.Context, c kernel.Context) error {
+	all, err := r.Worktrees()
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		if here := r.movedTo(w); w.Name == c.Name && here != "" {
+			_, err := r.settled(w)
+			return err
+		}
+	}
+	return nil
+}
+
+// SeparateWorktrees repairs the worktrees of a copy, in which git would work on the original.
+func (r *Repo) SeparateWorktrees() error {
+	all, err := r.Worktrees()
+	for _, w := range all {
+		here := r.movedTo(w)
+		if here == "" {
+			continue
+		}
+		there, again := exists(leadsTo(here))
+		if again == nil && there {
+			_, again = r.settled(w)
+		}
+		err = errors.Join(err, again)
+	}
 	return err
+}
+
+// settled returns w where its files are, and has it and git know each other if the repository
+// was moved or copied. Its own link comes first, so that nothing works on another repository.
+func (r *Repo) settled(w Worktree) (Worktree, error) {
+	here := r.movedTo(w)
+	if here == "" {
+		return w, nil
+	}
+	aside := filepath.Join(w.gitDir, "link.new")
+	err := os.WriteFile(aside, []byte("gitdir: "+w.gitDir+"\n"), 0o666)
+	if err == nil {
+		err = os.Rename(aside, filepath.Join(here, ".git"))
+	}
+	if err == nil {
+		err = os.WriteFile(aside, []byte(filepath.Join(here, ".git")+"\n"), 0o666)
+	}
+	if err == nil {
+		err = os.Rename(aside, filepath.Join(w.gitDir, "gitdir"))
+	}
+	if err != nil {
+		return w, fmt.Errorf("have git find worktree %s at %s: %w", w.Name, here, err)
+	}
+	w.Path = here
+	return w, nil
 }
 
 // MinimumVersion is the oldest git version that Vizier supports.

@@ -44,6 +44,79 @@ func TestStrayWorktrees(t *testing.T) {
 	}
 }
 
+// In a copy of a repository nothing reaches the worktrees of the original: those of jobs become
+// the copy's own, in each way in which they are come by, and a person's are none of the copy's.
+func TestWorktreesOfACopy(t *testing.T) {
+	for name, use := range map[string]func(o *owned, r *Repo) error{
+		"found": func(o *owned, r *Repo) error { _, err := r.OwnedWorktree("draft-1"); return err },
+		"standing": func(o *owned, r *Repo) error {
+			on, err := r.Standing(o.Context(), "draft/a")
+			if len(on) != 1 || !strings.HasPrefix(on[0], r.root.Dir) {
+				t.Errorf("on the branch are %q", on)
+			}
+			return err
+		},
+		"repaired": func(o *owned, r *Repo) error { return r.RepairWorktree(o.Context(), o.ctx) },
+		"adopted":  func(o *owned, r *Repo) error { return r.SeparateWorktrees() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOwned(t, Open)
+			o.git("worktree", "add", "--quiet", "-b", "mine", "../mine")
+			copied := o.in(o.path("../copy"))
+			if err := os.CopyFS(copied.dir, os.DirFS(o.dir)); err != nil {
+				t.Fatal(err)
+			}
+			r := Open(copied.root())
+			if moved, err := r.MovedWorktrees(); err != nil || len(moved) != 1 || moved[0] != o.ctx {
+				t.Errorf("moved are %+v, %v", moved, err)
+			}
+			if err := use(o, r); err != nil {
+				t.Fatal(err)
+			}
+			if moved, err := r.MovedWorktrees(); err != nil || len(moved) != 0 {
+				t.Errorf("still moved are %+v, %v", moved, err)
+			}
+			tree := copied.in(copied.path(o.ctx.Worktree))
+			if got := tree.git("rev-parse", "--show-toplevel", "--git-common-dir"); got != tree.dir+"\n"+copied.path(".git") {
+				t.Errorf("the copy's worktree is of %q", got)
+			}
+			if got := o.tree.git("rev-parse", "--show-toplevel", "--git-common-dir"); got != o.tree.dir+"\n"+o.path(".git") {
+				t.Errorf("the original's worktree is of %q", got)
+			}
+			if on, err := r.Standing(t.Context(), "mine"); err != nil || len(on) != 0 {
+				t.Errorf("a person's worktree counts for the copy's: %q, %v", on, err)
+			}
+			if got := r.RemoveWorktree(t.Context(), o.ctx); got.Status != kernel.CleanupDone || r.InPlace(o.ctx) {
+				t.Errorf("removed: %+v", got)
+			}
+			o.kept()
+		})
+	}
+}
+
+// The repository was moved, and nothing is at its old place: only a repair that was asked for,
+// or a job whose worktree it is, changes where git looks, since another host may see it there.
+func TestAnAdoptionLeavesWorktreesThatLeadNowhere(t *testing.T) {
+	o := newOwned(t, Open)
+	moved := o.in(o.path("../moved"))
+	if err := os.Rename(o.dir, moved.dir); err != nil {
+		t.Fatal(err)
+	}
+	r := Open(moved.root())
+	if err := r.SeparateWorktrees(); err != nil {
+		t.Fatal(err)
+	}
+	if trees, err := r.MovedWorktrees(); err != nil || len(trees) != 1 {
+		t.Errorf("%+v, %v", trees, err)
+	}
+	if trees, err := r.WorktreesOf([]kernel.JobID{"1"}); err != nil || len(trees["1"]) != 1 {
+		t.Errorf("of the job are %+v, %v", trees, err)
+	}
+	if got := r.RemoveWorktree(t.Context(), o.ctx); got.Status != kernel.CleanupDone {
+		t.Errorf("removed: %+v", got)
+	}
+}
+
 func TestVersionsOfGit(t *testing.T) {
 	for _, c := range []struct {
 		a, b  string

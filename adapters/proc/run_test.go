@@ -202,6 +202,30 @@ func TestRunInAWorktreeThatIsAnothers(t *testing.T) {
 	}
 }
 
+// Nothing is executed in a worktree from which git would work on another repository.
+func TestRunInAWorktreeOfACopy(t *testing.T) {
+	w := setup(t, "true")
+	tree := ".vizier/tmp-worktrees/branch-x"
+	if err := errors.Join(os.MkdirAll(filepath.Join(w.root, tree), 0o755), os.MkdirAll(filepath.Join(w.root, ".git"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	w.job.State.Context = kernel.Context{Root: tree, Worktree: tree, Name: "draft-1"}
+	for link, astray := range map[string]bool{
+		"gitdir: /original/.git/worktrees/draft-1\n":                  true,
+		"gitdir: " + w.root + "/.git/worktrees/draft-1\n":             false,
+		"gitdir: ../../../.git/worktrees/draft-1\n":                   false,
+		"gitdir: " + filepath.Dir(w.root) + "/.git/worktrees/draft-1": true,
+	} {
+		if err := os.WriteFile(filepath.Join(w.root, tree, ".git"), []byte(link), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.dir(&w.job)
+		if says := "git would work on "; (err != nil) != astray || astray && (!strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "`vizier doctor --fix`, then `vizier retry "+string(w.job.ID)+"`")) {
+			t.Errorf("%q: %v", link, err)
+		}
+	}
+}
+
 func TestRunWantsTheVariablesPassedOn(t *testing.T) {
 	w := setup(t, "sh", "-c", `echo "$PASSED_ON"`)
 	w.job.Spec.Task.PassEnv = []string{"PATH", "PASSED_ON"}

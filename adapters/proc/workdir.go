@@ -36,7 +36,29 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	if err == nil && gone {
 		return "", fmt.Errorf("the worktree that this ran in does not exist any more: %s is another's", path)
 	}
+	if to := l.astray(j.State.Context); err == nil && to != "" {
+		return "", fmt.Errorf("the repository was moved or copied, and git would work on %s from here: `vizier doctor --fix`, then `vizier retry %s`", to, j.ID)
+	}
 	return real, err
+}
+
+// astray returns the git directory that the worktree of c leads to, if that is not
+// this repository's.
+func (l *Local) astray(c kernel.Context) string {
+	dir := filepath.Join(l.Root, c.Root)
+	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	if err != nil || c.Name == "" || c.Root != c.Worktree || kernel.WorktreeName(string(link)) != c.Name {
+		return ""
+	}
+	to := strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir:"))
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(dir, to)
+	}
+	own, err := filepath.EvalSymlinks(gitDirOf(l.Root))
+	if at, again := filepath.EvalSymlinks(filepath.Dir(filepath.Dir(to))); err == nil && again == nil && at == own {
+		return ""
+	}
+	return to
 }
 
 // worktreeGone reports whether the worktree of c does not exist any more: its

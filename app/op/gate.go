@@ -156,6 +156,9 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 		return nil, err
 	}
 	c := &conflict{slug: slug, mark: mark}
+	if _, err := env.Git.OwnedWorktree(mergeTree(mark.Slug, kernel.JobID(mark.Job))); err != nil { // works again if the repository was moved
+		return nil, err
+	}
 	if !filepath.IsAbs(c.mark.Worktree) {
 		c.mark.Worktree = filepath.Join(n.Root, c.mark.Worktree)
 	}

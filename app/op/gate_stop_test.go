@@ -3,6 +3,7 @@ package op
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -56,7 +57,7 @@ func TestTheStopConditionRefusesWhatItMayNotCommit(t *testing.T) {
 		},
 		"the checkout": func(w *world, n *Node) string {
 			n.Job.State.Context = kernel.Context{}
-			return n.Dir + " has changes that are not committed: new.txt"
+			return strings.TrimPrefix(n.Dir, w.dir+"/") + " has changes that are not committed: new.txt"
 		},
 		"another branch": func(w *world, n *Node) string {
 			w.git(n.Dir, "switch", "--quiet", "--detach")

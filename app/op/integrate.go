@@ -127,7 +127,12 @@ func newIntegration(ctx context.Context, env *Env, n *Node) (*integration, error
 	return m, nil
 }
 
-func (m *integration) treeName() string { return treeName(m.n, "merge-"+m.slug) }
+func (m *integration) treeName() string { return mergeTree(m.slug, m.n.Job.ID) }
+
+// mergeTree returns the name of the worktree in which a job merges a plan.
+func mergeTree(slug string, job kernel.JobID) string {
+	return fileName("merge-"+slug) + "-" + string(job)
+}
 
 // standIn makes tree the worktree of the merge. If it is zero, dir becomes a
 // path at which there is nothing.

@@ -49,7 +49,7 @@ func TestConflictIsResolvedByHandAndGoesOn(t *testing.T) {
 		before, main := w.photograph(), w.rev("main")
 		n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
 		for range 2 { // a conflict that is open is left as it is
-			r := w.want(n, kernel.OutcomeBlocked, "readme.txt", w.dir+"/.vizier/tmp-worktrees/merge-foo,", "git add", "vizier retry")
+			r := w.want(n, kernel.OutcomeBlocked, "readme.txt", " in .vizier/tmp-worktrees/merge-foo,", "git add", "vizier retry")
 			if r.Exit != 10 || !r.produced(kernel.Artifact{Kind: kernel.MergeSentinel, Name: "foo"}) {
 				t.Errorf("exit %d, produced %v", r.Exit, r.Produced)
 			}
@@ -368,7 +368,7 @@ func TestASecondMergeInConflict(t *testing.T) {
 		w := conflicting(t)
 		first, second := w.merge(map[string]string{"squash": "false"}), w.merge(map[string]string{"squash": "false"})
 		w.want(first, kernel.OutcomeBlocked)
-		w.want(second, kernel.OutcomeBlocked, "conflicts here too", string(first.Job.ID), w.mergeDir(first))
+		w.want(second, kernel.OutcomeBlocked, "conflicts here too", string(first.Job.ID), "open in .vizier/tmp-worktrees/merge-foo:")
 		if mark, err := readSentinel(w.env, "foo"); err != nil || mark.Job != string(first.Job.ID) {
 			t.Errorf("the mark %+v, %v", mark, err)
 		}
@@ -380,7 +380,7 @@ func TestASecondMergeInConflict(t *testing.T) {
 			if err != nil || w.env.Git.RemoveWorktree(t.Context(), tree).Status != kernel.CleanupDone {
 				t.Fatalf("%+v, %v", tree, err)
 			}
-			w.want(second, kernel.OutcomeBlocked, kernel.InConflict, w.dir+"/.vizier/tmp-worktrees/merge-foo")
+			w.want(second, kernel.OutcomeBlocked, kernel.InConflict, " in .vizier/tmp-worktrees/merge-foo,")
 			continue
 		}
 		w.resolve(first, "both\n")

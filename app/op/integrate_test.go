@@ -440,7 +440,7 @@ func TestConflictOfASubmodule(t *testing.T) {
 	w.git(filepath.Join(w.dir, "sub"), "checkout", "--quiet", ours)
 	n := w.merge(nil)
 	r := w.want(n, kernel.OutcomeBlocked, kernel.InConflict)
-	command := "git -C " + w.mergeDir(n) + " update-index --cacheinfo 160000,COMMIT,sub"
+	command := "git -C .vizier/tmp-worktrees/merge-foo update-index --cacheinfo 160000,COMMIT,sub"
 	if !strings.Contains(r.Reason, "`"+command+"`") {
 		t.Errorf("%s", r.Reason)
 	}

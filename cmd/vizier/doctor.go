@@ -43,6 +43,7 @@ type worktreeGit interface {
 	StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context, error)
 	MovedWorktrees() ([]kernel.Context, error)
 	RepairWorktree(context.Context, kernel.Context) error
+	SeparateWorktrees() error
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 	ProgramVersion(context.Context) (version string, ok bool, err error)
 }
@@ -112,6 +113,9 @@ func (x *doctorCmd) Run(c *call) error {
 	}
 	if x.Adopt {
 		if err := r.Adopt(c.ctx); err != nil {
+			return err
+		}
+		if err := r.Doctor.git.SeparateWorktrees(); err != nil {
 			return err
 		}
 	}
@@ -300,7 +304,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 	}
 	var out []app.Finding
 	for _, c := range moved {
-		out = append(out, app.Finding{Path: c.Worktree, Problem: "git looks for this worktree where it was before the repository was moved, so nothing works in it",
+		out = append(out, app.Finding{Path: c.Worktree, Problem: "git looks for this worktree where it was before the repository was moved or copied, so nothing works in it",
 			Fix: func(ctx context.Context) error { return r.Doctor.git.RepairWorktree(ctx, c) }})
 	}
 	for _, j := range s.Jobs() {

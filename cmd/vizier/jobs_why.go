@@ -95,7 +95,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 	if w.Format == "text" && len(jobs) > mostExplained {
 		jobs, more = jobs[:mostExplained], len(jobs)-mostExplained
 	}
-	foreign := c.past == nil && r.Foreign != nil && c.warned(r.Foreign(c.ctx))
+	foreign := c.foreign(r)
 	r.refresh(c.ctx, jobs...)
 	for i, j := range jobs {
 		var e kernel.Explanation
@@ -117,7 +117,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 			doc.Unattended.Command = c.ui.refs.command(doc.Unattended.Command)
 		}
 		if foreign && len(doc.Actions)+len(doc.Unmet) > 0 { // nothing else has an effect before
-			doc.Actions, doc.Unattended = []remedy{{Command: []string{"vizier", "doctor", "--adopt"}}}, nil
+			doc.Actions, doc.Unattended = []remedy{{Command: adopt}}, nil
 		}
 		switch {
 		case w.Format == "text":
@@ -148,6 +148,14 @@ func (c *call) warned(err error) bool {
 	}
 	return err != nil
 }
+
+// foreign reports whether the store is looked at and not acted on, and warns of it. Then nothing
+// but adopt has an effect.
+func (c *call) foreign(r *repo) bool {
+	return c.past == nil && r.Foreign != nil && c.warned(r.Foreign(c.ctx))
+}
+
+var adopt = []string{"vizier", "doctor", "--adopt"}
 
 // mostExplained is how many jobs of a run are explained in text.
 const mostExplained = 10

@@ -157,6 +157,12 @@ func (c *call) repo() (*repo, error) {
 	if err == nil {
 		c.outside, c.home = r.Outside, r.Root
 		c.ui.refs.read, c.ui.now = c.reader(r.Scheduler), r.Scheduler.Now
+		c.ui.root = r.Root
+		if at, err := os.Stat("."); err == nil {
+			if root, err := os.Stat(r.Root); err == nil && os.SameFile(at, root) {
+				c.ui.root = ""
+			}
+		}
 		if r.OnPark != nil {
 			r.OnPark(func(p git.Parked) { c.ui.warn("%s", p) })
 		}

@@ -52,6 +52,12 @@ func (s *overviewCmd) Run(c *call) error {
 	if err := r.expect(c, snap, v); err != nil {
 		return err
 	}
+	foreign := len(v.Attention) > 0 && c.foreign(r)
+	for i := range v.Attention {
+		if foreign {
+			v.Attention[i].Command = adopt
+		}
+	}
 	if s.Format == "json" {
 		err = c.ui.json(overviewDoc{snap.Now(), v, residentScheduler{r.Resident()}})
 	} else {

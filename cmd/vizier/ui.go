@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type ui struct {
 	strip          bool // and none in the output of jobs either
 	level          int
 	refs           references
+	root           string         // of the repository; "": the command is typed there
 	filter         *logFilter     // see logs
 	width          int            // of the terminal that output goes to; 0: not a terminal
 	zone           *time.Location // of times for people
@@ -134,8 +136,18 @@ func (u *ui) print(line string) { u.verbatim(plainLine(u.people(line)) + "\n") }
 // text prints a result of several lines, which must end with a newline.
 func (u *ui) text(s string) { u.verbatim(u.people(s)) }
 
-// people returns s with references and times for people.
-func (u *ui) people(s string) string { return u.clocks(u.refs.text(s)) }
+// people returns s with references, times and places for people.
+func (u *ui) people(s string) string { return u.places(u.clocks(u.refs.text(s))) }
+
+// places has the worktrees in s, whose paths on record are relative to the
+// repository's root, named so that the paths work elsewhere too.
+func (u *ui) places(s string) string {
+	const home = ".vizier/tmp-worktrees/"
+	if u.root == "" {
+		return s
+	}
+	return strings.NewReplacer(" "+home, " "+filepath.Join(u.root, home)+"/", "`"+home, "`"+filepath.Join(u.root, home)+"/").Replace(s)
+}
 
 // block prints labels and values.
 func (u *ui) block(rows []row) { u.verbatim(hung(u.people(block(rows, "")), u.columns())) }
