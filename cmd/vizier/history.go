@@ -72,9 +72,6 @@ type historyChange struct {
 
 // Run lists the entries.
 func (h *historyListCmd) Run(c *call) error {
-	if h.Last < 0 {
-		return usageError(fmt.Errorf("--last %d: a number of entries, or 0 for all", h.Last))
-	}
 	r, err := c.repo()
 	if err != nil {
 		return err

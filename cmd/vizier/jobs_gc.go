@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -33,9 +32,6 @@ type collected struct {
 
 // Run removes the jobs.
 func (g *gcCmd) Run(c *call) error {
-	if g.Days < 0 {
-		return usageError(fmt.Errorf("--days %d: expected 0 or more", g.Days))
-	}
 	r, err := c.repo()
 	if err != nil {
 		return err

@@ -46,9 +46,6 @@ func (l *listCmd) Run(c *call) error {
 	if err := rawNeedsJSON(l.Raw, l.Format); err != nil {
 		return err
 	}
-	if l.Most < 0 {
-		return usageError(errors.New("`--most` must not be negative."))
-	}
 	if err := c.goBack(l.At); err != nil {
 		return err
 	}

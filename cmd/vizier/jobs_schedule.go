@@ -23,8 +23,6 @@ func (s *scheduleCmd) check(u *ui) error {
 		return err
 	}
 	switch {
-	case s.MaxDepth < 0:
-		return usageError(errors.New("`--max-depth` must be at least 0."))
 	case s.Watch && s.At != nil:
 		return usageError(errors.New("`--watch` shows the present: leave out `--at`"))
 	case s.Format == "html" && s.At != nil:

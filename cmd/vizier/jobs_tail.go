@@ -143,9 +143,6 @@ func (t *tailCmd) printer(c *call) (*linePrinter, error) {
 	if t.Lines != nil {
 		p.most, p.none = *t.Lines, *t.Lines == 0
 	}
-	if p.most < 0 {
-		return nil, fmt.Errorf("--lines: expected a number, 0 or more, not %d", p.most)
-	}
 	if t.Failed && t.Follow {
 		return nil, errors.New("--failed and --follow exclude each other: a failed job prints nothing more")
 	}

@@ -73,7 +73,7 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 	if len(doc.Jobs) != 2 || doc.Jobs[1]["name"] != "test" || doc.Jobs[1]["status"] != "" {
 		t.Errorf("json: %+v", doc)
 	}
-	has(t, w.fails(2, "jobs", "submit", "--in-doubt", "x", "--", "true"), `--in-doubt must be one of "fail","ask","rerun" but got "x"`)
+	has(t, w.fails(2, "jobs", "submit", "--in-doubt", "x", "--", "true"), `--in-doubt: expected fail, ask or rerun, not "x"`)
 	has(t, w.fails(2, "jobs", "list", "--fields", "stauts"), `unknown field "stauts" (did you mean status?)`)
 }
 

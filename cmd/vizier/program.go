@@ -183,10 +183,10 @@ func (c *call) ownRepo() (*repo, error) {
 // newParser makes the parser of g. Output goes to out. exited is set if help
 // was printed and nothing is left to do.
 func newParser(g any, out io.Writer, exited *bool) (*kong.Kong, error) {
-	return kong.New(g, kong.Name("vizier"),
+	return kong.New(g, append(valuesOfFlags(), kong.Name("vizier"),
 		kong.Description("A scheduler that lives inside a git repository."),
 		kong.Writers(out, out), kong.Exit(func(int) { *exited = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}))...)
 }
 
 // run parses, executes and reports. It returns the exit code.
@@ -374,12 +374,8 @@ func usage(err error) error {
 			err, hint = errors.New("unexpected argument "+word), "vizier jobs "+word
 		}
 	}
-	if flag, text, number := strings.Cut(err.Error(), ": expected int value but got "); missing == nil && number && strings.Contains(text, "(short flag)") {
-		value, _, _ := strings.Cut(text, " ")
-		missing = errors.New(flag + ": expected a number, 0 or more, not " + strings.Trim(value, `"`))
-	}
-	if text := err.Error(); missing == nil && strings.Contains(text, ` must be one of "",`) { // "" is the flag left out
-		missing = errors.New(strings.Replace(text, `"",`, "", 1))
+	if text := plainly(err.Error()); missing == nil && text != err.Error() {
+		missing = errors.New(text)
 	}
 	return &failure{class: classUsage, err: cmp.Or(missing, err), hint: hint}
 }

@@ -89,3 +89,29 @@ func TestTheIgnoreBlock(t *testing.T) {
 		}
 	}
 }
+
+// The value of a flag that is wrong is answered with the flag and what is expected.
+func TestWrongValuesOfFlags(t *testing.T) {
+	w := newFake(t)
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{`--retries: expected a number, 0 or more, not "x"`, []string{"submit", "--retries", "x", "--", "true"}},
+		{`--retries: expected a number, 0 or more, not "1.5"`, []string{"submit", "--retries", "1.5", "--", "true"}},
+		{`--retries: expected a number, 0 or more, not ""`, []string{"submit", "--retries=", "--", "true"}},
+		{`--retries: the number 99999999999999999999 is too large`, []string{"submit", "--retries", "99999999999999999999", "--", "true"}},
+		{`--lines: expected a number, 0 or more, not "-1"`, []string{"tail", "1", "-n", "-1"}},
+		{`--max-running: expected a number, 0 or more, not "-1"`, []string{"simulate", "--max-running=-1"}},
+		{`--seed: expected a number, 0 or more, not "x"`, []string{"simulate", "--seed", "x"}},
+		{`--draws: expected a value after it`, []string{"simulate", "--draws"}},
+		{`--name: expected a value after it`, []string{"submit", "--name"}},
+		{`--timeout: expected a duration such as 90s or 2h, not "5"`, []string{"wait", "1", "--timeout", "5"}},
+		{`--timeout: expected a duration such as 90s or 2h, not "-5s"`, []string{"wait", "1", "--timeout", "-5s"}},
+		{`--approval: expected true or false, not "x"`, []string{"submit", "--approval=x", "--", "true"}},
+		{`--format: expected list, block, table or json, not "x"`, []string{"ls", "--format", "x"}},
+		{`<shell>: expected bash, zsh or fish, not "x"`, []string{"completions", "x"}},
+	} {
+		has(t, w.fails(2, c.args...), c.want)
+	}
+}

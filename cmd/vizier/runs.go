@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -23,9 +22,6 @@ type runsDoc struct {
 
 // Run lists the runs.
 func (x *runsCmd) Run(c *call) error {
-	if x.Most < 0 {
-		return usageError(errors.New("`--most` must not be negative."))
-	}
 	r, err := c.repo()
 	if err != nil {
 		return err

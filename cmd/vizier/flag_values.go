@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// valuesOfFlags has the parser read numbers and durations, so that a wrong value
+// is answered with what is expected.
+func valuesOfFlags() []kong.Option {
+	return []kong.Option{
+		kong.KindMapper(reflect.Int, value("number", number(strconv.IntSize-1), func(target reflect.Value, n uint64) { target.SetInt(int64(n)) })),
+		kong.KindMapper(reflect.Uint64, value("number", number(64), reflect.Value.SetUint)),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), value("duration", duration, func(target reflect.Value, d time.Duration) { target.SetInt(int64(d)) })),
+	}
+}
+
+// value returns what reads the value of a flag.
+func value[T any](kind string, read func(text string) (T, error), set func(reflect.Value, T)) kong.MapperFunc {
+	return func(ctx *kong.DecodeContext, target reflect.Value) error {
+		var text string
+		if err := ctx.Scan.PopValueInto(kind, &text); err != nil {
+			return err
+		}
+		v, err := read(text)
+		if err == nil {
+			set(target, v)
+		}
+		return err
+	}
+}
+
+func number(bits int) func(text string) (uint64, error) {
+	return func(text string) (uint64, error) {
+		n, err := strconv.ParseUint(text, 10, bits)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return 0, fmt.Errorf("the number %s is too large", text)
+		case err != nil:
+			return 0, unexpected("number", text)
+		}
+		return n, nil
+	}
+}
+
+func duration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, unexpected("duration", text)
+	}
+	return d, nil
+}
+
+// unexpected returns the error of a value that is none of its kind.
+func unexpected(kind, text string) error {
+	return fmt.Errorf("expected %s, not %q", map[string]string{"number": "a number, 0 or more", "duration": "a duration such as 90s or 2h"}[kind], text)
+}
+
+// noValue is what the parser says where a flag's value begins with a dash, or is missing.
+const noValue = `^(.+): expected (\w+) value but got ("(.*)" \(short flag\)|"EOL" \(<EOL>\))`
+
+// plainly returns what the parser says about the value of a flag in the words of
+// the others.
+func plainly(text string) string {
+	switch m := regexp.MustCompile(noValue).FindStringSubmatch(text); {
+	case m == nil:
+	case strings.HasPrefix(m[3], `"EOL"`):
+		return m[1] + ": expected a value after it"
+	case m[2] == "number" || m[2] == "duration": // -n -1
+		return m[1] + ": " + unexpected(m[2], m[4]).Error()
+	}
+	if flag, got, wrong := strings.Cut(text, ": bool value must be true, 1, yes, false, 0 or no but got "); wrong {
+		return flag + ": expected true or false, not " + got
+	}
+	flag, rest, wrong := strings.Cut(text, " must be one of ")
+	if list, got, ok := strings.Cut(rest, " but got "); wrong && ok {
+		var words []string
+		for word := range strings.SplitSeq(list, ",") {
+			if word = strings.Trim(word, `"`); word != "" { // the flag left out
+				words = append(words, word)
+			}
+		}
+		return fmt.Sprintf("%s: expected %s, not %s", flag, either(words), got)
+	}
+	return text
+}
+
+// either joins words with commas and "or".
+func either(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
