@@ -16,6 +16,7 @@ import (
 type PromptStatus struct {
 	File       inbox.PromptFile // only Rel is set if the file is gone
 	Gone       bool             // the file is not in the inbox any more
+	Renamed    string           // what somebody has called the file; "": it has its name
 	Repository string           // the root of its repository; "": not known
 	Job        *kernel.Job      // nil: none
 	Age        time.Duration    // since it was dropped, or since its job was made
@@ -81,7 +82,7 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 			}
 		}
 		for i := range rec.Jobs {
-			x.describe(&rec.Jobs[i], runs[rec.Jobs[i].Spec.Origin.Run], t, files, all, func(j *kernel.Job) bool {
+			x.describe(&rec.Jobs[i], runs[rec.Jobs[i].Spec.Origin.Run], t, list, files, all, func(j *kernel.Job) bool {
 				at := signs[j.Spec.Origin.Run]
 				return j.Open() && !at.IsZero() && now.Sub(at) > stalled
 			})
@@ -94,6 +95,11 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 		if p.Job == nil && p.File.Name == kernel.ErrorPrompt {
 			p.Reason = x.Tree.Why(p.File.Rel, p.Gone)
 		}
+		for _, j := range jobs {
+			if p.Job == nil && p.File.Name == kernel.NewPrompt && j.Open() && j.Spec.Prompt.Rel == p.File.Rel {
+				p.Reason = "waits until job " + string(j.ID) + ", a prompt of the same name, has ended"
+			}
+		}
 		out.Prompts = append(out.Prompts, p)
 	}
 	slices.SortFunc(out.Prompts, func(a, b PromptStatus) int {
@@ -104,7 +110,7 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 
 // describe adds what is known of job j to the status of its prompt's file.
 // Without a file, the prompt is listed if j is open, or if all is set.
-func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files map[string]PromptStatus, all bool, stalled func(*kernel.Job) bool) {
+func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, list inbox.Listing, files map[string]PromptStatus, all bool, stalled func(*kernel.Job) bool) {
 	in := j.Spec.Prompt
 	if in == nil || in.File != x.Tree.File(in.Rel, kernel.RunningPrompt) {
 		return
@@ -114,6 +120,9 @@ func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files
 	have, there := files[key]
 	if there && (have.File.Inode == in.Inode || j.Open() || have.Job == nil && x.written(j, have.File)) {
 		have.Age = max(0, x.Now().Sub(j.Created))
+	} else if name, other := renamed(j, files, list.Others); name != "" {
+		delete(files, other)
+		have = PromptStatus{File: inbox.PromptFile{Rel: in.Rel, Name: word}, Age: max(0, x.Now().Sub(j.Created)), Renamed: name}
 	} else {
 		if !j.Open() && !all {
 			return
@@ -125,6 +134,26 @@ func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files
 	have.Repository, have.Job, have.Stalled, have.Run = t.Root, j, stalled(j), view.PromptRunOf(j, run, x.Now())
 	have.Reason = have.Run.Why()
 	files[key] = have
+}
+
+// renamed returns what somebody has called the file that is the prompt of j, which is
+// open, and the key of that file if it is a prompt; "": there is none.
+func renamed(j *kernel.Job, files map[string]PromptStatus, others []inbox.PromptFile) (name, key string) {
+	if !j.Open() {
+		return "", ""
+	}
+	is := func(f inbox.PromptFile) bool {
+		return f.Inode == j.Spec.Prompt.Inode && !f.Modified.After(j.Spec.Prompt.Claimed)
+	}
+	for key, p := range files {
+		if !p.Gone && p.Job == nil && is(p.File) {
+			return inbox.NameOf(p.File.Name, p.File.Rel), key
+		}
+	}
+	if k := slices.IndexFunc(others, is); k >= 0 {
+		return others[k].Rel, ""
+	}
+	return "", ""
 }
 
 // written reports whether a file that is not the claimed one is nevertheless

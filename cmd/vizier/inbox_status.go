@@ -36,6 +36,7 @@ type inboxPrompt struct {
 	Rel     string       `json:"inbox_rel"`
 	Name    string       `json:"name"` // prompt, running, done or error
 	Gone    bool         `json:"gone,omitempty"`
+	Renamed string       `json:"renamed,omitempty"` // what somebody called the file
 	Age     int64        `json:"age_seconds"`
 	Stalled bool         `json:"stalled"`
 	Job     kernel.JobID `json:"job_id,omitempty"`
@@ -92,7 +93,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 	}
 	c.ui.refs.among(ids) // look them all up with one read
 	for _, p := range st.Prompts {
-		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
+		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Renamed: p.Renamed, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
 			Repository: p.Repository, Reason: p.Reason}
 		if j := p.Job; j != nil {
 			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Prompt.Branch
@@ -114,12 +115,21 @@ func (x *inboxStatusCmd) Run(c *call) error {
 func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
 	c.ui.print("Outcome: " + view.Counted(len(doc.Prompts), "prompt") + " in " + doc.Inbox)
 	var cells [][]string
+	there := map[string]bool{}
+	for _, p := range doc.Prompts {
+		there[p.Rel] = there[p.Rel] || !p.Gone
+	}
 	for _, p := range doc.Prompts {
 		status, note := cmp.Or(p.Status, "-"), oneLine(p.Reason)
 		if p.Stalled {
 			status += " (stalled)"
 		}
-		if p.Gone {
+		switch {
+		case p.Renamed != "":
+			note = strings.TrimPrefix(note+", its file is called "+readable(p.Renamed)+" now", ", ")
+		case p.Gone && there[p.Rel]:
+			note = strings.TrimPrefix(note+", a new file has this name", ", ")
+		case p.Gone:
 			note = strings.TrimPrefix(note+", no longer in the inbox", ", ")
 		}
 		cells = append(cells, []string{readable(p.Rel), p.Name, cmp.Or(p.Ref, string(p.Job), "-"), status, kernel.Brief(time.Duration(p.Age) * time.Second), c.ui.people(note)})
