@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	tea "charm.land/bubbletea/v2"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/vizier-scheduler/vizier"
@@ -43,6 +44,7 @@ func run(args []string, environ []string) error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())) {
 		return errors.New("top needs a terminal: `vizier status` prints the same")
 	}
+	waitForForeground()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	r, err := vizier.Open(".", vizier.Options{Environ: env, ConfigFile: *file, NoResident: *alone, Program: vizier.Beside()})
@@ -50,6 +52,8 @@ func run(args []string, environ []string) error {
 		return err
 	}
 	m := newModel(ctx, newStore(r, func() string { return env.Who(ctx) }), *plain || env.Get("NO_COLOR") != "")
+	parent := os.Getppid()
+	m.left = func() bool { return os.Getppid() != parent }
 	if flags.NArg() > 0 {
 		_, targets, err := r.Scheduler.Targets(ctx, flags.Args()[:1])
 		if err != nil {
@@ -60,9 +64,19 @@ func run(args []string, environ []string) error {
 			m.at = string(run)
 		}
 	}
-	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithEnvironment(environ)).Run()
+	// The library's own handling of signals beside that of ctx may wait for itself for ever.
+	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithEnvironment(environ), tea.WithoutSignalHandler()).Run()
 	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) {
 		return nil // the normal way to end
 	}
 	return err
+}
+
+// waitForForeground stops the program as long as it is in the background of its terminal, as
+// the terminal would when it is drawn on. What ends the program meanwhile ends it at once, since
+// it does not handle signals yet.
+func waitForForeground() {
+	if group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP); err == nil && group != unix.Getpgrp() {
+		_ = unix.Kill(os.Getpid(), unix.SIGTTIN)
+	}
 }

@@ -21,7 +21,8 @@ type model struct {
 	ctx           context.Context
 	src           source
 	width, height int
-	plain         bool // no colour
+	plain         bool        // no colour
+	left          func() bool // reports whether who started the program is gone; nil: that is not known
 
 	snap   *kernel.Snapshot // nil: nothing has been read yet
 	gone   error            // why the last read failed
@@ -116,6 +117,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		return m, m.await()
 	case tick:
+		if m.left != nil && m.left() {
+			return m, tea.Quit
+		}
 		m.readLogs()
 		return m, m.again()
 	case done:

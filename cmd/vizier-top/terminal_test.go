@@ -4,7 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,4 +156,46 @@ func TestTopIsStopped(t *testing.T) {
 	x.until("1 need you", "1 deploy")
 	x.press("q")
 	x.until("left 2 here")
+}
+
+// gone waits until the process whose id is in a file has ended.
+func (x *terminal) gone(file string) {
+	x.t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(x.run("cat", file)))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			x.t.Fatalf("process %d of %s is alive", pid, file)
+		}
+	}
+}
+
+// It ends with a signal that it gets, with whoever started it, and with its terminal, also
+// where a time limit has put it into the terminal's background.
+func TestTopEnds(t *testing.T) {
+	x := newTerminal(t)
+	x.run("vizier", "submit", "--name", "deploy", "--approval", "--", "true")
+	x.run("sh", "-c", "echo 'echo $$ >top; exec vizier top' >start")
+	for name, c := range map[string]struct{ start, shows, end string }{
+		"a signal":             {"sh ./start", "1 need you", `kill "$(cat top)"`},
+		"an interrupt":         {"sh ./start", "1 need you", `kill -INT "$(cat top)"`},
+		"its parent is gone":   {"sh -c 'echo $$ >parent; sh ./start; true'", "1 need you", `kill -KILL "$(cat parent)"`},
+		"its terminal is gone": {"sh ./start", "1 need you", `tmux -S "$SOCKET" kill-server`},
+		"a time limit": {"sh -c 'echo $$ >limit; exec timeout 600 sh ./start'", "begun",
+			`until ps -o stat= -p "$(cat top)" | grep -q T; do sleep 0.02; done; kill "$(cat limit)"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x.t, x.socket = t, filepath.Join(t.TempDir(), "tmux")
+			t.Setenv("SOCKET", x.socket)
+			t.Cleanup(func() { _ = exec.Command("tmux", "-S", x.socket, "kill-server").Run() })
+			x.run("rm", "-f", "top")
+			x.tmux("new-session", "-d", "-x", "80", "-y", "12", "echo begun; "+c.start+"; sleep 60")
+			x.until(c.shows)
+			x.run("sh", "-c", "until test -s top; do sleep 0.02; done; "+c.end)
+			x.gone("top")
+		})
+	}
 }
