@@ -25,6 +25,9 @@ func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
 	}
 	elsewhere := func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/q" }
 	closed := func(j *kernel.Job) { j.State.Closed = true }
+	inTree := func(j *kernel.Job) { j.State.Context.Worktree = "w" }
+	gave := []option{needs("custom:t:made")}
+	makes := job("m", onBranch("r1", ""), produces("custom:t:made"), ok)
 	child := func(j *kernel.Job) { j.Spec.Origin.Parent = "b" }
 	held := "waiting_on_deps dependencies: another run works on branch draft/p"
 	for name, c := range map[string]struct {
@@ -32,16 +35,22 @@ func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
 		mine   []option
 		want   string
 	}{
-		"at work":                        {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("a"), running(1))}, nil, held},
-		"that waits for a person":        {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("a"), approval(kernel.Pending, ""))}, nil, held},
-		"between two stages":             {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", tree), pinned("b", "c"))}, nil, held},
-		"beginning":                      {[]kernel.Job{job("a", onBranch("r1", tree), running(1), begun(t0))}, nil, held},
-		"that this tick begins":          {[]kernel.Job{job("a", onBranch("r1", tree))}, nil, held},
-		"that begins with the next lock": {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("a", onBranch("r1", tree), locks(excl("x")))}, nil, held},
-		"whose merge is in conflict":     {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0)), job("b", onBranch("r1", ""), routed, func(j *kernel.Job) { j.State.Awake = true }, running(1))}, nil, held},
-		"that merges":                    {[]kernel.Job{job("a", onBranch("r1", merge), running(1), begun(t0))}, nil, held},
-		"that took it later":             {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0.Add(time.Second))), job("b", onBranch("r1", ""), running(1))}, []option{begun(t0)}, held},
+		"at work":                                    {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("a"), running(1))}, nil, held},
+		"that waits for a person":                    {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("a"), approval(kernel.Pending, ""))}, nil, held},
+		"between two stages":                         {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", tree), pinned("b", "c"))}, nil, held},
+		"beginning":                                  {[]kernel.Job{job("a", onBranch("r1", tree), running(1), begun(t0))}, nil, held},
+		"that this tick begins":                      {[]kernel.Job{job("a", onBranch("r1", tree))}, nil, held},
+		"that begins with the next lock":             {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("a", onBranch("r1", tree), locks(excl("x")))}, nil, held},
+		"whose merge is in conflict":                 {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0)), job("b", onBranch("r1", ""), routed, func(j *kernel.Job) { j.State.Awake = true }, running(1))}, nil, held},
+		"that merges":                                {[]kernel.Job{job("a", onBranch("r1", merge), running(1), begun(t0))}, nil, held},
+		"that took it later":                         {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0.Add(time.Second))), job("b", onBranch("r1", ""), running(1))}, []option{begun(t0)}, held},
+		"that has a worktree and made what it needs": {[]kernel.Job{makes, job("a", onBranch("r1", tree), ok, begun(t0), inTree), job("b", onBranch("r1", ""), running(1))}, gave, held},
+		"that makes one and made what it needs":      {[]kernel.Job{makes, job("a", onBranch("r1", tree), running(1), begun(t0))}, gave, held},
+		"in conflict that made what it needs":        {[]kernel.Job{makes, job("a", onBranch("r1", merge), blocked, begun(t0)), job("b", onBranch("r1", ""), running(1))}, gave, held},
+		"whose own need the other makes for itself":  {[]kernel.Job{makes, job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, append(gave, produces("custom:t:made")), held},
 
+		"between two stages that made what it needs": {[]kernel.Job{makes, job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", tree), pinned("b", "c"))}, gave, "running"},
+		"that is none":             {[]kernel.Job{job("a", onBranch("", tree), running(1), begun(t0))}, nil, "running"},
 		"that took it earlier":     {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, []option{begun(t0.Add(time.Second))}, "running"},
 		"that has not begun":       {[]kernel.Job{job("a", onBranch("r1", tree), pinned("b", "c")), job("b", onBranch("r1", ""), after("a"))}, nil, "running"},
 		"that wants an approval":   {[]kernel.Job{job("a", onBranch("r1", tree), approval(kernel.Pending, ""))}, nil, "running"},
@@ -57,6 +66,7 @@ func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
 		f := facts()
 		f.Heads["b"] = kernel.Seen(kernel.CommitID("other"))
 		f.Markers[artifact("custom:t:x")] = kernel.Seen([]kernel.JobID(nil))
+		f.Markers[artifact("custom:t:made")] = kernel.Seen([]kernel.JobID{"m", "z"})
 		s := snapshot(f, append(c.others, job("z", append([]option{onBranch("r2", tree)}, c.mine...)...))...)
 		st := s.Apply(kernel.Decide(s)).Job("z").State
 		got := st.Status.String()
