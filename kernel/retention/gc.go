@@ -17,10 +17,10 @@ import (
 //   - what a route of an open job may rewind;
 //   - what that or an open job refers to: its predecessors, the jobs whose patch it needs and, of each artifact it needs, the newest producer, the newest successful one and the owners of its markers, or every producer if the markers are not known;
 //   - the tokens of plans that are not merged;
-//   - the runs of merges in conflict, and those that have not ended: their jobs share worktrees;
+//   - the runs of merges in conflict;
 //   - the unsuccessful jobs of a run that stops at its first failure.
 //
-// A run's manifest goes with its last job. A job whose worktree still exists
+// A run goes as a whole, with its manifest, or stays. A job whose worktree still exists
 // keeps its record: see GCWorktrees. The snapshot must hold every job.
 func GC(s *kernel.Snapshot, olderThan time.Duration) kernel.Plan {
 	return remove(s, slices.DeleteFunc(collectable(s, endedBefore(s, olderThan)), ownsWorktree))
@@ -78,32 +78,33 @@ func over(j *kernel.Job) time.Time {
 }
 
 // collectable returns the jobs that a GC may remove, of those for which old is
-// true.
-func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) []*kernel.Job {
-	// A dormant job goes with its run, unless a job that stays refers to it.
-	active := activeRuns(s)
+// true. A run goes as a whole.
+func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) (gone []*kernel.Job) {
 	stays := map[kernel.JobID]bool{}
 	for _, j := range s.Jobs() {
-		stays[j.ID] = j.Open() && (j.State.Status != kernel.Unscheduled || active[j.Spec.Origin.Run] || !old(j))
+		stays[j.ID] = j.Open() && (j.State.Status != kernel.Unscheduled || !old(j))
 	}
-	keep := referred(s, stays)
 	for again := true; again; {
-		again = false
+		keep := referred(s, stays)
+		keepTokens(s, keep)
+		keepConflicts(s, keep)
+		runs := map[kernel.RunID]bool{} // that stay
+		goes := func(j *kernel.Job) bool {
+			return !stays[j.ID] && !keep[j.ID] && !runs[j.Spec.Origin.Run] && old(j) && !j.HoldsPrompt()
+		}
 		for _, j := range s.Jobs() {
-			if j.Open() && keep[j.ID] && !stays[j.ID] {
-				stays[j.ID], again = true, true
+			if run := j.Spec.Origin.Run; run != "" && !goes(j) {
+				runs[run] = true
 			}
 		}
-		if again {
-			keep = referred(s, stays)
-		}
-	}
-	keepTokens(s, keep)
-	keepConflicts(s, keep)
-	var gone []*kernel.Job
-	for _, j := range s.Jobs() {
-		if !stays[j.ID] && !keep[j.ID] && (j.Spec.Origin.Run == "" || !active[j.Spec.Origin.Run]) && old(j) && !j.HoldsPrompt() {
-			gone = append(gone, j)
+		again, gone = false, nil
+		for _, j := range s.Jobs() {
+			switch {
+			case goes(j):
+				gone = append(gone, j)
+			case j.Open() && !stays[j.ID]: // dormant: it may be woken, and then needs what it refers to
+				stays[j.ID], again = true, true
+			}
 		}
 	}
 	return gone
@@ -172,17 +173,6 @@ func referred(s *kernel.Snapshot, stays map[kernel.JobID]bool) map[kernel.JobID]
 		}
 	}
 	return keep
-}
-
-// activeRuns returns the runs with an active job.
-func activeRuns(s *kernel.Snapshot) map[kernel.RunID]bool {
-	active := map[kernel.RunID]bool{}
-	for _, j := range s.Jobs() {
-		if j.State.Status.Active() {
-			active[j.Spec.Origin.Run] = true
-		}
-	}
-	return active
 }
 
 // live returns every job that may yet be judged: the jobs that stay, those that

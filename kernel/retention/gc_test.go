@@ -51,6 +51,9 @@ func TestGC(t *testing.T) {
 		{"a success beside a newer failure", "", marked(facts(), x), []kernel.Job{job("a", done, old, produces(x)), job("b", is(kernel.Failed), old, produces(x)), job("q", needs(x))}},
 		{"what a route may rewind", "d", facts(), []kernel.Job{job("a", done, old), job("b", done, old), job("c", done, old, after("a", "b")), job("d", done, old),
 			job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "b"}} })}},
+		{"a run of which one stays", "c", marked(facts(), x), []kernel.Job{job("a", done, old, inRun, produces(x)), job("b", is(kernel.Failed), old, inRun), job("c", done, old), job("q", needs(x))}},
+		{"a run of which one is young", "c", facts(), []kernel.Job{job("a", is(kernel.Failed), old, inRun), job("b", done, fresh, inRun), job("c", done, old)}},
+		{"what the sleeper of such a run refers to", "", marked(facts(), x), []kernel.Job{job("a", done, old, inRun, produces(x)), job("s", is(kernel.Unscheduled), old, inRun, after("c")), job("c", done, old), job("q", needs(x))}},
 		{"route target", "", facts(), []kernel.Job{job("a", done, old), job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "a"}} })}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
