@@ -225,6 +225,23 @@ func (s *Scheduler) RetrySets(ctx context.Context, roots []kernel.JobID) ([]kern
 	return sets, err
 }
 
+// NotNow returns those of roots that Retry would refuse at the moment, with the reasons. It
+// changes nothing.
+func (s *Scheduler) NotNow(ctx context.Context, roots []kernel.JobID) (map[kernel.JobID]error, error) {
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return nil, err
+	}
+	snap = snap.Apply(s.forsaken(snap, roots...))
+	refused := map[kernel.JobID]error{}
+	for _, id := range roots {
+		if _, err := kernel.RetryOf(snap, id); err != nil {
+			refused[id] = err
+		}
+	}
+	return refused, nil
+}
+
 // WaysOut returns the jobs to retry so that the runs of ids, which did not
 // succeed and are in schedule order, can end; see kernel.Snapshot.WayOut. It
 // changes nothing.

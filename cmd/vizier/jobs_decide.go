@@ -202,7 +202,11 @@ func (x *retryCmd) Run(c *call) error {
 	}
 	doc := retriedJobs{Retries: []retried{}}
 	if len(ids) > 0 {
-		if doc.Retries, err = x.retry(c, r, ids); err != nil {
+		doc.Retries, err = x.retry(c, r, ids)
+		if x.Failed && (errors.Is(err, kernel.ErrRunning) || errors.Is(err, kernel.ErrConflict)) {
+			doc.Retries, err = x.retryOthers(c, r, ids, err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -273,6 +277,23 @@ func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, er
 	}
 	ways, err := r.Scheduler.WaysOut(c.ctx, others)
 	return r, append(ids, ways...), single, err
+}
+
+// retryOthers retries those of ids that can be retried now, and says why the others cannot.
+// It returns err, which retrying all of them returned, if there is none.
+func (x *retryCmd) retryOthers(c *call, r *repo, ids []kernel.JobID, err error) ([]retried, error) {
+	refused, broken := r.Scheduler.NotNow(c.ctx, ids)
+	can := slices.DeleteFunc(slices.Clone(ids), func(id kernel.JobID) bool { return refused[id] != nil })
+	if broken != nil || len(can) == 0 {
+		return nil, cmp.Or(broken, err)
+	}
+	docs, err := x.retry(c, r, can)
+	for _, id := range ids {
+		if why := refused[id]; err == nil && why != nil {
+			c.ui.warn("%s is not retried: %s", id, why)
+		}
+	}
+	return docs, err
 }
 
 // retry rewinds jobs and what depends on them.
