@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 	}
 	t.Run("locks", func(t *testing.T) { // of a node on which nobody's lock holds
 		fake := filepath.Join(t.TempDir(), "vizier")
-		script := "#!/bin/sh\necho '{\"host\": \"far\", \"now\": \"2001-01-01T00:00:00Z\"}' >$2/seen.new && touch -d '1 minute ago' $2/seen.new && mv $2/seen.new $2/seen\n"
+		script := "#!/bin/sh\necho '{\"host\": \"far\", \"now\": \"2001-01-01T00:00:00Z\"}' >$2/seen.new && touch -d '90 seconds ago' $2/seen.new && mv $2/seen.new $2/seen\n"
 		if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
