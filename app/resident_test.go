@@ -279,7 +279,9 @@ func TestResidentRestsAfterATick(t *testing.T) {
 			if !slices.Equal(ticks, want) {
 				t.Errorf("ticks at %d ms, want %d", ticks, want)
 			}
+			s.mu.Lock() // a tick may be under way
 			s.heads["main"] = "c1"
+			s.mu.Unlock()
 			s.changed <- struct{}{}
 		})
 	})
