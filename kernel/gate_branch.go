@@ -21,8 +21,8 @@ func (j *Job) onBranch() bool { return j.Spec.Origin.Run != "" && j.Spec.Origin.
 // work on it, or one on what the other's merge removes. The gate comes after the approval: a
 // job that waits for a person is not next.
 //
-// A run that needs what another makes may come between two stages of that one. Runs of which one
-// waits for the other, or for what its attempt submitted, ask nothing of each other.
+// A run that merges nothing and needs what another makes may come between two stages of that one.
+// A run for which another waits, or which an attempt of another submitted, does not wait for that one.
 func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 	j := t.s.jobs[i]
 	if from > 0 || !j.Spec.takesBranch() {
@@ -36,9 +36,9 @@ func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 	for _, k := range active {
 		other := t.s.jobs[k]
 		its := takers[other.Spec.Origin.Run]
-		next := k < i && mine.at.IsZero() && other.Spec.takesBranch() && t.status(k) == WaitingOnLocks
-		took := !its.at.IsZero() && cmp.Or(its.at.Compare(mine.at), cmp.Compare(its.run, mine.run)) > 0 && (its.inside || !its.serves(mine))
-		if its != mine && (next || took) && !t.related(active, mine.run, its.run) {
+		next := k < i && other.Spec.takesBranch() && t.status(k) == WaitingOnLocks
+		took := !its.at.IsZero() && cmp.Or(its.at.Compare(mine.at), cmp.Compare(its.run, mine.run)) > 0 && (its.inside || !its.serves(mine)) && !t.waitsFor(its, mine, active)
+		if its != mine && (next || took) {
 			return waits("another run works on branch " + j.Spec.Origin.Branch).of(other.ID), 1
 		}
 	}
@@ -50,12 +50,17 @@ type taker struct {
 	run    RunID
 	at     time.Time // when it took the branch last; zero: it has not, or has merged it
 	inside bool      // it has a worktree of the branch, or has begun to merge it
+	merges bool      // it has a job that merges the branch
 	merged bool
 	jobs   []*Job
 }
 
-// serves reports whether a job of r makes what one of by needs, and by does not make itself.
+// serves reports whether a job of r makes what one of by needs, which merges nothing and does
+// not make it itself.
 func (r *taker) serves(by *taker) bool {
+	if by.merges {
+		return false
+	}
 	makes := func(r *taker, a Artifact) bool {
 		return slices.ContainsFunc(r.jobs, func(j *Job) bool { return slices.Contains(j.Spec.Produces, a) })
 	}
@@ -98,6 +103,7 @@ func (t *tick) onBranch(branch string) (active []int32, takers map[RunID]*taker)
 		if at.After(r.at) {
 			r.at = at
 		}
+		r.merges = r.merges || j.Spec.Origin.About.Operation == integrate
 		r.inside = r.inside || !at.IsZero() && (t.status(i) == Running || j.State.Context.Worktree != "" || j.Spec.Origin.About.Operation == integrate)
 		r.merged = r.merged || j.closed()
 	}
@@ -109,21 +115,43 @@ func (t *tick) onBranch(branch string) (active []int32, takers map[RunID]*taker)
 	return active, takers
 }
 
-// related reports whether an active job of one of two runs waits for a job of the other, or
+// waitsFor reports whether an active job of r waits, itself or by others, for one of by, or
 // submitted one.
-func (t *tick) related(active []int32, a, b RunID) (yes bool) {
-	other := func(p int32, run RunID) bool {
-		its := t.s.jobs[p].Spec.Origin.Run
-		return its != run && (its == a || its == b) && !t.status(p).Terminal()
-	}
+func (t *tick) waitsFor(r, by *taker, active []int32) bool {
+	var waiting []int32
 	for _, i := range active {
-		o := &t.s.jobs[i].Spec.Origin
-		if o.Run == a || o.Run == b {
-			t.s.graph.eachPredecessor(i, func(p int32) { yes = yes || other(p, o.Run) })
-			yes = yes || slices.ContainsFunc(active, func(p int32) bool { return t.s.jobs[p].ID == o.Parent && other(p, o.Run) })
+		if t.s.jobs[i].Spec.Origin.Run != r.run {
+			continue
+		}
+		if t.status(i) != Running {
+			waiting = append(waiting, i)
+		} else if slices.ContainsFunc(by.jobs, func(j *Job) bool { return j.Spec.Origin.Parent == t.s.jobs[i].ID }) {
+			return true
 		}
 	}
-	return yes
+	return slices.ContainsFunc(t.s.graph.closure(waiting, t.eachAwaited), func(i int32) bool { return t.s.jobs[i].Spec.Origin.Run == by.run })
+}
+
+// eachAwaited calls f with the jobs that waiting job i waits for.
+func (t *tick) eachAwaited(i int32, f func(int32)) {
+	j := t.s.jobs[i]
+	if t.status(i) == Running {
+		return
+	}
+	for _, id := range j.Spec.After {
+		if k, here := t.s.find(id); here && !t.status(k).Terminal() {
+			f(k)
+		}
+	}
+	for _, a := range j.Spec.Needs {
+		if n, _, _ := t.need(i, a); n == producing {
+			t.s.graph.eachProducer(i, a, func(k int32) {
+				if t.status(k).Active() {
+					f(k)
+				}
+			})
+		}
+	}
 }
 
 // eachRival calls f with the jobs that take the branch which job i works on.

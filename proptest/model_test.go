@@ -272,17 +272,31 @@ func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 	makes := func(run kernel.RunID, a kernel.Artifact) bool {
 		return of(run, func(m *kernel.Job) bool { return slices.Contains(m.Spec.Produces, a) })
 	}
-	serves := of(o.Run, func(m *kernel.Job) bool {
+	serves := of(o.Run, takes) && !of(o.Run, func(m *kernel.Job) bool { return m.Spec.Origin.About.Operation == "git.integrate_plan_branch" }) && of(o.Run, func(m *kernel.Job) bool {
 		return slices.ContainsFunc(m.Spec.Needs, func(a kernel.Artifact) bool { return makes(its.Run, a) && !makes(o.Run, a) })
 	})
-	waits := func(a, b kernel.RunID) bool {
-		return slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
-			return m.Spec.Origin.Run == a && m.Spec.Origin.Branch == o.Branch && m.State.Status.Active() && slices.ContainsFunc(s.Jobs(), func(p *kernel.Job) bool {
-				return p.Spec.Origin.Run == b && !p.State.Status.Terminal() && (dependsOn(s, m, p) || p.ID == m.Spec.Origin.Parent && p.Spec.Origin.Branch == o.Branch && p.State.Status.Active())
-			})
+	awaits := func(m, p *kernel.Job) bool { // m goes on, and cannot start before p ends
+		if !m.State.Status.Active() || m.State.Status == kernel.Running || p.State.Status.Terminal() {
+			return false
+		}
+		return slices.Contains(m.Spec.After, p.ID) || slices.ContainsFunc(m.Spec.Needs, func(a kernel.Artifact) bool {
+			_, detail := judgeNeed(s, m, a)
+			return strings.HasPrefix(detail, "waiting on ") && p.State.Status.Active() && slices.Contains(producersOf(s, m, a), p)
 		})
 	}
-	return (took[1].After(took[0]) || took[1].Equal(took[0]) && !took[1].IsZero() && its.Run > o.Run) && (inside || !serves) && !waits(o.Run, its.Run) && !waits(its.Run, o.Run)
+	for _, m := range s.Jobs() {
+		if m.Spec.Origin.Run != its.Run || m.Spec.Origin.Branch != o.Branch || !m.State.Status.Active() {
+			continue
+		}
+		in := closure(s, m, func(j, p *kernel.Job) bool { return awaits(p, j) })
+		for _, p := range s.Jobs() {
+			submitted := p.Spec.Origin.Parent == m.ID && p.Spec.Origin.Branch == o.Branch && m.State.Status == kernel.Running
+			if p.Spec.Origin.Run == o.Run && (in[p.ID] || submitted) {
+				return false
+			}
+		}
+	}
+	return (took[1].After(took[0]) || took[1].Equal(took[0]) && !took[1].IsZero() && its.Run > o.Run) && (inside || !serves)
 }
 
 func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Status, string) {
