@@ -229,7 +229,8 @@ type Place struct {
 // Used is the resource usage of an attempt's processes, as far as the system
 // reported it to the runner: the command, the children that the command waited
 // for, and, where the system reparents them to the runner, the processes that
-// the command left running. The zero value means unknown.
+// the command left running. If the runner was lost, it is what the accounts of
+// its executor say, which include the runner. The zero value means unknown.
 type Used struct {
 	CPU    time.Duration // user and system time over all processors
 	Memory int64         // bytes: the peak resident size of the largest process

@@ -199,7 +199,7 @@ func TestTimesOfJobsElsewhere(t *testing.T) {
 	}
 	_, lines := shown(t, f, 100, 20)
 	text := strings.Join(lines, "\n")
-	for _, want := range []string{"1 begun *● running +15m", "2 pending *. submitted +1h +no room"} {
+	for _, want := range []string{"vizier top  1 running, 1 submitted, 0 waiting, 0 failed", "1 begun *● running +15m", "2 pending *. submitted +1h +no room"} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -177,11 +177,13 @@ func (r *row) matches(search string) bool {
 
 // counts returns a summary of all jobs in a few words.
 func counts(s *kernel.Snapshot) string {
-	need, run, wait, fail := 0, 0, 0, 0
+	need, run, submitted, wait, fail := 0, 0, 0, 0, 0
 	for _, j := range s.Jobs() {
 		switch st := j.State.Status; {
 		case needsPerson.shows(s, []*kernel.Job{j}):
 			need++
+		case s.Submitted(j.ID):
+			submitted++
 		case st == kernel.Running:
 			run++
 		case st.Active():
@@ -190,7 +192,11 @@ func counts(s *kernel.Snapshot) string {
 			fail++
 		}
 	}
-	text := fmt.Sprintf("%d running, %d waiting, %d failed", run, wait, fail)
+	text := fmt.Sprintf("%d running, ", run)
+	if submitted > 0 {
+		text += fmt.Sprintf("%d %s, ", submitted, view.Submitted)
+	}
+	text += fmt.Sprintf("%d waiting, %d failed", wait, fail)
 	if need > 0 {
 		text = fmt.Sprintf("%d need you, ", need) + text
 	}

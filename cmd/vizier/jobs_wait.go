@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,7 +40,10 @@ type waited struct {
 // this is only for lost runners and for retries that come due. While a resident
 // scheduler runs, which does the same, ticks are rare. The zero value ticks at
 // once, unless one runs.
-type ticker struct{ looked, last, asked time.Time }
+type ticker struct {
+	looked, last, asked time.Time
+	asking              atomic.Bool // other executors are being queried
+}
 
 // How often a waiting command queries other executors if no resident scheduler
 // does, and ticks if one runs.
@@ -62,11 +66,14 @@ func (t *ticker) tick(ctx context.Context, r *repo) error {
 		return nil
 	}
 	t.last = now
-	if len(r.Scheduler.Executors) > 0 && now.Sub(t.asked) >= askEvery && !attended {
+	if len(r.Scheduler.Executors) > 0 && now.Sub(t.asked) >= askEvery && !attended && t.asking.CompareAndSwap(false, true) {
 		t.asked = now
-		if resting, err := r.Scheduler.NeedResident(ctx); err == nil {
-			r.Scheduler.Refresh(ctx, resting...)
-		}
+		resting, _ := r.Scheduler.NeedResident(ctx)
+		s := *r.Scheduler // as it is configured now
+		go func() {       // a later tick goes by the answer, which may take as long as a cluster has to answer
+			s.Refresh(ctx, resting...)
+			t.asking.Store(false)
+		}()
 	}
 	if _, err := r.Scheduler.Tick(ctx); err != nil && !errors.Is(err, app.ErrBusy) && !readOnly(err) {
 		return err

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -121,4 +123,28 @@ func TestALookGoesOnWithoutAResident(t *testing.T) {
 	r.done("second")
 	r.happened("first")
 	r.happened("second")
+}
+
+// A wait where no resident scheduler lives does not wait for a cluster that does not answer.
+func TestAWaitDoesNotWaitForTheCluster(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.write(".vizier/config.toml", strings.ReplaceAll(config, `"5s"`, `"10m"`)+"[scheduler]\nresident = false\n")
+	away := r.submit("lab", "true", "--option=--begin=now+1hour")
+	r.eventually(func() string {
+		if job := r.job(away); !strings.Contains(job["remark"], "BeginTime") {
+			return fmt.Sprint(job)
+		}
+		return ""
+	})
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte("#!/bin/sh\nwhile [ -e $0 ]; do sleep 0.1; done\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.env = append(r.env, "PATH="+dir+":"+filepath.Dir(bin)+":"+os.Getenv("PATH"))
+	here := r.submit("local", "true")
+	r.sh("rm .vizier/jobs/cluster/lab.list") // or it was asked a moment ago
+	if out, errs, err := r.try("", "wait", "--timeout", "1m", here); err != nil {
+		t.Errorf("%v: %s%s", err, out, errs)
+	}
 }

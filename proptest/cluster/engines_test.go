@@ -54,6 +54,7 @@ func TestEnginesThatBreakTheContract(t *testing.T) {
 		"says so":  {"submit.sh", "echo 'the moon is full' >&2; exit 1", "the probe of a node was refused: cluster own: %s/submit.sh: the moon is full"},
 		"is away":  {"list.sh", "echo '{\"away\": \"no token\"}'", "cluster own: it cannot be asked: no token"},
 		"is odd":   {"list.sh", "echo '{\"jobs\": [{\"id\": \"1\", \"name\": \"vizier-x\", \"state\": \"happy\"}]}'", "expected an id, a name and a state of"},
+		"is wrong": {"list.sh", examples + "/list.sh | sed 's/\"state\"/\"cpu_seconds\": -1, &/'", "expected seconds, cpu_seconds and peak_memory_bytes"},
 		"deaf":     {"cancel.sh", "echo '{\"away\": \"no answer\"}'", "cancel has a job that runs get SIGTERM: cluster own: it cannot be asked: no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {

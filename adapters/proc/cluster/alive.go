@@ -169,9 +169,16 @@ func (e evidence) beyond(at string) string {
 
 // end is the result of an attempt whose runner is gone without one.
 func (e evidence) end(at string) *kernel.Result {
-	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner " + at + " ended without a result"}
+	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner " + at + " ended without a result",
+		Place: kernel.Place{Host: e.host}, Started: e.began}
 	if e.job == nil || !e.job.ended() {
 		return &r
+	}
+	if !e.packed { // a pilot's figures are not those of one attempt
+		r.Place.Used = e.job.used()
+		if took := e.job.took(); took > 0 && !e.began.IsZero() {
+			r.Ended = kernel.Timestamp(e.began.Add(took))
+		}
 	}
 	said := fmt.Sprintf(" (job %s: %s)", e.job.ID, e.job.called())
 	r.Reason += said
@@ -338,7 +345,10 @@ func (c *Cluster) record(a kernel.AttemptID, v judgement) error {
 		return nil
 	}
 	r := *v.lost
-	r.Attempt, r.Ended = a, kernel.Timestamp(time.Now())
+	r.Attempt = a
+	if now := kernel.Timestamp(time.Now()); r.Ended.IsZero() || r.Ended.After(now) {
+		r.Ended = now
+	}
 	c.files.Lock()
 	err := c.Conclude(r)
 	c.files.Unlock()

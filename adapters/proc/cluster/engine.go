@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Engine is what a kind of cluster has of its own: how jobs are handed over, listed and
@@ -56,6 +59,13 @@ type bounded interface {
 	Slots() int
 }
 
+// accountant is an Engine whose cluster may keep accounts of what jobs used.
+type accountant interface {
+	// Accounts has what the accounts say of jobs, with what those used that have ended. An
+	// error says that there are no accounts, or that they cannot be asked.
+	Accounts(ctx context.Context, jobs []Job) ([]Job, error)
+}
+
 // Request is a job that a cluster is to run.
 type Request struct {
 	Name    string   // of the job; a second one of that name may be refused
@@ -73,7 +83,32 @@ type Job struct {
 	Word   string `json:"word,omitempty"`   // the cluster's own for the state
 	Reason string `json:"reason,omitempty"` // why it waits, or ended, in the cluster's words
 	Node   string `json:"node,omitempty"`   // where it runs or ran; "": nowhere yet
+	Figures
 }
+
+// Figures are what a job used that has ended, as its cluster tells. The zero value of each
+// means unknown.
+type Figures struct {
+	Seconds    float64 `json:"seconds,omitempty"`           // from its begin to its end
+	CPUSeconds float64 `json:"cpu_seconds,omitempty"`       // user and system time over all processors
+	PeakMemory int64   `json:"peak_memory_bytes,omitempty"` // the peak resident size of its largest process
+}
+
+// Valid reports that they can be true: none is negative, and no time is longer than the
+// kernel can say.
+func (f Figures) Valid() bool {
+	const most = 1e9 // seconds; 30 years
+	return f.Seconds >= 0 && f.Seconds <= most && f.CPUSeconds >= 0 && f.CPUSeconds <= most && f.PeakMemory >= 0
+}
+
+// took is how long the job took, and used what it used.
+func (f Figures) took() time.Duration { return seconds(f.Seconds) }
+
+func (f Figures) used() kernel.Used {
+	return kernel.Used{CPU: seconds(f.CPUSeconds), Memory: f.PeakMemory}
+}
+
+func seconds(n float64) time.Duration { return time.Duration(math.Round(n * float64(time.Second))) }
 
 // State is how a job stands.
 type State string
@@ -156,11 +191,14 @@ type away struct {
 
 // away reports that the cluster did not answer a moment ago, whoever asked,
 // and what was said instead.
-func (c *Cluster) away() (reason string, is bool) {
+func (c *Cluster) away() (reason string, is bool) { return awayFor(c.awayFile(), recess) }
+
+// awayFor reports that the file says of somebody who did not answer, less than so long ago.
+func awayFor(path string, most time.Duration) (reason string, is bool) {
 	var a away
-	err := readJSON(c.awayFile(), &a)
+	err := readJSON(path, &a)
 	passed := time.Since(a.Since)
-	return a.Reason, err == nil && passed >= 0 && passed < recess
+	return a.Reason, err == nil && passed >= 0 && passed < most
 }
 
 func (c *Cluster) awayFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".away") }
@@ -245,6 +283,9 @@ func (c *Cluster) refresh(ctx context.Context) (listing, error) {
 		got.Jobs, err = c.Engine.List(ctx, c.ownPrefix())
 		return err
 	})
+	if err == nil {
+		got.Jobs, err = c.account(ctx, got.Jobs)
+	}
 	if err != nil {
 		return listing{}, err
 	}

@@ -137,6 +137,9 @@ func (e Engine) List(ctx context.Context, prefix string) ([]cluster.Job, error) 
 		if j.ID == "" || j.Name == "" || !slices.Contains(cluster.States, j.State) {
 			return nil, fmt.Errorf("%s printed the job %s: expected an id, a name and a state of %v", e.Settings.List[0], cluster.Words(fmt.Sprintf("%+v", j)), cluster.States)
 		}
+		if !j.Valid() {
+			return nil, fmt.Errorf("%s printed %+v of the job %s: expected seconds, cpu_seconds and peak_memory_bytes from 0 to 30 years", e.Settings.List[0], j.Figures, cluster.Words(j.Name))
+		}
 	}
 	return slices.DeleteFunc(a.Jobs, func(j cluster.Job) bool { return !strings.HasPrefix(j.Name, prefix) }), nil
 }

@@ -63,6 +63,22 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// A list may say what jobs used, if that can be true.
+func TestFigures(t *testing.T) {
+	list := func(figures string) ([]cluster.Job, error) {
+		return engine(t, `echo '{"jobs": [{"id": "7", "name": "p-a", "state": "lost", `+figures+`}]}'`).List(t.Context(), "p-")
+	}
+	jobs, err := list(`"seconds": 12, "cpu_seconds": 1.5, "peak_memory_bytes": 1048576`)
+	if want := (cluster.Figures{Seconds: 12, CPUSeconds: 1.5, PeakMemory: 1 << 20}); err != nil || len(jobs) != 1 || jobs[0].Figures != want {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+	for _, odd := range []string{`"seconds": -1`, `"seconds": 1e10`, `"cpu_seconds": -0.5`, `"cpu_seconds": 1e300`, `"cpu_seconds": "1.5s"`, `"peak_memory_bytes": -1`, `"peak_memory_bytes": 0.5`} {
+		if jobs, err := list(odd); err == nil {
+			t.Errorf("%s is taken: %+v", odd, jobs)
+		}
+	}
+}
+
 // What a program says, or does, is a refusal of the job or a cluster that cannot be asked.
 func TestAnswers(t *testing.T) {
 	const away = -1

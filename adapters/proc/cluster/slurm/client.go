@@ -38,7 +38,7 @@ func clientEnv(environ []string) []string {
 		name, value, _ := strings.Cut(v, "=")
 		return slices.Contains(notFree, name) || name == "SBATCH_EXPORT" && !slices.Contains(exported, "--export="+value) ||
 			strings.HasPrefix(name, "SLURM_") && !slices.Contains(kept, name) || name == "LC_ALL" ||
-			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SCANCEL_")
+			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SCANCEL_") || strings.HasPrefix(name, "SACCT_")
 	})
 	return append(env, "LC_ALL=C")
 }

@@ -138,3 +138,50 @@ func TestClientEnv(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// What sacct says, as Slurm 22.05 did of a job with a step of srun's whose script was killed.
+func TestParseAccounts(t *testing.T) {
+	of := []cluster.Job{{ID: "1", Name: "v-a-1"}, {ID: "2", Name: "v-b-1"}, {ID: "3", Name: "v-c-1"}, {ID: "4", Name: "v-d-1"}, {ID: "5", Name: "v-e-1"}}
+	got := parseAccounts("1|v-a-1|FAILED|4|00:03.447||n1\n1.batch|batch|CANCELLED|4|00:01.939|141271040|n1\n1.0|python3|COMPLETED|1|00:01.507|76726272|n1\n"+
+		"2|v-b-1|CANCELLED by 1000|200000|1-02:03:04||n[1-2]\n2.batch|batch|CANCELLED|4|1-02:03:04|1.5G|n1\n2.extern|extern|COMPLETED|4|00:00:00|800K|n1\n2.0|x|FAILED|4|01:00:01||n2\n"+
+		"3|somebody-else's|FAILED|4|00:03.447||n1\n3.batch|batch|CANCELLED|4|00:01.939|141271040|n1\n4|v-d-1|NODE_FAIL|7|00:00:00||n1\n4.batch|batch|CANCELLED|||\n"+
+		"5|v-e-1|RUNNING|7|00:00:00||n1\n\ntorn|line\n", of)
+	want := []cluster.Job{
+		{ID: "1", Name: "v-a-1", State: cluster.Failed, Word: "FAILED", Node: "n1", Figures: cluster.Figures{Seconds: 4, CPUSeconds: 3.446, PeakMemory: 141271040}},
+		{ID: "2", Name: "v-b-1", State: cluster.Cancelled, Word: "CANCELLED", Node: "n[1-2]", Figures: cluster.Figures{Seconds: 200000, CPUSeconds: 93784 + 3601, PeakMemory: 3 << 29}},
+		{ID: "4", Name: "v-d-1", State: cluster.Lost, Word: "NODE_FAIL", Node: "n1", Figures: cluster.Figures{Seconds: 7}},
+		{ID: "5", Name: "v-e-1", State: cluster.Running, Word: "RUNNING", Node: "n1", Figures: cluster.Figures{Seconds: 7}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	for text, want := range map[string]int64{"": 0, "x": 0, "12": 12, "2K": 2048, "3M": 3 << 20, "1.5G": 3 << 29, "1T": 1 << 40} {
+		if got := bytes(text); got != want {
+			t.Errorf("%q is %d bytes", text, got)
+		}
+	}
+	for text, want := range map[string]float64{"": 0, "x": 0, "00:01": 1, "02:01.500": 121.5, "01:00:00": 3600, "2-00:00:01": 172801} {
+		if got := cpuSeconds(text); got != want {
+			t.Errorf("%q is %v seconds", text, got)
+		}
+	}
+}
+
+// Accounts are asked for many jobs by one call, and where they are disabled that is an error.
+func TestAccounts(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	ask := func(script string) ([]cluster.Job, error) {
+		if err := os.WriteFile(filepath.Join(dir, "sacct"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return Settings{Dir: dir}.Accounts(t.Context(), []cluster.Job{{ID: "7", Name: "a"}, {ID: "8", Name: "b"}})
+	}
+	jobs, err := ask(`case "$*" in *"-j 7,8 "*) printf '7|a|FAILED|1|00:02||n1\n8|b|FAILED|1|00:03||n1\n' ;; esac`)
+	if err != nil || len(jobs) != 2 || jobs[1].ID != "8" {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+	if jobs, err := ask("echo 'Slurm accounting storage is disabled' >&2; exit 1"); err == nil || len(jobs) > 0 {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+}

@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+)
+
+// unaccounted is how long nobody asks for accounts after they could not be asked: a cluster
+// that has none will not have them soon.
+const unaccounted = 10 * time.Minute
+
+// account returns a list with what the cluster's accounts tell of jobs whose runners, which
+// measure, ended without a result: what they used and, of those that the cluster has forgotten
+// since the latest answer, how they ended. An error says that who asks has no more patience.
+func (c *Cluster) account(ctx context.Context, list []Job) ([]Job, error) {
+	books, keeps := c.Engine.(accountant)
+	if !keeps {
+		return list, nil
+	}
+	before, at := c.recorded().jobs, make(map[string]int, len(list)) // by id
+	var over []Job
+	for i, j := range list {
+		at[j.ID] = i
+		if j.ended() && j.State != Succeeded { // a runner succeeds once it has recorded the end
+			over = append(over, j)
+		}
+	}
+	for _, j := range before {
+		if _, listed := at[j.ID]; !listed {
+			over = append(over, j)
+		}
+	}
+	var known, asked []Job
+	for _, j := range over {
+		switch had := before[j.Name]; {
+		case !c.unfinished(j.Name):
+		case had.ID == j.ID && had.Figures != Figures{}:
+			known = append(known, had)
+		default:
+			asked = append(asked, j)
+		}
+	}
+	if len(asked) > 0 {
+		found, err := c.booked(ctx, books, asked)
+		if err != nil {
+			return nil, err
+		}
+		known = append(known, found...)
+	}
+	for _, j := range known {
+		if i, listed := at[j.ID]; listed {
+			list[i].Figures = j.Figures
+		} else {
+			list = append(list, j)
+		}
+	}
+	return list, nil
+}
+
+// booked is what the accounts have of jobs; nothing, where they cannot be asked.
+func (c *Cluster) booked(ctx context.Context, books accountant, jobs []Job) ([]Job, error) {
+	path := filepath.Join(c.Files.ClusterDir(), c.Name+".unaccounted")
+	if _, are := awayFor(path, unaccounted); are {
+		return nil, nil
+	}
+	within, stop := context.WithTimeoutCause(ctx, orDefault(c.Settings.Timeout, DefaultTimeout), ErrNoAnswer)
+	defer stop()
+	found, err := books.Accounts(within, jobs)
+	if err != nil && ctx.Err() == nil {
+		_ = writeJSON(path, away{time.Now(), err.Error()})
+		return nil, nil
+	}
+	return slices.DeleteFunc(found, func(j Job) bool { return !j.ended() }), err
+}
+
+// unfinished reports that a job is of an attempt of this cluster that began and has no outcome.
+func (c *Cluster) unfinished(name string) bool {
+	own, is := strings.CutPrefix(name, c.ownPrefix())
+	at := strings.LastIndexByte(own, '-')
+	if !is || at < 0 {
+		return false
+	}
+	a, err := proc.ParseAttempt(own[:at] + "/" + own[at+1:])
+	if err != nil || !c.Owns(a) || c.ended(a) { // an error: it is a pilot, or the doctor's
+		return false
+	}
+	claim, err := c.Local.Claimed(a)
+	return err == nil && claim.Host != ""
+}

@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// accounts is a sacct of which every job used the same, and that notes its calls.
+const accounts = `#!/bin/sh
+echo "$*" >>"$0.calls"
+while [ "$1" != -j ]; do shift; done
+for id in $(echo "$2" | tr , ' '); do
+	echo "$id|$(squeue -h -t all -j "$id" -o %j)|FAILED||00:03.000||n1"
+	echo "$id.batch|batch|CANCELLED|5|00:01.500|67108864|n1"
+	echo "$id.0|srun|COMPLETED|2|00:01.500|33554432|n1"
+done
+`
+
+// An attempt that was killed with its runner, which measures, has the figures of Slurm's accounts. One
+// that was not has its runner's, and the accounts are not asked about it.
+func TestAccountsOfAKilledRunner(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "sacct"), []byte(accounts), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.env = append(r.env, "PATH="+dir+":"+filepath.Dir(bin)+":"+os.Getenv("PATH"))
+	r.becomes(r.submit("lab", "exit 3"), "failed")
+	id := r.submit("lab", "kill -9 $PPID; sleep 100")
+	if job := r.becomes(id, "failed"); job["failure_class"] != "worker_lost" {
+		t.Errorf("%v", job)
+	}
+	if got := r.v("show", id, "--fields", "attempts,cpu,memory"); !strings.Contains(got, ", CPU 3.0s, memory 64M") ||
+		!strings.Contains(got, "CPU time:    3.0s") || !strings.Contains(got, "Peak memory: 64M") {
+		t.Errorf("show says\n%s", got)
+	}
+	var doc struct {
+		Attempts []struct {
+			CPUSeconds float64 `json:"cpu_seconds"`
+			PeakMemory int64   `json:"peak_memory_bytes"`
+		}
+	}
+	out := r.v("show", id, "--raw", "--format", "json")
+	if err := json.Unmarshal([]byte(out), &struct{ Job any }{&doc}); err != nil || len(doc.Attempts) != 1 || doc.Attempts[0].CPUSeconds != 3 || doc.Attempts[0].PeakMemory != 64<<20 {
+		t.Errorf("%+v, %v\n%s", doc, err, out)
+	}
+	calls, err := os.ReadFile(filepath.Join(dir, "sacct.calls"))
+	if n := strings.Count(string(calls), "-j"); err != nil || n != 1 {
+		t.Errorf("sacct was called %d times: %s %v", n, calls, err)
+	}
+}
