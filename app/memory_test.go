@@ -152,7 +152,7 @@ func (m *memory) RemoveWorktree(_ context.Context, c kernel.Context) kernel.Clea
 	return m.cleanup
 }
 
-func (m *memory) ClearSentinel(slug string) error { return m.called("clear %s", slug) }
+func (m *memory) DropConflict(slug string, _ *kernel.Job) error { return m.called("clear %s", slug) }
 
 func (m *memory) TendPrompt(j *kernel.Job, want kernel.PromptName, _ string, others []uint64) (bool, bool, error) {
 	return true, false, m.called("tend %s %v", j.ID, others)

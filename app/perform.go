@@ -77,9 +77,11 @@ func (p *performer) Sweep(a kernel.Sweep) kernel.Plan {
 	return kernel.Plan{}
 }
 
-// ClearSentinel removes the mark of an open merge conflict.
+// ClearSentinel removes the mark of the job's open merge conflict.
 func (p *performer) ClearSentinel(a kernel.ClearSentinel) kernel.Plan {
-	p.rep.warn(a.Job, p.s.Sentinels.ClearSentinel(a.Slug))
+	if j := p.snap.Job(a.Job); j != nil {
+		p.rep.warn(a.Job, p.s.Sentinels.DropConflict(a.Slug, j))
+	}
 	return kernel.Plan{}
 }
 

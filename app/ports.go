@@ -153,7 +153,11 @@ type Prompts interface {
 }
 
 // Sentinels removes the marks of open merge conflicts.
-type Sentinels interface{ ClearSentinel(slug string) error }
+type Sentinels interface {
+	// DropConflict removes the mark of a plan, unless it is of a job of another run: what is
+	// resolved there is not given up.
+	DropConflict(slug string, of *kernel.Job) error
+}
 
 // EventLog stores events for people and programs to follow. No decision depends
 // on events, and a crash may lose some.

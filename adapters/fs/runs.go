@@ -91,6 +91,23 @@ func (s *Store) DropConflicts(jobs []kernel.JobID) error {
 	return err
 }
 
+// DropConflict removes the mark of a plan's open merge conflict, unless it is of a job of another
+// run than of's. It is no error if there is none.
+func (s *Store) DropConflict(slug string, of *kernel.Job) error {
+	data, err := s.Sentinel(slug)
+	if err != nil || data == nil {
+		return err
+	}
+	var mark struct {
+		Job kernel.JobID `json:"job_id"`
+		Run kernel.RunID `json:"run_id"`
+	}
+	if json.Unmarshal(data, &mark) == nil && mark.Job != of.ID && mark.Run != of.Spec.Origin.Run {
+		return nil
+	}
+	return s.ClearSentinel(slug)
+}
+
 // dropFiles removes the JSON files of a directory that match, and returns how
 // many there were.
 func (s *Store) dropFiles(dir string, matches func(data []byte) bool) (int, error) {

@@ -323,4 +323,4 @@ func (w *fake) RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup {
 	return kernel.Cleanup{Status: kernel.CleanupDone}
 }
 
-func (w *fake) ClearSentinel(string) error { return nil }
+func (w *fake) DropConflict(string, *kernel.Job) error { return nil }

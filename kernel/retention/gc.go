@@ -80,9 +80,13 @@ func over(j *kernel.Job) time.Time {
 // collectable returns the jobs that a GC may remove, of those for which old is
 // true. A run goes as a whole.
 func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) (gone []*kernel.Job) {
+	active := map[kernel.RunID]bool{} // "": jobs without a run, which may demand a dormant one
+	for _, j := range s.Jobs() {
+		active[j.Spec.Origin.Run] = active[j.Spec.Origin.Run] || j.State.Status.Active()
+	}
 	stays := map[kernel.JobID]bool{}
 	for _, j := range s.Jobs() {
-		stays[j.ID] = j.Open() && (j.State.Status != kernel.Unscheduled || !old(j))
+		stays[j.ID] = j.Open() && (j.State.Status != kernel.Unscheduled || active[j.Spec.Origin.Run] || !old(j))
 	}
 	for again := true; again; {
 		keep := referred(s, stays)

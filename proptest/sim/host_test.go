@@ -402,7 +402,7 @@ func (n *node) RemoveWorktree(_ context.Context, c kernel.Context) kernel.Cleanu
 	return kernel.Cleanup{Status: n.w.cleanup}
 }
 
-func (n *node) ClearSentinel(slug string) error {
+func (n *node) DropConflict(slug string, _ *kernel.Job) error {
 	n.effect("clear sentinel %s", slug)
 	n.w.perform(kernel.ClearSentinel{Slug: slug})
 	delete(n.w.sentinels, slug)
