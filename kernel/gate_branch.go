@@ -18,8 +18,10 @@ func (j *Job) onBranch() bool { return j.Spec.Origin.Run != "" && j.Spec.Origin.
 
 // checkRivals lets one run at a time work on a branch: the one that took it last, from then
 // until nothing of it goes on or its merge has closed the plan's cycle. Else two agents would
-// work on it, or one on what the other's merge removes. The gate comes after the approval: a
-// job that waits for a person is not next.
+// work on it, or one on what the other's merge removes. A merge that is blocked goes on until a
+// person has retried it or removed its run: it would take along what another run adds, which
+// nobody approved. Another merge may do its work instead, unless it was queued behind a stage
+// that waits. The gate comes after the approval: a job that waits for a person is not next.
 //
 // A run that merges nothing and needs what another makes may come between two stages of that one.
 // A run for which another waits, or which an attempt of another submitted, does not wait for that one.
@@ -38,14 +40,37 @@ func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 		its := takers[other.Spec.Origin.Run]
 		next := k < i && other.Spec.takesBranch() && t.status(k) == WaitingOnLocks
 		took := !its.at.IsZero() && cmp.Or(its.at.Compare(mine.at), cmp.Compare(its.run, mine.run)) > 0 && (its.inside || !its.serves(mine)) && !t.waitsFor(its, mine, active)
-		if its != mine && (next || took) {
-			return waits("another run works on branch " + j.Spec.Origin.Branch).of(other.ID), 1
+		if its == mine || !next && !took {
+			continue
 		}
+		v := waits("another run works on branch " + j.Spec.Origin.Branch).of(other.ID)
+		if other.mergeBlocked() {
+			if j.Spec.Origin.About.Operation == integrate && (!mine.at.IsZero() || !t.behindAnother(i, active)) {
+				continue
+			}
+			v.now = ": " + other.State.Reason
+		}
+		return v, 1
 	}
 	return verdict{}, 1
 }
 
-// taker is a run with an active job, as it stands to its branch.
+// behindAnother reports whether another run is to take the branch before job i.
+func (t *tick) behindAnother(i int32, active []int32) bool {
+	run := t.s.jobs[i].Spec.Origin.Run
+	return slices.ContainsFunc(active, func(k int32) bool {
+		o := &t.s.jobs[k].Spec.Origin
+		return k < i && o.Run != run && t.s.jobs[k].Spec.takesBranch() && t.status(k).Active()
+	})
+}
+
+// mergeBlocked reports whether j is a merge that a person is to go on with: it is in conflict,
+// or something is in its way.
+func (j *Job) mergeBlocked() bool {
+	return j.State.Status == BlockedByDependency && j.Spec.Origin.About.Operation == integrate && j.Needs() != ""
+}
+
+// taker is a run that goes on, as it stands to its branch.
 type taker struct {
 	run    RunID
 	at     time.Time // when it took the branch last; zero: it has not, or has merged it
@@ -69,14 +94,19 @@ func (r *taker) serves(by *taker) bool {
 	})
 }
 
-// onBranch returns the active jobs of the runs for a branch, in schedule order, and these
-// runs. It returns none if there is only one such run.
+// onBranch returns the active jobs of the runs for a branch and, of a run without one, a blocked
+// merge; and these runs. It returns none if there is only one such run.
 func (t *tick) onBranch(branch string) (active []int32, takers map[RunID]*taker) {
 	t.s.near.require(Near{Kind: OnBranch, Key: branch})
 	takers = map[RunID]*taker{}
 	all := t.s.graph.onBranch[branch]
 	for _, i := range all {
 		if run := t.s.jobs[i].Spec.Origin.Run; t.status(i).Active() {
+			active, takers[run] = append(active, i), &taker{run: run}
+		}
+	}
+	for _, i := range all {
+		if run := t.s.jobs[i].Spec.Origin.Run; takers[run] == nil && t.s.jobs[i].mergeBlocked() {
 			active, takers[run] = append(active, i), &taker{run: run}
 		}
 	}
@@ -123,7 +153,9 @@ func (t *tick) waitsFor(r, by *taker, active []int32) bool {
 		if t.s.jobs[i].Spec.Origin.Run != r.run {
 			continue
 		}
-		if t.status(i) != Running {
+		if st := t.status(i); st.Terminal() {
+			continue
+		} else if st != Running {
 			waiting = append(waiting, i)
 		} else if slices.ContainsFunc(by.jobs, func(j *Job) bool { return j.Spec.Origin.Parent == t.s.jobs[i].ID }) {
 			return true

@@ -23,6 +23,7 @@ func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
 	blocked := func(j *kernel.Job) {
 		j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked
 	}
+	retired := func(j *kernel.Job) { j.State.Retired = true }
 	elsewhere := func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/q" }
 	closed := func(j *kernel.Job) { j.State.Closed = true }
 	inTree := func(j *kernel.Job) { j.State.Context.Worktree = "w" }
@@ -42,6 +43,10 @@ func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
 		"that this tick begins":                      {[]kernel.Job{job("a", onBranch("r1", tree))}, nil, held},
 		"that begins with the next lock":             {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("a", onBranch("r1", tree), locks(excl("x")))}, nil, held},
 		"whose merge is in conflict":                 {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0)), job("b", onBranch("r1", ""), routed, func(j *kernel.Job) { j.State.Awake = true }, running(1))}, nil, held},
+		"whose merge is blocked":                     {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0))}, nil, held},
+		"whose merge is blocked, behind a stage":     {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0)), job("b", onBranch("r3", tree))}, []option{onBranch("r2", merge)}, held},
+		"whose merge is blocked, for an older stage": {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0.Add(time.Second)))}, []option{begun(t0)}, held},
+		"blocked that needs what this one makes":     {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0), needs("custom:t:x"))}, []option{produces("custom:t:x")}, held},
 		"that merges":                                {[]kernel.Job{job("a", onBranch("r1", merge), running(1), begun(t0))}, nil, held},
 		"that took it later":                         {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0.Add(time.Second))), job("b", onBranch("r1", ""), running(1))}, []option{begun(t0)}, held},
 		"that has a worktree and made what it needs": {[]kernel.Job{makes, job("a", onBranch("r1", tree), ok, begun(t0), inTree), job("b", onBranch("r1", ""), running(1))}, gave, held},
@@ -50,23 +55,29 @@ func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
 		"whose own need the other makes for itself":  {[]kernel.Job{makes, job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, append(gave, produces("custom:t:made")), held},
 
 		"between two stages that made what it needs": {[]kernel.Job{makes, job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", tree), pinned("b", "c"))}, gave, "running"},
-		"that is none":                    {[]kernel.Job{job("a", onBranch("", tree), running(1), begun(t0))}, nil, "running"},
-		"that it is to wait for later":    {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0), inTree), job("b", onBranch("r1", ""), running(1), produces("custom:t:x")), job("y", onBranch("r2", ""), needs("custom:t:x"))}, nil, held},
-		"between two stages, for a merge": {[]kernel.Job{makes, job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", tree), pinned("b", "c"))}, append(gave, onBranch("r2", merge)), held},
-		"that waits for a third job":      {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("x", after("z")), job("b", onBranch("r1", ""), after("x"))}, nil, "running"},
-		"that took it earlier":            {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, []option{begun(t0.Add(time.Second))}, "running"},
-		"that has not begun":              {[]kernel.Job{job("a", onBranch("r1", tree), pinned("b", "c")), job("b", onBranch("r1", ""), after("a"))}, nil, "running"},
-		"that wants an approval":          {[]kernel.Job{job("a", onBranch("r1", tree), approval(kernel.Pending, ""))}, nil, "running"},
-		"that has ended":                  {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("a"), failed)}, nil, "running"},
-		"that this tick ends":             {[]kernel.Job{job("a", onBranch("r1", tree), failed, begun(t0)), job("b", onBranch("r1", ""), after("a"))}, nil, "running"},
-		"that has merged":                 {[]kernel.Job{job("a", onBranch("r1", merge), ok, begun(t0), closed), job("b", onBranch("r1", ""), running(1))}, nil, "running"},
-		"of another branch":               {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0), elsewhere), job("b", onBranch("r1", ""), elsewhere, running(1))}, nil, "running"},
-		"that waits for it":               {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), needs("custom:t:x"))}, []option{produces("custom:t:x")}, "running"},
-		"that waits for a job":            {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("z"))}, nil, "running"},
-		"whose attempt submits it":        {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, []option{child}, "running"},
-		"behind it, with the next lock":   {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("zz", onBranch("r1", tree), is(kernel.WaitingOnLocks), locks(excl("x")))}, nil, "running"},
-		"of its own, with the next lock":  {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("a", onBranch("r2", tree), locks(excl("x")))}, nil, "running"},
-		"of its own":                      {[]kernel.Job{job("a", onBranch("r2", tree), ok, begun(t0)), job("b", onBranch("r2", ""), running(1))}, nil, "running"},
+		"that is none":                     {[]kernel.Job{job("a", onBranch("", tree), running(1), begun(t0))}, nil, "running"},
+		"that it is to wait for later":     {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0), inTree), job("b", onBranch("r1", ""), running(1), produces("custom:t:x")), job("y", onBranch("r2", ""), needs("custom:t:x"))}, nil, held},
+		"between two stages, for a merge":  {[]kernel.Job{makes, job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", tree), pinned("b", "c"))}, append(gave, onBranch("r2", merge)), held},
+		"that waits for a third job":       {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("x", after("z")), job("b", onBranch("r1", ""), after("x"))}, nil, "running"},
+		"that took it earlier":             {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, []option{begun(t0.Add(time.Second))}, "running"},
+		"that has not begun":               {[]kernel.Job{job("a", onBranch("r1", tree), pinned("b", "c")), job("b", onBranch("r1", ""), after("a"))}, nil, "running"},
+		"that wants an approval":           {[]kernel.Job{job("a", onBranch("r1", tree), approval(kernel.Pending, ""))}, nil, "running"},
+		"that has ended":                   {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("a"), failed)}, nil, "running"},
+		"that this tick ends":              {[]kernel.Job{job("a", onBranch("r1", tree), failed, begun(t0)), job("b", onBranch("r1", ""), after("a"))}, nil, "running"},
+		"that has merged":                  {[]kernel.Job{job("a", onBranch("r1", merge), ok, begun(t0), closed), job("b", onBranch("r1", ""), running(1))}, nil, "running"},
+		"whose merge is blocked, to merge": {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0)), job("b", onBranch("r3", tree), is(kernel.Failed))}, []option{onBranch("r2", merge)}, "running"},
+		"whose merge is blocked, ahead":    {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0)), job("zz", onBranch("r3", tree))}, []option{onBranch("r2", merge)}, "running"},
+		"whose merge is blocked, of two":   {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0.Add(time.Second)))}, []option{onBranch("r2", merge), begun(t0)}, "running"},
+		"whose merge lacks what it needs":  {[]kernel.Job{job("a", onBranch("r1", merge), is(kernel.BlockedByDependency), begun(t0))}, nil, "running"},
+		"whose stage is blocked":           {[]kernel.Job{job("a", onBranch("r1", tree), blocked, begun(t0))}, nil, "running"},
+		"whose merge another made":         {[]kernel.Job{job("a", onBranch("r1", merge), blocked, begun(t0), retired)}, nil, "running"},
+		"of another branch":                {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0), elsewhere), job("b", onBranch("r1", ""), elsewhere, running(1))}, nil, "running"},
+		"that waits for it":                {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), needs("custom:t:x"))}, []option{produces("custom:t:x")}, "running"},
+		"that waits for a job":             {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("z"))}, nil, "running"},
+		"whose attempt submits it":         {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, []option{child}, "running"},
+		"behind it, with the next lock":    {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("zz", onBranch("r1", tree), is(kernel.WaitingOnLocks), locks(excl("x")))}, nil, "running"},
+		"of its own, with the next lock":   {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("a", onBranch("r2", tree), locks(excl("x")))}, nil, "running"},
+		"of its own":                       {[]kernel.Job{job("a", onBranch("r2", tree), ok, begun(t0)), job("b", onBranch("r2", ""), running(1))}, nil, "running"},
 	} {
 		f := facts()
 		f.Heads["b"] = kernel.Seen(kernel.CommitID("other"))

@@ -55,7 +55,7 @@ const (
 	OfNumber                       // the jobs of a number; with a Key, the one that has that part of it
 	Outsiders                      // the open jobs that are judged by facts that no job makes
 	PoolContenders                 // the same of the pool of that key
-	OnBranch                       // the open jobs of runs for the branch that Key names
+	OnBranch                       // the jobs of runs for the branch that Key names that are open, or blocked merges
 	Readers                        // those of the Outsiders that read an artifact, or the branch or other fact that Key names: see Job.Reads
 )
 
@@ -251,7 +251,7 @@ func (n Near) Selects(j *Job) bool {
 	case Members:
 		return j.Spec.Origin.Run == n.Run
 	case OnBranch:
-		return j.Open() && j.onBranch() && j.Spec.Origin.Branch == n.Key
+		return (j.Open() || j.mergeBlocked()) && j.onBranch() && j.Spec.Origin.Branch == n.Key
 	case Keyed:
 		return j.Spec.IdempotencyKey == n.Key
 	case Woken:

@@ -70,11 +70,12 @@ func (s *Snapshot) ProbesOf(ids ...JobID) Probes {
 		}
 	}
 	for _, k := range s.graph.closure(from, s.graph.eachPredecessor) {
-		if j := s.jobs[k]; j.State.Status == BlockedByDependency {
-			b.gates(j)
-			if plan := j.Spec.Integrates(); plan != "" { // its merge conflict may be open
-				b.artifact(Artifact{Kind: MergeSentinel, Name: plan})
-			}
+		if s.jobs[k].State.Status == BlockedByDependency {
+			b.gates(s.jobs[k])
+		}
+		b.conflict(s.jobs[k])
+		if s.jobs[k].Spec.takesBranch() && s.jobs[k].Open() {
+			s.eachRival(k, func(r int32) { b.conflict(s.jobs[r]) })
 		}
 	}
 	return b.p
@@ -99,6 +100,13 @@ func (b *prober) artifact(a Artifact) {
 		}
 	case !b.s.facts.Present[a].asked():
 		b.p.Artifacts = append(b.p.Artifacts, a)
+	}
+}
+
+// conflict adds whether the merge conflict of j is open, if j is a blocked merge.
+func (b *prober) conflict(j *Job) {
+	if plan := j.Spec.Integrates(); plan != "" && j.State.Status == BlockedByDependency {
+		b.artifact(Artifact{Kind: MergeSentinel, Name: plan})
 	}
 }
 

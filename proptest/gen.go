@@ -29,7 +29,7 @@ var (
 		{Kind: kernel.CommandPatch, Name: "j1"},
 		{Kind: kernel.MergeSentinel, Name: "foo"},
 	}
-	runs     = []kernel.RunID{"", "", "r1", "r2"}
+	runs     = []kernel.RunID{"", "", "r1", "r2", "r3"}
 	branches = []string{"main", "dev"}
 	commits  = []kernel.CommitID{"c1", "c2"}
 )
@@ -162,6 +162,10 @@ var lock = rapid.Custom(func(t *rapid.T) kernel.Lock {
 func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	st := kernel.State{Status: rapid.SampledFrom(kernel.Statuses()).Draw(t, "status"), Awake: oneIn(t, 4, "awake"),
 		Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"), Generation: rapid.IntRange(0, 2).Draw(t, "generation")}
+	blockedMerge := j.Spec.Origin.About.Operation == "git.integrate_plan_branch" && oneIn(t, 2, "blocked merge")
+	if blockedMerge {
+		st.Status, st.Started = kernel.BlockedByDependency, j.Created
+	}
 	st.Approval.State = oneOf(t, "approval", kernel.NotRequired, kernel.NotRequired, kernel.NotRequired, kernel.Pending, kernel.Approved, kernel.Rejected, kernel.Expired)
 	if st.Approval.State == kernel.Pending && j.Spec.ApprovalTimeout > 0 && oneIn(t, 2, "waited for it before") {
 		st.Approval.ExpiresAt = now.Add(time.Duration(rapid.IntRange(-1, 60).Draw(t, "expires")) * time.Second)
@@ -193,6 +197,9 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	if st.Status.Terminal() || st.Status == kernel.FailedRetryable {
 		st.Outcome, st.Exit = outcome(t), kernel.Exited(rapid.IntRange(0, 2).Draw(t, "exited"))
 		st.Failure = oneOf(t, "failed as", kernel.NoFailure, kernel.ExitFailure, kernel.WorkerLost, kernel.EffectInDoubt, kernel.OutOfMemory, kernel.Timeout)
+	}
+	if blockedMerge {
+		st.Outcome = kernel.OutcomeBlocked
 	}
 	if oneIn(t, 4, "grown before") {
 		st.Grown = kernel.Grown{Memory: rapid.IntRange(0, 3).Draw(t, "memory"), Time: rapid.IntRange(0, 2).Draw(t, "time")}

@@ -237,31 +237,31 @@ func takes(j *kernel.Job) bool {
 	return o.Run != "" && o.Branch != "" && (o.About.Operation == "worktree.prepare" || o.About.Operation == "git.integrate_plan_branch")
 }
 
+// blockedMerge: a person is to go on with merge k, and nothing else of its run goes on.
+func blockedMerge(s *kernel.Snapshot, k *kernel.Job) bool {
+	st, o := k.State, k.Spec.Origin
+	if slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
+		return m.Spec.Origin.Run == o.Run && m.Spec.Origin.Branch == o.Branch && m.State.Status.Active()
+	}) {
+		return false
+	}
+	return k.Spec.Origin.About.Operation == "git.integrate_plan_branch" && st.Status == kernel.BlockedByDependency && st.Outcome == kernel.OutcomeBlocked && !st.Retired
+}
+
 // keepsBranch: k goes on, and its run took the branch that j is to take, later than j's run did.
 func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 	o, its := j.Spec.Origin, k.Spec.Origin
-	if !takes(j) || its.Run == "" || its.Run == o.Run || its.Branch != o.Branch || !k.State.Status.Active() {
+	if !takes(j) || its.Run == "" || its.Run == o.Run || its.Branch != o.Branch || !k.State.Status.Active() && !blockedMerge(s, k) {
 		return false
 	}
-	var took [2]time.Time
-	inside := false
-	for n, run := range []kernel.RunID{o.Run, its.Run} {
-		merged := false
-		for _, m := range s.Jobs() {
-			if m.ID == j.ID {
-				m = j
-			}
-			behind := j.State.Status == kernel.Running && m.Compare(j) > 0 && m.State.Started.Equal(s.Now()) // it started after j, in the same tick
-			if m.Spec.Origin.Run == run && m.Spec.Origin.Branch == o.Branch && takes(m) && !behind {
-				if m.State.Started.After(took[n]) {
-					took[n] = m.State.Started
-				}
-				merged = merged || m.State.Closed && m.State.Status == kernel.Succeeded
-				inside = inside || n == 1 && !m.State.Started.IsZero() && (m.State.Status == kernel.Running || m.State.Context.Worktree != "" || m.Spec.Origin.About.Operation == "git.integrate_plan_branch")
-			}
-		}
-		if merged {
-			took[n] = time.Time{}
+	mine, _ := tookBranch(s, o.Run, j)
+	theirs, inside := tookBranch(s, its.Run, j)
+	if blockedMerge(s, k) && o.About.Operation == "git.integrate_plan_branch" {
+		first := slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool { // another run waits for the branch before j
+			return m.Spec.Origin.Run != o.Run && takes(m) && m.Spec.Origin.Branch == o.Branch && m.State.Status.Active() && m.Compare(j) < 0
+		})
+		if !mine.IsZero() || !first {
+			return false
 		}
 	}
 	of := func(run kernel.RunID, such func(*kernel.Job) bool) bool {
@@ -296,7 +296,30 @@ func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 			}
 		}
 	}
-	return (took[1].After(took[0]) || took[1].Equal(took[0]) && !took[1].IsZero() && its.Run > o.Run) && (inside || !serves)
+	return (theirs.After(mine) || theirs.Equal(mine) && !theirs.IsZero() && its.Run > o.Run) && (inside || !serves)
+}
+
+// tookBranch is when a run took the branch of j last, by what j may know of it: zero if it has
+// not, or has merged it since. inside: it has a worktree of the branch, or has begun to merge it.
+func tookBranch(s *kernel.Snapshot, run kernel.RunID, j *kernel.Job) (at time.Time, inside bool) {
+	merged := false
+	for _, m := range s.Jobs() {
+		if m.ID == j.ID {
+			m = j
+		}
+		behind := j.State.Status == kernel.Running && m.Compare(j) > 0 && m.State.Started.Equal(s.Now()) // it started after j, in the same tick
+		if m.Spec.Origin.Run == run && m.Spec.Origin.Branch == j.Spec.Origin.Branch && takes(m) && !behind {
+			if m.State.Started.After(at) {
+				at = m.State.Started
+			}
+			merged = merged || m.State.Closed && m.State.Status == kernel.Succeeded
+			inside = inside || !m.State.Started.IsZero() && (m.State.Status == kernel.Running || m.State.Context.Worktree != "" || m.Spec.Origin.About.Operation == "git.integrate_plan_branch")
+		}
+	}
+	if merged {
+		at = time.Time{}
+	}
+	return at, inside
 }
 
 func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Status, string) {

@@ -27,7 +27,7 @@ type journalOffset struct {
 	end   int64
 }
 
-const cacheVersion = "vizier cache 6"
+const cacheVersion = "vizier cache 7"
 
 // cacheHead is the head of a cache that this boot and this version of the program
 // may use.

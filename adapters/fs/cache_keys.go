@@ -31,7 +31,7 @@ const (
 	keyLine     = "q" // executor, created, id; waiting for a place
 	keyMember   = "r" // run, created, id
 	keyActive   = "R" // run, created, id
-	keyBranch   = "b" // branch, created, id; open
+	keyBranch   = "b" // branch, created, id; open, or a blocked merge
 	keyWoken    = "W" // created, id
 	keyKeyed    = "k" // idempotency key, created, id
 	keyStopper  = "f" // run, created, id
