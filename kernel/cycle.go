@@ -7,10 +7,11 @@ import (
 )
 
 // integrate is the operation that merges a plan and so closes the plan's cycle; prepare makes
-// the worktree of a stage, on the plan's branch.
+// the worktree of a stage, on the plan's branch; persist writes the plan's document.
 const (
 	integrate = "git.integrate_plan_branch"
 	prepare   = "worktree.prepare"
+	persist   = "plan.persist"
 )
 
 // InConflict is part of the reason of a job whose merge is in conflict.

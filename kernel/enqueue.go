@@ -280,7 +280,11 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 		}
 	}
 	if o := spec.Origin; o.Plan != "" && slices.Contains(ofPlans, o.About.Operation) {
-		if err := CheckRef(o.Plan); err != nil {
+		check := CheckRef
+		if o.About.Operation == persist {
+			check = CheckPlan
+		}
+		if err := check(o.Plan); err != nil {
 			return spec, fmt.Errorf("slug %w", err)
 		}
 	}

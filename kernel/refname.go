@@ -30,11 +30,27 @@ func CheckRef(name string) error {
 	return nil
 }
 
+// CheckPlan returns ErrInvalid for a name that a new plan cannot have: its branch and its document
+// are named after it.
+func CheckPlan(name string) error {
+	const most = 200 // bytes: file systems have 255 for a name
+	isWord := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+	switch {
+	case strings.Contains(name, "/"):
+		return fmt.Errorf("%q: the name of a plan has no /: %w", name, ErrInvalid)
+	case len(name) > most:
+		return fmt.Errorf("%.40q…: the name of a plan has at most %d bytes: %w", name, most, ErrInvalid)
+	case !strings.ContainsFunc(name, isWord):
+		return fmt.Errorf("%q: the name of a plan has a letter from a to z or a digit: %w", name, ErrInvalid)
+	}
+	return CheckRef(name)
+}
+
 // ofPlans are the operations that make the plan's name a part of the name of a
 // branch or file.
 //
 //nolint:gochecknoglobals // a constant
-var ofPlans = []string{prepare, "plan.persist", integrate, "merge.sentinel.write", "merge.sentinel.clear"}
+var ofPlans = []string{prepare, persist, integrate, "merge.sentinel.write", "merge.sentinel.clear"}
 
 // refs returns ErrInvalid if a is about a branch or plan whose name git would
 // reject. Records of earlier versions may hold such artifacts.

@@ -1,7 +1,9 @@
 package kernel_test
 
 import (
+	"errors"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -23,6 +25,18 @@ func TestCheckRef(t *testing.T) {
 		}
 		if err := exec.Command("git", "check-ref-format", "--branch", name).Run(); (err == nil) != good {
 			t.Errorf("git says %v of %q", err, name)
+		}
+	}
+}
+
+// A new plan gets a branch and a document of its name.
+func TestCheckPlan(t *testing.T) {
+	for name, why := range map[string]string{
+		"one": "", "a.b_2": "", "ü1": "", strings.Repeat("a", 200): "",
+		"a/b": "has no /", strings.Repeat("a", 201): "at most 200 bytes", "ü": "a letter from a to z", "_": "a letter from a to z", "a..b": "git takes no such name", ".a": "git takes no such name",
+	} {
+		if err := kernel.CheckPlan(name); why == "" && err != nil || why != "" && (!errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), why)) {
+			t.Errorf("%q: got %v, want %q", name, err, why)
 		}
 	}
 }

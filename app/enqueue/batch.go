@@ -11,8 +11,11 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
@@ -193,6 +196,9 @@ func parseBatch(in io.Reader) (out []*batchLine, bad *lineErrors) {
 // decodeStrict decodes exactly one JSON object. Keys may be spelt like the
 // flags, with dashes.
 func decodeStrict(text []byte, into *batchLine) error {
+	if err := checkText(text); err != nil {
+		return err
+	}
 	if key := duplicateKey(text); key != "" {
 		return fmt.Errorf("the key %s stands twice: remove one of them", key)
 	}
@@ -206,6 +212,33 @@ func decodeStrict(text []byte, into *batchLine) error {
 	}
 	if d.More() {
 		return errors.New("expected one JSON object a line, found more after it")
+	}
+	return nil
+}
+
+// checkText refuses what a JSON decoder replaces without a word, so that another command would
+// run: bytes that are not UTF-8, and an escape that is half of a surrogate pair.
+func checkText(text []byte) error {
+	if !utf8.Valid(text) {
+		return errors.New("not UTF-8 text: hand the job what is not text in a file")
+	}
+	escaped := func(b []byte) rune { // by an escape that begins b
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+			return 0
+		}
+		n, _ := strconv.ParseUint(string(b[2:6]), 16, 16) // if it is no number, the decoder says so
+		return rune(n)
+	}
+	for at := bytes.IndexByte(text, '\\'); at >= 0; at = bytes.IndexByte(text, '\\') {
+		text = text[at:]
+		skip := 2
+		if r := escaped(text); utf16.IsSurrogate(r) {
+			if utf16.DecodeRune(r, escaped(text[6:])) == utf8.RuneError {
+				return fmt.Errorf("%s is half of a surrogate pair, which is no character: hand the job what is not text in a file", text[:6])
+			}
+			skip = 12
+		}
+		text = text[min(skip, len(text)):]
 	}
 	return nil
 }

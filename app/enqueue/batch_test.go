@@ -33,3 +33,25 @@ func TestAllThatIsWrongWithABatch(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// What a decoder of JSON would replace is refused, and what it reads is left alone.
+func TestWhatIsNotTextInABatch(t *testing.T) {
+	for line, want := range map[string]string{
+		"{\"command\":[\"cat\",\"caf\xe9\"]}":                           "not UTF-8",
+		`{"command":["\udce9"]}`:                                        `\udce9 is half of a surrogate pair`,
+		`{"command":["\ud83d\u0041"]}`:                                  `\ud83d is half of a surrogate pair`,
+		`{"command":["\ud83d"]}`:                                        `\ud83d is half of a surrogate pair`,
+		`{"command":["\ud83d\ude00","\ufffd","\\udce9","caf\u00e9\\"]}`: "",
+		`{"command":["\u"]}`:                                            "invalid character",
+	} {
+		got := ""
+		if b, err := requester().Batch(t.Context(), strings.NewReader(line)); err != nil {
+			got = err.Error()
+		} else if args := b.Jobs[0].Spec.Task.Args; strings.Join(args, " ") != "\U0001f600 \ufffd \\udce9 café\\" {
+			t.Errorf("%s: the command is %q", line, args)
+		}
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -156,8 +157,12 @@ func specText(n *Node) (string, error) {
 		if errors.Is(err, iofs.ErrNotExist) {
 			continue
 		}
-		if err == nil && strings.TrimSpace(data) == "" {
+		switch {
+		case err != nil:
+		case strings.TrimSpace(data) == "":
 			err = missingInput("specification %s is empty", place)
+		case !utf8.ValidString(data):
+			err = missingInput("specification %s is not UTF-8 text", place)
 		}
 		return strings.TrimSpace(data), err
 	}

@@ -8,6 +8,7 @@ import (
 	iofs "io/fs"
 	"maps"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -57,7 +58,7 @@ type submitFlags struct {
 	Resumable       bool     `help:"The job continues where it stopped: run it again after a time-out."`
 	IdempotencyKey  *string  `placeholder:"KEY" help:"Submissions with the same key are one job: the second one enqueues nothing."`
 	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: also remove its files once no job needs them."`
-	Cwd             string   `placeholder:"DIR" help:"Directory to run in, in any working tree of the repository."`
+	Cwd             string   `placeholder:"DIR" help:"Directory to run in, from where you are, in any working tree of the repository."`
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that must be set where the job starts; repeatable."`
 	Secret          []string `sep:"none" placeholder:"NAME=@FILE|COMMAND" help:"A value that appears in no record: read when the job starts, from a file or from a command's output; $VIZIER_SECRET_NAME names the file with the value; repeatable."`
 	Executor        string   `placeholder:"NAME" help:"Who runs the job: local, or an executor of the configuration."`
@@ -112,6 +113,11 @@ func (s *submitCmd) Run(c *call) error {
 		}
 		news, c.batch.Jobs = c.batch.Jobs, nil
 	} else {
+		if s.Request.Cwd != "" { // relative to where it is typed; that of a line of a batch, to the root
+			if s.Request.Cwd, err = filepath.Abs(s.Request.Cwd); err != nil {
+				return err
+			}
+		}
 		news = make([]kernel.NewJob, 1)
 		news[0], err = c.builder(r).One(c.ctx, enqueue.Request(s.Request))
 	}

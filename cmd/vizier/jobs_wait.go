@@ -19,9 +19,9 @@ import (
 )
 
 type waitCmd struct {
-	Jobs    []string      `arg:"" name:"job" help:"The jobs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last; a run means all of its jobs."`
-	Timeout time.Duration `placeholder:"DURATION" help:"Give up after this long, such as 90s or 2h; the jobs continue."`
-	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
+	Jobs    []string       `arg:"" name:"job" help:"The jobs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last; a run means all of its jobs."`
+	Timeout *time.Duration `placeholder:"DURATION" help:"Give up after this long, such as 90s or 2h, or 0 to only look; the jobs continue."`
+	Format  string         `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*waitCmd) Help() string {
@@ -98,16 +98,21 @@ func (w *waitCmd) Run(c *call) error {
 	}
 	ids := all.ids
 	ctx, cancel := c.ctx, context.CancelFunc(func() {})
-	if w.Timeout > 0 {
-		ctx, cancel = context.WithTimeout(c.ctx, w.Timeout)
+	if w.Timeout != nil {
+		ctx, cancel = context.WithTimeout(c.ctx, *w.Timeout)
 	}
 	defer cancel()
 	snap, asleep, err := c.await(ctx, all)
-	timedOut := w.Timeout > 0 && c.ctx.Err() == nil && ctx.Err() != nil &&
+	timedOut := w.Timeout != nil && c.ctx.Err() == nil && ctx.Err() != nil &&
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
 	case timedOut:
-		if snap, err = r.Scheduler.Records(c.ctx, app.Only(ids)); err != nil {
+		var open int
+		if open, _, err = all.look(c.ctx); err == nil { // the last one, or with a timeout of 0 the only one
+			timedOut, asleep = open > 0, all.asleep
+			snap, err = r.Scheduler.Records(c.ctx, app.Only(ids))
+		}
+		if err != nil {
 			return err
 		}
 	case c.ctx.Err() != nil:
@@ -142,7 +147,7 @@ func (w *waitCmd) Run(c *call) error {
 		}
 	}
 	if timedOut {
-		return &failure{class: classTimeout, err: fmt.Errorf("not all jobs have ended after %s", w.Timeout), hint: "vizier why " + string(doc.firstOpen())}
+		return &failure{class: classTimeout, err: fmt.Errorf("not all jobs have ended after %s", *w.Timeout), hint: "vizier why " + string(doc.firstOpen())}
 	}
 	return exits(doc.ExitCode)
 }

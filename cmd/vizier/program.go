@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -274,6 +276,11 @@ func (p *program) execute(c *call) error {
 	case len(p.args) == 0:
 		return c.page(curated())
 	}
+	for _, word := range p.args { // the parser would replace what is no text, and so would a record
+		if !utf8.ValidString(word) {
+			return usageError(fmt.Errorf("%+q is not UTF-8 text: hand over in a file what is not text", word))
+		}
+	}
 	if n := narrowed(p.args); n != nil {
 		if parsed, err := c.parse(n.grammar, io.Discard); err == nil && parsed != nil {
 			if g, command := n.filled(); !g.Version {
@@ -302,7 +309,7 @@ func (c *call) parse(g any, out io.Writer) (*kong.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := parser.Parse(flagsFirst(parser.Model, flowArguments(parser.Model, c.args)))
+	parsed, err := parseMany(parser, flagsFirst(parser.Model, flowArguments(parser.Model, c.args)))
 	if exited {
 		return nil, nil
 	}

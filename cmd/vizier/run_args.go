@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -92,7 +93,33 @@ func flagsFirst(model *kong.Application, args []string) []string {
 			rest = rest[1:]
 		}
 	}
-	return slices.Concat(args[:at+1], flags, targets, rest)
+	if len(rest) > 0 {
+		rest = rest[1:] // its "--" goes in front of the targets
+	}
+	if targets = append(targets, rest...); len(targets) > 0 {
+		flags = append(flags, "--")
+	}
+	return slices.Concat(args[:at+1], flags, targets)
+}
+
+// parseMany parses args. The parser copies all words after "--" for each of them, so it gets the
+// first only; the others join it in the last argument, if that takes several.
+func parseMany(parser *kong.Kong, args []string) (*kong.Context, error) {
+	at := slices.Index(args, "--") + 2
+	if at < 2 || at >= len(args) {
+		return parser.Parse(args)
+	}
+	parsed, err := parser.Parse(args[:at])
+	if err != nil || parsed.Selected() == nil {
+		return parsed, err
+	}
+	words := reflect.ValueOf(args[at:])
+	if all := parsed.Selected().Positional; len(all) > 0 && all[len(all)-1].Target.Type() == words.Type() {
+		last := all[len(all)-1].Target
+		last.Set(reflect.AppendSlice(last, words))
+		return parsed, nil
+	}
+	return parser.Parse(args) // says that these are too many
 }
 
 // takesNext reports whether the next argument is the value of the flag word, or

@@ -45,12 +45,12 @@ func TestFlagsBetweenTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for in, want := range map[string]string{
-		"jobs approve p --digest X q":          "jobs approve --digest X p q",
-		"-C dir retry 12 --format=json 13":     "-C dir retry --format=json 12 13",
-		"tail 12 -f 13 -n 5 14":                "tail -f -n 5 12 13 14",
-		"show 12 --raw -- --name":              "show --raw 12 -- --name",
-		"wait 12 - --unknown":                  "wait --unknown 12 -",
-		"tail 12 -n5 13 -fn 7 14":              "tail -n5 -fn 7 12 13 14",
+		"jobs approve p --digest X q":          "jobs approve --digest X -- p q",
+		"-C dir retry 12 --format=json 13":     "-C dir retry --format=json -- 12 13",
+		"tail 12 -f 13 -n 5 14":                "tail -f -n 5 -- 12 13 14",
+		"show 12 --raw -- --name":              "show --raw -- 12 --name",
+		"wait 12 - --unknown":                  "wait --unknown -- 12 -",
+		"tail 12 -n5 13 -fn 7 14":              "tail -n5 -fn 7 -- 12 13 14",
 		"tail 12 -n":                           "tail 12 -n",
 		"submit make --name x -- all":          "submit make --name x -- all",
 		"jobs payload 12 --format json custom": "jobs payload 12 --format json custom",
@@ -60,6 +60,25 @@ func TestFlagsBetweenTargets(t *testing.T) {
 		if got := flagsFirst(parser.Model, strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
+	}
+}
+
+// All words behind -- arrive, and one too many is refused.
+func TestManyArguments(t *testing.T) {
+	var g grammar
+	var exited bool
+	parser, err := newParser(&g, io.Discard, &exited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = parseMany(parser, []string{"submit", "--name", "x", "--", "make", "all", "-k", "--", "é"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.Submit.Request.Command; !slices.Equal(got, []string{"make", "all", "-k", "--", "é"}) || g.Submit.Request.Name != "x" {
+		t.Errorf("the command is %q, the name %q", got, g.Submit.Request.Name)
+	}
+	if _, err = parseMany(parser, []string{"top", "--", "1", "2"}); err == nil || !strings.Contains(err.Error(), "unexpected argument 2") {
+		t.Errorf("one argument too many: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -30,6 +31,9 @@ func Spec(tree, path string) (string, error) {
 		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSpec)
 	}
 	data, err := os.ReadFile(at)
+	if err == nil && !utf8.Valid(data) {
+		return "", fmt.Errorf("%s is not UTF-8 text", path)
+	}
 	return string(data), err
 }
 
