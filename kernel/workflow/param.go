@@ -81,6 +81,9 @@ func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 			out[a.Key] = e.script(a.Text, path...)
 		case u.reads(a.Key) && strings.Contains(a.Value, "${"):
 			out[a.Key], _ = e.replace(a.Text, literal, path)
+		case u.decides(a.Key) && e.text(a.Text, path...) != "":
+			e.bool(a.Text, path...)
+			out[a.Key] = e.text(a.Text, path...)
 		default:
 			out[a.Key] = e.text(a.Text, path...)
 		}
@@ -95,6 +98,11 @@ func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 // runs reports whether the argument is a script.
 func (u Use) runs(arg string) bool {
 	return slices.Contains(scripts, arg) && !u.NoScript || arg == "auto_resolve_command" || arg == "auto_resolve_script"
+}
+
+// decides reports whether the argument is true or false.
+func (u Use) decides(arg string) bool {
+	return slices.Contains([]string{"auto_resolve", "required", "squash", "delete_branch"}, arg) && u.Operation != opPrompt
 }
 
 // reads reports whether the argument is a prompt with placeholders of its own.
