@@ -141,16 +141,21 @@ func (e *expander) fail(pos Pos, msg, hint string, path []string) {
 	*e.doubts = append(*e.doubts, e.field(path))
 }
 
-// invalid reports a value of t that is none of its kind. Whoever typed it as a
-// parameter is told of that, and not of the place in the template.
+// invalid reports a value of t that is none of its kind.
 func (e *expander) invalid(t Text, kind, value, expected string, path []string) {
+	e.wrong(t, "invalid "+kind+" value `"+value+"` for "+strings.Join(path, ""), "expected "+expected, ": expected "+expected+", not `"+value+"`", path)
+}
+
+// wrong reports a value of t by msg and hint. Whoever typed it as a parameter is told of that, and
+// not of the place in the template: told then follows what was typed.
+func (e *expander) wrong(t Text, msg, hint, told string, path []string) {
 	param, is := strings.CutPrefix(t.Value, "${")
 	typed := e.typed[strings.TrimSpace(strings.TrimSuffix(param, "}"))]
 	if !is || typed == "" {
-		e.fail(t.Pos, "invalid "+kind+" value `"+value+"` for "+strings.Join(path, ""), "expected "+expected, path)
+		e.fail(t.Pos, msg, hint, path)
 		return
 	}
-	e.addf(Pos{}, "%s: expected %s, not `%s`", typed, expected, value)
+	e.add(Diagnostic{Msg: typed + told})
 	*e.doubts = append(*e.doubts, e.field(path))
 }
 

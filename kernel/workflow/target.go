@@ -3,6 +3,9 @@ package workflow
 import (
 	"cmp"
 	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // argTarget is the argument that tells a node a branch that it did not name
@@ -23,6 +26,9 @@ func (t *Template) targets(g *graph, head func() (string, error)) ([]string, err
 			continue
 		}
 		out[i] = cmp.Or(t.Params[argTarget], t.Params["target"])
+		if err := kernel.CheckBranch(out[i]); err != nil && out[i] != "" {
+			r.add(Diagnostic{Pos: n.pos, Node: n.id.Value, Msg: "node `" + n.id.Value + "` merges into " + strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())})
+		}
 		if out[i] == "" && head != nil {
 			var err error
 			if out[i], err = head(); err != nil {
