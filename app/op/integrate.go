@@ -314,7 +314,7 @@ func (m *integration) otherConflict(ctx context.Context, open *sentinel) (*Resul
 	if err != nil || source == "" {
 		return nil, err
 	}
-	r := blocked("merging %s into %s conflicts here too, and that of %s is open in %s: resolve it there as `vizier why %s` says, or `vizier clean %s`; then `vizier retry %s`",
+	r := blocked("merging %s into %s "+kernel.BehindConflict+"%s is open in %s: resolve it there as `vizier why %s` says, or `vizier clean %s`; then `vizier retry %s`",
 		m.source, m.target, open.Job, dir, open.Job, open.Job, m.n.Job.ID)
 	return &r, m.discard(ctx)
 }
