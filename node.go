@@ -184,7 +184,7 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept 
 		}
 	}
 	repo := *w.git
-	repo.OnPark = func(p git.Parked) { fmt.Fprintln(stderr, p) }
+	repo.OnPark, repo.ParkedBy = func(p git.Parked) { fmt.Fprintln(stderr, p) }, n.Job.ID
 	return &op.Env{
 		Git: &repo, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: scripts, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {

@@ -55,6 +55,18 @@ func (s *Snapshot) BlockedBy(j *Job) *Job {
 	return nil
 }
 
+// ConflictBefore returns the other merge of j's plan whose open conflict is in the way of j; nil:
+// there is none, or not any more. A person resolves that one first.
+func (s *Snapshot) ConflictBefore(j *Job) *Job {
+	_, text, behind := strings.Cut(j.State.Reason, BehindConflict)
+	if id, _, _ := strings.Cut(text, " "); behind && j.State.Status == BlockedByDependency {
+		if first := s.Job(JobID(id)); first != nil && first.Needs() == NeedsResolution {
+			return first
+		}
+	}
+	return nil
+}
+
 // HandedOn reports whether a route handed what blocked j on to another job,
 // which then ended blocked as well. A person goes on with that other job, unless
 // it could do nothing about it: see BlockedBy.

@@ -17,6 +17,10 @@ const (
 // InConflict is part of the reason of a job whose merge is in conflict.
 const InConflict = "is in conflict"
 
+// BehindConflict is part of the reason of a job whose merge is in conflict too, while that of another
+// merge of the plan is open. The id of that one follows.
+const BehindConflict = "conflicts here too, and that of "
+
 // NoConflict begins the reason of a job that was woken to resolve a merge's conflict, where
 // something else blocks the merge.
 const NoConflict = "no merge conflict is open"

@@ -288,6 +288,18 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 			return spec, fmt.Errorf("slug %w", err)
 		}
 	}
+	branches := []string{spec.Pinned.Branch}
+	for _, p := range spec.Preconditions {
+		branches = append(branches, p.Branch)
+	}
+	for _, b := range branches {
+		if b == "" {
+			continue
+		}
+		if err := CheckBranch(b); err != nil {
+			return spec, fmt.Errorf("precondition: branch %w", err)
+		}
+	}
 	var err error
 	if spec.Tags, err = tags(spec.Tags); err != nil {
 		return spec, err

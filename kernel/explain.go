@@ -203,6 +203,11 @@ func (x *explainer) unmet(i int32) []Unmet {
 	if len(x.t.s.jobs[i].Spec.Task.Args) == 0 {
 		out = append(out, Unmet{Kind: OnDependencies, Detail: "missing child args", Final: true, Clears: "a new submission: this record has no command"})
 	}
+	if j := x.t.s.jobs[i]; x.t.status(i) == BlockedByDependency {
+		if first := x.t.s.ConflictBefore(j); first != nil {
+			out = append(out, Unmet{Kind: OnDependencies, Detail: j.State.Reason, Final: true, Job: first.ID, Clears: "whoever resolves that conflict"})
+		}
+	}
 	return out
 }
 
@@ -257,6 +262,9 @@ func (x *explainer) remedies(i int32) {
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
 		if by := x.t.s.BlockedBy(j); by != nil {
 			j = by
+		}
+		if first := x.t.s.ConflictBefore(j); first != nil {
+			j = first
 		}
 		if text := j.agentRemedy(x.t.s.now); text != "" {
 			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})

@@ -16,6 +16,12 @@ func (s *Spec) takesBranch() bool {
 // onBranch reports whether j belongs to a run for a branch.
 func (j *Job) onBranch() bool { return j.Spec.Origin.Run != "" && j.Spec.Origin.Branch != "" }
 
+// MakesBranch reports whether the job makes a branch, as far as its specification shows: it declares
+// it as a product, or makes a worktree of it.
+func (s *Spec) MakesBranch(name string) bool {
+	return s.Origin.About.Operation == prepare && s.Origin.Branch == name || slices.ContainsFunc(s.Produces, func(a Artifact) bool { return a.Branch() == name })
+}
+
 // checkRivals lets one run at a time work on a branch: the one that took it last, from then
 // until nothing of it goes on or its merge has closed the plan's cycle. Else two agents would
 // work on it, or one on what the other's merge removes. A merge that is blocked goes on until a

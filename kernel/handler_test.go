@@ -98,6 +98,30 @@ func TestAConflictHasOneWayOut(t *testing.T) {
 	}
 }
 
+// A merge that is in the way of another's conflict leads to that one as long as it is open.
+func TestTheWayOutOfAMergeBehindAConflict(t *testing.T) {
+	f := facts()
+	f.Present[artifact(sentinel)] = kernel.Seen(true)
+	for reason, want := range map[string]kernel.JobID{"merging foo " + kernel.InConflict: "g", "its worktree is gone": "second"} {
+		jobs := conflicting(kernel.BlockedByDependency, func(j *kernel.Job) { j.State.Outcome = kernel.OutcomeBlocked })
+		jobs[0].State.Reason = reason
+		second := merge("second", inRun("rn"), is(kernel.BlockedByDependency), func(j *kernel.Job) {
+			j.State.Outcome, j.State.Reason, j.Spec.Needs = kernel.OutcomeBlocked, "merging foo "+kernel.BehindConflict+"m is open in d", nil
+		})
+		last := job("last", inRun("rn"), after("second"), is(kernel.BlockedByDependency))
+		last.State.Wait = kernel.WaitReasonOf(kernel.OnDependencies, "dependency failed for job second (blocked_by_dependency)")
+		for _, id := range []kernel.JobID{"second", "last"} {
+			e, err := kernel.Explain(snapshot(f, append(jobs, second, last)...), id)
+			if err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: want}) {
+				t.Errorf("%s: why %s: %+v, %v", reason, id, e.Actions, err)
+			}
+			if root := map[kernel.JobID]kernel.JobID{"g": "m", "second": "second"}[want]; e.Root == nil || e.Root.Job != root {
+				t.Errorf("%s: why %s: the root is %+v, want %s", reason, id, e.Root, root)
+			}
+		}
+	}
+}
+
 // Jobs that nothing will wake: a transient job that no job needs, and a route's
 // target once no other job of its run is active.
 func TestAsleep(t *testing.T) {

@@ -46,6 +46,20 @@ func CheckPlan(name string) error {
 	return CheckRef(name)
 }
 
+// CheckBranch returns ErrInvalid for a name that is not that of a branch. Git would
+// take a ref such as refs/heads/x, as the name of a branch, for refs/heads/refs/heads/x, so that
+// the same branch would have two names here.
+func CheckBranch(name string) error {
+	short, is := strings.CutPrefix(name, "refs/heads/")
+	switch {
+	case is && short != "":
+		return fmt.Errorf("%q: a branch is named without refs/heads/: write %s: %w", name, short, ErrInvalid)
+	case name == "HEAD" || strings.HasPrefix(name, "refs/"):
+		return fmt.Errorf("%q: it is no branch: write the name of one, as `git branch` lists it: %w", name, ErrInvalid)
+	}
+	return CheckRef(name)
+}
+
 // ofPlans are the operations that make the plan's name a part of the name of a
 // branch or file.
 //
@@ -58,13 +72,12 @@ func (a Artifact) refs() error {
 	if a.Kind == Custom || a.Kind == CommandPatch {
 		return nil
 	}
-	for _, name := range []string{a.Name, a.Ref} {
-		if name == "" {
-			continue
-		}
-		if err := CheckRef(name); err != nil {
-			return fmt.Errorf("artifact %q: %w", a, err)
-		}
+	err := CheckRef(a.Name)
+	if branch := a.Branch(); err == nil && branch != "" {
+		err = CheckBranch(branch)
+	}
+	if err != nil {
+		return fmt.Errorf("artifact %q: %w", a, err)
 	}
 	return nil
 }

@@ -9,6 +9,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// A branch has one name: refs that git would take for another branch, and what is no branch, are
+// refused with what to write.
+func TestCheckBranch(t *testing.T) {
+	for name, why := range map[string]string{
+		"plan": "", "heads/x": "", "draft/refs/x": "", "refs": "", "HEAD/x": "",
+		"refs/heads/a/b": "write a/b", "refs/heads/": "no branch", "refs/tags/v1": "no branch", "HEAD": "no branch", "-x": "like an option", "a b": "a space", "": "names nothing",
+	} {
+		if err := kernel.CheckBranch(name); why == "" && err != nil || why != "" && (!errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), why)) {
+			t.Errorf("%q: got %v, want %q", name, err, why)
+		}
+	}
+}
+
 // CheckRef refuses what git refuses as the name of a branch.
 func TestCheckRef(t *testing.T) {
 	for name, good := range map[string]bool{

@@ -1,8 +1,13 @@
 package git
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -34,6 +39,50 @@ func (p Parked) String() string {
 	}
 	return fmt.Sprintf("work of %s that no branch has is kept as %s: see it with `git show %s`, "+
 		"get it back with `git switch --create NAME %s`", of, p.Ref, p.Ref, p.Ref)
+}
+
+// ParkedOf returns what is parked of the worktrees of jobs and by them, as lines for people.
+func (r *Repo) ParkedOf(ctx context.Context, jobs func() ([]kernel.JobID, error)) ([]string, error) {
+	if none, err := r.noneParked(); none || err != nil {
+		return nil, err
+	}
+	refs, err := r.cli.read(ctx, "for-each-ref", "--format=%(refname)", parkedRefs)
+	if err != nil || len(refs) == 0 {
+		return nil, err
+	}
+	ids, err := jobs()
+	var out []string
+	for line := range strings.Lines(string(refs)) {
+		ref := strings.TrimSuffix(line, "\n")
+		for _, id := range ids {
+			of, module, found := strings.Cut(strings.TrimPrefix(ref, parkedRefs), "-"+string(id)+"-")
+			if !found {
+				continue
+			}
+			back := "get it back with `git switch --create NAME " + ref + "`"
+			if at := strings.LastIndexByte(module, '-'); at >= 0 { // before the commit
+				of += ", in its submodule " + module[:at]
+				back = fmt.Sprintf("get it back in another clone of the submodule with `git fetch %s %s:refs/heads/NAME`", r.root.Dir, ref)
+			}
+			out = append(out, fmt.Sprintf("what was only in %s is kept as %s: see it with `git show %s`, %s", of, ref, ref, back))
+		}
+	}
+	return out, err
+}
+
+// noneParked reports whether the files of refs show that nothing is parked, so that most callers
+// start no git.
+func (r *Repo) noneParked() (bool, error) {
+	for _, file := range []string{parkedRefs, "reftable"} {
+		if there, err := exists(filepath.Join(r.root.CommonDir, file)); there || err != nil {
+			return false, err
+		}
+	}
+	packed, err := os.ReadFile(filepath.Join(r.root.CommonDir, "packed-refs"))
+	if errors.Is(err, iofs.ErrNotExist) {
+		return true, nil
+	}
+	return !bytes.Contains(packed, []byte(" "+parkedRefs)), err
 }
 
 // initializing is the reason with which git locks a worktree while making it. A
@@ -105,7 +154,7 @@ func (r *Repo) DeleteBranch(ctx context.Context, name string, old kernel.CommitI
 	}
 	kept, err := r.cli.kept(ctx, old, "refs/heads/"+name)
 	if err == nil && !kept {
-		err = r.park(ctx, Parked{Branch: name, Commit: old}, name)
+		err = r.park(ctx, Parked{Branch: name, Commit: old}, strings.TrimSuffix(name+"-"+string(r.ParkedBy), "-"))
 	}
 	if err != nil {
 		return fmt.Errorf("delete branch %s: %w", name, err)

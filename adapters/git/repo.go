@@ -21,6 +21,10 @@ type Repo struct {
 	// worktree is removed.
 	OnPark func(Parked)
 
+	// ParkedBy is the job that this Repo works for, which is named by refs that keep what was on a
+	// branch. Those of a worktree name the job that owns it. "": none.
+	ParkedBy kernel.JobID
+
 	root Root
 	cli  *cli
 }

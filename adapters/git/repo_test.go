@@ -284,3 +284,54 @@ func TestParkedWorkInWords(t *testing.T) {
 		}
 	}
 }
+
+// What is parked is found by the jobs whose it was, wherever git keeps the ref. Where nothing is
+// parked, nobody is asked for jobs.
+func TestParkedOf(t *testing.T) {
+	o := newOwned(t, Open)
+	of := func(jobs ...kernel.JobID) []string {
+		t.Helper()
+		lines, err := o.repo.ParkedOf(t.Context(), func() ([]kernel.JobID, error) {
+			if jobs == nil {
+				t.Error("the jobs were asked for")
+			}
+			return jobs, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	of()
+	o.git("pack-refs", "--all")
+	of()
+	o.tree.write("file", "changed")
+	o.remove(kernel.CleanupDone)
+	o.git("switch", "--quiet", "--create", "draft/b")
+	lone := o.commit("lone", "x")
+	o.git("switch", "--quiet", "-")
+	worker := *o.repo
+	worker.ParkedBy = "2"
+	if err := worker.DeleteBranch(t.Context(), "draft/b", lone); err != nil {
+		t.Fatal(err)
+	}
+	for _, packed := range []bool{false, true} {
+		if packed {
+			o.git("pack-refs", "--all", "--prune")
+			if err := os.RemoveAll(o.path(".git/" + parkedRefs)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		branch := parkedRefs + "draft-b-2-" + string(lone[:12])
+		want := "what was only in draft-b is kept as " + branch + ": see it with `git show " + branch + "`, get it back with `git switch --create NAME " + branch + "`"
+		if got := of("2", "3"); len(got) != 1 || got[0] != want {
+			t.Errorf("packed %v: of the branch %q; want %q", packed, got, want)
+		}
+		if got := of("1"); len(got) != 1 || !strings.HasPrefix(got[0], "what was only in draft is kept as "+parkedRefs+"draft-1-") {
+			t.Errorf("packed %v: of the worktree %q", packed, got)
+		}
+		if got := of("3"); len(got) != 0 {
+			t.Errorf("packed %v: of another job %q", packed, got)
+		}
+	}
+}

@@ -82,6 +82,9 @@ func (t *Builder) Prompt(ctx context.Context, flow string, here bool, p app.Prom
 // prompt's id; a run that ends in several jobs gets one more.
 func (f *Flow) standFor(ctx context.Context, p app.Prompt) (app.RunRequest, error) {
 	run, err := f.Compile(ctx, false)
+	if err == nil {
+		err = f.builder.mayMerge(ctx, run)
+	}
 	if err != nil {
 		return app.RunRequest{}, err
 	}

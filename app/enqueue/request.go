@@ -257,6 +257,9 @@ func (t *Builder) pinned(ctx context.Context, text string) (kernel.PinnedHead, e
 		}
 		return p, nil
 	}
+	if err := kernel.CheckBranch(text); err != nil {
+		return kernel.PinnedHead{}, fmt.Errorf("--pinned %w", err)
+	}
 	head, err := t.Head(ctx, text)
 	switch {
 	case err != nil:

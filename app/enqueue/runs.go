@@ -1,10 +1,12 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,11 +52,42 @@ func (t *Builder) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.
 		if err := t.mayStart(run.Jobs); err != nil {
 			return nil, err
 		}
+		if len(before.After) == 0 {
+			if err := t.mayMerge(ctx, run); err != nil {
+				return nil, err
+			}
+		}
 		run.After, run.AfterAny, run.Approval, run.ApprovalTimeout = before.After, before.AfterAny, o.Approval, o.ApprovalTimeout
 		runs = append(runs, run.RunRequest)
 		before = kernel.Spec{After: run.Sinks}
 	}
 	return runs, nil
+}
+
+// mayMerge returns an error for a merge into a branch that does not exist and that nothing is going
+// to make: no job of the run, and no open job that declares it. What commands of the run do is not
+// known.
+func (t *Builder) mayMerge(ctx context.Context, run Run) error {
+	for _, merge := range run.Jobs {
+		args := run.Plan.Nodes[merge.Spec.Origin.Node].Args
+		target := cmp.Or(args["target"], args["target_branch"])
+		if merge.Spec.Integrates() == "" || slices.ContainsFunc(run.Jobs, func(j kernel.NewJob) bool {
+			return j.Spec.MakesBranch(target) || j.Spec.Origin.About.Class == string(workflow.EnvironmentShell)
+		}) {
+			continue
+		}
+		if tip := t.observe(ctx, kernel.Probes{Branches: []string{target}}).Heads[target]; !tip.Known || tip.Value != "" {
+			continue
+		}
+		snap, err := t.Scheduler.Records(ctx, kernel.Scope{})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(snap.Jobs(), func(j *kernel.Job) bool { return j.Open() && j.Spec.MakesBranch(target) }) {
+			return fmt.Errorf("there is no branch %s to merge into: name another with --target BRANCH, or create it; if a job is going to create it, queue the merge with --after JOB: %w", target, kernel.ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // afters resolves refs, to jobs and to runs, into predecessors.

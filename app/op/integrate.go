@@ -26,7 +26,7 @@ type integration struct {
 	slug string
 
 	source, target string          // branches
-	tip, onto      kernel.CommitID // commits of source and target; tip "": the branch does not exist any more
+	tip, onto      kernel.CommitID // commits of source and target; "": the branch does not exist any more
 	from           kernel.CommitID // what is merged: tip, or the removal of the plan's document on top of it
 	squash, drop   bool
 	tree           kernel.Context // its worktree; zero: none yet
@@ -40,6 +40,9 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	m, err := newIntegration(ctx, env, n)
 	if err != nil {
 		return Result{}, err
+	}
+	if m.onto == "" {
+		return *m.stuck(m.noTarget()), nil
 	}
 	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
 		return Result{}, err
@@ -117,9 +120,6 @@ func newIntegration(ctx context.Context, env *Env, n *Node) (*integration, error
 		return nil, fmt.Errorf("branch %s cannot be merged into itself: set target_branch", m.source)
 	}
 	tips, err := env.Git.Heads(ctx, []string{m.source, m.target})
-	if err == nil && tips[m.target] == "" {
-		err = fmt.Errorf("there is no target branch %s: create it, or commit something to it", m.target)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +172,10 @@ func (m *integration) clear(ctx context.Context, merged kernel.CommitID) (*Resul
 func (m *integration) stuck(obstacle string) *Result {
 	r := blocked("%s; then run `vizier retry %s`", obstacle, m.n.Job.ID)
 	return &r
+}
+
+func (m *integration) noTarget() string {
+	return fmt.Sprintf("there is no branch %s to merge into: queue the merge again with another --target, or create it with `git branch %s COMMIT`", m.target, m.target)
 }
 
 // begin merges in a fresh worktree, after removing the plan's document.
@@ -314,7 +318,7 @@ func (m *integration) otherConflict(ctx context.Context, open *sentinel) (*Resul
 	if err != nil || source == "" {
 		return nil, err
 	}
-	r := blocked("merging %s into %s conflicts here too, and that of %s is open in %s: resolve it there as `vizier why %s` says, or `vizier clean %s`; then `vizier retry %s`",
+	r := blocked("merging %s into %s "+kernel.BehindConflict+"%s is open in %s: resolve it there as `vizier why %s` says, or `vizier clean %s`; then `vizier retry %s`",
 		m.source, m.target, open.Job, dir, open.Job, open.Job, m.n.Job.ID)
 	return &r, m.discard(ctx)
 }

@@ -48,11 +48,11 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 			return m.finish(ctx, fmt.Sprintf("merged %s into %s as %s%s", m.source, m.target, short(merged), warning), source)
 		}
 		now, err := tipOf(ctx, m.env, m.target)
-		if err == nil && now == "" {
-			err = fmt.Errorf("branch %s is gone", m.target)
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return Result{}, err
+		case now == "":
+			return *m.stuck(m.noTarget()), nil
 		}
 		again, err := git.Replay(ctx, merged, onto, now)
 		if err != nil {

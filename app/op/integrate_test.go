@@ -239,7 +239,7 @@ func TestMergeSaysWhatIsWrong(t *testing.T) {
 	w := newWorld(t)
 	w.want(w.merge(nil), kernel.OutcomeFailed, "no branch draft/foo")
 	w.plan(nil)
-	w.want(w.merge(map[string]string{"target_branch": "nowhere"}), kernel.OutcomeFailed, "no target branch nowhere")
+	w.want(w.merge(map[string]string{"target_branch": "nowhere"}), kernel.OutcomeBlocked, "no branch nowhere to merge into", "another --target", "git branch nowhere COMMIT", "then run `vizier retry")
 	w.want(w.merge(map[string]string{"target_branch": "draft/foo"}), kernel.OutcomeFailed, "into itself")
 	w.want(w.merge(map[string]string{"squash": "perhaps"}), kernel.OutcomeFailed, "squash")
 	w.git(w.dir, "checkout", "--quiet", "--detach")

@@ -304,7 +304,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 	}
 	var out []app.Finding
 	for _, c := range moved {
-		out = append(out, app.Finding{Path: c.Worktree, Problem: "git looks for this worktree where it was before the repository was moved or copied, so nothing works in it",
+		out = append(out, app.Finding{Path: c.Worktree, Problem: treeDisplaced,
 			Fix: func(ctx context.Context) error { return r.Doctor.git.RepairWorktree(ctx, c) }})
 	}
 	for _, j := range s.Jobs() {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +92,21 @@ func plainly(text string) string {
 		return fmt.Sprintf("%s: expected %s, not %s", flag, either(words), got)
 	}
 	return text
+}
+
+// asTyped returns text, which begins with the name of a flag where it is about its value, with
+// the flag's letter in that place if it was the letter that was typed.
+func asTyped(parse *kong.ParseError, text string) string {
+	name, rest, _ := strings.Cut(text, ": ")
+	if parse == nil || parse.Context == nil || !strings.HasPrefix(name, "--") {
+		return text
+	}
+	node := cmp.Or(parse.Context.Selected(), parse.Context.Model.Node)
+	f := flagOf(node, name)
+	if f == nil || f.Short == 0 || slices.ContainsFunc(parse.Context.Args, func(arg string) bool { word, _, _ := strings.Cut(arg, "="); return word == name }) {
+		return text
+	}
+	return "-" + string(f.Short) + ": " + rest
 }
 
 // either joins words with commas and "or".

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -47,7 +48,7 @@ func (s *showCmd) show(c *call, ref string) error {
 		return err
 	}
 	if t := targets[0]; t.Whole && len(t.Jobs) > 1 && !s.Raw {
-		return c.showRun(snap, t, s.Format)
+		return c.showRun(r, snap, t, s.Format)
 	}
 	snap, id, err := c.settledJob(r, ref)
 	if err != nil {
@@ -65,6 +66,11 @@ func (s *showCmd) show(c *call, ref string) error {
 	if r.Contained != nil {
 		paths.Container = r.Contained(snap.Job(id))
 	}
+	parked, err := c.parked(r, snap.Job(id))
+	if err != nil {
+		return err
+	}
+	paths.Parked = strings.Join(parked, " | ")
 	if s.Raw {
 		record, err := fs.Record(snap.Job(id), snap.Now())
 		if err != nil {
@@ -110,6 +116,23 @@ func (s *showCmd) show(c *call, ref string) error {
 		}
 		return c.page("Job " + label(snap)(id) + "\n" + hung(block(rows, ""), c.ui.columns()))
 	}
+}
+
+// parked returns what was parked of the run of j, as lines for people.
+func (c *call) parked(r *repo, j *kernel.Job) ([]string, error) {
+	run := j.Spec.Origin.Run
+	if c.past != nil || run == "" || r.Parked == nil {
+		return nil, nil
+	}
+	return r.Parked(c.ctx, func() (ids []kernel.JobID, err error) {
+		snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true, Near: []kernel.Near{{Kind: kernel.Members, Run: run}}})
+		if err == nil {
+			for _, j := range snap.Members(run) {
+				ids = append(ids, j.ID)
+			}
+		}
+		return ids, err
+	})
 }
 
 type statusCmd struct {
@@ -176,8 +199,12 @@ func runLine(r view.Run) string {
 }
 
 // showRun prints a run and its jobs.
-func (c *call) showRun(snap *kernel.Snapshot, t view.Target, format string) error {
+func (c *call) showRun(r *repo, snap *kernel.Snapshot, t view.Target, format string) error {
 	run := view.RunOf(snap, t.Jobs)
+	var err error
+	if run.Parked, err = c.parked(r, t.Jobs[0]); err != nil {
+		return err
+	}
 	if format == "json" {
 		return c.ui.json(run)
 	}
@@ -186,6 +213,10 @@ func (c *call) showRun(snap *kernel.Snapshot, t view.Target, format string) erro
 	for _, j := range t.Jobs {
 		cells = append(cells, []string{label(snap)(j.ID), view.Standing(snap, j), c.ui.people(cmp.Or(j.State.Wait.Detail, j.State.Reason))})
 	}
-	c.ui.verbatim("Run " + cmp.Or(run.Ref, string(run.Run)) + "\n" + block(rows, "") + "\n" + c.ui.table(cells, 1))
+	text := "Run " + cmp.Or(run.Ref, string(run.Run)) + "\n" + block(rows, "") + "\n" + c.ui.table(cells, 1)
+	if len(run.Parked) > 0 {
+		text += "\nParked:\n  " + strings.Join(run.Parked, "\n  ") + "\n"
+	}
+	c.ui.verbatim(text)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -113,11 +114,7 @@ func (s *submitCmd) Run(c *call) error {
 		}
 		news, c.batch.Jobs = c.batch.Jobs, nil
 	} else {
-		if s.Request.Cwd != "" { // relative to where it is typed; that of a line of a batch, to the root
-			if s.Request.Cwd, err = filepath.Abs(s.Request.Cwd); err != nil {
-				return err
-			}
-		}
+		s.Request.Cwd = r.fromHere(s.Request.Cwd)
 		news = make([]kernel.NewJob, 1)
 		news[0], err = c.builder(r).One(c.ctx, enqueue.Request(s.Request))
 	}
@@ -154,6 +151,25 @@ func (s *submitCmd) Run(c *call) error {
 		c.ui.print(c.ui.refs.short(string(j.Job)))
 	}
 	return nil
+}
+
+// fromHere returns a relative path that is typed in the working directory as one from the root of
+// the working tree.
+func (r *repo) fromHere(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(r.Tree, here); err == nil && filepath.IsLocal(rel) {
+		return filepath.Join(rel, path)
+	}
+	return path
 }
 
 // limitMemory bounds the memory of a batch's transaction to about what it needs

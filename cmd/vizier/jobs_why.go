@@ -95,7 +95,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 	if w.Format == "text" && len(jobs) > mostExplained {
 		jobs, more = jobs[:mostExplained], len(jobs)-mostExplained
 	}
-	foreign := c.foreign(r)
+	foreign, displaced := c.foreign(r), c.displaced(r)
 	r.refresh(c.ctx, jobs...)
 	for i, j := range jobs {
 		var e kernel.Explanation
@@ -115,6 +115,9 @@ func (w *whyCmd) why(c *call, ref string) error {
 		doc.Status, doc.Resources = view.Standing(snap, snap.Job(j.ID)), view.Resources(snap.Job(j.ID))
 		if doc.Unattended = r.unattended(e.TickWait, snap.Now()); doc.Unattended != nil {
 			doc.Unattended.Command = c.ui.refs.command(doc.Unattended.Command)
+		}
+		if e.Root != nil && displaced(snap.Job(e.Root.Job)) {
+			doc.Actions = append([]remedy{{Command: mend}}, doc.Actions...)
 		}
 		if foreign && len(doc.Actions)+len(doc.Unmet) > 0 { // nothing else has an effect before
 			doc.Actions, doc.Unattended = []remedy{{Command: adopt}}, nil
@@ -155,7 +158,33 @@ func (c *call) foreign(r *repo) bool {
 	return c.past == nil && r.Foreign != nil && c.warned(r.Foreign(c.ctx))
 }
 
-var adopt = []string{"vizier", "doctor", "--adopt"}
+// displaced returns a function that reports whether the reason of a job sends people to a worktree that
+// git does not find since the repository was moved, and warns of it once. They can do nothing there before
+// mend. Nothing mends it unasked: where several hosts see the repository under different paths, another may
+// work in it.
+func (c *call) displaced(r *repo) func(*kernel.Job) bool {
+	told := false
+	return func(j *kernel.Job) bool {
+		if c.past != nil || j == nil || j.State.Reason == "" || r.Doctor.git == nil {
+			return false
+		}
+		trees, err := r.Doctor.git.MovedWorktrees()
+		at := slices.IndexFunc(trees, func(t kernel.Context) bool { return strings.Contains(j.State.Reason, t.Worktree) })
+		if err == nil && at >= 0 {
+			err = fmt.Errorf("%s: %s", trees[at].Worktree, treeDisplaced)
+		}
+		told = told || c.warned(err)
+		return at >= 0
+	}
+}
+
+// treeDisplaced says what is the matter with such a worktree.
+const treeDisplaced = "git looks for this worktree where it was before the repository was moved or copied, so nothing works in it"
+
+var (
+	adopt = []string{"vizier", "doctor", "--adopt"}
+	mend  = []string{"vizier", "doctor", "--fix"}
+)
 
 // mostExplained is how many jobs of a run are explained in text.
 const mostExplained = 10

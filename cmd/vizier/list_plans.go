@@ -154,7 +154,11 @@ func (x *draftsCmd) Run(c *call) error {
 // target returns the branch to compare with, and its tip.
 func (x *draftsCmd) target(c *call, r *repo) (string, kernel.CommitID, error) {
 	names := []string{x.Target}
-	if x.Target == "" {
+	if x.Target != "" {
+		if err := kernel.CheckBranch(x.Target); err != nil {
+			return "", "", fmt.Errorf("--target %w", err)
+		}
+	} else {
 		head, err := r.Git.Head(c.ctx)
 		if err != nil {
 			return "", "", err

@@ -381,7 +381,7 @@ func usage(err error) error {
 			err, hint = errors.New("unexpected argument "+word), "vizier jobs "+word
 		}
 	}
-	if text := plainly(err.Error()); missing == nil && text != err.Error() {
+	if text := asTyped(parse, plainly(err.Error())); missing == nil && text != err.Error() {
 		missing = errors.New(text)
 	}
 	return &failure{class: classUsage, err: cmp.Or(missing, err), hint: hint}

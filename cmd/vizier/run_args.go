@@ -14,7 +14,7 @@ var flowCommands = []string{"run", "audit"}
 
 // flowArguments turns every flag that only the template can know into --set:
 // `--spec-file X` becomes `--set=spec_file=X`, and a flag without a value
-// becomes true. Arguments after `--` and other commands are left alone. A
+// becomes true. A negative number is a value. Arguments after `--` and other commands are left alone. A
 // request for help after the template's name is about the template.
 func flowArguments(model *kong.Application, args []string) []string {
 	at := commandIndex(model, args)
@@ -46,7 +46,7 @@ func flowArguments(model *kong.Application, args []string) []string {
 		default:
 			if !given {
 				value = "true"
-				if len(rest) > 0 && (!strings.HasPrefix(rest[0], "-") || len(rest[0]) == 1) {
+				if len(rest) > 0 && (!strings.HasPrefix(rest[0], "-") || len(rest[0]) == 1 || rest[0][1] >= '0' && rest[0][1] <= '9') {
 					value, rest = rest[0], rest[1:]
 				}
 			}

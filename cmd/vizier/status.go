@@ -52,10 +52,13 @@ func (s *overviewCmd) Run(c *call) error {
 	if err := r.expect(c, snap, v); err != nil {
 		return err
 	}
-	foreign := len(v.Attention) > 0 && c.foreign(r)
+	foreign, displaced := len(v.Attention) > 0 && c.foreign(r), c.displaced(r)
 	for i := range v.Attention {
-		if foreign {
+		switch {
+		case foreign:
 			v.Attention[i].Command = adopt
+		case displaced(snap.Job(v.Attention[i].Job)):
+			v.Attention[i].Command = mend
 		}
 	}
 	if s.Format == "json" {

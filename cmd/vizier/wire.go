@@ -146,6 +146,9 @@ type repo struct {
 	// nil: it is not told.
 	OnPark func(tell func(git.Parked))
 
+	// Parked returns what is parked of jobs, as lines for people; nil: it is not known.
+	Parked func(context.Context, func() ([]kernel.JobID, error)) ([]string, error)
+
 	// Outside describes the process that continues what is asked for here, or
 	// is "" if this process does.
 	Outside string
@@ -197,6 +200,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 			return newRepo(ctx, other), nil
 		},
 	}
+	r.Parked = v.Git.ParkedOf
 	r.OnPark = func(tell func(git.Parked)) { v.Git.OnPark = tell }
 	r.Untrusted, r.Commands, r.Trust = v.Untrusted, v.Commands, v.Trust
 	r.Foreign, r.Adopt = v.Store.Foreign, v.Store.Adopt

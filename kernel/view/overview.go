@@ -193,6 +193,8 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		return needs(kind, st.WaitSince, st.Wait.Detail, "jobs", "approve")
 	case st.Status == kernel.Failed:
 		return needs(kind, st.Finished, j.WhyEnded(x.s.Now()), "retry")
+	case x.s.ConflictBefore(j) != nil: // says how that one is resolved
+		return needs(kind, st.Finished, st.Reason, "why")
 	default:
 		what, _, _ := strings.Cut(st.Reason, ", `git add` them") // the rest is in Command
 		return needs(kind, st.Finished, what, "retry")

@@ -144,6 +144,10 @@ func TestOverviewOfAConflict(t *testing.T) {
 	} {
 		text(t, sketch(view.OverviewOf(snap(merge, c.gate), view.OverviewOptions{FailedSince: hour})), c.want)
 	}
+	// A merge behind the conflict of another has nothing to retry before that is resolved.
+	behind := job("a3", 2, kernel.BlockedByDependency, numbered(2, "merge"), node("run_ab13", "merge"), blocked("it "+kernel.BehindConflict+"a1 is open in d"))
+	text(t, sketch(view.OverviewOf(snap(merge, gate(kernel.Running), behind), view.OverviewOptions{FailedSince: hour})), "needs 2/merge merge blocked it conflicts here too, and that of a1 is open in d vizier why 2/merge\nruns 1 gate\n")
+
 	// Of what else blocks the merge the gate knows nothing.
 	dirty := job("a1", 0, kernel.BlockedByDependency, numbered(1, "merge"), node("run_ab12", "merge"), blocked("main has uncommitted changes"), routes(kernel.OutcomeBlocked, "a2"))
 	idle := gate(kernel.BlockedByDependency, blocked(kernel.NoConflict+": see to it"))

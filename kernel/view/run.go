@@ -62,6 +62,7 @@ type Run struct {
 	Done   int          `json:"done"`  // jobs that succeeded
 	Total  int          `json:"total"` // without jobs that only a route starts and that were not started
 	Since  time.Time    `json:"created_at"`
+	Parked []string     `json:"parked,omitempty"` // what was kept of its worktrees and branches, and how to get it back, for who shows the run
 
 	Jobs []*kernel.Job `json:"-"`
 }

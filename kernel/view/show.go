@@ -129,6 +129,7 @@ var showColumns = []column{
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"hooks", "Hook logs", true}, func(r record) string { return r.Hooks }},
 	{Field{"pack", "Files packed in", true}, func(r record) string { return r.Pack }},
+	{Field{"parked", "Parked", true}, func(r record) string { return r.Parked }},
 	{Field{"retry_at", "Retry at", true}, func(r record) string { return stamp(r.State.RetryAt) }},
 	{Field{"deadline", "Deadline", true}, func(r record) string { return stamp(deadline(r)) }},
 	{Field{"cancel_requested_at", "Cancel requested at", true}, func(r record) string { return stamp(r.State.Stop.At) }},

@@ -18,7 +18,7 @@ func Bind(flow string, src *Source, set map[string]string, positional []string) 
 }
 
 func bind(flow string, src *Source, set map[string]string, positional []string) *binder {
-	b := &binder{flow: flow, src: src, params: map[string]string{}, by: map[string]string{}, unsure: map[string]bool{}}
+	b := &binder{flow: flow, src: src, params: map[string]string{}, by: map[string]string{}, typed: map[string]string{}, unsure: map[string]bool{}}
 	for _, p := range src.Params {
 		b.params[p.Key] = p.Value
 	}
@@ -47,6 +47,7 @@ type binder struct {
 	src      *Source
 	params   map[string]string
 	by       map[string]string // parameter → how it was given
+	typed    map[string]string // parameter → the flag or the input that gave it
 	mistaken []string          // what an unknown input may have been meant for; "": anything
 	unsure   map[string]bool   // parameters whose intended value may be another one
 }
@@ -115,6 +116,7 @@ func (b *binder) put(param, value, how, key string) {
 		return
 	}
 	b.by[param], b.params[param] = how, value
+	b.typed[param] = "--" + strings.ReplaceAll(key, "_", "-")
 }
 
 func (b *binder) positional(values []string) {
@@ -142,7 +144,9 @@ func (b *binder) positional(values []string) {
 				b.addf(Pos{}, "workflow parameter `%s` was provided multiple ways (positional input %s and named override)", names[i], strconv.Itoa(i+1))
 				continue
 			}
-			b.put(names[i], v, "positional input "+strconv.Itoa(i+1), names[i])
+			how := "positional input " + strconv.Itoa(i+1)
+			b.put(names[i], v, how, names[i])
+			b.typed[names[i]] = how + ", " + names[i]
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // prompt. Expand then parses every text as the value it stands for. All
 // findings are returned at once; each names its field.
 func Expand(src *Source, params map[string]string) (*Template, error) {
-	t, err := expand(src, params, nil)
+	t, err := expand(src, params, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -24,10 +24,11 @@ func Expand(src *Source, params map[string]string) (*Template, error) {
 }
 
 // expand is Expand, and also returns the template as far as it could be read.
-// It reports no findings about values that depend on parameters in unsure.
-func expand(src *Source, params map[string]string, unsure map[string]bool) (*Template, error) {
+// It reports no findings about values that depend on parameters in unsure. typed
+// says how parameters were given.
+func expand(src *Source, params, typed map[string]string, unsure map[string]bool) (*Template, error) {
 	t := &Template{ID: src.ID.Value, Version: src.Version.Value, Params: params, pos: src.ID.Pos, doubts: slices.Clone(src.doubts)}
-	e := &expander{params: params, unsure: unsure, partial: src.doubts.whole("params"), memo: map[string]string{}, doubts: &t.doubts}
+	e := &expander{params: params, typed: typed, unsure: unsure, partial: src.doubts.whole("params"), memo: map[string]string{}, doubts: &t.doubts}
 	t.policy = policy{
 		resumeKey: orDefault(src.policy.resumeKey, "default"),
 		reuseMode: orDefault(src.policy.reuseMode, "strict"),
@@ -62,6 +63,7 @@ func orDefault(t Text, alt string) string {
 type expander struct {
 	report
 	params  map[string]string
+	typed   map[string]string // how those were given that do not have their default
 	unsure  map[string]bool   // parameters whose value is not known
 	partial bool              // a part that could not be read may declare further parameters
 	id      string            // of the current node
@@ -139,6 +141,24 @@ func (e *expander) fail(pos Pos, msg, hint string, path []string) {
 	*e.doubts = append(*e.doubts, e.field(path))
 }
 
+// invalid reports a value of t that is none of its kind.
+func (e *expander) invalid(t Text, kind, value, expected string, path []string) {
+	e.wrong(t, "invalid "+kind+" value `"+value+"` for "+strings.Join(path, ""), "expected "+expected, ": expected "+expected+", not `"+value+"`", path)
+}
+
+// wrong reports a value of t by msg and hint. Whoever typed it as a parameter is told of that, and
+// not of the place in the template: told then follows what was typed.
+func (e *expander) wrong(t Text, msg, hint, told string, path []string) {
+	param, is := strings.CutPrefix(t.Value, "${")
+	typed := e.typed[strings.TrimSpace(strings.TrimSuffix(param, "}"))]
+	if !is || typed == "" {
+		e.fail(t.Pos, msg, hint, path)
+		return
+	}
+	e.add(Diagnostic{Msg: typed + told})
+	*e.doubts = append(*e.doubts, e.field(path))
+}
+
 // interpolate replaces the placeholders of s by their values, converted by as;
 // nil: unconverted.
 func interpolate(s string, params map[string]string, as func(string) string) (out, problem, hint string) {
@@ -192,7 +212,7 @@ func (e *expander) bool(t Text, path ...string) bool {
 	s, sure := e.read(t, path...)
 	v, ok := parseBool(s)
 	if !ok && sure {
-		e.fail(t.Pos, "invalid bool value `"+s+"` for "+strings.Join(path, ""), "use true or false", path)
+		e.invalid(t, "bool", s, "true or false", path)
 	}
 	return v
 }
@@ -205,7 +225,7 @@ func (e *expander) count(t Text, alt int, path ...string) int {
 	s, sure := e.read(t, path...)
 	v, err := strconv.ParseUint(strings.TrimSpace(s), 10, 32)
 	if err != nil && sure {
-		e.fail(t.Pos, "invalid u32 value `"+s+"` for "+strings.Join(path, ""), "", path)
+		e.invalid(t, "u32", s, "a number from 0 to 4294967295", path)
 	}
 	return int(v)
 }
@@ -217,7 +237,7 @@ func (e *expander) word(t Text, what, alt string, words []string, path ...string
 	}
 	s, sure := e.read(t, path...)
 	if !slices.Contains(words, s) && sure {
-		e.fail(t.Pos, "invalid "+what+" value `"+s+"` for "+strings.Join(path, ""), "it is one of "+strings.Join(words, ", "), path)
+		e.invalid(t, what, s, "one of "+strings.Join(words, ", "), path)
 	}
 	return s
 }

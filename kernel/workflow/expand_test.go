@@ -110,7 +110,7 @@ func TestCoercions(t *testing.T) {
 		`"retry_on": ["exit"]`:                                               "retry_on has no effect",
 		`"max_retries": 1, "retry_on": ["sunspots"]`:                         "invalid failure class `sunspots`",
 		`"max_retries": 1, "retry_on": [256]`:                                "invalid exit code `256`",
-		`"effect_in_doubt": "never"`:                                         "invalid effect_in_doubt value `never` for nodes[x].effect_in_doubt; it is one of fail, ask, rerun",
+		`"effect_in_doubt": "never"`:                                         "invalid effect_in_doubt value `never` for nodes[x].effect_in_doubt; expected one of fail, ask, rerun",
 		`"effect_in_doubt": "ask", "idempotent": true`:                       "effect_in_doubt has no effect: node `x` is idempotent",
 		`"effect_in_doubt": "fail"`:                                          "effect_in_doubt has no effect: node `x` is not executed again when its runner is lost",
 		`"effect_in_doubt": "ask", "max_reclaims": 0`:                        "effect_in_doubt has no effect: node `x` is not executed again when its runner is lost",

@@ -282,7 +282,7 @@ func (e *expander) duration(t Text, path ...string) time.Duration {
 	case !sure:
 		return 0
 	case err != nil || d <= 0 || d > maxTimeout:
-		e.fail(t.Pos, "invalid duration value `"+s+"` for "+strings.Join(path, ""), "write it like 90s, 30m or 12h", path)
+		e.invalid(t, "duration", s, "a duration such as 90s, 30m or 12h", path)
 		return 0
 	}
 	return d.Truncate(time.Microsecond)
@@ -304,7 +304,7 @@ func (e *expander) transient(t Text, path ...string) kernel.Transient {
 	}
 	m, err := kernel.ParseTransient(s)
 	if err != nil && sure {
-		e.fail(t.Pos, "invalid transient value `"+s+"` for "+strings.Join(path, ""), "it is true, false or remove", path)
+		e.invalid(t, "transient", s, "true, false or remove", path)
 	}
 	return m
 }

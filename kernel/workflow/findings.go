@@ -31,11 +31,11 @@ func Findings(src *Source, asked Asked, misread error) error {
 	if incomplete != nil {
 		b.lacking()
 	}
-	t, err := expand(src, b.params, b.unsure)
+	t, err := expand(src, b.params, b.typed, b.unsure)
 	if lacks := Preflight(asked.Flow, src, t, asked.Positional); lacks != nil {
 		r.merge(Pos{}, lacks)
 		b.lacking()
-		t, err = expand(src, b.params, b.unsure)
+		t, err = expand(src, b.params, b.typed, b.unsure)
 	}
 	r.merge(Pos{}, err)
 	_, err = validate(t)

@@ -141,13 +141,16 @@ func TestNothingIsToldThatFollowsFromInput(t *testing.T) {
 		want       []string
 	}{
 		{"misspelt", text, workflow.Asked{Set: map[string]string{"txt": "x"}}, []string{"has no parameter `txt`; did you mean `text`?"}},
-		{"like none", text, workflow.Asked{Set: map[string]string{"zzzzzz": "x", "limit": "soon"}}, []string{"has no parameter `zzzzzz`", "invalid duration value `soon`"}},
-		{"given twice", text, workflow.Asked{Set: map[string]string{"slug": "x", "name": "", "file": "y", "limit": "soon"}}, []string{"`slug` was provided multiple ways", "invalid duration value `soon`"}},
+		{"like none", text, workflow.Asked{Set: map[string]string{"zzzzzz": "x", "limit": "soon"}}, []string{"has no parameter `zzzzzz`", "--limit: expected a duration such as 90s, 30m or 12h, not `soon`"}},
+		{"given twice", text, workflow.Asked{Set: map[string]string{"slug": "x", "name": "", "file": "y", "limit": "soon"}}, []string{"`slug` was provided multiple ways", "--limit: expected a duration such as 90s, 30m or 12h, not `soon`"}},
+		{"by position", `{"id": "t", "version": "v1", "params": {"limit": "", "mode": "never"}, "cli": {"positional": ["limit"]}, "nodes": [
+			{"id": "x", ` + run + `, "args": {"command": "x"}, "timeout": "${limit}", "retry": {"mode": "${mode}", "budget": "limit"}}]}`, workflow.Asked{Positional: []string{"soon"}},
+			[]string{"positional input 1, limit: expected a duration", "invalid u32 value `limit` for nodes[x].retry.budget; expected a number"}},
 		{"too many", text, workflow.Asked{Positional: []string{"x", "y"}}, []string{"accepts at most 1 positional"}},
 		{"a specification that is not there", text, workflow.Asked{Set: map[string]string{"file": "x", "limit": "soon"}, Complete: func(map[string]string) error { return unread }, Spec: func(string) (string, error) { return "", unread }},
-			[]string{"could not read it", "invalid duration value `soon`"}},
+			[]string{"could not read it", "--limit: expected a duration such as 90s, 30m or 12h, not `soon`"}},
 		{"a specification that is not there, of a plan with a name", text, workflow.Asked{Set: map[string]string{"file": "x", "slug": "y", "limit": "soon"}, Spec: func(string) (string, error) { return "", unread }},
-			[]string{"could not read spec file `x`", "invalid duration value `soon`"}},
+			[]string{"could not read spec file `x`", "--limit: expected a duration such as 90s, 30m or 12h, not `soon`"}},
 		{"completed", text, workflow.Asked{Set: map[string]string{"txt": "x", "file": "y"}, Complete: func(p map[string]string) error { p["slug"] = "bad branch name\x00"; return nil }}, []string{"has no parameter `txt`", "bad branch name"}},
 		{"nothing", text, workflow.Asked{Flow: "f"}, []string{
 			"workflow `f` entry node `w` (`worktree.prepare`) requires at least one non-empty input: `--name` (maps to `slug`)\nexamples:\n  vizier run f --name VALUE\n  vizier run f FILE",

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // ParamPrefix begins the names of the environment variables that hold the
@@ -81,6 +83,11 @@ func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 			out[a.Key] = e.script(a.Text, path...)
 		case u.reads(a.Key) && strings.Contains(a.Value, "${"):
 			out[a.Key], _ = e.replace(a.Text, literal, path)
+		case u.decides(a.Key) && e.text(a.Text, path...) != "":
+			e.bool(a.Text, path...)
+			out[a.Key] = e.text(a.Text, path...)
+		case slices.Contains(lockArgs, a.Key) && slices.Contains(u.arguments(), a.Key):
+			out[a.Key] = e.branch(a.Text, path...)
 		default:
 			out[a.Key] = e.text(a.Text, path...)
 		}
@@ -95,6 +102,23 @@ func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 // runs reports whether the argument is a script.
 func (u Use) runs(arg string) bool {
 	return slices.Contains(scripts, arg) && !u.NoScript || arg == "auto_resolve_command" || arg == "auto_resolve_script"
+}
+
+// branch expands the name of a branch.
+func (e *expander) branch(t Text, path ...string) string {
+	s, sure := e.read(t, path...)
+	if name := strings.TrimSpace(s); sure && name != "" {
+		if err := kernel.CheckBranch(name); err != nil {
+			why := " " + strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())
+			e.wrong(t, strings.Join(path, "")+why, "", why, path)
+		}
+	}
+	return s
+}
+
+// decides reports whether the argument is true or false.
+func (u Use) decides(arg string) bool {
+	return slices.Contains([]string{"auto_resolve", "required", "squash", "delete_branch"}, arg) && u.Operation != opPrompt
 }
 
 // reads reports whether the argument is a prompt with placeholders of its own.

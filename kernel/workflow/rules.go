@@ -42,13 +42,6 @@ func (c *checker) arguments(n *node) {
 			c.rule(n, n.pos, ".args."+u.PathList, "requires `%s` to be a non-empty JSON array of strings", u.PathList)
 		}
 	}
-	for _, key := range []string{"auto_resolve", "required", "squash", "delete_branch"} {
-		if v := n.arg(key); v != "" && u.Operation != opPrompt && sure(key) {
-			if _, ok := parseBool(v); !ok {
-				c.rule(n, n.pos, ".args."+key, "has invalid bool value `%s` for %s", v, key)
-			}
-		}
-	}
 }
 
 // lacks reports that n lacks one of keys and, if another argument looks like a

@@ -3,6 +3,9 @@ package workflow
 import (
 	"cmp"
 	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // argTarget is the argument that tells a node a branch that it did not name
@@ -19,10 +22,23 @@ func (t *Template) targets(g *graph, head func() (string, error)) ([]string, err
 	out := make([]string, len(t.nodes))
 	for i := range t.nodes {
 		n := &t.nodes[i]
-		if n.use.Operation != opIntegrate || n.arg(targetArgs...) != "" {
+		if n.use.Operation != opIntegrate {
+			continue
+		}
+		itself := func(target string) {
+			if target != "" && target == cmp.Or(n.arg(branches...), t.sourceOf(n)) {
+				r.add(Diagnostic{Pos: n.pos, Node: n.id.Value, Hint: "name another target with --target BRANCH; without it, it is the branch that is checked out here",
+					Msg: "node `" + n.id.Value + "` merges " + target + " into itself"})
+			}
+		}
+		if target := n.arg(targetArgs...); target != "" {
+			itself(target)
 			continue
 		}
 		out[i] = cmp.Or(t.Params[argTarget], t.Params["target"])
+		if err := kernel.CheckBranch(out[i]); err != nil && out[i] != "" {
+			r.add(Diagnostic{Pos: n.pos, Node: n.id.Value, Msg: "node `" + n.id.Value + "` merges into " + strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())})
+		}
 		if out[i] == "" && head != nil {
 			var err error
 			if out[i], err = head(); err != nil {
@@ -33,6 +49,7 @@ func (t *Template) targets(g *graph, head func() (string, error)) ([]string, err
 			r.add(Diagnostic{Pos: n.pos, Node: n.id.Value, Field: "nodes[" + n.id.Value + "].args." + argTarget, Hint: "name it with --target BRANCH, or switch to a branch",
 				Msg: "node `" + n.id.Value + "` merges into no branch: none is named, and none is checked out"})
 		}
+		itself(out[i])
 	}
 	for i := range t.nodes {
 		n := &t.nodes[i]

@@ -49,6 +49,31 @@ func TestTargetsOfMerges(t *testing.T) {
 	}
 }
 
+// A merge cannot be queued into the branch that it takes from, whether that is named or checked out.
+func TestAMergeIntoItselfIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		args, params, head string
+		refused            bool
+	}{
+		{`, "target": "draft/foo"`, "", "main", true},
+		{"", `"target": "draft/foo", `, "main", true},
+		{"", "", "draft/foo", true},
+		{`, "branch": "work"`, "", "work", true},
+		{`, "branch": "work"`, "", "draft/foo", false},
+		{`, "target": "main"`, "", "draft/foo", false},
+	} {
+		tmpl, err := build(strings.Replace(merging(c.args), `"params": {`, `"params": {`+c.params, 1), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) },
+			Head: func() (string, error) { return c.head, nil }})
+		if refused := err != nil && strings.Contains(err.Error(), " into itself; name another target with --target BRANCH"); refused != c.refused {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+}
+
 func TestAMergeWithoutATargetIsRefused(t *testing.T) {
 	tmpl, err := build(merging(""), nil)
 	if err != nil {
