@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -109,8 +110,7 @@ func (l *Local) writable(path, dir, tree string, p *sandbox.Policy) (string, err
 // reads the repository's files, which no sandbox can write, and none in the
 // tree.
 func (l *Local) treeOf(dir string) (tree, admin string) {
-	links, _ := filepath.Glob(filepath.Join(gitDirOf(l.Root), "worktrees", "*", "gitdir"))
-	for _, link := range links {
+	for _, link := range sys.Glob(gitDirOf(l.Root), "worktrees/*/gitdir") {
 		text, err := os.ReadFile(link)
 		if err != nil {
 			continue

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,12 +84,12 @@ func (r *repo) paths(id kernel.JobID, format string) view.Paths {
 			p.Outcome = rel(file)
 		}
 	}
-	if logs, err := filepath.Glob(filepath.Join(r.Logs.JobDir(id), "hooks", "*.log")); err == nil {
-		for i, log := range logs {
-			logs[i] = rel(log)
-		}
-		p.Hooks = strings.Join(logs, ", ")
+	dir := r.Logs.JobDir(id)
+	logs, _ := iofs.Glob(os.DirFS(dir), "hooks/*.log") // an error is that of a bad pattern
+	for i, log := range logs {
+		logs[i] = rel(filepath.Join(dir, log))
 	}
+	p.Hooks = strings.Join(logs, ", ")
 	return p
 }
 

@@ -193,8 +193,8 @@ func (c *codexParser) session(id string) codexSession {
 	if c.home == "" || id == "" || strings.ContainsAny(id, `*?[\/`) {
 		return s
 	}
-	names, err := filepath.Glob(filepath.Join(c.home, "sessions", "*", "*", "*", "rollout-*-"+id+".jsonl"))
-	if err != nil || len(names) == 0 {
+	names := sys.Glob(c.home, "sessions/*/*/*/rollout-*-"+id+".jsonl")
+	if len(names) == 0 {
 		return s
 	}
 	f, err := sys.OpenRegular(names[len(names)-1], os.O_RDONLY)

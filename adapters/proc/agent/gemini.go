@@ -185,8 +185,8 @@ func (g *geminiParser) recorded() (text string) {
 	if g.home == "" || id == "" || strings.ContainsAny(id, `*?[\/`) {
 		return ""
 	}
-	names, err := filepath.Glob(filepath.Join(g.home, ".gemini", "tmp", "*", "chats", "session-*-"+id+".jsonl"))
-	if err != nil || len(names) != 1 {
+	names := sys.Glob(g.home, ".gemini/tmp/*/chats/session-*-"+id+".jsonl")
+	if len(names) != 1 {
 		return ""
 	}
 	f, err := sys.OpenRegular(names[0], os.O_RDONLY)
