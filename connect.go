@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -168,41 +167,24 @@ type runCleaner struct {
 	*git.Repo
 }
 
-// recent is how many of the newest failed jobs are examined. Among them may be
-// one whose runner died, so that nothing controls what the job had started.
-const recent = 1000
-
 // insideJob reports whether this process was started by a job, or may have
 // been. If the job is known for sure, the user's own configuration file may
 // still allow the decision, since that file is not the job's doing.
 func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
-	failed := kernel.Near{Kind: kernel.Newest, Most: recent}.With(kernel.Failed).With(kernel.FailedRetryable)
-	rec, err := w.scheduler.Store.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Attended}, failed}})
+	rec, err := w.scheduler.Store.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Attended}}})
 	if err != nil {
 		return app.Descent{Why: "the jobs cannot be read: " + err.Error()}, true
 	}
-	var running, lost []kernel.AttemptID
+	var running []kernel.AttemptID
 	for _, j := range rec.Jobs {
 		if j.State.Status == kernel.Running {
 			running = append(running, j.Attempt())
 		}
-		if j.State.Lost == 0 && j.State.Failure != kernel.WorkerLost {
-			continue
-		}
-		attempts, err := w.store.Attempts(j.ID)
-		if err != nil {
-			return app.Descent{Job: j.ID, Why: "its attempts cannot be read: " + err.Error()}, true
-		}
-		for _, a := range attempts { // all attempts, since processes of each may be left
-			if (a.Outcome == kernel.NoOutcome || a.Class == kernel.WorkerLost) && !slices.Contains(running, a.Attempt) {
-				lost = append(lost, a.Attempt)
-			}
-		}
 	}
-	a, why, inside := w.local.InsideJob(running, lost)
+	a, why, inside := w.local.InsideJob(running)
 	for _, pid := range askers(ctx) {
 		if !inside {
-			a, why, inside = w.local.InsideJobOf(pid, running, lost)
+			a, why, inside = w.local.InsideJobOf(pid, running)
 		}
 	}
 	if inside && why == "" && config.OwnAllows(os.Getuid()) {

@@ -37,6 +37,11 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 	var news []kernel.NewJob
 	scope := kernel.Scope{}
 	for _, r := range runs {
+		if r.leavesOut() {
+			if err := s.mayDecide(ctx, "leave out the approval of a template"); err != nil {
+				return rep, err
+			}
+		}
 		jobs, roots := r.jobs()
 		news = append(news, jobs...)
 		more := history.ScopeOf(jobs)
@@ -50,6 +55,14 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 		return manifests.Then(jobs), []history.Verb{history.Enqueue{Jobs: news}}, err
 	}})
 	return rep, err
+}
+
+// leavesOut reports whether the run does without an approval that its template asks for.
+func (r RunRequest) leavesOut() bool {
+	return r.Approval != nil && r.Approval.State == kernel.NotRequired &&
+		slices.ContainsFunc(r.Jobs, func(n kernel.NewJob) bool {
+			return len(n.Spec.After) == 0 && !n.Spec.Routed && n.Approval.State != kernel.NotRequired
+		})
 }
 
 // Enqueued returns the jobs of the run as EnqueueRun enqueues them.

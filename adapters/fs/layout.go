@@ -29,6 +29,7 @@ const (
 	homeFile      = "jobs/journal/home"
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
+	lostFile      = "jobs/lost-runners"
 	hostFile      = "jobs/scheduler.host"
 	turnFile      = "jobs/journal/turn"
 	hostsDir      = "jobs/hosts"
@@ -157,6 +158,9 @@ func reportName(a kernel.AttemptID) string {
 // ResidentFile is the file whose flock the repository's resident scheduler
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }
+
+// LostFile is the file that notes lost runners: see proc.Local.NoteLost.
+func (l Layout) LostFile() string { return l.abs(lostFile) }
 
 // HostFile says which host schedules, TurnFile which one is just writing. HostsDir is the directory in which hosts
 // note whose locks they saw held.

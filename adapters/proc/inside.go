@@ -9,8 +9,7 @@ import (
 )
 
 // InsideJob returns the attempt that this process runs inside, if any
-// (semantics 2.16). running are the attempts on record as running, lost those
-// whose runner is known to have died before its command. The process tree
+// (semantics 2.16). running are the attempts on record as running. The process tree
 // decides first, because no command can change its ancestors, then the session,
 // and then the environment, for processes that outlived their runner. What a
 // runner or the resident scheduler starts besides commands counts as inside too:
@@ -18,13 +17,13 @@ import (
 // cannot be determined, the process counts as inside, and why gives the reason:
 // the system shows nothing, the process is in another pid namespace than a
 // runner, or it may be an orphan of an attempt that was never swept.
-func (l *Local) InsideJob(running, lost []kernel.AttemptID) (a kernel.AttemptID, why string, inside bool) {
-	return l.InsideJobOf(os.Getpid(), running, lost)
+func (l *Local) InsideJob(running []kernel.AttemptID) (a kernel.AttemptID, why string, inside bool) {
+	return l.InsideJobOf(os.Getpid(), running)
 }
 
 // InsideJobOf is InsideJob for another process, which has sent this one a
 // request.
-func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel.AttemptID, why string, inside bool) {
+func (l *Local) InsideJobOf(pid int, running []kernel.AttemptID) (a kernel.AttemptID, why string, inside bool) {
 	own := pid == os.Getpid()
 	d := l.descent(running)
 	above, whole := ancestry(pid)
@@ -75,11 +74,18 @@ func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel
 			return a, orphaned, true
 		}
 	}
-	boot := genuineBoot()
-	for _, a := range append(lost, d.attempts...) {
-		c, ours, err := l.claimOf(a)
-		if err == nil && ours && (c.Boot == boot || c.Boot == here().Boot) && !c.adopts() && mayBeOrphan(above, c.Start) {
+	for _, a := range d.attempts {
+		if c := d.claims[a]; !c.adopts() && mayBeOrphan(above, c.Start) {
 			return a, orphaned, true
+		}
+	}
+	lost, err := l.lost()
+	if err != nil {
+		return kernel.AttemptID{}, "what is noted of lost runners cannot be read: " + err.Error(), true
+	}
+	for _, boot := range []string{genuineBoot(), here().Boot} {
+		if start, some := lost[boot]; some && mayBeOrphan(above, start) {
+			return kernel.AttemptID{}, orphaned, true
 		}
 	}
 	return kernel.AttemptID{}, "", false

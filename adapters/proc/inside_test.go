@@ -11,7 +11,7 @@ import (
 )
 
 func TestInsideJob(t *testing.T) {
-	if a, why, ok := newLocal(t.TempDir()).InsideJob(nil, nil); ok {
+	if a, why, ok := newLocal(t.TempDir()).InsideJob(nil); ok {
 		t.Fatalf("the tests run inside %v: %s", a, why)
 	}
 	for name, test := range map[string]struct {
@@ -116,7 +116,7 @@ func TestARunnerIsNotInsideItsOwnJob(t *testing.T) {
 	if err := w.Claim(a); err != nil {
 		t.Fatal(err)
 	}
-	if in, why, ok := w.InsideJob([]kernel.AttemptID{a}, nil); ok {
+	if in, why, ok := w.InsideJob([]kernel.AttemptID{a}); ok {
 		t.Fatalf("inside %v: %s", in, why)
 	}
 }

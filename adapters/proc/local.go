@@ -55,6 +55,9 @@ type Files interface {
 	// enqueued.
 	SubmissionsFile(kernel.AttemptID) string
 
+	// LostFile returns the file that notes lost runners. Its directory exists.
+	LostFile() string
+
 	// ReportFile returns the file in which a command may report its progress.
 	ReportFile(kernel.AttemptID) string
 }

@@ -121,6 +121,7 @@ func (d layout) CheckpointDir(id kernel.JobID) string { return d.dir(id) + "/che
 func (d layout) SubmissionsFile(a kernel.AttemptID) string {
 	return fmt.Sprintf("%s/attempts/%d.submissions.jsonl", d.dir(a.Job), a.N)
 }
+func (d layout) LostFile() string { return string(d) + "/lost" }
 func (d layout) ReportFile(a kernel.AttemptID) string {
 	return fmt.Sprintf("%s/attempts/%d.report.jsonl", d.dir(a.Job), a.N)
 }

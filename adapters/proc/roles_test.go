@@ -195,7 +195,7 @@ func sayInside(args []string) int {
 		a, _ := ParseAttempt(s)
 		running = append(running, a)
 	}
-	if a, _, ok := newLocal(args[0]).InsideJob(running, nil); ok {
+	if a, _, ok := newLocal(args[0]).InsideJob(running); ok {
 		fmt.Println("inside", label(a))
 	} else {
 		fmt.Println("inside nothing")

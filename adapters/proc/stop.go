@@ -83,6 +83,11 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 			sweepOutside(c.Private, c.Temporary)
 		}()
 	}
+	if !c.Running() {
+		if err := l.NoteLost(a); err != nil {
+			return fmt.Errorf("sweep %s: %w", label(a), err)
+		}
+	}
 	// If the claim is unreadable, only environments identify processes.
 	if c.Boot != "" && c.Boot != here().Boot {
 		if c.Host != here().Host {

@@ -163,7 +163,7 @@ func (c *Cluster) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	if err := c.Local.Void(a, "taken back"); err != nil && !errors.Is(err, kernel.ErrStale) {
 		return fmt.Errorf("sweep %s: %w", label(a), err)
 	}
-	if err := errors.Join(fence(c.Files.BeatFile(a)), c.post(toCancel, a)); err != nil {
+	if err := errors.Join(fence(c.Files.BeatFile(a)), c.Local.NoteLost(a), c.post(toCancel, a)); err != nil {
 		return fmt.Errorf("sweep %s: %w", label(a), err)
 	}
 	if c.Settings.NoLocks {

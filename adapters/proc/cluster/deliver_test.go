@@ -38,6 +38,7 @@ func (d fakeFiles) HeartbeatFile(a kernel.AttemptID) string   { return d.at(a, "
 func (d fakeFiles) ResultFile(a kernel.AttemptID) string      { return d.at(a, ".result") }
 func (d fakeFiles) SubmissionsFile(a kernel.AttemptID) string { return d.at(a, ".submissions") }
 func (d fakeFiles) ReportFile(a kernel.AttemptID) string      { return d.at(a, ".report") }
+func (d fakeFiles) LostFile() string                          { return filepath.Join(string(d), "lost") }
 func (d fakeFiles) OrderFile(a kernel.AttemptID) string       { return d.at(a, ".order.json") }
 func (d fakeFiles) BeatFile(a kernel.AttemptID) string        { return d.at(a, ".beat") }
 func (d fakeFiles) EndFile(a kernel.AttemptID) string         { return d.at(a, ".outcome.json") }
