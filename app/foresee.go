@@ -86,7 +86,8 @@ const (
 )
 
 // ETAs returns when the open jobs of snap, which must hold all of them, are
-// expected to end; see foresight.ETAs. It returns none if that would take long.
+// expected to end; see foresight.ETAs. It observes what their gates depend on.
+// It returns none if that would take long.
 func (s *Scheduler) ETAs(ctx context.Context, snap *kernel.Snapshot) (map[kernel.JobID]foresight.ETA, error) {
 	open, known := 0, true
 	for _, j := range snap.Jobs() {
@@ -107,7 +108,16 @@ func (s *Scheduler) ETAs(ctx context.Context, snap *kernel.Snapshot) (map[kernel
 		}
 		habits = foresight.HabitsOf(past.Held())
 	}
-	return foresight.ETAs(snap, habits), nil
+	s.configure()
+	var etas map[kernel.JobID]foresight.ETA
+	for range 4 { // an answer may raise further questions
+		var asked kernel.Probes
+		if etas, asked = foresight.ETAs(snap, habits); asked.Empty() {
+			break
+		}
+		snap = s.answer(ctx, snap, asked)
+	}
+	return etas, nil
 }
 
 // Foretell draws futures of everything open after changes have happened, and

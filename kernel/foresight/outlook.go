@@ -232,9 +232,14 @@ func (f *foreteller) basis(t Story) map[kernel.JobID]sureness {
 		out[s.Job] = own
 	}
 	for _, j := range t.Then.Jobs() {
-		if _, began := out[j.ID]; !began { // it ends without an attempt, or never ends
-			out[j.ID] = sureness{Declared, 0}
+		own, began := out[j.ID]
+		if !began { // it ends without an attempt, or never ends
+			own = sureness{Declared, 0}
 		}
+		if by, caused := t.By[j.ID]; caused {
+			own = lesser(own, of[by])
+		}
+		out[j.ID] = own
 	}
 	return out
 }

@@ -27,6 +27,7 @@ type Story struct {
 	Then  *kernel.Snapshot
 	Spans []Span // in the order in which they began
 	Ended map[kernel.JobID]time.Time
+	By    map[kernel.JobID]int       // the index of the span that had to end, or to expire, for the job to end
 	Waits map[Resource]time.Duration // how long jobs waited for each resource, in total
 	Cut   bool                       // it was cut off because more happened than any plan should cause
 }
@@ -42,7 +43,7 @@ const most = 60
 // these answered.
 func Tell(s *kernel.Snapshot, course Course) Story {
 	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[string]int{}, open: map[kernel.JobID]int{},
-		story: Story{Ended: map[kernel.JobID]time.Time{}, Waits: map[Resource]time.Duration{}}}
+		story: Story{Ended: map[kernel.JobID]time.Time{}, By: map[kernel.JobID]int{}, Waits: map[Resource]time.Duration{}}}
 	for _, j := range s.Jobs() {
 		if j.State.Status == kernel.Running {
 			t.use(j, 1)
@@ -192,7 +193,9 @@ func (t *teller) follow(was map[kernel.JobID]*kernel.Job, p kernel.Plan) {
 				continue
 			}
 			if !j.Open() && old.Open() {
-				t.story.Ended[j.ID] = t.s.Now()
+				if t.story.Ended[j.ID] = t.s.Now(); t.cause >= 0 {
+					t.story.By[j.ID] = t.cause
+				}
 			}
 			t.look(j)
 		default: // not a change of a job's state
