@@ -63,20 +63,22 @@ func (s *Scheduler) Foreseeable(ctx context.Context, snap *kernel.Snapshot, chan
 }
 
 // ForeseeToTheEnd is Foresee continued until nothing more happens by itself,
-// with everything that runs or is to run ending as it usually does. The
+// with everything that runs or is to run ending as it usually does by the habits
+// that it returns. People decide nothing but what changes have them decide. The
 // forecast's Now is the present; the story has the end of each job.
-func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Change) (foresight.Forecast, foresight.Story, error) {
+func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Change) (*foresight.Habits, foresight.Forecast, foresight.Story, error) {
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {
-		return foresight.Forecast{}, foresight.Story{}, err
+		return nil, foresight.Forecast{}, foresight.Story{}, err
 	}
-	out, err := s.foretell(ctx, snap, changes, foresight.Options{Habits: foresight.HabitsOf(snap.Jobs()), Draws: 1})
+	habits := foresight.HabitsOf(snap.Jobs())
+	out, err := s.foretell(ctx, snap, changes, foresight.Options{Habits: habits, Draws: 1, Nobody: true})
 	if err != nil {
-		return foresight.Forecast{}, foresight.Story{}, err
+		return nil, foresight.Forecast{}, foresight.Story{}, err
 	}
 	now, err := foresight.WhatIf(snap, nil)
 	now.Then = out.Story.Then
-	return now, out.Story, err
+	return habits, now, out.Story, err
 }
 
 // Bounds of ETAs, so that they cost less than the command that shows them.

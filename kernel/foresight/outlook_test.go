@@ -2,6 +2,7 @@ package foresight_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -180,6 +181,25 @@ func TestWhatDoesNotEnd(t *testing.T) {
 		if !e.P50.IsZero() || e.Ends != 0 || e.Waits == "" || !slices.Contains([]string{"awaiting producer for custom:a:b", "waiting on job a"}, e.For) {
 			t.Errorf("%+v", e)
 		}
+	}
+}
+
+// Where nobody decides, what waits for a person goes on waiting, whatever is on
+// record, or expires.
+func TestNobodyDecides(t *testing.T) {
+	decided := named("o", func(j *kernel.Job) {
+		j.State.Status, j.State.Approval = kernel.Succeeded, kernel.Approval{State: kernel.Approved, RequestedAt: t0.Add(-time.Hour), DecidedAt: t0}
+	})
+	s := world(decided, named("a", both(takes(time.Minute), gated)), named("b", after("a")), named("c", both(takes(time.Minute), after("d"))), named("d", takes(time.Minute)),
+		named("e", both(gated, func(j *kernel.Job) { j.Spec.ApprovalTimeout = time.Minute })))
+	o := foretold(s, foresight.Options{Draws: 3, Nobody: true})
+	got := map[kernel.JobID]kernel.Status{}
+	for _, j := range o.Story.Then.Jobs() {
+		got[j.ID] = j.State.Status
+	}
+	want := map[kernel.JobID]kernel.Status{"o": kernel.Succeeded, "a": kernel.WaitingOnApproval, "b": kernel.WaitingOnDeps, "c": kernel.Succeeded, "d": kernel.Succeeded, "e": kernel.BlockedByApproval}
+	if !maps.Equal(got, want) || o.Draws != 1 {
+		t.Errorf("%d draws: %v\nwant %v", o.Draws, got, want)
 	}
 }
 

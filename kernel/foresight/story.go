@@ -32,6 +32,24 @@ type Story struct {
 	Cut   bool                       // it was cut off because more happened than any plan should cause
 }
 
+// Guessed returns how many jobs of t have attempts, and how many have decisions,
+// whose durations are the defaults, since h knows nothing of them.
+func (t Story) Guessed(h *Habits) (attempts, decisions int) {
+	guessed, asked := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
+	for _, s := range t.Spans {
+		j := t.Then.Job(s.Job)
+		if j == nil || s.End.IsZero() {
+			continue
+		}
+		if basis, _ := h.Basis(j); s.Attempt == 0 && h.Decisions() == 0 {
+			asked[s.Job] = true
+		} else if s.Attempt > 0 && basis == Guess {
+			guessed[s.Job] = true
+		}
+	}
+	return len(guessed), len(asked)
+}
+
 // most bounds the events in a story, per job, so that an endless loop is cut
 // off.
 const most = 60
@@ -239,6 +257,9 @@ func (t *teller) look(j *kernel.Job) {
 			outcome = kernel.OutcomeBlocked
 		}
 		n := t.span(Span{Job: j.ID, Start: now, After: t.cause})
+		if takes == Never {
+			return
+		}
 		since := max(0, takes-now.Sub(cmp.Or(st.WaitSince, now)))
 		t.expect(happening{at: now.Add(since), job: j.ID, span: n, end: kernel.Result{Outcome: outcome}, asks: st.Approval})
 		return
