@@ -65,6 +65,7 @@ func (x *whatIfCmd) foreseen(c *call) (doc answer.Foreseen, err error) {
 		if err != nil {
 			return doc, c.batch.Locate(err)
 		}
+		c.ui.refs.named(forecast.Then)
 		doc = answer.ForeseenOf(forecast, story, true)
 		doc.Assumed = answer.AssumedOf(story, habits)
 		return doc, nil
@@ -75,6 +76,7 @@ func (x *whatIfCmd) foreseen(c *call) (doc answer.Foreseen, err error) {
 	if err != nil {
 		return doc, c.batch.Locate(err)
 	}
+	c.ui.refs.named(forecast.Then) // of jobs that are not on record too
 	return answer.ForeseenOf(forecast, foresight.Story{}, false), nil
 }
 
