@@ -63,20 +63,22 @@ func (s *Scheduler) Foreseeable(ctx context.Context, snap *kernel.Snapshot, chan
 }
 
 // ForeseeToTheEnd is Foresee continued until nothing more happens by itself,
-// with everything that runs or is to run ending as it usually does. The
+// with everything that runs or is to run ending as it usually does by the habits
+// that it returns. People decide nothing but what changes have them decide. The
 // forecast's Now is the present; the story has the end of each job.
-func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Change) (foresight.Forecast, foresight.Story, error) {
+func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Change) (*foresight.Habits, foresight.Forecast, foresight.Story, error) {
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {
-		return foresight.Forecast{}, foresight.Story{}, err
+		return nil, foresight.Forecast{}, foresight.Story{}, err
 	}
-	out, err := s.foretell(ctx, snap, changes, foresight.Options{Habits: foresight.HabitsOf(snap.Jobs()), Draws: 1})
+	habits := foresight.HabitsOf(snap.Jobs())
+	out, err := s.foretell(ctx, snap, changes, foresight.Options{Habits: habits, Draws: 1, Nobody: true})
 	if err != nil {
-		return foresight.Forecast{}, foresight.Story{}, err
+		return nil, foresight.Forecast{}, foresight.Story{}, err
 	}
 	now, err := foresight.WhatIf(snap, nil)
 	now.Then = out.Story.Then
-	return now, out.Story, err
+	return habits, now, out.Story, err
 }
 
 // Bounds of ETAs, so that they cost less than the command that shows them.
@@ -86,7 +88,8 @@ const (
 )
 
 // ETAs returns when the open jobs of snap, which must hold all of them, are
-// expected to end; see foresight.ETAs. It returns none if that would take long.
+// expected to end; see foresight.ETAs. It observes what their gates depend on.
+// It returns none if that would take long.
 func (s *Scheduler) ETAs(ctx context.Context, snap *kernel.Snapshot) (map[kernel.JobID]foresight.ETA, error) {
 	open, known := 0, true
 	for _, j := range snap.Jobs() {
@@ -107,7 +110,16 @@ func (s *Scheduler) ETAs(ctx context.Context, snap *kernel.Snapshot) (map[kernel
 		}
 		habits = foresight.HabitsOf(past.Held())
 	}
-	return foresight.ETAs(snap, habits), nil
+	s.configure()
+	var etas map[kernel.JobID]foresight.ETA
+	for range 4 { // an answer may raise further questions
+		var asked kernel.Probes
+		if etas, asked = foresight.ETAs(snap, habits); asked.Empty() {
+			break
+		}
+		snap = s.answer(ctx, snap, asked)
+	}
+	return etas, nil
 }
 
 // Foretell draws futures of everything open after changes have happened, and

@@ -1,7 +1,9 @@
 package answer
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -11,9 +13,43 @@ import (
 
 // Foreseen is `what-if --format json`: docs/schemas/what_if.schema.json.
 type Foreseen struct {
-	Now  time.Time     `json:"now"`
-	At   time.Time     `json:"at"`
-	Jobs []ForeseenJob `json:"jobs"`
+	Now     time.Time     `json:"now"`
+	At      time.Time     `json:"at"`
+	Jobs    []ForeseenJob `json:"jobs"`
+	Assumed []Assumed     `json:"assumed,omitempty"` // with --to-the-end
+}
+
+// Assumed are durations of which nothing is known.
+type Assumed struct {
+	What    string  `json:"what"` // attempt or decision
+	Seconds float64 `json:"seconds"`
+	Jobs    int     `json:"jobs"`
+}
+
+// AssumedOf is what a story that was told by habits assumes.
+func AssumedOf(story foresight.Story, habits *foresight.Habits) []Assumed {
+	out := []Assumed{}
+	attempts, decisions := story.Guessed(habits)
+	if attempts > 0 {
+		out = append(out, Assumed{"attempt", foresight.DefaultDuration.Seconds(), attempts})
+	}
+	if decisions > 0 {
+		out = append(out, Assumed{"decision", foresight.DefaultDecision.Seconds(), decisions})
+	}
+	return out
+}
+
+// AssumedText is what people are told of assumptions: a line, or nothing.
+func AssumedText(all []Assumed) string {
+	var out []string
+	for _, a := range all {
+		what := map[string]string{"attempt": "each unknown attempt", "decision": "each decision of a person"}[a.What]
+		out = append(out, fmt.Sprintf("%s for %s (%d)", kernel.Brief(time.Duration(a.Seconds*float64(time.Second))), what, a.Jobs))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "Assumed: " + strings.Join(out, ", ") + "\n"
 }
 
 // ForeseenJob is a job that would stand otherwise.

@@ -32,6 +32,10 @@ type Builder struct {
 	// scheduler checks them when it enqueues, because the jobs that a job's
 	// submissions refer to may not exist yet.
 	Late bool
+
+	// StandIn gives flows a stand-in for input that they cannot do without, for
+	// what does not depend on it.
+	StandIn bool
 }
 
 // Defaults are configured values for what a request or a template leaves open.

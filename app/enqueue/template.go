@@ -23,6 +23,8 @@ type Flow struct {
 	Spec   Spec   // the specification, if the flow comes from FlowsOf
 	Slug   string // the plan's name, if it was derived from the specification
 
+	StandIns map[string]string // the parameters for which the builder's StandIn gave the value
+
 	builder *Builder
 	name    string // as typed
 	params  map[string]string
@@ -56,6 +58,14 @@ const ofTemplate InputKind = -1
 func (f *Flow) read(inputs []string, given map[string]string, spec func(path string) (string, error)) (kind InputKind, err error) {
 	if f.params, err = workflow.Bind(f.name, f.Source, given, inputs); err != nil {
 		return BadParameter, err
+	}
+	if f.builder.StandIn {
+		bare, err := workflow.Expand(f.Source, f.params)
+		if err != nil {
+			return ofTemplate, err
+		}
+		f.StandIns = workflow.StandIns(f.Source, bare)
+		maps.Copy(f.params, f.StandIns)
 	}
 	if err := f.nameSlug(f.params); errors.Is(err, errNoSlug) {
 		return NoSlug, err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
 	"github.com/vizier-scheduler/vizier/kernel/view"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 type auditCmd struct {
@@ -49,6 +51,8 @@ type explored struct {
 	States   int         `json:"states"`
 	Complete bool        `json:"complete"` // all states were visited
 	Faults   []flowFault `json:"faults"`
+
+	StandIns map[string]string `json:"stand_ins,omitempty"` // parameters that the run cannot do without, and that were not given
 }
 
 type flowFault struct {
@@ -92,10 +96,13 @@ func (x *auditCmd) Run(c *call) error {
 	if x.TemplateHelp {
 		return c.flowHelp(r, x.Flow)
 	}
-	f, err := c.flow(r, x.Flow, x.Inputs, x.Set)
+	b := c.builder(r)
+	b.StandIn = x.Explore // what a run can do does not depend on the values
+	f, err := c.flowOf(b, x.Flow, x.Inputs, x.Set)
 	if err != nil {
 		return err
 	}
+	c.namesPlan(f)
 	run, err := f.Compile(c.ctx, false)
 	if err != nil {
 		return err
@@ -107,6 +114,7 @@ func (x *auditCmd) Run(c *call) error {
 		if doc.Explored, err = x.explore(c, run.Jobs); err != nil {
 			return err
 		}
+		doc.Explored.StandIns = f.StandIns
 	}
 	if x.Format == "json" {
 		err = c.ui.json(doc)
@@ -157,13 +165,17 @@ func (e *explored) text() string {
 	if !e.Complete {
 		all = "there are more, which were not examined"
 	}
+	given := ""
+	if len(e.StandIns) > 0 {
+		given = " The flow needs " + strings.Join(slices.Sorted(maps.Keys(e.StandIns)), ", ") + ": assumed " + workflow.StandIn + "."
+	}
 	var faults []string
 	for _, f := range e.Faults {
 		if faults = append(faults, f.Text); f.Scenario != "" {
 			faults = append(faults, "    "+f.Scenario)
 		}
 	}
-	return fmt.Sprintf("\nExplored %s, %s. Faults:\n", view.Counted(e.States, "state"), all) + indented(faults)
+	return fmt.Sprintf("\nExplored %s, %s.%s Faults:\n", view.Counted(e.States, "state"), all, given) + indented(faults)
 }
 
 func (doc *audited) artifacts(run enqueue.Run) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
@@ -34,14 +35,14 @@ func (*simulateCmd) Help() string {
 
 // simulated is `simulate --format json`: docs/schemas/simulate.schema.json.
 type simulated struct {
-	Now       time.Time          `json:"now"`
-	Draws     int                `json:"draws"`
-	Cut       bool               `json:"cut"` // the simulation was cut off before the end
-	Ends      []simulatedEnd     `json:"ends"`
-	Path      []simulatedSpan    `json:"critical_path"`
-	Resources []simulatedDemand  `json:"resources"`
-	Spans     []simulatedSpan    `json:"spans"`
-	Assumed   []simulatedAssumed `json:"assumed"`
+	Now       time.Time         `json:"now"`
+	Draws     int               `json:"draws"`
+	Cut       bool              `json:"cut"` // the simulation was cut off before the end
+	Ends      []simulatedEnd    `json:"ends"`
+	Path      []simulatedSpan   `json:"critical_path"`
+	Resources []simulatedDemand `json:"resources"`
+	Spans     []simulatedSpan   `json:"spans"`
+	Assumed   []answer.Assumed  `json:"assumed"`
 }
 
 type simulatedEnd struct {
@@ -85,12 +86,6 @@ type simulatedDemand struct {
 	Doubled *float64 `json:"doubled_saves_seconds"` // null: not computed
 }
 
-type simulatedAssumed struct {
-	What    string  `json:"what"` // attempt or decision
-	Seconds float64 `json:"seconds"`
-	Jobs    int     `json:"jobs"`
-}
-
 // doubledResources is for how many resources the effect of doubling them is
 // estimated.
 const doubledResources = 3
@@ -115,6 +110,7 @@ func (x *simulateCmd) Run(c *call) error {
 	if err != nil {
 		return c.batch.Locate(err)
 	}
+	c.ui.refs.named(out.Story.Then) // of jobs that are not on record too
 	doc := simulatedOf(out, habits)
 	switch x.Format {
 	case "json":
@@ -200,7 +196,7 @@ func (c *call) batchOf(r *repo, path string) (_ []kernel.NewJob, err error) {
 }
 
 func simulatedOf(o foresight.Outlook, habits *foresight.Habits) simulated {
-	doc := simulated{Now: o.Now, Draws: o.Draws, Cut: o.Story.Cut, Ends: []simulatedEnd{}, Path: []simulatedSpan{}, Resources: []simulatedDemand{}, Spans: []simulatedSpan{}, Assumed: []simulatedAssumed{}}
+	doc := simulated{Now: o.Now, Draws: o.Draws, Cut: o.Story.Cut, Ends: []simulatedEnd{}, Path: []simulatedSpan{}, Resources: []simulatedDemand{}, Spans: []simulatedSpan{}, Assumed: answer.AssumedOf(o.Story, habits)}
 	then := o.Story.Then
 	for _, e := range o.Ends {
 		first := then.Job(e.Jobs[0])
@@ -216,16 +212,10 @@ func simulatedOf(o foresight.Outlook, habits *foresight.Habits) simulated {
 		}
 		doc.Ends = append(doc.Ends, end)
 	}
-	guessed, asked := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
 	for i, s := range o.Story.Spans {
 		j := then.Job(s.Job)
 		if j == nil || s.End.IsZero() {
 			continue
-		}
-		if basis, _ := habits.Basis(j); s.Attempt == 0 && habits.Decisions() == 0 {
-			asked[s.Job] = true
-		} else if s.Attempt > 0 && basis == foresight.Guess {
-			guessed[s.Job] = true
 		}
 		span := simulatedSpan{Job: s.Job, Reference: view.ReferenceOf(j), Name: view.Title(j), Attempt: s.Attempt, Start: s.Start, End: s.End,
 			Outcome: s.Outcome.String(), Class: s.Class.String(), critical: slices.Contains(o.Path, i)}
@@ -244,12 +234,6 @@ func simulatedOf(o foresight.Outlook, habits *foresight.Habits) simulated {
 			d.Doubled = &saves
 		}
 		doc.Resources = append(doc.Resources, d)
-	}
-	if n := len(guessed); n > 0 {
-		doc.Assumed = append(doc.Assumed, simulatedAssumed{"attempt", foresight.DefaultDuration.Seconds(), n})
-	}
-	if n := len(asked); n > 0 {
-		doc.Assumed = append(doc.Assumed, simulatedAssumed{"decision", foresight.DefaultDecision.Seconds(), n})
 	}
 	return doc
 }
@@ -345,13 +329,8 @@ func (c *call) simulation(doc simulated) string {
 	if len(cells) > 0 {
 		parts = append(parts, c.ui.bold("what jobs wait for")+"\n"+grid{cells: cells[:min(most, len(cells))], indent: "  ", shrink: []int{0, 4}}.text(c.ui.columns()))
 	}
-	var assumed []string
-	for _, a := range doc.Assumed {
-		what := map[string]string{"attempt": "each unknown attempt", "decision": "each decision of a person"}[a.What]
-		assumed = append(assumed, fmt.Sprintf("%s for %s (%d)", kernel.Brief(time.Duration(a.Seconds*float64(time.Second))), what, a.Jobs))
-	}
-	if len(assumed) > 0 {
-		parts = append(parts, "Assumed: "+strings.Join(assumed, ", ")+"\n")
+	if assumed := answer.AssumedText(doc.Assumed); assumed != "" {
+		parts = append(parts, assumed)
 	}
 	return strings.Join(parts, "\n")
 }

@@ -25,16 +25,21 @@ func (c *call) builder(r *repo) *enqueue.Builder { return r.Builder(c.asker()) }
 // flow reads a template and binds its parameters: the inputs by position, set
 // as KEY=VALUE.
 func (c *call) flow(r *repo, name string, inputs, set []string) (*enqueue.Flow, error) {
+	f, err := c.flowOf(c.builder(r), name, inputs, set)
+	if err == nil {
+		c.namesPlan(f)
+	}
+	return f, err
+}
+
+// flowOf is flow with another builder, and does not print the plan's name.
+func (c *call) flowOf(b *enqueue.Builder, name string, inputs, set []string) (*enqueue.Flow, error) {
 	given, err := settings(set)
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.builder(r).Flow(name, inputs, given)
-	if err != nil {
-		return nil, c.hinted(err)
-	}
-	c.namesPlan(f)
-	return f, nil
+	f, err := b.Flow(name, inputs, given)
+	return f, c.hinted(err)
 }
 
 // namesPlan prints the name of a plan if it was derived from the specification.

@@ -24,7 +24,7 @@ type whatIfCmd struct {
 	Fail     []string      `sep:"none" placeholder:"JOB[:CODE]" help:"Assume that the job fails, with exit code 1 or CODE."`
 	Succeed  []string      `sep:"none" placeholder:"JOB" help:"Assume that the job succeeds and makes its declared artifacts."`
 	After    time.Duration `placeholder:"DURATION" help:"Assume that this much time passes, in which nothing ends."`
-	ToTheEnd bool          `help:"Continue until nothing more happens by itself; jobs end as they usually did."`
+	ToTheEnd bool          `help:"Continue until nothing more happens by itself; jobs end as they usually did, and people decide nothing."`
 	Format   string        `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
@@ -35,12 +35,11 @@ func (*whatIfCmd) Help() string {
 
 // Run prints what would follow.
 func (x *whatIfCmd) Run(c *call) error {
-	forecast, story, err := x.forecast(c)
+	doc, err := x.foreseen(c)
 	if err != nil {
 		known := classify(err)
 		return &failure{class: class{known.code, 2, known.hint}, err: err}
 	}
-	doc := answer.ForeseenOf(forecast, story, x.ToTheEnd)
 	if x.Format == "json" {
 		err = c.ui.json(doc)
 	} else {
@@ -52,23 +51,33 @@ func (x *whatIfCmd) Run(c *call) error {
 	return err
 }
 
-func (x *whatIfCmd) forecast(c *call) (none foresight.Forecast, story foresight.Story, err error) {
+func (x *whatIfCmd) foreseen(c *call) (doc answer.Foreseen, err error) {
 	r, err := c.repo()
 	if err != nil {
-		return none, story, err
+		return doc, err
 	}
 	changes, err := x.changes(c, r)
 	switch {
 	case err != nil:
-		return none, story, err
+		return doc, err
 	case x.ToTheEnd:
-		none, story, err = r.Scheduler.ForeseeToTheEnd(c.ctx, changes)
-		return none, story, c.batch.Locate(err)
+		habits, forecast, story, err := r.Scheduler.ForeseeToTheEnd(c.ctx, changes)
+		if err != nil {
+			return doc, c.batch.Locate(err)
+		}
+		c.ui.refs.named(forecast.Then)
+		doc = answer.ForeseenOf(forecast, story, true)
+		doc.Assumed = answer.AssumedOf(story, habits)
+		return doc, nil
 	case len(changes)+len(x.Retry)+len(x.Cancel) == 0: // a run given to these may have no jobs left
-		return none, story, usageError(errors.New("name at least one change, such as --approve JOB, or --to-the-end"))
+		return doc, usageError(errors.New("name at least one change, such as --approve JOB, or --to-the-end"))
 	}
-	none, err = r.Scheduler.Foresee(c.ctx, changes)
-	return none, story, c.batch.Locate(err)
+	forecast, err := r.Scheduler.Foresee(c.ctx, changes)
+	if err != nil {
+		return doc, c.batch.Locate(err)
+	}
+	c.ui.refs.named(forecast.Then) // of jobs that are not on record too
+	return answer.ForeseenOf(forecast, foresight.Story{}, false), nil
 }
 
 // changes returns the changes that the flags name, in the order in which they
@@ -159,5 +168,5 @@ func (u *ui) foreseen(doc answer.Foreseen, toTheEnd bool) string {
 	if len(doc.Jobs) == 0 {
 		return answer.NothingForeseen + "\n"
 	}
-	return u.table(doc.Cells(toTheEnd), -1)
+	return u.table(doc.Cells(toTheEnd), -1) + answer.AssumedText(doc.Assumed)
 }

@@ -1,6 +1,7 @@
 package foresight
 
 import (
+	"math"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -12,9 +13,12 @@ type Course interface {
 	// It has been running for ran.
 	Attempt(j *kernel.Job, ran time.Duration) (kernel.Result, time.Duration)
 	// Decision returns whether a person who is asked about j now approves it,
-	// and how long the person takes.
+	// and how long the person takes: Never if nobody decides.
 	Decision(j *kernel.Job) (grants bool, takes time.Duration)
 }
+
+// Never is how long a decision takes that nobody makes.
+const Never = time.Duration(math.MaxInt64)
 
 // Basis is what an estimated duration is based on. A larger value is more
 // reliable.

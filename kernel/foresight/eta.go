@@ -15,22 +15,27 @@ type ETA struct {
 }
 
 // ETAs returns the expected ends of open jobs, if everything takes its usual
-// time. s needs no facts: the world is assumed to be as the jobs require it. A
-// runner that is known to be gone is assumed to have left no result.
-func ETAs(s *kernel.Snapshot, h *Habits) map[kernel.JobID]ETA {
+// time. A job that never ends, or that would be blocked, has none. If asked is
+// not empty, gates asked for these facts in vain, and ETAs must be called again
+// with them answered. A runner that is known to be gone is assumed to have left
+// no result.
+func ETAs(s *kernel.Snapshot, h *Habits) (etas map[kernel.JobID]ETA, asked kernel.Probes) {
 	lost := kernel.NewFacts()
 	for a, r := range s.Facts().Runners {
 		if r.Value.Gone() && !s.Facts().Results[a].Known {
 			lost.Results[a] = kernel.Seen[*kernel.Result](nil)
 		}
 	}
-	f := &foreteller{s: assumed(s.WithFacts(lost), false), o: Options{Habits: h}}
+	f := &foreteller{s: s.WithFacts(lost), o: Options{Habits: h}}
 	story := Tell(f.s, h.Course(0, 0))
-	out := map[kernel.JobID]ETA{}
+	etas = map[kernel.JobID]ETA{}
 	for id, sure := range f.basis(story) {
-		if at, ends := story.Ended[id]; ends && sure.basis > Guess {
-			out[id] = ETA{at, sure.basis, sure.from}
+		st := story.Then.Job(id).State.Status
+		if at, ends := story.Ended[id]; ends && sure.basis > Guess && st != kernel.BlockedByDependency && st != kernel.BlockedByApproval {
+			etas[id] = ETA{at, sure.basis, sure.from}
 		}
 	}
-	return out
+	asked = story.Then.Probes()
+	asked.Attempts = nil
+	return etas, asked
 }

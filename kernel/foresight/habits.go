@@ -173,7 +173,7 @@ type drawn struct {
 	h      *Habits
 	seed   uint64
 	n      int
-	people float64 // with two, decisions take half as long
+	people float64 // with two, decisions take half as long; 0: nobody decides
 	chance bool    // something could have turned out otherwise
 }
 
@@ -231,6 +231,9 @@ func (d *drawn) Attempt(j *kernel.Job, ran time.Duration) (kernel.Result, time.D
 
 // Decision draws from the decisions on record; see Course.
 func (d *drawn) Decision(j *kernel.Job) (grants bool, takes time.Duration) {
+	if d.people == 0 {
+		return false, Never
+	}
 	takes = DefaultDecision
 	if n := len(d.h.waits); n > 0 {
 		d.chance = d.chance || n > 1

@@ -16,6 +16,7 @@ type Options struct {
 	Draws  int            // how many futures are drawn; at least 1
 	Only   []kernel.JobID // the jobs whose ends are asked for; nil: all open jobs
 	Double int            // for how many resources the effect of doubling them is estimated
+	Nobody bool           // no person decides anything
 }
 
 // Outlook is how everything open goes on, over several drawn futures.
@@ -86,6 +87,9 @@ type foreteller struct {
 // draw returns the given number of futures of s, or a single one if nothing
 // depends on chance.
 func (f *foreteller) draw(s *kernel.Snapshot, people float64, times int) []Story {
+	if f.o.Nobody {
+		people = 0
+	}
 	var out []Story
 	for n := 1; n <= max(1, times); n++ {
 		d := &drawn{h: f.o.Habits, seed: f.o.Seed, n: n, people: people}
@@ -232,9 +236,14 @@ func (f *foreteller) basis(t Story) map[kernel.JobID]sureness {
 		out[s.Job] = own
 	}
 	for _, j := range t.Then.Jobs() {
-		if _, began := out[j.ID]; !began { // it ends without an attempt, or never ends
-			out[j.ID] = sureness{Declared, 0}
+		own, began := out[j.ID]
+		if !began { // it ends without an attempt, or never ends
+			own = sureness{Declared, 0}
 		}
+		if by, caused := t.By[j.ID]; caused {
+			own = lesser(own, of[by])
+		}
+		out[j.ID] = own
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package foresight_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -183,30 +184,77 @@ func TestWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
+// Where nobody decides, what waits for a person goes on waiting, whatever is on
+// record, or expires.
+func TestNobodyDecides(t *testing.T) {
+	decided := named("o", func(j *kernel.Job) {
+		j.State.Status, j.State.Approval = kernel.Succeeded, kernel.Approval{State: kernel.Approved, RequestedAt: t0.Add(-time.Hour), DecidedAt: t0}
+	})
+	s := world(decided, named("a", both(takes(time.Minute), gated)), named("b", after("a")), named("c", both(takes(time.Minute), after("d"))), named("d", takes(time.Minute)),
+		named("e", both(gated, func(j *kernel.Job) { j.Spec.ApprovalTimeout = time.Minute })))
+	o := foretold(s, foresight.Options{Draws: 3, Nobody: true})
+	got := map[kernel.JobID]kernel.Status{}
+	for _, j := range o.Story.Then.Jobs() {
+		got[j.ID] = j.State.Status
+	}
+	want := map[kernel.JobID]kernel.Status{"o": kernel.Succeeded, "a": kernel.WaitingOnApproval, "b": kernel.WaitingOnDeps, "c": kernel.Succeeded, "d": kernel.Succeeded, "e": kernel.BlockedByApproval}
+	if !maps.Equal(got, want) || o.Draws != 1 {
+		t.Errorf("%d draws: %v\nwant %v", o.Draws, got, want)
+	}
+}
+
 // A job whose duration is a guess has no ETA, and neither have the jobs that
-// wait for it.
+// wait for it, those that never end, and those that would be blocked.
 func TestETAs(t *testing.T) {
+	never := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
+	requires := func(kind kernel.PreconditionKind, branch string) func(*kernel.Job) {
+		return both(takes(time.Minute), func(j *kernel.Job) { j.Spec.Preconditions = []kernel.Precondition{{Kind: kind, Branch: branch}} })
+	}
 	jobs := []kernel.Job{
 		ended("o", "n", 4*time.Minute, 0),
 		named("a", takes(2*time.Minute)), named("b", both(called("n"), after("a"))),
 		named("c", called("z")), named("d", both(takes(time.Minute), after("c"))),
 		named("e", both(takes(time.Minute), gated)),
-		named("f", both(takes(time.Minute), func(j *kernel.Job) {
-			j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}} // nobody looked
-		})),
+		named("f", requires(kernel.CleanWorktree, "")), named("g", requires(kernel.BranchExists, "nope")),
+		named("h", both(takes(time.Minute), func(j *kernel.Job) { j.Spec.Needs, j.Spec.MissingProducer = []kernel.Artifact{never}, kernel.Wait })),
+		named("i", both(takes(time.Minute), after("h"))),
+		named("j", both(takes(time.Minute), gated, func(j *kernel.Job) { j.Spec.ApprovalTimeout = 2 * time.Second })),
+		named("k", both(takes(time.Minute), after("j"))),
 	}
 	for i := range jobs {
 		jobs[i].Created, jobs[i].Rev, jobs[i].Spec.Task.Args = t0, 1, []string{string(jobs[i].ID)}
 	}
 	s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: jobs})
+	habits := foresight.HabitsOf(s.Jobs())
+	_, asked := foresight.ETAs(s, habits)
+	if !asked.Clean || !slices.Equal(asked.Branches, []string{"nope"}) || !slices.Equal(asked.Markers, []kernel.Artifact{never}) {
+		t.Errorf("asked for %+v", asked)
+	}
+	seen := kernel.NewFacts()
+	seen.Clean, seen.Heads["nope"], seen.Markers[never] = kernel.Seen(true), kernel.Seen(kernel.CommitID("")), kernel.Seen[[]kernel.JobID](nil)
+	got, asked := foresight.ETAs(s.WithFacts(seen), habits)
 	want := map[kernel.JobID]foresight.ETA{
 		"a": {At: t0.Add(2 * time.Minute), Basis: foresight.Declared},
 		"b": {At: t0.Add(6 * time.Minute), Basis: foresight.Recorded, From: 1},
 		"f": {At: t0.Add(time.Minute), Basis: foresight.Declared},
 	}
-	got := foresight.ETAs(s, foresight.HabitsOf(s.Jobs()))
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v\nwant %v", got, want)
+	if fmt.Sprint(got) != fmt.Sprint(want) || !asked.Empty() {
+		t.Errorf("%v, asked for %+v\nwant %v", got, asked, want)
+	}
+}
+
+// What ends without an attempt is known as well as what ends it.
+func TestAnEndWithoutAnAttemptIsKnownAsItsCause(t *testing.T) {
+	s := world(named("a", called("z")), named("b", both(takes(time.Minute), gated, after("a"), func(j *kernel.Job) { j.Spec.ApprovalTimeout = time.Minute })), named("c", after("b")),
+		named("d", both(takes(time.Minute), running)))
+	for _, e := range foretold(s, foresight.Options{Draws: 1}).Ends {
+		want := foresight.Guess
+		if e.Jobs[0] == "d" {
+			want = foresight.Declared
+		}
+		if e.Basis != want {
+			t.Errorf("%v: %v, want %v", e.Jobs, e.Basis, want)
+		}
 	}
 }
 
@@ -220,8 +268,8 @@ func TestETAOfAJobWhoseRunnerIsGone(t *testing.T) {
 		f := kernel.NewFacts()
 		f.Runners[j.Attempt()] = kernel.Seen(kernel.Runner{Liveness: liveness})
 		s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{j}, Facts: f, Limits: kernel.Limits{MaxRunning: 1}})
-		if got := foresight.ETAs(s, foresight.HabitsOf(nil))["a"]; !got.At.Equal(t0.Add(want)) {
-			t.Errorf("liveness %d: %v, want in %s", liveness, got, want)
+		if got, _ := foresight.ETAs(s, foresight.HabitsOf(nil)); !got["a"].At.Equal(t0.Add(want)) {
+			t.Errorf("liveness %d: %v, want in %s", liveness, got["a"], want)
 		}
 	}
 }

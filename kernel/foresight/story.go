@@ -27,8 +27,27 @@ type Story struct {
 	Then  *kernel.Snapshot
 	Spans []Span // in the order in which they began
 	Ended map[kernel.JobID]time.Time
+	By    map[kernel.JobID]int       // the index of the span that had to end, or to expire, for the job to end
 	Waits map[Resource]time.Duration // how long jobs waited for each resource, in total
 	Cut   bool                       // it was cut off because more happened than any plan should cause
+}
+
+// Guessed returns how many jobs of t have attempts, and how many have decisions,
+// whose durations are the defaults, since h knows nothing of them.
+func (t Story) Guessed(h *Habits) (attempts, decisions int) {
+	guessed, asked := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
+	for _, s := range t.Spans {
+		j := t.Then.Job(s.Job)
+		if j == nil || s.End.IsZero() {
+			continue
+		}
+		if basis, _ := h.Basis(j); s.Attempt == 0 && h.Decisions() == 0 {
+			asked[s.Job] = true
+		} else if s.Attempt > 0 && basis == Guess {
+			guessed[s.Job] = true
+		}
+	}
+	return len(guessed), len(asked)
 }
 
 // most bounds the events in a story, per job, so that an endless loop is cut
@@ -42,7 +61,7 @@ const most = 60
 // these answered.
 func Tell(s *kernel.Snapshot, course Course) Story {
 	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[string]int{}, open: map[kernel.JobID]int{},
-		story: Story{Ended: map[kernel.JobID]time.Time{}, Waits: map[Resource]time.Duration{}}}
+		story: Story{Ended: map[kernel.JobID]time.Time{}, By: map[kernel.JobID]int{}, Waits: map[Resource]time.Duration{}}}
 	for _, j := range s.Jobs() {
 		if j.State.Status == kernel.Running {
 			t.use(j, 1)
@@ -192,7 +211,9 @@ func (t *teller) follow(was map[kernel.JobID]*kernel.Job, p kernel.Plan) {
 				continue
 			}
 			if !j.Open() && old.Open() {
-				t.story.Ended[j.ID] = t.s.Now()
+				if t.story.Ended[j.ID] = t.s.Now(); t.cause >= 0 {
+					t.story.By[j.ID] = t.cause
+				}
 			}
 			t.look(j)
 		default: // not a change of a job's state
@@ -236,6 +257,9 @@ func (t *teller) look(j *kernel.Job) {
 			outcome = kernel.OutcomeBlocked
 		}
 		n := t.span(Span{Job: j.ID, Start: now, After: t.cause})
+		if takes == Never {
+			return
+		}
 		since := max(0, takes-now.Sub(cmp.Or(st.WaitSince, now)))
 		t.expect(happening{at: now.Add(since), job: j.ID, span: n, end: kernel.Result{Outcome: outcome}, asks: st.Approval})
 		return

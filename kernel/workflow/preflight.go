@@ -49,11 +49,31 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 	return r.err()
 }
 
+// StandIn is the value of parameters that StandIns sets.
+const StandIn = "any"
+
+// StandIns returns a value for each parameter for lack of which Preflight
+// refuses a node of t, so that what does not depend on the value can be examined
+// without input. src is the source from which t was expanded.
+func StandIns(src *Source, t *Template) map[string]string {
+	out := map[string]string{}
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if len(n.use.AnyOf) == 0 || n.arg(n.use.AnyOf...) != "" {
+			continue
+		}
+		if inputs := src.inputs(&src.nodes[i], n.use.AnyOf); len(inputs) > 0 {
+			out[inputs[0].param] = StandIn
+		}
+	}
+	return out
+}
+
 // input is a parameter and the flag that sets it.
 type input struct{ flag, param string }
 
 func (in input) String() string {
-	if in.flag == in.param {
+	if in.flag == strings.ReplaceAll(in.param, "_", "-") {
 		return "`--" + in.flag + "`"
 	}
 	return "`--" + in.flag + "` (maps to `" + in.param + "`)"
@@ -74,9 +94,6 @@ func (s *Source) inputs(n *nodeSource, args []string) []input {
 				if alias.Value == param {
 					in.flag = alias.Key
 				}
-			}
-			if in.flag == strings.ReplaceAll(param, "_", "-") {
-				in.param = in.flag
 			}
 			out = append(out, in)
 		}

@@ -56,6 +56,9 @@ func TestInlineReadsSpecsOnce(t *testing.T) {
 		t.Error(err)
 	}
 	_, tmpl = expanded(t, preflightText, map[string]string{"name": "x"})
+	if err := tmpl.Inline(func(string) (string, error) { return " \n", nil }); err == nil || !strings.Contains(err.Error(), "workflow node `p` has no specification: spec file `S.md` is empty") {
+		t.Errorf("%v", err)
+	}
 	err := tmpl.Inline(func(string) (string, error) { return "", errors.New("no such file") })
 	if err == nil || !strings.Contains(err.Error(), "workflow node `p` could not read spec file `S.md` during enqueue: no such file") {
 		t.Errorf("got %v", err)

@@ -154,6 +154,11 @@ func (t *Template) Inline(read func(path string) (string, error)) error {
 				Msg: "workflow node `" + n.id.Value + "` could not read spec file `" + path + "` during enqueue: " + err.Error()})
 			continue
 		}
+		if strings.TrimSpace(text) == "" {
+			r.add(Diagnostic{Pos: n.pos, Node: n.id.Value,
+				Msg: "workflow node `" + n.id.Value + "` has no specification: spec file `" + path + "` is empty"})
+			continue
+		}
 		n.args["spec_text"] = text
 	}
 	return r.err()
