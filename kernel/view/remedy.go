@@ -1,6 +1,10 @@
 package view
 
-import "github.com/vizier-scheduler/vizier/kernel"
+import (
+	"strconv"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
 
 // Remedy returns the command that applies r or, if there is none, a sentence
 // that says what to do.
@@ -22,6 +26,12 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		return nil, "clear the precondition: " + r.Detail
 	case kernel.SeeToAgent:
 		return nil, r.Detail
+	case kernel.EnlargePool:
+		return nil, "enlarge pool " + r.Detail + " to " + strconv.Itoa(r.Units) + " in the configuration, or cancel job " + string(r.Job) + " and submit it with less"
+	case kernel.SeeToSecret:
+		return nil, "see to what secret " + r.Detail + " of job " + string(r.Job) + " comes from: its launch is tried again by itself"
+	case kernel.SeeToRunner:
+		return nil, "see whether the host of job " + string(r.Job) + " is reachable and its runner not stopped, or cancel it"
 	}
 	return nil, ""
 }
