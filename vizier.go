@@ -16,7 +16,9 @@
 package vizier
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
@@ -112,21 +114,37 @@ func Open(dir string, o Options) (*Repository, error) {
 // Resident returns the pid of the resident scheduler, or 0 if none is alive.
 func (r *Repository) Resident() int { return watch.PID(r.Store.ResidentFile()) }
 
-// FewFiles returns why the resident scheduler may fail to start jobs for lack
-// of open files. It returns "" if there is none, if it has enough, or if that
-// is not known, as for one in another process namespace.
-func (r *Repository) FewFiles() string {
-	pid, space := watch.Holder(r.Store.ResidentFile())
-	if pid == 0 || space != proc.PIDSpace() {
-		return ""
-	}
-	return proc.FewFilesOf(pid)
+// Hindrance is what keeps the resident scheduler from its work. The zero value:
+// nothing does.
+type Hindrance struct {
+	Problem  string
+	Command  []string // what to type
+	Then     string   // what follows of that
+	Suffices bool     // jobs that are due go on then
 }
 
-// Attended reports whether a resident scheduler is running, here or on the host
-// that schedules, or is just being started.
+// Hindrance returns what keeps the resident scheduler from its work: it is
+// stopped, or may open too few files to start jobs. It returns the zero value if
+// there is none, or if that is not known, as for one in another process namespace.
+func (r *Repository) Hindrance() Hindrance {
+	pid, space := watch.Holder(r.Store.ResidentFile())
+	if pid == 0 || space != proc.PIDSpace() {
+		return Hindrance{}
+	}
+	if proc.Stopped(pid) {
+		return Hindrance{fmt.Sprintf("the resident scheduler (pid %d) is stopped, as by SIGSTOP or a debugger", pid),
+			[]string{"kill", "-CONT", strconv.Itoa(pid)}, "it goes on", true}
+	}
+	if few := proc.FewFilesOf(pid); few != "" {
+		return Hindrance{few, []string{"kill", strconv.Itoa(pid)}, "the next command starts another, with its own limit", false}
+	}
+	return Hindrance{}
+}
+
+// Attended reports whether a resident scheduler is running and not stopped, here
+// or on the host that schedules, or is just being started.
 func (r *Repository) Attended() bool {
-	return watch.Taken(r.Store.ResidentFile()) || r.Elsewhere()
+	return watch.Taken(r.Store.ResidentFile()) && !r.Hindrance().Suffices || r.Elsewhere()
 }
 
 // Elsewhere reports whether another host schedules. Its locks may not be

@@ -16,6 +16,8 @@ const (
 	NeedsUnblocking Attention = "blocked"  // a job ended blocked; its reason says by what
 	NeedsCorrection Attention = "prompt"   // the inbox refused it
 	NeedsRunner     Attention = "stalled"  // a runner has not been heard from
+	NeedsPool       Attention = "pool"     // it asks for more units of a pool than that has
+	NeedsSecret     Attention = "secret"   // one of its secrets has no value
 )
 
 // Needs returns what j needs a person for, as far as its record shows, or "". A
@@ -27,6 +29,10 @@ func (j *Job) Needs() Attention {
 		return NeedsDecision
 	case st.Status == WaitingOnApproval:
 		return NeedsApproval
+	case st.Status == WaitingOnLocks && st.Wait.Cause == PoolTooSmall:
+		return NeedsPool
+	case j.lacksSecret() != "":
+		return NeedsSecret
 	case st.Status != BlockedByDependency || st.Outcome != OutcomeBlocked || st.Retired: // otherwise it did not block itself, or its plan is merged
 		return ""
 	case strings.Contains(st.Reason, InConflict):

@@ -13,10 +13,27 @@ type Explanation struct {
 	Status   Status
 	Since    time.Time // since when the first unmet gate has held it up; zero: unknown
 	Unmet    []Unmet   // every unmet condition, in gate order
-	Actions  []Remedy  // the smallest set that would start the job; empty: no person is needed
+	Actions  []Remedy  // the smallest set that would start the job, in the order in which to do it
 	Root     *RootFailure
 	TickWait TickWait // of the job, or of the first job that it waits for
+	Outlook  Outlook  // what becomes of the job if nobody does anything
 }
+
+// Outlook is what becomes of a job that is held up, if no person does anything.
+// The zero value: nothing holds it up, or it has ended.
+type Outlook uint8
+
+// The outlooks.
+const (
+	NoOutlook     Outlook = iota
+	Starts                // by itself, once what it waits for has ended or come
+	TriedAgain            // its launch, which was refused
+	Settles               // once the job has ended that may still send it back
+	Sleeps                // until something comes that nothing leads to, or another job on its way sleeps
+	AwaitsActions         // it does not start without Actions
+)
+
+var outlookNames = NewNames[Outlook]("outlook", "none", "starts", "tried_again", "settles", "sleeps", "awaits_actions")
 
 // Unmet is one condition that does not hold.
 type Unmet struct {
@@ -34,7 +51,8 @@ type Remedy struct {
 	Job      JobID      // for kinds about a job
 	Artifact Artifact   // for ProduceArtifact
 	Pinned   PinnedHead // for MoveBranch
-	Detail   string     // what is wrong, for MendRecord, SubmitAgain and MeetCondition; what to do, for SeeToAgent
+	Detail   string     // what is wrong, for MendRecord, SubmitAgain and MeetCondition; what to do, for SeeToAgent; its name, for EnlargePool and SeeToSecret
+	Units    int        // for EnlargePool: how many it needs at least
 }
 
 // RemedyKind is a kind of thing that a person can do.
@@ -50,9 +68,13 @@ const (
 	MoveBranch                        // to the pinned commit
 	MeetCondition                     // make a condition on the repository true
 	SeeToAgent                        // its agent cannot run as things are
+	EnlargePool                       // or have the job ask for less
+	SeeToSecret                       // its source has no value
+	SeeToRunner                       // it has not been heard of for too long
 )
 
-var remedyNames = NewNames[RemedyKind]("remedy", "retry", "approve", "mend_record", "submit_again", "produce", "move_branch", "meet_condition", "see_to_agent")
+var remedyNames = NewNames[RemedyKind]("remedy", "retry", "approve", "mend_record", "submit_again", "produce", "move_branch", "meet_condition", "see_to_agent",
+	"enlarge_pool", "see_to_secret", "see_to_runner")
 
 // RootFailure is the failed job that a blocked job's block leads back to.
 type RootFailure struct {
@@ -74,13 +96,21 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	t.judgeDirty()
 	x := explainer{t: t, seen: map[int32]bool{}}
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
+	outlook := Starts
 	switch st := s.jobs[i].State; {
 	case st.Status == Running:
 		e.Unmet = s.remarks(s.jobs[i].Attempt())
 	case st.Status == Unscheduled && t.status(i) == Unscheduled:
 		e.Unmet = []Unmet{x.asleep(s.jobs[i])}
+		x.remedies(i)
 	case t.status(i) == Queued, st.Status == Queued && st.Refused > 0: // its launch was refused and will be tried again
-		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + whenDue(st.RetryAt)}}
+		clears := "time: tried again " + whenDue(st.RetryAt)
+		if s.jobs[i].lacksSecret() != "" {
+			clears = "its source, which is asked again " + whenDue(st.RetryAt)
+		}
+		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: clears}}
+		outlook = TriedAgain
+		x.remedies(i)
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].WhyEnded(s.now), Clears: "time"}}
 	case t.tickWait(i).Now && st.Status != WaitingOnApproval && t.status(i) == Running:
@@ -88,6 +118,10 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	case s.Pending(id) != "":
 		by := s.Pending(id)
 		e.Unmet = []Unmet{{Detail: "waiting for what its end woke: " + cmp.Or(st.Reason, st.Wait.Detail), Job: by, Clears: "job " + x.describe(by)}}
+		outlook = Settles
+		if k, ok := s.find(by); ok {
+			x.remedies(k)
+		}
 	case st.Status == Failed, st.Status == Cancelled:
 		e.Root = &RootFailure{id, st.Status, s.jobs[i].WhyEnded(s.now)}
 		x.remedies(i)
@@ -99,6 +133,15 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		}
 	}
 	e.Actions, e.TickWait = x.actions, x.tickWait(i, map[int32]bool{})
+	switch {
+	case len(e.Actions) > 0:
+		e.Outlook = AwaitsActions
+	case len(e.Unmet) == 0 || e.Status == Running:
+	case x.sleeps:
+		e.Outlook = Sleeps
+	default:
+		e.Outlook = outlook
+	}
 	return e, nil
 }
 
@@ -177,6 +220,7 @@ type explainer struct {
 	t       *tick
 	seen    map[int32]bool
 	actions []Remedy
+	sleeps  bool // a job on the way sleeps
 }
 
 func (x *explainer) add(all ...Remedy) {
@@ -188,7 +232,10 @@ func (x *explainer) add(all ...Remedy) {
 }
 
 func (x *explainer) asleep(j *Job) Unmet {
-	if j.Spec.Routed {
+	if j.unrouted() {
+		if x.t.s.dormant(j) != "" {
+			return Unmet{Detail: "only a route starts it, and nothing of its run goes on", Clears: "a retry of what leads to it"}
+		}
 		return Unmet{Detail: "sleeps until a route starts it", Clears: "a node that ends with the outcome its route names"}
 	}
 	return Unmet{Detail: "nobody needs it", Clears: "a job that depends on it and is not transient"}
@@ -256,6 +303,9 @@ func (x *explainer) remedies(i int32) {
 	x.seen[i] = true
 	j := x.t.s.jobs[i]
 	switch st := x.t.status(i); {
+	case j.lacksSecret() != "":
+		x.add(Remedy{Kind: SeeToSecret, Job: j.ID, Detail: j.lacksSecret()})
+		return
 	case !st.Terminal() && len(j.Spec.Task.Args) == 0 || st == Failed && j.Open(): // the next tick fails it, also after a retry
 		x.add(Remedy{Kind: SubmitAgain, Job: j.ID, Detail: "has no command"})
 		return
@@ -274,7 +324,13 @@ func (x *explainer) remedies(i int32) {
 			x.add(Remedy{Kind: ApproveJob, Job: j.ID})
 		}
 		return
-	case st == Running || st == Succeeded || st == FailedRetryable:
+	case st == Running:
+		x.add(x.stalled(i)...)
+		return
+	case st == Unscheduled:
+		x.sleeps = true
+		return
+	case st == Succeeded || st == FailedRetryable:
 		return
 	}
 	held := x.verdicts(i)

@@ -58,7 +58,7 @@ func (v verdict) reason(kind WaitKind) WaitReason {
 		w.Job = v.job
 	case TokenProducing, ArtifactMissing:
 		w.Artifact = v.artifact
-	case OtherCause, ExecutorFull, HostAbsent: // about none in particular
+	case OtherCause, ExecutorFull, HostAbsent, PoolTooSmall: // about none in particular
 	}
 	return w
 }

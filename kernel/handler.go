@@ -18,13 +18,45 @@ func (s *Snapshot) Pending(id JobID) JobID {
 	return ""
 }
 
-// Asleep returns why job id sleeps and no open job will wake it, or "" if it
-// does not sleep or may still be woken.
-func (s *Snapshot) Asleep(id JobID) string {
+// Asleep returns why nothing that goes on lets the jobs start, for those of ids of which
+// that is so: such a job sleeps and no open job will wake it, or a pool is too small for
+// it, or the job that it waits for is such a job.
+func (s *Snapshot) Asleep(ids ...JobID) map[JobID]string {
+	out, seen := map[JobID]string{}, map[JobID]string{}
+	for _, id := range ids {
+		if why := s.asleep(id, seen); why != "" {
+			out[id] = why
+		}
+	}
+	return out
+}
+
+// asleep returns what seen has of job id, and adds what is not there.
+func (s *Snapshot) asleep(id JobID, seen map[JobID]string) string {
+	why, known := seen[id]
+	if known {
+		return why
+	}
+	seen[id] = "" // jobs that wait for each other end here
 	j := s.Job(id)
 	switch {
-	case j == nil || j.State.Status != Unscheduled:
-		return ""
+	case j == nil:
+	case j.Needs() == NeedsPool:
+		why = j.State.Wait.Detail + "; a larger pool lets it start"
+	case j.State.Status == WaitingOnDeps && j.State.Wait.Cause == JobNotEnded:
+		if why = s.asleep(j.State.Wait.Job, seen); why != "" {
+			why = "it waits for job " + string(j.State.Wait.Job) + ": " + why
+		}
+	case j.State.Status == Unscheduled:
+		why = s.dormant(j)
+	}
+	seen[id] = why
+	return why
+}
+
+// dormant returns why no open job will wake j, which sleeps, or "" if one may.
+func (s *Snapshot) dormant(j *Job) string {
+	switch {
 	case !j.unrouted():
 		return "nobody needs it; a job that depends on it and is not transient wakes it"
 	}

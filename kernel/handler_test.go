@@ -135,7 +135,7 @@ func TestAsleep(t *testing.T) {
 		"a": "nobody needs it; a job that depends on it and is not transient wakes it", "b": "", "c": "", "d": "",
 		"e": "only a route starts it, and nothing of its run goes on; a retry of what leads to it may", "f": "", "x": "",
 	} {
-		if got := s.Asleep(id); got != want {
+		if got := s.Asleep(id)[id]; got != want {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}

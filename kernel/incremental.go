@@ -337,7 +337,9 @@ func (l *lockLine) passOver(locks *LockTable, i int32) {
 			return
 		}
 		j := l.s.jobs[k]
-		locks.Reserve(slices.DeleteFunc(slices.Clone(j.Spec.Locks), func(r Lock) bool { return r.queue() != l.queue }))
+		if _, never := l.s.limits.tooSmall(j.Spec.Locks); !never {
+			locks.Reserve(slices.DeleteFunc(slices.Clone(j.Spec.Locks), func(r Lock) bool { return r.queue() != l.queue }))
+		}
 		for _, r := range j.Spec.Locks {
 			if r.queue() == l.queue {
 				l.keepsOut(j, r, true)
@@ -367,14 +369,13 @@ func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int3
 // before, keeps out those that want it exclusively, so nothing changes for the others
 // either.
 func (l *lockLine) keepsOut(j *Job, request Lock, same bool) {
-	size := l.s.limits.capacity(l.queue.key)
+	if _, never := l.s.limits.tooSmall(j.Spec.Locks); never {
+		return // it keeps nothing: see LockTable.Reserve
+	}
 	switch {
 	case request.Pool():
-		if units(j.Spec.Locks, l.queue.key) > size {
-			return // it keeps nothing: see LockTable.Reserve
-		}
 		l.kept += request.Units
-		l.taken = l.kept >= size || same && strings.HasPrefix(j.State.Wait.Detail, waitingOnPool+l.queue.key+" (")
+		l.taken = l.kept >= l.s.limits.capacity(l.queue.key) || same && strings.HasPrefix(j.State.Wait.Detail, waitingOnPool+l.queue.key+" (")
 	case request.Mode == Exclusive:
 		l.taken = true
 	case same && j.inLine():

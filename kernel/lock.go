@@ -106,6 +106,20 @@ func (l Limits) capacity(pool string) int {
 	return 1
 }
 
+// tooSmall returns the first of locks that asks for more units than its pool has, with
+// all that locks ask of that pool.
+func (l Limits) tooSmall(locks []Lock) (first Lock, never bool) {
+	for _, k := range locks {
+		if !k.Pool() {
+			continue
+		}
+		if k.Units = units(locks, k.Key); k.Units > l.capacity(k.Key) {
+			return k, true
+		}
+	}
+	return Lock{}, false
+}
+
 // LockTable records who holds which locks. It is computed from the running jobs
 // and never stored. The zero value is empty and unlimited.
 type LockTable struct {
@@ -127,17 +141,21 @@ type pooled struct{ used, reserved int }
 func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 
 // Denied returns why a job cannot be granted its locks and a place on its
-// executor, or "" if it can; now adds how full a pool is at the moment. An exclusive request is granted if the key is free
-// and no older job waits for it. A shared request is granted if no job holds
+// executor, or "" if it can; now adds how full a pool is at the moment. That a pool is
+// too small comes first, since nothing else matters then. An exclusive request is granted
+// if the key is free and no older job waits for it. A shared request is granted if no job holds
 // the key exclusively and no older job waits to (semantics 2, decision 11). A
 // job's requests for one pool are added up.
 func (t *LockTable) Denied(executor string, locks []Lock) (why, now string, cause WaitCause) {
+	if l, never := t.limits.tooSmall(locks); never {
+		return poolReason(l, t.limits.capacity(l.Key), ": more than it has)"), "", PoolTooSmall
+	}
 	for _, l := range locks {
 		if l.Pool() {
 			l.Units = units(locks, l.Key)
 			p, size := t.pools[l.Key], t.limits.capacity(l.Key)
 			if l.Units > size-p.used-p.reserved {
-				why, now := poolDetail(l, p, size)
+				why, now = poolDetail(l, p, size)
 				return why, now, OtherCause
 			}
 			continue
@@ -187,16 +205,16 @@ func units(locks []Lock, pool string) int {
 // is. That is not part of the reason: otherwise each grant would rewrite the records of
 // all waiting jobs.
 func poolDetail(l Lock, p pooled, size int) (why, now string) {
-	end := ")"
-	switch {
-	case l.Units > size:
-		end = ": more than it has)"
-	case p.reserved > 0 && p.used < size:
-		now = ": " + strconv.Itoa(p.used) + " in use, the rest reserved for an older job"
-	default:
-		now = ": " + strconv.Itoa(p.used) + " in use"
+	end := " in use"
+	if p.reserved > 0 && p.used < size {
+		end = " in use, the rest reserved for an older job"
 	}
-	return waitingOnPool + l.Key + " (needs " + strconv.Itoa(l.Units) + " of " + strconv.Itoa(size) + end, now
+	return poolReason(l, size, ")"), ": " + strconv.Itoa(p.used) + end
+}
+
+// poolReason is the reason of a job that waits for a pool of that size.
+func poolReason(l Lock, size int, end string) string {
+	return waitingOnPool + l.Key + " (needs " + strconv.Itoa(l.Units) + " of " + strconv.Itoa(size) + end
 }
 
 // waitingOnPool is how the reason of a job that waits for a pool begins.
@@ -225,15 +243,16 @@ func (t *LockTable) Take(executor string, locks []Lock) {
 
 // Reserve keeps what a denied job asked for from younger jobs. A stream of
 // small or shared requests then cannot starve the job, and its reason does not
-// change because a younger job started. A request for more units than the pool
-// has reserves nothing, since it can never be granted.
+// change because a younger job started. A job that asks for more units than a pool
+// has reserves nothing at all, since it can never start.
 func (t *LockTable) Reserve(locks []Lock) {
+	if _, never := t.limits.tooSmall(locks); never {
+		return
+	}
 	for _, l := range locks {
 		switch {
 		case l.Pool():
-			if units(locks, l.Key) <= t.limits.capacity(l.Key) {
-				t.pool(l.Key, func(p *pooled) { p.reserved += l.Units })
-			}
+			t.pool(l.Key, func(p *pooled) { p.reserved += l.Units })
 		case l.Mode == Exclusive:
 			t.key(l.Key, func(h *holding) { h.reserved = true })
 		default:

@@ -73,6 +73,7 @@ func (v CleanupStatus) String() string    { return cleanupNames.Name(v) }
 func (v LockMode) String() string         { return lockModeNames.Name(v) }
 func (s Status) String() string           { return statusNames.Name(s) }
 func (v RemedyKind) String() string       { return remedyNames.Name(v) }
+func (v Outlook) String() string          { return outlookNames.Name(v) }
 func (v WaitKind) String() string         { return waitKindNames.Name(v) }
 func (v WaitCause) String() string        { return waitCauseNames.Name(v) }
 

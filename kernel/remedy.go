@@ -11,10 +11,19 @@ import (
 // clears a gate's verdicts, and what a person can do about them.
 
 func (x *explainer) clearsJob(_ int32, v verdict) string {
-	if v.kind == blocked {
+	k, known := x.t.s.find(v.job)
+	switch {
+	case v.kind != blocked:
+		return "job " + x.describe(v.job)
+	case !known && x.t.s.unreadable[v.job] != "":
+		return "a record that can be read, then a retry"
+	case !known:
+		return "a new submission"
+	case x.t.status(k) == Succeeded:
+		return "a retry of job " + string(v.job) + ", which did not make it"
+	default:
 		return "a retry of what failed"
 	}
-	return "job " + x.describe(v.job)
 }
 
 func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, via JobID) {
@@ -46,7 +55,7 @@ func (x *explainer) clearsNeed(i int32, v verdict) string {
 	case n == awaited:
 		return "any job that produces it"
 	case n == unknown:
-		return "the repository"
+		return "the repository, once it can be asked"
 	default:
 		return "a job that produces it, then a retry"
 	}
@@ -55,6 +64,9 @@ func (x *explainer) clearsNeed(i int32, v verdict) string {
 func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, via JobID) {
 	if v.job != "" {
 		return x.remedyJob(i, v)
+	}
+	if n, _, _ := x.t.need(i, v.artifact); n == unknown {
+		return []Remedy{{Kind: MeetCondition, Detail: v.detail}}, ""
 	}
 	does = []Remedy{{Kind: ProduceArtifact, Artifact: v.artifact}}
 	if v.kind == blocked {
@@ -79,7 +91,10 @@ func (x *explainer) clearsPrecondition(_ int32, v verdict) string {
 	return "the repository"
 }
 
-func (x *explainer) remedyPrecondition(_ int32, v verdict) (does []Remedy, via JobID) {
+func (x *explainer) remedyPrecondition(i int32, v verdict) (does []Remedy, via JobID) {
+	if v.kind == blocked {
+		return []Remedy{{Kind: SubmitAgain, Job: x.t.s.jobs[i].ID, Detail: "asks for what cannot be checked: " + v.detail}}, ""
+	}
 	return []Remedy{{Kind: MeetCondition, Detail: v.detail}}, ""
 }
 
@@ -101,25 +116,57 @@ func (x *explainer) remedyApproval(i int32, _ verdict) (does []Remedy, via JobID
 	return []Remedy{{Kind: ApproveJob, Job: x.t.s.jobs[i].ID}}, ""
 }
 
-// remedyLocks returns nothing, since holders of locks end by themselves.
-func (x *explainer) remedyLocks(int32, verdict) (does []Remedy, via JobID) { return nil, "" }
+// remedyLocks returns nothing unless a pool is too small or a holder has not been
+// heard of, since holders of locks end by themselves.
+func (x *explainer) remedyLocks(i int32, v verdict) (does []Remedy, via JobID) {
+	if v.cause == PoolTooSmall {
+		j := x.t.s.jobs[i]
+		l, _ := x.t.s.limits.tooSmall(j.Spec.Locks)
+		return []Remedy{{Kind: EnlargePool, Job: j.ID, Detail: l.Key, Units: l.Units}}, ""
+	}
+	for k := range x.t.s.jobs {
+		if _, yes := x.keepsOut(int32(k), i); yes {
+			does = append(does, x.stalled(int32(k))...)
+		}
+	}
+	return does, ""
+}
+
+// stalled returns what to do about job i if it runs and its runner has not been heard
+// of for too long.
+func (x *explainer) stalled(i int32) []Remedy {
+	if j := x.t.s.jobs[i]; x.t.status(i) == Running && j.State.Stop.At.IsZero() && x.t.s.facts.Runners[j.Attempt()].Value.Liveness == Stalled {
+		return []Remedy{{Kind: SeeToRunner, Job: j.ID}}
+	}
+	return nil
+}
+
+// keepsOut returns the first lock of job k that excludes one of job i.
+func (x *explainer) keepsOut(k, i int32) (key string, yes bool) {
+	for _, l := range x.t.s.jobs[k].Spec.Locks {
+		if slices.ContainsFunc(x.t.s.jobs[i].Spec.Locks, func(m Lock) bool {
+			return m.Key == l.Key && m.Pool() == l.Pool() && (m.Pool() || m.Mode == Exclusive || l.Mode == Exclusive)
+		}) {
+			return l.Key, true
+		}
+	}
+	return "", false
+}
 
 // namedInLine is how many of the jobs that wait before a job are named.
 const namedInLine = 3
 
-// holders names the running jobs whose locks keep job i out, and the first of
-// the older jobs that wait for such locks.
-func (x *explainer) holders(i int32, _ verdict) string {
-	mine := x.t.s.jobs[i].Spec.Locks
-	keepsOut := func(k int32) (key string, yes bool) {
-		for _, l := range x.t.s.jobs[k].Spec.Locks {
-			if slices.ContainsFunc(mine, func(m Lock) bool {
-				return m.Key == l.Key && m.Pool() == l.Pool() && (m.Pool() || m.Mode == Exclusive || l.Mode == Exclusive)
-			}) {
-				return l.Key, true
-			}
-		}
-		return "", false
+// holders says what makes room for job i. It names the running jobs whose locks keep
+// it out, and the first of the older jobs that wait for such locks.
+func (x *explainer) holders(i int32, v verdict) string {
+	on := x.t.s.jobs[i].Spec.Task.On()
+	switch v.cause {
+	case PoolTooSmall:
+		l, _ := x.t.s.limits.tooSmall(x.t.s.jobs[i].Spec.Locks)
+		return "a larger pool " + l.Key
+	case HostAbsent:
+		return "that scheduler, or a command on that host"
+	default:
 	}
 	running := 0
 	var holders, before []int32
@@ -127,33 +174,45 @@ func (x *explainer) holders(i int32, _ verdict) string {
 		if x.t.status(int32(k)) != Running || int32(k) == i {
 			continue
 		}
-		running++
-		if _, yes := keepsOut(int32(k)); yes {
+		if x.t.s.jobs[k].Spec.Task.On() == on {
+			running++
+		}
+		if _, yes := x.keepsOut(int32(k), i); yes {
 			holders = append(holders, int32(k))
 		}
 	}
-	for _, l := range mine {
-		before = append(before, x.inLine(l.queue(), i, keepsOut)...)
+	if v.cause == ExecutorFull {
+		m, _ := x.t.s.limits.limitOf(on)
+		return roomAfter(running, running-m+1)
+	}
+	for _, l := range x.t.s.jobs[i].Spec.Locks {
+		before = append(before, x.inLine(l.queue(), i)...)
 	}
 	slices.Sort(before)
 	before = slices.Compact(before)
 	var names []string
 	for _, k := range append(holders, before[:min(len(before), namedInLine)]...) {
-		key, _ := keepsOut(k)
+		key, _ := x.keepsOut(k, i)
 		names = append(names, x.describe(x.t.s.jobs[k].ID)+" ("+key+")")
 	}
-	switch {
-	case len(names) == 0:
-		return strconv.Itoa(running) + " running jobs: the next that ends makes room"
-	case len(before) > namedInLine:
+	if len(before) > namedInLine {
 		names = append(names, "and others that came before it")
 	}
 	return "job " + strings.Join(names, "; ")
 }
 
+// roomAfter says that an executor has a place again once so many of its running jobs
+// have ended: more than one if its limit was lowered.
+func roomAfter(running, ends int) string {
+	if ends > 1 {
+		return strconv.Itoa(running) + " running jobs: there is room once " + strconv.Itoa(ends) + " of them have ended"
+	}
+	return strconv.Itoa(running) + " running jobs: the next that ends makes room"
+}
+
 // inLine returns the first jobs that wait for a lock before job i and keep it
-// out: up to namedInLine and one more.
-func (x *explainer) inLine(q queue, i int32, keepsOut func(int32) (string, bool)) (first []int32) {
+// out: up to namedInLine and one more. Those that can never start keep nobody out.
+func (x *explainer) inLine(q queue, i int32) (first []int32) {
 	s, passed := x.t.s, 1
 	for _, k := range s.graph.lockers[q] {
 		if k >= i || len(first) > namedInLine {
@@ -162,7 +221,10 @@ func (x *explainer) inLine(q queue, i int32, keepsOut func(int32) (string, bool)
 		if s.jobs[k].State.Status == WaitingOnLocks {
 			passed++
 		}
-		if _, yes := keepsOut(k); yes && x.t.status(k) == WaitingOnLocks {
+		if _, never := s.limits.tooSmall(s.jobs[k].Spec.Locks); never || x.t.status(k) != WaitingOnLocks {
+			continue
+		}
+		if _, yes := x.keepsOut(k, i); yes {
 			first = append(first, k)
 		}
 	}

@@ -29,6 +29,24 @@ func ParseSecret(text string) (Secret, error) {
 // String returns NAME=SOURCE, the inverse of ParseSecret.
 func (s Secret) String() string { return s.Name + "=" + s.Source }
 
+// Unavailable is how the reason begins for which an attempt that needs s is not
+// started. Records hold it, so it never changes.
+func (s Secret) Unavailable() string { return "secret " + s.Name + ": " }
+
+// lacksSecret returns the name of the secret without which j's last launch was
+// refused, or "".
+func (j *Job) lacksSecret() string {
+	if j.State.Status != Queued || j.State.Refused == 0 {
+		return ""
+	}
+	for _, s := range j.Spec.Task.Secrets {
+		if strings.HasPrefix(j.State.Reason, s.Unavailable()) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
 // File returns the file that holds the value, if the source is a file.
 func (s Secret) File() (path string, ok bool) { return strings.CutPrefix(s.Source, "@") }
 

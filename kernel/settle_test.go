@@ -126,8 +126,9 @@ func TestTheWayOutOfAConflict(t *testing.T) {
 
 // An explanation of a sleeping job says what would wake it.
 func TestWhyAJobSleeps(t *testing.T) {
-	s := snapshot(facts(), job("r", routed, is(kernel.Unscheduled)), job("d", transient(kernel.OnDemand), is(kernel.Unscheduled)))
-	for id, want := range map[kernel.JobID]string{"r": "sleeps until a route starts it: a node that ends with the outcome its route names", "d": "nobody needs it: a job that depends on it and is not transient"} {
+	s := snapshot(facts(), job("r", routed, inRun("x"), is(kernel.Unscheduled)), job("p", inRun("x"), running(1)), job("q", routed, inRun("y"), is(kernel.Unscheduled)),
+		job("d", transient(kernel.OnDemand), is(kernel.Unscheduled)))
+	for id, want := range map[kernel.JobID]string{"q": "only a route starts it, and nothing of its run goes on: a retry of what leads to it", "r": "sleeps until a route starts it: a node that ends with the outcome its route names", "d": "nobody needs it: a job that depends on it and is not transient"} {
 		e, err := kernel.Explain(s, id)
 		if err != nil || len(e.Unmet) != 1 || e.Unmet[0].Detail+": "+e.Unmet[0].Clears != want || len(e.Actions) > 0 {
 			t.Errorf("%s: %+v %v", id, e, err)

@@ -27,9 +27,10 @@ const (
 	RunStopped                // blocked: the run stops at the failure of Job
 	ExecutorFull              // the executor runs as many jobs as it may
 	HostAbsent                // waits for a tick on the scheduling host
+	PoolTooSmall              // waits for more units of a pool than it has
 )
 
-var waitCauseNames = NewNames[WaitCause]("wait cause", "other", "job", "producer", "artifact", "run", "executor", "host")
+var waitCauseNames = NewNames[WaitCause]("wait cause", "other", "job", "producer", "artifact", "run", "executor", "host", "pool")
 
 // The words with which details name what their cause is about. Records hold
 // them, so they never change.

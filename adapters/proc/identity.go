@@ -93,6 +93,7 @@ type process struct {
 	pid, parent, session int
 	start                uint64
 	zombie               bool
+	stopped              bool // by a signal or a debugger
 	ending               bool // its first thread has ended or is about to: its children may already have been adopted
 }
 

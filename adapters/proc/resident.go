@@ -86,6 +86,12 @@ func FewFilesOf(pid int) string {
 	return fmt.Sprintf("the resident scheduler (pid %d) may open %d files (`ulimit -n`), and needs %d to start jobs", pid, most, fewestFiles)
 }
 
+// Stopped reports whether process pid was stopped, as by SIGSTOP or a debugger.
+func Stopped(pid int) bool {
+	p, ok := readProcess(pid)
+	return ok && p.stopped
+}
+
 // StartHooks starts HooksExe as `__hooks`, in a session of its own like the
 // resident scheduler.
 func (l *Local) StartHooks() error {

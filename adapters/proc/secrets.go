@@ -72,9 +72,9 @@ func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 		value, err := l.fetch(ctx, s)
 		switch {
 		case errors.Is(err, errTooLarge):
-			p.refused = fmt.Errorf("secret %s: %w", s.Name, err)
+			p.refused = fmt.Errorf("%s%w", s.Unavailable(), err)
 		case err != nil:
-			return fmt.Errorf("secret %s: %w", s.Name, err)
+			return fmt.Errorf("%s%w", s.Unavailable(), err)
 		}
 		p.values = append(p.values, secretValue{s.Name, value})
 	}

@@ -6,8 +6,11 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/kinfo"
 )
 
-// stateZombie is SZOMB of sys/proc.h.
-const stateZombie = 5
+// SSTOP and SZOMB of sys/proc.h.
+const (
+	stateStopped = 4
+	stateZombie  = 5
+)
 
 // readProcess returns the process of that pid, if there is one. Its start time
 // is in microseconds since 1970, by the clock as it was set at that time.
@@ -27,7 +30,7 @@ func processOf(k *unix.KinfoProc) process {
 	}
 	start := k.Proc.P_starttime
 	return process{pid: pid, parent: int(k.Eproc.Ppid), session: session,
-		start: uint64(start.Sec)*1_000_000 + uint64(start.Usec), zombie: k.Proc.P_stat == stateZombie}
+		start: uint64(start.Sec)*1_000_000 + uint64(start.Usec), zombie: k.Proc.P_stat == stateZombie, stopped: k.Proc.P_stat == stateStopped}
 }
 
 // processes returns every process this one can see.

@@ -42,7 +42,7 @@ func processesOf(table []byte) (all []process) {
 	}
 	for _, k := range kinfo.FreeBSD(table) {
 		all = append(all, process{pid: k.PID, parent: k.Parent, session: k.Session,
-			start: uint64(k.Started - boot.Sec*1_000_000 - boot.Usec), zombie: k.Zombie})
+			start: uint64(k.Started - boot.Sec*1_000_000 - boot.Usec), zombie: k.Zombie, stopped: k.Stopped})
 	}
 	return all
 }

@@ -46,6 +46,7 @@ func readProcess(pid int) (process, bool) {
 	// others.
 	threads, _ := strconv.Atoi(string(f[statThreads]))
 	p.zombie = threads < 2 && bytes.ContainsAny(f[statState], "ZX")
+	p.stopped = bytes.ContainsAny(f[statState], "Tt")
 	flags, _ := strconv.ParseUint(string(f[statFlags]), 10, 64)
 	p.ending = flags&taskExiting != 0 || bytes.ContainsAny(f[statState], "ZX")
 	p.parent, _ = strconv.Atoi(string(f[statParent]))

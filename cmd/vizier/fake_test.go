@@ -63,9 +63,9 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 		return &enqueue.Builder{Scheduler: s, Trees: w, Root: w.dir, Tree: w.dir, Origin: kernel.Origin{Command: who.Command}, By: who.Name,
 			Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor}}
 	},
-		Effects:  func(kernel.JobID) ([]effect.Record, error) { return w.effects, nil },
-		Resident: func() int { return w.resident },
-		FewFiles: func() string { return "" }, Full: func() bool { return false },
+		Effects:   func(kernel.JobID) ([]effect.Record, error) { return w.effects, nil },
+		Resident:  func() int { return w.resident },
+		Hindrance: func() vizier.Hindrance { return vizier.Hindrance{} }, Full: func() bool { return false },
 		Attended: func() bool { return w.resident != 0 }, Elsewhere: func() bool { return false }}, nil
 }
 

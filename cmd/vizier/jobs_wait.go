@@ -25,7 +25,7 @@ type waitCmd struct {
 }
 
 func (*waitCmd) Help() string {
-	return "Exits 0 if all succeeded, 1 if some failed or were cancelled, 10 if some are blocked or sleep with nothing to wake them, 124 if the time is over. " +
+	return "Exits 0 if all succeeded, 1 if some failed or were cancelled, 10 if some are blocked, sleep with nothing to wake them or need more of a pool than it has, 124 if the time is over. " +
 		"A job does not count as ended while a job that its end woke may still send it back."
 }
 
@@ -154,7 +154,7 @@ func (w *waitCmd) Run(c *call) error {
 
 // await waits, ticking, until all jobs have ended or, if they are among the
 // sleepers, are dormant. It returns the state at that time, and the other
-// dormant jobs that nothing is going to wake, with the reason.
+// jobs that nothing is going to start, with the reason.
 func (c *call) await(ctx context.Context, all *waiting) (*kernel.Snapshot, map[kernel.JobID]string, error) {
 	c.staysInFront()
 	var p pace
@@ -204,9 +204,9 @@ type waiting struct {
 	read time.Time      // when all were last read
 	of   map[kernel.JobID]bool
 	open map[kernel.JobID]kernel.Status // jobs that have not ended
-	late []kernel.JobID                 // those of open that have ended but may be sent back by others, or that seem dormant
+	late []kernel.JobID                 // jobs that have ended but may be sent back by others, or that may be asleep
 
-	asleep map[kernel.JobID]string // dormant jobs that nothing is going to wake, and why
+	asleep map[kernel.JobID]string // jobs that nothing is going to start, and why
 }
 
 // waitFor returns a wait for the jobs that refs name, as Scheduler.Members does,
@@ -226,7 +226,7 @@ func (r *repo) waitFor(ctx context.Context, refs []string) (*waiting, error) {
 	w.ids, w.sleepers, w.told = ids, sleepers, true
 	w.restart()
 	for _, id := range ids {
-		if j := snap.Job(id); j != nil && j.Open() && j.State.Status != kernel.Unscheduled {
+		if j := snap.Job(id); j != nil && j.Open() && j.State.Status != kernel.Unscheduled && j.Needs() != kernel.NeedsPool {
 			w.open[id] = j.State.Status
 		} else { // this depends on other jobs
 			w.late = append(w.late, id)
@@ -293,20 +293,18 @@ func (w *waiting) look(ctx context.Context) (int, string, error) {
 // take updates the state from the jobs of s.
 func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 	w.late = nil
+	asleep := s.Asleep(ids...)
 	for _, id := range ids {
 		j := s.Job(id)
 		delete(w.asleep, id)
 		switch {
 		case j == nil, w.sleepers[id] && j.State.Status == kernel.Unscheduled:
 			delete(w.open, id)
+		case asleep[id] != "":
+			w.late, w.asleep[id] = append(w.late, id), asleep[id]
+			delete(w.open, id)
 		case j.State.Status == kernel.Unscheduled:
-			w.late = append(w.late, id) // whether it wakes depends on other jobs
-			if why := s.Asleep(id); why != "" {
-				w.asleep[id] = why
-				delete(w.open, id)
-			} else {
-				w.open[id] = j.State.Status
-			}
+			w.open[id], w.late = j.State.Status, append(w.late, id) // whether it wakes depends on other jobs
 		case j.Open():
 			w.open[id] = j.State.Status
 		case s.Pending(id) != "":

@@ -31,6 +31,7 @@ type explanation struct {
 	Unmet   []unmet      `json:"unmet"`
 	Actions []remedy     `json:"actions"`
 	Root    *rootFailure `json:"root"` // null: nothing failed
+	Outlook string       `json:"outlook"`
 
 	Resources  string      `json:"resources,omitempty"` // the steps of its growing resources that the latest attempt asked for, and the next one will
 	Unattended *unattended `json:"unattended,omitempty"`
@@ -190,7 +191,7 @@ var (
 const mostExplained = 10
 
 func explained(e kernel.Explanation, refs *references) explanation {
-	out := explanation{Job: e.Job, Reference: refs.of(string(e.Job)), Status: e.Status.String(), Unmet: []unmet{}, Actions: []remedy{}}
+	out := explanation{Job: e.Job, Reference: refs.of(string(e.Job)), Status: e.Status.String(), Unmet: []unmet{}, Actions: []remedy{}, Outlook: e.Outlook.String()}
 	if !e.Since.IsZero() {
 		out.Since = &e.Since
 	}
@@ -212,6 +213,15 @@ func explained(e kernel.Explanation, refs *references) explanation {
 		out.Root = &rootFailure{Job: e.Root.Job, Reference: refs.of(string(e.Root.Job)), Status: e.Root.Status.String(), Detail: e.Root.Detail}
 	}
 	return out
+}
+
+// outlooks says what becomes of a job without anybody's doing. The actions say it for a
+// job that needs some.
+var outlooks = map[kernel.Outlook]string{ //nolint:gochecknoglobals // a table
+	kernel.Starts:     "No action needed: it starts by itself.",
+	kernel.TriedAgain: "It is tried again by itself.",
+	kernel.Settles:    "No action needed until that has ended.",
+	kernel.Sleeps:     "Nothing starts it before that.",
 }
 
 func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
@@ -254,11 +264,12 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 		}
 	}
 	switch {
+	case len(doc.Actions) > 1 && view.InOrder(e.Actions):
+		b.WriteString("\nTo start it, in this order:\n")
 	case len(doc.Actions) > 0:
 		b.WriteString("\nTo start it:\n")
-	case alone != nil:
-	case len(e.Unmet) > 0 && e.Status != kernel.Running:
-		b.WriteString("\nNo action needed: it starts by itself.\n")
+	case alone == nil && outlooks[e.Outlook] != "":
+		b.WriteString("\n" + outlooks[e.Outlook] + "\n")
 	}
 	for _, a := range doc.Actions {
 		b.WriteString("  " + plainLine(cmp.Or(a.Text, strings.Join(a.Command, " "))) + "\n")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -38,7 +39,7 @@ func (c *call) goBack(at *string) error {
 	r.Progress = func(kernel.AttemptID) view.Progress { return view.Progress{} }
 	r.Attempts = attemptsBy(r.Attempts, scheduler)
 	r.Inbox, r.Untrusted, r.Neighbour = nil, nil, nil
-	r.Resident, r.FewFiles, r.Attended = func() int { return 0 }, func() string { return "" }, func() bool { return true }
+	r.Resident, r.Hindrance, r.Attended = func() int { return 0 }, func() vizier.Hindrance { return vizier.Hindrance{} }, func() bool { return true }
 	c.past = r
 	c.ui.refs.read, c.ui.now = c.reader(scheduler), scheduler.Now
 	return nil

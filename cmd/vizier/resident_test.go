@@ -477,6 +477,38 @@ func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 	}
 }
 
+// A resident scheduler that is stopped lets nothing go on, and it is said which it is
+// and how to wake it.
+func TestWhoIsToldThatTheSchedulerIsStopped(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--retries", "1", "--", "sh", "-c", "test -e again || { touch again; exit 1; }")
+	g.becomes(a, "failed_retryable")
+	pid := g.looksAfter()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g.eventually("a retry that is due", func() bool {
+		return strings.Contains(g.vizier("jobs", "why", string(a)), "its next attempt is due since ")
+	})
+	stopped, next := fmt.Sprintf("the resident scheduler (pid %d) is stopped", pid), fmt.Sprintf("kill -CONT %d", pid)
+	text := g.vizier("jobs", "why", string(a))
+	has(t, text, "But "+stopped, "and job 1 has been due since ", "To continue:\n  "+next)
+	if strings.Contains(text, "No action needed") {
+		t.Errorf("%s", text)
+	}
+	has(t, g.must("sh", "-c", "vizier status "+string(a)+" 2>&1"), stopped, next)
+	has(t, g.must("sh", "-c", "vizier status 2>&1"), stopped, "`"+next+"`, and it goes on")
+	out, err := g.run("vizier", "doctor")
+	if has(t, out, stopped, "next: "+next+": it goes on"); err == nil {
+		t.Error("the doctor finds nothing")
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	g.becomes(a, "succeeded")
+}
+
 // A shell with few open files starts no scheduler that would launch for everybody
 // from then on; the next one without that limit does.
 func TestAShellWithFewFilesStartsNoResident(t *testing.T) {

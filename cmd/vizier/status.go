@@ -141,8 +141,8 @@ func (r *repo) refused(c *call, snap *kernel.Snapshot, since time.Time) ([]view.
 // restless warns of work that only continues once somebody ticks, and of a
 // scheduler that may fail to do it.
 func (c *call) restless(r *repo, snap *kernel.Snapshot) {
-	if few := r.FewFiles(); few != "" {
-		c.ui.warn("%s: `kill %d`, and the next command starts another", few, r.Resident())
+	if h := r.Hindrance(); h.Problem != "" {
+		c.ui.warn("%s: `%s`, and %s", h.Problem, strings.Join(h.Command, " "), h.Then)
 		return
 	}
 	for _, rest := range snap.TickWaits() {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,10 +20,10 @@ type unattended struct {
 }
 
 // unattended returns the finding about a job that depends on a tick, or nil if
-// a scheduler is running.
+// a scheduler is running that does its work.
 func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
-	few := r.FewFiles()
-	if rest.Job == "" || few == "" && r.Attended() {
+	hindered := r.Hindrance()
+	if rest.Job == "" || hindered.Problem == "" && r.Attended() {
 		return nil
 	}
 	u := &unattended{Job: rest.Job, Command: []string{"vizier", "wait", string(rest.Job)}}
@@ -35,8 +34,11 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 		why = "none is started from here: " + own
 	}
 	u.text = "no scheduler is running (" + why + ")"
-	if few != "" {
-		u.text = few
+	if hindered.Problem != "" {
+		u.text = hindered.Problem
+	}
+	if hindered.Suffices {
+		u.Command = hindered.Command
 	}
 	what := ", and job " + string(rest.Job)
 	switch at := rest.Due; {
@@ -68,8 +70,8 @@ func (r *repo) checkDisk(context.Context, *kernel.Snapshot) ([]app.Finding, erro
 // checkScheduler looks for a resident scheduler that may fail to do its work,
 // and for jobs that would continue if somebody ticked.
 func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
-	if few := r.FewFiles(); few != "" {
-		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: few, Next: "kill " + strconv.Itoa(r.Resident()) + ": the next command starts another, with its own limit"}}, nil
+	if h := r.Hindrance(); h.Problem != "" {
+		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: h.Problem, Next: strings.Join(h.Command, " ") + ": " + h.Then}}, nil
 	}
 	for _, rest := range s.TickWaits() {
 		if u := r.unattended(rest, s.Now()); u != nil && (rest.Now || r.Config.Scheduler.Resident) {

@@ -112,9 +112,8 @@ type repo struct {
 	// alive.
 	Resident func() int
 
-	// FewFiles returns why the resident scheduler may fail to start jobs, or
-	// "".
-	FewFiles func() string
+	// Hindrance returns what keeps the resident scheduler from its work.
+	Hindrance func() vizier.Hindrance
 
 	// Full reports that the file system of the store is full.
 	Full func() bool
@@ -187,8 +186,8 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 		},
 		Past: v.Store,
 		At:   v.At, Evidence: v.Evidence,
-		Resident: v.Resident,
-		FewFiles: v.FewFiles, Full: v.Store.Full,
+		Resident:  v.Resident,
+		Hindrance: v.Hindrance, Full: v.Store.Full,
 		Attended: v.Attended, Elsewhere: v.Elsewhere,
 		Outside: v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,

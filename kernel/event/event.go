@@ -64,9 +64,10 @@ func calls(before, after *kernel.Snapshot, p kernel.Plan) (out []kernel.Event) {
 		switch {
 		case old != nil && j.State.Stalled > old.State.Stalled:
 			kind, what = kernel.NeedsRunner, quiet
-		case kind == "", old != nil && old.Needs() == kind && old.Attempt() == j.Attempt(), j.State.Status.Terminal() && after.SeenTo(j):
+		case kind == "", old != nil && old.Needs() == kind && old.Attempt() == j.Attempt(), j.State.Status.Terminal() && after.SeenTo(j),
+			kind == kernel.NeedsSecret && j.State.Refused > 1: // each launch that is tried again is refused
 			continue
-		case j.State.Status == kernel.WaitingOnApproval:
+		case j.State.Status.Waiting():
 			what = j.State.Wait.Detail
 		}
 		if by := after.BlockedBy(j); by != nil {

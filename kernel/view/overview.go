@@ -191,6 +191,10 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		return needs(kind, st.WaitSince, "", "jobs", "approve")
 	case st.Status == kernel.WaitingOnApproval:
 		return needs(kind, st.WaitSince, st.Wait.Detail, "jobs", "approve")
+	case kind == kernel.NeedsPool:
+		return needs(kind, st.WaitSince, st.Wait.Detail, "cancel")
+	case kind == kernel.NeedsSecret:
+		return needs(kind, j.Created, st.Reason, "cancel")
 	case st.Status == kernel.Failed:
 		return needs(kind, st.Finished, j.WhyEnded(x.s.Now()), "retry")
 	case x.s.ConflictBefore(j) != nil: // says how that one is resolved

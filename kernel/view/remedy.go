@@ -1,6 +1,11 @@
 package view
 
-import "github.com/vizier-scheduler/vizier/kernel"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
 
 // Remedy returns the command that applies r or, if there is none, a sentence
 // that says what to do.
@@ -22,8 +27,21 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		return nil, "clear the precondition: " + r.Detail
 	case kernel.SeeToAgent:
 		return nil, r.Detail
+	case kernel.EnlargePool:
+		return nil, "enlarge pool " + r.Detail + " to " + strconv.Itoa(r.Units) + " in the configuration, or cancel job " + string(r.Job) + " and submit it with less"
+	case kernel.SeeToSecret:
+		return nil, "see to what secret " + r.Detail + " of job " + string(r.Job) + " comes from: its launch is tried again by itself"
+	case kernel.SeeToRunner:
+		return nil, "see whether the host of job " + string(r.Job) + " is reachable and its runner not stopped, or cancel it"
 	}
 	return nil, ""
+}
+
+// InOrder reports whether actions work only in their order: a job that has ended asks
+// for its approval once a retry has taken it back.
+func InOrder(actions []kernel.Remedy) bool {
+	retry := slices.IndexFunc(actions, func(r kernel.Remedy) bool { return r.Kind == kernel.RetryJob })
+	return retry >= 0 && slices.ContainsFunc(actions[retry:], func(r kernel.Remedy) bool { return r.Kind == kernel.ApproveJob })
 }
 
 // NotRun explains why job id, which was submitted again, does not run again,

@@ -124,6 +124,10 @@ func lockings() []Vector {
 		given("pools", "A pool has units, and what does not fit waits.").
 			job("a", running(1), locks(gpu(2))).job("b", locks(gpu(2))).job("c", locks(gpu(1))).job("d", locks(kernel.Lock{Key: "unnamed", Units: 1})).
 			limits(kernel.Limits{Pools: map[string]int{"gpu": 3}}).tick(),
+		given("pool-too-small", "A job that asks for more than a pool has can never start, and keeps nothing from others.").
+			job("a", locks(x, gpu(4))).job("b", after("a")).job("c", locks(x, gpu(1))).limits(kernel.Limits{Pools: map[string]int{"gpu": 3}}).tick(),
+		given("lock-of-a-stalled-runner", "Whoever holds the lock has not been heard of.").job("a", running(1), locks(x)).job("b", locks(x)).
+			runner("a", 1, kernel.Runner{Liveness: kernel.Stalled, Heard: epoch}, nil).tick(),
 		given("executor-full", "As many jobs run on each executor as may.").
 			job("a", running(1)).job("b").job("c", far).job("d", far).limits(kernel.Limits{MaxRunning: 1, Executors: map[string]int{"far": 1}}).tick(),
 		given("host-absent", "It is another host's turn to start jobs of this machine.").job("a").job("b", far).limits(kernel.Limits{Remote: true}).tick(),
@@ -164,6 +168,10 @@ func failures() []Vector {
 		given("retried-exit", "Another, by its exit code, and one that is not.").job("a", running(1), again).job("b", running(1), again).
 			runner("b", 1, dead, result("b", kernel.OutcomeFailed, 1, kernel.ExitFailure)).ask(Request{Finish: result("a", kernel.OutcomeFailed, 75, kernel.ExitFailure)}),
 		given("retry-not-due", "The next attempt is not due yet.").job("a", again, due(noon.Add(time.Second))).tick(),
+		given("secret-without-a-value", "What a secret comes from has no value: the launch is tried again, and somebody is to see to it.").
+			job("a", spec(func(s *kernel.Spec) { s.Task.Secrets = []kernel.Secret{{Name: "T", Source: "@/token"}} }), state(func(st *kernel.State) {
+				st.Refused, st.RetryAt, st.Failure, st.Reason = 2, noon.Add(time.Second), kernel.LaunchFailure, "secret T: /token has no value"
+			})).tick(),
 		given("retry-due", "It is due: the logs of the one before are kept under its number.").job("a", again, due(noon)).tick(),
 		given("timeout-resumed", "A time-out of a resumable job is no failure of it.").job("a", running(1), again, spec(func(s *kernel.Spec) { s.Resumable = true })).
 			ask(Request{Finish: result("a", kernel.OutcomeFailed, 124, kernel.Timeout)}),

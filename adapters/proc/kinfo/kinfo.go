@@ -11,7 +11,7 @@ import (
 type Process struct {
 	PID, Parent, Session int
 	Started              int64 // microseconds since 1970, by the clock as it is set now
-	Zombie               bool
+	Zombie, Stopped      bool
 }
 
 // Offsets and values of struct kinfo_proc (sys/user.h) with 64-bit pointers.
@@ -26,7 +26,8 @@ const (
 	offStartMicros = 344
 	offState       = 388
 
-	stateZombie = 5
+	stateStopped = 4
+	stateZombie  = 5
 )
 
 // FreeBSD parses the table that kern.proc returns. Entries with another layout
@@ -39,7 +40,7 @@ func FreeBSD(table []byte) (all []Process) {
 		}
 		long := func(at int) int64 { return int64(binary.LittleEndian.Uint64(table[at:])) }
 		all = append(all, Process{PID: number(offPID), Parent: number(offParent), Session: number(offSession),
-			Started: long(offStartSec)*1_000_000 + long(offStartMicros), Zombie: table[offState] == stateZombie})
+			Started: long(offStartSec)*1_000_000 + long(offStartMicros), Zombie: table[offState] == stateZombie, Stopped: table[offState] == stateStopped})
 	}
 	return all
 }

@@ -24,16 +24,17 @@ func entry(pid, parent, session int32, sec, micros uint64, state byte) []byte {
 
 func TestFreeBSD(t *testing.T) {
 	table := append(entry(70, 1, 60, 1_700_000_000, 250_000, 3), entry(71, 70, 71, 1_700_000_001, 0, 5)...)
-	want := []Process{{70, 1, 60, 1_700_000_000_250_000, false}, {71, 70, 71, 1_700_000_001_000_000, true}}
+	table = append(table, entry(72, 70, 72, 1_700_000_002, 0, 4)...)
+	want := []Process{{70, 1, 60, 1_700_000_000_250_000, false, false}, {71, 70, 71, 1_700_000_001_000_000, true, false}, {72, 70, 72, 1_700_000_002_000_000, false, true}}
 	if got := FreeBSD(table); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
-	if got := FreeBSD(append(table, 1, 2, 3)); len(got) != 2 {
+	if got := FreeBSD(append(table, 1, 2, 3)); len(got) != 3 {
 		t.Errorf("with a rest: %+v", got)
 	}
 	other := entry(72, 1, 1, 0, 0, 3)
 	other[0]++
-	if got := FreeBSD(append(table, other...)); len(got) != 2 {
+	if got := FreeBSD(append(table, other...)); len(got) != 3 {
 		t.Errorf("of another layout: %+v", got)
 	}
 	if got := FreeBSD(nil); got != nil {

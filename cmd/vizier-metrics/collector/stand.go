@@ -120,7 +120,7 @@ func count(s *kernel.Snapshot, prompts []view.RefusedPrompt) counts {
 	for name := range s.Limits().Pools {
 		c.pools[name] = 0
 	}
-	for _, kind := range []kernel.Attention{kernel.NeedsApproval, kernel.NeedsDecision, kernel.NeedsResolution, kernel.NeedsUnblocking, kernel.NeedsRunner, kernel.NeedsCorrection} {
+	for _, kind := range []kernel.Attention{kernel.NeedsApproval, kernel.NeedsDecision, kernel.NeedsResolution, kernel.NeedsUnblocking, kernel.NeedsRunner, kernel.NeedsPool, kernel.NeedsSecret, kernel.NeedsCorrection} {
 		c.attention[string(kind)] = 0
 	}
 	held := map[kernel.Lock]bool{}
