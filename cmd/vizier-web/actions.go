@@ -74,7 +74,6 @@ func (s *server) asked(do func(context.Context, *http.Request) (any, error)) htt
 			http.Error(w, "only the page itself may ask for this", http.StatusForbidden)
 			return
 		}
-		q.Body = http.MaxBytesReader(w, q.Body, most)
 		pids, err := peers(q)
 		var doc any
 		if err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -69,16 +70,80 @@ func newServer(r *vizier.Repository, a assets) *server {
 	return s
 }
 
-// inTurn returns a handler that has exclusive use of the scheduler.
+// inTurn returns a handler in which do has exclusive use of the scheduler. The
+// request is read before the turn and the answer written after it, so that a
+// slow client delays nobody else.
 func (s *server) inTurn(do http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
+		if err := readBody(w, q); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		made := made{header: w.Header(), code: http.StatusOK}
 		select {
 		case s.turn <- struct{}{}:
-			defer func() { <-s.turn }()
-			do(w, q)
+			func() {
+				defer func() { <-s.turn }()
+				do(&made, q)
+			}()
+			w.WriteHeader(made.code)
+			_, _ = w.Write(made.body.Bytes())
 		case <-q.Context().Done():
 		}
 	}
+}
+
+// readBody reads the body of a request to memory.
+func readBody(w http.ResponseWriter, q *http.Request) error {
+	if q.Body == nil || q.Body == http.NoBody {
+		return nil
+	}
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(clientPatience))
+	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, most))
+	_ = conn.SetReadDeadline(time.Time{}) // which would end the connection later
+	q.Body = io.NopCloser(bytes.NewReader(body))
+	return err
+}
+
+// made is an answer in memory.
+type made struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (m *made) Header() http.Header         { return m.header }
+func (m *made) WriteHeader(code int)        { m.code = code }
+func (m *made) Write(b []byte) (int, error) { return m.body.Write(b) }
+
+// How long a client may take to accept a piece of an answer, or to send the
+// body of its request; and how many bytes are a piece.
+const (
+	clientPatience = 30 * time.Second
+	mostAtOnce     = 64 << 10
+)
+
+// paced gives every piece that is written a deadline of its own: one for the
+// whole answer would end streams of events, and downloads on a slow line.
+type paced struct{ http.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (p paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+func (p paced) Write(b []byte) (n int, err error) {
+	for {
+		p.wait()
+		wrote, err := p.ResponseWriter.Write(b[n:min(len(b), n+mostAtOnce)])
+		if n += wrote; err != nil || n == len(b) {
+			return n, err
+		}
+	}
+}
+
+// wait sets the deadline of what is written next.
+func (p paced) wait() {
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(clientPatience))
 }
 
 // policy is the content security policy: the page may run its own scripts and
@@ -88,7 +153,9 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
 // ServeHTTP refuses requests that do not come from this server's page: with
 // another host name, as in a DNS rebinding attack, and those that the browser
 // marks as coming from elsewhere.
-func (s *server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+func (s *server) ServeHTTP(to http.ResponseWriter, q *http.Request) {
+	w := paced{to}
+	w.wait() // an answer without content is written too
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
