@@ -35,8 +35,8 @@ type actions struct {
 // allow enables actions.
 func (s *server) allow(who func(context.Context) string) {
 	s.actions = &actions{r: s.r, who: who}
-	s.mux.HandleFunc("POST "+s.prefix+"claim", s.inTurn(s.asked(s.actions.claim)))
-	s.mux.HandleFunc("POST "+s.prefix+"act", s.inTurn(s.asked(s.actions.act)))
+	s.handle("POST "+s.prefix+"claim", s.inTurn(s.asked(s.actions.claim)))
+	s.handle("POST "+s.prefix+"act", s.inTurn(s.asked(s.actions.act)))
 }
 
 // offer returns the end of an address with a new key.

@@ -44,12 +44,12 @@ type server struct {
 }
 
 // open serves the metrics at /metrics, without the secret, for scrapers.
-func (s *server) open() { s.mux.HandleFunc("GET /metrics", s.inTurn(s.metrics)) }
+func (s *server) open() { s.handle("GET /metrics", s.inTurn(s.metrics)) }
 
 func newServer(r *vizier.Repository, a assets) *server {
 	s := &server{r: r, assets: a, prefix: "/" + rand.Text() + "/", mux: http.NewServeMux(), book: newBook(r), turn: make(chan struct{}, 1)}
 	file := func(path, name, kind, coding string) {
-		s.mux.HandleFunc("GET "+s.prefix+path, func(w http.ResponseWriter, _ *http.Request) {
+		s.handle("GET "+s.prefix+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
 			if coding != "" {
 				w.Header().Set("Content-Encoding", coding)
@@ -62,12 +62,24 @@ func newServer(r *vizier.Repository, a assets) *server {
 	file("style.css", "style.css", "text/css; charset=utf-8", "")
 	file("wasm_exec.js", hostFile, "text/javascript; charset=utf-8", "")
 	file("kernel.wasm", kernelFile, "application/wasm", "gzip")
-	s.mux.HandleFunc("GET "+s.prefix+"state", s.inTurn(s.state))
-	s.mux.HandleFunc("GET "+s.prefix+"job/{job}", s.inTurn(s.job))
-	s.mux.HandleFunc("GET "+s.prefix+"log/{job}/{stream}", s.log)
-	s.mux.HandleFunc("GET "+s.prefix+"events", s.events)
-	s.mux.HandleFunc("GET "+s.prefix+"metrics", s.inTurn(s.metrics))
+	s.handle("GET "+s.prefix+"state", s.inTurn(s.state))
+	s.handle("GET "+s.prefix+"job/{job}", s.inTurn(s.job))
+	s.handle("GET "+s.prefix+"log/{job}/{stream}", s.log)
+	s.handle("GET "+s.prefix+"events", s.events)
+	s.handle("GET "+s.prefix+"metrics", s.inTurn(s.metrics))
 	return s
+}
+
+// handle serves what matches pattern, as long as the repository is in its place:
+// what the open store has afterwards grows old.
+func (s *server) handle(pattern string, do http.HandlerFunc) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
+		if err := s.r.Store.InPlace(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		do(w, q)
+	})
 }
 
 // inTurn returns a handler in which do has exclusive use of the scheduler. The
@@ -222,8 +234,11 @@ func (s *server) metrics(w http.ResponseWriter, q *http.Request) {
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
-	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, kernel.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		code = http.StatusNotFound
+	case errors.Is(err, kernel.ErrMoved):
+		code = http.StatusServiceUnavailable
 	}
 	http.Error(w, err.Error(), code)
 }

@@ -89,8 +89,11 @@ func TestASlowClientDelaysNobody(t *testing.T) {
 
 // The connection of a client that reads nothing ends, also where it gets events.
 func TestAClientThatReadsNothingIsLeft(t *testing.T) {
+	f := newField(t)
+	f.flow()
+	s, _ := f.server(nil)
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(&vizier.Repository{}, assets{"app.js": []byte(strings.Repeat("x", 10*mostAtOnce))})
+		s := newServer(s.r, assets{"app.js": []byte(strings.Repeat("x", 10*mostAtOnce))})
 		slow := newStuck()
 		began := time.Now()
 		s.ServeHTTP(slow, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+s.prefix+"app.js", nil))
@@ -98,9 +101,6 @@ func TestAClientThatReadsNothingIsLeft(t *testing.T) {
 			t.Errorf("it was left after %v and %d writes", took, slow.writes)
 		}
 	})
-	f := newField(t)
-	f.flow()
-	s, _ := f.server(nil)
 	slow := newStuck()
 	go s.ServeHTTP(slow, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1"+s.prefix+"events", nil))
 	<-slow.writing
