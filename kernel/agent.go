@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -64,9 +65,18 @@ type Usage struct {
 	CostUSD               float64 // US dollars, as far as the programs report them
 }
 
-// Plus returns the sum of u and v.
+// Plus returns the sum of u and v. Sums end at the largest number, which JSON can
+// express: a record may hold whatever an agent told an earlier version.
 func (u Usage) Plus(v Usage) Usage {
-	return Usage{u.Input + v.Input, u.Cached + v.Cached, u.Output + v.Output, u.CostUSD + v.CostUSD}
+	return Usage{sum(u.Input, v.Input), sum(u.Cached, v.Cached), sum(u.Output, v.Output), min(u.CostUSD+v.CostUSD, math.MaxFloat64)}
+}
+
+// sum returns a+b, or the largest number if that is larger.
+func sum(a, b int64) int64 {
+	if a > 0 && b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // AgentState sums up what the agents of a job's attempts reported. A rewind

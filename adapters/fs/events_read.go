@@ -34,10 +34,14 @@ func (r *EventReader) Close() error {
 
 // Read calls f with every line that was written since the last call, without
 // its end. Lines that a crash cut off are left out, as is what comes before
-// the number asked for; what has no number is handed out as it is.
+// the number asked for; what has no number is handed out as it is. If the store
+// is not in its place any more, the error is that of Store.InPlace.
 func (r *EventReader) Read(f func(line []byte) error) error {
 	if err := r.store.open(false); err != nil {
 		return ignoreMissing(err)
+	}
+	if err := r.store.InPlace(); err != nil {
+		return err
 	}
 	for {
 		if r.file == nil {
@@ -111,11 +115,15 @@ func (r *EventReader) moved() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := os.Lstat(r.store.abs(eventsFile))
+	there, err := r.store.base.file(eventsFile, os.O_RDONLY) // as next opens it: by its path it could be another
 	if errors.Is(err, iofs.ErrNotExist) {
 		return true, nil
 	}
-	return err == nil && !os.SameFile(here, there), err
+	if err != nil {
+		return false, err
+	}
+	now, err := there.Stat()
+	return err == nil && !os.SameFile(here, now), errors.Join(err, there.Close())
 }
 
 // drain hands out what file has more.

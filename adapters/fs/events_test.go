@@ -2,7 +2,9 @@ package fs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -136,6 +139,51 @@ func TestRotatedEventsAreDrainedFirst(t *testing.T) {
 	if len(late) < 4 || !slices.Equal(late, want[len(want)-len(late):]) {
 		t.Errorf("who comes late hears %v", late)
 	}
+}
+
+// Who follows the log of a store that was moved or removed is told so, at once.
+func TestEventsOfAStoreThatIsGone(t *testing.T) {
+	parent := disktest.Dir(t)
+	old, now := filepath.Join(parent, "old"), filepath.Join(parent, "new")
+	if err := os.Mkdir(old, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := eventStore(t, old, 0, 8)
+	happens(t, s, "a")
+	r := s.Events(0)
+	defer r.Close()
+	expectHeard(t, r, "1a")
+	expect := func(want error) {
+		t.Helper()
+		for _, r := range []*EventReader{r, s.Events(0)} {
+			got := make(chan error, 1)
+			go func() { got <- r.Read(func([]byte) error { return nil }) }()
+			select {
+			case err := <-got:
+				if !errors.Is(err, want) {
+					t.Errorf("the error is %v, want %v", err, want)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("it reads for ever")
+			}
+		}
+	}
+	if err := os.Rename(old, now); err != nil {
+		t.Fatal(err)
+	}
+	expect(kernel.ErrMoved)
+	if err := errors.Join(os.Mkdir(old, 0o700), os.Mkdir(filepath.Join(old, ".vizier"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	expect(kernel.ErrMoved)
+	if err := os.RemoveAll(now); err != nil {
+		t.Fatal(err)
+	}
+	expect(iofs.ErrNotExist) // the other one at its path does not count
+	if err := os.RemoveAll(old); err != nil {
+		t.Fatal(err)
+	}
+	expect(iofs.ErrNotExist)
 }
 
 // The log makes no cache stale: moving it changes the directory of the jobs.

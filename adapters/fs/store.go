@@ -254,18 +254,39 @@ func (s *Store) take(ctx context.Context, get getLock) (release, error) {
 // moved returns kernel.ErrMoved if the open store still exists, but not at its
 // path.
 func (s *Store) moved() error {
+	if err := s.displaced(); errors.Is(err, kernel.ErrMoved) {
+		return err
+	}
+	return nil // whoever uses a store that was removed is told
+}
+
+// InPlace returns an error if the open store is not at its path any more:
+// kernel.ErrMoved, or fs.ErrNotExist if it was removed. A store that was not
+// made yet is in its place.
+func (s *Store) InPlace() error {
+	if err := s.open(false); err != nil {
+		return ignoreMissing(err)
+	}
+	return s.displaced()
+}
+
+// displaced is InPlace for what may not be open.
+func (s *Store) displaced() error {
 	if s.base == nil {
 		return nil
 	}
 	var open, there unix.Stat_t
-	if err := unix.Fstat(s.base.fd, &open); err != nil || open.Nlink == 0 { // it was removed
+	if err := unix.Fstat(s.base.fd, &open); err != nil {
 		return nil //nolint:nilerr // whoever uses it is told
 	}
 	err := unix.Lstat(filepath.Join(s.Layout.root, vizierDir), &there)
-	if errors.Is(err, unix.ENOENT) || err == nil && (there.Dev != open.Dev || there.Ino != open.Ino) {
-		return fmt.Errorf("%s: %w", s.Layout.root, kernel.ErrMoved)
+	switch {
+	case err == nil && there.Dev == open.Dev && there.Ino == open.Ino, err != nil && !errors.Is(err, unix.ENOENT):
+		return nil
+	case open.Nlink == 0:
+		return fmt.Errorf("%s was removed: %w", filepath.Join(s.Layout.root, vizierDir), iofs.ErrNotExist)
 	}
-	return nil
+	return fmt.Errorf("%s: %w", s.Layout.root, kernel.ErrMoved)
 }
 
 // notAdmittedError is what Options.Admit says.

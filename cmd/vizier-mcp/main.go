@@ -18,8 +18,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 func main() {
@@ -51,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	for _, tool := range strings.Split(*allow, ",") {
 		may[tool] = true
 	}
-	err = newServer(p, may).Run(ctx, &mcp.StdioTransport{})
+	err = newServer(p, may).Run(ctx, transport{os.Stdin, os.Stdout})
 	if errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) {
 		return nil // the normal ways to end
 	}

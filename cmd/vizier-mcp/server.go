@@ -60,6 +60,7 @@ func newServer(p program, may map[string]bool) *mcp.Server {
 		}
 	}
 	s.addResources(out)
+	out.AddReceivingMiddleware(withText)
 	return out
 }
 
@@ -219,6 +220,39 @@ func (s server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*
 		return nil, err
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mime, Text: string(text)}}}, nil
+}
+
+// withText makes the answers to requests for resources whole.
+func withText(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, r)
+		if read, ok := result.(*mcp.ReadResourceResult); ok && err == nil {
+			return readResult{read}, nil
+		}
+		return result, err
+	}
+}
+
+// readResult is the content of a resource. It has a text even if that is empty:
+// the protocol wants one, and the library leaves it out.
+type readResult struct{ *mcp.ReadResourceResult }
+
+// MarshalJSON implements json.Marshaler.
+func (r readResult) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(r.ReadResourceResult)
+	if err != nil {
+		return nil, err
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	contents := make([]any, len(r.Contents))
+	for i, c := range r.Contents {
+		contents[i] = map[string]string{"uri": c.URI, "mimeType": c.MIMEType, "text": c.Text}
+	}
+	doc["contents"] = contents
+	return json.Marshal(doc)
 }
 
 // lines encodes documents as JSON Lines.

@@ -35,8 +35,8 @@ type actions struct {
 // allow enables actions.
 func (s *server) allow(who func(context.Context) string) {
 	s.actions = &actions{r: s.r, who: who}
-	s.mux.HandleFunc("POST "+s.prefix+"claim", s.inTurn(s.asked(s.actions.claim)))
-	s.mux.HandleFunc("POST "+s.prefix+"act", s.inTurn(s.asked(s.actions.act)))
+	s.handle("POST "+s.prefix+"claim", s.inTurn(s.asked(s.actions.claim)))
+	s.handle("POST "+s.prefix+"act", s.inTurn(s.asked(s.actions.act)))
 }
 
 // offer returns the end of an address with a new key.
@@ -74,7 +74,6 @@ func (s *server) asked(do func(context.Context, *http.Request) (any, error)) htt
 			http.Error(w, "only the page itself may ask for this", http.StatusForbidden)
 			return
 		}
-		q.Body = http.MaxBytesReader(w, q.Body, most)
 		pids, err := peers(q)
 		var doc any
 		if err == nil {

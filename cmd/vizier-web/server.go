@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -43,12 +44,12 @@ type server struct {
 }
 
 // open serves the metrics at /metrics, without the secret, for scrapers.
-func (s *server) open() { s.mux.HandleFunc("GET /metrics", s.inTurn(s.metrics)) }
+func (s *server) open() { s.handle("GET /metrics", s.inTurn(s.metrics)) }
 
 func newServer(r *vizier.Repository, a assets) *server {
 	s := &server{r: r, assets: a, prefix: "/" + rand.Text() + "/", mux: http.NewServeMux(), book: newBook(r), turn: make(chan struct{}, 1)}
 	file := func(path, name, kind, coding string) {
-		s.mux.HandleFunc("GET "+s.prefix+path, func(w http.ResponseWriter, _ *http.Request) {
+		s.handle("GET "+s.prefix+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
 			if coding != "" {
 				w.Header().Set("Content-Encoding", coding)
@@ -61,24 +62,100 @@ func newServer(r *vizier.Repository, a assets) *server {
 	file("style.css", "style.css", "text/css; charset=utf-8", "")
 	file("wasm_exec.js", hostFile, "text/javascript; charset=utf-8", "")
 	file("kernel.wasm", kernelFile, "application/wasm", "gzip")
-	s.mux.HandleFunc("GET "+s.prefix+"state", s.inTurn(s.state))
-	s.mux.HandleFunc("GET "+s.prefix+"job/{job}", s.inTurn(s.job))
-	s.mux.HandleFunc("GET "+s.prefix+"log/{job}/{stream}", s.log)
-	s.mux.HandleFunc("GET "+s.prefix+"events", s.events)
-	s.mux.HandleFunc("GET "+s.prefix+"metrics", s.inTurn(s.metrics))
+	s.handle("GET "+s.prefix+"state", s.inTurn(s.state))
+	s.handle("GET "+s.prefix+"job/{job}", s.inTurn(s.job))
+	s.handle("GET "+s.prefix+"log/{job}/{stream}", s.log)
+	s.handle("GET "+s.prefix+"events", s.events)
+	s.handle("GET "+s.prefix+"metrics", s.inTurn(s.metrics))
 	return s
 }
 
-// inTurn returns a handler that has exclusive use of the scheduler.
+// handle serves what matches pattern, as long as the repository is in its place:
+// what the open store has afterwards grows old.
+func (s *server) handle(pattern string, do http.HandlerFunc) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
+		if err := s.r.Store.InPlace(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		do(w, q)
+	})
+}
+
+// inTurn returns a handler in which do has exclusive use of the scheduler. The
+// request is read before the turn and the answer written after it, so that a
+// slow client delays nobody else.
 func (s *server) inTurn(do http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
+		if err := readBody(w, q); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		made := made{header: w.Header(), code: http.StatusOK}
 		select {
 		case s.turn <- struct{}{}:
-			defer func() { <-s.turn }()
-			do(w, q)
+			func() {
+				defer func() { <-s.turn }()
+				do(&made, q)
+			}()
+			w.WriteHeader(made.code)
+			_, _ = w.Write(made.body.Bytes())
 		case <-q.Context().Done():
 		}
 	}
+}
+
+// readBody reads the body of a request to memory.
+func readBody(w http.ResponseWriter, q *http.Request) error {
+	if q.Body == nil || q.Body == http.NoBody {
+		return nil
+	}
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(clientPatience))
+	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, most))
+	_ = conn.SetReadDeadline(time.Time{}) // which would end the connection later
+	q.Body = io.NopCloser(bytes.NewReader(body))
+	return err
+}
+
+// made is an answer in memory.
+type made struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (m *made) Header() http.Header         { return m.header }
+func (m *made) WriteHeader(code int)        { m.code = code }
+func (m *made) Write(b []byte) (int, error) { return m.body.Write(b) }
+
+// How long a client may take to accept a piece of an answer, or to send the
+// body of its request; and how many bytes are a piece.
+const (
+	clientPatience = 30 * time.Second
+	mostAtOnce     = 64 << 10
+)
+
+// paced gives every piece that is written a deadline of its own: one for the
+// whole answer would end streams of events, and downloads on a slow line.
+type paced struct{ http.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (p paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+func (p paced) Write(b []byte) (n int, err error) {
+	for {
+		p.wait()
+		wrote, err := p.ResponseWriter.Write(b[n:min(len(b), n+mostAtOnce)])
+		if n += wrote; err != nil || n == len(b) {
+			return n, err
+		}
+	}
+}
+
+// wait sets the deadline of what is written next.
+func (p paced) wait() {
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(clientPatience))
 }
 
 // policy is the content security policy: the page may run its own scripts and
@@ -88,7 +165,9 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
 // ServeHTTP refuses requests that do not come from this server's page: with
 // another host name, as in a DNS rebinding attack, and those that the browser
 // marks as coming from elsewhere.
-func (s *server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+func (s *server) ServeHTTP(to http.ResponseWriter, q *http.Request) {
+	w := paced{to}
+	w.wait() // an answer without content is written too
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -155,8 +234,11 @@ func (s *server) metrics(w http.ResponseWriter, q *http.Request) {
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
-	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, kernel.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		code = http.StatusNotFound
+	case errors.Is(err, kernel.ErrMoved):
+		code = http.StatusServiceUnavailable
 	}
 	http.Error(w, err.Error(), code)
 }

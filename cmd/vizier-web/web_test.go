@@ -22,6 +22,7 @@ import (
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/internal/promtest"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // here is the directory of this package; tests change to others.
@@ -384,6 +385,37 @@ func TestMetricsForWhoScrapes(t *testing.T) {
 		}
 		promtest.Check(t, text)
 	}
+}
+
+// While the repository is elsewhere, every request gets an error and no old content.
+func TestARepositoryThatWasMoved(t *testing.T) {
+	f := newField(t)
+	f.flow()
+	id := f.id("1/lint")
+	s, web := f.server(files(t))
+	s.open()
+	all := []string{s.prefix, s.prefix + "state", s.prefix + "job/" + id, s.prefix + "log/" + id + "/stderr", s.prefix + "events", s.prefix + "metrics", "/metrics"}
+	expect := func(code int, says string) {
+		t.Helper()
+		for _, path := range all {
+			if strings.HasSuffix(path, "/events") && code == http.StatusOK {
+				continue // which does not end
+			}
+			if got, text := f.get(web.URL + path); got != code || !strings.Contains(text, says) {
+				t.Errorf("%s: %d %s", path, got, text)
+			}
+		}
+	}
+	expect(http.StatusOK, "")
+	now := f.dir + ".moved"
+	if err := os.Rename(f.dir, now); err != nil {
+		t.Fatal(err)
+	}
+	expect(http.StatusServiceUnavailable, kernel.ErrMoved.Error())
+	if err := os.Rename(now, f.dir); err != nil {
+		t.Fatal(err)
+	}
+	expect(http.StatusOK, "")
 }
 
 // Whatever is asked for at the same time is answered, one after the other where it has to be.

@@ -1,6 +1,8 @@
 package view_test
 
 import (
+	"encoding/json"
+	"math"
 	"testing"
 	"time"
 
@@ -27,6 +29,19 @@ func TestTotalOfAgents(t *testing.T) {
 
 // What attempts are shown: those on record, the latest as the job's record has
 // it, and none that a rewind forgot as if it were under way.
+// Sums can be written as JSON, whatever earlier versions recorded.
+func TestATotalHasAnEnd(t *testing.T) {
+	most := kernel.Usage{Input: math.MaxInt64 - 1, Cached: 1, Output: math.MaxInt64, CostUSD: math.MaxFloat64}
+	j := &kernel.Job{State: kernel.State{Agent: &kernel.AgentState{Runs: 1, Total: most}}}
+	total := view.TotalOf([]*kernel.Job{j, j})
+	if want := (view.Usage{Input: math.MaxInt64, Cached: 2, Output: math.MaxInt64, CostUSD: math.MaxFloat64}); total.Usage != want {
+		t.Errorf("%+v", total.Usage)
+	}
+	if _, err := json.Marshal(total); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	at := func(n int) kernel.AttemptID { return kernel.AttemptID{Job: "a", N: n} }

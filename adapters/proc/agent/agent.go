@@ -296,7 +296,7 @@ func (k *conversation) askKnown(ctx context.Context, p program) (r kernel.AgentA
 	}
 	r.Class, r.Reason = p.classify(s, r.Exit, k.Settings)
 	gone = s.sessionLost || strings.Contains(s.fault.words, p.noSession)
-	if r.Run = s.run; r.Class != kernel.NoFailure {
+	if r.Run = credible(s.run); r.Class != kernel.NoFailure {
 		r.Exit = max(r.Exit, 1)
 		return r, gone, nil
 	}

@@ -244,6 +244,15 @@ func TestReports(t *testing.T) {
 	if r, _ = run(`{"session":"s9","reason":"all is well"}`, "", Settings{}); r.Class != kernel.NoFailure || r.Reason != "" || r.Run.Session != "s9" || string(r.Text) != "answer\n" {
 		t.Errorf("no failure: %+v", r)
 	}
+	for _, absurd := range []string{"-1", "1000000000001"} {
+		r, _ := run(`{"turns":`+absurd+`,"usage":{"input_tokens":`+absurd+`,"cached_tokens":7,"output_tokens":`+absurd+`,"cost_usd":`+absurd+`}}`, "", Settings{})
+		if r.Class != kernel.NoFailure || r.Run.Turns != 0 || r.Run.Usage != (kernel.Usage{Cached: 7}) {
+			t.Errorf("%s: %+v", absurd, r)
+		}
+	}
+	if r, _ := run(`{"turns":1000000,"usage":{"input_tokens":1000000000000,"cost_usd":1e6}}`, "", Settings{}); r.Run.Turns != 1_000_000 || r.Run.Usage != (kernel.Usage{Input: 1_000_000_000_000, CostUSD: 1e6}) {
+		t.Errorf("the most: %+v", r)
+	}
 	for report, words := range map[string]string{
 		"{":                     "unexpected end of JSON",
 		`{"class":"bored"}`:     `class "bored": expected one of [rate_limited unauthorized overloaded timeout exit]`,

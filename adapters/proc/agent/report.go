@@ -42,6 +42,32 @@ type report struct {
 // reportable are the classes that an agent may report.
 var reportable = []kernel.FailureClass{kernel.RateLimited, kernel.Unauthorized, kernel.Overloaded, kernel.Timeout, kernel.ExitFailure}
 
+// Bounds of what one run of an agent can have used. Whoever reports more is
+// mistaken, and would spoil every sum.
+const (
+	mostTurns   = 1_000_000
+	mostTokens  = 1_000_000_000_000
+	mostDollars = 1_000_000
+)
+
+// credible returns run without the counts that are negative or above their
+// bounds.
+func credible(run kernel.AgentRun) kernel.AgentRun {
+	u := &run.Usage
+	run.Turns = within(run.Turns, mostTurns)
+	u.Input, u.Cached, u.Output = within(u.Input, mostTokens), within(u.Cached, mostTokens), within(u.Output, mostTokens)
+	u.CostUSD = within(u.CostUSD, mostDollars)
+	return run
+}
+
+// within returns n, or 0 unless it is between 0 and most.
+func within[N int | int64 | float64](n, most N) N {
+	if n >= 0 && n <= most {
+		return n
+	}
+	return 0
+}
+
 // readReport adds the content of the file at path to an answer. A reported
 // failure counts whatever the exit code is.
 func readReport(path string, a *kernel.AgentAnswer) error {
@@ -82,8 +108,9 @@ func readReport(path string, a *kernel.AgentAnswer) error {
 	}
 	run := &a.Run
 	run.Session, run.Model, run.Version = plain(r.Session), plain(r.Model), plain(r.Version)
-	run.Turns = max(r.Turns, 0)
-	run.Usage = kernel.Usage{Input: max(r.Usage.Input, 0), Cached: max(r.Usage.Cached, 0), Output: max(r.Usage.Output, 0), CostUSD: max(r.Usage.Cost, 0)}
+	run.Turns = r.Turns
+	run.Usage = kernel.Usage{Input: r.Usage.Input, Cached: r.Usage.Cached, Output: r.Usage.Output, CostUSD: r.Usage.Cost}
+	*run = credible(*run)
 	if !r.Resets.IsZero() {
 		run.Resets = r.Resets.UTC()
 	}

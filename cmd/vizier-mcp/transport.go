@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// mostLine is the maximum size of a message, in bytes. Everything that a tool
+// accepts fits, even with each character escaped.
+const mostLine = 16 << 20
+
+// transport reads and writes a message per line. It answers what is no request
+// itself: the library ends the session there, and with it the requests in
+// flight.
+type transport struct {
+	in  io.Reader
+	out io.Writer
+}
+
+// Connect implements mcp.Transport.
+func (t transport) Connect(context.Context) (mcp.Connection, error) {
+	c := &connection{out: t.out, read: make(chan received), closed: make(chan struct{})}
+	go c.receive(bufio.NewReader(t.in))
+	return c, nil
+}
+
+type connection struct {
+	mu     sync.Mutex // held while writing a line
+	out    io.Writer
+	read   chan received
+	closed chan struct{}
+	once   sync.Once
+}
+
+// received is a message, or the error with which there are no more.
+type received struct {
+	message jsonrpc.Message
+	err     error
+}
+
+// SessionID implements mcp.Connection.
+func (c *connection) SessionID() string { return "" }
+
+// Read implements mcp.Connection.
+func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case r := <-c.read:
+		return r.message, r.err
+	case <-c.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write implements mcp.Connection.
+func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	text, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	return c.send(text)
+}
+
+func (c *connection) send(text []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.out.Write(append(text, '\n'))
+	return err
+}
+
+// Close implements mcp.Connection.
+func (c *connection) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return nil
+}
+
+// receive passes messages on until there are no more.
+func (c *connection) receive(in *bufio.Reader) {
+	for {
+		line, err := readLine(in)
+		var r received
+		switch {
+		case errors.Is(err, errLong):
+			r.err = c.refuse(nil, jsonrpc.CodeInvalidRequest, err)
+		case err != nil:
+			r.err = err
+		default:
+			r.message, r.err = c.accept(bytes.TrimSpace(line))
+		}
+		if r.message == nil && r.err == nil {
+			continue
+		}
+		select {
+		case c.read <- r:
+		case <-c.closed:
+			return
+		}
+		if r.err != nil {
+			return
+		}
+	}
+}
+
+var errLong = fmt.Errorf("a message has at most %d bytes", mostLine)
+
+// readLine returns the next line; the last may have no end. It reads past a
+// line that is too long.
+func readLine(in *bufio.Reader) (line []byte, err error) {
+	long := false
+	for {
+		part, err := in.ReadSlice('\n')
+		if long = long || len(line)+len(part) > mostLine; !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case long && (err == nil || errors.Is(err, io.EOF)):
+			return nil, errLong
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return line, nil
+		}
+		return line, err
+	}
+}
+
+// accept returns the message in a line, or nil if the line needs none: it is
+// empty, or was answered with an error.
+func (c *connection) accept(line []byte) (jsonrpc.Message, error) {
+	switch {
+	case len(line) == 0:
+		return nil, nil
+	case !json.Valid(line):
+		return nil, c.refuse(nil, jsonrpc.CodeParseError, errors.New("this is not JSON: a message is one line"))
+	case line[0] == '[':
+		return nil, c.refuse(nil, jsonrpc.CodeInvalidRequest, errors.New("batches are not supported: send one request per line"))
+	}
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(line, &keys) != nil {
+		return nil, c.refuse(nil, jsonrpc.CodeInvalidRequest, errors.New("a request is an object"))
+	}
+	id, has := keys["id"]
+	_, asks := keys["method"]
+	answers := keys["result"] != nil || keys["error"] != nil
+	known := exact(id)
+	if !known && (len(id) == 0 || id[0] != '-' && (id[0] < '0' || id[0] > '9')) {
+		id = nil // it is no id at all
+	}
+	switch {
+	case asks && has && !known:
+		return nil, c.refuse(id, jsonrpc.CodeInvalidRequest, errors.New("an id is a string or an integer of at most 53 bits"))
+	case !asks && !answers:
+		return nil, c.refuse(id, jsonrpc.CodeInvalidRequest, errors.New("a request has a method"))
+	case !asks && !known: // an answer to no request of this server
+		return nil, nil
+	}
+	m, err := jsonrpc.DecodeMessage(line)
+	if err != nil {
+		return nil, c.refuse(id, jsonrpc.CodeInvalidRequest, err)
+	}
+	return m, nil
+}
+
+// exact reports whether the library returns an id as it came: it keeps numbers
+// as floating-point numbers, and cuts off fractions.
+func exact(id json.RawMessage) bool {
+	if len(id) > 0 && id[0] == '"' {
+		return true
+	}
+	n, err := strconv.ParseInt(string(id), 10, 64)
+	return err == nil && -1<<53 <= n && n <= 1<<53
+}
+
+// refuse answers with an error; id is nil if it is not known.
+func (c *connection) refuse(id json.RawMessage, code int64, why error) error {
+	text, err := json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   *jsonrpc.Error  `json:"error"`
+	}{"2.0", id, &jsonrpc.Error{Code: code, Message: why.Error()}})
+	if err != nil {
+		return err
+	}
+	return c.send(text)
+}
