@@ -13,7 +13,7 @@ type Explanation struct {
 	Status   Status
 	Since    time.Time // since when the first unmet gate has held it up; zero: unknown
 	Unmet    []Unmet   // every unmet condition, in gate order
-	Actions  []Remedy  // the smallest set that would start the job
+	Actions  []Remedy  // the smallest set that would start the job, in the order in which to do it
 	Root     *RootFailure
 	TickWait TickWait // of the job, or of the first job that it waits for
 	Outlook  Outlook  // what becomes of the job if nobody does anything

@@ -232,7 +232,7 @@ func TestWhyNamesTheProducerOfAnUnmetNeed(t *testing.T) {
 		"in the making":   {[]kernel.Job{makes("p", running(1))}, "p", "job p, running", ""},
 		"the first":       {[]kernel.Job{makes("p", running(1)), makes("r", running(1))}, "p", "job p, running", ""},
 		"who still may":   {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", pending)}, "r", "job r, queued", "approve r"},
-		"without it":      {[]kernel.Job{makes("p", is(kernel.Succeeded))}, "p", "a retry of what failed", "retry p"},
+		"without it":      {[]kernel.Job{makes("p", is(kernel.Succeeded))}, "p", "a retry of job p, which did not make it", "retry p"},
 		"nobody succeeds": {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", is(kernel.Cancelled))}, "p", "a retry of what failed", "retry p"},
 		"nobody":          {nil, "", "a job that produces it, then a retry", "produce "},
 	} {

@@ -11,10 +11,19 @@ import (
 // clears a gate's verdicts, and what a person can do about them.
 
 func (x *explainer) clearsJob(_ int32, v verdict) string {
-	if v.kind == blocked {
+	k, known := x.t.s.find(v.job)
+	switch {
+	case v.kind != blocked:
+		return "job " + x.describe(v.job)
+	case !known && x.t.s.unreadable[v.job] != "":
+		return "a record that can be read, then a retry"
+	case !known:
+		return "a new submission"
+	case x.t.status(k) == Succeeded:
+		return "a retry of job " + string(v.job) + ", which did not make it"
+	default:
 		return "a retry of what failed"
 	}
-	return "job " + x.describe(v.job)
 }
 
 func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, via JobID) {
@@ -82,7 +91,10 @@ func (x *explainer) clearsPrecondition(_ int32, v verdict) string {
 	return "the repository"
 }
 
-func (x *explainer) remedyPrecondition(_ int32, v verdict) (does []Remedy, via JobID) {
+func (x *explainer) remedyPrecondition(i int32, v verdict) (does []Remedy, via JobID) {
+	if v.kind == blocked {
+		return []Remedy{{Kind: SubmitAgain, Job: x.t.s.jobs[i].ID, Detail: "asks for what cannot be checked: " + v.detail}}, ""
+	}
 	return []Remedy{{Kind: MeetCondition, Detail: v.detail}}, ""
 }
 

@@ -190,7 +190,7 @@ func TestEveryUnmetConditionIsToldOnce(t *testing.T) {
 	}
 	want := strings.Join([]string{
 		"dependencies: waiting on job l: job l, running",
-		"dependencies: missing job dependency gone: a retry of what failed",
+		"dependencies: missing job dependency gone: a new submission",
 		"dependencies: dependency failed for job f (failed): a retry of what failed",
 		"dependencies: cannot tell whether custom:t:x exists: not observed: the repository",
 		"dependencies: cannot tell whether custom:t:y exists: not observed: the repository",
@@ -225,12 +225,15 @@ func TestWhatAPersonCanDo(t *testing.T) {
 		"nobody makes what it needs":     {known(), []kernel.Job{job("j", needs(x))}, "produce custom:t:x; retry j"},
 		"nobody does yet":                {known(), []kernel.Job{job("j", needs(x), policy(kernel.Wait))}, "produce custom:t:x"},
 		"who was to make it did not":     {known(), []kernel.Job{job("p", is(kernel.Succeeded), produces(x)), job("j", needs(x))}, "retry p"},
-		"a branch elsewhere":             {facts(), []kernel.Job{job("j", pinned("b", "c"))}, "move_branch b@c"},
-		"a rejection":                    {facts(), []kernel.Job{job("j", approval(kernel.Rejected, "no"))}, "retry j; approve j"},
-		"it failed":                      {facts(), []kernel.Job{job("j", is(kernel.Failed))}, "retry j"},
-		"it was cancelled":               {facts(), []kernel.Job{job("j", is(kernel.Cancelled))}, "retry j"},
-		"it runs":                        {facts(), []kernel.Job{job("j", running(1))}, ""},
-		"locks":                          {facts(), []kernel.Job{job("h", running(1), locks(excl("k"))), job("j", locks(excl("k")))}, ""},
+		"a condition that nobody knows": {facts(), []kernel.Job{job("j", func(j *kernel.Job) {
+			j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CustomPrecondition, ID: "odd"}}
+		})}, "submit_again j asks for what cannot be checked: custom precondition `odd` is not supported by scheduler runtime"},
+		"a branch elsewhere": {facts(), []kernel.Job{job("j", pinned("b", "c"))}, "move_branch b@c"},
+		"a rejection":        {facts(), []kernel.Job{job("j", approval(kernel.Rejected, "no"))}, "retry j; approve j"},
+		"it failed":          {facts(), []kernel.Job{job("j", is(kernel.Failed))}, "retry j"},
+		"it was cancelled":   {facts(), []kernel.Job{job("j", is(kernel.Cancelled))}, "retry j"},
+		"it runs":            {facts(), []kernel.Job{job("j", running(1))}, ""},
+		"locks":              {facts(), []kernel.Job{job("h", running(1), locks(excl("k"))), job("j", locks(excl("k")))}, ""},
 	} {
 		s := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: c.jobs, Facts: c.facts})
 		s = s.Apply(kernel.Decide(s))

@@ -235,6 +235,8 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 		}
 	}
 	switch {
+	case len(doc.Actions) > 1 && view.InOrder(e.Actions):
+		b.WriteString("\nTo start it, in this order:\n")
 	case len(doc.Actions) > 0:
 		b.WriteString("\nTo start it:\n")
 	case alone == nil && outlooks[e.Outlook] != "":

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -34,6 +35,13 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		return nil, "see whether the host of job " + string(r.Job) + " is reachable and its runner not stopped, or cancel it"
 	}
 	return nil, ""
+}
+
+// InOrder reports whether actions work only in their order: a job that has ended asks
+// for its approval once a retry has taken it back.
+func InOrder(actions []kernel.Remedy) bool {
+	retry := slices.IndexFunc(actions, func(r kernel.Remedy) bool { return r.Kind == kernel.RetryJob })
+	return retry >= 0 && slices.ContainsFunc(actions[retry:], func(r kernel.Remedy) bool { return r.Kind == kernel.ApproveJob })
 }
 
 // NotRun explains why job id, which was submitted again, does not run again,

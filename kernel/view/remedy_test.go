@@ -25,3 +25,11 @@ func TestEveryRemedyHasWords(t *testing.T) {
 		t.Errorf("a kind that there is not: %v %q", command, text)
 	}
 }
+
+// A job that has ended asks for its approval only once a retry has taken it back.
+func TestInOrder(t *testing.T) {
+	retry, approve := kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}, kernel.Remedy{Kind: kernel.ApproveJob, Job: "b"}
+	if !view.InOrder([]kernel.Remedy{retry, approve}) || view.InOrder([]kernel.Remedy{approve, retry}) || view.InOrder([]kernel.Remedy{approve}) || view.InOrder(nil) {
+		t.Error("the order matters for an approval after a retry, and for nothing else")
+	}
+}
