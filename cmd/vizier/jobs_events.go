@@ -94,6 +94,9 @@ func (e *eventsCmd) Run(c *call) error {
 	}
 	log := r.Events(seq)
 	defer log.Close()
+	if e.Follow {
+		c.leavesWithReader()
+	}
 	found := e.Since != "" || e.OfRun == "" && (e.Job == "" || kernel.ValidJobID(job))
 	for {
 		log.Look()

@@ -246,6 +246,7 @@ func wrongLog(err error) error {
 // An interrupt only ends the following, not the job.
 func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bool) (bool, error), said *reported) error {
 	c.staysInFront()
+	c.leavesWithReader()
 	var pc pace
 	var t ticker
 	ended := false

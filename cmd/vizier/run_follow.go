@@ -208,6 +208,7 @@ func (f *runFollower) known(s *kernel.Snapshot) []*kernel.Job {
 // interrupt only ends the following, not the run.
 func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 	c.staysInFront()
+	c.leavesWithReader()
 	var p pace
 	var t ticker
 	var snap *kernel.Snapshot
