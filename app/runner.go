@@ -80,7 +80,7 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 		return fmt.Errorf("run: %w", err)
 	}
 	if p, ok := r.Workload.(provider); ok {
-		if err := p.Provide(ctx, &job); err != nil {
+		if err := r.provide(ctx, p, &job); err != nil {
 			return s.takeBack(ctx, a, err)
 		}
 	}
@@ -91,6 +91,45 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 	result := r.run(ctx, &job)
 	released()
 	return r.settle(ctx, s, result)
+}
+
+// stopPause is the interval at which the record says whether an attempt is to stop that
+// has not been claimed: nobody knows its runner yet, who could notify it.
+const stopPause = 200 * time.Millisecond
+
+// provide has p fetch what the job's attempt is given. Stopping the attempt ends that.
+func (r *Runner) provide(ctx context.Context, p provider, job *kernel.Job) error {
+	if len(job.Spec.Task.Secrets) == 0 { // nothing takes time
+		return p.Provide(ctx, job)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer r.stoppable(job.Attempt(), stop)()
+	go func() {
+		every := time.NewTicker(stopPause)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
+				r.Check()
+			}
+		}
+	}()
+	return p.Provide(ctx, job)
+}
+
+// stoppable has Check and Stop end a by stop, until done is called.
+func (r *Runner) stoppable(a kernel.AttemptID, stop context.CancelCauseFunc) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current, r.stop = a, stop
+	return func() {
+		r.mu.Lock()
+		r.stop = nil
+		r.mu.Unlock()
+		stop(nil)
+	}
 }
 
 // releaseCacheAfter is how long a command runs before ReleaseCache is called.
@@ -117,14 +156,9 @@ func (r *Runner) releaseCacheLater() (cancel func()) {
 // run runs the job. A panic becomes a result as well.
 func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result) {
 	ctx, stop := context.WithCancelCause(ctx)
-	r.mu.Lock()
-	r.current, r.stop = job.Attempt(), stop
-	r.mu.Unlock()
+	done := r.stoppable(job.Attempt(), stop)
 	defer func() {
-		r.mu.Lock()
-		r.stop = nil
-		r.mu.Unlock()
-		stop(nil)
+		done()
 		if p := recover(); p != nil {
 			result = kernel.Result{Attempt: job.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.LaunchFailure,
 				Reason: fmt.Sprintf("panic in the runner: %v\n%s", p, debug.Stack())}

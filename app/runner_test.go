@@ -173,6 +173,34 @@ func TestCheckHearsOfAStop(t *testing.T) {
 	}).Serve(t.Context(), a, lock{m, a})
 }
 
+// fetching is a workload that fetches secrets until it is stopped.
+type fetching struct{ Workload }
+
+func (fetching) Provide(ctx context.Context, _ *kernel.Job) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// A stop on record also ends what fetches the secrets of an attempt, which then was
+// never begun.
+func TestAStopEndsTheFetchingOfSecrets(t *testing.T) {
+	m := newMemory(job("a", func(j *kernel.Job) {
+		running(1)(j)
+		j.Spec.Task.Secrets = []kernel.Secret{{Name: "T", Source: "sleep 60"}}
+		j.State.Stop = kernel.StopRequest{At: at, By: "ann"}
+	}))
+	r := m.runner(nil)
+	r.Workload = fetching{r.Workload}
+	a := kernel.AttemptID{Job: "a", N: 1}
+	if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+		t.Fatal(err)
+	}
+	if st := m.jobs["a"].State; st.Status != kernel.Cancelled || st.Reason != "cancelled by ann" {
+		t.Errorf("a is %+v", st)
+	}
+	m.expectCalls(t, "commit", "done", "release a/1")
+}
+
 // A panic is a result, and so are submissions that make no sense. Those of an
 // attempt that failed are not asked for.
 func TestWhatARunnerMakesOfItsCommandsEnd(t *testing.T) {

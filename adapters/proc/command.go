@@ -99,6 +99,9 @@ func notExecutable(name string) error { return &launchError{126, "cannot execute
 
 // notStarted returns the result of an attempt whose command never ran.
 func notStarted(err error) kernel.Result {
+	if e, ok := errors.AsType[*EndedError](err); ok {
+		return e.result()
+	}
 	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 126, Class: kernel.LaunchFailure, Reason: err.Error()}
 	if e, ok := errors.AsType[*launchError](err); ok {
 		r.Exit = e.exit
@@ -153,7 +156,7 @@ func (l *Local) jobEnv(j *kernel.Job, in says) []string {
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
 		envResultFile + "=" + in.result, envRoot + "=" + l.Root,
 		envSubmit + "=" + in.submissions, envReport + "=" + in.report, envEffectKey + "=" + effect.Key(j)}
-	if limit := j.Spec.Task.Timeout; limit > 0 {
+	if limit := l.limit(j); limit > 0 {
 		env = append(env, envDeadline+"="+time.Now().Add(limit).UTC().Format(time.RFC3339))
 	}
 	if j.Spec.Resumable {

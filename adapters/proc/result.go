@@ -38,9 +38,14 @@ func (e *EndedError) Exit() int {
 	return 143
 }
 
+// result returns the result of an attempt that was ended with e.
+func (e *EndedError) result() kernel.Result {
+	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: e.Exit(), Class: e.Class, Reason: e.Reason}
+}
+
 func stopped(ctx context.Context) kernel.Result {
 	if e, ok := errors.AsType[*EndedError](context.Cause(ctx)); ok {
-		return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: e.Exit(), Class: e.Class, Reason: e.Reason}
+		return e.result()
 	}
 	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Reason: context.Cause(ctx).Error()}
 }

@@ -67,11 +67,8 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	}
 	l.claimChild(j.Attempt(), c.id)
 	killsBefore := oomKills()
-	grace := j.Spec.Task.Grace
-	if grace <= 0 {
-		grace = l.grace()
-	}
-	why, status, used := c.wait(ctx, j.Spec.Task.Timeout, grace)
+	grace := l.graceOf(j)
+	why, status, used := c.wait(ctx, l.limit(j), grace)
 	c.guard.dismiss()
 	l.forget(c.pid)
 	if why != byItself || status.Signaled() { // otherwise the engine has removed the container
@@ -123,6 +120,14 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 }
 
 func (l *Local) grace() time.Duration { return orDefault(l.Grace, DefaultGrace) }
+
+// graceOf returns the time between TERM and KILL for what runs for j.
+func (l *Local) graceOf(j *kernel.Job) time.Duration {
+	if grace := j.Spec.Task.Grace; grace > 0 {
+		return grace
+	}
+	return l.grace()
+}
 
 // ending is why a command ended.
 type ending int

@@ -30,7 +30,8 @@ const (
 	mostSecret  = 64 << 10
 )
 
-// secretPatience is how long a command that prints a secret may take.
+// secretPatience is how long a command that prints a secret may take, unless the
+// attempt's time limit ends before.
 const secretPatience = 30 * time.Second
 
 // privatePrefix is the prefix of the names of directories with secrets.
@@ -51,14 +52,22 @@ type provided struct {
 	tmp       string // its temporary directory, likewise; "": none of its own
 	container string // the name of its container; "": none
 	refused   error  // why it can never run
+
+	since time.Time // when its preparation, and so its time, began
 }
 
 // Provide fetches the secrets of j's attempt. Its error names the secret that
 // is not available now, and what to do; nothing of the attempt was executed. If
-// a secret can never be used, the attempt's own result says so instead.
+// a secret can never be used, or the attempt's time is over, its own result says so
+// instead.
 func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 	l.provided = provided{}
-	p := provided{attempt: j.Attempt()}
+	p := provided{attempt: j.Attempt(), since: time.Now()}
+	if limit := j.Spec.Task.Timeout; limit > 0 {
+		within, cancel := context.WithTimeoutCause(ctx, limit, errNoTime)
+		defer cancel()
+		ctx = within
+	}
 	if j.Spec.Task.Sandbox.On() || j.Spec.Task.Container != "" {
 		p.tmp = newTemporary()
 	}
@@ -69,8 +78,12 @@ func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 		p.dir = filepath.Join(privateBase(), privatePrefix+rand.Text())
 	}
 	for _, s := range j.Spec.Task.Secrets {
-		value, err := l.fetch(ctx, s)
+		value, err := l.fetch(ctx, j, s)
 		switch {
+		case errors.Is(err, errNoTime):
+			p.refused = &EndedError{Class: kernel.Timeout, Reason: fmt.Sprintf("timed out after %s, before secret %s was there", j.Spec.Task.Timeout, s.Name)}
+			l.provided = p
+			return nil
 		case errors.Is(err, errTooLarge):
 			p.refused = fmt.Errorf("%s%w", s.Unavailable(), err)
 		case err != nil:
@@ -80,6 +93,19 @@ func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 	}
 	l.provided = p
 	return nil
+}
+
+// errNoTime says that the time limit of an attempt has passed.
+var errNoTime = errors.New("its time is over")
+
+// limit returns how long the command of j's attempt may run: what its preparation has
+// left of its time limit; 0: no limit.
+func (l *Local) limit(j *kernel.Job) time.Duration {
+	limit, began := j.Spec.Task.Timeout, l.provided.of(j.Attempt()).since
+	if limit <= 0 || began.IsZero() {
+		return limit
+	}
+	return max(limit-time.Since(began), 1)
 }
 
 // errTooLarge says that a value is too large, which trying again does not
@@ -111,7 +137,7 @@ func (*Local) CheckSecret(s kernel.Secret) error {
 }
 
 // fetch returns the value of s. Its errors never contain any of the value.
-func (l *Local) fetch(ctx context.Context, s kernel.Secret) (value []byte, err error) {
+func (l *Local) fetch(ctx context.Context, j *kernel.Job, s kernel.Secret) (value []byte, err error) {
 	from := "`" + s.Source + "`"
 	again := "put that right: it is tried again by itself"
 	if path, ok := s.File(); ok {
@@ -119,7 +145,7 @@ func (l *Local) fetch(ctx context.Context, s kernel.Secret) (value []byte, err e
 		if value, err = readSecret(path); err != nil {
 			return nil, fmt.Errorf("%s cannot be read: %w; %s", path, err, again)
 		}
-	} else if value, err = l.printed(ctx, s.Source); err != nil {
+	} else if value, err = l.printed(ctx, s.Source, l.graceOf(j)); err != nil {
 		return nil, fmt.Errorf("%s: %w: see in a terminal what it says; it is tried again by itself", from, err)
 	}
 	switch n := len(bytes.TrimSpace(value)); {
@@ -165,24 +191,44 @@ func ofHome(path string) (string, error) {
 
 // printed returns the output of a shell command at the repository's root, with
 // this process's environment. Its standard error is discarded, since it may
-// contain the value.
-func (l *Local) printed(ctx context.Context, line string) ([]byte, error) {
+// contain the value. If ctx ends first, its process group is ended: TERM, grace period,
+// KILL.
+func (l *Local) printed(ctx context.Context, line string, grace time.Duration) ([]byte, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, secretPatience, fmt.Errorf("no end after %s", secretPatience))
 	defer cancel()
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	cmd := exec.Command("/bin/sh", "-c", line)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr, cmd.WaitDelay = l.Root, environment(nil, os.Environ()...), commandAttr(), time.Second
 	cmd.Stdout = &limited{&out, mostSecret + 1}
-	cmd.Cancel = func() error { return sys.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) }
 	runtime.LockOSThread() // it dies with the thread that forks it
 	defer runtime.UnlockOSThread()
 	keepDescriptors()
-	err := cmd.Run()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	signal := func(s syscall.Signal) { _ = sys.SignalGroup(cmd.Process.Pid, s) }
+	ended, killed := make(chan struct{}), make(chan struct{})
+	goesOn := context.AfterFunc(ctx, func() {
+		defer close(killed)
+		signal(syscall.SIGTERM)
+		signal(syscall.SIGCONT) // a stopped process would not notice
+		select {
+		case <-ended:
+		case <-time.After(grace):
+		}
+		signal(syscall.SIGKILL) // also what the shell leaves behind
+	})
+	err := cmd.Wait()
+	close(ended)
+	if !goesOn() {
+		<-killed
+		return nil, context.Cause(ctx)
+	}
 	if errors.Is(err, exec.ErrWaitDelay) { // it left a process running, such as a key store's agent
 		err = nil
-	}
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
 	}
 	return out.Bytes(), err
 }

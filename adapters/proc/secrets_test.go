@@ -2,11 +2,13 @@ package proc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,6 +160,59 @@ func TestASecretThatCannotBeHad(t *testing.T) {
 
 // A value that is too large fails the attempt: no trying again makes it smaller. Of a
 // file it can be told beforehand.
+// The attempt's time limit and its end by a person also end the command of a secret, with
+// what that has started, and several commands together have no more time than one.
+func TestTheCommandOfASecretIsEnded(t *testing.T) {
+	w := setup(t, "sh", "-c", "echo ran >ran")
+	w.job.Spec.Task.Timeout, w.job.Spec.Task.Grace = 300*time.Millisecond, 100*time.Millisecond
+	stubborn := `trap "" TERM; sh -c "trap '' TERM; while :; do sleep 0.02; done" & echo $$ >>pids; echo $! >>pids; while :; do sleep 0.02; done`
+	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "A", Source: "sleep 0.2; echo hunter2"}, {Name: "B", Source: stubborn}, {Name: "C", Source: stubborn}}
+	began := time.Now()
+	if err := w.Provide(bg, &w.job); err != nil {
+		t.Fatal(err)
+	}
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeFailed, 124, kernel.Timeout, "timed out after 300ms, before secret B was there")
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	w.job.Spec.Task.Timeout = 0
+	ctx, cancel := context.WithCancelCause(bg)
+	time.AfterFunc(300*time.Millisecond, func() { cancel(errors.New("asked to stop")) })
+	w.job.Spec.Task.Secrets = w.job.Spec.Task.Secrets[1:]
+	if err := w.Provide(ctx, &w.job); err == nil || !strings.Contains(err.Error(), "secret B: ") || !strings.Contains(err.Error(), "asked to stop") {
+		t.Errorf("stopped: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(w.root, "ran")); err == nil {
+		t.Error("the job's own command ran")
+	}
+	b, err := os.ReadFile(filepath.Join(w.root, "pids"))
+	must(t, err)
+	pids := strings.Fields(string(b))
+	if len(pids) != 4 {
+		t.Errorf("these were started: %v", pids)
+	}
+	for _, text := range pids {
+		pid, _ := strconv.Atoi(text)
+		if p, ok := readProcess(pid); ok && !p.zombie {
+			t.Errorf("process %d is left", pid)
+		}
+	}
+}
+
+// What its secrets took counts as time of the attempt.
+func TestTheTimeOfSecretsCounts(t *testing.T) {
+	w := setup(t, "sleep", "60")
+	w.job.Spec.Task.Timeout = time.Second
+	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "A", Source: "sleep 0.8; echo hunter2"}}
+	must(t, w.Provide(bg, &w.job))
+	began := time.Now()
+	r := w.Run(bg, &w.job)
+	wantResult(t, r, kernel.OutcomeFailed, 124, kernel.Timeout, "timed out after 1s")
+	if took := time.Since(began); took > 700*time.Millisecond {
+		t.Errorf("after its secrets it ran for %s", took)
+	}
+}
+
 func TestASecretThatIsTooLarge(t *testing.T) {
 	privateRuntime(t)
 	w := setup(t, "true")
