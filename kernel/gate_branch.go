@@ -159,12 +159,12 @@ func (t *tick) waitsFor(r, by *taker, active []int32) bool {
 		if t.s.jobs[i].Spec.Origin.Run != r.run {
 			continue
 		}
-		if st := t.status(i); st.Terminal() {
-			continue
-		} else if st != Running {
-			waiting = append(waiting, i)
-		} else if slices.ContainsFunc(by.jobs, func(j *Job) bool { return j.Spec.Origin.Parent == t.s.jobs[i].ID }) {
+		switch st := t.status(i); {
+		case st.Terminal():
+		case slices.ContainsFunc(by.jobs, func(j *Job) bool { return j.Spec.Origin.Parent == t.s.jobs[i].ID }):
 			return true
+		case st != Running:
+			waiting = append(waiting, i)
 		}
 	}
 	return slices.ContainsFunc(t.s.graph.closure(waiting, t.eachAwaited), func(i int32) bool { return t.s.jobs[i].Spec.Origin.Run == by.run })

@@ -290,7 +290,7 @@ func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 		}
 		in := closure(s, m, func(j, p *kernel.Job) bool { return awaits(p, j) })
 		for _, p := range s.Jobs() {
-			submitted := p.Spec.Origin.Parent == m.ID && p.Spec.Origin.Branch == o.Branch && m.State.Status == kernel.Running
+			submitted := p.Spec.Origin.Parent == m.ID && p.Spec.Origin.Branch == o.Branch
 			if p.Spec.Origin.Run == o.Run && (in[p.ID] || submitted) {
 				return false
 			}
