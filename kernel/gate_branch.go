@@ -51,7 +51,7 @@ func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 		}
 		v := waits("another run works on branch " + j.Spec.Origin.Branch).of(other.ID)
 		if other.mergeBlocked() {
-			if j.Spec.Origin.About.Operation == integrate && (!mine.at.IsZero() || !t.behindAnother(i, active)) {
+			if j.Spec.Origin.About.Operation == integrate && !t.behind(i, active, mine.at.IsZero()) {
 				continue
 			}
 			v.now = ": " + other.State.Reason
@@ -61,12 +61,13 @@ func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 	return verdict{}, 1
 }
 
-// behindAnother reports whether another run is to take the branch before job i.
-func (t *tick) behindAnother(i int32, active []int32) bool {
+// behind reports whether another job is to take the branch before job i: one of its run or, with
+// others, of any run.
+func (t *tick) behind(i int32, active []int32, others bool) bool {
 	run := t.s.jobs[i].Spec.Origin.Run
 	return slices.ContainsFunc(active, func(k int32) bool {
-		o := &t.s.jobs[k].Spec.Origin
-		return k < i && o.Run != run && t.s.jobs[k].Spec.takesBranch() && t.status(k).Active()
+		j := t.s.jobs[k]
+		return k < i && j.Spec.takesBranch() && t.status(k).Active() && (others || j.Spec.Origin.Run == run)
 	})
 }
 

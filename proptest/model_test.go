@@ -257,10 +257,10 @@ func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 	mine, _ := tookBranch(s, o.Run, j)
 	theirs, inside := tookBranch(s, its.Run, j)
 	if blockedMerge(s, k) && o.About.Operation == "git.integrate_plan_branch" {
-		first := slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool { // another run waits for the branch before j
-			return m.Spec.Origin.Run != o.Run && takes(m) && m.Spec.Origin.Branch == o.Branch && m.State.Status.Active() && m.Compare(j) < 0
+		first := slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool { // it waits for the branch before j
+			return takes(m) && m.Spec.Origin.Branch == o.Branch && m.State.Status.Active() && m.Compare(j) < 0 && (m.Spec.Origin.Run == o.Run || mine.IsZero())
 		})
-		if !mine.IsZero() || !first {
+		if !first {
 			return false
 		}
 	}
