@@ -226,6 +226,9 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	if st.Status == kernel.Running && oneIn(t, 5, "stopping") {
 		st.Stop = kernel.StopRequest{At: now, By: "ann"}
 	}
+	if !st.Started.Before(now) { // the model takes what starts now for started by the tick
+		st.Started = now.Add(-time.Second)
+	}
 	if oneIn(t, 5, "worktree") {
 		st.Context = kernel.Context{Root: "w", Worktree: "w", Owned: true}
 	}
