@@ -104,19 +104,26 @@ func (r *Runner) provide(ctx context.Context, p provider, job *kernel.Job) error
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer r.stoppable(job.Attempt(), stop)()
-	go func() {
-		every := time.NewTicker(stopPause)
-		defer every.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-every.C:
-				r.Check()
-			}
-		}
-	}()
+	go every(ctx, stopPause, func() (done bool) {
+		r.Check()
+		return false
+	})
 	return p.Provide(ctx, job)
+}
+
+// every calls do at that interval until do is done, which it reports, or ctx ends.
+func every(ctx context.Context, interval time.Duration, do func() (done bool)) (done bool) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for !done {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			done = do()
+		}
+	}
+	return true
 }
 
 // stoppable has Check and Stop end a by stop, until done is called.
@@ -187,17 +194,11 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 // beat sends heartbeats until ctx ends. A runner that was paused or cut off
 // learns here that it is no longer the attempt's runner.
 func (r *Runner) beat(ctx context.Context, a kernel.AttemptID) {
-	every := time.NewTicker(r.Beat)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-			_ = r.Workload.Beat(a) // if it fails, observers rely on the last heartbeat
-			r.Check()
-		}
-	}
+	every(ctx, r.Beat, func() (done bool) {
+		_ = r.Workload.Beat(a) // if it fails, observers rely on the last heartbeat
+		r.Check()
+		return false
+	})
 }
 
 // presencePause is the interval of checks whether a job's record still exists.
@@ -211,21 +212,17 @@ var ErrRecordGone = errors.New("its record is gone: somebody removed the store, 
 // nobody would ever learn of its end. The record must be missing twice: once
 // may be a file system that is being mounted.
 func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
-	every := time.NewTicker(presencePause)
-	defer every.Stop()
-	for missed := 0; missed < 2; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-		}
+	missed := 0
+	if every(ctx, presencePause, func() (done bool) {
 		if _, err := r.Outcomes.Job(id); errors.Is(err, kernel.ErrNotFound) {
 			missed++
 		} else {
 			missed = 0
 		}
+		return missed == 2
+	}) {
+		r.Stop(ErrRecordGone)
 	}
-	r.Stop(ErrRecordGone)
 }
 
 // settle records the result and settles the job. It does not give up. While the
