@@ -85,13 +85,16 @@ func (l *Local) InsideJobOf(pid int, running []kernel.AttemptID) (a kernel.Attem
 	}
 	for _, boot := range []string{genuineBoot(), here().Boot} {
 		if start, some := lost[boot]; some && mayBeOrphan(above, start) {
-			return kernel.AttemptID{}, orphaned, true
+			return kernel.AttemptID{}, sinceLost, true
 		}
 	}
 	return kernel.AttemptID{}, "", false
 }
 
-const orphaned = "its runner does not hold what the job started, and an ancestor of this was adopted after that"
+const (
+	orphaned  = "its runner does not hold what the job started, and an ancestor of this was adopted after that"
+	sinceLost = "the runner of one was lost since the last boot, and an ancestor of this was adopted after that; a terminal that was open before, or that of a new login, can decide"
+)
 
 // place is a process as identified by a claim.
 type place struct {
