@@ -54,7 +54,7 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 	cutShort := false
 	pos, behind, err := s.behind()
 	switch {
-	case errors.Is(err, iofs.ErrNotExist), isReadOnly(err): // nobody writes to it meanwhile
+	case errors.Is(err, iofs.ErrNotExist), isReadOnly(err), err == nil && behind: // nobody writes to it meanwhile, or its mark is that of another host
 		if p.journal, err = s.base.read(plansFile, 1<<32); ignoreMissing(err) != nil {
 			return false, err
 		}

@@ -150,6 +150,18 @@ func TestHistoryIsVerified(t *testing.T) {
 	}
 }
 
+// A host on which another one's mark means nothing, and that may not write meanwhile, reads the
+// whole history all the same.
+func TestHistoryOfAnotherHost(t *testing.T) {
+	l := newLivedStore(t)
+	o := options()
+	o.Boot, o.Admit = "boot-2", func(context.Context, bool) (Turn, error) { return nil, errors.New("another host is at it") }
+	v, err := newStoreWith(t, l.dir, o).VerifyHistory(t.Context())
+	if err != nil || len(v.Findings) > 0 || v.First != 1 || v.Last != 6 {
+		t.Fatalf("%+v, %v", v, err)
+	}
+}
+
 func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(*livedStore)
