@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -147,9 +146,10 @@ func serveSender(args []string, stderr io.Writer, env Environment) int {
 // allRunners watches the runners of this machine and of the clusters.
 type allRunners struct {
 	*proc.RunnerWatcher
-	clusters []*cluster.Cluster
-	watches  []*cluster.Watch
-	ended    chan struct{}
+	files   cluster.Files
+	watches map[string]*cluster.Watch // by the name of their cluster
+	given   map[kernel.AttemptID]string
+	ended   chan struct{}
 }
 
 // watchRunners returns a watcher that watches no runner yet. Its goroutines end
@@ -159,17 +159,15 @@ func (w *world) watchRunners(ctx context.Context) app.RunnerWatcher {
 	if len(w.clusters) == 0 {
 		return local
 	}
-	all := &allRunners{RunnerWatcher: local, ended: make(chan struct{}, 1)}
-	watches := map[string]*cluster.Watch{}
+	all := &allRunners{RunnerWatcher: local, watches: map[string]*cluster.Watch{}, ended: make(chan struct{}, 1)}
 	for name, c := range w.clusters {
-		watches[name] = c.NewWatch(ctx)
-		all.clusters, all.watches = append(all.clusters, c), append(all.watches, watches[name])
+		all.files, all.watches[name] = c.Files, c.NewWatch(ctx)
 	}
 	w.send = func(c *cluster.Cluster) {
 		if !c.NeedsSender(cluster.DefaultPoll) {
 			return // the watch delivers deferred requests by itself
 		}
-		if one := watches[c.Name]; one != nil { // a new executor is watched by the next resident scheduler
+		if one := all.watches[c.Name]; one != nil { // a new executor is watched by the next resident scheduler
 			one.Send()
 		}
 	}
@@ -197,19 +195,27 @@ func (w *world) watchRunners(ctx context.Context) app.RunnerWatcher {
 
 func (r *allRunners) Ended() <-chan struct{} { return r.ended }
 
+// Watch implements app.RunnerWatcher. To which cluster an attempt was given is looked up once.
 func (r *allRunners) Watch(attempts []kernel.AttemptID) bool {
-	for i, c := range r.clusters {
-		var own []kernel.AttemptID
-		attempts = slices.DeleteFunc(slices.Clone(attempts), func(a kernel.AttemptID) bool {
-			if c.Owns(a) {
-				own = append(own, a)
-				return true
-			}
-			return false
-		})
-		r.watches[i].Watch(own)
+	given, of := make(map[kernel.AttemptID]string, len(attempts)), map[string][]kernel.AttemptID{}
+	var own []kernel.AttemptID
+	for _, a := range attempts {
+		name, known := r.given[a]
+		if !known {
+			name = cluster.GivenTo(r.files, a)
+		}
+		if r.watches[name] == nil { // it has a runner here, or one is about to have its order written
+			own = append(own, a)
+			continue
+		}
+		given[a] = name
+		of[name] = append(of[name], a)
 	}
-	return r.RunnerWatcher.Watch(attempts)
+	r.given = given
+	for name, w := range r.watches {
+		w.Watch(of[name])
+	}
+	return r.RunnerWatcher.Watch(own)
 }
 
 // onNode is the store with which a runner on a node records.

@@ -57,9 +57,10 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	return nil
 }
 
-// workers runs up to n worker processes until all have ended. A worker ends when it finds
-// nothing to do; as long as another has something, the cores are there, and workers are
-// started again for what becomes due.
+// workers runs up to n worker processes until all have ended. It begins with one, and has twice
+// as many as long as more is due than they take: of what is short, one runs many before a second
+// is there. A worker ends when it finds nothing to do; as long as another has something, the cores
+// are there, and workers are started again for what becomes due.
 func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr io.Writer) error {
 	own, err := os.Executable()
 	if err != nil {
@@ -75,8 +76,8 @@ func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr
 	}
 	running, left := []*exec.Cmd{}, make(chan ended)
 	var failed error
-	fill := func() {
-		for len(running) < n && failed == nil {
+	start := func(more int) {
+		for ; more > 0 && len(running) < n && failed == nil; more-- {
 			worker := exec.Command(own, args...)
 			worker.Stderr = stderr
 			if failed = worker.Start(); failed == nil {
@@ -87,9 +88,9 @@ func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
-	look := time.NewTicker(pilotLook)
+	start(1)
+	look := time.NewTimer(pilotGrow)
 	defer look.Stop()
-	fill()
 	for stop := false; len(running) > 0; {
 		select {
 		case e := <-left:
@@ -102,7 +103,10 @@ func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr
 			}
 		case <-look.C:
 			if !stop && !hours.Over() && len(running) < n && len(c.Due()) > 0 {
-				fill()
+				start(len(running))
+				look.Reset(pilotGrow)
+			} else {
+				look.Reset(pilotLook)
 			}
 		}
 	}
@@ -133,10 +137,11 @@ func serveWorker(args []string, stderr io.Writer, env Environment) int {
 }
 
 // How long a worker waits for something to do: what depends on an attempt that
-// has just ended is due a moment later. How often a pilot looks for it whose other
-// workers have ended.
+// has just ended is due a moment later. How often a pilot looks for it that has fewer
+// workers than cores, and when again after it has started some.
 const (
 	pilotLook    = 2 * time.Second
+	pilotGrow    = 50 * time.Millisecond
 	workerLinger = 5 * time.Second
 	workerPause  = 50 * time.Millisecond
 )

@@ -86,7 +86,7 @@ func (c *Cluster) unfinished(name string) bool {
 		return false
 	}
 	a, err := proc.ParseAttempt(own[:at] + "/" + own[at+1:])
-	if err != nil || !c.Owns(a) || c.ended(a) { // an error: it is a pilot, or the doctor's
+	if err != nil || GivenTo(c.Files, a) != c.Name || c.ended(a) { // an error: it is a pilot, or the doctor's
 		return false
 	}
 	claim, err := c.Local.Claimed(a)

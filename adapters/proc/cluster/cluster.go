@@ -183,10 +183,13 @@ func (c *Cluster) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	}
 }
 
-// Owns reports that a was given to this cluster.
-func (c *Cluster) Owns(a kernel.AttemptID) bool {
-	o, err := c.order(a)
-	return err == nil && o.Cluster == c.Name
+// GivenTo is the name of the cluster that an attempt was given to; "": none, so far.
+func GivenTo(files Files, a kernel.AttemptID) string {
+	o, err := readOrder(files.OrderFile(a))
+	if err != nil {
+		return ""
+	}
+	return o.Cluster
 }
 
 func (c *Cluster) ended(a kernel.AttemptID) bool {
