@@ -198,7 +198,7 @@ func (w *world) speak(ctx context.Context, h *proc.HookCall) kernel.AttemptID {
 	}
 	snap, err := w.scheduler.Records(ctx, scope)
 	if err != nil {
-		h.Ref = cmp.Or(string(e.Job), string(e.Run))
+		h.Ref = cmp.Or(e.Ref(), string(e.Job), string(e.Run))
 		return at // a call with an id is better than none
 	}
 	refs := map[string]string{}
@@ -214,7 +214,7 @@ func (w *world) speak(ctx context.Context, h *proc.HookCall) kernel.AttemptID {
 		}
 	}
 	e.Reason = view.Refer(e.Reason, func(id string) string { return refs[id] })
-	h.Ref = cmp.Or(refs[cmp.Or(string(e.Job), string(e.Run))], string(e.Job), string(e.Run))
+	h.Ref = cmp.Or(e.Ref(), refs[cmp.Or(string(e.Job), string(e.Run))], string(e.Job), string(e.Run))
 	h.Next = "vizier " + hookVerb(snap.Job(e.Job), e.Kind) + " " + h.Ref
 	return at
 }

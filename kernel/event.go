@@ -40,6 +40,8 @@ type Event struct {
 	Kind       EventKind
 	Job        JobID // "": it is about the run
 	Run        RunID
+	Number     Number // of the job or the run: the record may be gone when the event is read
+	Part       string
 	Node, Name string
 	Attempt    int
 	Generation int
@@ -50,6 +52,9 @@ type Event struct {
 	RetryAt    time.Time // for JobFailedRetryable
 	Agent      EventAgent
 }
+
+// Ref returns the name for people of what the event is about; "": it has none.
+func (e *Event) Ref() string { return (&Job{Number: e.Number, Part: e.Part}).Ref() }
 
 // EventAgent is what the agent of the attempt that an event ends reported. The
 // zero value means nothing.

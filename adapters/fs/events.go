@@ -39,6 +39,8 @@ type eventRecord struct {
 	By         string           `json:"by,omitempty"`
 	RetryAt    *stamp           `json:"retry_at,omitempty"`
 	Agent      *agentRecord     `json:"agent,omitempty"`
+	Number     kernel.Number    `json:"number,omitempty"`
+	Ref        string           `json:"ref,omitempty"`
 }
 
 // AppendEvents writes events behind those that are there, in one write.
@@ -82,7 +84,7 @@ func (s *Store) AppendEvents(events []kernel.Event) error {
 }
 
 func newEventRecord(seq uint64, e kernel.Event) eventRecord {
-	r := eventRecord{Seq: seq, At: stamp(e.At), Event: e.Kind, Job: e.Job, Run: e.Run, Node: e.Node, Name: e.Name, Attempt: e.Attempt,
+	r := eventRecord{Seq: seq, At: stamp(e.At), Event: e.Kind, Job: e.Job, Run: e.Run, Number: e.Number, Ref: e.Ref(), Node: e.Node, Name: e.Name, Attempt: e.Attempt,
 		Generation: e.Generation, Class: e.Class.String(), Reason: e.Reason, By: e.By, RetryAt: optionalStamp(e.RetryAt)}
 	if e.Exit.Known {
 		r.ExitCode = &e.Exit.Code

@@ -118,7 +118,8 @@ func decodeEvent(b []byte) (kernel.Event, bool) {
 		return kernel.Event{}, false
 	}
 	var d decoder
-	e := kernel.Event{At: time.Time(r.At), Kind: r.Event, Job: r.Job, Run: r.Run, Node: r.Node, Name: r.Name, Attempt: r.Attempt,
+	_, part, _ := strings.Cut(r.Ref, "/")
+	e := kernel.Event{At: time.Time(r.At), Kind: r.Event, Job: r.Job, Run: r.Run, Number: r.Number, Part: part, Node: r.Node, Name: r.Name, Attempt: r.Attempt,
 		Generation: r.Generation, By: r.By, Class: parsed(&d, "failure_class", r.Class, kernel.ParseFailureClass), Reason: r.Reason, RetryAt: stampValue(r.RetryAt)}
 	if r.ExitCode != nil {
 		e.Exit = kernel.Exited(*r.ExitCode)

@@ -56,6 +56,7 @@ type eventLine struct {
 	Event    string    `json:"event"`
 	Job      string    `json:"job"`
 	Run      string    `json:"run"`
+	Ref      string    `json:"ref"` // earlier versions did not write it
 	Node     string    `json:"node"`
 	Name     string    `json:"name"`
 	Attempt  int       `json:"attempt"`
@@ -80,15 +81,7 @@ func (e *eventsCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	job, err := e.job(c, r)
-	if err != nil {
-		return err
-	}
-	run, err := e.run(c, r)
-	if err != nil {
-		return err
-	}
-	named, err := e.named(c)
+	about, missing, err := e.about(c, r)
 	if err != nil {
 		return err
 	}
@@ -97,7 +90,9 @@ func (e *eventsCmd) Run(c *call) error {
 	if e.Follow {
 		c.leavesWithReader()
 	}
-	found := e.Since != "" || e.OfRun == "" && (e.Job == "" || kernel.ValidJobID(job))
+	if seq > 0 { // what the log knows may be before that
+		missing = nil
+	}
 	for {
 		log.Look()
 		var lines []eventLine
@@ -105,10 +100,10 @@ func (e *eventsCmd) Run(c *call) error {
 		err := log.Read(func(line []byte) error {
 			var l eventLine
 			_ = json.Unmarshal(line, &l) // fields that cannot be decoded are left out
-			if !strings.HasPrefix(l.Job, job) || !inRun(l.Run, run) || named != nil && !named[l.Job] && !named[l.Run] || l.At.Before(from) {
+			missing = slices.DeleteFunc(missing, func(m absent) bool { return m.events(&l) })
+			if l.At.Before(from) || slices.ContainsFunc(about, func(s selector) bool { return !s(&l) }) {
 				return nil
 			}
-			found = true
 			lines = append(lines, l)
 			if e.Format == "json" {
 				documents = append(documents, slices.Clone(line))
@@ -127,11 +122,9 @@ func (e *eventsCmd) Run(c *call) error {
 			return fmt.Errorf("read events: %w", err)
 		}
 		switch {
+		case len(missing) > 0 && (missing[0].over || !e.Follow):
+			return missing[0].err
 		case e.Follow:
-		case !found && e.OfRun == "":
-			return kernel.Missing{What: "job " + e.Job + " in the event log"}
-		case !found: // every run has an event, unless its log is gone
-			return kernel.Missing{What: "run " + e.OfRun + " in the event log"}
 		default:
 			return nil
 		}
@@ -162,67 +155,128 @@ func (e *eventsCmd) since(now time.Time) (seq uint64, from time.Time, err error)
 	return 0, now.Add(-d), nil
 }
 
-// named returns the ids of the jobs and runs that the arguments name, or nil
-// without arguments.
-func (e *eventsCmd) named(c *call) (map[string]bool, error) {
-	if len(e.Jobs) == 0 {
-		return nil, nil
-	}
-	_, targets, err := c.targets(e.Jobs)
-	named := map[string]bool{}
-	for _, t := range targets {
-		if run := t.Run(); t.Whole && run != "" {
-			named[string(run)] = true
+// selector reports whether an event is wanted.
+type selector func(*eventLine) bool
+
+// absent is what the command line names and is not on record: the log has to know of it,
+// or err is the command's.
+type absent struct {
+	err    error
+	events selector
+	over   bool // nothing more happens to it
+}
+
+// about returns the selectors of what the command line names, all of which select an
+// event that is wanted.
+func (e *eventsCmd) about(c *call, r *repo) (all []selector, missing []absent, err error) {
+	var named []selector
+	for _, ref := range e.Jobs {
+		s, unknown, err := onRecord(ref, func() (selector, error) {
+			_, targets, err := c.targets([]string{ref})
+			if err != nil {
+				return nil, err
+			}
+			ids := map[string]bool{}
+			if run := targets[0].Run(); targets[0].Whole && run != "" {
+				ids[string(run)] = true
+			}
+			for _, j := range targets[0].Jobs {
+				ids[string(j.ID)] = true
+			}
+			return func(l *eventLine) bool { return ids[l.Job] || ids[l.Run] }, nil
+		})
+		if err != nil {
+			return nil, nil, err
 		}
-		for _, j := range t.Jobs {
-			named[string(j.ID)] = true
+		if unknown != nil {
+			missing = append(missing, absent{unknown, s, true})
+		}
+		named = append(named, s)
+	}
+	if named != nil {
+		all = append(all, func(l *eventLine) bool {
+			return slices.ContainsFunc(named, func(s selector) bool { return s(l) })
+		})
+	}
+	if e.Job != "" {
+		s, unknown, err := onRecord(e.Job, func() (selector, error) { return jobEvents(c, r, e.Job) })
+		if err != nil {
+			return nil, nil, err
+		}
+		if all = append(all, s); !kernel.ValidJobID(e.Job) {
+			missing = append(missing, absent{cmp.Or(unknown, error(kernel.Missing{What: "job " + e.Job + " in the event log"})), s, unknown != nil})
 		}
 	}
-	return named, err
+	if e.OfRun != "" {
+		s, unknown, err := onRecord(e.OfRun, func() (selector, error) { return runEvents(c, r, e.OfRun) })
+		if err != nil {
+			return nil, nil, err
+		}
+		all, missing = append(all, s), append(missing, absent{cmp.Or(unknown, error(kernel.Missing{What: "run " + e.OfRun + " in the event log"})), s, unknown != nil}) // every run has an event, unless its log is gone
+	}
+	return all, missing, nil
 }
 
-// job returns the id, or the beginning of the id, of the job whose events are
-// wanted. The job may be gone.
-func (e *eventsCmd) job(c *call, r *repo) (string, error) {
-	if e.Job == "" || kernel.ValidJobID(e.Job) {
-		return e.Job, nil
+// onRecord is what find returns or, for a number that nothing on record has, the
+// events of what had it, and find's error as unknown.
+func onRecord(ref string, find func() (selector, error)) (s selector, unknown, err error) {
+	s, err = find()
+	if _, _, number := kernel.ParseRef(ref); number && errors.Is(err, kernel.ErrNotFound) {
+		return func(l *eventLine) bool { return l.Ref == ref || strings.HasPrefix(l.Ref, ref+"/") }, err, nil
 	}
-	_, id, err := r.job(c.ctx, e.Job)
-	if errors.Is(err, kernel.ErrNotFound) && strings.Trim(e.Job, "0123456789abcdef") == "" {
-		return e.Job, nil
-	}
-	return string(id), err
+	return s, nil, err
 }
 
-// run returns the id, or the beginning of the id, of the run whose events are
-// wanted: see job.
-func (e *eventsCmd) run(c *call, r *repo) (string, error) {
-	if _, _, number := kernel.ParseRef(e.OfRun); !number {
-		return e.OfRun, nil
+// jobEvents selects the events of a job, which may be gone if ref is its id or the
+// beginning of it.
+func jobEvents(c *call, r *repo, ref string) (selector, error) {
+	id := ref
+	if !kernel.ValidJobID(ref) {
+		_, found, err := r.job(c.ctx, ref)
+		_, _, number := kernel.ParseRef(ref)
+		if err == nil {
+			id = string(found)
+		} else if number || !errors.Is(err, kernel.ErrNotFound) || strings.Trim(ref, "0123456789abcdef") != "" {
+			return nil, err
+		}
 	}
-	run, err := r.Scheduler.Run(c.ctx, e.OfRun)
-	return string(run), err
+	return func(l *eventLine) bool { return strings.HasPrefix(l.Job, id) }, nil
 }
 
-func inRun(run, wanted string) bool {
-	return strings.HasPrefix(run, wanted) || strings.HasPrefix(strings.TrimPrefix(run, "run_"), wanted)
+// runEvents selects the events of a run and its jobs: see jobEvents.
+func runEvents(c *call, r *repo, ref string) (selector, error) {
+	id := ref
+	if _, _, number := kernel.ParseRef(ref); number {
+		run, err := r.Scheduler.Run(c.ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		id = string(run)
+	}
+	return func(l *eventLine) bool {
+		return strings.HasPrefix(l.Run, id) || strings.HasPrefix(strings.TrimPrefix(l.Run, "run_"), id)
+	}, nil
 }
 
 // findAll looks up everything that events mention with one read.
 func (x *references) findAll(lines []eventLine) {
 	var ids []string
 	for _, l := range lines {
-		ids = append(ids, view.IDs(l.Job+" "+l.Run+" "+l.Reason)...)
+		about := l.Job + " " + l.Run + " "
+		if l.Ref != "" {
+			about = ""
+		}
+		ids = append(ids, view.IDs(about+l.Reason)...)
 	}
 	x.find(ids)
 }
 
-// document returns the line of the event log with the references of what it is
-// about.
+// document returns the line of the event log with the reference of what it is
+// about, which those of earlier versions lack.
 func (l eventLine) document(line []byte, refs *references) string {
 	id := cmp.Or(l.Job, l.Run)
 	rest, whole := bytes.CutSuffix(bytes.TrimSpace(line), []byte("}"))
-	if id == "" || !whole {
+	if id == "" || l.Ref != "" || !whole {
 		return string(line)
 	}
 	ref := refs.of(id)
@@ -240,7 +294,10 @@ func (l eventLine) document(line []byte, refs *references) string {
 func (l eventLine) text(u *ui) string {
 	about, name := l.Name, cmp.Or(l.Node, l.Name)
 	if id := cmp.Or(l.Job, l.Run); id != "" {
-		if about = u.refs.short(id); name != "" && !strings.HasSuffix(about, "/"+name) {
+		if about = l.Ref; about == "" {
+			about = u.refs.short(id)
+		}
+		if name != "" && !strings.HasSuffix(about, "/"+name) {
 			about += " (" + name + ")"
 		}
 	}

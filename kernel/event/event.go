@@ -94,7 +94,7 @@ const quiet = "its runner has not been heard of for longer than it should be"
 
 func event(kind kernel.EventKind, j *kernel.Job, st kernel.State, now time.Time) kernel.Event {
 	o := &j.Spec.Origin
-	return kernel.Event{At: now, Kind: kind, Job: j.ID, Run: o.Run, Node: o.Node, Name: j.Spec.Name, Attempt: st.Attempt, Generation: st.Generation}
+	return kernel.Event{At: now, Kind: kind, Job: j.ID, Run: o.Run, Number: j.Number, Part: j.Part, Node: o.Node, Name: j.Spec.Name, Attempt: st.Attempt, Generation: st.Generation}
 }
 
 // CaughtUp returns the event that j's running attempt takes over the effect of
@@ -253,10 +253,20 @@ func runEnds(s *kernel.Snapshot, runs map[kernel.RunID]bool) []kernel.Event {
 	for _, run := range order {
 		kinds := map[kernel.Outcome]kernel.EventKind{kernel.OutcomeSucceeded: kernel.RunSucceeded, kernel.OutcomeFailed: kernel.RunFailed, kernel.OutcomeBlocked: kernel.RunBlocked}
 		if kind, over := kinds[runResult(members[run])]; over {
-			out = append(out, kernel.Event{At: s.Now(), Kind: kind, Run: run})
+			out = append(out, kernel.Event{At: s.Now(), Kind: kind, Run: run, Number: number(members[run])})
 		}
 	}
 	return out
+}
+
+// number returns the number of the run with these members: what they submitted has others.
+func number(members []*kernel.Job) kernel.Number {
+	for _, j := range members {
+		if j.Spec.Origin.Parent == "" {
+			return j.Number
+		}
+	}
+	return 0
 }
 
 // runResult returns the outcome of a run: failed if a job failed or was
