@@ -16,6 +16,7 @@ type Foreseen struct {
 	Now     time.Time     `json:"now"`
 	At      time.Time     `json:"at"`
 	Jobs    []ForeseenJob `json:"jobs"`
+	More    int           `json:"more,omitempty"`    // jobs that were left out
 	Assumed []Assumed     `json:"assumed,omitempty"` // with --to-the-end
 }
 
@@ -83,6 +84,13 @@ func ForeseenOf(f foresight.Forecast, story foresight.Story, toTheEnd bool) Fore
 		doc.Jobs = append(doc.Jobs, j)
 	}
 	return doc
+}
+
+// First leaves out all but the first jobs; 0: none.
+func (f *Foreseen) First(most int) {
+	if most > 0 && len(f.Jobs) > most {
+		f.Jobs, f.More = f.Jobs[:most], len(f.Jobs)-most
+	}
 }
 
 func foreseenOf(m foresight.Moved) ForeseenJob {

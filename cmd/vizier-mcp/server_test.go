@@ -283,6 +283,7 @@ func TestHostileArguments(t *testing.T) {
 		{"submit", object{"jobs": []object{{"command": []string{"true"}, "zzz": 1}}}},
 		{"submit", object{"jobs": []object{{"command": []string{strings.Repeat("x", 2<<20)}}}}},
 		{"what_if", object{}},
+		{"what_if", object{"fail": []string{"1"}, "limit": 501}},
 		{"what_if", object{"fail": []string{"1:x"}}},
 	} {
 		if text, failed := call(t, s, c.tool, c.in); !failed {

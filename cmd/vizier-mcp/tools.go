@@ -82,10 +82,15 @@ type whatIfInput struct {
 	Merge   []reference      `json:"merge,omitempty" jsonschema:"the open merges of these branches succeed"`
 	Submit  []map[string]any `json:"submit,omitempty" jsonschema:"these jobs are enqueued; see the tool submit for their keys"`
 	After   string           `json:"after,omitempty" jsonschema:"this much time passes, such as 2h, in which nothing ends"`
+	Limit   int              `json:"limit,omitempty" jsonschema:"how many of the jobs that would change, the first; 50 by default, at most 500"`
 }
 
 func whatIfTool(in whatIfInput) (a asked, err error) {
-	a.args = append([]string{"what-if"}, pools(in.Pool)...)
+	const most = 500
+	if in.Limit < 0 || in.Limit > most {
+		return a, fmt.Errorf("limit is %d: expected 1 to %d", in.Limit, most)
+	}
+	a.args = append([]string{"what-if", "--most=" + strconv.Itoa(cmp.Or(in.Limit, 50))}, pools(in.Pool)...)
 	for _, named := range []struct {
 		flag   string
 		values []reference

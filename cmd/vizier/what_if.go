@@ -25,6 +25,7 @@ type whatIfCmd struct {
 	Succeed  []string      `sep:"none" placeholder:"JOB" help:"Assume that the job succeeds and makes its declared artifacts."`
 	After    time.Duration `placeholder:"DURATION" help:"Assume that this much time passes, in which nothing ends."`
 	ToTheEnd bool          `help:"Continue until nothing more happens by itself; jobs end as they usually did, and people decide nothing."`
+	Most     int           `name:"most" short:"n" placeholder:"COUNT" help:"Show only the first COUNT jobs; 0: all."`
 	Format   string        `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
@@ -40,7 +41,7 @@ func (x *whatIfCmd) Run(c *call) error {
 		known := classify(err)
 		return &failure{class: class{known.code, 2, known.hint}, err: err}
 	}
-	if x.Format == "json" {
+	if doc.First(x.Most); x.Format == "json" {
 		err = c.ui.json(doc)
 	} else {
 		c.ui.text(c.ui.foreseen(doc, x.ToTheEnd))
@@ -168,5 +169,9 @@ func (u *ui) foreseen(doc answer.Foreseen, toTheEnd bool) string {
 	if len(doc.Jobs) == 0 {
 		return answer.NothingForeseen + "\n"
 	}
-	return u.table(doc.Cells(toTheEnd), -1) + answer.AssumedText(doc.Assumed)
+	text := u.table(doc.Cells(toTheEnd), -1)
+	if doc.More > 0 {
+		text += fmt.Sprintf("and %d more\n", doc.More)
+	}
+	return text + answer.AssumedText(doc.Assumed)
 }
