@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -351,6 +352,34 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 		snap, err = s.Look(ctx, near, explain)
 	}
 	return e, snap, errors.Join(err, refused)
+}
+
+// HeldUpBy returns the first of these jobs that cannot start before the job by has ended, as
+// far as the first of those that it waits for tell; "": there is none.
+func (s *Scheduler) HeldUpBy(ctx context.Context, by kernel.JobID, ids []kernel.JobID) (kernel.JobID, error) {
+	const most = 64 // explanations
+	of := map[kernel.JobID]kernel.JobID{}
+	for _, id := range ids {
+		of[id] = id
+	}
+	for next := slices.Clone(ids); len(next) > 0 && len(of) < len(ids)+most; next = next[1:] {
+		e, _, err := s.Explain(ctx, next[0])
+		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
+			return "", err
+		}
+		for _, u := range e.Unmet {
+			if u.Job == "" || u.Final || u.Artifact != (kernel.Artifact{}) { // another job may make the artifact
+				continue
+			}
+			if u.Job == by {
+				return of[next[0]], nil
+			}
+			if of[u.Job] == "" {
+				of[u.Job], next = of[next[0]], append(next, u.Job)
+			}
+		}
+	}
+	return "", nil
 }
 
 // Look calls look with a snapshot of the records that near names. It repeats

@@ -81,6 +81,25 @@ func (t *ticker) tick(ctx context.Context, r *repo) error {
 	return nil
 }
 
+// deadlock finds out whether what a job waits for waits for that job. The zero value looks at once.
+type deadlock struct{ looked time.Time }
+
+// look fails if the caller is in a job for whose end one of the first of these jobs waits.
+func (d *deadlock) look(c *call, ctx context.Context, r *repo, open []kernel.JobID) error {
+	const every, first = 5 * time.Second, 16
+	own := kernel.JobID(c.env.Get("VIZIER_JOB_ID"))
+	if !kernel.ValidJobID(string(own)) || r.Root != c.home || time.Since(d.looked) < every {
+		return nil
+	}
+	d.looked = time.Now()
+	slices.Sort(open)
+	id, err := r.Scheduler.HeldUpBy(ctx, own, open[:min(first, len(open))])
+	if err == nil && id != "" {
+		err = fmt.Errorf("job %s waits for job %s, which is this one: it never ends if it waits: %w", id, own, kernel.ErrConflict)
+	}
+	return err
+}
+
 // readOnly reports that a store may be read and not written. Whoever may write ticks.
 func readOnly(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)
@@ -159,6 +178,7 @@ func (c *call) await(ctx context.Context, all *waiting) (*kernel.Snapshot, map[k
 	c.staysInFront()
 	var p pace
 	var t ticker
+	var d deadlock
 	defer c.ui.progress("")
 	for before := ""; ; {
 		if err := t.tick(ctx, all.r); err != nil {
@@ -171,6 +191,9 @@ func (c *call) await(ctx context.Context, all *waiting) (*kernel.Snapshot, map[k
 		if open == 0 {
 			snap, err := all.r.Scheduler.Records(ctx, app.Only(all.ids))
 			return snap, all.asleep, err
+		}
+		if err := d.look(c, ctx, all.r, slices.Collect(maps.Keys(all.open))); err != nil {
+			return nil, nil, err
 		}
 		if counts != before {
 			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(all.ids), counts))

@@ -211,6 +211,7 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 	c.leavesWithReader()
 	var p pace
 	var t ticker
+	var d deadlock
 	var snap *kernel.Snapshot
 	changed := news{r: f.r}
 	for looks := 1; ; looks++ {
@@ -225,6 +226,7 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 		progress := false
 		if err == nil {
 			f.join(snap)
+			err = d.look(c, c.ctx, f.r, slices.Clone(f.jobs))
 		}
 		if err == nil { // the records were read first, so that what a job wrote is printed before its end
 			progress, err = f.read(c.ctx, false)
