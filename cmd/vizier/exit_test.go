@@ -109,7 +109,7 @@ func TestBusyAndBrokenOutput(t *testing.T) {
 	if code := p.runWith(t.Context()); code != 1 {
 		t.Errorf("exit %d", code)
 	}
-	has(t, err.String(), "vizier: write output: no space")
+	has(t, err.String(), "vizier: write output: no space", "only its output is lost")
 }
 
 type brokenWriter struct{}
