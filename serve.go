@@ -4,14 +4,18 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/ssh"
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 )
 
 // Serve runs this program as what Vizier started it for: a runner, a node of a
 // template, the resident scheduler, the hooks. args are the program's arguments
-// without its name. ok is false if they are the program's own.
+// without its name. ok is false if they are the program's own. It takes the owner's own
+// permissions out of the umask: a directory that its owner cannot enter stops its job for good.
 func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int, ok bool) {
+	unix.Umask(unix.Umask(0o077) &^ 0o700)
 	if len(args) == 0 {
 		return 0, false
 	}

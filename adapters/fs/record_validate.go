@@ -7,7 +7,6 @@ import (
 	iofs "io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
@@ -104,9 +103,6 @@ func (s *Store) problemsOf(id kernel.JobID, b []byte, shape *schemaCheck, holder
 	}
 	if have, err := s.readJobFile(id, stateName, 64); err != nil || strings.TrimSpace(string(have)) != word {
 		bad("the file state beside it says %q, it says %q", strings.TrimSpace(string(have)), word)
-	}
-	if updated, err := time.Parse(time.RFC3339Nano, text("updated_at")); err == nil && updated.Before(j.Created) {
-		bad("updated_at: %s is before created_at", text("updated_at"))
 	}
 	if why := j.Unsealed(); why != "" && (j.Open() || j.Seal() == kernel.Broken) {
 		bad("schedule.approval: %s", why)

@@ -115,7 +115,6 @@ func TestValidate(t *testing.T) {
 		"gone":   {func(t *testing.T, s *Store, dir string) { os.Remove(file(dir, jobPath(id(1), stateName))) }, "the file state beside it"},
 		"word":   {edited(`"state": "queued"`, `"state": "running"`), "means \"queued\""},
 		"schema": {edited(`"retries": 0`, `"retries": -1`), "retries: -1 is out of range"},
-		"time":   {edited(`"created_at": "2026`, `"created_at": "2099`), "is before created_at"},
 		"inbox":  {edited(`a.running.md"`, `b.running.md"`), "does not end in"},
 		"success": {edited("null,\n  \"stdout_path\"", "null,\n  \"processed_path\": \"/x\",\n  \"stdout_path\""),
 			"the run has not succeeded"},

@@ -113,6 +113,9 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil { // git works from there, and a person may have removed it
+		return err
+	}
 	if other := nameAt(dir); w.Name == "" && name != "" && other != "" && other != name {
 		present = false // the files there belong to another worktree
 	}

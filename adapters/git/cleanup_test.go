@@ -104,6 +104,18 @@ func TestRemoveWorktree(t *testing.T) {
 	})
 }
 
+// A person removed all worktrees with the directory that they are in.
+func TestRemoveWorktreeWithoutItsHome(t *testing.T) {
+	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
+		o := newOwned(t, open)
+		if err := os.RemoveAll(o.path(worktreeHome)); err != nil {
+			t.Fatal(err)
+		}
+		o.remove(kernel.CleanupDone)
+		o.gone()
+	})
+}
+
 func TestRemoveWorktreeParksWork(t *testing.T) {
 	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
 		o := newOwned(t, open)

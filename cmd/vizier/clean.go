@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -173,7 +174,7 @@ func (c *call) agreeTo(question, command string) (bool, error) {
 		return false, errors.New(command + " asks first, and there is no terminal: use --yes")
 	}
 	fmt.Fprint(c.ui.err, visible(c.ui.people(question), "")+" [y/N] ")
-	line, err := bufio.NewReader(in).ReadString('\n')
+	line, err := c.typed()
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read the answer: %w", err)
 	}
@@ -182,6 +183,24 @@ func (c *call) agreeTo(question, command string) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// typed returns the next line of the input, which a person types. An interrupt ends the wait.
+func (c *call) typed() (line string, err error) {
+	c.staysInFront()
+	read := make(chan struct{})
+	var text string
+	var failed error
+	go func() {
+		text, failed = bufio.NewReader(c.stdin).ReadString('\n')
+		close(read)
+	}()
+	select {
+	case <-read:
+		return text, failed
+	case <-c.ctx.Done():
+		return "", context.Canceled
+	}
 }
 
 func (x *cleanCmd) answer(c *call, s cleanScope, done app.Cleaned) error {

@@ -161,7 +161,7 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
 	foreign := errors.Is(err, fs.ErrForeign) && !x.Fix
 	if foreign { // of a foreign store nothing is run or changed
-		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "vizier doctor --adopt, once you have looked at it"}}, nil
+		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "look at it, then do what this says"}}, nil
 	}
 	if errors.Is(err, fs.ErrNewer) { // a newer version's store must not be changed, or judged by this version
 		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil

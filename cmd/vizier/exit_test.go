@@ -112,6 +112,18 @@ func TestBusyAndBrokenOutput(t *testing.T) {
 	has(t, err.String(), "vizier: write output: no space", "only its output is lost")
 }
 
+// An interrupt ends the wait for an answer.
+func TestInterruptedAnswer(t *testing.T) {
+	in, person := io.Pipe()
+	defer person.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	c := &call{program: &program{stdin: in}, ctx: ctx}
+	interrupt()
+	if line, err := c.typed(); line != "" || !errors.Is(err, context.Canceled) {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space") }

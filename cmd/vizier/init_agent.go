@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -52,8 +52,10 @@ func (c *call) askWhich(labels []string) (string, error) {
 		fmt.Fprintf(c.ui.err, "  %d  %s\n", i+1, visible(label, ""))
 	}
 	fmt.Fprint(c.ui.err, "[1] ")
-	line, err := bufio.NewReader(c.stdin).ReadString('\n')
+	line, err := c.typed()
 	switch line = strings.TrimSpace(line); {
+	case errors.Is(err, context.Canceled):
+		return "", err
 	case err != nil && line == "":
 		return "", errors.New("no agent was chosen")
 	case line == "":

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -201,8 +200,11 @@ func (rel *release) describe(noTag bool) string {
 
 func (rel *release) ask(c *call, noTag bool) error {
 	fmt.Fprintf(c.stderr, "%s\nCreate release %s? [y/N] ", rel.describe(noTag), rel.next.Tag())
-	answer, err := bufio.NewReader(c.stdin).ReadString('\n')
+	answer, err := c.typed()
 	fmt.Fprintln(c.stderr)
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
