@@ -40,6 +40,18 @@ func TestLockMatrix(t *testing.T) {
 	}
 }
 
+// Of a pool that is used up, nothing is left to be reserved.
+func TestReservedUnitsAreToldOf(t *testing.T) {
+	for used, want := range map[int]string{1: ": 1 in use, the rest reserved for an older job", 2: ": 2 in use"} {
+		table := kernel.NewLockTable(kernel.Limits{Pools: map[string]int{"gpu": 2}})
+		table.Take(kernel.LocalExecutor, []kernel.Lock{pool("gpu", used)})
+		table.Reserve([]kernel.Lock{pool("gpu", 2)})
+		if _, now, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1)}); now != want {
+			t.Errorf("%d used: %q, want %q", used, now, want)
+		}
+	}
+}
+
 // All or nothing: one lock that is not free denies the whole request, and a
 // denied request takes nothing.
 func TestLocksAreGrantedTogether(t *testing.T) {
