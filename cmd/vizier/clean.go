@@ -175,6 +175,10 @@ func (c *call) agreeTo(question, command string) (bool, error) {
 	}
 	fmt.Fprint(c.ui.err, visible(c.ui.people(question), "")+" [y/N] ")
 	line, err := c.typed()
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(c.ui.err)
+		return false, err
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read the answer: %w", err)
 	}

@@ -55,6 +55,7 @@ func (c *call) askWhich(labels []string) (string, error) {
 	line, err := c.typed()
 	switch line = strings.TrimSpace(line); {
 	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(c.ui.err)
 		return "", err
 	case err != nil && line == "":
 		return "", errors.New("no agent was chosen")

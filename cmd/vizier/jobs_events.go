@@ -166,6 +166,14 @@ type absent struct {
 	over   bool // nothing more happens to it
 }
 
+// unlogged is what has these events, unless the log has one; unknown is why it is not on record.
+func unlogged(what string, events selector, unknown error) absent {
+	if unknown != nil {
+		return absent{unknown, events, true}
+	}
+	return absent{kernel.Missing{What: what + " in the event log"}, events, false}
+}
+
 // about returns the selectors of what the command line names, all of which select an
 // event that is wanted.
 func (e *eventsCmd) about(c *call, r *repo) (all []selector, missing []absent, err error) {
@@ -189,7 +197,7 @@ func (e *eventsCmd) about(c *call, r *repo) (all []selector, missing []absent, e
 			return nil, nil, err
 		}
 		if unknown != nil {
-			missing = append(missing, absent{unknown, s, true})
+			missing = append(missing, unlogged("", s, unknown))
 		}
 		named = append(named, s)
 	}
@@ -204,7 +212,7 @@ func (e *eventsCmd) about(c *call, r *repo) (all []selector, missing []absent, e
 			return nil, nil, err
 		}
 		if all = append(all, s); !kernel.ValidJobID(e.Job) {
-			missing = append(missing, absent{cmp.Or(unknown, error(kernel.Missing{What: "job " + e.Job + " in the event log"})), s, unknown != nil})
+			missing = append(missing, unlogged("job "+e.Job, s, unknown))
 		}
 	}
 	if e.OfRun != "" {
@@ -212,7 +220,7 @@ func (e *eventsCmd) about(c *call, r *repo) (all []selector, missing []absent, e
 		if err != nil {
 			return nil, nil, err
 		}
-		all, missing = append(all, s), append(missing, absent{cmp.Or(unknown, error(kernel.Missing{What: "run " + e.OfRun + " in the event log"})), s, unknown != nil}) // every run has an event, unless its log is gone
+		all, missing = append(all, s), append(missing, unlogged("run "+e.OfRun, s, unknown)) // every run has an event, unless its log is gone
 	}
 	return all, missing, nil
 }

@@ -226,7 +226,10 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 		progress := false
 		if err == nil {
 			f.join(snap)
-			err = d.look(c, c.ctx, f.r, slices.Clone(f.jobs))
+			err = d.look(c, c.ctx, f.r, slices.DeleteFunc(slices.Clone(f.jobs), func(id kernel.JobID) bool {
+				j := snap.Job(id)
+				return j == nil || !j.Open()
+			}))
 		}
 		if err == nil { // the records were read first, so that what a job wrote is printed before its end
 			progress, err = f.read(c.ctx, false)
