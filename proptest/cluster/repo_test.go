@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 )
 
@@ -100,12 +101,11 @@ func (r *repo) leave() {
 	r.killResident()
 }
 
-// killResident reports whether there was one.
+// killResident reports whether there was one. It asks for the lock's holder: the file keeps the number of a
+// process that has ended, which may be another's by now.
 func (r *repo) killResident() bool {
 	path := filepath.Join(r.dir, ".vizier/jobs/resident.lock")
-	b, _ := os.ReadFile(path)
-	var pid int
-	if _, err := fmt.Sscanf(string(b), "%d", &pid); err != nil || pid <= 1 || syscall.Kill(pid, syscall.SIGKILL) != nil {
+	if pid := watch.PID(path); pid <= 1 || syscall.Kill(pid, syscall.SIGKILL) != nil {
 		return false
 	}
 	for range 1000 { // its last thread holds its place
@@ -220,8 +220,8 @@ func (r *repo) eventually(is func() string) {
 		}
 		time.Sleep(pause)
 	}
-	why, _, _ := r.try("", "why", "--all")
-	r.Fatalf("%s\n%s", missing, why)
+	out, _ := r.command("sh", "-c", `vizier why --all; vizier list --all; vizier history; tail -n 20 effects/* .vizier/jobs/*/attempts/* .vizier/jobs/*/*.log; squeue -t all | tail -30`).CombinedOutput()
+	r.Fatalf("%s\n%s", missing, out)
 }
 
 // slurm runs a command of the cluster's.
