@@ -34,27 +34,42 @@ type RunReport struct {
 func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunReport, error) {
 	var rep RunReport
 	var manifests kernel.Plan
-	var news []kernel.NewJob
-	scope := kernel.Scope{}
 	for _, r := range runs {
 		if r.leavesOut() {
 			if err := s.mayDecide(ctx, "leave out the approval of a template"); err != nil {
 				return rep, err
 			}
 		}
-		jobs, roots := r.jobs()
-		news = append(news, jobs...)
-		more := history.ScopeOf(jobs)
-		scope.Jobs, scope.Artifacts = append(scope.Jobs, more.Jobs...), append(scope.Artifacts, more.Artifacts...)
+		_, roots := r.jobs()
 		rep.Roots = append(rep.Roots, roots)
 		manifests.Records = append(manifests.Records, kernel.CreateRun{Run: r.Run, Manifest: r.Manifest})
 	}
+	news, scope := jobsOf(runs)
 	var err error
 	rep.Report, err = s.transact(ctx, scope, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		jobs, err := kernel.Enqueue(snap, news)
 		return manifests.Then(jobs), []history.Verb{history.Enqueue{Jobs: news}}, err
 	}})
 	return rep, err
+}
+
+// CheckRun returns the error with which EnqueueRun would now refuse the jobs of runs. It writes nothing.
+func (s *Scheduler) CheckRun(ctx context.Context, runs ...RunRequest) error {
+	s.configure()
+	news, scope := jobsOf(runs)
+	snap, err := s.Records(ctx, scope)
+	if err == nil {
+		_, err = kernel.Enqueue(snap, news)
+	}
+	return err
+}
+
+// jobsOf returns the jobs of runs, and what enqueueing them depends on.
+func jobsOf(runs []RunRequest) (news []kernel.NewJob, scope kernel.Scope) {
+	for _, r := range runs {
+		news = append(news, r.Enqueued()...)
+	}
+	return news, history.ScopeOf(news)
 }
 
 // leavesOut reports whether the run does without an approval that its template asks for.

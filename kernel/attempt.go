@@ -103,6 +103,21 @@ func (p RetryPolicy) Named(word string) (RetryPolicy, error) {
 	return p.On(class), nil
 }
 
+// Names returns the failure classes and the exit codes that p names, the reverse of Named.
+func (p RetryPolicy) Names() (classes []string, exits []int) {
+	for _, c := range failureClasses() {
+		if p.Classes&(1<<c) != 0 {
+			classes = append(classes, c.String())
+		}
+	}
+	for code := range 256 {
+		if p.Exits.Has(code) {
+			exits = append(exits, code)
+		}
+	}
+	return classes, exits
+}
+
 // or returns the union of p and q. Delays that p sets take precedence.
 func (p RetryPolicy) or(q RetryPolicy) RetryPolicy {
 	p.Classes |= q.Classes

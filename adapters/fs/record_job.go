@@ -47,7 +47,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	}
 	r.RemovedAt = optionalStamp(st.Removed)
 	if a := st.Amended; a.Made {
-		classes, exits := retriedOn(a.Retry)
+		classes, exits := a.Retry.Names()
 		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims, classes, exits,
 			duration(a.Retry.Base), duration(a.Retry.Cap)}
 	}
@@ -98,23 +98,8 @@ func newAgain(sp *kernel.Spec) againRecord {
 	if sp.InDoubt != kernel.FailInDoubt {
 		a.InDoubt = sp.InDoubt.String()
 	}
-	a.RetryOn, a.RetryExits = retriedOn(sp.Retry)
+	a.RetryOn, a.RetryExits = sp.Retry.Names()
 	return a
-}
-
-// retriedOn are the failure classes and the exit codes that a policy names.
-func retriedOn(p kernel.RetryPolicy) (classes []string, exits []int) {
-	for c := kernel.ExitFailure; p.Classes>>c > 0; c++ {
-		if p.Classes&(1<<c) != 0 {
-			classes = append(classes, c.String())
-		}
-	}
-	for code := range 256 {
-		if p.Exits.Has(code) {
-			exits = append(exits, code)
-		}
-	}
-	return classes, exits
 }
 
 func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {

@@ -64,6 +64,24 @@ func (t *Builder) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.
 	return runs, nil
 }
 
+// Check returns the error with which the runs of flows would be refused, and apart from that which
+// agent cannot be asked on this host: a template is right without it. It writes nothing.
+func (t *Builder) Check(ctx context.Context, flows []*Flow) (agent, err error) {
+	var runs []app.RunRequest
+	for _, f := range flows {
+		run, err := f.Compile(ctx, false)
+		if err == nil {
+			err = t.mayMerge(ctx, run)
+		}
+		if err != nil {
+			return nil, err
+		}
+		agent = t.mayStart(run.Jobs)
+		runs = append(runs, run.RunRequest)
+	}
+	return agent, t.Scheduler.CheckRun(ctx, runs...)
+}
+
 // mayMerge returns an error for a merge into a branch that does not exist and that nothing is going
 // to make: no job of the run, and no open job that declares it. What commands of the run do is not
 // known.

@@ -73,19 +73,24 @@ type checkedFlows struct {
 	Items []enqueue.Spec `json:"items"`
 }
 
-// check does what is possible of the runs without writing anything.
+// check refuses what run would, and writes nothing.
 func (x *runCmd) check(c *call, r *repo, flows []*enqueue.Flow) error {
+	agent, err := c.builder(r).Check(c.ctx, flows)
+	if err != nil {
+		return c.hinted(err)
+	}
 	var items []enqueue.Spec
 	for _, f := range flows {
-		if _, err := f.Compile(c.ctx, false); err != nil {
-			return err
-		}
 		items = append(items, f.Spec)
 	}
 	f := flows[0]
 	doc := checkedFlow{"workflow_validation_passed", f.Choice.Selector, f.Source.ID.Value, f.Source.Version.Value, f.Parsed.Nodes(), []string{}}
 	for _, w := range f.Parsed.Warnings() {
 		doc.Warnings = append(doc.Warnings, w.String())
+	}
+	if agent != nil {
+		doc.Warnings = append(doc.Warnings, agent.Error())
+		c.ui.warn("warning: %v", agent)
 	}
 	switch {
 	case x.Format == "json" && x.single():

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -82,6 +83,7 @@ var showColumns = []column{
 	{Field{"approval_expires_at", "Approval expires at", true},
 		func(r record) string { return stamp(r.State.Approval.ExpiresAt) }},
 	{Field{"approval_reason", "Approval reason", true}, func(r record) string { return r.State.Approval.Reason }},
+	{Field{"requires", "Requires", true}, requires},
 	{Field{"pinned_head", "Pinned head", true}, func(r record) string { return pinned(r.Spec.Pinned) }},
 	{Field{"artifacts", "Produces", true}, artifacts},
 	{Field{"execution_root", "Execution root", false}, func(r record) string { return r.State.Context.Root }},
@@ -96,6 +98,12 @@ var showColumns = []column{
 	{Field{"executor_options", "Executor options", true}, func(r record) string { return strings.Join(r.Spec.Task.Options, " ") }},
 	{Field{"container", "Container", true}, container},
 	{Field{"resources", "Resources", true}, func(r record) string { return Resources(r.Job) }},
+	{Field{"directory", "Directory", true}, func(r record) string { return r.Spec.Task.Dir }},
+	{Field{"environment", "Environment", true}, environment},
+	{Field{"secrets", "Secrets", true}, secrets},
+	{Field{"sandbox", "Sandbox", true}, sandbox},
+	{Field{"time_limit", "Time limit", true}, func(r record) string { return limit(r.Spec.Task.Timeout) }},
+	{Field{"estimate", "Estimate", true}, func(r record) string { return limit(r.Spec.Estimate) }},
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
 	{Field{"name", "Name", true}, func(r record) string { return Title(r.Job) }},
 	{Field{"tags", "Tags", true}, tags},
@@ -119,6 +127,7 @@ var showColumns = []column{
 	{Field{"limit_resets_at", "Limit resets at", true}, agentText(func(a *kernel.AgentRun) string { return stamp(a.Resets) })},
 	{Field{"generation", "Generation", true}, func(r record) string { return number(r.State.Generation) }},
 	{Field{"retries", "Retries", true}, func(r record) string { return usedOf(r.State.Spent.Retries, r.Budget().Retries) }},
+	{Field{"retry_on", "Retries on", true}, retryOn},
 	{Field{"resumes", "Resumes", true}, func(r record) string { return usedOf(r.State.Spent.Resumes, r.Budget().Resumes) }},
 	{Field{"reclaims", "Reclaims", true},
 		func(r record) string { return usedOf(r.State.Spent.Reclaims, r.Budget().Reclaims) }},
@@ -184,6 +193,70 @@ func transient(r record) string {
 		return ""
 	}
 	return r.Transient().String()
+}
+
+// limit returns a duration that was given, or "".
+func limit(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// environment returns the names of the variables that were given to a job. Their values are in its record.
+func environment(r record) string {
+	var names []string
+	for _, v := range r.Spec.Task.Env {
+		name, _, _ := strings.Cut(v, "=")
+		names = append(names, name)
+	}
+	if pass := r.Spec.Task.PassEnv; len(pass) > 0 {
+		names = append(names, "passed on: "+strings.Join(pass, ", "))
+	}
+	return strings.Join(names, ", ")
+}
+
+func secrets(r record) string {
+	return strings.Join(texts(r.Spec.Task.Secrets, func(s kernel.Secret) string { return s.Name }), ", ")
+}
+
+func sandbox(r record) string {
+	b := r.Spec.Task.Sandbox
+	if !b.On() {
+		return ""
+	}
+	text := b.Mode.String()
+	if b.ReadOnly {
+		text += ", reads its working tree only"
+	}
+	if len(b.Write) > 0 {
+		text += ", may write " + strings.Join(b.Write, ", ")
+	}
+	if b.Network == kernel.NoNetwork {
+		text += ", without network"
+	}
+	return text
+}
+
+func requires(r record) string {
+	return strings.Join(texts(r.Spec.Preconditions, func(p kernel.Precondition) string {
+		switch {
+		case p.Kind == kernel.CustomPrecondition:
+			return p.ID
+		case p.Branch != "":
+			return p.Kind.String() + "=" + p.Branch
+		}
+		return p.Kind.String()
+	}), ", ")
+}
+
+// retryOn returns the failures after which a job is retried, if it may be.
+func retryOn(r record) string {
+	if r.Budget().Retries == 0 {
+		return ""
+	}
+	classes, exits := r.Retry().Names()
+	return strings.Join(append(classes, texts(exits, func(code int) string { return "exit " + strconv.Itoa(code) })...), ", ")
 }
 
 // usedOf returns how much of a budget is used up, or "" if there is no budget.

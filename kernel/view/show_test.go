@@ -42,6 +42,12 @@ func TestShowEverything(t *testing.T) {
 			About: kernel.NodeInfo{Name: "Integrate", Class: "environment_builtin", Operation: "git.integrate",
 				Control: "gate.approval", Gates: []string{"approval(required=true)", "script(x)"}}}
 		j.Spec.Task = kernel.Task{Args: []string{"__workflow-node"}, Builtin: true, Timeout: time.Minute}
+		j.Spec.Task.Dir, j.Spec.Task.Env, j.Spec.Task.PassEnv = "sub", []string{"A=1", "B="}, []string{"C"}
+		j.Spec.Task.Secrets = []kernel.Secret{{Name: "KEY", Source: "!pass key"}}
+		j.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.RequiredSandbox, Write: []string{"out"}, Network: kernel.NoNetwork, ReadOnly: true}
+		j.Spec.Estimate = 90 * time.Second
+		j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}, {Kind: kernel.BranchExists, Branch: "main"}, {Kind: kernel.CustomPrecondition, ID: "x"}}
+		j.Spec.Retry = kernel.RetryPolicy{Exits: kernel.ExitSet{}.With(75)}.On(kernel.Timeout)
 		j.Spec.Budget = kernel.Budget{Retries: 2, Resumes: 1}
 		j.State.Spent = kernel.Budget{Retries: 1}
 		j.State.Attempt, j.State.Generation = 3, 1
@@ -67,12 +73,15 @@ func TestShowEverything(t *testing.T) {
 		{"Approval required", "true"}, {"Approval state", "approved"},
 		{"Approval requested at", "2026-02-01T12:00:00+00:00"}, {"Approval requested by", "Ann"},
 		{"Approval decided at", "2026-02-01T12:00:00+00:00"}, {"Approval decided by", "Bob"}, {"Approval seal", "none: it was approved by an earlier version, or by hand"}, {"Approval reason", "ok"},
+		{"Requires", "clean_worktree, branch_exists=main, x"},
 		{"Execution root", "wt/x"}, {"Worktree", "wt/x"}, {"Worktree name", "x"},
-		{"Retry cleanup", "degraded"}, {"Retry cleanup error", "busy"}, {"Command", "vizier run merge"},
+		{"Retry cleanup", "degraded"}, {"Retry cleanup error", "busy"},
+		{"Directory", "sub"}, {"Environment", "A, B, passed on: C"}, {"Secrets", "KEY"},
+		{"Sandbox", "required, reads its working tree only, may write out, without network"}, {"Time limit", "1m0s"}, {"Estimate", "1m30s"}, {"Command", "vizier run merge"},
 		{"Name", "Integrate"}, {"Created", "2026-02-01T12:00:00+00:00"}, {"Failure class", "timeout"}, {"Reason", "too slow"},
 		{"Attempt", "3"}, {"Attempts", "2 failed (rate_limited) exit 2 at 2026-02-01T12:00:00+00:00 for 1m15s on h | 3 running at 2026-02-01T12:00:00+00:00 on h"},
 		{"Agent", "claude 2.1"}, {"Model", "m"}, {"Session", "s"}, {"Usage", "12,345 tokens in (10,000 cached), 67 out, $0.0123, 4 turns, 1 run"}, {"Denied", "Bash, Web"},
-		{"Limit resets at", "2026-02-01T12:00:00+00:00"}, {"Generation", "1"}, {"Retries", "1 of 2"}, {"Resumes", "0 of 1"},
+		{"Limit resets at", "2026-02-01T12:00:00+00:00"}, {"Generation", "1"}, {"Retries", "1 of 2"}, {"Retries on", "timeout, exit 75"}, {"Resumes", "0 of 1"},
 		{"Deadline", "2026-02-01T12:01:00+00:00"}, {"Cancel requested at", "2026-02-01T12:00:00+00:00"}, {"Cancel requested by", "Bob"},
 	})
 }
