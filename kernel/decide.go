@@ -76,7 +76,7 @@ func newTick(s *Snapshot) *tick {
 	return &tick{s: s, some: map[int32]*judgement{}, locks: NewLockTable(s.limits), watch: -1}
 }
 
-// status is the status of job i at this point of the tick.
+// status returns the status of job i at this point of the tick.
 func (t *tick) status(i int32) Status {
 	if t.all != nil {
 		return t.all[i].status
@@ -166,8 +166,8 @@ func Settle(s *Snapshot) Plan {
 	return p
 }
 
-// mostRefused is how often in a row another executor may end an attempt of a job before its
-// command begins. Then the job fails: what ends them does not pass by itself.
+// mostRefused is the number of attempts of a job that an executor other than the local one may
+// end in a row before their commands begin. Then the job fails: the cause does not pass by itself.
 const mostRefused = 5
 
 // settle ends the running attempts whose runner is gone, and returns the snapshot
@@ -222,9 +222,9 @@ func (s *Snapshot) resultOfGone(a AttemptID) (r Result, began, over bool) {
 	switch {
 	case !live.Known || !live.Value.Gone():
 		return Result{}, false, false
-	case found.Value != nil && found.Value.Attempt == a: // which proves that it began, whatever else is missing
+	case found.Value != nil && found.Value.Attempt == a: // a result proves that it began, whatever else is missing
 		r := *found.Value
-		if r.Class == WorkerLost && !r.Applied { // what the files still tell, and what became of the runner
+		if r.Class == WorkerLost && !r.Applied { // the remark says what became of the runner
 			r.Reason = cmp.Or(live.Value.Remark, r.Reason)
 		}
 		return r, true, true
