@@ -19,7 +19,7 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 		}
 		inputs := src.inputs(&src.nodes[i], n.use.AnyOf)
 		if len(inputs) == 0 {
-			continue // no input could help; Validate reports it
+			continue // no input could help; validate reports it
 		}
 		var shown []string
 		for _, in := range inputs {
