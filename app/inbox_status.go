@@ -136,8 +136,9 @@ func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, list 
 	files[key] = have
 }
 
-// renamed returns what somebody has called the file that is the prompt of j, which is
-// open, and the key of that file if it is a prompt; "": there is none.
+// renamed returns the name that somebody has given to the prompt file of the open job j,
+// and the file's key in files if it still has one of a prompt's names; "": nobody renamed
+// it.
 func renamed(j *kernel.Job, files map[string]PromptStatus, others []inbox.PromptFile) (name, key string) {
 	if !j.Open() {
 		return "", ""
