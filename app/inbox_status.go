@@ -16,7 +16,7 @@ import (
 type PromptStatus struct {
 	File       inbox.PromptFile // only Rel is set if the file is gone
 	Gone       bool             // the file is not in the inbox any more
-	Renamed    string           // what somebody has called the file; "": it has its name
+	Renamed    string           // the name that somebody gave the file; "": it has its own
 	Repository string           // the root of its repository; "": not known
 	Job        *kernel.Job      // nil: none
 	Age        time.Duration    // since it was dropped, or since its job was made

@@ -72,7 +72,7 @@ func (t *transaction) enforce(ctx context.Context) {
 			f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Late: true})
 		}
 	}
-	for _, o := range t.s.Observers { // anew: it may have recorded its result meanwhile
+	for _, o := range t.s.Observers { // once more, since an attempt may have recorded its result meanwhile
 		o.Observe(ctx, kernel.Probes{Attempts: late}, &f)
 	}
 	t.snap = t.snap.WithFacts(f)

@@ -226,13 +226,13 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 	}
 }
 
-// settle records the result and settles the job. It does not give up. While the
+// settle records the result and settles the job. It tries until it succeeds. While the
 // disk is full, the job keeps its runner and stays running, which is true. A
 // result that is refused although the record still names its attempt is not
 // dropped either: without it the job would be taken for lost, and run again.
 // Only if the record itself is gone, perhaps with the whole repository, does
-// nobody wait for the result any more. If the repository was moved, the result on
-// record is all that this process can leave: the next tick there settles the job.
+// settle give up: nobody waits for the result. If the repository was moved, this
+// process can only leave the result on record: the next tick there settles the job.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	if err := settleAtOnce(ctx, s, result); err == nil || settled(err) && !r.underWay(result.Attempt) {
 		return err

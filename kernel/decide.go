@@ -65,7 +65,7 @@ func (t *tick) judgeDirty() {
 			*t = tick{s: t.s, some: map[int32]*judgement{}, locks: NewLockTable(t.s.limits), watch: t.watch}
 			t.judgeAll()
 		}
-	} else if !t.judgeIncrementally() && len(t.s.near.lacks) == 0 { // else the jobs that it lacks may suffice
+	} else if !t.judgeIncrementally() && len(t.s.near.lacks) == 0 { // else it may suffice to load the jobs that it lacks
 		t.s.requireAll()
 	}
 }
@@ -201,7 +201,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 }
 
 // stalls marks the attempts whose runners give no sign of life. Each is marked once,
-// since people are told.
+// since the mark is reported to people.
 func (s *Snapshot) stalls() (p Plan) {
 	for _, i := range s.running {
 		j := s.jobs[i]

@@ -191,8 +191,8 @@ func spend(j *Job, st *State, now time.Time) {
 // launched again.
 var refusalBackoff = RetryPolicy{Base: time.Second, Cap: time.Minute}
 
-// Refuse takes back an attempt that its executor could not start and of which
-// nothing was executed. The job is queued again with the reason on record, and
+// Refuse takes back an attempt that its executor could not start, so that nothing
+// of it was executed. The job is queued again with the reason on record, and
 // the attempt's number is used up (seed 000: the record stays queued). From the
 // second refusal in a row the job waits before the next launch. A final refusal
 // fails the job; a job that was to be cancelled is cancelled.

@@ -103,9 +103,10 @@ type gate struct {
 	remedy func(x *explainer, i int32, v verdict) (does []Remedy, via JobID)
 }
 
-// gates are checked in order, and the first that does not pass decides. The first
-// row is not in seed 000's list: a run's failure mode ends jobs that would otherwise
-// wait for something that may never come.
+// gates are checked in order, and the first that does not pass decides. Three rows are
+// not in seed 000's list. "run" is for a run's failure mode: it ends jobs that would
+// otherwise wait for something that may never come. For "sandbox" and "branch" see
+// docs/adr/0037 and docs/adr/0064.
 var gates = [...]gate{
 	{"run", OnDependencies, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkRun, nil, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},

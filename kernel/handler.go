@@ -132,7 +132,7 @@ func (s *Snapshot) faultyPredecessor(j *Job) *Job {
 	var from *Job
 	switch j.State.Failure {
 	case MissingOutput:
-		if j.State.Agent == nil { // else it is the agent that answered nothing
+		if j.State.Agent == nil { // else the job's own agent answered nothing
 			from = NearestAgent(j, s.Job)
 		}
 	case MissingInput:

@@ -56,8 +56,8 @@ func (s *Snapshot) reindex(moved []move) {
 	}
 }
 
-// relist updates the lists for the job at position i: it removes the job from those that was
-// belongs to, if was is not nil, and adds it to those that is belongs to.
+// relist updates the lists for the job at position i after it changed from was to is: the
+// job leaves and joins lists accordingly. A nil was means that it is on no list yet.
 func (s *Snapshot) relist(i int32, was, is *Job) {
 	for _, l := range []struct {
 		list *[]int32

@@ -44,7 +44,7 @@ type Scope struct {
 	Artifacts []Artifact // and every producer of these
 	Keys      []string   // and the jobs that have these idempotency keys
 	Tally     []Number   // and how the jobs of each of these stand, if the store can tell
-	Reads     bool       // and which facts open jobs read that no job makes, if the store can tell
+	Reads     bool       // and which facts open jobs read and no job makes, if the store can tell
 }
 
 // Records is one consistent read of a store.
@@ -97,7 +97,7 @@ type Snapshot struct {
 	last    Number   // the last number that was given
 	near    *partial // nil: these are all jobs there are
 	dirty   []JobID  // of a partial snapshot: jobs that changed since a tick judged them
-	created []JobID  // of these, those that are new, or whose last judgement is not known
+	created []JobID  // the jobs in dirty that are new, or whose last judgement is not known
 
 	// unchanged says that the facts which no job makes have not changed since all of
 	// their readers were judged.

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns v with its end of line, as every front end writes it.
+// JSON returns v as JSON with its end of line, as every front end writes it.
 func JSON(v any, indent string) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

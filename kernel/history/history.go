@@ -38,7 +38,7 @@ type Step struct {
 	Seen  Seen
 }
 
-// Account is everything besides the records that a plan was decided on.
+// Account is everything that a plan was decided on, besides the records.
 type Account struct {
 	At         time.Time // the moment of the transaction
 	Limits     kernel.Limits
