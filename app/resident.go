@@ -16,8 +16,8 @@ type Waker interface {
 	Wake(w kernel.Wakes)
 }
 
-// LeaderLock makes one process the resident scheduler of its repository. A
-// Resident is given the lock while it is held.
+// LeaderLock makes one process the resident scheduler of its repository. The
+// lock that a Resident is given is already held.
 type LeaderLock interface {
 	// Held reports whether the lock file is still there and belongs to the caller.
 	Held() bool

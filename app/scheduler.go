@@ -355,7 +355,7 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 }
 
 // HeldUpBy returns the first of jobs ids that cannot start before job by has ended; "": there
-// is none. It follows the jobs that they wait for, but only the first of these.
+// is none. It follows the jobs that they wait for, up to a bound.
 func (s *Scheduler) HeldUpBy(ctx context.Context, by kernel.JobID, ids []kernel.JobID) (kernel.JobID, error) {
 	const most = 64 // explanations
 	of := map[kernel.JobID]kernel.JobID{}

@@ -286,7 +286,7 @@ type transaction struct {
 
 	outside kernel.Outside // facts that no job makes; without Reads, every tick judges all of their readers
 
-	steps []history.Step // that led to plan
+	steps []history.Step // the steps that led to plan
 	known kernel.Facts   // the facts that are in the steps so far
 }
 

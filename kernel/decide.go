@@ -10,7 +10,7 @@ import (
 // tick is the working state of one Decide. Positions are schedule order.
 type tick struct {
 	s    *Snapshot
-	all  []judgement          // of every job, in a tick that judges the whole
+	all  []judgement          // of every job, in a full tick
 	some map[int32]*judgement // of the jobs judged so far, in an incremental tick
 
 	baseline *dirtySet // of an incremental tick: what may differ from the last
@@ -21,7 +21,7 @@ type tick struct {
 	watch    int32     // a job to explain; -1: none
 	watched  LockTable // the locks as they stood before it was judged
 
-	failures map[RunID]*failure // as they stood when the round began
+	failures map[RunID]*failure // the failures when the round began
 	made     map[scoped]*made
 }
 

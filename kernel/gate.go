@@ -66,7 +66,7 @@ func (v verdict) reason(kind WaitKind) WaitReason {
 // gate is one row of seed 000's list: everything about one condition for
 // starting.
 type gate struct {
-	name      string // what people call it: see `vizier help gates`
+	name      string // its name for people: see `vizier help gates`
 	kind      WaitKind
 	onWait    Status
 	onBlocked Status

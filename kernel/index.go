@@ -26,8 +26,8 @@ func (j *Job) Due() (at time.Time, ever bool) {
 type lists struct {
 	running   []int32
 	waiters   []int32 // for locks, pools or slots
-	timed     []int32 // that the clock may move: see Job.Due
-	outsiders []int32 // that may be moved by something that no job makes: see Job.outside
+	timed     []int32 // the clock may move these: see Job.Due
+	outsiders []int32 // something that no job makes may move these: see Job.outside
 }
 
 // index rebuilds the lists.

@@ -65,7 +65,7 @@ const (
 type partial struct {
 	known   map[Near]bool
 	most    map[Near]int   // by a Near without its Most: the largest Most that was loaded
-	created map[JobID]bool // that the store does not have yet
+	created map[JobID]bool // jobs that the store does not have yet
 	lacks   map[Near]bool
 	asking  map[JobID]bool // jobs whose gates read facts that were not observed
 	all     bool           // the snapshot has every job nevertheless: see Snapshot.Tracked

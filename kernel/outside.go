@@ -103,8 +103,8 @@ func (o *Outside) News() (news []Near) {
 }
 
 // JudgedBy returns ReadFact.Judged of each fact as it is after a tick. The tick judged the
-// readers of News, and perhaps other jobs, by the facts now. JudgedBy leaves out a fact that
-// differs in now: some of its readers were judged by the new value and others by the old one.
+// readers of News, and perhaps other jobs, by the facts in now. JudgedBy leaves out a fact
+// that differs in now: some of its readers were judged by the new value, others by the old.
 func (o *Outside) JudgedBy(now Facts) map[Near]string {
 	out := make(map[Near]string, len(o.Reads))
 	for n := range o.Reads {

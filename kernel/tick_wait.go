@@ -3,7 +3,7 @@ package kernel
 import "time"
 
 // TickWait says that a job waits for a tick, and for no other job or person: its retry
-// falls due, or a condition that no job can meet clears. The zero value: it does not.
+// falls due, or something outside of all jobs changes. The zero value: it does not.
 type TickWait struct {
 	Job JobID     // the job that continues first: the job itself, or one that it waits for
 	Due time.Time // since when it has been due, or when it will be; zero: not known

@@ -202,8 +202,8 @@ func (c *conflict) decided(file string) (bool, error) {
 
 // unresolved returns the files of the merge in the worktree dir that must not be
 // committed as they are. These are the files in conflict or, if there are none, the
-// tracked files with changes that are not staged. Unless a person has committed, they
-// also include those of was, the files that were in conflict, with conflict markers.
+// tracked files with changes that are not staged. Unless a person has committed, files
+// that were in conflict (was) and still have conflict markers count as well.
 func unresolved(ctx context.Context, env *Env, dir string, was []string) ([]string, error) {
 	files, err := env.Git.Unmerged(ctx, dir)
 	if err != nil || len(files) > 0 {

@@ -276,10 +276,10 @@ func Parsed(raw []byte) (out any, err error) {
 	return out, err
 }
 
-// Compact returns v on one line.
+// Compact returns v as JSON on one line.
 func Compact(v any) []byte { return Written(tree(reflect.ValueOf(v)), "") }
 
-// Indented returns v on many lines.
+// Indented returns v as JSON on many lines.
 func Indented(v any) []byte { return Written(tree(reflect.ValueOf(v)), "  ") }
 
 // Written returns a tree as JSON with its keys in order, and its end of line.

@@ -15,7 +15,7 @@ type Fault uint8
 
 // The faults that Explore looks for.
 const (
-	LeftOver    Fault = iota // nothing more can happen in a run, and a job still waits
+	LeftOver    Fault = iota // nothing more happens in a run, and a job of it waits for what cannot come
 	NeverRuns                // a node that runs in no history
 	Silent                   // a failure that nothing handles, although the run's last nodes succeed
 	PassedRound              // a node runs although an approval before it was not given
