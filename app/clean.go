@@ -20,8 +20,8 @@ type RunCleaner interface {
 	// kept. It never deletes the only copy of work.
 	DropBranch(ctx context.Context, name string) (dropped bool, kept string, err error)
 
-	// BranchAt reports whether there is a local branch, and the working tree
-	// that stands on it, "" if none does.
+	// BranchAt reports whether a local branch exists, and returns the working
+	// tree that has it checked out, or "".
 	BranchAt(ctx context.Context, name string) (there bool, tree string, err error)
 
 	// DropPlanStates removes the state records of the plans that jobs made.
@@ -30,25 +30,25 @@ type RunCleaner interface {
 	// DropConflicts removes the marks of open merge conflicts of jobs.
 	DropConflicts([]kernel.JobID) error
 
-	// CountArtifacts is how many markers and payloads a job left.
+	// CountArtifacts returns how many markers and payloads a job left.
 	CountArtifacts(id kernel.JobID, produces []kernel.Artifact) (markers, payloads int)
 
 	// DropTemporary removes files that killed processes were writing, and
 	// returns how many there were.
 	DropTemporary() (int, error)
 
-	// Sizes are the bytes that the files of jobs take on the disk.
+	// Sizes returns how many bytes the files of each job take on the disk.
 	Sizes(context.Context, []kernel.JobID) map[kernel.JobID]int64
 
-	// Collected is when a Collection last came to its end; zero: it is not known.
-	// NoteCollected makes it now.
+	// Collected returns when a Collection was last completed; zero: not known.
+	// NoteCollected records that one is complete now.
 	Collected() time.Time
 	NoteCollected() error
 
 	// TrimHistory drops what need not be kept of the history.
 	TrimHistory(context.Context) error
 
-	// Followed reports that somebody waits to see a run's end.
+	// Followed reports whether somebody waits for a run's end.
 	Followed(kernel.RunID) bool
 }
 
@@ -66,15 +66,16 @@ type Cleaned struct {
 	KeptWorktrees map[kernel.JobID]string // and why
 }
 
-// CleanOptions is how a clean goes about it.
+// CleanOptions are the options of a clean.
 type CleanOptions struct {
-	Force        bool // whoever outside still depends on the jobs
+	Force        bool // also remove jobs that an active job outside depends on
 	KeepBranches bool
 }
 
-// Clean removes all that was made for the runs of jobs ids, and for those alone that
-// have none, and ticks. It is kernel.ErrConflict while something is active that
-// forbids it. Records go last: what a crash cuts short can be done again.
+// Clean removes everything that was made for the runs of jobs ids, or for the job alone
+// if it has no run, and ticks. It fails with kernel.ErrConflict if an active job forbids
+// it: see retention.CleanOf. Records are removed last, so that a clean which a crash cut
+// short can be repeated.
 func (s *Scheduler) Clean(ctx context.Context, ids []kernel.JobID, o CleanOptions) (Cleaned, Report, error) {
 	done, verbs := s.cleaning(ctx, ids, o)
 	rep, err := s.transact(ctx, kernel.Scope{All: true}, verbs...)
@@ -82,7 +83,7 @@ func (s *Scheduler) Clean(ctx context.Context, ids []kernel.JobID, o CleanOption
 	return *done, rep, err
 }
 
-// PlanClean is what a clean would remove. It changes nothing.
+// PlanClean returns what a clean would remove. It changes nothing.
 func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOptions) (Cleaned, error) {
 	done := Cleaned{KeptBranches: map[string]string{}}
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
@@ -137,7 +138,7 @@ func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOp
 	return done, nil
 }
 
-// cleaning is the verbs of a clean, and where they tell what they did.
+// cleaning returns the verbs of a clean, and the result that they fill in.
 func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOptions) (*Cleaned, []verb) {
 	done := &Cleaned{KeptBranches: map[string]string{}}
 	clean := retention.Cleaning{Jobs: ids, Force: o.Force}
@@ -181,9 +182,9 @@ func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOpt
 		}}}
 }
 
-// dropMerges removes what jobs that have ended left of merges: the worktrees, in
-// which work is parked, and the marks of conflicts. It returns how many worktrees
-// it removed, and why others are kept.
+// dropMerges removes what ended jobs left of merges: their worktrees, in which work
+// is parked first, and the marks of conflicts. It returns how many worktrees it
+// removed, and why others are kept.
 func (s *Scheduler) dropMerges(ctx context.Context, jobs []kernel.JobID) (dropped int, kept map[kernel.JobID]string, err error) {
 	kept = map[kernel.JobID]string{}
 	finder, ok := s.Worktrees.(worktreeFinder)
@@ -248,7 +249,7 @@ func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, don
 	return nil
 }
 
-// draftBranches are the draft branches that jobs name, in order.
+// draftBranches returns the draft branches that jobs name, in order.
 func draftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
 	var names []string
 	for _, id := range jobs {
@@ -265,8 +266,9 @@ func draftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
 
 func isToken(a kernel.Artifact) bool { return a.Kind == kernel.Custom && a.Name == kernel.StageToken }
 
-// userOf says which other job needs a branch: one that works on it, that a retry
-// would have work on it, or that let the plan pass to a merge; "": none.
+// userOf says which other job needs a branch: one that works on it, one that would
+// work on it after a retry, or one that let the plan pass and whose plan is not merged
+// yet; "": none.
 func userOf(snap *kernel.Snapshot, branch string, except []kernel.JobID) (user string) {
 	for _, j := range snap.Jobs() {
 		st := &j.State
@@ -285,7 +287,7 @@ func userOf(snap *kernel.Snapshot, branch string, except []kernel.JobID) (user s
 	return user
 }
 
-// tell reads off a report what became of the records.
+// tell adds to done what the report says was removed.
 func (done *Cleaned) tell(rep Report) {
 	for _, a := range rep.Applied {
 		switch a := a.(type) {

@@ -16,22 +16,22 @@ func (s *Scheduler) unknown(name string) string {
 		": add [executors." + name + "], or submit the job for another one"
 }
 
-// validator is an executor that can tell before there is a job whether it would take
-// one.
+// validator is an executor that can tell, before a job exists, whether it would accept
+// the job.
 type validator interface {
-	// Accepts says what is wrong with what a job asks for, or with the executor.
+	// Accepts returns an error if the options are wrong, or the executor is.
 	Accepts(options []string) error
 }
 
 // handsOut is an executor that hands secrets to jobs.
 type handsOut interface {
-	// CheckSecret says why a secret's value could not be handed to a job.
+	// CheckSecret returns an error if a secret's value could not be handed to a job.
 	CheckSecret(kernel.Secret) error
 }
 
-// Accepts says why no executor would take the task, before there is a job: the
-// one it names is not configured, does not know what is asked of it, or could not hand
-// it a secret.
+// Accepts returns an error if the executor that the task names would not accept it: the
+// executor is not configured, does not know one of the options, or could not hand out
+// one of the secrets. It is called before the job exists.
 func (s *Scheduler) Accepts(t kernel.Task) error {
 	name := t.On()
 	if name != kernel.LocalExecutor && s.Executors[name] == nil {
@@ -82,19 +82,20 @@ func (s *Scheduler) alive(ctx context.Context, snap *kernel.Snapshot, attempts [
 	}
 }
 
-// sender is an Executor that leaves what it has to ask for until no lock is held.
+// sender is an Executor that records its requests under the scheduler lock, and sends them
+// without it.
 type sender interface {
-	// Send has somebody see to that, if there is anything.
+	// Send has the recorded requests sent soon, if there are any.
 	Send()
 }
 
-// refresher is an Executor whose Alive goes by the last answer that it was given.
+// refresher is an Executor whose Alive uses the last answer that it got.
 type refresher interface {
-	// Refresh asks anew. It is called without the scheduler lock.
+	// Refresh gets a new answer. It is called without the scheduler lock.
 	Refresh(context.Context) error
 }
 
-// send has executors see to what a transaction left for them.
+// send makes executors send the requests that a transaction recorded.
 func (s *Scheduler) send() {
 	for _, e := range s.Executors {
 		if out, ok := e.(sender); ok {
@@ -103,8 +104,9 @@ func (s *Scheduler) send() {
 	}
 }
 
-// Refresh asks the executors of attempts anew what has become of them, as far as
-// they do not look each time. What cannot be asked now is not known: Alive says so.
+// Refresh makes the executors of running jobs get new answers about their attempts, if
+// their Alive does not ask each time. An executor's error is dropped: its Alive says what
+// is not known.
 func (s *Scheduler) Refresh(ctx context.Context, jobs ...*kernel.Job) {
 	asked := map[string]bool{}
 	for _, j := range jobs {
@@ -116,15 +118,15 @@ func (s *Scheduler) Refresh(ctx context.Context, jobs ...*kernel.Job) {
 	}
 }
 
-// WithRemarks is snap with what executors say of the attempts they were given.
+// WithRemarks returns snap with what executors say about the attempts that they were given.
 func (s *Scheduler) WithRemarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
 	s.Refresh(ctx, snap.Jobs()...)
 	snap, _ = s.Lost(ctx, snap, true)
 	return snap
 }
 
-// noExecutor stands for an executor that the configuration does not name, or
-// not any more. It refuses to start anything and knows nothing.
+// noExecutor stands for an executor that the configuration does not name, or no
+// longer names. It refuses to start anything and knows nothing.
 type noExecutor string
 
 func (e noExecutor) Start(context.Context, kernel.AttemptID) error { return &Refusal{string(e)} }

@@ -50,7 +50,7 @@ func (s *Scheduler) Foreseeable(ctx context.Context, snap *kernel.Snapshot, chan
 		for range 4 {
 			f, err := foresight.WhatIf(snap, []foresight.Change{c})
 			if err != nil {
-				break // as it will be there
+				break // the change will fail in the front end as well
 			}
 			asked := f.Then.Probes()
 			if asked.Empty() {
@@ -62,10 +62,10 @@ func (s *Scheduler) Foreseeable(ctx context.Context, snap *kernel.Snapshot, chan
 	return snap
 }
 
-// ForeseeToTheEnd is Foresee continued until nothing more happens by itself,
-// with everything that runs or is to run ending as it usually does by the habits
-// that it returns. People decide nothing but what changes have them decide. The
-// forecast's Now is the present; the story has the end of each job.
+// ForeseeToTheEnd is Foresee continued until nothing more happens by itself.
+// Everything that runs or is to run ends as it usually does by the habits that it
+// returns. People make no decisions except those in changes. The forecast's Now is
+// the present; the story has the end of each job.
 func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Change) (*foresight.Habits, foresight.Forecast, foresight.Story, error) {
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {

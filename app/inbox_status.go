@@ -16,7 +16,7 @@ import (
 type PromptStatus struct {
 	File       inbox.PromptFile // only Rel is set if the file is gone
 	Gone       bool             // the file is not in the inbox any more
-	Renamed    string           // what somebody has called the file; "": it has its name
+	Renamed    string           // the name that somebody gave the file; "": it has its own
 	Repository string           // the root of its repository; "": not known
 	Job        *kernel.Job      // nil: none
 	Age        time.Duration    // since it was dropped, or since its job was made
@@ -136,8 +136,9 @@ func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, list 
 	files[key] = have
 }
 
-// renamed returns what somebody has called the file that is the prompt of j, which is
-// open, and the key of that file if it is a prompt; "": there is none.
+// renamed returns the name that somebody has given to the prompt file of the open job j,
+// and the file's key in files if it still has one of a prompt's names; "": nobody renamed
+// it.
 func renamed(j *kernel.Job, files map[string]PromptStatus, others []inbox.PromptFile) (name, key string) {
 	if !j.Open() {
 		return "", ""

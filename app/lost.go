@@ -9,7 +9,8 @@ import (
 
 // Lost returns the running jobs of snap whose runner is gone; the next tick
 // settles them. It looks at jobs on this machine or, with elsewhere, on any
-// executor, of which it asks none: see Refresh. The returned snapshot includes the facts about runners.
+// executor. It makes no executor get new answers: see Refresh. The returned
+// snapshot includes the facts about runners.
 func (s *Scheduler) Lost(ctx context.Context, snap *kernel.Snapshot, elsewhere bool) (*kernel.Snapshot, []kernel.JobID) {
 	var given []kernel.AttemptID
 	for _, j := range snap.Jobs() {
@@ -57,8 +58,8 @@ func (s *Scheduler) settledSince(ctx context.Context, attempts []kernel.AttemptI
 }
 
 // NeedResident returns the jobs that depend on a resident scheduler of this
-// host: jobs of other executors, whose runners start nothing here, also those that
-// are going to be tried again, and jobs that wait for a scheduler of this host.
+// host: jobs of other executors that run or are going to be tried again, since
+// their runners start nothing here, and jobs that wait for a scheduler of this host.
 func (s *Scheduler) NeedResident(ctx context.Context) ([]*kernel.Job, error) {
 	if len(s.Executors) == 0 {
 		return nil, nil

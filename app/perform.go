@@ -29,7 +29,7 @@ func (p *performer) answer(v history.Verb) (plan kernel.Plan) {
 	return plan
 }
 
-// executorOf is the executor that an attempt's job asks for.
+// executorOf returns the executor that an attempt's job asks for.
 func (s *Scheduler) executorOf(snap *kernel.Snapshot, a kernel.AttemptID) Executor {
 	j := snap.Job(a.Job)
 	if j == nil {

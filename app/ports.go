@@ -154,8 +154,8 @@ type Prompts interface {
 
 // Sentinels removes the marks of open merge conflicts.
 type Sentinels interface {
-	// DropConflict removes the mark of a plan, unless it is of a job of another run: what is
-	// resolved there is not given up.
+	// DropConflict removes the mark of a plan, unless the mark is of a job of another run:
+	// what is resolved there must not be lost.
 	DropConflict(slug string, of *kernel.Job) error
 }
 
@@ -188,7 +188,7 @@ type condenser interface {
 
 // reader is a Tx that knows which facts jobs read, and what they were judged by.
 type reader interface {
-	// JudgedBy passes kernel.Outside.JudgedBy of the next commit that a tick Judged.
-	// The store forgets other facts.
+	// JudgedBy passes the result of kernel.Outside.JudgedBy for the next commit whose plan
+	// is a tick's. The store forgets other facts.
 	JudgedBy(map[kernel.Near]string)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
-// recover does again what an earlier transaction committed and did not see
-// through.
+// recover performs again the world actions that an earlier transaction committed
+// and did not complete.
 func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldAction) error {
 	scope := kernel.Scope{}
 	for _, a := range left {
@@ -33,8 +33,9 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 	return nil
 }
 
-// number gives their numbers to the jobs of a store of before there were any, and
-// loads anew. Where there are none, every job is loaded: they tell the last number.
+// number gives numbers to the jobs of a store that is older than numbers, and loads
+// scope again. If no job lacks a number, it returns every job instead: only the jobs
+// tell what the last number is.
 func (t *transaction) number(scope kernel.Scope) (kernel.Scope, kernel.Records, error) {
 	all := kernel.Scope{All: true}
 	rec, err := t.tx.Load(all)
@@ -55,8 +56,8 @@ func (t *transaction) number(scope kernel.Scope) (kernel.Scope, kernel.Records, 
 	return scope, rec, err
 }
 
-// enforce ends the attempts whose time limits are long over: what becomes of them
-// is then for the tick. One that cannot be ended goes on, and is told of.
+// enforce ends the attempts whose time limits are long over; the tick then settles
+// them. An attempt that cannot be ended goes on, and the report says why.
 func (t *transaction) enforce(ctx context.Context) {
 	late := t.snap.Overdue()
 	force, can := t.s.Executor.(enforcer)
@@ -71,15 +72,15 @@ func (t *transaction) enforce(ctx context.Context) {
 			f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Late: true})
 		}
 	}
-	for _, o := range t.s.Observers { // anew: it may have recorded its result meanwhile
+	for _, o := range t.s.Observers { // once more, since an attempt may have recorded its result meanwhile
 		o.Observe(ctx, kernel.Probes{Attempts: late}, &f)
 	}
 	t.snap = t.snap.WithFacts(f)
 }
 
-// commitDeferred commits the plan so far. Its actions on the world stay on record, with
-// those that were there before: the next holder of the lock takes them for what
-// a crash cut short, and does them.
+// commitDeferred commits the plan so far, but performs none of its world actions. These
+// stay on record with those that were there before: the next holder of the lock treats
+// them like actions that a crash cut short, and performs them.
 func (t *transaction) commitDeferred() error {
 	if t.plan.Empty() {
 		return nil

@@ -17,9 +17,9 @@ type Waker interface {
 }
 
 // LeaderLock makes one process the resident scheduler of its repository. The
-// caller holds it when it gets it.
+// lock that a Resident is given is already held.
 type LeaderLock interface {
-	// Held reports that the lock file is still there and the caller's.
+	// Held reports whether the lock file is still there and belongs to the caller.
 	Held() bool
 
 	// Announce publishes what the holder looks after: a transaction that leaves
@@ -73,15 +73,15 @@ type Resident struct {
 	collected  time.Time   // when it began the last one
 }
 
-// How often the resident looks where nothing tells it when to.
+// Pauses of a resident, and how often it looks if nothing tells it when to.
 const (
 	minPause        = 20 * time.Millisecond // between two ticks, however much happens
 	pauseRatio      = 4                     // pause after a tick, as a multiple of its duration: others use the machine
 	maxPause        = time.Second
 	endPause        = 100 * time.Millisecond // at most, once a runner has ended: a tick may take long only because others use the machine
 	firstRetry      = 200 * time.Millisecond
-	firstCleanCheck = time.Second     // at the working tree
-	quietAfter      = 5 * time.Second // without news: then it gives its memory back, and what is old may go
+	firstCleanCheck = time.Second     // before the first look at the working tree
+	quietAfter      = 5 * time.Second // without news: then it packs and collects old jobs, and gives its memory back
 	maxWait         = time.Minute     // whatever else is known: clocks jump, notices get lost
 )
 
@@ -96,7 +96,7 @@ func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 		}
 		begun := time.Now()
 		w, sure := r.tick(ctx)
-		if r.Starved != nil && r.Starved() { // who starts the next one has more, or is told that nobody is there
+		if r.Starved != nil && r.Starved() { // whoever starts the next resident has more, or learns that there is none
 			r.Lock.Release()
 			return false
 		}
@@ -118,8 +118,8 @@ func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 	return false
 }
 
-// tick ticks and watches all that the tick leaves. It reports false where
-// something cannot be watched: then only another tick finds out.
+// tick ticks, and watches everything that has to be watched afterwards. sure is
+// false if something cannot be watched: then only another tick finds out.
 func (r *Resident) tick(ctx context.Context) (w kernel.Wakes, sure bool) {
 	for range 3 {
 		r.Lock.Announce(nil)
@@ -160,8 +160,8 @@ func (r *Resident) lingerOrLeave(ctx context.Context) (left bool) {
 	return err != nil || snap.Wakes().Idle() || !r.Lock.Reacquire()
 }
 
-// rest leaves the machine to others after a tick, which was done at that time and took so long.
-// It ends sooner once a runner has ended.
+// rest leaves the machine to others after a tick that was done at the given time and took so
+// long. It ends sooner if a runner has ended.
 func (r *Resident) rest(ctx context.Context, done time.Time, took time.Duration, ended bool) {
 	soon := done.Add(min(max(minPause, took), endPause))
 	if pause(ctx, time.Until(soon)); ended {
@@ -185,13 +185,13 @@ const (
 	ended // a runner has
 )
 
-// await returns when it is time for a tick.
+// await waits until it is time for a tick, and returns why.
 func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, cleanCheck *backoff) cue {
 	wait := maxWait
 	if !w.At.IsZero() {
 		wait = min(wait, max(0, w.At.Sub(r.Scheduler.Now())))
 	}
-	if left := w.Overdue.Sub(r.Scheduler.Now()); left > 0 { // else the tick could not end it
+	if left := w.Overdue.Sub(r.Scheduler.Now()); left > 0 { // else the last tick could not end it
 		wait = min(wait, left)
 	}
 	if !sure {
@@ -213,7 +213,7 @@ func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, 
 		case <-due.C:
 			return nothing
 		case <-slim.C:
-			_ = r.Scheduler.Pack(ctx) // what goes wrong is left to the next
+			_ = r.Scheduler.Pack(ctx) // the error is ignored: the next one packs what is left
 			if r.collect(ctx) {
 				return changed
 			}
@@ -234,7 +234,7 @@ func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, 
 	}
 }
 
-// treeIsClean reports that the working tree is known to be clean. It takes no
+// treeIsClean reports whether the working tree is known to be clean. It takes no
 // lock.
 func (r *Resident) treeIsClean(ctx context.Context) bool {
 	f := kernel.NewFacts()
@@ -244,7 +244,7 @@ func (r *Resident) treeIsClean(ctx context.Context) bool {
 	return f.Clean.Known && f.Clean.Value
 }
 
-// backoff is a pause that doubles up to longestWait.
+// backoff is a pause that doubles up to maxWait.
 type backoff struct{ first, now time.Duration }
 
 func (b *backoff) reset() { b.now = 0 }

@@ -10,9 +10,9 @@ import (
 )
 
 // RunRemote runs a, whose lock is held, and records how it ended. It does not
-// settle the job or tick: that is for the scheduler, which is on another host.
-// Where the record is older than the attempt it waits for the newer one: a
-// shared file system may show it late.
+// settle the job or tick: the scheduler, which is on another host, does that.
+// If the record is older than the attempt, RunRemote waits for the newer one,
+// because a shared file system may show it late.
 func (r *Runner) RunRemote(ctx context.Context, a kernel.AttemptID) error {
 	const patience = 2 * time.Minute
 	job, err := r.Outcomes.Job(a.Job)

@@ -93,11 +93,11 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 	return r.settle(ctx, s, result)
 }
 
-// stopPause is the interval at which the record says whether an attempt is to stop that
-// has not been claimed: nobody knows its runner yet, who could notify it.
+// stopPause is the interval at which the record of an attempt that is not claimed yet is
+// checked for a request to stop: nobody knows the runner yet, so nobody can notify it.
 const stopPause = 200 * time.Millisecond
 
-// provide has p fetch what the job's attempt is given. Stopping the attempt ends that.
+// provide makes p fetch what the job's attempt is given. A stop of the attempt ends that.
 func (r *Runner) provide(ctx context.Context, p provider, job *kernel.Job) error {
 	if len(job.Spec.Task.Secrets) == 0 { // nothing takes time
 		return p.Provide(ctx, job)
@@ -111,7 +111,8 @@ func (r *Runner) provide(ctx context.Context, p provider, job *kernel.Job) error
 	return p.Provide(ctx, job)
 }
 
-// every calls do at that interval until do is done, which it reports, or ctx ends.
+// every calls do at the given interval until do returns true or ctx ends. It reports
+// whether do returned true.
 func every(ctx context.Context, interval time.Duration, do func() (done bool)) (done bool) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -126,7 +127,7 @@ func every(ctx context.Context, interval time.Duration, do func() (done bool)) (
 	return true
 }
 
-// stoppable has Check and Stop end a by stop, until done is called.
+// stoppable lets Check and Stop end attempt a by calling stop, until done is called.
 func (r *Runner) stoppable(a kernel.AttemptID, stop context.CancelCauseFunc) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,8 +205,8 @@ func (r *Runner) beat(ctx context.Context, a kernel.AttemptID) {
 // presencePause is the interval of checks whether a job's record still exists.
 const presencePause = 500 * time.Millisecond
 
-// ErrRecordGone is the cause with which an attempt ends whose record does not
-// exist any more.
+// ErrRecordGone is the cause with which an attempt ends if its job's record no
+// longer exists.
 var ErrRecordGone = errors.New("its record is gone: somebody removed the store, as `git clean -fdx` does, while the job ran")
 
 // presence ends the running attempt once the record of its job is gone, because
@@ -225,13 +226,13 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 	}
 }
 
-// settle records the result and settles the job. It does not give up. While the
+// settle records the result and settles the job. It tries until it succeeds. While the
 // disk is full, the job keeps its runner and stays running, which is true. A
 // result that is refused although the record still names its attempt is not
 // dropped either: without it the job would be taken for lost, and run again.
 // Only if the record itself is gone, perhaps with the whole repository, does
-// nobody wait for the result any more. If the repository was moved, the result on
-// record is all that this process can leave: the next tick there settles the job.
+// settle give up: nobody waits for the result. If the repository was moved, this
+// process can only leave the result on record: the next tick there settles the job.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	if err := settleAtOnce(ctx, s, result); err == nil || settled(err) && !r.underWay(result.Attempt) {
 		return err
@@ -278,8 +279,8 @@ func settleAtOnce(ctx context.Context, s *Scheduler, result kernel.Result) error
 	return finish(ctx, s, result)
 }
 
-// finish settles the job. It is an error if that is on record but its
-// successors have not been started.
+// finish settles the job. It also returns an error if the settlement is on record
+// but its files are not written and its successors not started: see Report.Late.
 func finish(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	rep, err := s.Finish(ctx, result)
 	if err == nil {

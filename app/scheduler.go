@@ -259,7 +259,7 @@ func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.J
 	var out []kernel.JobID
 	seen, after := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
 	for _, id := range ids {
-		if after[id] { // the retry of one before takes it along
+		if after[id] { // the retry of an earlier job includes it
 			continue
 		}
 		for _, k := range snap.Downstream(id) {
@@ -354,8 +354,8 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 	return e, snap, errors.Join(err, refused)
 }
 
-// HeldUpBy returns the first of these jobs that cannot start before the job by has ended, as
-// far as the first of those that it waits for tell; "": there is none.
+// HeldUpBy returns the first of jobs ids that cannot start before job by has ended; "": there
+// is none. It follows the jobs that they wait for, up to a bound.
 func (s *Scheduler) HeldUpBy(ctx context.Context, by kernel.JobID, ids []kernel.JobID) (kernel.JobID, error) {
 	const most = 64 // explanations
 	of := map[kernel.JobID]kernel.JobID{}

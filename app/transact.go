@@ -30,7 +30,7 @@ func recorded(v history.Verb) verb {
 	}, also: v.Scope().Artifacts}
 }
 
-// transact is a transaction, after which the ephemeral runs go that it ended.
+// transact runs a transaction, and then removes the ephemeral runs that have ended.
 func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...verb) (Report, error) {
 	rep, err := s.runTx(ctx, scope, verbs...)
 	if err == nil && !s.Sandboxed {
@@ -40,13 +40,14 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 }
 
 // runTx is the one place where plans meet the world. It takes the scheduler
-// lock, sees to what a crash left undone, lets each verb and at last a tick
+// lock, completes what a crash left undone, lets each verb and finally a tick
 // decide on the snapshot that those before it lead to, commits the whole as one
-// plan and then does its actions on the world.
+// plan and then performs its world actions. Only a plan that removes a worktree
+// is committed and performed before the next verb decides.
 //
 // If the process dies before the commit, nothing has happened. If it dies
-// after, the store completes the records and the next holder of the lock does
-// the remaining actions again.
+// after, the store completes the records and the next holder of the lock
+// performs the remaining actions again.
 func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb) (rep Report, err error) {
 	tx, err := s.Store.Begin(ctx)
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	}
 	for i, v := range verbs {
 		plan, err := t.decide(ctx, v, i == len(verbs)-1)
-		verbs[i] = verb{} // what was asked for is on its way, and makes room
+		verbs[i] = verb{} // frees its memory
 		if err != nil {
 			err = t.late(err)
 			return rep, err
@@ -93,7 +94,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		if !has[kernel.RemoveWorktree](plan) {
 			continue
 		}
-		if err := t.flush(ctx); err != nil { // its outcome decides what the next verb may start
+		if err := t.flush(ctx); err != nil { // the result of the removal decides what the next verb may start
 			return rep, err
 		}
 		if rep.Late != nil { // nothing more can be done
@@ -113,9 +114,9 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	return rep, err
 }
 
-// load begins with the jobs that every tick looks at, those that scope names, and
-// those that read a fact which is not what they were judged by. Where limits changed since the
-// last tick, or it is not known what that judged, it begins with every one.
+// load loads the jobs that every tick looks at, those that scope names, and those that
+// read a fact which has changed since they were judged. If the limits have changed since
+// the last tick, or it is not known what that tick judged, load loads every open job.
 func (t *transaction) load(ctx context.Context, scope kernel.Scope) error {
 	if !scope.All {
 		scope.Near, scope.Reads = append(history.EveryTick(t.now), history.Named(scope)...), true
@@ -178,8 +179,8 @@ func (s *Scheduler) fresh(now time.Time, rec kernel.Records) *kernel.Snapshot {
 		Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last})
 }
 
-// lookOutside asks for the facts that jobs read and no job makes, once for all of
-// them, and returns those that are not what their readers were judged by.
+// lookOutside observes the facts that jobs read and no job makes, once for all of
+// them, and returns those that differ from what their readers were judged by.
 func (t *transaction) lookOutside(ctx context.Context, reads map[kernel.Near]kernel.ReadFact) []kernel.Near {
 	t.outside = kernel.Outside{Reads: reads, Facts: kernel.NewFacts()}
 	for range 2 { // the second asks for the branch that is checked out
@@ -221,7 +222,7 @@ func (s *Scheduler) answer(ctx context.Context, snap *kernel.Snapshot, p kernel.
 	return snap.WithFacts(f)
 }
 
-// wakes reports what is to be looked after from now on.
+// wakes sets the report's Wakes: what has to be watched from now on.
 func (t *transaction) wakes() error {
 	if err := t.untilComplete(new(int), func() { t.rep.Wakes = t.snap.Wakes() }); err != nil || !t.snap.Narrow() || len(t.outside.Reads) == 0 {
 		return err
@@ -234,8 +235,9 @@ func (t *transaction) wakes() error {
 }
 
 // untilComplete repeats a decision until the snapshot holds every job that the
-// decision needs. It counts the loads in rounds, which goes on where more is
-// observed in between: each observation may let the decision come to one more job.
+// decision needs. It counts the loads in rounds. A caller that observes facts between
+// two calls passes the same count on, since each observation may let the decision
+// reach one more job.
 func (t *transaction) untilComplete(rounds *int, look func()) error {
 	for {
 		look()
@@ -259,15 +261,15 @@ func (t *transaction) untilComplete(rounds *int, look func()) error {
 	}
 }
 
-// mostRounds is how often a decision may ask for more before it gets everything:
-// what goes on for long goes a long way.
+// mostRounds is how often a decision may ask for more jobs before it gets all open
+// ones: a decision that has asked that often is likely to ask for many more.
 const mostRounds = 24
 
-// transaction is one transact under way.
+// transaction is a transaction under way.
 type transaction struct {
 	s    *Scheduler
 	tx   Tx
-	now  time.Time // one moment for the whole of it, however long it takes
+	now  time.Time // one moment for the whole transaction, however long it takes
 	rep  *Report
 	base *kernel.Snapshot // as the store has it
 	snap *kernel.Snapshot // as the plan so far leaves it
@@ -277,18 +279,19 @@ type transaction struct {
 	near     []kernel.Near        // what was asked for
 	all      bool                 // base has every record
 	unjudged bool                 // no tick has judged all of base
-	left     []kernel.WorldAction // of a sandboxed scheduler: what others are to do
-	carried  int                  // of the plan's actions on the world, those that were left before
+	left     []kernel.WorldAction // of a sandboxed scheduler: world actions that others are to perform
+	carried  int                  // how many of the plan's world actions are from earlier transactions
 
 	events []kernel.Event // of what is committed
 
-	outside kernel.Outside // what is seen of it; without Reads, every tick judges all who wait for it
+	outside kernel.Outside // facts that no job makes; without Reads, every tick judges all of their readers
 
-	steps []history.Step // that led to plan
-	known kernel.Facts   // of which the steps so far tell
+	steps []history.Step // the steps that led to plan
+	known kernel.Facts   // the facts that are in the steps so far
 }
 
-// late is err, or nil where all that was asked for is committed: then it is told as Late.
+// late returns err. If all that was asked for is committed, it returns nil instead, and the
+// report has err as Late.
 func (t *transaction) late(err error) error {
 	if err == nil || !t.kept {
 		return err
@@ -297,8 +300,8 @@ func (t *transaction) late(err error) error {
 	return nil
 }
 
-// tell appends what has happened to the event log, before the lock is free for
-// others to make more happen. It may fail: the records tell what counts.
+// tell appends what has happened to the event log, before others can get the lock
+// and make more happen. An error is ignored: no decision reads the log.
 func (t *transaction) tell() {
 	if t.s.Events != nil && len(t.events) > 0 {
 		_ = t.s.Events.AppendEvents(t.events)
@@ -306,9 +309,9 @@ func (t *transaction) tell() {
 	t.events = nil
 }
 
-// decide observes and asks v, as often as what v looks at leads further. A
-// rewind takes along what hangs on its root, whatever became of it, so a plan
-// with one is decided on every job there is. No verb comes after the last one.
+// decide observes facts and asks v, until v needs no more jobs or facts. A rewind
+// includes everything that depends on its root, also jobs that succeeded long ago,
+// so a plan with a rewind is decided on every job. last: no verb comes after v.
 func (t *transaction) decide(ctx context.Context, v verb, last bool) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
 	if !t.s.Sandboxed {
@@ -341,15 +344,15 @@ func (t *transaction) decide(ctx context.Context, v verb, last bool) (kernel.Pla
 	return plan, nil
 }
 
-// ask asks v until it has seen all that it looks at, facts among it.
+// ask asks v until the snapshot holds all jobs and facts that v looks at.
 func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, asked []history.Verb, err error) {
 	if v.also != nil {
 		t.snap = t.s.observe(ctx, t.snap, v.also...)
 	}
 	rounds := 0
-	for open := t.snap.Probes(); ; { // which nobody can answer
+	for open := t.snap.Probes(); ; { // open: the probes that nobody can answer
 		if failed := t.untilComplete(&rounds, func() {
-			plan = kernel.Plan{} // makes room for the next
+			plan = kernel.Plan{} // frees its memory
 			plan, asked, err = v.decide(t.snap)
 		}); failed != nil {
 			return kernel.Plan{}, nil, failed
@@ -363,8 +366,8 @@ func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, asked 
 	}
 }
 
-// widen loads every job that there is, or every one that is open, with those
-// that were asked for.
+// widen loads every job or, if all is false, the open ones and those that were asked
+// for.
 func (t *transaction) widen(all bool) error {
 	scope := history.Besides(t.near)
 	scope.All, t.all = all, all
@@ -377,7 +380,8 @@ func (t *transaction) widen(all bool) error {
 	return nil
 }
 
-// standOn goes on from snap with the facts that are known. What it replaces makes room.
+// standOn makes snap, with the facts that are known, the transaction's snapshot. The memory
+// of the one before can be freed.
 func (t *transaction) standOn(snap *kernel.Snapshot) { t.snap = snap.WithFacts(t.snap.Facts()) }
 
 // follow applies plan to the transaction's snapshot, and records what it was
@@ -390,8 +394,9 @@ func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
 	}
 }
 
-// followLast is follow for the last plan before a commit: nothing reads the snapshot
-// that it leads to, so none is made, and the one that it was decided on makes room.
+// followLast is follow for the last plan before a commit. Nothing reads the snapshot
+// that the plan leads to, so none is made, and the memory of the one that it was decided
+// on can be freed.
 func (t *transaction) followLast(plan kernel.Plan, by []history.Verb) {
 	t.record(by)
 	before := t.plan
@@ -419,12 +424,12 @@ func (t *transaction) record(by []history.Verb) {
 	}
 }
 
-// flush commits the plan so far and does its actions on the world. What comes
-// back from them (a refused launch, a degraded cleanup) is committed as well,
-// and before they are forgotten: after a crash in between they are done again,
-// and answer again. So whatever goes wrong once something is committed is left
-// to the next transaction, and told as Late: an error means that nothing
-// happened.
+// flush commits the plan so far and performs its world actions. Their results (a
+// refused launch, a degraded cleanup) are committed as well, before the store
+// forgets the actions: after a crash in between, the actions are performed again
+// and give their results again. So whatever goes wrong once something is
+// committed is left to the next transaction, and reported as Late: an error
+// means that nothing happened.
 func (t *transaction) flush(ctx context.Context) error {
 	if t.s.Sandboxed {
 		return t.commitDeferred()
@@ -439,9 +444,9 @@ func (t *transaction) flush(ctx context.Context) error {
 			for _, a := range plan.World {
 				t.rep.Applied = append(t.rep.Applied, a)
 			}
-			t.tell() // what is launched now tells of what it does
+			t.tell() // before the launched attempts append events of their own
 			if err = t.perform(ctx, plan.World); err == nil && !t.plan.Empty() {
-				continue // what came back is not lost: the plan is done once that is committed
+				continue // the actions are done only once their results are committed
 			}
 			if err == nil {
 				err = t.tx.Done()
@@ -457,7 +462,7 @@ func (t *transaction) flush(ctx context.Context) error {
 }
 
 // sweep ends what the plan's lost attempts left running, before it is on record
-// that they are over. What is repeated after a crash does no harm.
+// that they are over. Repeating it after a crash does no harm.
 func (t *transaction) sweep(ctx context.Context, plan kernel.Plan) kernel.Plan {
 	p := performer{transaction: t, ctx: ctx}
 	left := plan.World[:0:0]
@@ -473,8 +478,8 @@ func (t *transaction) sweep(ctx context.Context, plan kernel.Plan) kernel.Plan {
 	return plan
 }
 
-// commit makes plan durable. Where it is, if only on record, the transaction
-// goes on from there.
+// commit makes plan durable. If it is, even if its files are not written yet
+// (kernel.ErrRecorded), the transaction goes on from there.
 func (t *transaction) commit(plan kernel.Plan) error {
 	var after *kernel.Snapshot
 	var events []kernel.Event
@@ -491,7 +496,7 @@ func (t *transaction) commit(plan kernel.Plan) error {
 	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
 		return err
 	}
-	if t.rep.Decisions == nil { // there is one for every job that waits
+	if t.rep.Decisions == nil { // avoids a copy: there may be very many
 		t.rep.Decisions = slices.Clip(plan.Decisions)
 	} else {
 		t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)

@@ -2,7 +2,7 @@ package kernel
 
 import "cmp"
 
-// Action is one effect, either on the records or on the rest of the world.
+// Action is one change, either to the records or to the rest of the world.
 //
 //sumtype:decl
 type Action interface {
@@ -10,7 +10,7 @@ type Action interface {
 	addTo(*Plan)
 }
 
-// RecordAction is an effect on the records. A store does all record actions of
+// RecordAction is a change to the records. A store does all record actions of
 // a plan or none of them, so their order does not matter.
 //
 //sumtype:decl

@@ -65,8 +65,9 @@ type Usage struct {
 	CostUSD               float64 // US dollars, as far as the programs report them
 }
 
-// Plus returns the sum of u and v. Sums end at the largest number, which JSON can
-// express: a record may hold whatever an agent told an earlier version.
+// Plus returns the sum of u and v. Each sum is capped at the largest number of its
+// type: JSON cannot express infinity, and a record may hold whatever an agent told an
+// earlier version.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{sum(u.Input, v.Input), sum(u.Cached, v.Cached), sum(u.Output, v.Output), min(u.CostUSD+v.CostUSD, math.MaxFloat64)}
 }

@@ -46,8 +46,9 @@ func (j *Job) Needs() Attention {
 // still rewind j, or a job that j was handed on to (see HandedOn).
 func (s *Snapshot) SeenTo(j *Job) bool { return s.HandedOn(j) || s.Pending(j.ID) != "" }
 
-// BlockedBy returns the blocked job that handed on to j what j could do nothing about, such as
-// a merge that uncommitted changes block; nil: there is none. A person goes on with that one.
+// BlockedBy returns the blocked job whose route woke j although j could do nothing about the
+// block, such as a merge that uncommitted changes block. A person goes on with that job. nil:
+// there is none.
 func (s *Snapshot) BlockedBy(j *Job) *Job {
 	if j.State.Status != BlockedByDependency || !strings.HasPrefix(j.State.Reason, NoConflict) {
 		return nil
@@ -61,8 +62,8 @@ func (s *Snapshot) BlockedBy(j *Job) *Job {
 	return nil
 }
 
-// ConflictBefore returns the other merge of j's plan whose open conflict is in the way of j; nil:
-// there is none, or not any more. A person resolves that one first.
+// ConflictBefore returns the other merge of j's plan whose open conflict is in the way of j. A
+// person resolves that conflict first. nil: there is none, or it is no longer open.
 func (s *Snapshot) ConflictBefore(j *Job) *Job {
 	_, text, behind := strings.Cut(j.State.Reason, BehindConflict)
 	if id, _, _ := strings.Cut(text, " "); behind && j.State.Status == BlockedByDependency {
@@ -74,8 +75,8 @@ func (s *Snapshot) ConflictBefore(j *Job) *Job {
 }
 
 // HandedOn reports whether a route handed what blocked j on to another job,
-// which then ended blocked as well. A person goes on with that other job, unless
-// it could do nothing about it: see BlockedBy.
+// which then ended blocked as well. A person goes on with the other job, unless
+// that job could do nothing about the block: see BlockedBy.
 func (s *Snapshot) HandedOn(j *Job) bool {
 	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
 		to := s.Job(r.To)

@@ -17,8 +17,8 @@ const (
 // InConflict is part of the reason of a job whose merge is in conflict.
 const InConflict = "is in conflict"
 
-// BehindConflict is part of the reason of a job whose merge is in conflict too, while that of another
-// merge of the plan is open. The id of that one follows.
+// BehindConflict is part of the reason of a job whose merge is in conflict while the conflict of
+// another merge of the plan is still open. The id of that other merge follows.
 const BehindConflict = "conflicts here too, and that of "
 
 // NoConflict begins the reason of a job that was woken to resolve a merge's conflict, where
@@ -66,8 +66,8 @@ func (s *Spec) Closes() []Artifact {
 
 // retire marks the plan's earlier producers as retired when merge j has
 // succeeded, so that the plan's next cycle begins like the first. Jobs that
-// have not ended belong to the next cycle. Nor does a blocked job of a run that
-// was to merge the plan need a person from now on.
+// have not ended belong to the next cycle. It also retires blocked jobs of other
+// runs that were to merge the plan, since these no longer need a person.
 func (s *Snapshot) retire(j *Job) Plan {
 	var p Plan
 	plan := j.Spec.Integrates()
@@ -181,9 +181,9 @@ func (j *Job) reopened() State {
 	return st
 }
 
-// onlyAfter reports whether c runs after p, of another run for the same plan, however p ends,
-// and has nothing of it. A retry of p does not rewind c. Earlier versions ordered the runs of a
-// plan in this way.
+// onlyAfter reports whether c, of another run for p's plan, only starts after p, however p ends,
+// and uses nothing that p makes. A retry of p does not rewind c. Earlier versions ordered the
+// runs of a plan in this way.
 func (s *Snapshot) onlyAfter(p, c int32) bool {
 	before, after := s.jobs[p], s.jobs[c]
 	o, its := &before.Spec.Origin, &after.Spec.Origin

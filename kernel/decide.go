@@ -10,7 +10,7 @@ import (
 // tick is the working state of one Decide. Positions are schedule order.
 type tick struct {
 	s    *Snapshot
-	all  []judgement          // of every job, in a tick that judges the whole
+	all  []judgement          // of every job, in a full tick
 	some map[int32]*judgement // of the jobs judged so far, in an incremental tick
 
 	baseline *dirtySet // of an incremental tick: what may differ from the last
@@ -21,7 +21,7 @@ type tick struct {
 	watch    int32     // a job to explain; -1: none
 	watched  LockTable // the locks as they stood before it was judged
 
-	failures map[RunID]*failure // as they stood when the round began
+	failures map[RunID]*failure // the failures when the round began
 	made     map[scoped]*made
 }
 
@@ -65,7 +65,7 @@ func (t *tick) judgeDirty() {
 			*t = tick{s: t.s, some: map[int32]*judgement{}, locks: NewLockTable(t.s.limits), watch: t.watch}
 			t.judgeAll()
 		}
-	} else if !t.judgeIncrementally() && len(t.s.near.lacks) == 0 { // else the jobs that it lacks may suffice
+	} else if !t.judgeIncrementally() && len(t.s.near.lacks) == 0 { // else it may suffice to load the jobs that it lacks
 		t.s.requireAll()
 	}
 }
@@ -76,7 +76,7 @@ func newTick(s *Snapshot) *tick {
 	return &tick{s: s, some: map[int32]*judgement{}, locks: NewLockTable(s.limits), watch: -1}
 }
 
-// status is the status of job i at this point of the tick.
+// status returns the status of job i at this point of the tick.
 func (t *tick) status(i int32) Status {
 	if t.all != nil {
 		return t.all[i].status
@@ -166,8 +166,8 @@ func Settle(s *Snapshot) Plan {
 	return p
 }
 
-// mostRefused is how often in a row another executor may end an attempt of a job before its
-// command begins. Then the job fails: what ends them does not pass by itself.
+// mostRefused is the number of attempts of a job that an executor other than the local one may
+// end in a row before their commands begin. Then the job fails: the cause does not pass by itself.
 const mostRefused = 5
 
 // settle ends the running attempts whose runner is gone, and returns the snapshot
@@ -201,7 +201,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 }
 
 // stalls marks the attempts whose runners give no sign of life. Each is marked once,
-// since people are told.
+// since the mark is reported to people.
 func (s *Snapshot) stalls() (p Plan) {
 	for _, i := range s.running {
 		j := s.jobs[i]
@@ -222,9 +222,9 @@ func (s *Snapshot) resultOfGone(a AttemptID) (r Result, began, over bool) {
 	switch {
 	case !live.Known || !live.Value.Gone():
 		return Result{}, false, false
-	case found.Value != nil && found.Value.Attempt == a: // which proves that it began, whatever else is missing
+	case found.Value != nil && found.Value.Attempt == a: // a result proves that it began, whatever else is missing
 		r := *found.Value
-		if r.Class == WorkerLost && !r.Applied { // what the files still tell, and what became of the runner
+		if r.Class == WorkerLost && !r.Applied { // the remark says what became of the runner
 			r.Reason = cmp.Or(live.Value.Remark, r.Reason)
 		}
 		return r, true, true

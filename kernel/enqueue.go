@@ -20,7 +20,7 @@ type NewJob struct {
 // NewJobError says what is wrong with one of the jobs to be enqueued.
 type NewJobError struct {
 	Job  JobID  // its new id, which no job will ever have
-	Node string // the node that it is of, if any
+	Node string // its node, if any
 	Err  error
 }
 

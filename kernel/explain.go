@@ -27,9 +27,9 @@ type Outlook uint8
 const (
 	NoOutlook     Outlook = iota
 	Starts                // by itself, once what it waits for has ended or come
-	TriedAgain            // its launch, which was refused
-	Settles               // once the job has ended that may still send it back
-	Sleeps                // until something comes that nothing leads to, or another job on its way sleeps
+	TriedAgain            // its launch was refused and is tried again by itself
+	Settles               // its end becomes final, unless the job that may still rewind it does so
+	Sleeps                // it sleeps, or a job that it waits for does
 	AwaitsActions         // it does not start without Actions
 )
 
@@ -70,7 +70,7 @@ const (
 	SeeToAgent                        // its agent cannot run as things are
 	EnlargePool                       // or have the job ask for less
 	SeeToSecret                       // its source has no value
-	SeeToRunner                       // it has not been heard of for too long
+	SeeToRunner                       // it has not been heard from for too long
 )
 
 var remedyNames = NewNames[RemedyKind]("remedy", "retry", "approve", "mend_record", "submit_again", "produce", "move_branch", "meet_condition", "see_to_agent",
@@ -204,8 +204,8 @@ func (s *Snapshot) Submitted(id JobID) bool {
 }
 
 // Began returns when j's latest attempt began, zero if it has not, as far as the
-// snapshot knows. Until an attempt on another executor has ended, its record has
-// when it was handed over.
+// snapshot knows. Until an attempt on another executor has ended, its record holds
+// the time at which it was handed over.
 func (s *Snapshot) Began(j *Job) time.Time {
 	if j.State.Status != Running {
 		return j.State.Started
@@ -335,7 +335,7 @@ func (x *explainer) remedies(i int32) {
 	}
 	held := x.verdicts(i)
 	if x.t.status(i).Terminal() && !slices.ContainsFunc(held, func(h heldUp) bool { return h.kind == blocked }) {
-		x.add(Remedy{Kind: RetryJob, Job: j.ID}) // what blocked it is gone, such as a record that could not be read, and it has ended
+		x.add(Remedy{Kind: RetryJob, Job: j.ID}) // it has ended, though what blocked it is gone, such as an unreadable record
 	}
 	for _, h := range held {
 		does, via := h.gate.remedy(x, i, h.verdict)

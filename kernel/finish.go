@@ -59,9 +59,9 @@ func (r Result) Refuted(err error) Result {
 	return r
 }
 
-// Submissions returns the jobs that running attempts asked to enqueue and whose
-// runners are gone. The jobs that these refer to must be loaded when the
-// attempts are settled.
+// Submissions returns the jobs that running attempts asked to enqueue, for those
+// attempts whose runners are gone. The jobs that the new ones refer to must be
+// loaded when the attempts are settled.
 func (s *Snapshot) Submissions() []NewJob {
 	var out []NewJob
 	for a, f := range s.facts.Results {
@@ -81,7 +81,7 @@ func stateAfter(j *Job, r Result, now time.Time) State {
 	if !r.Ended.IsZero() {
 		st.Finished = r.Ended
 	}
-	if !r.Started.IsZero() { // on another executor later than it was handed over
+	if !r.Started.IsZero() { // another executor may begin it later than it was handed over
 		st.Started = r.Started
 	}
 	st.Exit, st.Outcome, st.Failure, st.Reason = Exited(r.Exit), r.Outcome, r.Class, r.Reason
@@ -191,8 +191,8 @@ func spend(j *Job, st *State, now time.Time) {
 // launched again.
 var refusalBackoff = RetryPolicy{Base: time.Second, Cap: time.Minute}
 
-// Refuse takes back an attempt that its executor could not start and of which
-// nothing was executed. The job is queued again with the reason on record, and
+// Refuse takes back an attempt that its executor could not start, so that nothing
+// of it was executed. The job is queued again with the reason on record, and
 // the attempt's number is used up (seed 000: the record stays queued). From the
 // second refusal in a row the job waits before the next launch. A final refusal
 // fails the job; a job that was to be cancelled is cancelled.

@@ -49,8 +49,8 @@ func (v verdict) of(id JobID) verdict         { v.job = id; return v }
 func (v verdict) about(a Artifact) verdict    { v.artifact = a; return v }
 func (v verdict) because(c WaitCause) verdict { v.cause = c; return v }
 
-// reason is v as the record of a job has it. What no decision depends on is not
-// in it: it would have the record written whenever it changes.
+// reason returns the part of v that the job's record holds. It leaves out what no
+// decision depends on: otherwise each change of that would rewrite the record.
 func (v verdict) reason(kind WaitKind) WaitReason {
 	w := WaitReason{Kind: kind, Detail: v.detail, Cause: v.cause}
 	switch v.cause {
@@ -66,7 +66,7 @@ func (v verdict) reason(kind WaitKind) WaitReason {
 // gate is one row of seed 000's list: everything about one condition for
 // starting.
 type gate struct {
-	name      string // what people call it: see `vizier help gates`
+	name      string // its name for people: see `vizier help gates`
 	kind      WaitKind
 	onWait    Status
 	onBlocked Status
@@ -77,12 +77,12 @@ type gate struct {
 	// explaining takes them all.
 	check func(t *tick, i int32, from int) (verdict, int)
 
-	// decide returns the verdict that decides, in fewer steps or with another name than
-	// check finds first; nil: check's first.
+	// decide returns the verdict that decides. It takes fewer steps than check, or names
+	// another job or artifact than check's first verdict; nil: that verdict decides.
 	decide func(t *tick, i int32) verdict
 
-	// reads asks for the facts that check reads, and has reports that a job has
-	// such conditions at all; nil: check reads none.
+	// has reports whether a job has conditions of this gate, and reads adds to b
+	// the facts that check reads for them; both nil: check reads no facts.
 	has   func(s *Spec) bool
 	reads func(b *prober, j *Job)
 
@@ -103,9 +103,10 @@ type gate struct {
 	remedy func(x *explainer, i int32, v verdict) (does []Remedy, via JobID)
 }
 
-// gates are checked in order and the first that does not pass decides. The first
-// row is not in seed 000's list: the failure mode of a run ends jobs that wait for
-// what may never come.
+// gates are checked in order, and the first that does not pass decides. Three rows are
+// not in seed 000's list. "run" is for a run's failure mode: it ends jobs that would
+// otherwise wait for something that may never come. For "sandbox" and "branch" see
+// docs/adr/0037 and docs/adr/0064.
 var gates = [...]gate{
 	{"run", OnDependencies, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkRun, nil, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
@@ -141,10 +142,10 @@ func readsFacts(s *Spec) (any, outward bool) {
 // Gate is a gate as people see it.
 type Gate struct {
 	Name string
-	Kind WaitKind // what a job that it holds up is said to wait on
+	Kind WaitKind // the wait kind of a job that it holds up
 }
 
-// Gates are all gates, in the order in which they are asked.
+// Gates returns all gates, in the order in which they are checked.
 func Gates() []Gate {
 	var out []Gate
 	for i := range gates {
@@ -219,7 +220,7 @@ type need uint8
 
 const (
 	met        need = iota
-	unknown         // it cannot be told whether it exists
+	unknown         // nobody can tell whether it exists
 	producing       // a producer is open
 	notMade         // a producer succeeded without it
 	failed          // every producer failed
@@ -228,9 +229,9 @@ const (
 )
 
 // need returns the state of artifact a for job i by seed 003's table. The producers that
-// count are those of the plan's present cycle (docs/adr: cycles of a plan) or, where the run
-// makes a itself, those of the run, whoever used up what they made. first is the producer that
-// the state depends on, if any; why says why the state is unknown.
+// count are those of the plan's present cycle (docs/adr: cycles of a plan). If the run makes a
+// itself, only the run's producers count, even if a merge has closed their cycle. first is the
+// producer that the state depends on, if any; why says why the state is unknown.
 func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	exists, why := t.exists(i, a)
 	switch {
@@ -291,7 +292,7 @@ func (t *tick) madeFor(i int32, a Artifact, own bool) *made {
 func (t *tick) producersOf(i int32, a Artifact) (known, active, succeeded bool, first JobID) {
 	list, own := t.s.graph.producersFor(i, a)
 	m := &made{}
-	if !t.status(i).Terminal() { // else it may be among the producers that ended
+	if !t.status(i).Terminal() { // else the cached producers may include job i itself
 		m = t.madeFor(i, a, own)
 	}
 	known, succeeded, first = m.known, m.succeeded, m.first
@@ -357,9 +358,9 @@ func (t *tick) retired(id JobID, a Artifact) bool {
 	return ok && t.s.jobs[k].State.Retired && slices.Contains(t.s.jobs[k].Spec.Produces, a)
 }
 
-// superseded reports whether owner's token does not count for consumer i because a job
-// enqueued between the two is about to produce a again: the consumer was enqueued for
-// that token.
+// superseded reports whether a job enqueued after owner and before consumer i is about to
+// produce a again. Then owner's token does not count for the consumer, which was enqueued
+// for the newer one.
 func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 	list, _ := t.s.graph.producersFor(i, a)
 	from := 0
@@ -447,7 +448,7 @@ func (j *Job) approvalExpires() time.Time {
 	return time.Time{}
 }
 
-// expired is the reason of a job whose approval nobody gave in time.
+// expired returns the reason of a job whose approval nobody gave in time.
 func (j *Job) expired() string {
 	return "approval expired: nobody decided within " + j.Spec.ApprovalTimeout.String()
 }

@@ -16,21 +16,22 @@ func (s *Spec) takesBranch() bool {
 // onBranch reports whether j belongs to a run for a branch.
 func (j *Job) onBranch() bool { return j.Spec.Origin.Run != "" && j.Spec.Origin.Branch != "" }
 
-// MakesBranch reports whether the job makes a branch, as far as its specification shows: it declares
-// it as a product, or makes a worktree of it.
+// MakesBranch reports whether the job makes branch name, as far as its spec shows: it declares the
+// branch as a product, or makes a worktree of it.
 func (s *Spec) MakesBranch(name string) bool {
 	return s.Origin.About.Operation == prepare && s.Origin.Branch == name || slices.ContainsFunc(s.Produces, func(a Artifact) bool { return a.Branch() == name })
 }
 
-// checkRivals lets one run at a time work on a branch: the one that took it last, from then
-// until nothing of it goes on or its merge has closed the plan's cycle. Else two agents would
-// work on it, or one on what the other's merge removes. A merge that is blocked goes on until a
-// person has retried it or removed its run: it would take along what another run adds, which
-// nobody approved. Another merge may do its work instead, unless it was queued behind a stage
-// that waits. The gate comes after the approval: a job that waits for a person is not next.
+// checkRivals lets one run at a time work on a branch (docs/adr/0064). The run that took the
+// branch last keeps it until none of its jobs is active, or its merge has closed the plan's
+// cycle. Otherwise two agents would work on the branch, or one run on what another's merge
+// removes. A blocked merge keeps the branch until a person has retried it or removed its run:
+// it would also merge what another run adds, which nobody approved. Another merge may do its
+// work instead, unless that merge was queued behind a stage that waits. The gate comes after
+// the approval: a job that waits for a person is not next in line.
 //
-// A run that merges nothing and needs what another makes may come between two stages of that one.
-// A run for which another waits, or which an attempt of another submitted, does not wait for that one.
+// A run that merges nothing and needs what another run makes may go between two stages of that
+// run. A run does not wait for a run that waits for it, or whose attempt submitted it.
 func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 	j := t.s.jobs[i]
 	if from > 0 || !j.Spec.takesBranch() {
@@ -38,7 +39,7 @@ func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 	}
 	active, takers := t.onBranch(j.Spec.Origin.Branch)
 	mine := takers[j.Spec.Origin.Run]
-	if mine == nil { // nothing of it goes on
+	if mine == nil { // j's run has no active job
 		return verdict{}, 1
 	}
 	for _, k := range active {
@@ -61,8 +62,8 @@ func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 	return verdict{}, 1
 }
 
-// behind reports whether another job is to take the branch before job i: one of its run or, with
-// others, of any run.
+// behind reports whether an older active job is to take the branch before job i: one of i's run
+// or, with others, of any run.
 func (t *tick) behind(i int32, active []int32, others bool) bool {
 	run := t.s.jobs[i].Spec.Origin.Run
 	return slices.ContainsFunc(active, func(k int32) bool {
@@ -71,13 +72,13 @@ func (t *tick) behind(i int32, active []int32, others bool) bool {
 	})
 }
 
-// mergeBlocked reports whether j is a merge that a person is to go on with: it is in conflict,
-// or something is in its way.
+// mergeBlocked reports whether j is a blocked merge that needs a person: it is in conflict, or
+// something else is in its way.
 func (j *Job) mergeBlocked() bool {
 	return j.State.Status == BlockedByDependency && j.Spec.Origin.About.Operation == integrate && j.Needs() != ""
 }
 
-// taker is a run that goes on, as it stands to its branch.
+// taker is a run with an active job or a blocked merge, and its relation to its branch.
 type taker struct {
 	run    RunID
 	at     time.Time // when it took the branch last; zero: it has not, or has merged it
@@ -87,8 +88,8 @@ type taker struct {
 	jobs   []*Job
 }
 
-// serves reports whether a job of r makes what one of by needs, which merges nothing and does
-// not make it itself.
+// serves reports whether r makes an artifact that by needs and does not make itself. It is false
+// if by merges the branch.
 func (r *taker) serves(by *taker) bool {
 	if by.merges {
 		return false
@@ -101,8 +102,9 @@ func (r *taker) serves(by *taker) bool {
 	})
 }
 
-// onBranch returns the active jobs of the runs for a branch and, of a run without one, a blocked
-// merge; and these runs. It returns none if there is only one such run.
+// onBranch returns the runs for a branch that have an active job or a blocked merge, and those
+// jobs: a run's active jobs or, if it has none, its blocked merge. It returns no jobs if there
+// is only one such run.
 func (t *tick) onBranch(branch string) (active []int32, takers map[RunID]*taker) {
 	t.s.near.require(Near{Kind: OnBranch, Key: branch})
 	takers = map[RunID]*taker{}
@@ -152,8 +154,8 @@ func (t *tick) onBranch(branch string) (active []int32, takers map[RunID]*taker)
 	return active, takers
 }
 
-// waitsFor reports whether an active job of r waits, itself or by others, for one of by, or
-// submitted one.
+// waitsFor reports whether an active job of r waits, directly or through other jobs, for a job
+// of by, or submitted one.
 func (t *tick) waitsFor(r, by *taker, active []int32) bool {
 	var waiting []int32
 	for _, i := range active {
@@ -193,7 +195,7 @@ func (t *tick) eachAwaited(i int32, f func(int32)) {
 	}
 }
 
-// eachRival calls f with the jobs that take the branch which job i works on.
+// eachRival calls f with the other jobs that take the branch of job i's run.
 func (s *Snapshot) eachRival(i int32, f func(int32)) {
 	if !s.jobs[i].onBranch() {
 		return

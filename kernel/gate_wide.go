@@ -2,17 +2,17 @@ package kernel
 
 import "slices"
 
-// wide is the number of predecessors above which a job that waits names the last of them
-// that has not ended before the first that failed, and not the first. Likewise for the
-// tokens that a job needs. Mostly jobs end in their order, and naming the first would have
-// the job judged, and its record written, which is as long as the list, at the end of each
-// (docs/adr/0063).
+// wide is the number of predecessors above which the reason of a waiting job names the last
+// one that has not ended, and not the first. (Only those before the first failed one count.)
+// The same holds for the tokens that a job needs. Jobs mostly end in order: if the reason
+// named the first, the end of each predecessor would have the job judged again and its
+// record, which is as long as the list, written again (docs/adr/0063).
 const wide = 32
 
 func (j *Job) wide() bool { return len(j.Spec.After) > wide }
 
-// wideInTokens reports whether j needs more than that many artifacts, all of them tokens:
-// only jobs can change whether these exist.
+// wideInTokens reports whether j needs more than wide artifacts, all of them tokens: only
+// jobs can change whether these exist.
 func (j *Job) wideInTokens() bool {
 	return len(j.Spec.Needs) > wide && !slices.ContainsFunc(j.Spec.Needs, func(a Artifact) bool { return a.Kind != Custom })
 }
@@ -26,9 +26,9 @@ func (g *gate) decides(t *tick, i int32) verdict {
 	return v
 }
 
-// decideAfter decides on job i by its predecessors. It begins with the one that the job
-// was said to wait for when it was last judged: mostly that one or one near it still keeps
-// the job waiting, and the others need not be loaded.
+// decideAfter decides on job i by its predecessors. It begins with the predecessor that the
+// last judgement named: mostly that one or one near it still keeps the job waiting, and the
+// others need not be loaded.
 func (t *tick) decideAfter(i int32) verdict {
 	j := t.s.jobs[i]
 	named := t.namedAfter(j)
@@ -44,8 +44,8 @@ func (t *tick) decideAfter(i int32) verdict {
 	return v
 }
 
-// namedAfter returns the position of the predecessor that j was said to wait for when it
-// was last judged; -1 if there is none. Only an incremental tick knows that.
+// namedAfter returns the position of the predecessor that j's last judgement named; -1 if
+// there is none. Only an incremental tick knows it.
 func (t *tick) namedAfter(j *Job) int {
 	if t.baseline == nil || t.baseline.changed[j.ID] || j.State.Status != WaitingOnDeps || j.State.Wait.Cause != JobNotEnded {
 		return -1
@@ -64,8 +64,8 @@ func (t *tick) decideWide(j *Job, i int32, named int) verdict {
 	return t.lastOf(i, (*tick).checkAfter, JobNotEnded)
 }
 
-// lastOf returns the first verdict of a check or, if it has that cause, the last of those that
-// follow it and have it as well.
+// lastOf returns the first verdict of check. If that has the given cause, it returns the last
+// of the consecutive verdicts with this cause.
 func (t *tick) lastOf(i int32, check func(t *tick, i int32, from int) (verdict, int), cause WaitCause) verdict {
 	last, n := check(t, i, 0)
 	for v := last; v.cause == cause; v, n = check(t, i, n) {
@@ -74,8 +74,9 @@ func (t *tick) lastOf(i int32, check func(t *tick, i int32, from int) (verdict, 
 	return last
 }
 
-// lastOpen returns the verdict that names the last of some predecessors that has not
-// ended; ok is false if all have. It is also true while one must be loaded.
+// lastOpen returns the verdict that names the last of the predecessors after that has not
+// ended; ok is false if all have ended. While that predecessor must still be loaded, ok is
+// true as well.
 func (t *tick) lastOpen(after []JobID) (v verdict, ok bool) {
 	for n := len(after) - 1; n >= 0; n-- {
 		k, here := t.s.find(after[n])
@@ -92,7 +93,7 @@ func (t *tick) lastOpen(after []JobID) (v verdict, ok bool) {
 }
 
 // anotherFate reports whether something happened to a predecessor of wide job j that may
-// change the verdict, besides the end of the one that it names.
+// change the verdict, apart from the success of the one that j names.
 func (t *tick) anotherFate(j *Job) bool {
 	return slices.ContainsFunc(j.Spec.After, func(id JobID) bool {
 		k, here := t.s.graph.index[id]
@@ -104,9 +105,9 @@ func (t *tick) anotherFate(j *Job) bool {
 	})
 }
 
-// namesStill reports whether j, which waits for another predecessor, still does after
-// predecessor id came to a status. A job that is not wide names the first that has not
-// succeeded, so it does.
+// namesStill reports whether j, which waits for another predecessor, still names that one
+// after predecessor id has changed to status now. A job that is not wide does, since it names
+// the first predecessor that has not succeeded.
 func (j *Job) namesStill(id JobID, now Status) bool {
 	if !j.wide() || now == Succeeded || now.Terminal() && slices.Contains(j.Spec.AfterAny, id) {
 		return true
@@ -132,9 +133,8 @@ func (t *tick) decideNeeds(i int32) verdict {
 	return t.lastOf(i, (*tick).checkNeeds, TokenProducing)
 }
 
-// namedNeed returns the position of the token that wide job i was said to wait for when it
-// was last judged; -1 if there is none, or if something else happened since that may change
-// the verdict.
+// namedNeed returns the position of the token that the last judgement of wide job i named;
+// -1 if there is none, or if something else that may change the verdict has happened since.
 func (t *tick) namedNeed(i int32) int {
 	j := t.s.jobs[i]
 	if t.baseline == nil || t.baseline.changed[j.ID] || j.State.Status != WaitingOnDeps || j.State.Wait.Cause != TokenProducing {
@@ -148,9 +148,9 @@ func (t *tick) namedNeed(i int32) int {
 	return slices.Index(j.Spec.Needs, j.State.Wait.Artifact)
 }
 
-// namesTokenStill reports whether wide job j, which waits for a token, still does after job
-// p came to a status, unless p makes just that one. A token that p was to make may be missing
-// although p succeeded.
+// namesTokenStill reports whether wide job j, which waits for a token, still names that token
+// after job p has changed to status now. If p makes this very token, the caller has to check
+// it. A token that p was to make may be missing although p succeeded.
 func (s *Snapshot) namesTokenStill(j, p *Job, now Status) bool {
 	named := slices.Index(j.Spec.Needs, j.State.Wait.Artifact)
 	for _, a := range p.Spec.Produces {
@@ -169,7 +169,8 @@ func (s *Snapshot) namesTokenStill(j, p *Job, now Status) bool {
 	return true
 }
 
-// published reports whether the plans that were applied to s leave a token that job id made.
+// published reports whether the plans applied to s published token a of job id and did not
+// remove it again.
 func (s *Snapshot) published(id JobID, a Artifact) bool {
 	for _, action := range slices.Backward(s.touched) {
 		if action.Subject() != id {

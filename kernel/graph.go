@@ -20,7 +20,7 @@ type graph struct {
 	outside   map[Artifact][]int32 // consumers whose run does not produce it
 
 	transients []int32
-	entangling []int32            // jobs that may come to be entangled
+	entangling []int32            // jobs that may become entangled
 	prompts    []int32            // jobs that stand for prompts
 	asking     []int32            // jobs whose gates read facts
 	outward    []int32            // jobs whose gates read branches or the checkout
@@ -120,7 +120,7 @@ func newGraph(jobs []*Job) *graph {
 	return g
 }
 
-// regraph makes graph and lists anew, after jobs came or went.
+// regraph rebuilds the graph and the lists after jobs were added or removed.
 func (s *Snapshot) regraph() {
 	s.graph = newGraph(s.jobs)
 	s.graph.near = s.near
@@ -147,8 +147,8 @@ func (g *graph) ownProducers(consumer int32, a Artifact) bool {
 	return len(own) > 1 || len(own) == 1 && own[0] != consumer
 }
 
-// producersFor is the producers of a that count for consumer, in schedule order, with
-// the consumer where it is one; own: those of its run.
+// producersFor returns the producers of a that count for consumer, in schedule order. The
+// list includes consumer if it is one of them. own: only producers of its run count.
 func (g *graph) producersFor(consumer int32, a Artifact) (list []int32, own bool) {
 	if g.ownProducers(consumer, a) {
 		return g.inRun[scoped{g.jobs[consumer].Spec.Origin.Run, a}].producers, true

@@ -27,7 +27,7 @@ func (g *Grown) of(key string) *int {
 	}
 }
 
-// wanted returns the option of which an attempt that ended as v had too little,
+// wanted returns the option that was too small for an attempt that ended as v,
 // or "".
 func (v FailureClass) wanted() string {
 	switch v {

@@ -18,9 +18,8 @@ func (s *Snapshot) Pending(id JobID) JobID {
 	return ""
 }
 
-// Asleep returns why nothing that goes on lets the jobs start, for those of ids of which
-// that is so: such a job sleeps and no open job will wake it, or a pool is too small for
-// it, or the job that it waits for is such a job.
+// Asleep returns those of ids that nothing under way will let start, each with the reason: it
+// sleeps and no open job will wake it, a pool is too small for it, or it waits for such a job.
 func (s *Snapshot) Asleep(ids ...JobID) map[JobID]string {
 	out, seen := map[JobID]string{}, map[JobID]string{}
 	for _, id := range ids {
@@ -31,13 +30,13 @@ func (s *Snapshot) Asleep(ids ...JobID) map[JobID]string {
 	return out
 }
 
-// asleep returns what seen has of job id, and adds what is not there.
+// asleep returns the reason for job id, or "". It keeps its answers in seen.
 func (s *Snapshot) asleep(id JobID, seen map[JobID]string) string {
 	why, known := seen[id]
 	if known {
 		return why
 	}
-	seen[id] = "" // jobs that wait for each other end here
+	seen[id] = "" // ends the recursion if jobs wait for each other
 	j := s.Job(id)
 	switch {
 	case j == nil:
@@ -133,7 +132,7 @@ func (s *Snapshot) faultyPredecessor(j *Job) *Job {
 	var from *Job
 	switch j.State.Failure {
 	case MissingOutput:
-		if j.State.Agent == nil { // else it is the agent that answered nothing
+		if j.State.Agent == nil { // else the job's own agent answered nothing
 			from = NearestAgent(j, s.Job)
 		}
 	case MissingInput:
@@ -185,8 +184,9 @@ func (s *Snapshot) onlySource(j *Job) *Job {
 	return from
 }
 
-// conflictHandler returns the job that the open merge conflict of j woke, or j,
-// also where the conflict is that of another merge of the plan.
+// conflictHandler returns the job that the open merge conflict of j woke. It
+// returns j if there is none, or if the conflict is that of another merge of the
+// plan.
 func (s *Snapshot) conflictHandler(j *Job) *Job {
 	plan := j.Spec.Integrates()
 	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {

@@ -13,17 +13,17 @@ import (
 // That is right because a gate reads only the job's own record, the clock (for a retry or
 // an approval that expires), the statuses of the jobs that its edges lead to, facts, and
 // the locks that running jobs hold and older jobs wait for. If none of these changed, the
-// judgement has not changed. So the dirty set has
+// judgement has not changed. So the dirty set contains
 //
 //   - jobs that changed or are due, and the jobs that wait for them or for their branch (spread);
-//   - jobs that read facts that no job makes (Job.outside), unless a store knows what they
-//     were judged by: then the readers of changed facts are among the jobs that changed
+//   - jobs that read facts that no job makes (Job.outside). If a store knows by which facts
+//     they were judged, the readers of changed facts are among the jobs that changed instead
 //     (Readers);
 //   - jobs that wait for a slot of such a job's executor, if one may be free (queues);
 //
-// and the ends of this tick are carried on through the graph, as in a full tick. The
-// jobs that wait for a lock which a judged job names are judged in order, until one of
-// them keeps all others out as it did before (lockLine): from the first if a changed job
+// The dependents of jobs that end in this tick are judged too, as in a full tick. The jobs
+// that wait for a lock which a judged job names are judged in order, until one of them
+// keeps all others out as it did before (lockLine): from the first job if a changed job
 // names the lock, else from the judged job on.
 //
 // A full tick follows if more may change: the fate of a job depends on the whole graph
@@ -133,7 +133,7 @@ func (q *turns) add(i int32) {
 	}
 }
 
-// take removes and returns the first; -1 if none is left.
+// take removes and returns the smallest position; -1 if none is left.
 func (q *turns) take() int32 {
 	if len(*q) == 0 {
 		return -1
@@ -141,7 +141,7 @@ func (q *turns) take() int32 {
 	return heap.Pop(q).(int32)
 }
 
-// widen fills the set, in schedule order, with the job to explain among them.
+// widen fills the set, in schedule order, including the job to explain.
 func (a *dirtySet) widen(watch int32) {
 	if watch >= 0 {
 		a.add(watch)
@@ -250,16 +250,16 @@ func (a *dirtySet) queues() {
 type lockLine struct {
 	s       *Snapshot
 	queue   queue
-	rest    []int32 // that s holds and that have not had their turn; the first of them waits
+	rest    []int32 // jobs in s that have not had their turn; the first of them waits
 	changed int     // how many of the jobs that the store has in the line may have left it
 	kept    int     // of a pool: the units that unchanged jobs hold, or still wait for
 	at      int     // how many have had their turn
-	closed  bool    // for all others nothing changed since they were judged last
-	taken   bool    // all others are kept out
+	closed  bool    // for the jobs that have not had their turn, nothing has changed
+	taken   bool    // the jobs that have not had their turn are all kept out
 }
 
-// hold begins the lines. A line is closed if a running job has held the lock exclusively
-// since before the last tick.
+// hold begins the lines of locks. A line is closed if a running job has held the lock
+// exclusively since before the last tick.
 func (a *dirtySet) hold() {
 	a.holds, a.freed = map[queue]lockLine{}, map[queue]bool{}
 	for _, i := range a.s.running {
@@ -289,7 +289,7 @@ func (a *dirtySet) line(q queue) *lockLine {
 	return &l
 }
 
-// skip leaves out jobs that do not wait.
+// skip removes jobs that do not wait from the front of rest.
 func (l *lockLine) skip() {
 	for len(l.rest) > 0 && l.s.jobs[l.rest[0]].State.Status != WaitingOnLocks {
 		l.rest = l.rest[1:]
@@ -328,8 +328,8 @@ func (l *lockLine) first() int32 {
 	return l.rest[0]
 }
 
-// passOver reserves for the jobs before job i that need no turn, because nothing changed
-// for them, what they wait for in this line.
+// passOver reserves what the jobs before job i wait for in this line. These jobs need no
+// turn, because nothing changed for them.
 func (l *lockLine) passOver(locks *LockTable, i int32) {
 	for !l.taken {
 		k := l.first()
@@ -363,14 +363,13 @@ func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int3
 // keepsOut closes the line behind job j, which still waits for locks, if nothing changed
 // for the jobs behind it. same says that j waits for the same reason as before.
 //
-// Such a job keeps the same from the others as before: a lock that it wants exclusively,
-// and its units of a pool. No other job can pass once units kept so are the whole pool, or
-// the job waits for more than is left of it. A job that could share the lock, now as
-// before, keeps out those that want it exclusively, so nothing changes for the others
-// either.
+// Such a job reserves the same as before: a lock that it wants exclusively, or its units of
+// a pool. No other job can pass once the kept units are the whole pool, or once j waits for
+// more units than are left. A job that could share the lock, now as before, keeps out the
+// jobs that want it exclusively, so nothing changes for the others either.
 func (l *lockLine) keepsOut(j *Job, request Lock, same bool) {
 	if _, never := l.s.limits.tooSmall(j.Spec.Locks); never {
-		return // it keeps nothing: see LockTable.Reserve
+		return // it reserves nothing: see LockTable.Reserve
 	}
 	switch {
 	case request.Pool():
@@ -384,7 +383,7 @@ func (l *lockLine) keepsOut(j *Job, request Lock, same bool) {
 	l.closed = l.closed || l.taken
 }
 
-// advance leaves out job i and those before it.
+// advance removes job i and the jobs before it from rest.
 func (l *lockLine) advance(i int32) {
 	for len(l.rest) > 0 && l.rest[0] <= i {
 		l.rest, l.at = l.rest[1:], l.at+1
@@ -392,7 +391,8 @@ func (l *lockLine) advance(i int32) {
 	}
 }
 
-// requireLine requires one more waiting job than slots may be free: see firstInLine.
+// requireLine requires, for each executor in free, one more waiting job than slots may be
+// free: see firstInLine.
 func (a *dirtySet) requireLine(free map[string]int) {
 	if a.s.near == nil {
 		return

@@ -26,11 +26,11 @@ func (j *Job) Due() (at time.Time, ever bool) {
 type lists struct {
 	running   []int32
 	waiters   []int32 // for locks, pools or slots
-	timed     []int32 // that the clock may move: see Job.Due
-	outsiders []int32 // that something may move which no job makes
+	timed     []int32 // the clock may move these: see Job.Due
+	outsiders []int32 // something that no job makes may move these: see Job.outside
 }
 
-// index makes the lists anew.
+// index rebuilds the lists.
 func (s *Snapshot) index() {
 	s.lists = lists{}
 	for i, j := range s.jobs {
@@ -38,7 +38,7 @@ func (s *Snapshot) index() {
 	}
 }
 
-// move is a job whose state was replaced, as it was before.
+// move is the replacement of a job: its position, and the job before it.
 type move struct {
 	at   int32
 	from *Job
@@ -56,8 +56,8 @@ func (s *Snapshot) reindex(moved []move) {
 	}
 }
 
-// relist puts the job at position i on the lists that it is on now. If was is not nil, it
-// first leaves those that it was on.
+// relist updates the lists for the job at position i after it changed from was to is: the
+// job leaves and joins lists accordingly. A nil was means that it is on no list yet.
 func (s *Snapshot) relist(i int32, was, is *Job) {
 	for _, l := range []struct {
 		list *[]int32

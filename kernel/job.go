@@ -351,7 +351,7 @@ type State struct {
 	Awake      bool      // a route or a retry woke it
 	Prompt     PromptState
 	Amended    Amendment // what later submissions changed; a rewind keeps it
-	Retired    bool      // a merge closed the cycle of the plan that it produced for, so it no longer counts as a producer, or that it was to merge
+	Retired    bool      // a merge closed its plan's cycle: it no longer counts as a producer or, if it is blocked, needs no person
 	Closed     bool      // it is a merge that closed a cycle
 }
 

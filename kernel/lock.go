@@ -141,11 +141,11 @@ type pooled struct{ used, reserved int }
 func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 
 // Denied returns why a job cannot be granted its locks and a place on its
-// executor, or "" if it can; now adds how full a pool is at the moment. That a pool is
-// too small comes first, since nothing else matters then. An exclusive request is granted
-// if the key is free and no older job waits for it. A shared request is granted if no job holds
-// the key exclusively and no older job waits to (semantics 2, decision 11). A
-// job's requests for one pool are added up.
+// executor, or "" if it can; now says how full a pool is at the moment. A pool that is
+// too small is reported first, since nothing else matters then. An exclusive request is
+// granted if the key is free and no older job waits for it. A shared request is granted if
+// no job holds the key exclusively and no older job waits to hold it exclusively (semantics
+// 2, decision 11). A job's requests for one pool are added up.
 func (t *LockTable) Denied(executor string, locks []Lock) (why, now string, cause WaitCause) {
 	if l, never := t.limits.tooSmall(locks); never {
 		return poolReason(l, t.limits.capacity(l.Key), ": more than it has)"), "", PoolTooSmall
@@ -201,9 +201,9 @@ func units(locks []Lock, pool string) int {
 	return sum
 }
 
-// poolDetail returns the reason of a job that waits for a pool, and how full the pool
-// is. That is not part of the reason: otherwise each grant would rewrite the records of
-// all waiting jobs.
+// poolDetail returns the reason of a job that waits for a pool and, as now, how full the
+// pool is. now is not part of the reason: otherwise each grant would rewrite the records
+// of all waiting jobs.
 func poolDetail(l Lock, p pooled, size int) (why, now string) {
 	end := " in use"
 	if p.reserved > 0 && p.used < size {
@@ -212,12 +212,12 @@ func poolDetail(l Lock, p pooled, size int) (why, now string) {
 	return poolReason(l, size, ")"), ": " + strconv.Itoa(p.used) + end
 }
 
-// poolReason is the reason of a job that waits for a pool of that size.
+// poolReason returns the reason of a job that waits for a pool of that size.
 func poolReason(l Lock, size int, end string) string {
 	return waitingOnPool + l.Key + " (needs " + strconv.Itoa(l.Units) + " of " + strconv.Itoa(size) + end
 }
 
-// waitingOnPool is how the reason of a job that waits for a pool begins.
+// waitingOnPool begins the reason of a job that waits for a pool.
 const waitingOnPool = "waiting on pool "
 
 // Take records a job that runs on executor and holds locks.

@@ -37,43 +37,43 @@ const (
 	Itself         NearKind = iota // the job of that id
 	Attended                       // see Job.attended
 	Due                            // the jobs that are due at At, see Job.Due; and the one that is due next
-	Dependents                     // the open jobs that run after a job; the first Most, if there is one, that do not run
+	Dependents                     // the open jobs that run after a job; with Most, the first Most that are not running
 	Consumers                      // the jobs that need an artifact: those that are open, or that a new producer opens again
-	RunConsumers                   // those of them that use a producer of their own run; Most as of Dependents
+	RunConsumers                   // those of them that use a producer of their own run; Most as for Dependents
 	Producers                      // the jobs that declare an artifact
 	RunProducers                   // those of them that belong to a run
-	Contenders                     // the jobs that wait for the lock of that key; the first Most, if there is one
+	Contenders                     // the jobs that wait for the lock of that key; with Most, only the first Most
 	Line                           // the first Most that wait for a slot of an executor
 	Waiters                        // the first Most that wait for locks, pools or slots
 	Members                        // the first Most of a run's jobs that are active; all of the run if it has fewer active ones
 	Keyed                          // the jobs with an idempotency key
 	Stoppers                       // the jobs that failed and whose failure stops a run
-	Handled                        // the jobs whose failure, which stops a run, is handled by a job
-	Prompts                        // the jobs that hold the prompt of that file, named by Key
+	Handled                        // the jobs whose failure stops a run, and is handled by a given job
+	Prompts                        // the jobs that hold the prompt file named by Key
 	Woken                          // the active jobs that only a route starts
-	Newest                         // the last Most in schedule order, of all statuses or of those that it has
+	Newest                         // the last Most in schedule order, of all statuses or of those in Among
 	OfNumber                       // the jobs of a number; with a Key, the one that has that part of it
 	Outsiders                      // the open jobs that are judged by facts that no job makes
-	PoolContenders                 // the same of the pool of that key
-	OnBranch                       // the jobs of runs for the branch that Key names that are open, or blocked merges
+	PoolContenders                 // as Contenders, for the pool of that key
+	OnBranch                       // of the runs for the branch named by Key: the open jobs and the blocked merges
 	Readers                        // those of the Outsiders that read an artifact, or the branch or other fact that Key names: see Job.Reads
 )
 
-// partial says what a snapshot of some of the jobs was loaded with, and what decisions
-// looked for beyond that. A decision that lacked jobs is thrown away and made again once
-// the store has loaded them.
+// partial records which jobs a partial snapshot was loaded with, and which further jobs
+// decisions looked for. A decision that lacked jobs is thrown away and made again once the
+// store has loaded them.
 type partial struct {
 	known   map[Near]bool
 	most    map[Near]int   // by a Near without its Most: the largest Most that was loaded
-	created map[JobID]bool // that the store does not have yet
+	created map[JobID]bool // jobs that the store does not have yet
 	lacks   map[Near]bool
 	asking  map[JobID]bool // jobs whose gates read facts that were not observed
 	all     bool           // the snapshot has every job nevertheless: see Snapshot.Tracked
 	whole   bool           // a decision reads every job
 }
 
-// Lacks returns what decisions on s needed and s does not hold; whole says that they need
-// every job. A snapshot of all jobs lacks nothing.
+// Lacks returns the jobs that decisions on s needed and s does not hold; whole says that they
+// need every job. A snapshot of all jobs lacks nothing.
 func (s *Snapshot) Lacks() (near []Near, whole bool) {
 	if !s.Narrow() {
 		return nil, false
@@ -148,9 +148,10 @@ func newPartial(near []Near) *partial {
 	return x
 }
 
-// Tracked returns s, which has all jobs and was judged by a tick, such that later ticks
-// judge only jobs whose verdict may differ after what is applied from now on. They decide
-// the same and cost less. Facts that gates read and were not observed are in Probes.
+// Tracked returns s prepared for incremental ticks: they judge only jobs whose verdict may
+// differ after what is applied from now on, decide the same and cost less. s must hold all
+// jobs, and a tick must have judged it. Facts that gates read and that were not observed are
+// in Probes.
 func (s *Snapshot) Tracked() *Snapshot {
 	next := *s
 	next.near = newPartial(nil)
@@ -181,10 +182,11 @@ func (s *Snapshot) lacksJob(id JobID) bool {
 	return s.near != nil && s.near.lacks[Near{Kind: Itself, Job: id}]
 }
 
-// requireSome notes that a decision will need the first of some jobs once it has what it
-// lacks now. They are then loaded together, and the decision is not repeated for each.
-// It has looked at some before. If it lacks the first of ids already, it does no more: what
-// lists all conditions asks at each job, and must not look ahead at each.
+// requireSome notes that a decision will need the first of ids once it has the jobs that it
+// lacks now: 32 of them, or as many as it has looked at before if that is more. They are then
+// loaded together, and the decision is not repeated for each. If the first of ids was already
+// noted, requireSome does nothing: code that lists all conditions calls it for each job, and
+// must not look ahead from each.
 func (s *Snapshot) requireSome(ids []JobID, before int) {
 	if len(ids) > 0 && s.lacksJob(ids[0]) {
 		return

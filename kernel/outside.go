@@ -19,14 +19,15 @@ type ReadFact struct {
 	Awaited bool   // it may be the first condition that holds a job up
 }
 
-// Outside has the facts that open jobs read and no job makes, as their readers were judged
-// by them and as they are now. A tick must judge only the readers of facts that differ.
+// Outside holds the facts that open jobs read and no job makes: as they were when their
+// readers were judged, and as they are now. A tick must judge only the readers of facts that
+// differ.
 type Outside struct {
 	Reads map[Near]ReadFact // by the Near of a fact's readers
 	Facts Facts             // the answers to Asking
 }
 
-// outside reports that an open job's judgement may change through something that
+// outside reports whether an open job's judgement may change through something that
 // no job makes: a branch, the checkout, a marker made by hand. A job that waits for
 // another job is not judged by such facts yet.
 func (j *Job) outside() bool {
@@ -101,9 +102,9 @@ func (o *Outside) News() (news []Near) {
 	return news
 }
 
-// JudgedBy returns ReadFact.Judged of each fact for after a tick that judged the readers of
-// News, and others by the facts now. It leaves out a fact that differs in now: some of its
-// readers were judged by the new one and others by the old one.
+// JudgedBy returns ReadFact.Judged of each fact as it is after a tick. The tick judged the
+// readers of News, and perhaps other jobs, by the facts in now. JudgedBy leaves out a fact
+// that differs in now: some of its readers were judged by the new value, others by the old.
 func (o *Outside) JudgedBy(now Facts) map[Near]string {
 	out := make(map[Near]string, len(o.Reads))
 	for n := range o.Reads {
@@ -116,8 +117,7 @@ func (o *Outside) JudgedBy(now Facts) map[Near]string {
 }
 
 // Beside adds to w the facts that other open jobs wait for: those of Reads that have not
-// changed and, according to now, which is what open jobs read after the transaction, still
-// hold a job up.
+// changed and may still hold a job up. now holds what open jobs read after the transaction.
 func (o *Outside) Beside(w Wakes, now map[Near]ReadFact) Wakes {
 	b := prober{s: &Snapshot{facts: &Facts{}}, p: w.Outside, seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	for _, a := range slices.Concat(w.Outside.Artifacts, w.Outside.Markers) {

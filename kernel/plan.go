@@ -75,7 +75,7 @@ func (p Plan) Then(q Plan) Plan {
 	return d.plan
 }
 
-// Apply is the snapshot that p leads to, as far as the kernel can know: a
+// Apply returns the snapshot that p leads to, as far as the kernel can know: a
 // launched job runs, a published artifact exists. Actions over another
 // revision than the snapshot's change nothing, as in the store.
 func (s *Snapshot) Apply(p Plan) *Snapshot {
@@ -87,7 +87,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 	return next
 }
 
-// own is a copy of s that apply may change.
+// own returns a copy of s that apply may change.
 func (s *Snapshot) own() *Snapshot {
 	next := *s
 	next.jobs = slices.Clone(s.jobs)
@@ -96,8 +96,8 @@ func (s *Snapshot) own() *Snapshot {
 	return &next
 }
 
-// apply makes s, which is nobody else's, what p leads to. The maps of its facts may be
-// others', unless own says otherwise; nil: they stay so.
+// apply changes s, which must not be shared, into what p leads to. *own says whether the
+// maps of its facts are not shared either; a nil own means that they stay shared.
 func (s *Snapshot) apply(p Plan, own *bool) {
 	if p.Empty() {
 		if p.Judged != "" {
@@ -170,7 +170,7 @@ func (s *Snapshot) markDirty(id JobID) {
 	}
 }
 
-// markCreated is markDirty of a job that is new.
+// markCreated is markDirty for a new job.
 func (s *Snapshot) markCreated(id JobID) {
 	if s.near != nil {
 		s.dirty, s.created = append(s.dirty, id), append(s.created, id)
@@ -178,8 +178,8 @@ func (s *Snapshot) markCreated(id JobID) {
 	}
 }
 
-// touch applies a's effect on artifacts to the facts, now and to every later
-// observation: the plan with a may not be on the disk yet when that is made.
+// touch applies what a does to artifacts to the facts, now and after every later
+// observation: the plan with a may not be on the disk when that observation is made.
 func (s *Snapshot) touch(a Action, own *bool) {
 	if own != nil && !*own {
 		f := *s.facts

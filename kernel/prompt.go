@@ -86,8 +86,8 @@ func Tended(s *Snapshot, a TendPrompt, found, archived bool) (Plan, error) {
 	return NewPlan(PutState{j.ID, j.Rev, st}), nil
 }
 
-// withoutInput fails the run of j. Jobs of the run are running only if an
-// earlier copy of the prompt failed; they are ended.
+// withoutInput fails the run of j. Jobs of the run can be running only if an
+// earlier attempt to copy the prompt failed; they are ended.
 func (s *Snapshot) withoutInput(j *Job) Plan {
 	var p Plan
 	s.requireAll()

@@ -46,9 +46,9 @@ func CheckPlan(name string) error {
 	return CheckRef(name)
 }
 
-// CheckBranch returns ErrInvalid for a name that is not that of a branch. Git would
-// take a ref such as refs/heads/x, as the name of a branch, for refs/heads/refs/heads/x, so that
-// the same branch would have two names here.
+// CheckBranch returns ErrInvalid for a name that is not that of a branch. It rejects full refs
+// such as refs/heads/x as well: git would take that, as the name of a branch, for
+// refs/heads/refs/heads/x, and the same branch would have two names here.
 func CheckBranch(name string) error {
 	short, is := strings.CutPrefix(name, "refs/heads/")
 	switch {

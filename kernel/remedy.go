@@ -116,8 +116,8 @@ func (x *explainer) remedyApproval(i int32, _ verdict) (does []Remedy, via JobID
 	return []Remedy{{Kind: ApproveJob, Job: x.t.s.jobs[i].ID}}, ""
 }
 
-// remedyLocks returns nothing unless a pool is too small or a holder has not been
-// heard of, since holders of locks end by themselves.
+// remedyLocks returns nothing unless a pool is too small or a holder's runner has not
+// been heard from, since holders of locks end by themselves.
 func (x *explainer) remedyLocks(i int32, v verdict) (does []Remedy, via JobID) {
 	if v.cause == PoolTooSmall {
 		j := x.t.s.jobs[i]
@@ -133,7 +133,7 @@ func (x *explainer) remedyLocks(i int32, v verdict) (does []Remedy, via JobID) {
 }
 
 // stalled returns what to do about job i if it runs and its runner has not been heard
-// of for too long.
+// from for too long.
 func (x *explainer) stalled(i int32) []Remedy {
 	if j := x.t.s.jobs[i]; x.t.status(i) == Running && j.State.Stop.At.IsZero() && x.t.s.facts.Runners[j.Attempt()].Value.Liveness == Stalled {
 		return []Remedy{{Kind: SeeToRunner, Job: j.ID}}
@@ -201,7 +201,7 @@ func (x *explainer) holders(i int32, v verdict) string {
 	return "job " + strings.Join(names, "; ")
 }
 
-// roomAfter says that an executor has a place again once so many of its running jobs
+// roomAfter says that an executor has a place again once that many of its running jobs
 // have ended: more than one if its limit was lowered.
 func roomAfter(running, ends int) string {
 	if ends > 1 {

@@ -29,11 +29,11 @@ func ParseSecret(text string) (Secret, error) {
 // String returns NAME=SOURCE, the inverse of ParseSecret.
 func (s Secret) String() string { return s.Name + "=" + s.Source }
 
-// Unavailable is how the reason begins for which an attempt that needs s is not
-// started. Records hold it, so it never changes.
+// Unavailable returns the beginning of the reason why an attempt is not started for
+// lack of s. Records hold it, so it never changes.
 func (s Secret) Unavailable() string { return "secret " + s.Name + ": " }
 
-// lacksSecret returns the name of the secret without which j's last launch was
+// lacksSecret returns the name of the secret for lack of which j's last launch was
 // refused, or "".
 func (j *Job) lacksSecret() string {
 	if j.State.Status != Queued || j.State.Refused == 0 {

@@ -7,28 +7,28 @@ import (
 )
 
 // Fact is one observation of the outside world, or the reason there is none.
-// The zero value was never asked for.
+// The zero value means that it was never asked for.
 type Fact[T any] struct {
 	Value T
 	Known bool   // asked and answered
 	Err   string // asked, and the observation failed: Value means nothing
 }
 
-// Seen is a fact that was observed.
+// Seen returns a fact that was observed.
 func Seen[T any](v T) Fact[T] { return Fact[T]{Value: v, Known: true} }
 
-// Unseen is a fact that could not be observed, and why.
+// Unseen returns a fact that could not be observed, and why.
 func Unseen[T any](why string) Fact[T] { return Fact[T]{Err: why} }
 
 func (f Fact[T]) asked() bool { return f.Known || f.Err != "" }
 
-// Facts answer Probes. What is absent was not asked.
+// Facts answer Probes. What is absent was not asked for.
 type Facts struct {
 	Present map[Artifact]Fact[bool]     // every kind but custom
 	Markers map[Artifact]Fact[[]JobID]  // custom: the jobs whose marker exists
 	Heads   map[string]Fact[CommitID]   // local branch; "" : no such branch
 	Head    Fact[string]                // the branch checked out; "" : detached
-	Clean   Fact[bool]                  // the main checkout, Vizier's own files aside
+	Clean   Fact[bool]                  // whether the main checkout is clean, apart from Vizier's own files
 	Merging Fact[string]                // "merge", "cherry-pick" … in progress there; "" : nothing
 	Runners map[AttemptID]Fact[Runner]  // of running attempts
 	Results map[AttemptID]Fact[*Result] // of running attempts; nil: none on record
@@ -38,13 +38,13 @@ type Facts struct {
 // Scope says which records a read must bring besides the open ones and those
 // that open ones refer to.
 type Scope struct {
-	Near      []Near     // if any, then only these, if the store can tell; the rest does not count
+	Near      []Near     // not nil: only these, if the store can tell; All, Jobs, Artifacts and Keys do not count then
 	All       bool       // every record
 	Jobs      []JobID    // these
 	Artifacts []Artifact // and every producer of these
 	Keys      []string   // and the jobs that have these idempotency keys
 	Tally     []Number   // and how the jobs of each of these stand, if the store can tell
-	Reads     bool       // and which facts open jobs read that no job makes, if the store can tell
+	Reads     bool       // and which facts open jobs read and no job makes, if the store can tell
 }
 
 // Records is one consistent read of a store.
@@ -54,16 +54,16 @@ type Records struct {
 	Succeeded  int              // jobs that ended well and were not asked for
 
 	Narrow bool           // only what Scope.Near asked for was read
-	Dirty  []JobID        // of a narrow read: jobs that changed since a tick last judged what that concerns
+	Dirty  []JobID        // of a narrow read: jobs with a change that no tick has taken into account yet
 	Counts map[Status]int // of a narrow read of the Newest: how many jobs have each status
-	Judged string         // of a narrow read: see Plan.Judged; of the last tick; "": not all was judged
+	Judged string         // of a narrow read: Plan.Judged of the last tick; "": not all jobs were judged
 
 	Tallies map[Number]Tally // of Scope.Tally; nil: the store cannot tell
 
-	Reads map[Near]ReadFact // of Scope.Reads, by the Near of who reads them; nil: the store cannot tell
+	Reads map[Near]ReadFact // of Scope.Reads, by the Near of a fact's readers; nil: the store cannot tell
 
 	Last       Number // the last number that was given
-	Unnumbered bool   // there may be jobs without one: the store is of before there were numbers
+	Unnumbered bool   // there may be jobs without a number: the store is older than numbers
 }
 
 // Observation is what the adapters hand over.
@@ -75,9 +75,9 @@ type Observation struct {
 	Unreadable map[JobID]string // records that exist but make no sense, and why
 	Facts      Facts
 
-	Near   []Near         // not nil: Jobs are those that these name, and not all
+	Near   []Near         // not nil: Jobs holds only the jobs that these name
 	Counts map[Status]int // as in Records
-	Dirty  []JobID        // of these, those that no tick has judged as they are
+	Dirty  []JobID        // the jobs among Jobs that no tick has judged as they are
 	Last   Number         // the last number that was given
 }
 
@@ -94,26 +94,26 @@ type Snapshot struct {
 	graph      *graph
 	lists
 	counts  map[Status]int
-	last    Number   // the last that was given
+	last    Number   // the last number that was given
 	near    *partial // nil: these are all jobs there are
 	dirty   []JobID  // of a partial snapshot: jobs that changed since a tick judged them
-	created []JobID  // of these, those that are new, or whose last judgement is not known
+	created []JobID  // the jobs in dirty that are new, or whose last judgement is not known
 
-	// unchanged says that facts which no job makes are as they were when every job was
-	// judged that reads them.
+	// unchanged says that the facts which no job makes have not changed since all of
+	// their readers were judged.
 	unchanged bool
 }
 
-// NewSnapshot sorts, copies and indexes an observation. Of records with one id,
-// which no store has, the oldest counts. Jobs' slices are shared with the
-// observation and must not be changed after.
+// NewSnapshot sorts, copies and indexes an observation. If several records have
+// the same id, which no store allows, the oldest counts. Jobs' slices are shared
+// with the observation and must not be changed afterwards.
 func NewSnapshot(o Observation) *Snapshot {
 	o.Jobs = slices.Clone(o.Jobs)
 	return TakeSnapshot(o)
 }
 
-// TakeSnapshot is NewSnapshot without the copy: the caller gives o.Jobs away,
-// and neither changes nor moves them any more.
+// TakeSnapshot is NewSnapshot without the copy: the caller gives o.Jobs away
+// and must neither change nor move them afterwards.
 func TakeSnapshot(o Observation) *Snapshot {
 	jobs := make([]*Job, len(o.Jobs))
 	for i := range o.Jobs {
@@ -142,25 +142,25 @@ func TakeSnapshot(o Observation) *Snapshot {
 	return s
 }
 
-// Timestamp is t as records have it: in UTC, to the microsecond. Whoever reads a clock for
-// the kernel hands on this.
+// Timestamp returns t as records have it: in UTC, to the microsecond. Code that reads a clock
+// for the kernel passes on this value.
 func Timestamp(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
-// Now is the moment of the observation.
+// Now returns the moment of the observation.
 func (s *Snapshot) Now() time.Time { return s.now }
 
-// At is s at another moment, with nothing else observed.
+// At returns s at another moment, with nothing else observed.
 func (s *Snapshot) At(now time.Time) *Snapshot {
 	next := *s
 	next.now = Timestamp(now)
 	return &next
 }
 
-// Later returns s, which holds all jobs, with the new state, number and revision of those
-// of jobs, which must not be changed after. It is for an observation in which nothing else
-// changed: a job that s does not hold, or one with another spec, needs a new snapshot.
+// Later returns s, which holds all jobs, at another moment: with new limits and facts, and
+// with the new state, number and revision of the given jobs, which must not be changed
+// afterwards. A job that s does not hold, or one with another spec, needs a new snapshot.
 func (s *Snapshot) Later(now time.Time, limits Limits, facts Facts, jobs []Job) *Snapshot {
 	next := s.own()
 	next.now, next.limits, next.facts, next.touched = Timestamp(now), limits, &facts, nil
@@ -175,16 +175,16 @@ func (s *Snapshot) Later(now time.Time, limits Limits, facts Facts, jobs []Job) 
 	return next
 }
 
-// Limits are the capacities the snapshot was made with.
+// Limits returns the limits that the snapshot was made with.
 func (s *Snapshot) Limits() Limits { return s.limits }
 
-// Jobs are all jobs in schedule order. They must not be changed.
+// Jobs returns all jobs in schedule order. They must not be changed.
 func (s *Snapshot) Jobs() []*Job {
 	s.requireAll()
 	return s.jobs
 }
 
-// Job is the job of that id, or nil. It must not be changed.
+// Job returns the job of that id, or nil. It must not be changed.
 func (s *Snapshot) Job(id JobID) *Job {
 	if i, ok := s.find(id); ok {
 		return s.jobs[i]
@@ -192,27 +192,27 @@ func (s *Snapshot) Job(id JobID) *Job {
 	return nil
 }
 
-// Unjudged are the jobs that changed since a tick judged them, where s is Narrow.
+// Unjudged returns the jobs that changed since a tick judged them, if s is Narrow.
 func (s *Snapshot) Unjudged() []JobID { return s.dirty }
 
-// Counts is how many jobs have each status, where s does not hold all; nil: it is
+// Counts returns how many jobs have each status, if s does not hold all jobs; nil:
 // not known.
 func (s *Snapshot) Counts() map[Status]int { return s.counts }
 
-// Unreadable is why the record of id makes no sense, or "".
+// Unreadable returns why the record of id makes no sense, or "".
 func (s *Snapshot) Unreadable(id JobID) string { return s.unreadable[id] }
 
-// Archived is how many jobs succeeded that the snapshot does not hold.
+// Archived returns how many jobs succeeded that the snapshot does not hold.
 func (s *Snapshot) Archived() int { return s.archived }
 
-// UnreadableIDs are the jobs whose records make no sense, in order.
+// UnreadableIDs returns the jobs whose records make no sense, in order.
 func (s *Snapshot) UnreadableIDs() []JobID { return slices.Sorted(maps.Keys(s.unreadable)) }
 
-// Facts are the observations so far. They must not be changed.
+// Facts returns the observations so far. They must not be changed.
 func (s *Snapshot) Facts() Facts { return *s.facts }
 
-// WithFacts is s with further observations; a later answer replaces an earlier
-// one.
+// WithFacts returns s with further observations; a later answer replaces an
+// earlier one.
 func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	next, all := *s, *s.facts
 	next.facts = &all
@@ -244,7 +244,7 @@ func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	return &next
 }
 
-// tellsOfWorld reports whether f holds facts that gates read and that no job's record has.
+// tellsOfWorld reports whether f holds facts other than those of runners and results.
 func (f *Facts) tellsOfWorld() bool {
 	return len(f.Present)+len(f.Markers)+len(f.Heads) > 0 || f.Head.asked() || f.Merging.asked() || f.Clean.asked() || f.Sandbox.asked()
 }
@@ -260,7 +260,7 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 }
 
 // after returns f as it is once a is done, and whether it differs. It copies maps before it
-// changes them, unless they are the caller's own.
+// changes them, unless own says that they belong to the caller.
 func (f Facts) after(a Action, own bool) (Facts, bool) {
 	var markers, present bool
 	switch a := a.(type) {
@@ -316,7 +316,7 @@ func withMarkers(m map[Artifact]Fact[[]JobID], job JobID, artifacts []Artifact, 
 	return m, changed
 }
 
-// NewFacts is Facts with its maps made, for observers to fill.
+// NewFacts returns Facts with empty maps, for observers to fill.
 func NewFacts() Facts {
 	return Facts{
 		Present: map[Artifact]Fact[bool]{}, Markers: map[Artifact]Fact[[]JobID]{}, Heads: map[string]Fact[CommitID]{},

@@ -2,16 +2,17 @@ package kernel
 
 import "time"
 
-// TickWait says that a job waits for nothing but the next tick: its retry falls due,
-// or something outside of all jobs has changed. The zero value: it does not.
+// TickWait says that a job waits for a tick, and for no other job or person: its retry
+// falls due, or something outside of all jobs changes. The zero value: it does not.
 type TickWait struct {
 	Job JobID     // the job that continues first: the job itself, or one that it waits for
 	Due time.Time // since when it has been due, or when it will be; zero: not known
 	Now bool      // the next tick moves it, whatever happens
 }
 
-// TickWaits returns those of all open jobs; those that the next tick moves come first. A
-// tick comes with a command, with the end of a job, or from the resident scheduler.
+// TickWaits returns the TickWait of each open job that has one; those that the next tick
+// moves come first. A tick comes with a command, with the end of a job, or from the resident
+// scheduler.
 func (s *Snapshot) TickWaits() []TickWait {
 	s.requireAll()
 	t := newTick(s)
@@ -27,8 +28,8 @@ func (s *Snapshot) TickWaits() []TickWait {
 	return append(now, later...)
 }
 
-// tickWait returns that of job i; the zero value if it waits for another job, a person or
-// nothing.
+// tickWait returns the TickWait of job i; the zero value if it waits for another job, a
+// person or nothing.
 func (t *tick) tickWait(i int32) TickWait {
 	j := t.s.jobs[i]
 	st := &j.State
@@ -51,8 +52,8 @@ func (t *tick) tickWait(i int32) TickWait {
 	return TickWait{}
 }
 
-// tickWait returns that of job i or, if it waits for other jobs, of the first of them that
-// has one.
+// tickWait returns the TickWait of job i or, if it waits for other jobs, of the first of them
+// that has one.
 func (x *explainer) tickWait(i int32, seen map[int32]bool) TickWait {
 	if seen[i] {
 		return TickWait{}

@@ -37,7 +37,7 @@ func (w Wakes) Idle() bool { return w.Empty() && len(w.Running) == 0 }
 func (w Wakes) Attempts() []AttemptID { return slices.Concat(w.Outside.Attempts, w.Running) }
 
 // Wakes returns what the jobs of s wait for after a tick. Of each job only the first
-// condition that holds it up counts: the tick that clears it looks at the next one. A
+// condition that holds it up counts: a tick that clears this one looks at the next one. A
 // person approves, and a runner reports the end of its job, so neither is a wake; the
 // expiry of an approval is, and so is the death of a runner on which other jobs depend.
 func (s *Snapshot) Wakes() Wakes {
@@ -73,7 +73,7 @@ func (s *Snapshot) Wakes() Wakes {
 	return w
 }
 
-// contended reports whether a job waits for what a running job holds.
+// contended reports whether a job waits for locks, pools or slots.
 func (s *Snapshot) contended() bool {
 	if len(s.waiters) == 0 && s.near != nil {
 		s.near.require(Near{Kind: Waiters, Most: len(s.jobs) + 1})
@@ -116,7 +116,7 @@ func (t *tick) outside(b *prober, i int32) (poll bool) {
 	return false
 }
 
-// wakesNeeds: a job that makes a token tells the scheduler so.
+// wakesNeeds asks for nothing while a job makes a token: the scheduler learns of its end.
 func (t *tick) wakesNeeds(b *prober, i int32, v verdict, _ int) (poll bool) {
 	a := v.artifact
 	if n, _, _ := t.need(i, a); n == unknown || n == awaited || n == producing && a.Kind != Custom {

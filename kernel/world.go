@@ -2,8 +2,8 @@ package kernel
 
 import "fmt"
 
-// WorldAction is an effect on what is not a record: processes, worktrees, files
-// that people read. A plan's world actions are performed in order once its
+// WorldAction is a change to something other than the records: processes, worktrees,
+// files that people read. A plan's world actions are performed in order once its
 // records are durable. After a crash they may be performed again.
 //
 //sumtype:decl
@@ -58,8 +58,8 @@ type Performer interface {
 }
 
 // worldActions has a row for each world action: its name in journals, which
-// never changes, whether it is still to be done after another boot (processes
-// of an earlier boot do not run any more), and the method that performs it.
+// never changes, whether it is still to be done after a reboot (which ends all
+// processes), and the method that performs it.
 var worldActions = [...]worldAction{
 	worldRow("kernel.Launch", endedByBoot, Performer.Launch),
 	worldRow("kernel.Stop", endedByBoot, Performer.Stop),

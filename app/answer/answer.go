@@ -1,5 +1,5 @@
-// Package answer has documents that the command line and other front ends print, so that
-// they say the same to the byte. It builds for WebAssembly.
+// Package answer holds the documents that the command line and other front ends print, so
+// that their output is the same to the byte. It builds for WebAssembly.
 package answer
 
 import (
@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// JSON is v with its end of line, as every front end writes it.
+// JSON returns v as JSON with its end of line, as every front end writes it.
 func JSON(v any, indent string) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -21,13 +21,13 @@ func JSON(v any, indent string) (string, error) {
 	return Plain(b.String()), err
 }
 
-// Unseen reports that a terminal may act on r, or that a reader does not see it.
+// Unseen reports whether a terminal may act on r, or a reader does not see it.
 func Unseen(r rune) bool {
 	return r < ' ' || r >= 0x7f && (r <= 0x9f || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
 }
 
-// Plain is a document, or lines of them, that means the same and has nothing
-// in it that a terminal would act on.
+// Plain returns a JSON document, or lines of several, that means the same as s and
+// contains nothing that a terminal would act on.
 func Plain(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || r != '\n' && Unseen(r) }) {
 		return s
@@ -35,7 +35,7 @@ func Plain(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case r == '\n' || r == '\t' || !Unseen(r): // RuneError among them, in the place of what is no UTF-8
+		case r == '\n' || r == '\t' || !Unseen(r): // also RuneError, in place of bytes that are not UTF-8
 			b.WriteRune(r)
 		case r > 0xffff:
 			hi, lo := utf16.EncodeRune(r)

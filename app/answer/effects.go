@@ -16,7 +16,7 @@ type Effects struct {
 	Effects []Effect `json:"effects"`
 }
 
-// Effect is one of them.
+// Effect is one side effect of the job.
 type Effect struct {
 	Key        string        `json:"key,omitempty"`
 	Operation  string        `json:"operation"`
@@ -28,7 +28,7 @@ type Effect struct {
 	Result     *EffectResult `json:"result"` // null: none is on record
 }
 
-// EffectResult is how it ended.
+// EffectResult is how an effect ended.
 type EffectResult struct {
 	Attempt       int        `json:"attempt"`
 	Outcome       string     `json:"outcome"`
@@ -38,7 +38,7 @@ type EffectResult struct {
 	FinishedAt    *time.Time `json:"finished_at"`
 }
 
-// EffectsOf is what job j did to the world.
+// EffectsOf returns what job j did to the world.
 func EffectsOf(j *kernel.Job, effects []effect.Record) Effects {
 	doc := Effects{j.ID, view.ReferenceOf(j), j.State.Status.String(), []Effect{}}
 	for _, e := range effects {

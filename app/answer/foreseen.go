@@ -20,14 +20,14 @@ type Foreseen struct {
 	Assumed []Assumed     `json:"assumed,omitempty"` // with --to-the-end
 }
 
-// Assumed are durations of which nothing is known.
+// Assumed is a duration that is assumed because nothing is known about it.
 type Assumed struct {
 	What    string  `json:"what"` // attempt or decision
 	Seconds float64 `json:"seconds"`
 	Jobs    int     `json:"jobs"`
 }
 
-// AssumedOf is what a story that was told by habits assumes.
+// AssumedOf returns what a story that was told by habits assumes.
 func AssumedOf(story foresight.Story, habits *foresight.Habits) []Assumed {
 	out := []Assumed{}
 	attempts, decisions := story.Guessed(habits)
@@ -40,7 +40,7 @@ func AssumedOf(story foresight.Story, habits *foresight.Habits) []Assumed {
 	return out
 }
 
-// AssumedText is what people are told of assumptions: a line, or nothing.
+// AssumedText returns the assumptions as a line for people, or "" if there are none.
 func AssumedText(all []Assumed) string {
 	var out []string
 	for _, a := range all {
@@ -53,7 +53,7 @@ func AssumedText(all []Assumed) string {
 	return "Assumed: " + strings.Join(out, ", ") + "\n"
 }
 
-// ForeseenJob is a job that would stand otherwise.
+// ForeseenJob is a job whose standing would change.
 type ForeseenJob struct {
 	Job kernel.JobID `json:"job"`
 	view.Reference
@@ -63,7 +63,7 @@ type ForeseenJob struct {
 	Ends *time.Time    `json:"ends,omitempty"` // with --to-the-end: when
 }
 
-// ForeseenStep is how it stands.
+// ForeseenStep is how a job stands.
 type ForeseenStep struct {
 	Status   string `json:"status"`
 	Reason   string `json:"reason"`
@@ -71,7 +71,7 @@ type ForeseenStep struct {
 	Approval string `json:"approval"`
 }
 
-// ForeseenOf is what a forecast comes to. With toTheEnd the story tells when each job ends.
+// ForeseenOf returns the document of a forecast. With toTheEnd, story says when each job ends.
 func ForeseenOf(f foresight.Forecast, story foresight.Story, toTheEnd bool) Foreseen {
 	doc := Foreseen{Now: f.Now.Now(), At: f.Then.Now(), Jobs: []ForeseenJob{}}
 	for _, m := range f.Moved() {
@@ -86,7 +86,7 @@ func ForeseenOf(f foresight.Forecast, story foresight.Story, toTheEnd bool) Fore
 	return doc
 }
 
-// First leaves out all but the first jobs; 0: none.
+// First keeps only the first most jobs; 0: all of them.
 func (f *Foreseen) First(most int) {
 	if most > 0 && len(f.Jobs) > most {
 		f.Jobs, f.More = f.Jobs[:most], len(f.Jobs)-most
@@ -113,10 +113,10 @@ func foreseenStepOf(j *kernel.Job) *ForeseenStep {
 	return &ForeseenStep{st.Status.String(), reason, st.Attempt, st.Approval.State.String()}
 }
 
-// NothingForeseen is what people are told where no job would stand otherwise.
+// NothingForeseen is the text for people if no job's standing would change.
 const NothingForeseen = "Nothing would change."
 
-// Cells are the document as a table for people, with its headings.
+// Cells returns the document as a table for people, with its headings.
 func (f Foreseen) Cells(toTheEnd bool) [][]string {
 	cells := [][]string{{"#", "Name", "Now", "Then", "Reason"}}
 	if toTheEnd {
@@ -144,7 +144,7 @@ func (f Foreseen) Cells(toTheEnd bool) [][]string {
 	return cells
 }
 
-// InShort are two statuses in one word each, unless that is the same word.
+// InShort returns two statuses in one word each, or unchanged if that is the same word.
 func InShort(was, then string) (string, string) {
 	short := func(text string) string {
 		st, err := kernel.ParseStatus(text)

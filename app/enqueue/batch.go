@@ -34,10 +34,10 @@ const maxLine = 16 << 20
 // maxBatchErrors is how many errors a BatchError lists at most.
 const maxBatchErrors = 20
 
-// Batch is the jobs of a batch. Whoever gives Jobs away can still tell where an error is.
+// Batch is the jobs of a batch. Locate also works after the caller has given Jobs away.
 type Batch struct {
 	Jobs  []kernel.NewJob
-	lines []lineOf // by id, which grows
+	lines []lineOf // sorted by id
 }
 
 // lineOf says which line made a job.
@@ -47,8 +47,8 @@ type lineOf struct {
 	line int
 }
 
-// Locate returns err, which is what was wrong with the jobs, by the lines and refs of the
-// batch: the ids in it are of jobs that will never exist.
+// Locate rewords err, an error about the jobs, to name lines and refs of the batch: the ids
+// in it are of jobs that will never exist.
 func (b *Batch) Locate(err error) error {
 	bad, ok := errors.AsType[*kernel.NewJobError](err)
 	if !ok {
@@ -216,7 +216,7 @@ func decodeStrict(text []byte, into *batchLine) error {
 	return nil
 }
 
-// checkText refuses what a JSON decoder replaces without a word, so that another command would
+// checkText refuses what a JSON decoder silently replaces, because another command would then
 // run: bytes that are not UTF-8, and an escape that is half of a surrogate pair.
 func checkText(text []byte) error {
 	if !utf8.Valid(text) {
@@ -331,8 +331,8 @@ type lineErrors struct {
 	class error // of the first error
 }
 
-// add notes what is wrong with a line: each of several errors by itself, and
-// one that quotes a line end as one.
+// add records what is wrong with a line. It records joined errors one by one; a
+// single error whose text contains a line end stays one error.
 func (c *lineErrors) add(line int, err error) {
 	if c.class == nil {
 		c.class = kernel.ErrInvalid

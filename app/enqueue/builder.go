@@ -33,8 +33,8 @@ type Builder struct {
 	// submissions refer to may not exist yet.
 	Late bool
 
-	// StandIn gives flows a stand-in for input that they cannot do without, for
-	// what does not depend on it.
+	// StandIn gives flows a stand-in for input that they cannot do without. It is
+	// for callers whose result does not depend on that input.
 	StandIn bool
 }
 

@@ -323,8 +323,8 @@ func limit(flag string, given *int, def int, may bool, with string) (int, error)
 	return *given, nil
 }
 
-// accepts says why no executor would take the task, and if so whether it is the
-// configuration that chose it.
+// accepts returns an error if the task's executor would not accept it. The error
+// says so if the executor is the configuration's choice.
 func (t *Builder) accepts(task kernel.Task, byDefault bool) error {
 	err := t.Scheduler.Accepts(task)
 	if err != nil && byDefault && t.Defaults.Executor != "" && task.Executor == t.Defaults.Executor {

@@ -82,9 +82,9 @@ func (t *Builder) Check(ctx context.Context, flows []*Flow) (agent, err error) {
 	return agent, t.Scheduler.CheckRun(ctx, runs...)
 }
 
-// mayMerge returns an error for a merge into a branch that does not exist and that nothing is going
-// to make: no job of the run, and no open job that declares it. What commands of the run do is not
-// known.
+// mayMerge returns an error for a merge into a branch that does not exist and that neither a job of
+// the run nor an open job is known to make. A run with commands is not refused, since a command may
+// make the branch.
 func (t *Builder) mayMerge(ctx context.Context, run Run) error {
 	for _, merge := range run.Jobs {
 		args := run.Plan.Nodes[merge.Spec.Origin.Node].Args

@@ -96,9 +96,9 @@ func (t *Builder) Load(name string) (Choice, *workflow.Source, error) {
 	return choice, source, err
 }
 
-// nameSlug sets the plan's name, if it was not given, of a template that plans
-// a specification, so that the plan's artifacts are known when the run is
-// enqueued.
+// nameSlug derives the plan's name from the specification, if the template has a
+// parameter for it and it was not given. So the plan's artifacts are known when
+// the run is enqueued.
 func (f *Flow) nameSlug(params map[string]string) error {
 	slug, declared := params["slug"]
 	if !declared || slug != "" {

@@ -14,12 +14,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Vault is what outlives the processes that use it.
+// Vault is the data, which outlives the processes that use it.
 type Vault struct {
-	lock chan struct{} // has one while nobody holds the scheduler lock
+	lock chan struct{} // holds a value while nobody holds the scheduler lock
 	mu   sync.Mutex
 	records
-	left     []kernel.WorldAction // committed and not seen through
+	left     []kernel.WorldAction // committed and not done
 	outcomes map[kernel.AttemptID]kernel.Result
 }
 
@@ -30,7 +30,7 @@ type records struct {
 	last    kernel.Number
 }
 
-// NewVault is a vault without jobs.
+// NewVault returns a vault without jobs.
 func NewVault() *Vault {
 	v := &Vault{lock: make(chan struct{}, 1), outcomes: map[kernel.AttemptID]kernel.Result{},
 		records: records{jobs: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{}}}
@@ -38,20 +38,20 @@ func NewVault() *Vault {
 	return v
 }
 
-// Open is the vault as a process of its own has it.
+// Open returns the vault as a new process sees it.
 func (v *Vault) Open() *Store { return &Store{v: v} }
 
-// Store is a vault as one process has it: app.Store, app.Outcomes and app.Observer. It
-// may be used by several goroutines.
+// Store is a vault as one process sees it. It implements app.Store, app.Outcomes and
+// app.Observer, and may be used by several goroutines.
 type Store struct {
 	v  *Vault
-	tx *tx // that holds the lock
+	tx *tx // the transaction that holds the lock; nil: none
 }
 
-// tx is app.Tx.
+// tx implements app.Tx.
 type tx struct{ s *Store }
 
-// Begin waits for the lock until ctx ends: then it is app.ErrBusy.
+// Begin waits for the lock until ctx ends; then it fails with app.ErrBusy.
 func (s *Store) Begin(ctx context.Context) (app.Tx, error) {
 	select {
 	case <-s.v.lock:
@@ -68,14 +68,14 @@ func (s *Store) Begin(ctx context.Context) (app.Tx, error) {
 	return s.tx, nil
 }
 
-// Read brings all records: a scope says what is needed at least.
+// Read returns all records, since a scope only says what is needed at least.
 func (s *Store) Read(context.Context, kernel.Scope) (kernel.Records, error) {
 	s.v.mu.Lock()
 	defer s.v.mu.Unlock()
 	return kernel.Records{Jobs: slices.Collect(maps.Values(s.v.jobs)), Last: s.v.last}, nil
 }
 
-// Die lets go of the lock, as the end of a process does.
+// Die releases the lock, as the end of a process does.
 func (s *Store) Die() {
 	s.v.mu.Lock()
 	defer s.v.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *Store) Die() {
 	}
 }
 
-// Job is a record; kernel.ErrNotFound where there is none.
+// Job returns a record. It fails with kernel.ErrNotFound if there is none.
 func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 	s.v.mu.Lock()
 	defer s.v.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *Store) Conclude(r kernel.Result) error {
 	return nil
 }
 
-// Observe answers for markers and results. Of git it knows nothing.
+// Observe answers for markers and results. It knows nothing of git.
 func (s *Store) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	s.v.mu.Lock()
 	defer s.v.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *records) CreateJob(a kernel.CreateJob) error {
 	return nil
 }
 
-// change replaces a job, if its revision is still the one that the plan is over.
+// change changes a job if its revision is still over.
 func (r *records) change(id kernel.JobID, over kernel.Revision, change func(*kernel.Job)) error {
 	j, ok := r.jobs[id]
 	switch {
@@ -200,7 +200,7 @@ func (r *records) Publish(a kernel.Publish) error { return r.mark(a.Attempt.Job,
 
 func (r *records) Reset(a kernel.Reset) error { return r.mark(a.Attempt.Job, a.Produces, false) }
 
-// mark says whether a job's marker of each custom artifact exists.
+// mark makes or removes a job's markers of custom artifacts.
 func (r *records) mark(id kernel.JobID, artifacts []kernel.Artifact, exists bool) error {
 	for _, a := range artifacts {
 		if a.Kind != kernel.Custom {

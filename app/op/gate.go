@@ -59,9 +59,9 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 	})
 }
 
-// control performs the steps of n's control policy until the node has ended, or
-// until after, which is called with the exit codes after each step (nil: it is
-// not), ends it.
+// control performs the steps of n's control policy until the node has ended.
+// after, unless it is nil, is called with the exit codes after each step, and
+// may end the node.
 func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow.Seen, after func([]int) (*Result, error)) (Result, error) {
 	for {
 		seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
@@ -201,9 +201,9 @@ func (c *conflict) decided(file string) (bool, error) {
 }
 
 // unresolved returns the files of the merge in the worktree dir that must not be
-// committed as they are: those in conflict or, if there are none, the tracked ones
-// with changes that are not staged and, unless a person has committed, those of
-// was, the files that were in conflict, that still have conflict markers.
+// committed as they are. These are the files in conflict or, if there are none, the
+// tracked files with changes that are not staged. Unless a person has committed, files
+// that were in conflict (was) and still have conflict markers count as well.
 func unresolved(ctx context.Context, env *Env, dir string, was []string) ([]string, error) {
 	files, err := env.Git.Unmerged(ctx, dir)
 	if err != nil || len(files) > 0 {
@@ -306,12 +306,12 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 	return err
 }
 
-// directory is what look says of one.
+// directory is the state that look returns for a directory.
 const directory = "directory"
 
-// look returns what tells a state of a file from others, "" for none, and whether
-// a line of it begins with a conflict marker. It does not look into directories,
-// which in a merge are submodules.
+// look returns a text that identifies the state of a file, "" if there is no file, and
+// whether a line of the file begins with a conflict marker. It does not look into
+// directories, which in a merge are submodules.
 func look(path string) (state string, marked bool, err error) {
 	st, err := os.Lstat(path)
 	switch {

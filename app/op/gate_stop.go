@@ -11,10 +11,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// commitRest makes sure that n, a stop condition, judges what is committed. A
-// stage that commits everything that it finds in its worktree also commits what
-// was changed there since; note says so. Elsewhere such changes are somebody's
-// work, and stop ends the node.
+// commitRest makes sure that n, a stop condition, judges only what is committed.
+// If n judges a stage that commits everything in its worktree, commitRest commits
+// what was changed there since, and note says so. Elsewhere such changes are
+// somebody's work, and stop ends the node.
 func commitRest(ctx context.Context, env *Env, n *Node) (note string, stop *Result, err error) {
 	if other, err := astray(ctx, env, n); err != nil || other != nil {
 		return "", unfit(n, other), err

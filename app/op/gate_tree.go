@@ -71,7 +71,7 @@ func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch st
 			case len(exits) == 2 && exits[1] == 0:
 				return fix.commit(ctx, env, n)
 			case len(exits) == 3 && exits[2] != 0:
-				fix.head = tip // it is none
+				fix.head = tip // the gate does not accept it, so it is no repair
 			case len(exits) == 3:
 				fix.idle = fix.head == tip
 			}
@@ -120,8 +120,8 @@ func changed(n *Node, name string) time.Time {
 }
 
 // commit commits what the repair left: what it staged, its changes to tracked
-// files, and its new files. A script that commits by itself, which a sandbox
-// does not let it, has left its other new files out on purpose.
+// files, and its new files. A script that commits by itself (a sandbox prevents
+// that) has left out its other new files on purpose.
 func (f *repair) commit(ctx context.Context, env *Env, n *Node) (*Result, error) {
 	fails := func(err error) (*Result, error) {
 		r, err := gitFailed(env, n, err)
@@ -143,7 +143,7 @@ func (f *repair) commit(ctx context.Context, env *Env, n *Node) (*Result, error)
 			was, there := f.litter[name]
 			return there && was.Equal(changed(n, name))
 		})
-		if len(files) > 0 { // none would mean all
+		if len(files) > 0 { // an empty list would mean all files
 			if err := env.Git.Stage(ctx, n.Dir, files, nil); err != nil {
 				return fails(err)
 			}

@@ -107,7 +107,7 @@ func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return Result{}, err
 	}
 	var base kernel.CommitID
-	if n.Job.State.Generation == 0 { // else what an earlier generation committed counts, which may have had another worktree
+	if n.Job.State.Generation == 0 { // else the commits of earlier generations count too, which may have had other worktrees
 		if base, err = env.Git.Base(n.Dir); err != nil {
 			return Result{}, err
 		}

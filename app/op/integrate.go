@@ -192,8 +192,8 @@ func (m *integration) begin(ctx context.Context) (*Result, error) {
 	return m.mergeOnto(ctx, m.from)
 }
 
-// mergeOnto merges a commit, the source or what came of it, into the target's tip
-// in the worktree.
+// mergeOnto merges a commit, which is the source or the result of merging it so far,
+// into the target's tip in the worktree.
 func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*Result, error) {
 	git := m.env.Git
 	if err := git.Detach(ctx, m.dir, m.onto); err != nil {
@@ -247,8 +247,8 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	return nil, nil
 }
 
-// current reports whether source, what was merged in the worktree, is what the
-// branch has now, with or without the plan's document.
+// current reports whether source, the commit that was merged in the worktree, is
+// the branch's current commit, with or without the plan's document.
 func (m *integration) current(ctx context.Context, source kernel.CommitID) (bool, error) {
 	if source == "" || source == m.tip {
 		return source != "", nil
@@ -303,9 +303,9 @@ func toResolve(dir string, files []string, retry kernel.JobID) string {
 	return fmt.Sprintf("resolve %s in %s, `git add` them%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, shorten(modules), retry)
 }
 
-// otherConflict returns the result that ends the node if open, the mark of the
-// plan, is of another job whose merge is still in progress: what is resolved
-// there must not be lost.
+// otherConflict returns a result that ends the node if open, the plan's mark,
+// belongs to another job whose merge is still in progress: what is resolved there
+// must not be lost. Otherwise it returns nil.
 func (m *integration) otherConflict(ctx context.Context, open *sentinel) (*Result, error) {
 	if open == nil || open.Job == string(m.n.Job.ID) || open.Worktree == "" || open.Worktree == m.tree.Worktree {
 		return nil, nil

@@ -69,10 +69,10 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 	return failed(1, "branch %s moved %d times while it was being merged into: `vizier retry %s`", m.target, maxMoves, m.n.Job.ID), nil
 }
 
-// collide goes on after the target moved to a commit that merged, as far as the
-// merge got, conflicts with. What was resolved stays: a squash is merged itself.
-// A merge with a second parent, or one whose worktree has changes besides, starts
-// over, and the work so far is parked.
+// collide goes on after the target has moved to a commit that conflicts with merged,
+// the result so far. A squash keeps what was resolved: its result is merged into the
+// new target. A merge with a second parent, or one whose worktree has other changes,
+// starts over, and the work so far is parked.
 func (m *integration) collide(ctx context.Context, merged, now kernel.CommitID) (Result, error) {
 	begun, err := m.env.Git.Unmerged(ctx, m.dir) // by an attempt that was cut off
 	if err != nil {
@@ -172,7 +172,8 @@ func (m *integration) nothing() string {
 }
 
 // leave deletes the source branch or, if it is to be kept, moves it to what was
-// merged, which lacks the plan's document. It says what it does not do.
+// merged, which lacks the plan's document. It returns a remark about what it did
+// not do, or "".
 func (m *integration) leave(ctx context.Context, merged kernel.CommitID) (string, error) {
 	current, err := m.current(ctx, merged)
 	if err != nil || m.drop && !current {

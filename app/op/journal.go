@@ -98,8 +98,8 @@ func caughtUp(env *Env, n *Node, part, how string) {
 	}
 }
 
-// applied records the result of e. It is an error if the attempt is not current
-// any more. A full disk is not: the result goes to the runner, which waits
+// applied records the result of e. It returns an error if the attempt is no longer
+// current. A full disk is no error: the result goes to the runner, which waits
 // until there is room.
 func applied(ctx context.Context, env *Env, n *Node, e effect.Record, r Result) error {
 	e.State = effect.Applied

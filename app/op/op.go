@@ -94,7 +94,7 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 			r = Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.LaunchFailure, Reason: fmt.Sprintf("panic in %s: %v", n.Uses, p)}
 		}
 		r.Reason = strings.TrimSpace(strings.ReplaceAll(r.Reason, "\n", " "))
-		r.Reason = strings.ReplaceAll(r.Reason, filepath.Join(n.Root, worktreeHome)+"/", worktreeHome+"/") // true also where the repository is moved to
+		r.Reason = strings.ReplaceAll(r.Reason, filepath.Join(n.Root, worktreeHome)+"/", worktreeHome+"/") // stays true if the repository is moved
 		if env.told != nil {
 			r.Agent = env.told
 		}

@@ -24,7 +24,7 @@ type sentinel struct {
 	Files    []string  `json:"files,omitempty"`    // in conflict, relative to the worktree
 	Created  time.Time `json:"created_at"`
 
-	Left map[string]string `json:"left,omitempty"` // what the merge left of each file, as look tells it
+	Left map[string]string `json:"left,omitempty"` // the state in which the merge left each file, from look
 }
 
 // writeSentinel writes s as n's.

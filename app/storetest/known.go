@@ -13,8 +13,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Markers say which jobs made an artifact exist. A reset and a removal take a
-// job's away, and nobody else's.
+// Markers say which jobs made an artifact. A reset and a removal remove the
+// job's own markers only.
 func testMarkers(b *bench) {
 	one, two := plain(1), plain(2)
 	a, other := token("a"), token("b")
@@ -45,8 +45,8 @@ func testMarkers(b *bench) {
 	expect(a)
 }
 
-// A blocked job may be opened again in the transaction that reads it: what it
-// refers to comes with it, whoever made it and however that ended.
+// A blocked job may be opened again in the transaction that reads it. So a load
+// also returns what the job refers to, even if that has succeeded or is retired.
 func testBlocked(b *bench) {
 	maker, before, held := plain(1), plain(2), plain(3)
 	maker.State.Status, before.State.Status, held.State.Status = kernel.Succeeded, kernel.Succeeded, kernel.BlockedByDependency
@@ -60,7 +60,7 @@ func testBlocked(b *bench) {
 	b.close(tx)
 }
 
-// The last number that was given stays so, whatever becomes of its job.
+// The last number that was given is remembered even after its job is removed.
 func testNumbers(b *bench) {
 	one, two := plain(1), plain(2)
 	one.Number, two.Number, two.Part = 1, 2, "a"
@@ -79,8 +79,8 @@ func testNumbers(b *bench) {
 	}
 }
 
-// An outcome is there as it was given, whoever looks and whatever is said of
-// other attempts. A reset leaves none that could pass for a later attempt's.
+// Every process reads an outcome as it was recorded, whatever is recorded about
+// other attempts. A reset leaves no outcome that could pass for a later attempt's.
 func testOutcomes(b *bench) {
 	j := plain(1)
 	j.State.Status, j.State.Attempt = kernel.Running, 1
@@ -103,13 +103,13 @@ func testOutcomes(b *bench) {
 	}
 	b.close(tx)
 	expect(first)
-	b.holds(j) // the record is another matter
+	b.holds(j) // the record does not change
 	second := kernel.Result{Attempt: kernel.AttemptID{Job: j.ID, N: 2}, Outcome: kernel.OutcomeSucceeded, Produced: []kernel.Artifact{token("a")}, Ended: epoch.Add(time.Hour)}
 	if err := b.Process().Conclude(second); err != nil {
 		b.Fatal(err)
 	}
 	expect(second)
-	if err := p.Conclude(first); err != nil { // a runner that lost its job says so late
+	if err := p.Conclude(first); err != nil { // a late report of a runner that lost its job
 		b.Fatal(err)
 	}
 	expect(second)
@@ -119,8 +119,8 @@ func testOutcomes(b *bench) {
 	}
 }
 
-// A load brings what is open, what that refers to and what is asked for. What
-// succeeded may be left out beside that, and is counted.
+// A load returns the open jobs, what they refer to and what is asked for. Other
+// jobs that succeeded may be left out, and are counted.
 func testScope(b *bench) {
 	p := b.Process()
 	const old = 40
@@ -182,7 +182,7 @@ func testScope(b *bench) {
 	b.holds(all...)
 }
 
-// A record that makes no sense is told with the reason, is nobody's to change,
+// A record that makes no sense is reported with the reason, cannot be changed,
 // and hides no other.
 func testUnreadable(b *bench) {
 	if b.Spoil == nil {
@@ -217,7 +217,7 @@ func testUnreadable(b *bench) {
 	b.close(tx)
 }
 
-// Whatever several processes do, some dying, the store is what a map would be.
+// Whatever several processes do, even if some die, the store behaves like a map.
 func testHistory(b *bench) {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("VIZIER_TEST_SEED"); s != "" {
@@ -232,9 +232,9 @@ func testHistory(b *bench) {
 	})
 	r := rand.New(rand.NewPCG(seed, 2))
 	model := map[kernel.JobID]kernel.Job{}
-	known := []map[kernel.JobID]kernel.Revision{nil, nil, nil} // what each process holds the store to be
+	known := []map[kernel.JobID]kernel.Revision{nil, nil, nil} // the revisions that each process has seen
 	processes := []Process{b.Process(), b.Process(), b.Process()}
-	var facts map[kernel.Near]string // that all were said to be judged by
+	var facts map[kernel.Near]string // what the store was told that all readers were judged by
 	for step := range 150 {
 		k := r.IntN(len(processes))
 		tx := b.begin(processes[k])
@@ -285,8 +285,8 @@ func testHistory(b *bench) {
 	b.holds(all...)
 }
 
-// near asks a store that can tell for what is near to something, and demands
-// what the definition says.
+// near asks a store that can read narrowly for what is near to something, and
+// checks the answer against the definition, Pick.
 func (b *bench) near(r *rand.Rand, tx app.Tx, model map[kernel.JobID]kernel.Job) {
 	b.Helper()
 	var all []kernel.Job
@@ -327,8 +327,9 @@ type readFacts interface {
 	JudgedBy(map[kernel.Near]string)
 }
 
-// reads asks a store that can tell which facts jobs read, and demands what the jobs
-// tell; facts are what it was told that these were judged by. It may have forgotten them.
+// reads asks a store that can tell which facts jobs read, and checks the answer against
+// the jobs. facts are what the store was told that the jobs were judged by; it may have
+// forgotten them.
 func (b *bench) reads(tx app.Tx, model map[kernel.JobID]kernel.Job, facts map[kernel.Near]string) {
 	b.Helper()
 	have := b.load(tx, kernel.Scope{Near: []kernel.Near{}, Reads: true}).Reads
@@ -354,8 +355,8 @@ func reads(model map[kernel.JobID]kernel.Job, facts map[kernel.Near]string) map[
 	return Reads(slices.Collect(maps.Values(model)), facts)
 }
 
-// tallies asks a store that can tell how the jobs of each number stand that share it
-// with others, and demands what the jobs tell.
+// tallies asks a store that can tell for the tally of each number that jobs share, and
+// checks the answer against the jobs.
 func (b *bench) tallies(tx app.Tx, all []kernel.Job) {
 	b.Helper()
 	want := map[kernel.Number]kernel.Tally{99: {}}
@@ -372,7 +373,7 @@ func (b *bench) tallies(tx app.Tx, all []kernel.Job) {
 	}
 }
 
-// randomNear is a question of every kind, about jobs there are.
+// randomNear returns a query of every kind, about jobs that exist.
 func randomNear(r *rand.Rand, all []kernel.Job) []kernel.Near {
 	if len(all) == 0 {
 		return nil
@@ -393,7 +394,7 @@ func randomNear(r *rand.Rand, all []kernel.Job) []kernel.Near {
 	}
 }
 
-// entangle draws what a new job has to do with those there are.
+// entangle draws relations of a new job to the existing ones.
 func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
 	s := &j.Spec
 	j.Number, j.Part = kernel.Number(1+r.IntN(3)), []string{"", "a", "b"}[r.IntN(3)]
@@ -437,8 +438,8 @@ func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
 	}
 }
 
-// randomPlan is a plan over the jobs of model, and what it leads to. Removals
-// go by themselves, as their sort in a plan is another test's.
+// randomPlan returns a plan over the jobs of model, and the jobs that it leads to. A
+// job that it removes is not changed as well: another test covers that.
 func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]kernel.Action, map[kernel.JobID]kernel.Job) {
 	var plan []kernel.Action
 	next := map[kernel.JobID]kernel.Job{}

@@ -7,8 +7,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Pick is what a store that holds jobs answers to near: the definition of every
-// kind. It takes jobs in schedule order and keeps that order.
+// Pick returns what a store that holds jobs answers to near. It is the definition of
+// every kind. jobs must be in schedule order, and so is the result.
 func Pick(jobs []kernel.Job, near []kernel.Near) []kernel.Job {
 	at := make(map[kernel.JobID]int, len(jobs))
 	for i := range jobs {
@@ -62,8 +62,8 @@ func Pick(jobs []kernel.Job, near []kernel.Near) []kernel.Job {
 	return out
 }
 
-// Reads is what a store that holds jobs answers to Scope.Reads, and was told that all
-// readers were judged by.
+// Reads returns what a store that holds jobs answers to Scope.Reads. judged is what it was
+// told that the readers of each fact were judged by.
 func Reads(jobs []kernel.Job, judged map[kernel.Near]string) map[kernel.Near]kernel.ReadFact {
 	out := map[kernel.Near]kernel.ReadFact{}
 	for i := range jobs {
@@ -75,7 +75,7 @@ func Reads(jobs []kernel.Job, judged map[kernel.Near]string) map[kernel.Near]ker
 	return out
 }
 
-// stoppers are those of list that stop a run, and the jobs that handle it.
+// stoppers returns those of list that stop a run, and the jobs that their routes lead to.
 func stoppers(jobs []kernel.Job, at map[kernel.JobID]int, list []int, run kernel.RunID) []int {
 	var out []int
 	for _, i := range list {
@@ -92,7 +92,7 @@ func stoppers(jobs []kernel.Job, at map[kernel.JobID]int, list []int, run kernel
 	return out
 }
 
-// dueAt are those of list that are due, and the next.
+// dueAt returns those of list that are due, and the next one.
 func dueAt(jobs []kernel.Job, list []int, now time.Time) []int {
 	due := func(i int) time.Time {
 		at, _ := jobs[i].Due()

@@ -16,24 +16,24 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Process is the store as one process has it.
+// Process is the store as one process sees it.
 type Process interface {
 	app.Store
 	app.Outcomes
 	app.Observer
 
-	// Die ends the process where it stands, in a transaction perhaps: nothing
-	// of it is done any more, and its locks are free.
+	// Die ends the process at once, perhaps within a transaction: it does
+	// nothing more, and its locks are free.
 	Die()
 }
 
 // Store is one store under test.
 type Store struct {
-	// Process is a process that knows nothing yet. A lock that is held by
-	// another one is app.ErrBusy to it, soon.
+	// Process returns a new process, which has read nothing yet. If another
+	// one holds the lock, its Begin soon fails with app.ErrBusy.
 	Process func() Process
 
-	// Spoil makes the record of a job unreadable; nil where none can be.
+	// Spoil makes the record of a job unreadable; nil: no record can be.
 	Spoil func(kernel.JobID)
 }
 
@@ -73,7 +73,7 @@ var epoch = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 func id(n int) kernel.JobID { return kernel.JobID(fmt.Sprintf("%032x", n)) }
 
-// plain is a new job.
+// plain returns a new job.
 func plain(n int) kernel.Job {
 	return kernel.Job{ID: id(n), Created: epoch.Add(time.Duration(n) * time.Second), Rev: 1,
 		Spec: kernel.Spec{Name: fmt.Sprint("job ", n), Task: kernel.Task{Args: []string{"true"}}}}
@@ -83,7 +83,7 @@ func token(key string) kernel.Artifact {
 	return kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: key}
 }
 
-// put is the plan's action that brings j to another state, and j then.
+// put returns the action that changes j's state, and j after it.
 func put(j kernel.Job, change func(*kernel.State)) (kernel.PutState, kernel.Job) {
 	a := kernel.PutState{Job: j.ID, If: j.Rev, State: j.State}
 	change(&a.State)
@@ -123,7 +123,7 @@ func (b *bench) close(tx app.Tx) {
 	}
 }
 
-// commit is a whole transaction of p.
+// commit runs a whole transaction of p that commits actions.
 func (b *bench) commit(p Process, actions ...kernel.Action) {
 	b.Helper()
 	tx := b.begin(p)
@@ -183,7 +183,7 @@ func (b *bench) same(want, have kernel.Job) {
 	}
 }
 
-// observe is what p sees of a, and of an attempt.
+// observe returns the jobs with a marker of a, as p sees it.
 func (b *bench) observe(p Process, a kernel.Artifact) []kernel.JobID {
 	b.Helper()
 	f := kernel.NewFacts()
@@ -234,7 +234,7 @@ func testEmpty(b *bench) {
 	}
 }
 
-// What one process commits all see, whole.
+// All processes see what one process commits, as a whole.
 func testCommit(b *bench) {
 	one, two := plain(1), plain(2)
 	two.Spec.After = []kernel.JobID{one.ID}
@@ -285,8 +285,8 @@ func testRefused(b *bench) {
 	b.holds(better, two)
 }
 
-// A revision grows by one with each change, and a change says over which it
-// was planned.
+// A revision grows by one with each change, and a change names the revision that
+// it was planned over.
 func testRevisions(b *bench) {
 	j := plain(1)
 	p := b.Process()
@@ -330,7 +330,7 @@ func testRemove(b *bench) {
 	b.holds()
 }
 
-// world are actions that a store only remembers: one of every kind.
+// world returns world actions, which a store only remembers: one of every kind.
 func world(n int) []kernel.WorldAction {
 	actions := kernel.WorldActions()
 	for i, a := range actions {
@@ -401,7 +401,7 @@ func (b *bench) unfinished(want ...kernel.WorldAction) {
 	}
 }
 
-// A process that dies leaves its lock free and what it committed there.
+// A process that dies leaves its lock free, and what it committed stays.
 func testDeath(b *bench) {
 	p := b.Process()
 	b.begin(p)

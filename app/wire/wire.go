@@ -31,12 +31,12 @@ type Snapshot struct {
 	Last       kernel.Number
 }
 
-// SnapshotOf is the part of o that is written.
+// SnapshotOf returns the part of o that is written.
 func SnapshotOf(o kernel.Observation) Snapshot {
 	return Snapshot{o.Now, o.Limits, o.Jobs, o.Archived, o.Unreadable, o.Facts, o.Last}
 }
 
-// Taken is what is written of a snapshot of all jobs.
+// Taken returns what is written of s, which must hold all jobs.
 func Taken(s *kernel.Snapshot) Snapshot {
 	o := kernel.Observation{Now: s.Now(), Limits: s.Limits(), Archived: s.Archived(), Facts: s.Facts()}
 	for _, j := range s.Jobs() {
@@ -51,19 +51,20 @@ func Taken(s *kernel.Snapshot) Snapshot {
 	return SnapshotOf(o)
 }
 
-// Kernel is s as the kernel decides on it.
+// Kernel returns s as the kernel decides on it.
 func (s Snapshot) Kernel() *kernel.Snapshot {
 	return kernel.NewSnapshot(kernel.Observation{Now: s.Now, Limits: s.Limits, Jobs: s.Jobs, Archived: s.Archived, Unreadable: s.Unreadable, Facts: s.Facts, Last: s.Last})
 }
 
 // How values of the kernel look in JSON. A struct is an object of its fields, their
-// names in lower case with underscores; what is zero is left out, but for what
-// always has. Enumerations are their words, times RFC 3339, durations as in Go,
-// artifacts their labels, an attempt is JOB/N. Documents of package view are what
-// they are everywhere. Keys are in order, so that equal values are equal texts.
+// names in lower case with underscores. Fields that are zero are left out, except for
+// those of the types in always. Enumerations are their words, times RFC 3339, durations
+// as in Go, artifacts their labels, an attempt is JOB/N. Documents of package view have
+// the JSON that they have everywhere. Keys are sorted, so that equal values give equal
+// texts.
 
-// Stands is the value that is written for v where the kernel keeps it packed;
-// v itself for all others.
+// Stands returns the value that is written for v, if v is of a type that the kernel
+// keeps packed; else v itself.
 func Stands(v reflect.Value) reflect.Value {
 	if t := v.Type(); t != reflect.TypeFor[kernel.WaitSet]() && t != reflect.TypeFor[kernel.RetryPolicy]() {
 		return v // without a copy
@@ -89,7 +90,7 @@ func Stands(v reflect.Value) reflect.Value {
 	}
 }
 
-// packed is the inverse of stands, for a type that it changes.
+// packed is the inverse of Stands, for the types that Stands changes.
 func packed(v reflect.Value) reflect.Value {
 	switch x := v.Interface().(type) {
 	case []kernel.WaitKind:
@@ -123,7 +124,7 @@ type policy struct {
 // livenesses are the words of kernel.Liveness, which the kernel prints nowhere.
 var livenesses = []string{kernel.Unknown: "unknown", kernel.Alive: "alive", kernel.Dead: "dead", kernel.NeverStarted: "never_started", kernel.Stalled: "stalled"}
 
-// WordsOf are the words of an enumeration in order from 0; nil: t is none. They are not to
+// WordsOf returns the words of an enumeration in order from 0; nil: t is none. They must not
 // be changed.
 func WordsOf(t reflect.Type) []string {
 	if t.Kind() != reflect.Uint8 {
@@ -137,7 +138,7 @@ func WordsOf(t reflect.Type) []string {
 	return out
 }
 
-// words and places are what WordsOf and placesOf found out, by type.
+// words and places cache the results of WordsOf and placesOf, by type.
 var words, places sync.Map
 
 func enumerated(t reflect.Type) []string {
@@ -157,7 +158,7 @@ func enumerated(t reflect.Type) []string {
 	}
 }
 
-// Snake is the name of a Go field in JSON.
+// Snake returns the name of a Go field in JSON.
 func Snake(name string) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -169,13 +170,13 @@ func Snake(name string) string {
 	return b.String()
 }
 
-// ofView reports that t is a document of package view, which has its own JSON.
+// ofView reports whether t is a document of package view, which has its own JSON.
 func ofView(t reflect.Type) bool { return strings.HasSuffix(t.PkgPath(), "/kernel/view") }
 
 // texts are the structs that are written as strings.
 var texts = []reflect.Type{reflect.TypeFor[time.Time](), reflect.TypeFor[kernel.Artifact](), reflect.TypeFor[kernel.AttemptID]()}
 
-// text is v where it is written as a string that is not its own.
+// text returns v as a string, if it is written as one.
 func text(v reflect.Value) (string, bool) {
 	if v.Kind() == reflect.Struct && !slices.Contains(texts, v.Type()) {
 		return "", false // without a copy
@@ -201,7 +202,7 @@ func text(v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// tree is v as encoding/json reads it.
+// tree returns v in the types that encoding/json reads JSON into.
 func tree(v reflect.Value) any {
 	v = Stands(v)
 	if s, ok := text(v); ok {
@@ -239,11 +240,11 @@ func tree(v reflect.Value) any {
 	}
 }
 
-// always are the types of fields that are written though they are zero: a job has
-// a status. A field is, too, with the tag `wire:"always"`.
+// always are the types of fields that are written even if they are zero, such as a job's
+// status. A field with the tag `wire:"always"` is, too.
 var always = []reflect.Type{reflect.TypeFor[kernel.Status](), reflect.TypeFor[kernel.State](), reflect.TypeFor[kernel.RemedyKind]()}
 
-// fields puts those fields of v into out that are not zero.
+// fields puts those fields of v into out that are written.
 func fields(v reflect.Value, out map[string]any) {
 	for i := range v.NumField() {
 		f := v.Field(i)
@@ -254,11 +255,11 @@ func fields(v reflect.Value, out map[string]any) {
 	}
 }
 
-// viewed is a document of package view.
+// viewed returns a document of package view as a tree.
 func viewed(doc any) any {
 	raw, err := json.Marshal(doc)
 	if err != nil {
-		panic(err) // they hold nothing that JSON has not
+		panic(err) // impossible: they hold nothing that JSON cannot express
 	}
 	out, err := Parsed(raw)
 	if err != nil {
@@ -267,7 +268,7 @@ func viewed(doc any) any {
 	return out
 }
 
-// Parsed is a JSON document as a tree whose numbers are as they were written.
+// Parsed returns a JSON document as a tree whose numbers are as they were written.
 func Parsed(raw []byte) (out any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -275,25 +276,25 @@ func Parsed(raw []byte) (out any, err error) {
 	return out, err
 }
 
-// Compact is v on one line.
+// Compact returns v as JSON on one line.
 func Compact(v any) []byte { return Written(tree(reflect.ValueOf(v)), "") }
 
-// Indented is v on many lines.
+// Indented returns v as JSON on many lines.
 func Indented(v any) []byte { return Written(tree(reflect.ValueOf(v)), "  ") }
 
-// Written is a tree as JSON with its keys in order, and its end of line.
+// Written returns a tree as JSON with its keys in order, and its end of line.
 func Written(t any, indent string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", indent)
 	if err := e.Encode(t); err != nil {
-		panic(err) // a tree has nothing that JSON has not
+		panic(err) // impossible: a tree holds nothing that JSON cannot express
 	}
 	return b.Bytes()
 }
 
-// Read sets v, a pointer, to what raw says. A field that v has not is an error.
+// Read sets v, a pointer, to what raw says. A field that v does not have is an error.
 func Read(raw []byte, v any) error {
 	t, err := Parsed(raw)
 	if err != nil {
@@ -358,7 +359,7 @@ func fillNumber(v reflect.Value, n json.Number) error {
 	return fmt.Errorf("%s is no %s", n, v.Type())
 }
 
-// placesOf are the fields of a struct by their names in JSON.
+// placesOf returns the indices of a struct's fields by their names in JSON.
 func placesOf(t reflect.Type) map[string]int {
 	if known, ok := places.Load(t); ok {
 		return known.(map[string]int)

@@ -259,7 +259,8 @@ func runEnds(s *kernel.Snapshot, runs map[kernel.RunID]bool) []kernel.Event {
 	return out
 }
 
-// number returns the number of the run with these members: what they submitted has others.
+// number returns the number of the run with these members. Jobs that they submitted have
+// other numbers.
 func number(members []*kernel.Job) kernel.Number {
 	for _, j := range members {
 		if j.Spec.Origin.Parent == "" {

@@ -43,7 +43,7 @@ type (
 	// Release takes a lock or a pool away from its holders.
 	Release struct{ Lock string }
 	// Resize sets the number of units of a pool. It fails for an unknown pool,
-	// unless Known says that a job asks for it that is not in the snapshot yet.
+	// unless Known says that a job which is not in the snapshot yet asks for it.
 	Resize struct {
 		Pool  string
 		Units int

@@ -17,7 +17,7 @@ type Course interface {
 	Decision(j *kernel.Job) (grants bool, takes time.Duration)
 }
 
-// Never is how long a decision takes that nobody makes.
+// Never is the duration of a decision that nobody makes.
 const Never = time.Duration(math.MaxInt64)
 
 // Basis is what an estimated duration is based on. A larger value is more

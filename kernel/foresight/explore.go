@@ -15,7 +15,7 @@ type Fault uint8
 
 // The faults that Explore looks for.
 const (
-	LeftOver    Fault = iota // a run that nothing happens in any more has a job that waits for what cannot come
+	LeftOver    Fault = iota // nothing more happens in a run, and a job of it waits for what cannot come
 	NeverRuns                // a node that runs in no history
 	Silent                   // a failure that nothing handles, although the run's last nodes succeed
 	PassedRound              // a node runs although an approval before it was not given
@@ -48,7 +48,7 @@ type Step struct {
 
 // Exploration is the result of exploring a run.
 type Exploration struct {
-	States   int  // that differ in what may follow from them
+	States   int  // states visited; equivalent ones count once
 	Complete bool // every state was visited
 	Falls    []Fall
 }

@@ -103,7 +103,7 @@ func (f *future) apply(p kernel.Plan) error {
 	return f.perform(p)
 }
 
-// changing returns the jobs whose state p changes, if anybody is told of it.
+// changing returns the jobs whose state p changes, if did is to be called with them.
 func (f *future) changing(p kernel.Plan) map[kernel.JobID]*kernel.Job {
 	if f.did == nil {
 		return nil

@@ -312,8 +312,8 @@ func (f *foreteller) usage(t Story) []Usage {
 }
 
 // doubled returns s with twice as much of a resource, and the number of people.
-// A lock becomes a pool of two units, of which an exclusive holder takes one
-// and a shared holder none.
+// A lock becomes a pool of two units: an exclusive holder takes one, a shared
+// holder none.
 func doubled(s *kernel.Snapshot, r Resource) (*kernel.Snapshot, float64) {
 	f := &future{s: s}
 	o := f.observation()

@@ -1,5 +1,5 @@
-// Package history holds the account of a transaction, which makes it possible
-// to decide the transaction again, and does so.
+// Package history holds the account of a transaction, and decides the
+// transaction again by it.
 package history
 
 import (
@@ -38,7 +38,7 @@ type Step struct {
 	Seen  Seen
 }
 
-// Account is everything besides the records that a plan was decided on.
+// Account is everything that a plan was decided on, besides the records.
 type Account struct {
 	At         time.Time // the moment of the transaction
 	Limits     kernel.Limits
@@ -46,8 +46,8 @@ type Account struct {
 	Unreadable map[kernel.JobID]string // records that could not be read, and why
 	Steps      []Step
 
-	// ByFacts says that of the jobs that wait for something that no job makes only
-	// those among Unjudged were judged: nothing had changed for the others.
+	// ByFacts says that, of the jobs that wait for something that no job makes, only
+	// those among Unjudged were judged. For the others, nothing had changed.
 	ByFacts bool
 
 	// Carried is how many of the plan's world actions were left over from
@@ -106,9 +106,9 @@ type redecision struct {
 	plan    kernel.Plan
 }
 
-// do decides step on the records that it was decided on. It asks for more near
-// records as long as the verb lacks some: all open ones could raise questions
-// that the transaction did not observe.
+// do decides step on the records that it was decided on. While the verb lacks
+// records, do loads only those: all open ones could raise questions that the
+// transaction did not observe.
 func (r *redecision) do(step Step) error {
 	if r.base == nil || step.Seen > r.seen {
 		if err := r.load(max(step.Seen, r.seen)); err != nil {

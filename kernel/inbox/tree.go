@@ -31,8 +31,8 @@ type Listing struct {
 	Others   []PromptFile // regular files without a prompt's name; Rel is the path that each has
 }
 
-// Odd returns the strays, and the prompts of jobs that have a name which shows
-// no state, because somebody renamed them.
+// Odd returns the strays, and the files of jobs' prompts to which somebody gave a
+// name that shows no state.
 func (l Listing) Odd(jobs []*kernel.Job) []Stray {
 	out := l.renamed(jobs)
 	for _, s := range l.Strays {

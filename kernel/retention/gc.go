@@ -92,7 +92,7 @@ func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) (gone []*kernel
 		keep := referred(s, stays)
 		keepTokens(s, keep)
 		keepConflicts(s, keep)
-		runs := map[kernel.RunID]bool{} // that stay
+		runs := map[kernel.RunID]bool{} // runs that stay
 		goes := func(j *kernel.Job) bool {
 			return !stays[j.ID] && !keep[j.ID] && !runs[j.Spec.Origin.Run] && old(j) && !j.HoldsPrompt()
 		}

@@ -15,12 +15,12 @@ type Policy struct {
 	Bytes int64         // of their files
 }
 
-// youngest is the least time since its end after which a job may be removed
-// without a request: until then somebody may still wait for it, or enqueue a
-// job after it.
+// youngest is how long a job is kept after its end, unless a person asks to
+// remove it: until then somebody may still wait for it, or enqueue a job after
+// it.
 const youngest = time.Hour
 
-// Apply removes what exceeds the bounds of p, jobs that ended first first.
+// Apply removes what exceeds the bounds of p, beginning with the jobs that ended first.
 // Since no person asked for it, it keeps more than a GC: also jobs that own a
 // worktree, jobs with an idempotency key, and jobs whose files were already
 // removed and whose result stands. A run is removed as a whole or not at all,
@@ -28,8 +28,9 @@ const youngest = time.Hour
 // unreadable, because nobody knows what that record refers to.
 //
 // sizes holds the size of each job's files in bytes. A job without an entry has
-// none; the entry of the empty id counts in addition. Once most jobs go, the
-// rest is left to the next time; 0: no limit. The snapshot must hold every job.
+// none; the entry of the empty id counts in addition. Once at least most jobs are
+// to be removed, the rest is left to the next time; 0: no limit. The snapshot must
+// hold every job.
 func Apply(s *kernel.Snapshot, p Policy, sizes map[kernel.JobID]int64, most int) kernel.Plan {
 	if p == (Policy{}) || len(s.UnreadableIDs()) > 0 {
 		return kernel.Plan{}

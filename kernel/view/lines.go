@@ -12,14 +12,14 @@ import (
 // Line is a line of a list for people: a run or a batch as a whole, one of its
 // jobs below it, or a job by itself.
 type Line struct {
-	Ref      string // of one below a whole: its part, after a slash
+	Ref      string // of a job below its run or batch: its part, after a slash
 	Name     string
 	Status   string // short, see ShortStatus; an active run or batch has its progress too
 	Standing kernel.Status
 	For      time.Duration // how long it ran, has been running, or has been waiting
 	Until    time.Time     // when it continues by itself; zero: not known
 	What     string        // what runs, what it waits for, or why it ended
-	Below    bool          // it is a job of the whole above it
+	Below    bool          // it is a job of the run or batch above it
 }
 
 // ShortStatus returns a status in one word.

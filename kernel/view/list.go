@@ -125,8 +125,8 @@ func (o ListOptions) Near() kernel.Near {
 	return n
 }
 
-// RowOf returns the row of a job of s. It depends on the job, on what is known
-// of its runner and, for a job that an agent's usage limit ended, on the time.
+// RowOf returns the row of a job of s. It depends on the job, and on what is
+// known of its runner.
 func RowOf(s *kernel.Snapshot, j *kernel.Job) ListRow {
 	return ListRow{ID: j.ID, Status: j.State.Status, job: begun(s, j), standing: Standing(s, j), remark: s.Remark(j.ID)}
 }

@@ -197,7 +197,7 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		return needs(kind, j.Created, st.Reason, "cancel")
 	case st.Status == kernel.Failed:
 		return needs(kind, st.Finished, j.WhyEnded(x.s.Now()), "retry")
-	case x.s.ConflictBefore(j) != nil: // says how that one is resolved
+	case x.s.ConflictBefore(j) != nil: // `vizier why` says how to resolve the other conflict
 		return needs(kind, st.Finished, st.Reason, "why")
 	default:
 		what, _, _ := strings.Cut(st.Reason, ", `git add` them") // the rest is in Command

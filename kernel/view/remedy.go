@@ -38,7 +38,7 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 }
 
 // InOrder reports whether actions work only in their order: a job that has ended asks
-// for its approval once a retry has taken it back.
+// for its approval only after a retry.
 func InOrder(actions []kernel.Remedy) bool {
 	retry := slices.IndexFunc(actions, func(r kernel.Remedy) bool { return r.Kind == kernel.RetryJob })
 	return retry >= 0 && slices.ContainsFunc(actions[retry:], func(r kernel.Remedy) bool { return r.Kind == kernel.ApproveJob })

@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// ErrMaybeUnreadable is that of a reference that names no job, where records that cannot be
-// read may be what it names: `vizier doctor` says what is wrong with them.
+// ErrMaybeUnreadable is the error for a reference that names no job, but may name one whose
+// record cannot be read. `vizier doctor` says what is wrong with such records.
 var ErrMaybeUnreadable = errors.New("it may be one whose record cannot be read")
 
 // unknown returns the error for a reference that names no job of s.
@@ -26,7 +26,7 @@ func unknown(s *kernel.Snapshot, ref string) error {
 
 type unknownReference struct {
 	ref    string
-	unread int // how many records cannot be read that it may name
+	unread int // how many unreadable records it may name
 }
 
 func (u unknownReference) Error() string {

@@ -12,8 +12,8 @@ import (
 // RunStatus is the status of a run as a whole, computed from its jobs.
 type RunStatus uint8
 
-// The statuses. What needs a person comes before what goes on by itself, and
-// what goes on before how a run ended.
+// The statuses. The need for a person takes precedence over what goes on by
+// itself, and that over how jobs ended.
 const (
 	RunSucceeded RunStatus = iota
 	RunCancelled
@@ -62,7 +62,7 @@ type Run struct {
 	Done   int          `json:"done"`  // jobs that succeeded
 	Total  int          `json:"total"` // without jobs that only a route starts and that were not started
 	Since  time.Time    `json:"created_at"`
-	Parked []string     `json:"parked,omitempty"` // what was kept of its worktrees and branches, and how to get it back, for who shows the run
+	Parked []string     `json:"parked,omitempty"` // what was kept of its worktrees and branches, and how to get it back; the caller sets it
 
 	Jobs []*kernel.Job `json:"-"`
 }

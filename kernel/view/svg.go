@@ -235,9 +235,9 @@ func Fit(s string, columns int) string {
 	return s
 }
 
-// runeWidth returns how many columns a character takes: two for East Asian
-// characters and emoji, else one. It is only as exact as the width of a box
-// requires.
+// runeWidth returns how many columns a character takes: none for combining marks,
+// two for East Asian characters and emoji, else one. It is only as exact as the
+// width of a box requires.
 func runeWidth(r rune) int {
 	switch {
 	case unicode.Is(unicode.Mn, r) || r == '\u200d':

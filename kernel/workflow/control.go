@@ -118,8 +118,8 @@ func (n ManifestNode) autoResolve() bool {
 	return false
 }
 
-// failing returns the step that a gate's policy prescribes for a failed check,
-// and for a repair of what it found, of which more tells.
+// failing returns the step that a gate's policy prescribes for a failed check.
+// more says how an attempt to repair it ended; "": there was none.
 func failing(n ManifestNode, g ManifestGate, exit int, more string) Step {
 	reason := fmt.Sprintf("the %s gate of %s failed (exit %d)%s", g.Kind, n.Node, exit, more)
 	if g.Policy == PolicyWarn {

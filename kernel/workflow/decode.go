@@ -66,7 +66,7 @@ func (d *decoder) table(v Value, path string, keys map[string]func(Value), requi
 		return
 	}
 	seen := make(map[string]bool, len(v.Fields))
-	meant := map[string]bool{} // known keys of which an unknown key is a misspelling
+	meant := map[string]bool{} // known keys that an unknown key seems to misspell
 	for _, f := range v.Fields {
 		set, known := keys[f.Key]
 		field := join(path, f.Key)

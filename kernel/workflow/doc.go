@@ -8,8 +8,8 @@
 //	Configure sets the defaults that come from the repository's configuration
 //	Bind      turns the words of the command line into parameters
 //	Expand    replaces ${name} everywhere and parses every value
-//	Validate  checks the whole template; returns all findings, in source order
-//	Compile   makes one kernel.NewJob per node, and the run's Manifest
+//	Findings  returns everything that is wrong with a template and its input
+//	Compile   checks the whole template, and makes one kernel.NewJob per node and the run's Manifest
 //
 // [Inventory] is the one table of what a node may use, and [Control] decides
 // what a control node does next, so that a runtime only performs effects.

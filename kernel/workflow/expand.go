@@ -63,7 +63,7 @@ func orDefault(t Text, alt string) string {
 type expander struct {
 	report
 	params  map[string]string
-	typed   map[string]string // how those were given that do not have their default
+	typed   map[string]string // parameter → the flag or the input that gave it
 	unsure  map[string]bool   // parameters whose value is not known
 	partial bool              // a part that could not be read may declare further parameters
 	id      string            // of the current node
@@ -141,13 +141,13 @@ func (e *expander) fail(pos Pos, msg, hint string, path []string) {
 	*e.doubts = append(*e.doubts, e.field(path))
 }
 
-// invalid reports a value of t that is none of its kind.
+// invalid reports that value, which t has, is not of the given kind.
 func (e *expander) invalid(t Text, kind, value, expected string, path []string) {
 	e.wrong(t, "invalid "+kind+" value `"+value+"` for "+strings.Join(path, ""), "expected "+expected, ": expected "+expected+", not `"+value+"`", path)
 }
 
-// wrong reports a value of t by msg and hint. Whoever typed it as a parameter is told of that, and
-// not of the place in the template: told then follows what was typed.
+// wrong reports a value of t by msg and hint. If a person set it as a parameter, the finding
+// names that flag or input, followed by told, and not the place in the template.
 func (e *expander) wrong(t Text, msg, hint, told string, path []string) {
 	param, is := strings.CutPrefix(t.Value, "${")
 	typed := e.typed[strings.TrimSpace(strings.TrimSuffix(param, "}"))]

@@ -27,7 +27,7 @@ type graph struct {
 	milder []bool  // every route to the node is on.blocked or on.cancelled, or the node is a conflict gate
 	routed []bool
 	back   map[[2]int]bool
-	owner  []int // whose worktree each node hands on; negative: none. Set by Validate
+	owner  []int // whose worktree each node hands on; negative: none. Set by validate
 }
 
 func newGraph(nodes []*wiring) *graph {
@@ -71,7 +71,7 @@ func newGraph(nodes []*wiring) *graph {
 	return g
 }
 
-// find returns the indices of references. Unknown ones are skipped; Validate
+// find returns the indices of references. Unknown ones are skipped; validate
 // reports them.
 func (g *graph) find(refs []Text) []int {
 	var at []int
@@ -134,8 +134,8 @@ func (g *graph) sleep() {
 }
 
 // candidates returns the nodes that may be dormant. A node that precedes the
-// source of its route by after edges alone is none: after says that it comes
-// first.
+// source of its route by after edges alone is not a candidate: after says that
+// it comes first.
 func (g *graph) candidates() []int {
 	var out []int
 	var afterOf [][]int

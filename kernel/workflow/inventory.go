@@ -6,7 +6,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Class is who executes an operation. The zero value is that of a control
+// Class says who executes an operation. The zero value is that of a control
 // policy.
 type Class string
 
@@ -236,7 +236,7 @@ func (n *node) runsScript() bool {
 // asksAgent reports whether executing n may run an agent.
 func (n *node) asksAgent() bool { return n.use.Operation == opAgent || n.use.Policy == policyConflict }
 
-// mayBeInDoubt reports whether n may have an effect of which nobody can tell
+// mayBeInDoubt reports whether an effect of n can be in doubt: nobody can tell
 // afterwards whether it was made.
 func (n *node) mayBeInDoubt() bool { return !n.use.Reconcilable || n.runsScript() }
 

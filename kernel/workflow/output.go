@@ -49,8 +49,8 @@ func (c *checker) output(n *node, a artifact, field string, need bool) {
 	}
 }
 
-// stageOutputs returns the needs of a stage's node as the importer has them,
-// where the nodes whose output they name have other ids.
+// stageOutputs returns the needs of a stage's node as the importer has them: a
+// need of a node's output names that node by its id in the importer.
 func stageOutputs(needs []artifactSource, known map[string]bool, rename func(Text) Text) []artifactSource {
 	needs = slices.Clone(needs)
 	for i, a := range needs {

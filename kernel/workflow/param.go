@@ -116,7 +116,7 @@ func (e *expander) branch(t Text, path ...string) string {
 	return s
 }
 
-// decides reports whether the argument is true or false.
+// decides reports whether the argument is a boolean.
 func (u Use) decides(arg string) bool {
 	return slices.Contains([]string{"auto_resolve", "required", "squash", "delete_branch"}, arg) && u.Operation != opPrompt
 }

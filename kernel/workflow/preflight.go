@@ -19,7 +19,7 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 		}
 		inputs := src.inputs(&src.nodes[i], n.use.AnyOf)
 		if len(inputs) == 0 {
-			continue // no input could help; Validate reports it
+			continue // no input could help; validate reports it
 		}
 		var shown []string
 		for _, in := range inputs {
@@ -52,9 +52,9 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 // StandIn is the value of parameters that StandIns sets.
 const StandIn = "any"
 
-// StandIns returns a value for each parameter for lack of which Preflight
-// refuses a node of t, so that what does not depend on the value can be examined
-// without input. src is the source from which t was expanded.
+// StandIns returns a value for each parameter that Preflight would miss in t, so
+// that what does not depend on the value can be examined without input. src is
+// the source from which t was expanded.
 func StandIns(src *Source, t *Template) map[string]string {
 	out := map[string]string{}
 	for i := range t.nodes {

@@ -23,7 +23,7 @@ type Entry struct {
 }
 
 // Source is a template as it was written. It exports only what a front end
-// needs; the rest is for Compose, Expand and Validate.
+// needs; the rest is for Compose, Expand and validate.
 type Source struct {
 	File    string // "" for one that did not come from a file
 	ID      Text

@@ -12,10 +12,10 @@ import (
 // itself.
 const argTarget = "target_branch"
 
-// targets returns, for each node that merges, resolves a merge's conflicts or
-// judges the result of a merge, the branch that it is about without naming it,
-// and "" for any other node. A merge goes to the target in the parameters or to
-// head. The other nodes have the target of their merge: the one that wakes
+// targets returns the target branch of each node that merges, resolves a merge's
+// conflicts or judges the result of a merge; "" if the node names the branch
+// itself, and for any other node. A merge goes to the target in the parameters or
+// to head. The other nodes have the target of their merge: the one that wakes
 // them, or the nearest before them, unless they work in a worktree of the run.
 func (t *Template) targets(g *graph, head func() (string, error)) ([]string, error) {
 	var r report

@@ -8,7 +8,7 @@ import (
 )
 
 // Template is a composed template without placeholders, whose values are
-// parsed. Validate reports whether it makes sense.
+// parsed. Compile and Findings check whether it makes sense.
 type Template struct {
 	ID, Version string
 	Params      map[string]string // as bound
