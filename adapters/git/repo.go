@@ -18,7 +18,7 @@ type Repo struct {
 	Backend
 
 	// OnPark, unless nil, is called for all work that is parked before its
-	// worktree is removed.
+	// worktree or branch is removed.
 	OnPark func(Parked)
 
 	// ParkedBy is the job that this Repo works for; "": none. A ref that keeps the commits of a
