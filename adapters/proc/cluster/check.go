@@ -43,7 +43,7 @@ const (
 	mostLook  = time.Second
 )
 
-// nextLook returns the pause after pause.
+// nextLook returns the pause that follows pause.
 func nextLook(pause time.Duration) time.Duration { return min(pause*3/2, mostLook) }
 
 // Check looks for what would keep jobs of this cluster from running: what this host

@@ -1,10 +1,10 @@
 // Package cluster runs attempts on hosts that share a file system with this one, by
 // an engine that starts jobs there: Slurm, a site's own programs, or ssh.
 //
-// An attempt is one job of the engine's, or runs in a pilot, which is one. The job is
-// identified by its name, which is made of the repository, the job and the attempt's
-// number. The engine's own id is only a hint: a controller that was killed may give it
-// to another job. Files on the shared file system decide. Each is made once, by the
+// An attempt is a job of the engine, or runs in a pilot, which is one. The attempt's job
+// is identified by its name, made of the repository, the job and the attempt's number.
+// The engine's own id is only a hint: a controller that was killed may give it to
+// another job. Files on the shared file system decide. Each is made once, by the
 // first process on any host: the claim says who runs the attempt, or that nobody will,
 // and the outcome says how it ended. The engine is asked only about attempts that have
 // neither, with one question for all of them. No answer says nothing about an attempt.

@@ -108,7 +108,7 @@ func (d *delivery) putOff(until time.Time) {
 	}
 }
 
-// end does all errands of one kind but submissions, many jobs with one call.
+// end does all errands of one kind, toCancel or toSignal: many jobs with one call of ask.
 func (d *delivery) end(all []errand, what string, ask func(context.Context, []Job) error) {
 	const most = 200 // ids on one command line
 	var jobs []Job
