@@ -72,8 +72,7 @@ func readRecordOf(id kernel.JobID, b []byte) readRecord {
 	return readRecord{job: &j, extra: extra}
 }
 
-// of reports that j would be written as this record. false is not certain: j may be
-// written as it all the same.
+// of reports that j would be written as this record. It may be false although that is so.
 func (r readRecord) of(j *kernel.Job) bool { return r.plain && reflect.DeepEqual(r.job, j) }
 
 // batchSize is how many entries a goroutine reads at a time.

@@ -375,8 +375,8 @@ func ReadEvidence(name string) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// VerifyEvidence checks the bytes of a file that Export made, by this version's kernel and
-// by nothing besides the file.
+// VerifyEvidence checks the bytes of a file that Export made, with this version's kernel. It
+// uses nothing but the file.
 func VerifyEvidence(ctx context.Context, program string, b []byte) (Evidence, Verification, error) {
 	v := newVerifier(program)
 	e, parts, err := openEvidence(b)

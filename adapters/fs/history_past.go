@@ -130,7 +130,7 @@ func (p *Past) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.
 
 // pastState is the state that the entries so far have led to.
 type pastState struct {
-	store   *Store                  // in memory, over a milestone where there is one
+	store   *Store                  // in memory, over a milestone if there is one
 	pending map[kernel.JobID][]byte // records that are not in store yet; empty: gone
 	told    [][]byte                // accounts that have facts
 	limits  []byte                  // the last account that has limits

@@ -13,8 +13,8 @@ import (
 )
 
 // A batch of ten thousand jobs makes an entry of tens of megabytes. So an entry is written
-// and read in pieces: what is longer than one is never whole in memory, and a record is
-// encoded when its turn comes.
+// and read in pieces: a longer one is never in memory as a whole, and a record is encoded
+// when its turn comes.
 
 // pieceSize is about how much of an entry is in memory at once, in bytes.
 const pieceSize = 64 << 10

@@ -96,7 +96,7 @@ type (
 		OutcomePath   *string           `json:"outcome_path"`
 		Agent         *agentRecord      `json:"agent,omitempty"`
 		AgentTotal    *agentTotal       `json:"agent_total,omitempty"`
-		Configuration *configRecord     `json:"config_snapshot"` // a job reads what is in force when it runs
+		Configuration *configRecord     `json:"config_snapshot"` // for readers: decisions use the configuration in force
 		Stop          *stopRecord       `json:"stop,omitempty"`
 		RemovedAt     *stamp            `json:"removed_at,omitempty"`
 		Awake         bool              `json:"awake,omitempty"`

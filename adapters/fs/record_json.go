@@ -33,9 +33,8 @@ func (o *open[T]) MarshalJSONTo(e *jsontext.Encoder) error {
 	return jsonv2.MarshalEncode(e, (*members[T])(o))
 }
 
-// layout is how records are written: the fields we do not know come last and in
-// order, empty lists as what they are in memory, and omitempty means what it
-// does to encoding/json.
+// layout is how records are written: unknown fields come last and in order, a nil
+// list is null, and omitempty has the meaning that it has in encoding/json.
 var layout = jsonv2.JoinOptions(jsonv2.Deterministic(true), jsonv2.FormatNilSliceAsNull(true), jsonv1.OmitEmptyWithLegacySemantics(true), //nolint:gochecknoglobals // constant
 	jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), jsontext.PreserveRawStrings(true), jsontext.WithIndent("  "))
 

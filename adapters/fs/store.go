@@ -87,7 +87,7 @@ func (s *Store) Keep(logs int, eventBytes int64, eventFiles int) {
 	s.opts.KeepLogs, s.opts.EventBytes, s.opts.EventFiles = logs, eventBytes, eventFiles
 }
 
-// open opens the store; if create, it makes what is missing of its directories.
+// open opens the store. If create is set, it makes the directories that are missing.
 func (s *Store) open(create bool) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -480,7 +480,7 @@ func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 
 func (s *Store) readRecordFile(id kernel.JobID) ([]byte, error) {
 	b, err := s.readJobFile(id, recordName, maxRecord)
-	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
+	if errors.Is(err, syscall.ENOTDIR) { // it is not missing: something else is there, perhaps a link
 		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
 	}
 	return b, err
@@ -503,8 +503,8 @@ func (s *Store) IDs() ([]kernel.JobID, error) {
 	return s.jobIDs()
 }
 
-// jobIDs lists what is named like a directory or like a pack of a job, each id
-// once, in no order.
+// jobIDs returns the ids of all jobs with a directory or a pack, each once, in no
+// order.
 func (s *Store) jobIDs() ([]kernel.JobID, error) {
 	names, err := s.base.names(jobsDir)
 	ids := make([]kernel.JobID, 0, len(names))

@@ -22,7 +22,7 @@ type Tx struct {
 	account    *history.Account       // of the next commit
 	facts      map[kernel.Near]string // that the next commit judged by: see JudgedBy
 	caught     *cache                 // the cache that has been brought to pos; nobody else writes it meanwhile
-	last       *lastNumber            // as read; nil: it is to be read
+	last       *lastNumber            // as read; nil: not read yet
 	cut        error                  // why a plan is in the journal and not in the files; the next Begin completes it
 }
 

@@ -102,7 +102,7 @@ func (f Figures) Valid() bool {
 	return f.Seconds >= 0 && f.Seconds <= most && f.CPUSeconds >= 0 && f.CPUSeconds <= most && f.PeakMemory >= 0
 }
 
-// took is how long the job took, and used what it used.
+// took returns how long the job took; used returns its resources.
 func (f Figures) took() time.Duration { return seconds(f.Seconds) }
 
 func (f Figures) used() kernel.Used {
@@ -111,7 +111,7 @@ func (f Figures) used() kernel.Used {
 
 func seconds(n float64) time.Duration { return time.Duration(math.Round(n * float64(time.Second))) }
 
-// State is how a job stands.
+// State is the state of a job.
 type State string
 
 // The states of a job.

@@ -22,7 +22,7 @@ type Node struct {
 	order   order
 	place   Place
 	lock    *os.File // nil: locks do not hold here
-	packed  func()   // notes that this pilot has it; nil: it is no pilot
+	packed  func()   // notes that this pilot runs the attempt; nil: no pilot runs it
 	begun   bool
 }
 

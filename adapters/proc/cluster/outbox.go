@@ -66,7 +66,7 @@ func (c *Cluster) seenTo(e errand) { _ = os.Remove(c.errandFile(e)) }
 func (c *Cluster) errands() []errand {
 	entries, err := os.ReadDir(c.outbox())
 	if err != nil {
-		return nil // there is none
+		return nil // there is no outbox yet
 	}
 	var all []errand
 	for _, entry := range entries {

@@ -52,7 +52,7 @@ type CancelRequest struct {
 	Jobs    []NamedJob `json:"jobs"`
 }
 
-// NamedJob is a job that is to be cancelled.
+// NamedJob is a job to cancel.
 type NamedJob struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
