@@ -15,9 +15,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A milestone is a table of the cache with every record as it was before an entry. With
-// it, a later state needs none of the entries before the milestone. It is derived from
-// the sealed files, and may be deleted at any time (docs/formats/history.md).
+// milestoneMeta describes a milestone: a table of the cache with every record as it was
+// before an entry. With it, a later state needs none of the entries before the milestone.
+// A milestone is derived from the sealed files, and may be deleted at any time
+// (docs/formats/history.md).
 type milestoneMeta struct {
 	Format string        `json:"format"`
 	Job    uint64        `json:"job"` // the shape of the records in it

@@ -44,10 +44,10 @@ func (r *reader) digest() (d digest) {
 	return d
 }
 
-// A sealed file of the history is historyVersion, a segmentHead as a line of JSON, the
-// content as raw DEFLATE, and the SHA-256 of all before it. The content is entries as
-// they were in the journal; in an opening it is one entry, which has every record as it
-// was before entry First (docs/formats/history.md).
+// segmentHead is the head of a sealed file of the history. The file is historyVersion, the
+// head as a line of JSON, the content as raw DEFLATE, and the SHA-256 of all before it. The
+// content is entries as they were in the journal; in an opening it is one entry, which has
+// every record as it was before entry First (docs/formats/history.md).
 type segmentHead struct {
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"` // in an opening First-1
