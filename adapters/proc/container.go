@@ -22,8 +22,8 @@ import (
 type Containers struct{ Run, Remove []string }
 
 // Engine returns the command lines of the engine of that name, or run and remove if they
-// are not empty. A container shares the host's namespaces except the mount namespace: it
-// only provides files, and its processes are ended and counted as any others.
+// are not empty. A container shares the host's network, process ids and, where that works,
+// IPC: it only provides files, and its processes are ended and counted as any others.
 func Engine(name string, run, remove []string) Containers {
 	var c Containers
 	switch name {

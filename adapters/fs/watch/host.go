@@ -205,7 +205,7 @@ func (h Hosts) read() (r hostRecord, err error) {
 	}
 	if err == nil {
 		defer f.Close()
-		_, err = sys.Look(int(f.Fd()), "") // so that no cached part of it is read
+		_, err = sys.Look(int(f.Fd()), "") // so that the read does not end at a cached size
 	}
 	var b []byte
 	if err == nil {
