@@ -23,7 +23,7 @@ func (s *Store) WritePayload(job kernel.JobID, a kernel.Artifact, data []byte) e
 	return s.put(artifactFile(payloadsDir, a, job), data)
 }
 
-// put writes a file and the directories above it, durably where the store is.
+// put writes a file and the directories above it, durably if the store is durable.
 func (s *Store) put(name string, data []byte) error {
 	if err := s.open(true); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (s *Store) put(name string, data []byte) error {
 	return parent.write(path.Base(name), data, s.opts.Durable)
 }
 
-// Payload is the data that job stored for a; kernel.ErrNotFound if none.
+// Payload returns the data that job stored for a; kernel.ErrNotFound if there is none.
 func (s *Store) Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error) {
 	if err := s.open(false); err != nil {
 		return nil, err
@@ -51,8 +51,9 @@ func (s *Store) Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error) {
 	return b, err
 }
 
-// Producers are the jobs whose marker makes a exist for consumer, newest
-// first: those of its own run where any of them is of it (semantics 3.8).
+// Producers returns the jobs whose marker makes a exist for consumer, newest
+// first. If any of them is of the consumer's run, only those of that run count
+// (semantics 3.8).
 func (s *Store) Producers(consumer *kernel.Job, a kernel.Artifact) ([]kernel.JobID, error) {
 	if err := s.open(false); err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func (s *Store) WriteSentinel(slug string, data []byte) error {
 	return s.put(name, data)
 }
 
-// Sentinel is the mark of a plan's open merge conflict; nil: there is none.
+// Sentinel returns the mark of a plan's open merge conflict; nil: there is none.
 func (s *Store) Sentinel(slug string) ([]byte, error) {
 	name, err := sentinelFile(slug)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Store) Sentinel(slug string) ([]byte, error) {
 	return b, err
 }
 
-// ClearSentinel drops the mark of an open merge conflict.
+// ClearSentinel removes the mark of an open merge conflict.
 func (s *Store) ClearSentinel(slug string) error {
 	name, err := sentinelFile(slug)
 	if err != nil {

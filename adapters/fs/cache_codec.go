@@ -25,7 +25,7 @@ var (
 	timeType    = reflect.TypeFor[time.Time]()      //nolint:gochecknoglobals // a constant of the process
 	waitSetType = reflect.TypeFor[kernel.WaitSet]() //nolint:gochecknoglobals // likewise
 
-	// Only who uses the cache pays for them.
+	// Made only once the cache is used.
 	jobCodec       = sync.OnceValue(func() codec { return newCodec(reflect.TypeFor[kernel.Job]()) })     //nolint:gochecknoglobals // derived from a type
 	jobFingerprint = sync.OnceValue(func() uint64 { return fingerprint(reflect.TypeFor[kernel.Job]()) }) //nolint:gochecknoglobals // likewise
 )
@@ -142,8 +142,8 @@ func arrayCodec(t reflect.Type) codec {
 	}
 }
 
-// structCodec writes the fields that are not zero, which few are, after bits that say
-// which.
+// structCodec writes bits that say which fields are not zero, and then these fields. Most
+// fields are zero.
 func structCodec(t reflect.Type) codec {
 	fields := make([]codec, t.NumField())
 	for i := range fields {

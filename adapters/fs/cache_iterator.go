@@ -1,7 +1,7 @@
 package fs
 
-// mergeIterator iterates over several sorted sources at once. Of one key the value
-// of the latest source counts.
+// mergeIterator iterates over several sorted sources at once. If several have a
+// key, the value of the latest source counts.
 type mergeIterator struct{ sources []source }
 
 // source yields keys in order; "" is the end.

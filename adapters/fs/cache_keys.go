@@ -23,8 +23,8 @@ const (
 	keyAttended = "o" // created, id
 	keyDue      = "t" // when it is due, id
 	keyAfter    = "a" // predecessor, created, id; open
-	keyNeeds    = "n" // artifact, run, created, id; open, and the run makes it by itself
-	keyOutside  = "N" // artifact, run, created, id; open, and it does not
+	keyNeeds    = "n" // artifact, run, created, id; open, and another job of the run makes it
+	keyOutside  = "N" // artifact, run, created, id; open, and no other job of the run makes it
 	keyProduces = "p" // artifact, run, created, id
 	keyLock     = "l" // key, created, id; waiting on locks
 	keyPool     = "L" // the same of a pool
@@ -40,11 +40,11 @@ const (
 	keyPrompt   = "i" // file, created, id
 	keyReads    = "x" // fact, whether it is awaited, created, id; open, and no job makes it
 	keyNumber   = "#" // number, part, created, id
-	keyLast     = "z" // number, how long before the end of time it ended, id; it shares its number
+	keyLast     = "z" // number, inverted time of its end (the latest comes first), id; it shares its number
 	keyEnded    = "e" // when it ended, id; its files may be packed
 
 	keyJudged = "J" // what the last tick judged by
-	keySeen   = "v" // fact; the value is what all who read it were judged by
+	keySeen   = "v" // fact; the value is the digest of it that its readers were judged by
 	keyPatrol = "P" // the value is the key up to which the patrol came
 	keyCount  = "S" // status; the value is how many jobs have it
 	keyTally  = "T" // number, created; the value counts the jobs that share the number: see tally
@@ -69,7 +69,7 @@ func labelOf(a kernel.Artifact) string {
 	return string(rune('0'+a.Kind)) + a.Name + "\x01" + a.Ref
 }
 
-// factLabel is what Readers names as a part of a key, and readersOf the other way.
+// factLabel is what a kernel.Readers names, as a part of a key. readersOf is its inverse.
 func factLabel(n kernel.Near) string {
 	if n.Key != "" {
 		return "k" + n.Key
@@ -212,7 +212,7 @@ func decodeCachedJob(b []byte) (cachedJob, error) {
 	return k, k.decode(b)
 }
 
-// decode reads the value of an entry. Of the job nothing may be set.
+// decode reads the value of an entry. The job must be zero.
 func (k *cachedJob) decode(b []byte) error {
 	r := &reader{b: b, text: string(b)}
 	if k.file, k.foreignOnDisk = r.stamp(), r.byte() == 1; r.err == nil {
@@ -228,7 +228,7 @@ func (k *cachedJob) decode(b []byte) error {
 func difference(a, b []string) []string {
 	const few = 16
 	has := func(x string) bool { return slices.Contains(b, x) }
-	if len(b) > few { // of a job after thousands of others
+	if len(b) > few { // the job comes after thousands of others
 		in := make(map[string]bool, len(b))
 		for _, x := range b {
 			in[x] = true

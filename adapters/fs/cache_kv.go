@@ -48,12 +48,12 @@ const (
 
 var errCache = errors.New("the cache is damaged or of another state") // the cache is then rebuilt
 
-// checksum is the CRC-32 of b. That of another polynomial is as fast to compute, but
-// its tables take longer to make than a whole small store to read.
+// checksum is the IEEE CRC-32 of b. Another polynomial is as fast to compute, but
+// making its tables takes longer than reading a whole small store.
 func checksum(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
 
-// openKV opens the map and returns what head was given when its tables were
-// written last.
+// openKV opens the map and returns the head that it was given when its tables
+// were last written.
 func openKV(base dir) (k *kv, head []byte, err error) {
 	log, err := base.file(cacheFile, os.O_RDWR)
 	if isReadOnly(err) {

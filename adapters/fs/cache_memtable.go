@@ -59,7 +59,7 @@ func (r *memtable) insert(key string) {
 	}
 }
 
-// remove forgets a key, of which no table below has anything.
+// remove forgets a key that no table has.
 func (r *memtable) remove(key string) {
 	if _, have := r.values[key]; !have {
 		return

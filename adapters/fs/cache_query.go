@@ -140,8 +140,8 @@ func (r *cacheQuery) addAll(prefix string) error {
 	return nil
 }
 
-// addFirst adds the first jobs of a prefix for which yes is true, at most most; nil:
-// of all.
+// addFirst adds the first jobs of a prefix for which yes is true, at most most of
+// them. If yes is nil, every job counts.
 func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) bool) (err error) {
 	each := r.s.cache.kv.each(prefix, func(key string, _ []byte) bool {
 		if yes != nil {
@@ -157,9 +157,9 @@ func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) boo
 	return errors.Join(err, each)
 }
 
-// addOpen adds the jobs that are open or did not succeed, those that they, or
-// blocked jobs once they are opened again, refer to or may rewind, and what scope
-// names.
+// addOpen adds the jobs that are open or did not succeed, and those that scope
+// names. It also adds the jobs that an open job, or a blocked one that may open
+// again, refers to or may rewind.
 func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	var all []string
 	for _, st := range kernel.Statuses() {

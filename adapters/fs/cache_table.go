@@ -20,7 +20,7 @@ type table struct {
 	sum    uint32 // of the list of blocks
 	blocks []block
 	recent [8]recentBlock // those read last
-	turn   int            // the one of them that goes next
+	turn   int            // index in recent of the block that is replaced next
 	packed bool           // blocks are compressed
 }
 
@@ -87,7 +87,7 @@ func (t *table) readBlocks() error {
 	return nil
 }
 
-// whole is errCache where a block is damaged.
+// whole returns errCache if a block is damaged.
 func (t *table) whole() error {
 	for _, one := range t.blocks {
 		b := make([]byte, one.size)

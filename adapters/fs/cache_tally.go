@@ -7,7 +7,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// share is what a job counts as among those that share its number.
+// share is what one job adds to the tally of those that share its number.
 type share struct {
 	key    string
 	status kernel.Status
@@ -15,7 +15,7 @@ type share struct {
 	routes int
 }
 
-// shareOf is nil for a job that shares its number with none.
+// shareOf is nil for a job that has a number of its own.
 func shareOf(k *cachedJob) *share {
 	if k == nil || k.job.Part == "" {
 		return nil
@@ -29,7 +29,7 @@ func tallyKey(n kernel.Number) string { return keyOf(keyTally, n.String()) }
 
 func lastKey(n kernel.Number) string { return keyOf(keyLast, n.String()) }
 
-// inverted sorts the other way round.
+// inverted returns bytes that sort in the opposite order.
 func inverted(s string) string {
 	b := []byte(s)
 	for i := range b {
@@ -64,7 +64,7 @@ func (c *cache) recount(was, now *cachedJob) error {
 	return nil
 }
 
-// encodeTally is nil where there are no jobs.
+// encodeTally is nil if there are no jobs.
 func encodeTally(t kernel.Tally) []byte {
 	b, any := make([]byte, 0, len(t.Statuses)+4), false
 	for _, n := range t.Statuses {
@@ -76,7 +76,7 @@ func encodeTally(t kernel.Tally) []byte {
 	return binary.AppendVarint(binary.AppendVarint(b, int64(t.Stuck)), int64(t.Routes))
 }
 
-// decodeTally reads counts; no bytes are no jobs.
+// decodeTally reads counts; nil means no jobs.
 func decodeTally(b []byte) (t kernel.Tally, err error) {
 	if b == nil {
 		return t, nil
@@ -120,7 +120,7 @@ func timeIn(s string) time.Time {
 	return time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(s[:8])) ^ 1<<63)).UTC()
 }
 
-// addTallies answers for numbers.
+// addTallies adds the tallies of numbers to the answer.
 func (r *cacheQuery) addTallies(numbers []kernel.Number) (err error) {
 	if len(numbers) > 0 {
 		r.rec.Tallies = make(map[kernel.Number]kernel.Tally, len(numbers))

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Confined is an open directory outside the store whose files are handled as
-// the store handles its own: what is below it is reached name by name and
-// never through a symbolic link.
+// Confined is an open directory outside the store. Its files are reached as the
+// store reaches its own: name by name, and never through a symbolic link.
 type Confined struct{ d dir }
 
 // Confine opens the directory at path.
@@ -22,11 +21,11 @@ func Confine(path string) (Confined, error) {
 	return Confined{d}, err
 }
 
-// Close closes it.
+// Close closes the directory.
 func (c Confined) Close() { c.d.close() }
 
-// Make makes the directory of that name and its parents, where they are
-// missing, for nobody but the user.
+// Make makes the directory of that name and its parents if they are missing.
+// Only the user can read them.
 func (c Confined) Make(name string) error {
 	d, err := c.d.make(name)
 	if err == nil {
@@ -35,19 +34,18 @@ func (c Confined) Make(name string) error {
 	return err
 }
 
-// Names lists the directory of that name; one that is missing is empty.
+// Names lists the directory of that name; a missing one is empty.
 func (c Confined) Names(name string) ([]string, error) { return c.d.names(name) }
 
 // Read reads a regular file of at most limit bytes.
 func (c Confined) Read(name string, limit int64) ([]byte, error) { return c.d.read(name, limit) }
 
-// Write replaces a file whole, and makes the directories above it.
+// Write replaces a file atomically, and makes the directories above it.
 func (c Confined) Write(name string, data []byte, durable bool) error {
 	return c.above(name, func(d dir, name string) error { return d.write(name, data, durable) })
 }
 
-// Add makes a file that is there whole or not at all. It is ErrExist where
-// there is one of that name.
+// Add creates a file atomically. It is ErrExist if the name is taken.
 func (c Confined) Add(name string, data []byte) error {
 	return c.above(name, func(d dir, name string) error {
 		temp, err := d.stage(name, name, data, true)
@@ -62,7 +60,7 @@ func (c Confined) Add(name string, data []byte) error {
 }
 
 // Move renames a file and makes the directories above its new name. It is
-// ErrExist where that is taken. When it returns the new name is on the disk.
+// ErrExist if that name is taken. When Move returns, the new name is durable.
 func (c Confined) Move(from, to string) error {
 	return c.d.in(from, func(d dir, old string) error {
 		return c.above(to, func(e dir, name string) error {
@@ -74,11 +72,10 @@ func (c Confined) Move(from, to string) error {
 	})
 }
 
-// Remove unlinks a file; one that is missing is no error.
+// Remove unlinks a file; a missing one is no error.
 func (c Confined) Remove(name string) error { return c.d.remove(name) }
 
-// Entry is what a name stands for, the name itself and not what a link leads
-// to.
+// Entry describes a file or directory. A symbolic link is not followed.
 type Entry struct {
 	Mode              iofs.FileMode
 	Size              int64
@@ -86,7 +83,7 @@ type Entry struct {
 	Modified, Changed time.Time
 }
 
-// Stat looks at a name; ErrNotExist if there is none.
+// Stat describes the file or directory of that name; ErrNotExist if there is none.
 func (c Confined) Stat(name string) (e Entry, err error) {
 	err = c.d.in(name, func(d dir, name string) error {
 		var st unix.Stat_t
@@ -126,8 +123,8 @@ func (c Confined) Lock(name string) (f *os.File, free bool, err error) {
 	}
 }
 
-// above calls f with the directory that name's last element goes to, made
-// where it is missing.
+// above calls f with the directory of name's last element, which it makes if it
+// is missing, and that element.
 func (c Confined) above(name string, f func(dir, string) error) error {
 	i := strings.LastIndexByte(name, '/')
 	if i < 0 {

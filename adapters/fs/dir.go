@@ -24,9 +24,9 @@ const (
 
 // dir is an open directory below .vizier. Its names are single elements or
 // paths of them, looked up one by one and never through a symbolic link, so
-// nothing leads out (semantics 2, decision 15). It is the system's own calls
-// and not os.Root, which opens every element of every path anew and costs five
-// times as much where a plan writes thousands of files.
+// nothing leads out (semantics 2, decision 15). It uses system calls and not
+// os.Root, which opens every element of every path anew: a plan that writes
+// thousands of files would take five times as long.
 type dir struct {
 	fd   int
 	disk disk
@@ -35,12 +35,12 @@ type dir struct {
 // tempCount makes temporary names unique within the process.
 var tempCount atomic.Uint64 //nolint:gochecknoglobals // a counter of the process
 
-// pid is asked for once: it is part of every temporary name.
+// pid is a part of every temporary name, so it is looked up once.
 var pid = strconv.Itoa(os.Getpid()) //nolint:gochecknoglobals // a constant of the process
 
 const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// openRoot opens the directory at path; its last element is not a link.
+// openRoot opens the directory at path; its last element must not be a link.
 func openRoot(path string, on disk) (dir, error) {
 	fd, err := retry(func() (int, error) { return unix.Open(path, dirFlags, 0) })
 	return dir{fd, on}, failed("open", path, err)
@@ -51,7 +51,7 @@ func (d dir) open(name string) (dir, error) {
 	at := d
 	for part := range strings.SplitSeq(name, "/") {
 		fd, err := -1, error(unix.EINVAL)
-		if part != ".." { // no name of the store's: it would lead out
+		if part != ".." { // no path of the store has it: it would lead out
 			fd, err = d.disk.open(at.fd, part, dirFlags)
 		}
 		if at != d {
@@ -69,7 +69,7 @@ func (d dir) open(name string) (dir, error) {
 }
 
 // make opens the directory of that name below d, and makes it and its parents
-// where they are missing.
+// if they are missing.
 func (d dir) make(name string) (dir, error) {
 	at := d
 	for part := range strings.SplitSeq(name, "/") {
@@ -216,8 +216,8 @@ func (d dir) link(name, path string) {
 	}
 }
 
-// maxTempName is how much of a file's name its temporary file has: names that are as long as
-// they may be leave room for the rest.
+// maxTempName is how many bytes of a file's name are in the name of its temporary file: a file's
+// name may have the maximum length, and the temporary name needs room for more.
 const maxTempName = 200
 
 // temporary creates the file that is to replace name. One that exists already was left by
@@ -254,7 +254,7 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 		switch {
 		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
 			return failed("open", path, fmt.Errorf("%w: %w", sys.ErrNotRegular, err))
-		case errors.Is(err, unix.ENOTDIR) && d.isLink(name): // to a directory, perhaps: it is not missing
+		case errors.Is(err, unix.ENOTDIR) && d.isLink(name): // perhaps a link to a directory: it is not missing
 			return failed("open", path, sys.ErrNotRegular)
 		case err != nil:
 			return failed("open", path, err)
@@ -286,8 +286,8 @@ func (d dir) openFile(name string, flags int) (fd int, err error) {
 	return d.disk.open(d.fd, name, flags)
 }
 
-// read reads a regular file of at most limit bytes. It does not wait on a pipe
-// that stands in a record's place.
+// read reads a regular file of at most limit bytes. It does not block on a pipe
+// in the place of a record.
 func (d dir) read(path string, limit int64) (data []byte, err error) {
 	err = d.in(path, func(d dir, name string) error {
 		fd, err := d.openFile(name, unix.O_RDONLY|unix.O_NONBLOCK)
@@ -310,7 +310,7 @@ func (d dir) read(path string, limit int64) (data []byte, err error) {
 	return data, err
 }
 
-// names lists the directory of that name; one that is missing is empty.
+// names lists the directory of that name; a missing one is empty.
 func (d dir) names(path string) ([]string, error) {
 	f, err := d.file(path, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -320,8 +320,8 @@ func (d dir) names(path string) ([]string, error) {
 	return names, errors.Join(ignoreMissing(err), f.Close()) // it may have been removed since
 }
 
-// fileStamp tells whether a file was replaced or edited. The zero value is that
-// of no regular file.
+// fileStamp tells whether a file was replaced or edited. The zero value means
+// that there is no regular file.
 type fileStamp struct {
 	modified int64
 	size     int64
@@ -344,8 +344,8 @@ func (d dir) lacks(path string) bool {
 	return unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT
 }
 
-// modified is when the directory of that name was last changed; 0: it is not
-// known.
+// modified returns when the directory of that name was last changed; 0: it is
+// not known.
 func (d dir) modified(path string) (at int64) {
 	_ = d.in(path, func(d dir, name string) error {
 		st, err := sys.Look(d.fd, name)

@@ -10,12 +10,12 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// disk is every call by which the store opens and reads files, changes what is on the disk or
-// makes it last. The tests put another in its place, which remembers them, to see
-// what a power cut between any two may leave (power_test.go).
+// disk has every call by which the store opens, reads, changes and syncs files. The tests
+// put another one in its place, which records the calls, to see what a power failure
+// between any two may leave (power_test.go).
 type disk interface {
 	open(at int, name string, flags int) (fd int, err error)
-	create(at int, name string, flags int) (fd int, err error)       // or opens what is there, where flags say so
+	create(at int, name string, flags int) (fd int, err error)       // or opens the file that is there, if flags say so
 	read(fd int, data []byte) error                                  // all of data; io.ErrUnexpectedEOF
 	readAt(f *os.File, data []byte, offset int64) (n int, err error) // as f.ReadAt
 	names(dir *os.File) ([]string, error)
@@ -23,14 +23,14 @@ type disk interface {
 	write(fd int, data []byte) error
 	writeAt(fd int, data []byte, offset int64) error
 	truncate(fd int, size int64) error
-	rename(from int, old string, to int, name string) error    // in place of what has the name
+	rename(from int, old string, to int, name string) error    // replaces the file that has the name
 	renameNew(from int, old string, to int, name string) error // unless the name is taken
 	link(from int, old string, to int, name string) error
 	unlink(at int, name string) error
-	removeAll(dir, name string) error // of the directory at that path
-	sync(fd int) error                // a file with its data, or a directory with its names
-	syncData(fd int) error            // a file's data, and what it takes to read it
-	syncAll(at int) error             // every file below the directory, and what it takes to find it
+	removeAll(dir, name string) error // name is below the directory dir
+	sync(fd int) error                // a file's data and metadata, or a directory's names
+	syncData(fd int) error            // a file's data, and the metadata that reading it needs
+	syncAll(at int) error             // every file below the directory, and the names above it
 }
 
 // machine is the disk of this machine.
@@ -110,8 +110,7 @@ func (machine) link(from int, old string, to int, name string) error {
 
 func (machine) unlink(at int, name string) error { return unix.Unlinkat(at, name, 0) }
 
-// removeAll is os.Root's, which keeps to the directory whatever links stand in
-// it.
+// removeAll uses os.Root, which does not leave the directory through any link.
 func (machine) removeAll(dir, name string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -120,8 +119,8 @@ func (machine) removeAll(dir, name string) error {
 	return errors.Join(root.RemoveAll(name), root.Close())
 }
 
-// linkNew is a rename that never replaces, for file systems that have none: for
-// a moment the file has both names.
+// linkNew is a rename that never replaces a file, for file systems without such a
+// call. For a moment the file has both names.
 func linkNew(d disk, from int, old string, to int, name string) error {
 	if err := d.link(from, old, to, name); err != nil {
 		return err

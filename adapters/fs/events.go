@@ -19,8 +19,8 @@ import (
 
 // The event log is the file events.jsonl, one event a line, and the files that
 // it was moved to when it was full, each named after the number of its last
-// event. It is history: nothing is decided by it, a write that is cut off loses
-// its line, and no line is ever synced.
+// event. No decision reads it. A write that is cut off loses its line, and no
+// line is ever synced.
 
 // eventRecord is one line.
 type eventRecord struct {
@@ -43,7 +43,7 @@ type eventRecord struct {
 	Ref        string           `json:"ref,omitempty"`
 }
 
-// AppendEvents writes events behind those that are there, in one write.
+// AppendEvents appends events to the log, in one write.
 func (s *Store) AppendEvents(events []kernel.Event) error {
 	if err := s.open(true); err != nil {
 		return err
@@ -95,8 +95,8 @@ func newEventRecord(seq uint64, e kernel.Event) eventRecord {
 	return r
 }
 
-// lockEvents opens the log for whoever may write to it. Not every writer has
-// the scheduler lock.
+// lockEvents opens the log and takes its lock. Not every writer has the
+// scheduler lock.
 func (s *Store) lockEvents() (*os.File, error) {
 	for {
 		f, err := s.base.file(eventsFile, unix.O_RDWR|unix.O_APPEND)
@@ -121,11 +121,11 @@ func (s *Store) lockEvents() (*os.File, error) {
 	}
 }
 
-// eventTail is how much of the log's end is read for its last number at first.
+// eventTail is how many bytes of the log's end are read at first, to find its last number.
 const eventTail = 1 << 10
 
-// lastEvent is the number of the last whole line of a log, and whether
-// something that is no whole line follows it.
+// lastEvent returns the number of the last whole line of a log, and whether an
+// incomplete line follows it.
 func lastEvent(d disk, f *os.File) (last uint64, torn bool, size int64, err error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -150,7 +150,7 @@ func lastEvent(d disk, f *os.File) (last uint64, torn bool, size int64, err erro
 	}
 }
 
-// eventSeq is the number of the event on a line; 0: it has none.
+// eventSeq returns the number of the event on a line; 0: it has none.
 func eventSeq(line []byte) uint64 {
 	var e struct {
 		Seq uint64 `json:"seq"`
@@ -167,7 +167,7 @@ type rotatedEvents struct {
 	last uint64 // number of its last event
 }
 
-// rotatedEvents are those files, oldest first.
+// rotatedEvents returns the files that the event log was moved to, oldest first.
 func (s *Store) rotatedEvents() []rotatedEvents {
 	names, _ := s.base.names(jobsDir)
 	var out []rotatedEvents
@@ -181,8 +181,8 @@ func (s *Store) rotatedEvents() []rotatedEvents {
 	return out
 }
 
-// rotateEvents moves the full log away and drops the oldest file there is one
-// too many of.
+// rotateEvents moves the full log away and removes the oldest files that are too
+// many.
 func (s *Store) rotateEvents(last uint64) error {
 	if err := s.base.renameWithin(eventsFile, fmt.Sprintf("%s/events.%020d.jsonl", jobsDir, last)); err != nil {
 		return fmt.Errorf("event log: %w", err)

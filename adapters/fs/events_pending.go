@@ -14,10 +14,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// pendingFile is the file of an event that hooks are still to run for. Of the
-// ends of a job's attempt there is one of each kind; what may come more often has
-// its time in the name. An event about neither a job nor a run is about what it
-// names.
+// pendingFile returns the file of an event whose hooks have not run yet. A job.*
+// event happens once in an attempt; others may happen more often, and have their
+// time in the name. An event about neither a job nor a run is identified by its Name.
 func pendingFile(e kernel.Event) string {
 	switch {
 	case e.Job == "" && e.Run == "":
@@ -30,8 +29,8 @@ func pendingFile(e kernel.Event) string {
 	return fmt.Sprintf("%s/%s.%d.%d.%d.%s.json", pendingDir, e.Job, e.Generation, e.Attempt, e.At.UnixMicro(), e.Kind)
 }
 
-// Announce leaves an event for hooks that is no part of a commit, since it is about
-// neither a job nor a run.
+// Announce queues an event for hooks that is about neither a job nor a run, and so is
+// no part of a commit.
 func (s *Store) Announce(e kernel.Event) error {
 	if err := s.open(true); err != nil {
 		return err
@@ -50,9 +49,9 @@ func (s *Store) Announce(e kernel.Event) error {
 	})
 }
 
-// Pending are the events that hooks are still to run for, sorted by file name. It
+// Pending returns the events whose hooks have not run yet, sorted by file name. It
 // removes files that are no events: nothing could ever acknowledge them. An event that
-// cannot be read just now stays.
+// cannot be read at the moment stays.
 func (s *Store) Pending() ([]kernel.Event, error) {
 	if err := s.open(false); err != nil {
 		return nil, ignoreMissing(err)
@@ -71,7 +70,7 @@ func (s *Store) Pending() ([]kernel.Event, error) {
 		if errors.Is(err, iofs.ErrNotExist) {
 			continue
 		}
-		if _, system := errors.AsType[syscall.Errno](err); system && !concernsOneFile(err) { // it may be an event all the same
+		if _, system := errors.AsType[syscall.Errno](err); system && !concernsOneFile(err) { // the file may be an event all the same
 			return nil, fmt.Errorf("pending hooks: %w", err)
 		}
 		e, ok := decodeEvent(b)
@@ -98,8 +97,8 @@ func (s *Store) HooksPending() bool {
 // Ack removes an event from the queue: its hooks have run.
 func (s *Store) Ack(e kernel.Event) error { return s.base.remove(pendingFile(e)) }
 
-// about reports that r says which job or run it is about, or what else needs a
-// person.
+// about reports that r names the job or run that it is about, or something else that
+// needs a person.
 func (r *eventRecord) about() bool {
 	if r.Job == "" && r.Run == "" {
 		return r.Event == kernel.NeedsAttention && r.Name != ""

@@ -13,16 +13,15 @@ import (
 // file that it was moved to.
 type EventReader struct {
 	store *Store
-	have  uint64   // the last event that was handed out, or is not wanted
-	file  *os.File // the log as it was opened last; it may have been moved since
-	rest  []byte   // the beginning of a line that has no end yet
+	have  uint64   // the last event that was passed on, or is not wanted
+	file  *os.File // the log when it was last opened; it may have been moved since
+	rest  []byte   // the beginning of a line whose end is not written yet
 }
 
-// Events reads the events after number seq. The reader is the caller's to
-// close.
+// Events returns a reader of the events after number seq. The caller closes it.
 func (s *Store) Events(seq uint64) *EventReader { return &EventReader{store: s, have: seq} }
 
-// Close closes what is open.
+// Close closes the file that is open.
 func (r *EventReader) Close() error {
 	if r.file == nil {
 		return nil
@@ -33,8 +32,8 @@ func (r *EventReader) Close() error {
 }
 
 // Read calls f with every line that was written since the last call, without
-// its end. Lines that a crash cut off are left out, as is what comes before
-// the number asked for; what has no number is handed out as it is. If the store
+// its newline. It leaves out lines that a crash cut off, and events up to the
+// number asked for. It passes on lines without a number as they are. If the store
 // is not in its place any more, the error is that of Store.InPlace.
 func (r *EventReader) Read(f func(line []byte) error) error {
 	if err := r.store.open(false); err != nil {
@@ -49,7 +48,7 @@ func (r *EventReader) Read(f func(line []byte) error) error {
 				return err
 			}
 		}
-		moved, err := r.moved() // before the rest is read: what was written until then is in it
+		moved, err := r.moved() // asked before the rest is read: if it was moved, no more is written to it
 		if err != nil {
 			return err
 		}
@@ -86,7 +85,7 @@ func (r *EventReader) next(f func([]byte) error) error {
 			r.file = file
 			return nil
 		}
-		if err := closed(file); err != nil { // it may have been moved while the others were read
+		if err := closed(file); err != nil { // the log may have been moved while the others were read
 			return err
 		}
 	}
@@ -102,7 +101,7 @@ func closed(f *os.File) error {
 func (r *EventReader) readOld(name string, f func([]byte) error) error {
 	file, err := r.store.base.file(name, os.O_RDONLY)
 	if err != nil {
-		return ignoreMissing(err) // dropped as the oldest
+		return ignoreMissing(err) // it was removed as the oldest
 	}
 	defer file.Close()
 	r.rest = nil
@@ -115,7 +114,7 @@ func (r *EventReader) moved() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	there, err := r.store.base.file(eventsFile, os.O_RDONLY) // as next opens it: by its path it could be another
+	there, err := r.store.base.file(eventsFile, os.O_RDONLY) // by the store's directory, as next opens it: at the path there may be another store
 	if errors.Is(err, iofs.ErrNotExist) {
 		return true, nil
 	}
@@ -126,7 +125,7 @@ func (r *EventReader) moved() (bool, error) {
 	return err == nil && !os.SameFile(here, now), errors.Join(err, there.Close())
 }
 
-// drain hands out what file has more.
+// drain passes on the rest of file.
 func (r *EventReader) drain(file *os.File, f func([]byte) error) error {
 	b, err := io.ReadAll(file)
 	if err != nil {

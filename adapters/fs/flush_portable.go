@@ -4,5 +4,5 @@ package fs
 
 import "golang.org/x/sys/unix"
 
-// flush has the device keep a file.
+// flush makes a file durable.
 func flush(fd int) error { return unix.Fsync(fd) }

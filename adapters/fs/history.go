@@ -23,11 +23,11 @@ type knownTip struct {
 	digest digest
 }
 
-// Explain says what the next commit was decided by.
+// Explain sets the account of the next commit.
 func (t *Tx) Explain(a history.Account) { t.account = &a }
 
-// tip is the last entry of the history. It is false where the history has to begin
-// anew: its last entry is damaged, or of an earlier version of the program, which kept none.
+// tip returns the last entry of the history. known is false if the history must begin
+// anew: its last entry is damaged, or an earlier version wrote it, which kept no history.
 func (t *Tx) tip() (tip knownTip, known bool, err error) {
 	log, here := t.s.log, journalOffset{t.pos.epoch, t.pos.end}
 	if log.last.at == here && log.last.number > 0 {
@@ -51,8 +51,8 @@ func (t *Tx) tip() (tip knownTip, known bool, err error) {
 	return t.s.sealedTip(tip)
 }
 
-// sealedTip is the last entry of the sealed history; none, and known, in a store
-// without jobs.
+// sealedTip returns the last entry of the sealed history. In a store without jobs and
+// without sealed files there is none, and that is known.
 func (s *Store) sealedTip(tip knownTip) (knownTip, bool, error) {
 	files, err := s.segments()
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) sealedTip(tip knownTip) (knownTip, bool, error) {
 	}
 	newest := files[len(files)-1]
 	head, err := s.segmentHead(newest)
-	if err != nil { // it cannot be gone on from, which is no reason to stop
+	if err != nil { // nothing can follow this file, but the store works without it
 		tip.number = newest.first + mostEntries
 		return tip, false, nil
 	}
@@ -72,9 +72,9 @@ func (s *Store) sealedTip(tip knownTip) (knownTip, bool, error) {
 	return tip, true, nil
 }
 
-// link gives e its place in the history. The journal is emptied before if full, and what
-// it drops is sealed. Where a history cannot be begun, e has no place and is written all
-// the same: no repository stops for its history.
+// link gives e its place in the history. If full, it first seals and empties the journal.
+// If no history can be begun, e gets no place and is written all the same: a repository
+// works without its history.
 func (t *Tx) link(e *entry, full bool) error {
 	tip, known, err := t.tip()
 	if err != nil {
@@ -94,10 +94,10 @@ func (t *Tx) link(e *entry, full bool) error {
 	return nil
 }
 
-// startOver seals what the journal has of the history and empties the journal. Where the
-// tip is not known, the history goes on from the records as they are. It is not begun
-// where nothing can be sealed: the journal grows until that can be done. lost says that
-// entries after the tip are gone; a damaged entry in the journal says so too.
+// startOver seals what the journal has of the history and empties the journal. If the
+// tip is not known, the history goes on from the records as they are. If nothing can be
+// sealed, begun is false, and the journal grows until sealing works again. lost says that
+// entries after the tip are gone; a damaged entry in the journal means the same.
 func (t *Tx) startOver(tip knownTip, known, lost bool) (_ knownTip, begun bool, err error) {
 	s := t.s
 	sealed, damaged, err := s.seal(t.pos)
@@ -119,8 +119,8 @@ func (t *Tx) startOver(tip knownTip, known, lost bool) (_ knownTip, begun bool, 
 }
 
 // seal writes what the journal has of the history to a segment, and returns the number
-// of its last entry. Entries from the first damaged one on are not sealed, nor those from the
-// first one on that an earlier version wrote.
+// of its last entry. It stops at the first entry that is damaged, or that a version without
+// a history wrote.
 func (s *Store) seal(pos position) (last uint64, damaged bool, err error) {
 	var head segmentHead
 	var end int64
@@ -154,10 +154,10 @@ func (s *Store) seal(pos position) (last uint64, damaged bool, err error) {
 	})
 }
 
-// written is when e was written; zero: it does not say.
+// written returns when e was written; zero if e does not say.
 func (e entry) written() time.Time {
 	const key = `"written":"`
-	if i := bytes.Index(e.account, []byte(key)); i >= 0 { // at the beginning, before whatever others wrote
+	if i := bytes.Index(e.account, []byte(key)); i >= 0 { // the first one: it comes before data that others wrote
 		text, _, _ := bytes.Cut(e.account[i+len(key):], []byte(`"`))
 		if at, err := time.Parse(time.RFC3339Nano, string(text)); err == nil {
 			return at.UTC()
@@ -166,7 +166,7 @@ func (e entry) written() time.Time {
 	return time.Time{}
 }
 
-// found are the records that somebody else had changed before e.
+// found returns the records that somebody else had changed before e.
 func (e entry) found() map[kernel.JobID][]byte {
 	var a struct {
 		Found map[kernel.JobID][]byte `json:"found"`
@@ -188,7 +188,7 @@ func (s *Store) openHistory(first uint64, lost bool) (tip knownTip, err error) {
 	for _, id := range ids {
 		b, err := s.readRecordFile(id)
 		if err != nil {
-			continue // what cannot be read is told of by those who look for it
+			continue // other commands report records that cannot be read
 		}
 		e.groups = append(e.groups, group{job: id, record: b})
 	}
@@ -203,8 +203,8 @@ func (s *Store) openHistory(first uint64, lost bool) (tip knownTip, err error) {
 	return tip, s.writeOpening(segmentHead{First: first, Tip: tip.digest, Lost: lost}, e)
 }
 
-// writeOpening writes an opening of the records of e, with what head says. It is synced:
-// unlike a segment nothing else has what it says.
+// writeOpening writes an opening with the records of e and the fields of head. It is
+// synced: unlike the content of a segment, nothing else has its content.
 func (s *Store) writeOpening(head segmentHead, e entry) error {
 	b, err := e.encode()
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *Store) writeOpening(head segmentHead, e entry) error {
 	})
 }
 
-// accountOf is what an entry was decided by, for the journal, with the records that
+// accountOf returns the account of an entry for the journal, with the records that
 // others had changed.
 func (t *Tx) accountOf(written time.Time) (*accountRecord, error) {
 	var r accountRecord
@@ -237,7 +237,7 @@ func (t *Tx) accountOf(written time.Time) (*accountRecord, error) {
 func (s *Store) note(id kernel.JobID) {
 	b, err := s.readRecordFile(id)
 	if err != nil && ignoreMissing(err) != nil {
-		return // what cannot be read is not decided on
+		return // no decision reads a record that cannot be read
 	}
 	if s.found == nil {
 		s.found = map[kernel.JobID][]byte{}
@@ -245,7 +245,7 @@ func (s *Store) note(id kernel.JobID) {
 	s.found[id] = b
 }
 
-// witness puts on record what others had changed, where no commit did.
+// witness puts on record what others had changed, unless a commit did.
 func (t *Tx) witness() {
 	if len(t.s.found) == 0 || !t.pos.done || t.cut != nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
-// accountRecord is what the journal keeps of what an entry was decided by
+// accountRecord is an entry's account as the journal keeps it
 // (docs/formats/history.md).
 type (
 	accountRecord struct {
@@ -99,10 +99,10 @@ type (
 // seenNames are the words for history.Seen.
 var seenNames = kernel.NewNames[history.Seen]("kind of view", "", "open", "all") //nolint:gochecknoglobals // constant
 
-// livenessNames are the words for what is known of runners.
+// livenessNames are the words for kernel.Liveness.
 var livenessNames = kernel.NewNames[kernel.Liveness]("liveness", "unknown", "alive", "dead", "stalled", "never_started") //nolint:gochecknoglobals // constant
 
-// limits are those of r; nil: there are none.
+// limits returns the limits of r; none if r is nil.
 func (r *limitsRecord) limits() (kernel.Limits, error) {
 	if r == nil {
 		return kernel.Limits{}, nil
@@ -112,7 +112,7 @@ func (r *limitsRecord) limits() (kernel.Limits, error) {
 		Grace: parsed(&d, "limits.grace", r.Grace, time.ParseDuration)}, d.err
 }
 
-// newAccount is a as a record.
+// newAccount returns a as a record.
 func newAccount(a history.Account) (accountRecord, error) {
 	r := accountRecord{At: stamp(a.At), Unjudged: a.Unjudged, Unreadable: a.Unreadable, ByFacts: a.ByFacts, Carried: a.Carried,
 		Limits: &limitsRecord{a.Limits.MaxRunning, a.Limits.Executors, a.Limits.Pools, duration(a.Limits.Grace), a.Limits.Remote, a.Limits.OthersApprove}}
@@ -143,7 +143,7 @@ func newStep(step history.Step) (stepRecord, error) {
 	return s, nil
 }
 
-// account is what r was made of. The error says what this version cannot read.
+// account returns the account that r was made from. The error says what this version cannot read.
 func (r accountRecord) account() (history.Account, error) {
 	var d decoder
 	a := history.Account{At: time.Time(r.At), Unjudged: r.Unjudged, Unreadable: r.Unreadable, ByFacts: r.ByFacts, Carried: r.Carried}
@@ -212,7 +212,7 @@ func newFactsRecord(f kernel.Facts) (*factsRecord, error) {
 	return &r, nil
 }
 
-// facts are those of r; nil: there are none.
+// facts returns the facts of r; none if r is nil.
 func (r *factsRecord) facts() (kernel.Facts, error) {
 	if r == nil {
 		return kernel.Facts{}, nil

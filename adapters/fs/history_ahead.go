@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
-// readEntry is an entry with what can be read of it without those before it.
+// readEntry is an entry with all that can be read without the entries before it.
 type readEntry struct {
 	pastEntry
 	sum     digest
@@ -22,18 +22,18 @@ type readEntry struct {
 
 	unread   error // why there is no record
 	unknown  error // why there is no account
-	damaged  error // a *SegmentError: it stands for the entries that are not known, and has nothing else
-	numbered bool  // it is one of the history's own: no opening, and not of a version without one
+	damaged  error // a *SegmentError: the readEntry stands for the entries that cannot be read, and has no other field
+	numbered bool  // it is an entry of the history: no opening, and not of a version without a history
 }
 
-// readRecord is a record with the job that it is of.
+// readRecord is a record that was read.
 type readRecord struct {
 	job   *kernel.Job // nil: there is no record, or it cannot be read
 	extra *foreign
 	err   error
 
-	// plain says that the record has no foreign fields, and is what job is written as
-	// at the time that its entry says.
+	// plain says that the record has no foreign fields, and has exactly the bytes that
+	// this version writes for job at the entry's time.
 	plain bool
 }
 
@@ -72,14 +72,13 @@ func readRecordOf(id kernel.JobID, b []byte) readRecord {
 	return readRecord{job: &j, extra: extra}
 }
 
-// of reports that j would be written as the record is. Where it does not, it may all
-// the same.
+// of reports that j would be written as this record. It may be false although that is so.
 func (r readRecord) of(j *kernel.Job) bool { return r.plain && reflect.DeepEqual(r.job, j) }
 
 // batchSize is how many entries a goroutine reads at a time.
 const batchSize = 64
 
-// batch is entries that are being read until done is closed.
+// batch holds entries that a goroutine reads. It closes done when they are read.
 type batch struct {
 	entries []readEntry
 	done    chan struct{}
@@ -92,8 +91,8 @@ func (b batch) read() {
 	}
 }
 
-// eachRead is each with entries that other goroutines have read before their turn. It goes on
-// behind what is damaged.
+// eachRead is each, but other goroutines read the entries ahead. It goes on after a
+// damaged file.
 func (p chronicle) eachRead(ctx context.Context, f func(*readEntry) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	batches := make(chan batch, runtime.GOMAXPROCS(0))
@@ -124,7 +123,7 @@ func (p chronicle) eachRead(ctx context.Context, f func(*readEntry) error) error
 	}()
 	defer func() {
 		stop()
-		for b := range batches { // nobody reads the store after this
+		for b := range batches { // no goroutine reads the store after this
 			<-b.done
 		}
 	}()

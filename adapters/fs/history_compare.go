@@ -14,7 +14,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// redone is what the record actions of a plan lead to.
+// redone has the jobs as the record actions of a plan leave them.
 type redone struct {
 	v    *verifier
 	jobs map[kernel.JobID]*kernel.Job // nil: removed
@@ -67,7 +67,7 @@ func (*redone) Announce(kernel.Announce) error     { return nil }
 func (*redone) Reset(kernel.Reset) error           { return nil }
 func (*redone) Rotate(kernel.Rotate) error         { return nil }
 
-// differences are the fields in which two records differ, as each has them.
+// differences returns the fields in which two records differ, as text for each record.
 func differences(a, b []byte) (left, right string) {
 	x, y := fieldsIn(a), fieldsIn(b)
 	names := slices.Collect(maps.Keys(x))
@@ -108,7 +108,7 @@ func fieldText(name string, fields map[string]any) string {
 	return name + " " + string(b)
 }
 
-// fieldsIn are the fields of a record by their paths.
+// fieldsIn returns the fields of a record by their paths.
 func fieldsIn(b []byte) map[string]any {
 	out := map[string]any{}
 	var top map[string]any
@@ -129,7 +129,7 @@ func fieldsIn(b []byte) map[string]any {
 	return out
 }
 
-// compare compares what the history leads to with the records there are.
+// compare compares the records that the history leads to with those on the disk.
 func (v *verifier) compare(p chronicle) {
 	end := &readEntry{}
 	if p.lost {
@@ -160,8 +160,8 @@ func (v *verifier) compare(p chronicle) {
 	}
 }
 
-// unknown tells of a record that no entry led to. One that looks as if it was written
-// after the last entry is more likely to be what is left of entries that are gone.
+// unknown describes a record that no entry led to. If it seems to have been written after
+// the last entry, the entries that wrote it are probably gone.
 func (v *verifier) unknown(id kernel.JobID, was, is []byte) Finding {
 	f := editOf(id, was, is)
 	a, b := ageOf(was), ageOf(is)
@@ -177,13 +177,13 @@ func (v *verifier) unknown(id kernel.JobID, was, is []byte) Finding {
 	return f
 }
 
-// age is what a record says of when it was written.
+// age has the fields of a record that tell how new it is.
 type age struct {
 	Revision kernel.Revision `json:"revision"`
 	Created  time.Time       `json:"created_at"`
 }
 
 func ageOf(record []byte) (a age) {
-	_ = json.Unmarshal(record, &a) // what says nothing is old
+	_ = json.Unmarshal(record, &a) // a record without these fields counts as old
 	return a
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// course is the parts of a history in order, and where one can begin to go through it.
+// course is the parts of a history, in order.
 type course struct {
 	p     chronicle
 	parts []part
@@ -26,7 +26,7 @@ type part struct {
 	journal bool
 }
 
-// course is what there is to go through. It is ErrNotFound where that is nothing.
+// course returns the parts of the history that can be read. It is ErrNotFound if there are none.
 func (p chronicle) course() (c course, err error) {
 	c.p = p
 	for _, g := range p.sealed[p.beginning():] {
@@ -49,17 +49,17 @@ func (p chronicle) course() (c course, err error) {
 	return c, nil
 }
 
-// firstInJournal is the number of the first entry of the journal; 0: it has none that is
-// of the history.
+// firstInJournal returns the number of the journal's first entry; 0 if the journal is
+// empty or that entry has none.
 func (p chronicle) firstInJournal() (first uint64) {
-	_ = eachEntry(p.journal, "", nil, func(e *pastEntry) error { // what is wrong with it is told in its turn
+	_ = eachEntry(p.journal, "", nil, func(e *pastEntry) error { // errors are reported when the journal is read
 		first = e.number
 		return errEnough
 	})
 	return first
 }
 
-// at goes to a moment.
+// at returns the store as it was at a moment.
 func (c course) at(ctx context.Context, when Moment) (*Past, error) {
 	end := when == Moment{}
 	if end {
@@ -106,7 +106,7 @@ func (c course) lostAfter(i int) bool {
 	return c.p.lost
 }
 
-// holding is the index of the part in which a moment is; -1: it is before all of them.
+// holding returns the index of the part that has a moment; -1: the moment is before all parts.
 func (c course) holding(when Moment) int {
 	for i, one := range slices.Backward(c.parts) {
 		switch {
@@ -125,7 +125,7 @@ func (c course) holding(when Moment) int {
 	return -1
 }
 
-// beganInJournal is when the first entry of the journal was written.
+// beganInJournal returns when the first entry of the journal was written.
 func (p chronicle) beganInJournal() (at time.Time, err error) {
 	err = eachEntry(p.journal, "", nil, func(e *pastEntry) error {
 		at = e.written()
@@ -137,8 +137,8 @@ func (p chronicle) beganInJournal() (at time.Time, err error) {
 	return at, err
 }
 
-// begin is the state before the part from, the nearest one to part last from which the
-// history can be gone through.
+// begin returns the state before part from: the last part up to last before which the
+// state is known.
 func (c course) begin(last int) (w *pastState, from int, err error) {
 	for from = last; from >= 0; from-- {
 		one := c.parts[from]
@@ -162,7 +162,7 @@ func (c course) begin(last int) (w *pastState, from int, err error) {
 
 var errNoBeginning = errors.New("what its first entries go on from is missing")
 
-// tipBefore is the digest of the entry before part i, as far as heads say it.
+// tipBefore returns the digest of the entry before part i; nil if no head says it.
 func (c course) tipBefore(i int) *digest {
 	switch one := c.parts[i]; {
 	case one.err != nil:
@@ -177,8 +177,8 @@ func (c course) tipBefore(i int) *digest {
 	return nil
 }
 
-// goThrough goes through the parts from to last, as far as a moment, and leaves milestones
-// behind where there are none.
+// goThrough applies the parts from to last to w, as far as a moment, and writes the
+// milestones on the way that are worth their room.
 func (c course) goThrough(ctx context.Context, w *pastState, from, last int, when Moment) error {
 	type content struct {
 		head  segmentHead
@@ -233,7 +233,7 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 			case opening && when.Entry == 0 && time.Time(head.Began).After(when.Time) && !head.Cut, when.Entry > 0 && e.number > when.Entry:
 				return errEnough
 			case opening:
-			case e.number == 0 && when.Entry > 0, e.number > 0 && e.number <= w.number: // of a version that keeps no history, or there twice
+			case e.number == 0 && when.Entry > 0, e.number > 0 && e.number <= w.number: // of a version that keeps no history, or in two parts
 				return nil
 			case when.Entry == 0 && i == last && e.written().After(when.Time):
 				return errEnough
@@ -247,7 +247,7 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 			if i == last && (head == nil || !head.Opening) {
 				w.written = e.written()
 			}
-			if i == last && when.Entry > 0 && w.number == when.Entry { // what stands after it may be damaged
+			if i == last && when.Entry > 0 && w.number == when.Entry { // entries after it may be damaged
 				return errEnough
 			}
 			return nil
@@ -262,7 +262,7 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 	return nil
 }
 
-// tooEarly says from when on there is a history.
+// tooEarly returns an error that says where the history begins.
 func (c course) tooEarly() error {
 	number, at := c.beginsWith(0)
 	if number == 0 {
@@ -277,8 +277,8 @@ type beyondError string
 func (e beyondError) Error() string      { return string(e) }
 func (beyondError) Is(target error) bool { return target == kernel.ErrNotFound }
 
-// beginsWith is the first entry that can be shown of part i and those after it, and when it
-// was written; 0: none can.
+// beginsWith returns the first entry from part i on that can be shown, and when it was
+// written; 0 if there is none.
 func (c course) beginsWith(i int) (number uint64, at time.Time) {
 	for ; i < len(c.parts); i++ {
 		one := c.parts[i]
@@ -302,7 +302,7 @@ func (c course) beginsWith(i int) (number uint64, at time.Time) {
 	return 0, at
 }
 
-// explain says of an error on the way to part last what can be shown all the same.
+// explain adds to an error on the way to part last what can be shown all the same.
 func (c course) explain(err error, last int) error {
 	if !errors.Is(err, errNoBeginning) {
 		if _, damaged := errors.AsType[*SegmentError](err); !damaged || errors.Is(err, iofs.ErrNotExist) {

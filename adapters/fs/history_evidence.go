@@ -27,9 +27,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
-// Evidence is what a file says of some jobs besides their history: evidenceVersion, this as
-// a line of JSON, the sealed files of the history in order, and the SHA-256 of all before
-// it (docs/formats/history.md).
+// Evidence describes some jobs, in a file that has their history, too. The file is
+// evidenceVersion, this as a line of JSON, the sealed files of the history in order, and
+// the SHA-256 of all before it (docs/formats/history.md).
 type Evidence struct {
 	About   string           `json:"about"`   // what was asked for
 	Program string           `json:"program"` // the version that wrote it
@@ -56,7 +56,7 @@ type EvidenceFile struct {
 // EvidenceCommit is a commit that the jobs made.
 type EvidenceCommit struct {
 	ID     kernel.CommitID `json:"id"`
-	Object []byte          `json:"object"` // as git has it, from which ID follows
+	Object []byte          `json:"object"` // as git stores it; ID is its hash
 }
 
 const (
@@ -65,9 +65,9 @@ const (
 	maxEvidence     = 1 << 31
 )
 
-// Export is the evidence of jobs that exist: of their history the part from their first
-// entry to their last, with the records that its decisions were made by. find brings the
-// commits that bear one of some lines.
+// Export returns the evidence of jobs that exist: their history from their first entry to
+// their last, with the records that its decisions read. find returns the commits whose
+// messages have one of some lines.
 func (s *Store) Export(ctx context.Context, about string, ids []kernel.JobID, find func(context.Context, []string) ([]EvidenceCommit, error)) ([]byte, error) {
 	p, err := s.history(ctx, false)
 	if err != nil {
@@ -127,10 +127,10 @@ func (s *Store) Export(ctx context.Context, about string, ids []kernel.JobID, fi
 	if _, got, err := VerifyEvidence(ctx, s.opts.Program, small); err == nil && got.Decisions == want.Decisions && len(got.Findings) == len(want.Findings) {
 		return small, nil
 	}
-	return all, nil // decisions went by more than what they read
+	return all, nil // the decisions depend on more records than those that they read
 }
 
-// spanOf are the first and the last entry that have to do with jobs; 0: none has.
+// spanOf returns the first and the last entry about some jobs; 0 if there is none.
 func (p chronicle) spanOf(ctx context.Context, ids map[kernel.JobID]bool) (first, last uint64, err error) {
 	err = p.each(func(e *pastEntry) error {
 		if e.number == 0 || e.head != nil && e.head.Opening {
@@ -154,8 +154,9 @@ func (p chronicle) spanOf(ctx context.Context, ids map[kernel.JobID]bool) (first
 	return first, last, err
 }
 
-// between are the sealed files of the entries first to last, with the records before them:
-// those of only, nil: all. What verifying them reads is noted in read, if it is given.
+// between returns the sealed files of the entries first to last, after an opening with the
+// records before them: those of the jobs in only, or all if it is nil. If read is not nil,
+// between adds the jobs to it that the entries change or their decisions read.
 func (p chronicle) between(ctx context.Context, first, last uint64, only, read map[kernel.JobID]bool) (parts [][]byte, err error) {
 	var before fold
 	var content []byte
@@ -231,14 +232,14 @@ func (p chronicle) between(ctx context.Context, first, last uint64, only, read m
 	return parts, errors.Join(err, seal())
 }
 
-// pass takes an entry that nobody has read yet.
+// pass reads and verifies an entry.
 func (v *verifier) pass(e *pastEntry) error {
 	r := readEntry{pastEntry: *e}
 	r.read()
 	return v.entry(&r)
 }
 
-// framedEntry is an entry as it stands in the journal.
+// framedEntry returns an entry as it is in the journal.
 func framedEntry(body []byte) []byte {
 	b := append(make([]byte, 8, 8+len(body)), body...)
 	binary.LittleEndian.PutUint32(b[:4], uint32(len(body)))
@@ -246,7 +247,7 @@ func framedEntry(body []byte) []byte {
 	return b
 }
 
-// evidenceOf is the record of a job and the digests of what it left.
+// evidenceOf returns the record of a job and the digests of the files that it left.
 func (s *Store) evidenceOf(id kernel.JobID) (j EvidenceJob, err error) {
 	j = EvidenceJob{Job: id, Files: []EvidenceFile{}}
 	if j.Record, err = s.readRecordFile(id); err != nil {
@@ -291,7 +292,7 @@ func (s *Store) evidenceOf(id kernel.JobID) (j EvidenceJob, err error) {
 	return j, nil
 }
 
-// isOwn reports that a file of a job is the store's own: what it says is in the history.
+// isOwn reports that a file of a job is the store's own: the history has its content.
 func isOwn(name string) bool { return name == recordName || name == stateName || name == lockName }
 
 // eachFile calls f with every regular file below a directory.
@@ -374,8 +375,8 @@ func ReadEvidence(name string) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// VerifyEvidence checks the bytes of a file that Export made, by this version's kernel and
-// by nothing besides the file.
+// VerifyEvidence checks the bytes of a file that Export made, with this version's kernel. It
+// uses nothing but the file.
 func VerifyEvidence(ctx context.Context, program string, b []byte) (Evidence, Verification, error) {
 	v := newVerifier(program)
 	e, parts, err := openEvidence(b)
@@ -434,7 +435,7 @@ func (v *verifier) compareEvidence(e Evidence) {
 	}
 }
 
-// effectsOf are the effects that a commit says it is.
+// effectsOf returns the keys of the effects that a commit's message names.
 func effectsOf(object []byte) (keys []string) {
 	for line := range strings.Lines(string(object)) {
 		if key, is := strings.CutPrefix(strings.TrimSpace(line), effect.Trailer); is {
@@ -444,7 +445,7 @@ func effectsOf(object []byte) (keys []string) {
 	return keys
 }
 
-// objectName is what git calls a commit, in as many digits as name has.
+// objectName returns git's name of a commit: its SHA-256 if that has so many digits, else its SHA-1.
 func objectName(object []byte, digits int) string {
 	var sum hash.Hash = sha1.New() //nolint:gosec // git names commits by it
 	if digits == 2*sha256.Size {

@@ -10,16 +10,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The journal is empty only in a new store, and where a crash came between the moment at
-// which it was emptied and the next commit: then all that it had is sealed. Where the records
-// say more than what is sealed, it was deleted.
+// The journal is empty only in a new store, and after a crash between the moment at which
+// it was emptied and the next commit. Then all that it had is sealed. If a record is newer
+// than what is sealed, the journal was deleted.
 
-// Within a boot it is as long as its mark says. Where it is shorter, its end was cut off. After
-// another boot the mark may be an earlier one: then an entry that is incomplete was being
-// written when the power went, was never durable, and so never happened. Records are written
-// after their entry is durable, so where one is newer than the last, that was not the last.
+// Within a boot the journal is as long as its mark says. If it is shorter, its end was cut
+// off. After a reboot the mark may be an earlier one, and the last entry may be incomplete:
+// it was being written at the power failure, was never durable, and so never happened.
+// Records are written after their entry is durable. So if a record is newer than the last
+// entry, entries are missing.
 
-// tailLost reports, after another boot, that the journal had more than what it has up to end.
+// tailLost reports, after a reboot, that the journal had entries after end.
 func (s *Store) tailLost(end int64) (bool, error) {
 	if p, marked, err := s.log.marked(); err != nil || !marked || end == 0 || p.end <= end {
 		return false, err
@@ -39,7 +40,7 @@ func (s *Store) tailLost(end int64) (bool, error) {
 	return s.recordsAhead(c, last), nil
 }
 
-// lostEntries tells that the end of the history after an entry is gone; 0: there was none.
+// lostEntries is the finding that the end of the history after an entry is gone; 0: all of it is.
 func lostEntries(after uint64) Finding {
 	if after == 0 {
 		return Finding{Kind: FoundGap, Text: "the journal is gone or damaged, and with it all that the history had: only the records tell of it"}
@@ -58,8 +59,8 @@ func missingEntries(first, last uint64) string {
 // errCutShort is why there is nothing after the last entry of the journal.
 var errCutShort = errors.New("its end is gone: the last entry is incomplete, or entries are missing")
 
-// missTail puts on record that the end of the journal is gone. What was to be done about the
-// world was done by then, or was in what is gone.
+// missTail puts on record that the end of the journal is gone. It forgets the unfinished
+// world actions: they were done by then, or were in the entries that are gone.
 func (t *Tx) missTail() error {
 	t.unfinished, t.pos.done = nil, true
 	tip, known, err := t.tip()
@@ -70,19 +71,19 @@ func (t *Tx) missTail() error {
 	return err
 }
 
-// missJournal puts on record that the journal is gone, where it is, before a new one makes
-// that forgotten: the history goes on from the records as they are.
+// missJournal puts on record that the journal is gone, if it is, before a new journal
+// hides that. The history goes on from the records as they are.
 func (s *Store) missJournal() {
 	if !s.journalLost() {
 		return
 	}
 	tip, _, err := s.sealedTip(knownTip{})
 	if err == nil {
-		_, _ = s.openHistory(tip.number+1, true) // what cannot be written is told again
+		_, _ = s.openHistory(tip.number+1, true) // if it cannot be written, the next transaction tries again
 	}
 }
 
-// journalLost reports that the journal, which is empty, had what is not sealed.
+// journalLost reports that the journal, which is empty, had entries that are not sealed.
 func (s *Store) journalLost() bool {
 	ids, err := s.jobIDs()
 	if err != nil || len(ids) == 0 {
@@ -127,7 +128,7 @@ func (s *Store) recordsAhead(c chronicle, last time.Time) bool {
 	}
 	var f fold // a clock may have been set back
 	if err := c.each(func(e *pastEntry) error { f.take(e); return nil }); err != nil {
-		return false // it is damaged, which is told
+		return false // it is damaged, which is reported elsewhere
 	}
 	for id, b := range newer {
 		if !bytes.Equal(f.records[id], b) {

@@ -15,9 +15,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A milestone is a table of the cache with every record as it was before an entry: who
-// wants to know how it was later need not go through all entries before. It follows from
-// the sealed files, and may be deleted at any time (docs/formats/history.md).
+// milestoneMeta describes a milestone: a table of the cache with every record as it was
+// before an entry. With it, a later state needs none of the entries before the milestone.
+// A milestone is derived from the sealed files, and may be deleted at any time
+// (docs/formats/history.md).
 type milestoneMeta struct {
 	Format string        `json:"format"`
 	Job    uint64        `json:"job"` // the shape of the records in it
@@ -39,8 +40,8 @@ func milestoneFile(entry uint64) string {
 	return fmt.Sprintf("%s/%012d%s", historyDir, entry, milestoneSuffix)
 }
 
-// openMilestone is the state before an entry that follows the one with a digest; nil: it
-// has no milestone that this version can use.
+// openMilestone returns the state before an entry; tip is the digest of the entry before
+// it. nil: there is no such milestone that this version can use.
 func (s *Store) openMilestone(entry uint64, tip *digest) *pastState {
 	if tip == nil {
 		return nil
@@ -86,8 +87,8 @@ func readMilestone(d disk, f *os.File) (*table, milestoneMeta, error) {
 	return t, meta, nil
 }
 
-// milestoneWorth is how many bytes of sealed files are to be gone through before a
-// milestone before entry is worth its room: as many as the newest one before takes.
+// milestoneWorth returns how many bytes of sealed files a milestone before entry must save
+// to be worth its room: as many as the newest milestone up to there takes.
 func (s *Store) milestoneWorth(entry uint64) (least int64) {
 	var newest uint64
 	for _, n := range s.milestones() {
@@ -98,9 +99,9 @@ func (s *Store) milestoneWorth(entry uint64) (least int64) {
 	return least
 }
 
-// milestones are the entries that have a milestone.
+// milestones returns the entries that have a milestone, in order.
 func (s *Store) milestones() (out []uint64) {
-	names, _ := s.base.names(historyDir) // without them it takes longer, and that is all
+	names, _ := s.base.names(historyDir) // without milestones only time is lost
 	for _, name := range names {
 		var n uint64
 		if _, err := fmt.Sscanf(name, "%d"+milestoneSuffix, &n); err == nil && historyDir+"/"+name == milestoneFile(n) {
@@ -111,8 +112,8 @@ func (s *Store) milestones() (out []uint64) {
 	return out
 }
 
-// setMilestones writes the milestones that are worth their room and not there, and
-// removes those that nothing begins with.
+// setMilestones writes the missing milestones that are worth their room, and removes
+// those of entries that no part begins with.
 func (s *Store) setMilestones(ctx context.Context) error {
 	files, err := s.segments()
 	if err != nil || len(files) == 0 {
@@ -136,7 +137,7 @@ func (s *Store) setMilestones(ctx context.Context) error {
 	}
 	last := len(c.parts) - 1
 	w, from, begins := c.begin(last)
-	if begins != nil { // it is damaged, which is told to those who look
+	if begins != nil { // it is damaged, which other commands report
 		return err
 	}
 	defer w.close()
@@ -183,8 +184,8 @@ func (s *Store) writeMilestone(w *pastState, entry uint64, tip digest) error {
 	return s.base.write(milestoneFile(entry), binary.LittleEndian.AppendUint32(b.Bytes(), t.sum), false)
 }
 
-// recall keeps of the facts those that gates of the state ask for: of the others there
-// would be more and more.
+// recall keeps only the facts that the gates of the state ask for. The others would
+// accumulate.
 func (w *pastState) recall() error {
 	seen, err := w.facts()
 	if err != nil {
@@ -194,7 +195,7 @@ func (w *pastState) recall() error {
 	if err != nil {
 		return err
 	}
-	for i := range rec.Jobs { // no tick asks for blocked ones, and people do
+	for i := range rec.Jobs { // no tick asks about blocked jobs, but people do
 		if st := &rec.Jobs[i].State; st.Status == kernel.BlockedByDependency {
 			st.Status = kernel.Queued
 		}
@@ -219,7 +220,7 @@ func (w *pastState) recall() error {
 	return nil
 }
 
-// keep takes of seen into kept what was asked for.
+// keep copies the entries of seen that were asked for to kept.
 func keep[K comparable, V any](kept, asked, seen map[K]V) {
 	for k := range asked {
 		if f, have := seen[k]; have {
@@ -237,13 +238,13 @@ type packer struct {
 	out bytes.Buffer
 }
 
-// pack is a block whose first four bytes are for its checksum, packed. It counts until the
-// next call.
+// pack compresses a block after its first four bytes, which are for the checksum. The
+// result is valid until the next call.
 func (p *packer) pack(block []byte) []byte {
 	p.out.Reset()
 	p.out.Write(block[:4])
 	if p.z == nil {
-		p.z, _ = flate.NewWriter(&p.out, flate.BestSpeed) // which is a level that there is
+		p.z, _ = flate.NewWriter(&p.out, flate.BestSpeed) // the level is valid
 	}
 	p.z.Reset(&p.out)
 	_, _ = p.z.Write(block[4:]) // memory takes everything

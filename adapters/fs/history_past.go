@@ -16,26 +16,26 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Moment is a place in the history of a store: after an entry, or where Entry is 0, after
-// the last that was written by Time. The zero value is after the last entry, whatever the
-// clock says.
+// Moment is a place in the history of a store: after an entry or, if Entry is 0, after the
+// last one that was written by Time. The zero value is after the last entry, whatever its
+// time.
 type Moment struct {
 	Entry uint64
 	Time  time.Time
 }
 
-// Past is a store as its history says that it was. It is read, and never written.
+// Past is a store as it was, by its history. It can be read and not written.
 type Past struct {
-	Entry  uint64        // the last that had been written
-	At     time.Time     // that was asked for, or when the entry was written
-	Limits kernel.Limits // that the last decision was made by
+	Entry  uint64        // the last one that had been written
+	At     time.Time     // the time that was asked for, or when the entry was written
+	Limits kernel.Limits // of the last decision
 
 	state *pastState
 	facts func() (kernel.Facts, error)
 }
 
-// PastAt is the store as it was at a moment. It is ErrNotFound where the history does not
-// reach there, and a *SegmentError where what it would be made of is damaged.
+// PastAt returns the store as it was at a moment. The error is ErrNotFound if the history
+// does not reach that far, and a *SegmentError if a file that it needs is damaged.
 func (s *Store) PastAt(ctx context.Context, when Moment) (*Past, error) {
 	for try := 0; ; try++ {
 		p, err := s.history(ctx, false)
@@ -47,14 +47,14 @@ func (s *Store) PastAt(ctx context.Context, when Moment) (*Past, error) {
 			return nil, err
 		}
 		past, err := c.at(ctx, when)
-		if try == 0 && errors.Is(err, iofs.ErrNotExist) { // it has just been dropped
+		if try == 0 && errors.Is(err, iofs.ErrNotExist) { // another process has just dropped the file
 			continue
 		}
 		return past, err
 	}
 }
 
-// Read is the records of a scope as they were.
+// Read returns the records of a scope as they were.
 func (p *Past) Read(_ context.Context, scope kernel.Scope) (kernel.Records, error) {
 	return p.state.store.records(scope)
 }
@@ -62,8 +62,8 @@ func (p *Past) Read(_ context.Context, scope kernel.Scope) (kernel.Records, erro
 // Close releases what the past holds open.
 func (p *Past) Close() { p.state.close() }
 
-// Observe answers probes by what the history has seen. What it says nothing of is not
-// known.
+// Observe answers probes with the facts in the history. Facts that it does not have are
+// not known.
 func (p *Past) Observe(_ context.Context, asked kernel.Probes, f *kernel.Facts) {
 	seen, err := p.facts()
 	p.state.answer(asked, seen, err, f)
@@ -107,19 +107,19 @@ func recalled[T any](f kernel.Fact[T], why string) kernel.Fact[T] {
 	return f
 }
 
-// Start refuses: what is past is past. So do Stop and Sweep.
+// Start is ErrPast, as are Stop and Sweep.
 func (p *Past) Start(context.Context, kernel.AttemptID) error { return ErrPast }
 
-// Stop refuses.
+// Stop is ErrPast.
 func (p *Past) Stop(context.Context, kernel.AttemptID) error { return ErrPast }
 
-// Sweep refuses.
+// Sweep is ErrPast.
 func (p *Past) Sweep(context.Context, kernel.AttemptID) error { return ErrPast }
 
-// ErrPast is why nothing is done in the past.
+// ErrPast is the error of every action in the past.
 var ErrPast = errors.New("this is the past: nothing is changed in it")
 
-// Alive says of every attempt that it lived: as far as the history knows, it did.
+// Alive answers that every attempt is alive: the history does not say otherwise.
 func (p *Past) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	out := map[kernel.AttemptID]kernel.Fact[kernel.Runner]{}
 	for _, a := range attempts {
@@ -128,9 +128,9 @@ func (p *Past) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.
 	return out
 }
 
-// pastState is what the entries so far have led to.
+// pastState is the state that the entries so far have led to.
 type pastState struct {
-	store   *Store                  // in memory, over a milestone where there is one
+	store   *Store                  // in memory, over a milestone if there is one
 	pending map[kernel.JobID][]byte // records that are not in store yet; empty: gone
 	told    [][]byte                // accounts that have facts
 	limits  []byte                  // the last account that has limits
@@ -138,7 +138,7 @@ type pastState struct {
 	written time.Time               // and when it was written
 	begun   kernel.Facts            // as of the milestone
 	bounds  *limitsRecord           // likewise
-	whole   bool                    // nothing was before what it is made of
+	whole   bool                    // it has every entry from the first one on
 	marks   map[string]bool         // markers that came or went; see keyMarked
 }
 
@@ -149,7 +149,7 @@ func newPastState(tables ...*table) *pastState {
 
 func (w *pastState) close() { w.store.dropCache() }
 
-// take goes on to what e led to.
+// take applies e.
 func (w *pastState) take(e *pastEntry) {
 	if e.head != nil && e.head.Opening {
 		w.close()
@@ -187,7 +187,7 @@ func (w *pastState) take(e *pastEntry) {
 // keyMarked is followed by the path of a marker; the value says whether it is there.
 const keyMarked = "M"
 
-// settle takes what is pending into the store.
+// settle puts the pending records into the store.
 func (w *pastState) settle() error {
 	ids := slices.Sorted(maps.Keys(w.pending))
 	jobs := make([]readRecord, len(ids))
@@ -238,7 +238,7 @@ func each(n int, f func(int)) {
 	wait.Wait()
 }
 
-// facts are the facts that were on record last, and the limits.
+// facts returns the facts that were on record last.
 func (w *pastState) facts() (kernel.Facts, error) {
 	f := w.begun
 	f = kernel.Facts{Present: maps.Clone(f.Present), Markers: maps.Clone(f.Markers), Heads: maps.Clone(f.Heads), Head: f.Head, Clean: f.Clean, Merging: f.Merging, Sandbox: f.Sandbox}
@@ -284,8 +284,8 @@ func newer[T any](have *kernel.Fact[T], f kernel.Fact[T]) {
 	}
 }
 
-// markers are the jobs whose marker of a there was: as it was seen last, and as entries
-// made and removed them.
+// markers returns the jobs that had a marker of a: those that were seen last, with the
+// changes that entries have made since.
 func (w *pastState) markers(a kernel.Artifact, seen kernel.Fact[[]kernel.JobID]) kernel.Fact[[]kernel.JobID] {
 	of := map[kernel.JobID]bool{}
 	for _, id := range seen.Value {
@@ -308,7 +308,7 @@ func (w *pastState) markers(a kernel.Artifact, seen kernel.Fact[[]kernel.JobID])
 	return kernel.Seen(slices.Sorted(maps.Keys(of)))
 }
 
-// bound are the limits that the last decision was made by.
+// bound returns the limits of the last decision.
 func (w *pastState) bound() (*limitsRecord, error) {
 	if w.limits == nil {
 		return w.bounds, nil
@@ -320,7 +320,7 @@ func (w *pastState) bound() (*limitsRecord, error) {
 	return r.Limits, err
 }
 
-// past is w for those who read it.
+// past returns w as a Past.
 func (w *pastState) past() (*Past, error) {
 	if err := w.settle(); err != nil {
 		return nil, err

@@ -13,31 +13,31 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// chronicle is the whole history of a store at one moment: what is sealed, and the journal.
+// chronicle is the whole history of a store at one moment: the sealed files, and the journal.
 type chronicle struct {
 	s       *Store
 	sealed  []segment
 	journal []byte
-	records map[kernel.JobID]digest // of job.json, where they were asked for
+	records map[kernel.JobID]digest // of job.json, if they were asked for
 	odd     map[kernel.JobID]string // the records that cannot be read, and why
-	lost    bool                    // the end of the journal is gone, or all of it, and with it entries
+	lost    bool                    // entries are missing: the end of the journal is gone, or all of it
 }
 
-// history takes the store's history, and the digests of its records if so asked, under
-// the lock.
+// history reads the store's history and, if records is set, the digests of its records,
+// under the lock.
 func (s *Store) history(ctx context.Context, records bool) (p chronicle, err error) {
 	p = chronicle{s: s, records: map[kernel.JobID]digest{}, odd: map[kernel.JobID]string{}}
 	if err := s.open(false); err != nil {
 		return p, ignoreMissing(err)
 	}
 	behind, err := p.take(ctx, records)
-	if behind && err == nil && s.complete(ctx, true) == nil { // what cannot be written is in the journal all the same
+	if behind && err == nil && s.complete(ctx, true) == nil { // changes that cannot be written are in the journal all the same
 		_, err = p.take(ctx, records)
 	}
 	return p, err
 }
 
-// take reads what there is. It reports that the journal goes on behind what the files have.
+// take reads the history. behind says that the journal has changes that the files lack.
 func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err error) {
 	s := p.s
 	unlock, err := s.take(ctx, lockShared)
@@ -58,7 +58,7 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 		if p.journal, err = s.base.read(plansFile, 1<<32); ignoreMissing(err) != nil {
 			return false, err
 		}
-		p.journal = p.journal[:wholeEntries(p.journal)] // as whoever may write will find it
+		p.journal = p.journal[:wholeEntries(p.journal)] // a process that may write drops the rest, too
 	case err != nil:
 		return false, err
 	default:
@@ -92,26 +92,27 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 	return behind, err
 }
 
-// pastEntry is an entry where it stands.
+// pastEntry is an entry with the file that it is in.
 type pastEntry struct {
 	entry
 	body []byte
 	file string       // below the repository's root
-	head *segmentHead // of the file; nil: it is the journal
+	head *segmentHead // of the file; nil: the file is the journal
 }
 
-// digest is what the next entry names e by.
+// digest is the digest by which the next entry names e.
 func (e *pastEntry) digest() digest { return sha256.Sum256(e.body) }
 
 var errEntry = errors.New("an entry was changed, or is damaged: its checksum is another")
 
-// each calls f with every entry that is there, in order, until it is an error. What is
-// damaged is a *SegmentError.
+// each calls f with every entry, in order, until f returns an error. A damaged file is a
+// *SegmentError.
 func (p chronicle) each(f func(*pastEntry) error) error {
 	return p.eachBut(f, func(bad *SegmentError) error { return bad })
 }
 
-// eachBut is each, which goes on behind a file that is damaged unless damaged is an error.
+// eachBut is each, but it calls damaged for a damaged file, and goes on unless that
+// returns an error.
 func (p chronicle) eachBut(f func(*pastEntry) error, damaged func(*SegmentError) error) error {
 	for _, g := range p.sealed[p.beginning():] {
 		head, content, err := p.s.readSegment(g)
@@ -139,7 +140,7 @@ func (p chronicle) eachBut(f func(*pastEntry) error, damaged func(*SegmentError)
 	return err
 }
 
-// wholeEntries is how many bytes of a journal are before an entry that is cut off.
+// wholeEntries returns the length of a journal without an incomplete entry at its end.
 func wholeEntries(b []byte) (n int) {
 	for len(b)-n >= 8 {
 		length := int64(binary.LittleEndian.Uint32(b[n:]))

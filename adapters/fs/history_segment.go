@@ -18,8 +18,8 @@ import (
 	"strings"
 )
 
-// digest is a SHA-256: of an entry's body, by which the entry after it names it, or of
-// a sealed file.
+// digest is the SHA-256 of an entry's body, by which the next entry names it, or of a
+// sealed file.
 type digest [sha256.Size]byte
 
 func (d digest) String() string { return hex.EncodeToString(d[:]) }
@@ -44,21 +44,21 @@ func (r *reader) digest() (d digest) {
 	return d
 }
 
-// A sealed file of the history is historyVersion, a segmentHead as a line of JSON, the
-// content as raw DEFLATE, and the SHA-256 of all before it. The content is journal
-// entries as they stood in the journal; of an opening it is one entry, which has every
-// record as it was before entry First (docs/formats/history.md).
+// segmentHead is the head of a sealed file of the history. The file is historyVersion, the
+// head as a line of JSON, the content as raw DEFLATE, and the SHA-256 of all before it. The
+// content is entries as they were in the journal; in an opening it is one entry, which has
+// every record as it was before entry First (docs/formats/history.md).
 type segmentHead struct {
 	First   uint64 `json:"first"`
-	Last    uint64 `json:"last"` // of an opening First-1
+	Last    uint64 `json:"last"` // in an opening First-1
 	Before  digest `json:"before"`
-	Tip     digest `json:"tip"` // what the entry after the last has for the one before it
+	Tip     digest `json:"tip"` // the digest of the last entry, which the entry after it has as Before
 	Began   stamp  `json:"began"`
 	Ended   stamp  `json:"ended"`
 	Size    int64  `json:"size"` // of the content
 	Opening bool   `json:"opening,omitempty"`
-	Cut     bool   `json:"cut,omitempty"`  // of an opening: what was before it was dropped
-	Lost    bool   `json:"lost,omitempty"` // of an opening: the journal, which had what was before it, was gone or damaged
+	Cut     bool   `json:"cut,omitempty"`  // in an opening: earlier entries were dropped
+	Lost    bool   `json:"lost,omitempty"` // in an opening: the journal with the earlier entries was gone or damaged
 }
 
 const (
@@ -69,9 +69,9 @@ const (
 	openingSuffix  = ".opening"
 	// maxHead bounds a segmentHead.
 	maxHead = 4096
-	// mostInflated is more bytes of content than one of a sealed file can stand for.
+	// mostInflated is more than the bytes of content that one byte of a sealed file can hold.
 	mostInflated = 1100
-	// mostEntries is more entries than one segment has.
+	// mostEntries is more than the entries of any segment.
 	mostEntries = 1 << 20
 )
 
@@ -89,8 +89,8 @@ func (g segment) file() string {
 	return fmt.Sprintf("%s/%012d%s", historyDir, g.first, suffix)
 }
 
-// segments are the sealed files, in order. Where there are both, an opening comes
-// before the segment that begins with the same entry.
+// segments returns the sealed files, in order. An opening comes before the segment that
+// begins with the same entry.
 func (s *Store) segments() ([]segment, error) {
 	names, err := s.base.names(historyDir)
 	var out []segment
@@ -129,7 +129,7 @@ func (s *Store) writeSegment(head segmentHead, durable bool, content func(io.Wri
 	return s.base.write(g.file(), b, durable)
 }
 
-// sealed is a sealed file.
+// sealed returns the bytes of a sealed file.
 func sealed(head segmentHead, content func(io.Writer) error) ([]byte, error) {
 	var body bytes.Buffer
 	z, err := flate.NewWriter(&body, flate.BestSpeed)
@@ -148,7 +148,7 @@ func sealed(head segmentHead, content func(io.Writer) error) ([]byte, error) {
 	return append(file, sum[:]...), nil
 }
 
-// SegmentError is what is wrong with a sealed file of the history.
+// SegmentError says that a file of the history cannot be read, and why.
 type SegmentError struct {
 	File string // below the repository's root
 	Err  error
@@ -199,7 +199,7 @@ func parseHead(b []byte) (head segmentHead, rest []byte, err error) {
 	return head, rest, nil
 }
 
-// readSegment is the content of a sealed file.
+// readSegment reads a sealed file.
 func (s *Store) readSegment(g segment) (head segmentHead, content []byte, err error) {
 	defer func() {
 		if err != nil && !errors.Is(err, iofs.ErrNotExist) {
@@ -217,7 +217,7 @@ func (s *Store) readSegment(g segment) (head segmentHead, content []byte, err er
 	return head, content, err
 }
 
-// openSegment is the content of a sealed file with the bytes b.
+// openSegment returns the head and the content of a sealed file with the bytes b.
 func openSegment(b []byte) (head segmentHead, content []byte, err error) {
 	head, rest, err := parseHead(b)
 	if err != nil {

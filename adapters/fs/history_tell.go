@@ -17,36 +17,36 @@ import (
 type HistoryEntry struct {
 	Entry   uint64
 	At      time.Time
-	Program string // the version that decided it
+	Program string // the version of the program that wrote it
 	Asked   []Asked
 	Changes []Change
-	Edited  []kernel.JobID // whose records somebody else had changed before
+	Edited  []kernel.JobID // jobs whose records somebody else had changed before
 
-	Refs map[kernel.JobID]string // what people call the jobs that it names, or called them
+	Refs map[kernel.JobID]string // what people call, or called, the jobs that it names
 }
 
-// Asked is a question that an entry answers.
+// Asked is a request that an entry answers.
 type Asked struct {
 	Verb string         // as in docs/formats/history.md
 	By   string         // who asked; "": nobody in particular
-	Jobs []kernel.JobID // that it names
-	Text string         // what else there is to say; may be empty
+	Jobs []kernel.JobID // the jobs that it names
+	Text string         // further details; may be empty
 }
 
-// Change is what became of a job's record.
+// Change is a change of a job's record.
 type Change struct {
 	Job      kernel.JobID
 	Number   kernel.Number
 	Ref      string
 	Name     string
-	From, To string // status; From "": it is new, or it is not known; To "": it was removed
+	From, To string // status; From "": the job is new, or its status was not known; To "": it was removed
 	Attempt  int
 	Reason   string // what it waits for, or why it ended as it did
 }
 
-// History calls f with the entries that have to do with a record or a job for which about
-// is true, in order, until it is an error. A record is nil where there is none. What is
-// damaged is a *SegmentError, behind which it goes on.
+// History calls f with the entries about a job for which about is true, in order, until f
+// returns an error. record is nil if there is none. A damaged file is a *SegmentError;
+// History goes on after it.
 func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record []byte) bool, f func(HistoryEntry) error) error {
 	p, err := s.history(ctx, false)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record 
 	return errors.Join(append(damage, err)...)
 }
 
-// standing is what of a job is remembered for the entries after.
+// standing is what later entries need to know of a job.
 type standing struct {
 	status string
 	number kernel.Number
@@ -107,14 +107,14 @@ type standing struct {
 
 func (s standing) ref() string { return (&kernel.Job{Number: s.number, Part: s.part}).Ref() }
 
-// statusIn is the status in a record as this program writes it.
+// statusIn returns the status in a record that this program wrote.
 func statusIn(record []byte) string {
 	_, rest, _ := bytes.Cut(record, []byte("\n  \"status\": \""))
 	status, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(status)
 }
 
-// RefIn is what people call the job of a record as this program writes it; 0: it has no number.
+// RefIn returns the number and the part in a record that this program wrote; 0: the job has no number.
 func RefIn(record []byte) (n kernel.Number, part string) {
 	head, _, _ := bytes.Cut(record, []byte("\n  \"status\": "))
 	_, rest, _ := bytes.Cut(head, []byte("\n  \"number\": "))
@@ -166,8 +166,8 @@ func toldBy(e *pastEntry, was map[kernel.JobID]standing) (HistoryEntry, error) {
 	return t, nil
 }
 
-// askedOf reads of a step what people ask for. What was cancelled did not fail, however its
-// attempt ended.
+// askedOf returns the request in a step, for people. A cancelled job is not told as failed,
+// however its attempt ended.
 func askedOf(step stepRecord, cancelled map[kernel.JobID]bool) Asked {
 	var args struct {
 		Job    kernel.JobID  `json:"job"`

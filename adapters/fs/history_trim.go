@@ -11,16 +11,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// KeepHistory bounds what is kept of the sealed history from now on; 0: no bound. It is
-// for the goroutine that has the lock.
+// KeepHistory changes how much of the sealed history is kept; 0: no bound. It is for the
+// goroutine that has the lock.
 func (s *Store) KeepHistory(bytes int64, age time.Duration) {
 	s.opts.HistoryBytes, s.opts.HistoryAge = bytes, age
 }
 
-// TrimHistory drops the oldest of the sealed history as far as KeepHistory says, but for the
-// newest file. What is left begins with the records as they were then, and has the
-// milestones that are worth their room. It takes no lock: sealed files never change. A
-// history that is damaged is left as it is.
+// TrimHistory drops the oldest sealed files that exceed the bounds of KeepHistory, but
+// never the newest one. The rest begins with an opening, and gets the milestones that are
+// worth their room. It takes no lock: sealed files never change. A damaged history stays as
+// it is.
 func (s *Store) TrimHistory(ctx context.Context) error {
 	if err := s.open(false); err != nil {
 		return ignoreMissing(err)
@@ -37,7 +37,7 @@ func (s *Store) TrimHistory(ctx context.Context) error {
 	return s.setMilestones(ctx)
 }
 
-// cutBefore drops files before the one of index cut.
+// cutBefore drops the files before index cut.
 func (s *Store) cutBefore(ctx context.Context, files []segment, cut int) (err error) {
 	if files[cut].opening {
 		err = s.beginWith(files[cut])
@@ -58,7 +58,7 @@ func (s *Store) cutBefore(ctx context.Context, files []segment, cut int) (err er
 	return err
 }
 
-// beginWith has the history begin with an opening that it has.
+// beginWith makes the history begin with an opening that it has.
 func (s *Store) beginWith(g segment) error {
 	head, content, err := s.readSegment(g)
 	if err != nil || head.Cut {
@@ -71,7 +71,8 @@ func (s *Store) beginWith(g segment) error {
 	})
 }
 
-// beginBefore has the history begin before an entry, with what the files until then led to.
+// beginBefore makes the history begin before an entry: it writes an opening with the
+// records that files led to.
 func (s *Store) beginBefore(ctx context.Context, files []segment, entry uint64) error {
 	var f fold
 	err := chronicle{s: s, sealed: files}.each(func(e *pastEntry) error {
@@ -84,7 +85,7 @@ func (s *Store) beginBefore(ctx context.Context, files []segment, entry uint64) 
 	return s.writeOpening(segmentHead{First: entry, Tip: f.tip, Cut: true}, f.entry())
 }
 
-// cutOf is how many of the files go.
+// cutOf returns how many of the files are dropped.
 func (s *Store) cutOf(files []segment) (cut int) {
 	if s.opts.HistoryBytes == 0 && s.opts.HistoryAge == 0 {
 		return 0
@@ -166,8 +167,8 @@ func (f *fold) entry() (e entry) {
 	return e
 }
 
-// beginning is the index of the file that the history begins with: the last one that
-// was made when older ones were dropped, which may not all be gone yet.
+// beginning returns the index of the file that the history begins with: the last opening
+// that was made to drop older files. Some of these may still exist.
 func (p chronicle) beginning() int {
 	for i, g := range slices.Backward(p.sealed) {
 		if !g.opening {

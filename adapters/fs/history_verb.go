@@ -18,8 +18,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// The arguments of verbs in the journal. Their names, and those of the verbs, are for
-// ever.
+// The arguments of verbs in the journal. Their names, and those of the verbs, never
+// change.
 type (
 	jobsArgs struct { // submit, enqueue
 		Jobs jobRecords `json:"jobs"`
@@ -89,7 +89,7 @@ type (
 	}
 )
 
-// jobRecords are jobs to be as the records that they are going to be, but for their times.
+// jobRecords are new jobs, encoded as the records that they become, except for the times.
 type jobRecords iter.Seq[kernel.NewJob]
 
 // MarshalJSONTo encodes one after another.
@@ -121,13 +121,13 @@ func (r *jobRecords) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// condensed is a history.Submit whose jobs take as little room as in the cache.
+// condensed is a history.Submit whose jobs are encoded as in the cache.
 type condensed struct {
 	jobs [][]byte
 	by   string
 }
 
-// Condense is v for Explain, in less room if that is worth while.
+// Condense returns v for Explain. A submission of many jobs takes less room then.
 func (t *Tx) Condense(v history.Verb) history.Verb {
 	s, is := v.(history.Submit)
 	if !is || len(s.Jobs) < 100 {
@@ -159,13 +159,13 @@ func (c condensed) whole() history.Submit {
 	return history.Submit{Jobs: slices.Collect(c.news), By: c.by}
 }
 
-// Decide is that of history.Submit.
+// Decide decides as history.Submit does.
 func (c condensed) Decide(s *kernel.Snapshot) (kernel.Plan, error) { return c.whole().Decide(s) }
 
-// Scope is that of history.Submit.
+// Scope is the scope of history.Submit.
 func (c condensed) Scope() kernel.Scope { return c.whole().Scope() }
 
-// asJob is a job to be as a record has it; asNew takes it back.
+// asJob returns a new job as a record has it; asNew is its inverse.
 func asJob(n kernel.NewJob) kernel.Job {
 	return kernel.Job{ID: n.ID, Rev: 1, Part: n.Part, Spec: n.Spec, State: kernel.State{Approval: n.Approval, Context: n.Context}}
 }
@@ -174,7 +174,7 @@ func asNew(j *kernel.Job) kernel.NewJob {
 	return kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context, Part: j.Part}
 }
 
-// verbArgs are the arguments of a verb: as read, or to be written.
+// verbArgs are the arguments of a verb: as they were read, or of to be written.
 type verbArgs struct {
 	json.RawMessage
 	of any
@@ -183,7 +183,7 @@ type verbArgs struct {
 // MarshalJSONTo writes of.
 func (a *verbArgs) MarshalJSONTo(e *jsontext.Encoder) error { return jsonv2.MarshalEncode(e, a.of) }
 
-// read is what was read; nil: there was nothing.
+// read returns the arguments as they were read; nil if there were none.
 func (a *verbArgs) read() json.RawMessage {
 	if a == nil {
 		return nil
@@ -191,7 +191,7 @@ func (a *verbArgs) read() json.RawMessage {
 	return a.RawMessage
 }
 
-// encodeVerb is the name and the arguments of a verb; nil: it has none.
+// encodeVerb returns the name and the arguments of a verb; nil if it has none.
 func encodeVerb(v history.Verb) (name string, args any, err error) {
 	switch v := v.(type) {
 	case history.Tick:
@@ -236,7 +236,7 @@ func encodeVerb(v history.Verb) (name string, args any, err error) {
 	}
 }
 
-// decodeVerb is the verb of that name.
+// decodeVerb returns the verb of a name with its arguments.
 func decodeVerb(name string, args json.RawMessage) (history.Verb, error) {
 	switch name {
 	case "tick":
@@ -309,7 +309,8 @@ func decodeVerb(name string, args json.RawMessage) (history.Verb, error) {
 	}
 }
 
-// oneOrMore is how jobs are on record: earlier versions knew of one.
+// oneOrMore returns jobs as arguments have them: a single one is a field of its own, as in
+// earlier versions.
 func oneOrMore(jobs []kernel.JobID) (kernel.JobID, []kernel.JobID) {
 	if len(jobs) == 1 {
 		return jobs[0], nil
@@ -331,8 +332,8 @@ func argsOf[T any](b json.RawMessage) (v T, err error) {
 	return v, nil
 }
 
-// newJobs are jobs to be as the records that they are going to be, but for their
-// times.
+// newJobs returns new jobs encoded as the records that they become, with at as their
+// time.
 func newJobs(news []kernel.NewJob, at time.Time) (out []json.RawMessage, err error) {
 	for _, n := range news {
 		var e recordEncoder

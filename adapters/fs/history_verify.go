@@ -15,14 +15,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Finding is something about a history that is not as the program left it.
+// Finding is a difference between a history and what the program wrote.
 type Finding struct {
 	Kind     string // one of the Found words
 	Entry    uint64 // at which, or before which, it was found; 0: after the last
 	At       time.Time
-	Job      kernel.JobID // ""; it is about no job
-	Ref      string       // what people call the job, or called it; "": it had no number
-	File     string       // of what is damaged
+	Job      kernel.JobID // "": it is about no job
+	Ref      string       // what people call, or called, the job; "": it had no number
+	File     string       // the damaged file, or the file with the entry
 	Text     string       // one line for people
 	Recorded string       // what is on record, where the two differ
 	Decided  string       // what this version decides
@@ -31,34 +31,34 @@ type Finding struct {
 // The kinds of findings.
 const (
 	FoundDamage    = "damaged"           // a file of the history cannot be read, or was changed
-	FoundGap       = "missing"           // entries are not there
-	FoundBreak     = "rewritten"         // an entry is not the one that the next one names
+	FoundGap       = "missing"           // entries are missing
+	FoundBreak     = "rewritten"         // the next entry names another one by its digest
 	FoundOtherwise = "decided_otherwise" // this version decides otherwise from the same records and facts
 	FoundUpgrade   = "decided_otherwise_by_this_version"
-	FoundNoReason  = "unexplained" // nothing says what an entry was decided by
+	FoundNoReason  = "unexplained" // an entry has no account of its decision
 	FoundEdit      = "edited"      // a record is not as the history left it
 	FoundForgery   = "forged_approval"
 	FoundBreach    = "interrupted" // a version that keeps no history wrote in between
 )
 
-// Harmless reports that the finding is no sign of a change by hand.
+// Harmless reports that the finding does not point to a change by hand.
 func (f Finding) Harmless() bool { return f.Kind == FoundUpgrade || f.Kind == FoundBreach }
 
-// Verification is what is to be said of a history.
+// Verification is the result of verifying a history.
 type Verification struct {
 	First, Last uint64 // the entries that are there; 0: none
-	Tip         string // the digest of the last: who keeps it elsewhere can tell that nothing before it was changed
-	Decisions   int    // that came out the same again
+	Tip         string // the digest of the last entry: a copy kept elsewhere proves that nothing before it was changed
+	Decisions   int    // how many came out the same again
 	Findings    []Finding
 }
 
-// maxFindings is after how many findings a verification gives up.
+// maxFindings is the number of findings after which a verification gives up.
 const maxFindings = 100
 
 var errEnough = errors.New("there is more")
 
 // VerifyHistory checks that the history is whole, that this version's kernel decides each
-// entry again as it is on record, and that the records are what it leads to.
+// entry again as it is on record, and that the history leads to the records on the disk.
 func (s *Store) VerifyHistory(ctx context.Context) (Verification, error) {
 	p, err := s.history(ctx, true)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Store) VerifyHistory(ctx context.Context) (Verification, error) {
 		}
 		return v.entry(e)
 	})
-	if errors.Is(err, errCutShort) { // which p says
+	if errors.Is(err, errCutShort) { // p.lost says so, too
 		err = nil
 	}
 	if bad, is := errors.AsType[*SegmentError](err); is {
@@ -87,23 +87,23 @@ func (s *Store) VerifyHistory(ctx context.Context) (Verification, error) {
 	return v.out, err
 }
 
-// verifier goes through a history and keeps what it has led to.
+// verifier goes through a history and keeps the records that it has led to.
 type verifier struct {
 	out     Verification
 	program string
-	store   *Store // of what the history has led to, in memory
+	store   *Store // in memory, with the jobs that the history has led to
 	records map[kernel.JobID][]byte
 	extra   map[kernel.JobID]*foreign // of those that have any
-	damaged map[kernel.JobID][]byte   // what the record was, of those that could not be read
+	damaged map[kernel.JobID][]byte   // of jobs whose record could not be read: the record before
 	next    uint64                    // the number of the next entry
 	tip     digest                    // of the entry before it
-	last    kernel.Number             // that was given to a job
+	last    kernel.Number             // the last one that a job got
 	at      time.Time                 // when the last entry was written
-	file    string                    // where that was
+	file    string                    // the file of the last entry
 	recent  map[uint64]digest
-	read    map[kernel.JobID]bool // the jobs that decisions read; nil: nobody asks
+	read    map[kernel.JobID]bool // collects the jobs that decisions read; nil: not wanted
 	skips   bool                  // a damaged file had the next entries
-	adrift  bool                  // entries are missing, and so the records that they led to
+	adrift  bool                  // entries are missing, so some records are not known
 }
 
 func newVerifier(program string) *verifier {
@@ -113,7 +113,7 @@ func newVerifier(program string) *verifier {
 	return v
 }
 
-// forget drops what was known of the records: nothing is decided again until all are known.
+// forget drops all records. No entry is decided again until all records are known.
 func (v *verifier) forget() {
 	v.records, v.extra, v.damaged, v.adrift = map[kernel.JobID][]byte{}, map[kernel.JobID]*foreign{}, map[kernel.JobID][]byte{}, true
 	v.store = &Store{cache: &cache{kv: &kv{alone: true}, rebuilt: true}}
@@ -122,7 +122,7 @@ func (v *verifier) forget() {
 // knows reports that it is known what the record of a job was, or that there was none.
 func (v *verifier) knows(id kernel.JobID) bool { return !v.adrift || v.records[id] != nil }
 
-// find notes f about the entry e.
+// find adds f, about the entry e, to the findings.
 func (v *verifier) find(e *readEntry, f Finding) {
 	f.Entry, f.File, f.At = e.number, e.file, time.Time(e.record.Written)
 	if e.head != nil && e.head.Opening {
@@ -132,7 +132,7 @@ func (v *verifier) find(e *readEntry, f Finding) {
 	v.out.Findings = append(v.out.Findings, f)
 }
 
-// refOf is what people call a job, by its last record or by that of e.
+// refOf returns what people call a job, by its last record or by the one in e.
 func (v *verifier) refOf(id kernel.JobID, e *readEntry) string {
 	records := [][]byte{v.records[id], e.record.Found[id]}
 	for _, g := range e.groups {
@@ -148,7 +148,7 @@ func (v *verifier) refOf(id kernel.JobID, e *readEntry) string {
 	return ""
 }
 
-// entry takes the next entry.
+// entry verifies the next entry and applies it.
 func (v *verifier) entry(e *readEntry) error {
 	switch {
 	case len(v.out.Findings) >= maxFindings:
@@ -203,8 +203,8 @@ func (v *verifier) entry(e *readEntry) error {
 	return nil
 }
 
-// unnumbered goes on from what a version wrote that keeps no history: the next opening has
-// it. Before any history it is nothing.
+// unnumbered applies an entry of a version that keeps no history. The next opening has its
+// records. Before the first entry of the history it is ignored.
 func (v *verifier) unnumbered(e *readEntry) error {
 	if v.out.First == 0 && len(v.records) == 0 {
 		return nil
@@ -217,8 +217,8 @@ func (v *verifier) unnumbered(e *readEntry) error {
 	return v.take(e)
 }
 
-// opening begins with the records of an opening, or compares them with what has been
-// gone through: a version that keeps no history may have gone on from there.
+// opening takes the records of an opening. If entries came before it, it compares the
+// records first: a version that keeps no history may have changed some.
 func (v *verifier) opening(e *readEntry) error {
 	if e.head.Lost {
 		v.find(e, lostEntries(e.head.First-1))
@@ -247,8 +247,8 @@ func (v *verifier) opening(e *readEntry) error {
 	return v.take(e)
 }
 
-// breachOf tells of a record that changed while no history was kept. An approval of then is
-// not known to have been given: an entry of such a version is easily made.
+// breachOf is the finding that a record changed while no history was kept. An approval from
+// that time is no proof that somebody gave it: such an entry is easily forged.
 func breachOf(id kernel.JobID, was, is []byte) Finding {
 	if approved(is) && !approved(was) {
 		return Finding{Kind: FoundGap, Job: id, Text: "its approval is from while no history was kept: an earlier version took it, or somebody wrote it by hand"}
@@ -256,7 +256,8 @@ func breachOf(id kernel.JobID, was, is []byte) Finding {
 	return Finding{Kind: FoundBreach, Job: id, Text: "its record changed while no history was kept"}
 }
 
-// edits takes the records that somebody else had changed before e, and tells of them.
+// edits applies the changes that somebody else made to records before e, and adds them to
+// the findings.
 func (v *verifier) edits(e *readEntry) {
 	for _, id := range slices.Sorted(maps.Keys(e.record.Found)) {
 		is := e.record.Found[id]
@@ -279,11 +280,11 @@ func (v *verifier) edits(e *readEntry) {
 		if v.damaged[id] = damaged; damaged == nil {
 			delete(v.damaged, id)
 		}
-		_ = v.put(id, is, r) // that it could not be read has been told
+		_ = v.put(id, is, r) // a record that cannot be read is among the findings already
 	}
 }
 
-// editOf tells of a record that was changed by hand.
+// editOf is the finding that a record was changed by hand.
 func editOf(id kernel.JobID, was, is []byte) Finding {
 	f := Finding{Kind: FoundEdit, Job: id}
 	switch {
@@ -364,7 +365,7 @@ func (v *verifier) decide(e *readEntry) error {
 	return nil
 }
 
-// worldOf is actions on the world as text.
+// worldOf returns actions on the world as text.
 func worldOf(actions []named) string {
 	var parts []string
 	for _, a := range actions {
@@ -373,8 +374,8 @@ func worldOf(actions []named) string {
 	return strings.Join(parts, ", ")
 }
 
-// same compares what was decided again with the records of e. It tells of every approval that
-// differs or, where none does, of the first record.
+// same compares what was decided again with the records of e. It reports every approval that
+// differs or, if none does, the first record that does.
 func (v *verifier) same(e *readEntry, again redone) bool {
 	seen := map[kernel.JobID]bool{}
 	forged, first := false, Finding{}
@@ -432,7 +433,7 @@ func (v *verifier) same(e *readEntry, again redone) bool {
 	return true
 }
 
-// otherwise notes that this version decides otherwise than e.
+// otherwise adds to the findings that this version decides differently from e.
 func (v *verifier) otherwise(e *readEntry, f Finding) {
 	if f.Kind == "" {
 		f.Kind, f.Text = FoundOtherwise, "this version decides otherwise from the same records and facts"
@@ -443,7 +444,7 @@ func (v *verifier) otherwise(e *readEntry, f Finding) {
 	v.find(e, f)
 }
 
-// take goes on to what e led to.
+// take applies e.
 func (v *verifier) take(e *readEntry) error {
 	for i, g := range e.groups {
 		var err error
@@ -473,7 +474,7 @@ func (v *verifier) put(id kernel.JobID, record []byte, r readRecord) error {
 	if len(record) == 0 {
 		return v.drop(id)
 	}
-	v.records[id] = slices.Clone(record) // of a whole file that would stay in memory
+	v.records[id] = slices.Clone(record) // record is a part of a whole file, which would stay in memory
 	if delete(v.extra, id); r.extra != nil {
 		v.extra[id] = r.extra
 	}

@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrForeign is a store that may be somebody else's: one that git tracks, that
-// others can write to, or that was copied here. It is looked at and not acted on.
+// ErrForeign says that the store may be somebody else's: git tracks it, others can
+// write to it, or it was copied here. Vizier reads it and does not act on it.
 var ErrForeign = errors.New("the store is not acted on")
 
-// maxHomes bounds how many places a store knows itself at: hosts that share it, each
-// with a path and numbers of its own.
+// maxHomes bounds the places on record where a store is. Each host that shares it may
+// have a path and inode numbers of its own.
 const maxHomes = 16
 
-// home is where a store is: the file system's number of its directory, and the path
-// of the repository. A repository that is renamed keeps the one, a backup that is
-// restored in its place the other; a copy has neither.
+// home is where a store is: the inode of its directory, and the path of the
+// repository. A repository that is renamed keeps the inode; a backup that is restored
+// in its place keeps the path; a copy has neither.
 type home struct {
 	Inode uint64 `json:"inode"`
 	Path  string `json:"path"`
 }
 
-// homeFile is what a store knows of where it is.
+// homeRecord is the content of homeFile: where the store is.
 type homeRecord struct {
 	Version int    `json:"version"`
 	Index   string `json:"index"` // git's index as it was when it tracked nothing of the store
@@ -41,24 +41,24 @@ type homeRecord struct {
 type Tracking interface {
 	// IndexStamp changes whenever git's index of the main working tree does.
 	IndexStamp() string
-	// Tracked is a file below these paths that the index has; "": there is none.
+	// Tracked returns a file below these paths that is in the index; "": there is none.
 	Tracked(ctx context.Context, below ...string) (string, error)
 }
 
-// own are the directories of the store that nobody but Vizier fills.
+// own returns the directories of the store that only Vizier writes to.
 func own() []string {
 	return []string{".vizier/jobs", ".vizier/sessions", ".vizier/state", ".vizier/tmp"}
 }
 
-// Foreign says why the store is not acted on, with ErrForeign, and what to do; nil:
-// it is this user's, or there is none. It changes nothing.
+// Foreign returns an ErrForeign that says why the store is not acted on, and what to
+// do. It is nil if the store is this user's, or there is none. It changes nothing.
 func (s *Store) Foreign(ctx context.Context) error {
 	_, err := s.athome(ctx, s.opts.Tracking)
 	return err
 }
 
 // untracked says that git tracks nothing of the store. It is for callers that only read:
-// to ask git would start a process.
+// asking git would start a process.
 type untracked struct{}
 
 func (untracked) IndexStamp() string                                 { return "" }
@@ -73,7 +73,8 @@ func (s *Store) elsewhere(ctx context.Context) bool {
 	return errors.Is(err, ErrForeign)
 }
 
-// athome is what is to be written about where the store is; nil: that is on record.
+// athome returns what homeFile must say now; nil: it says that already. The error is
+// ErrForeign if the store may be somebody else's.
 func (s *Store) athome(ctx context.Context, t Tracking) (*homeRecord, error) {
 	if t == nil {
 		return nil, nil
@@ -118,7 +119,7 @@ func (s *Store) athome(ctx context.Context, t Tracking) (*homeRecord, error) {
 	return &want, nil
 }
 
-// Adopt has the store count as this user's where it is now.
+// Adopt makes the store count as this user's, in its present place.
 func (s *Store) Adopt(ctx context.Context) error {
 	if err := s.open(false); err != nil {
 		return err
@@ -147,7 +148,7 @@ func (s *Store) Adopt(ctx context.Context) error {
 	}
 	have.Homes = slices.DeleteFunc(have.Homes, func(h home) bool { return h.Inode == at.Inode || h.Path == at.Path })
 	have.Homes = append(have.Homes[max(0, len(have.Homes)-maxHomes+1):], at)
-	have.Index = "" // whether git tracks it is asked again
+	have.Index = "" // so git is asked again whether it tracks the store
 	before, err := s.base.exists(homeFile)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (s *Store) Adopt(ctx context.Context) error {
 	if err := s.settle(have); err != nil {
 		return err
 	}
-	if err := s.Foreign(ctx); err != nil { // as it was
+	if err := s.Foreign(ctx); err != nil { // put the file back as it was
 		if !before {
 			return errors.Join(err, s.base.remove(homeFile))
 		}
@@ -170,7 +171,8 @@ func (s *Store) Adopt(ctx context.Context) error {
 	return nil
 }
 
-// here is where the store is, if it is this user's and nobody else may write to it.
+// here returns where the store is. It is ErrForeign if the directory is another user's
+// or others may write to it.
 func (s *Store) here() (home, error) {
 	jobs, err := s.base.open(jobsDir)
 	if err != nil {
@@ -194,8 +196,8 @@ func (s *Store) foreign(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrForeign, fmt.Sprintf(format, args...))
 }
 
-// homes is what is on record of where the store is. A file that makes no sense is
-// none: a power failure may leave one, and what git tracks is told without it.
+// homes reads homeFile. A damaged file counts as missing: a power failure may leave
+// one, and git is then asked again what it tracks.
 func (s *Store) homes() (*homeRecord, error) {
 	b, err := s.base.read(homeFile, maxRecord)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -211,7 +213,7 @@ func (s *Store) homes() (*homeRecord, error) {
 	return &r, nil
 }
 
-// settle writes down where the store is.
+// settle writes homeFile.
 func (s *Store) settle(r *homeRecord) error {
 	r.Version = 1
 	b, err := json.Marshal(r)

@@ -14,20 +14,21 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Oddity is a file of the store that nobody accounts for.
+// Oddity is a file of the store that should not be there, or not like this.
 type Oddity struct {
 	Path, Text string
-	Next       string       // what shows more of it; "": looking at it
-	Fix        func() error // nil: a person has to look
+	Next       string       // the next step: a command, or what to do; "": look at the file
+	Fix        func() error // nil: a person has to repair it
 }
 
-// staleTemp is how old a file is that was being written when its writer died.
+// staleTemp is the age from which a temporary file counts as left by a dead writer.
 const staleTemp = time.Hour
 
 // Inspect looks for leftovers of crashes and of manual edits below .vizier/jobs: torn
-// records that the journal still has, state files that lie, directories without
-// a record, links in place of files, a damaged journal, temporary files of the dead,
-// manifests of runs that runs does not name. The caller holds the scheduler lock, then and when it calls a Fix.
+// records that the journal still has, wrong state files, directories without a
+// record, links in place of files, a damaged journal, temporary files of dead
+// processes, and manifests of runs that runs does not name. The caller holds the
+// scheduler lock during Inspect and when it calls a Fix.
 func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 	if err := s.open(false); err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
@@ -79,8 +80,8 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 	return nil
 }
 
-// inspectJournal tells of an entry that was changed after it was written. No job is
-// lost by it: the records have what it says.
+// inspectJournal reports an entry that was changed after it was written. No job is
+// lost by that: the records have its content.
 func (s *Store) inspectJournal() []Oddity {
 	pos, _, err := s.log.position()
 	for at := int64(0); at < pos.end && err == nil; {
@@ -92,10 +93,10 @@ func (s *Store) inspectJournal() []Oddity {
 	return []Oddity{{Path: vizierDir + "/" + plansFile, Text: errEntry.Error() + ": no job is lost, but part of the history is", Next: "vizier history verify"}}
 }
 
-// links tells of symbolic links among the files of a directory: Vizier follows none,
-// and so cannot use the files that they stand for.
+// links reports symbolic links among the files of a directory. Vizier follows none, and
+// so cannot use the files that they point to.
 func (s *Store) links(dir string) (out []Oddity) {
-	names, _ := s.base.names(dir) // what cannot be listed is told elsewhere
+	names, _ := s.base.names(dir) // a directory that cannot be listed is reported elsewhere
 	for _, name := range names {
 		if name := path.Join(dir, name); s.base.isLink(name) {
 			out = append(out, Oddity{Path: vizierDir + "/" + name, Text: "a symbolic link, which Vizier does not follow", Next: "move what it leads to here"})
@@ -118,7 +119,7 @@ func isTemp(name string) bool {
 	return strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp")
 }
 
-// journalled is the record of a job as the journal has it, if it still does.
+// journalled returns the last record of a job in the journal, if it still has one.
 func (s *Store) journalled(id kernel.JobID) []byte {
 	pos, _, err := s.log.position()
 	if err != nil {
@@ -143,7 +144,7 @@ func (s *Store) journalled(id kernel.JobID) []byte {
 	return last
 }
 
-// temps are the temporary files below a directory whose writers are dead.
+// temps returns the temporary files below a directory whose writers are dead.
 func (s *Store) temps(dir string, depth int) ([]Oddity, error) {
 	names, err := s.base.names(dir)
 	if err != nil || depth > 12 {
@@ -155,7 +156,7 @@ func (s *Store) temps(dir string, depth int) ([]Oddity, error) {
 		e, err := Confined{*s.base}.Stat(at)
 		switch {
 		case err != nil:
-			continue // gone, or told of elsewhere
+			continue // it is gone, or reported elsewhere
 		case e.Mode == iofs.ModeDir:
 			more, err := s.temps(at, depth+1)
 			if err != nil {
@@ -170,7 +171,7 @@ func (s *Store) temps(dir string, depth int) ([]Oddity, error) {
 	return out, nil
 }
 
-// manifests are those that no run needs.
+// manifests returns the manifests that no run needs.
 func (s *Store) manifests(runs map[kernel.RunID]bool) ([]Oddity, error) {
 	names, err := s.base.names(runsDir)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The journal makes a plan one commit. An entry holds what each record and
-// file of a plan is to be, and the plan's actions on the world. It is appended
+// The journal makes a plan one commit. An entry holds the new content of each
+// record and file of a plan, and the plan's actions on the world. It is appended
 // and made durable first; then the files are written without a sync of their
-// own; whoever takes the lock after a crash writes them again. So a plan costs
-// one sync, whatever the number of its jobs.
+// own. After a crash, the next process that takes the lock writes them again. So
+// a plan costs one sync, whatever the number of its jobs.
 //
 // The mark says how far the files have caught up. It is not synced: within one
-// boot the page cache keeps it, and after another boot the whole journal is
-// gone through again. A group of writes belongs to one job and carries the
-// revision it leads to, so going through it twice changes nothing.
+// boot the page cache keeps it, and after a reboot the whole journal is
+// replayed. A group of writes belongs to one job and carries the revision it
+// leads to, so a second replay changes nothing.
 type journal struct {
 	base  dir
 	file  *os.File // journal/plans
@@ -36,16 +36,16 @@ type journal struct {
 }
 
 // entry is one plan in the journal. Its world actions stay encoded: only those
-// of the last entry are ever to be done again, by whoever knows them.
+// of the last entry are ever done again, by a version that knows them.
 type entry struct {
 	groups []group
 	world  []named
 
-	number  uint64 // of the entry in the history of the store; 0: it has no place in one
+	number  uint64 // of the entry in the store's history; 0: it is not part of one
 	before  digest // of the entry before it
-	account []byte // an accountRecord; nil: it is not known what it was decided by
+	account []byte // an accountRecord; nil: the inputs of its decision are not known
 
-	// Of an entry that is to be written, what its account is, and when.
+	// Only for an entry that is to be written: its account, and the time.
 	tells *accountRecord
 	now   time.Time
 }
@@ -56,16 +56,16 @@ type group struct {
 	job    kernel.JobID
 	rev    kernel.Revision
 	ops    []fileOp
-	record []byte // job.json; nil where the job goes
+	record []byte // job.json; nil: the group writes none
 	state  string
 
-	is *cachedJob // of an entry that is to be written: what record is to say; nil: record says it
+	is *cachedJob // the job to encode as the record when the entry is written; nil: record is encoded already
 }
 
 type fileOp struct {
 	kind opKind
 	path string
-	to   string // of opRename; of opWrite a second name, below the file's directory, or ""
+	to   string // the target of opRename; for opWrite a second name below the file's directory, or ""
 	data []byte // of opWrite
 }
 
@@ -79,7 +79,7 @@ const (
 	opCreateJob  // nothing to do: says that there was no such job before
 	opStripJob   // all but the record, its state and the lock
 	opRemoveTree // a directory of a job with all that is in it
-	opPack       // a job's files are in its pack, and its directory goes; of no job: there are packs
+	opPack       // a job's files are in its pack, and its directory is removed; in a group of no job: there are packs
 	numOpKinds
 )
 
@@ -92,7 +92,7 @@ type position struct {
 	done       bool
 	rebooted   bool  // another boot came after that entry
 	dir        int64 // modification time of the jobs directory after the last commit
-	packs      bool  // there have been packs: earlier versions, which know none, are to change nothing
+	packs      bool  // there have been packs; earlier versions, which do not know packs, must change nothing
 }
 
 const (
@@ -101,9 +101,9 @@ const (
 	markSize  = 256
 	// markLayout is the fields of a position, in order.
 	markLayout = "%q %d %d %d %t %t %d"
-	// packsMark is before the layout once there have been packs. Earlier versions take
-	// such a mark for damaged and go through the whole journal, of which the
-	// first entry then has an opPack.
+	// packsMark precedes the layout once there have been packs. Earlier versions
+	// take such a mark for damaged and replay the whole journal. They stop at its
+	// first entry: that has an opPack, which they do not know.
 	packsMark = "packs "
 	// checkpointSize is how large the journal grows before everything is
 	// synced and it starts over.
@@ -124,14 +124,14 @@ func openJournal(base dir, boot string, durable bool) (*journal, error) {
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
 
-// position reads the mark. A mark that makes no sense, or of another boot, says
-// that nothing was applied: fresh is true.
+// position reads the mark. If the mark is damaged or of another boot, nothing
+// counts as applied: fresh is true.
 func (j *journal) position() (p position, fresh bool, err error) {
 	p, marked, err := j.marked()
 	switch {
 	case err != nil:
 		return p, false, err
-	case !marked: // Its epoch is gone, too: a new one that no cache can have seen.
+	case !marked: // The epoch is lost, too: take a new one that no cache can have seen.
 		return position{boot: j.boot, epoch: uint64(time.Now().UnixNano()), done: true, packs: p.packs}, true, nil
 	case p.boot != j.boot:
 		return position{boot: j.boot, epoch: p.epoch + 1, done: true, packs: p.packs}, true, nil
@@ -139,7 +139,7 @@ func (j *journal) position() (p position, fresh bool, err error) {
 	return p, false, nil
 }
 
-// marked is what the mark says, of whatever boot it is; false: it makes no sense.
+// marked reads the mark, whichever boot wrote it. marked is false if the mark is damaged.
 func (j *journal) marked() (p position, marked bool, err error) {
 	if _, err := sys.Look(int(j.mark.Fd()), ""); err != nil { // so that the read sees what another host wrote
 		return p, false, err
@@ -172,13 +172,13 @@ func (j *journal) size() (int64, error) {
 	return st.Size, err
 }
 
-// cut drops what stands from offset at on.
+// cut truncates the journal at an offset.
 func (j *journal) cut(at int64) error {
 	return failed("truncate", plansFile, j.base.disk.truncate(int(j.file.Fd()), at))
 }
 
-// full reports that it is time for a checkpoint. It is not while actions on the
-// world are to be done: the journal has them.
+// full reports that it is time for a checkpoint. There is none while actions on
+// the world are still to be done: only the journal has them.
 func (j *journal) full(p position) bool { return p.end > j.limit && p.done }
 
 // checkpoint makes every file durable and empties the journal.
@@ -221,10 +221,10 @@ func encodeActions(actions []kernel.WorldAction) ([]named, error) {
 	return out, nil
 }
 
-// actions are the world actions of e. One that this version does not know is
-// ErrNewer: the sum was right, so it means something to somebody. Fields that it
-// does not know are another version's, earlier or later, and mean nothing new:
-// an action of another meaning has another name.
+// actions returns the world actions of e. An action that this version does not
+// know is ErrNewer: the checksum is right, so a newer version wrote it. Fields
+// that it does not know are ignored: an action whose meaning changes gets
+// another name.
 func (e entry) actions() ([]kernel.WorldAction, error) {
 	var out []kernel.WorldAction
 	for _, n := range e.world {
@@ -237,7 +237,7 @@ func (e entry) actions() ([]kernel.WorldAction, error) {
 	return out, nil
 }
 
-// known reports, by ErrNewer, that e does to files what this version cannot.
+// known returns ErrNewer if e has a file operation that this version does not know.
 func (e entry) known() error {
 	for _, g := range e.groups {
 		for _, op := range g.ops {

@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// builder makes an entry of record actions.
+// builder makes an entry from record actions.
 type builder struct {
 	s    *Store
 	e    entry
@@ -46,8 +46,8 @@ func (b *builder) does(id kernel.JobID, ops ...fileOp) {
 	g.ops = append(g.ops, ops...)
 }
 
-// put adds j's record to the entry, and its state file unless that says was, the coarse
-// state written last, and need not change.
+// put adds j's record to the entry, and its state file if that must change. was is the
+// coarse state that was written last.
 func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	k := &cachedJob{job: j, foreign: f}
 	g := b.group(j.ID)
@@ -67,7 +67,7 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	return nil
 }
 
-// CreateJob adds a record, where there is none.
+// CreateJob adds a record. If there is one already, that is kernel.ErrConflict.
 func (b *builder) CreateJob(a kernel.CreateJob) error {
 	j := a.Job
 	if why := b.s.quarantineReason(j.ID); why != "" {
@@ -99,8 +99,9 @@ func (b *builder) NumberJob(a kernel.NumberJob) error {
 	return b.put(&j, have.foreign, j.State.Status.Coarse())
 }
 
-// replaced returns the job whose record a plan replaces, or kernel.ErrConflict if the
-// record is not of the revision that the plan was made for.
+// replaced returns the job whose record a plan replaces. It is kernel.ErrStale if the
+// record is not of the revision that the plan was made for, kernel.ErrConflict if the job
+// is in quarantine, and kernel.ErrNotFound if there is no record.
 func (b *builder) replaced(id kernel.JobID, over kernel.Revision) (*cachedJob, error) {
 	if why := b.s.quarantineReason(id); why != "" {
 		return nil, fmt.Errorf("commit %s: %s: %w", id, why, kernel.ErrConflict)
@@ -142,7 +143,7 @@ func (b *builder) PutState(a kernel.PutState) error {
 		}
 		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, attemptOutcome(r.Attempt.N)), data: data})
 	} else if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; !ended || !j.State.Exit.Known || j.State.Status == before.Status {
-		// it is no end, or one that is on record
+		// the state is not an end, or its end is on record already
 	} else if concluded(before, j.State) { // its runner could not know yet what the job would be
 		if err := b.complete(&j); err != nil {
 			return err
@@ -159,7 +160,7 @@ func (b *builder) PutState(a kernel.PutState) error {
 			return err
 		}
 		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), data: data})
-		if before.Status == kernel.Running { // the attempt's own, whatever its runner wrote or could not
+		if before.Status == kernel.Running { // under the attempt's number, too, whether or not its runner wrote one
 			b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, attemptOutcome(r.Attempt.N)), data: data})
 		}
 	}
@@ -205,8 +206,8 @@ func (s *Store) resultToSettle(j *kernel.Job) *kernel.Result {
 	return r
 }
 
-// concluded reports that the runner recorded the outcome itself: it did unless
-// the job was not running, was told to end, or never had a runner that could.
+// concluded reports that the runner recorded the outcome itself. It did not if the
+// job was not running, was cancelled, lost its runner or could not be started.
 func concluded(before, after kernel.State) bool {
 	return before.Status == kernel.Running && after.Status != kernel.Cancelled &&
 		after.Failure != kernel.WorkerLost && after.Failure != kernel.LaunchFailure

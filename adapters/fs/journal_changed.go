@@ -9,11 +9,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// JournalOffset is a place in the history of a store. The zero value is none.
+// JournalOffset is a place in the journal of a store. The zero value is none.
 type JournalOffset = journalOffset
 
-// Changed are the jobs whose records changed after since, and the offset up to
-// which the answer is complete. It is false where the journal does not go back
+// Changed returns the jobs whose records changed after since, and the offset up
+// to which the answer is complete. told is false if the journal does not go back
 // that far: then any record may have changed. It takes no lock: the records it
 // names are written already.
 func (s *Store) Changed(since JournalOffset) (ids []kernel.JobID, now JournalOffset, told bool) {

@@ -16,9 +16,9 @@ import (
 
 // quarantinedGroup is a committed change that cannot be written because something
 // blocks one job's files: a directory where a file should be, say. It must not
-// stop every other job. So it is kept in a file of its own and tried again by
-// whoever takes the lock next. Until then its job counts as unreadable, with the
-// reason.
+// stop every other job. So it is kept in a file of its own, and the next process
+// that takes the lock tries it again. Until then its job counts as unreadable,
+// with the reason.
 type quarantinedGroup struct {
 	job   kernel.JobID // "": a file of no job
 	why   string

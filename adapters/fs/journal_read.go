@@ -41,7 +41,7 @@ func (j *journal) each(at int64, f func(group) error) (int64, error) {
 // body checks the body of the entry at offset at, writes all of it to digest, and returns
 // a reader of it and where it ends. Its errors are those of read.
 func (j *journal) body(at int64, digest hash.Hash) (*reader, int64, error) {
-	size, err := j.size() // first: it has the reads see what another host wrote
+	size, err := j.size() // first: it makes the reads see what another host wrote
 	if err != nil {
 		return nil, at, err
 	}
@@ -80,7 +80,7 @@ func (j *journal) body(at int64, digest hash.Hash) (*reader, int64, error) {
 	return j.section(at, length), at + length, nil
 }
 
-// withinEntry is err of a read within an entry: where the file ends there, the entry is torn.
+// withinEntry turns the end of the file within an entry into io.ErrUnexpectedEOF: the entry is torn.
 func withinEntry(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -111,7 +111,7 @@ func decodeEntry(b []byte) (entry, error) {
 }
 
 // entry reads an entry up to its account, if it has one. It calls f with the groups, as
-// they come, and returns the others.
+// they come, and returns the rest.
 func (r *reader) entry(f func(group) error) (e entry, err error) {
 	world := r.bytes()
 	for n := r.count(); n > 0 && r.err == nil; n-- {
@@ -159,7 +159,7 @@ type reader struct {
 	b    []byte
 	from io.Reader // of what comes after b
 	left uint64    // how much that is
-	text string    // what ends as b does, for strings that are parts of it; "": each is a copy
+	text string    // ends with the bytes of b; strings are cut from it. "": each string is a copy
 	err  error
 }
 

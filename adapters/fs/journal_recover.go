@@ -12,9 +12,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// recover applies to the files what only the journal has, and finds the world
-// actions that are still to be done. After a reboot it replays the whole journal,
-// and keeps only the actions that outlast a boot: no process of then runs now.
+// recover writes the files of changes that only the journal has, and finds the
+// world actions that are still to be done. After a reboot it replays the whole
+// journal, and keeps only the actions that outlast a boot: no process from before
+// the reboot still runs.
 // Actions of a newer version that this one does not know are ErrNewer: they stay
 // for that version.
 func (t *Tx) recover() error {
@@ -38,7 +39,7 @@ func (t *Tx) recover() error {
 	if size == 0 {
 		t.s.missJournal()
 	}
-	cutShort := 0 < size && size < pos.end // within a boot no crash does that: somebody did
+	cutShort := 0 < size && size < pos.end // within a boot no crash does that: somebody cut it
 	if pos.end > size {                    // the journal was emptied, and the crash came before the mark was written
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
 	}
@@ -103,14 +104,14 @@ func (t *Tx) recover() error {
 		}
 	}
 	if t.pos == pos && !rebooted {
-		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
+		return nil // a new store counts as rebooted and gets its mark below: without one its first commit would pass for an earlier boot's
 	}
 	t.pos.dir = t.s.jobsStamp()
 	return log.setPosition(t.pos)
 }
 
-// lastStarts is, for each job, the last offset from at on at which an attempt of
-// it started.
+// lastStarts returns, for each job, the offset of the last entry from at on in
+// which the job is running.
 func (j *journal) lastStarts(at int64) (map[kernel.JobID]int64, error) {
 	out := map[kernel.JobID]int64{}
 	for {
@@ -164,7 +165,7 @@ func (e entry) subject() kernel.JobID {
 // leaves whole files alone: they may be later ones.
 func (s *Store) replayGroup(g group) error {
 	packed, err := s.completePack(g.job)
-	lost := g.does(opCreateJob) && errors.Is(err, errPack) // the name of the directory did not last, and that of a pack that never counted did
+	lost := g.does(opCreateJob) && errors.Is(err, errPack) // the directory's name did not survive, and that of a pack that never counted did
 	if err != nil && !lost && (g.record == nil || !s.neverCounted(g.job, err)) {
 		return err
 	}
@@ -247,8 +248,8 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 			return err
 		}
 		defer parent.close()
-		// An end that a hook is to hear of lasts before its record does: once the
-		// record is there, a file that is not was told.
+		// An event for hooks must be durable before its record is: once the record
+		// is there, a missing file means that the hooks were told.
 		return parent.writeAs(path.Base(op.path), op.to, op.data, s.opts.Durable && path.Dir(op.path) == pendingDir)
 	case opRemove:
 		return s.base.remove(op.path)
@@ -270,12 +271,12 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 	}
 }
 
-// removeTree drops a file or directory below that of the jobs with everything
-// in it.
+// removeTree removes a file or directory below the jobs directory, with
+// everything in it.
 func (s *Store) removeTree(name string) error { return s.base.disk.removeAll(s.abs(jobsDir), name) }
 
-// stripJob drops what is in a job's directory, but the files that say that
-// there was one.
+// stripJob removes everything in a job's directory but the files that say that
+// there was a job.
 func (s *Store) stripJob(id kernel.JobID) error {
 	names, err := s.base.names(jobPath(id, ""))
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 )
 
 // A batch of ten thousand jobs makes an entry of tens of megabytes. So an entry is written
-// and read in pieces: what is longer than one is never whole in memory, and a record is
-// encoded when its turn comes.
+// and read in pieces: a longer one is never in memory as a whole, and a record is encoded
+// when its turn comes.
 
 // pieceSize is about how much of an entry is in memory at once, in bytes.
 const pieceSize = 64 << 10
 
-// headSize is that of the length and the sum before the body of an entry.
+// headSize is the size of an entry's head: the length and the checksum of its body.
 const headSize = 8
 
 // append makes e durable at offset at and returns where it ends, and its body. An entry of
@@ -42,7 +42,7 @@ func (j *journal) append(e entry, at int64) (end int64, body *reader, err error)
 	return at + w.size(), j.section(at+headSize, w.size()-headSize), nil
 }
 
-// encode is e in one piece.
+// encode returns e in one piece.
 func (e entry) encode() ([]byte, error) {
 	w := entryWriter{}
 	err := w.write(e)

@@ -1,11 +1,12 @@
 // Package fs keeps Vizier's records as plain files below .vizier. Every path
 // of the store is defined in this file and nowhere else.
 //
-// Files are named by what they are about: record_* is what is on record of a job
-// and its attempts, journal_* how a plan becomes one commit, cache_* the cache of
-// the records, events_* the event log and the queue of hooks, log_* the ends of
-// logs and reports. The inbox, templates, configuration and the watching of files
-// are packages of their own.
+// Source files are named by their subject: record_* are the records of a job and
+// its attempts, journal_* how a plan becomes one commit, history_* the kept entries
+// of the journal, cache_* the cache of the records, pack_* the packed files of jobs,
+// events_* the event log and the queue of hooks, log_* the ends of logs and reports.
+// The inbox, templates, configuration and the watching of files are packages of
+// their own.
 package fs
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Names below .vizier. All but Layout's are relative to it.
+// Names below .vizier. All of them are relative to it; the paths of Layout are absolute.
 const (
 	vizierDir     = ".vizier"
 	jobsDir       = "jobs"
@@ -61,12 +62,12 @@ const (
 	ignoreName = ".gitignore"
 )
 
-// ignored is what git is to ignore below .vizier, the file that says so
-// included.
+// ignored is the content of .vizier/.gitignore: what git must not track below
+// .vizier, that file included.
 const ignored = "# What Vizier keeps here for this checkout alone.\n/.gitignore\n/jobs/\n/sessions/\n/state/\n/tmp/\n/tmp-worktrees/\n"
 
-// Layout answers where the files of one repository's store are, as absolute
-// paths for people and for processes.
+// Layout has the absolute paths of the files of one repository's store, for
+// people and for processes.
 type Layout struct{ root string }
 
 // NewLayout is the layout of the repository whose main working tree is root.
@@ -83,7 +84,7 @@ func (l Layout) RecordFile(id kernel.JobID) string { return l.abs(jobPath(id, re
 // LockFile is the file whose flock the runner of a job holds while it lives.
 func (l Layout) LockFile(id kernel.JobID) string { return l.abs(jobPath(id, lockName)) }
 
-// PackFile is where the files of a job are once they are packed.
+// PackFile is the file that a job's files are packed into.
 func (l Layout) PackFile(id kernel.JobID) string { return l.abs(packFile(id)) }
 
 // OutcomeFile is where the result of a job's latest attempt is recorded.
@@ -92,8 +93,8 @@ func (l Layout) OutcomeFile(id kernel.JobID) string { return l.abs(jobPath(id, o
 // PatchFile is where a job leaves its patch.
 func (l Layout) PatchFile(id kernel.JobID) string { return l.abs(jobPath(id, patchName)) }
 
-// LogFile is the current log of a stream, "stdout" or "stderr", and with "order"
-// the record of the order in which they were written.
+// LogFile is the current log of a stream, "stdout" or "stderr". With "order" it is the
+// record of order of the two.
 func (l Layout) LogFile(id kernel.JobID, stream string) string {
 	return l.abs(jobPath(id, stream+".log"))
 }
@@ -124,8 +125,7 @@ func (l Layout) BeatFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.beat", attemptsDir, a.N)))
 }
 
-// RunnerLog is what a cluster and the runner there have to say about an
-// attempt.
+// RunnerLog is the log of a cluster and of the runner there about an attempt.
 func (l Layout) RunnerLog(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.runner.log", attemptsDir, a.N)))
 }
@@ -133,8 +133,8 @@ func (l Layout) RunnerLog(a kernel.AttemptID) string {
 // EndFile is where the end of an attempt on a cluster is recorded.
 func (l Layout) EndFile(a kernel.AttemptID) string { return l.abs(jobPath(a.Job, attemptOutcome(a.N))) }
 
-// ClusterDir is the directory in which runners on clusters and the scheduler's
-// host tell each other that something happened.
+// ClusterDir is the directory in which runners on clusters and the scheduling host
+// notify each other.
 func (l Layout) ClusterDir() string { return l.abs(clusterDir) }
 
 // CheckpointDir is where a resumable job's attempts leave what the next one
@@ -162,13 +162,13 @@ func (l Layout) ResidentFile() string { return l.abs(residentFile) }
 // LostFile is the file that notes lost runners: see proc.Local.NoteLost.
 func (l Layout) LostFile() string { return l.abs(lostFile) }
 
-// HostFile says which host schedules, TurnFile which one is just writing. HostsDir is the directory in which hosts
+// HostFile names the scheduling host, TurnFile the host that is just writing. HostsDir is the directory in which hosts
 // note whose locks they saw held.
 func (l Layout) HostFile() string { return l.abs(hostFile) }
 func (l Layout) TurnFile() string { return l.abs(turnFile) }
 func (l Layout) HostsDir() string { return l.abs(hostsDir) }
 
-// KeptConfigFile keeps what the configuration said while it makes no sense.
+// KeptConfigFile keeps the last valid configuration while the current one is invalid.
 func (l Layout) KeptConfigFile() string { return l.abs(keptConfig) }
 
 // HooksFile is the file whose flock the process that runs hooks holds.
@@ -206,7 +206,7 @@ func effectFile(id kernel.JobID, key string) (string, error) {
 	return jobPath(id, effectsDir+"/"+key+".json"), nil
 }
 
-// packFile is where the files of a job are once they are packed.
+// packFile is the file that a job's files are packed into.
 func packFile(id kernel.JobID) string { return jobsDir + "/" + string(id) + packSuffix }
 
 func rotatedLog(id kernel.JobID, stream string, attempt int) string {
@@ -226,7 +226,7 @@ func artifactFile(base string, a kernel.Artifact, id kernel.JobID) string {
 	return artifactDir(base, a) + "/" + string(id) + ".json"
 }
 
-// hexName is s in hex. A name too long for a file name is cut into levels.
+// hexName is s in hex. If that is too long for a file name, it becomes several directories.
 func hexName(s string) string {
 	const most = 240
 	h := hex.EncodeToString([]byte(s))
@@ -237,7 +237,7 @@ func hexName(s string) string {
 	return strings.Join(append(parts, h), "/")
 }
 
-// runFile is a run's manifest. Run ids are minted here, but read from records.
+// runFile is a run's manifest. Run ids come from records, so they are checked.
 func runFile(id kernel.RunID) (string, error) {
 	hex, ok := strings.CutPrefix(string(id), "run_")
 	if !ok || !kernel.ValidJobID(hex) {

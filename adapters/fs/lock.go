@@ -15,7 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// BusyError is the scheduler lock not being free in time.
+// BusyError says that the scheduler lock was not free in time.
 type BusyError struct {
 	Holder string        // what the holder wrote into the lock file
 	Waited time.Duration // how long the caller waited
@@ -36,7 +36,7 @@ func (e *BusyError) Error() string {
 // (semantics 3.2).
 type schedulerLock struct {
 	path string
-	who  string        // names this process to those who wait
+	who  string        // names this process to the processes that wait
 	turn chan struct{} // full while a goroutine has its turn: a flock tells processes apart, not goroutines
 	note *os.File      // the same file, to write the holder into
 }
@@ -48,7 +48,7 @@ func newSchedulerLock(path, who string) *schedulerLock {
 // release gives a lock back. A second call does nothing.
 type release func() error
 
-// alone waits for the turn until ctx ends. It does not lock other processes out.
+// alone waits for the turn until ctx ends. It does not lock out other processes.
 // A goroutine that has the turn must not call it again.
 func (l *schedulerLock) alone(ctx context.Context) (release, error) {
 	select {
@@ -82,8 +82,8 @@ func (l *schedulerLock) take(ctx context.Context, get getLock) (release, error) 
 	if err != nil {
 		return nil, err
 	}
-	// Every try opens the file anew: a lock call that was given up and succeeds
-	// later then locks another descriptor than the next try.
+	// Every try opens the file anew: a lock call that was given up may succeed
+	// later, and then locks another descriptor than the next try.
 	f := flock.New(l.path, flock.SetPermissions(fileMode), flock.SetFlag(os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW))
 	if err := get(ctx, f); err != nil {
 		_ = leave()
@@ -111,7 +111,7 @@ func lockExclusive(ctx context.Context, f *flock.Flock) error {
 	if ok, err := f.TryLock(); ok || err != nil {
 		return err
 	}
-	if ctx.Done() == nil { // it waits for ever, as runners do: no goroutine is needed to end it
+	if ctx.Done() == nil { // ctx never ends, as in runners: no goroutine is needed to end the wait
 		return f.Lock()
 	}
 	done := make(chan error, 1)
@@ -145,7 +145,7 @@ func (l *schedulerLock) failed(err error) error {
 	return fmt.Errorf("lock %s: %w", l.path, err)
 }
 
-// sign writes the holder note: who holds the lock, for the error of those who wait.
+// sign writes the holder note: who holds the lock, for the error of the processes that wait.
 func (l *schedulerLock) sign() {
 	if l.note == nil {
 		f, err := sys.OpenRegular(l.path, os.O_WRONLY)

@@ -18,15 +18,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// Bounds of reports, in bytes: of a report file only its end is read.
+// Bounds of reports, in bytes. Only the end of a report file is read.
 const (
 	maxReport       = 64 << 10
 	maxProgressText = 200
 )
 
-// Progress is what an attempt's command last said of how far it is. Other
-// processes write the file at any time, and whatever is in it hurts nobody: what
-// makes no sense is told once, and counts for nothing.
+// Progress returns what an attempt's command last reported of how far it is. The
+// command may write anything to the file at any time: lines that are invalid are
+// ignored, and Wrong describes one of them.
 func (s *Store) Progress(a kernel.AttemptID) view.Progress {
 	if !kernel.ValidJobID(string(a.Job)) || a.N < 1 || s.open(false) != nil {
 		return view.Progress{}
@@ -43,7 +43,7 @@ func (s *Store) Progress(a kernel.AttemptID) view.Progress {
 	for i, text := range lines {
 		said, err := progress(text)
 		switch done := bytes.HasSuffix(text, []byte("\n")); {
-		case i == 0 && !whole, len(bytes.TrimSpace(text)) == 0: // its beginning was not read
+		case i == 0 && !whole, len(bytes.TrimSpace(text)) == 0: // the line's beginning was not read
 		case err == nil:
 			said.Wrong = p.Wrong
 			p = said
@@ -81,8 +81,8 @@ func progress(text []byte) (view.Progress, error) {
 	return view.Progress{Done: said.Done, Total: said.Total, Text: line}, nil
 }
 
-// tail is the end of a regular file of a job, and whether that is all of it. It
-// follows no link and waits for nobody.
+// tail returns the end of a regular file of a job, and whether that is all of it. It
+// follows no link and does not block.
 func (s *Store) tail(job kernel.JobID, name string, most int64) (tail []byte, whole bool, err error) {
 	f, err := s.base.file(jobPath(job, name), unix.O_RDONLY)
 	if errors.Is(err, iofs.ErrNotExist) { // perhaps it is packed
@@ -103,9 +103,9 @@ func (s *Store) tail(job kernel.JobID, name string, most int64) (tail []byte, wh
 	return tail, from == 0, err
 }
 
-// OpenLog opens the current log of a stream, "stdout" or "stderr". It is the job's
-// own file: whatever else stands in its place or on the way there, a link, a pipe
-// or a device, is an error, and nobody is waited for. Of a packed job it is a copy.
+// OpenLog opens the current log of a stream, "stdout" or "stderr". It opens the job's
+// own file only: a link, a pipe or a device in its place or on the way there is an
+// error, and OpenLog does not block. For a packed job it returns a copy.
 func (s *Store) OpenLog(id kernel.JobID, stream string) (*os.File, error) {
 	if err := s.open(false); err != nil {
 		return nil, err
@@ -121,8 +121,8 @@ func (s *Store) OpenLog(id kernel.JobID, stream string) (*os.File, error) {
 	return f, err
 }
 
-// LogTail is the end of a current log of job, "stdout" or "stderr", of at most so
-// many bytes; nothing where there is none.
+// LogTail returns the end of a current log of job, "stdout" or "stderr": at most most
+// bytes, and none if there is no log.
 func (s *Store) LogTail(job kernel.JobID, stream string, most int64) ([]byte, error) {
 	if err := s.open(false); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 )
 
 // Observe answers the probes of files: markers of custom artifacts, conflict
-// sentinels, patches and the results of running attempts. Where there is no
-// store, nothing exists.
+// sentinels, patches and the results of running attempts. Without a store,
+// nothing exists.
 func (s *Store) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	closed := s.open(false)
 	for _, a := range p.Markers {
@@ -32,7 +32,8 @@ func (s *Store) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	}
 }
 
-// factOf is what look finds in a store that could be opened.
+// factOf returns what look finds. closed is the error of opening the store: without a
+// store nothing exists, and with any other error nothing is known.
 func factOf[T any](closed error, look func() kernel.Fact[T]) kernel.Fact[T] {
 	var none T
 	switch {
@@ -82,9 +83,9 @@ func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
 	return kernel.Seen(ids)
 }
 
-// result is a's outcome on record. A file that was read and holds no outcome shows
-// nothing: the runner was lost. One that cannot be read, or that a newer program
-// wrote, may hold one.
+// result returns a's outcome on record. A file that can be read and has no outcome
+// counts as none: the runner was lost. A file that cannot be read, or that a newer
+// program wrote, may have one.
 func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 	if !kernel.ValidJobID(string(a.Job)) {
 		return kernel.Unseen[*kernel.Result](fmt.Sprintf("job id %q is none", a.Job))
@@ -115,8 +116,8 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 	return kernel.Seen(&lost)
 }
 
-// agentRunOf is what the agent of an attempt of a workflow node told before anything
-// ended; nil: nothing.
+// agentRunOf returns what the agent of an attempt of a workflow node reported before the
+// attempt ended; nil: nothing.
 func (s *Store) agentRunOf(a kernel.AttemptID) *kernel.AgentRun {
 	b, err := s.readJobFile(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N), maxRecord)
 	if err != nil {
@@ -130,13 +131,13 @@ func (s *Store) agentRunOf(a kernel.AttemptID) *kernel.AgentRun {
 		return nil
 	}
 	if j, err := s.Job(a.Job); err != nil || !j.Spec.Task.Builtin {
-		return nil // whatever its command wrote there
+		return nil // its command may have written anything there
 	}
 	return left.Agent
 }
 
-// Applied reports that what the attempt was for is on record as done, whatever
-// became of the attempt.
+// Applied reports that the attempt's effect is on record as made, however the
+// attempt ended.
 func (s *Store) Applied(a kernel.AttemptID) bool {
 	if !kernel.ValidJobID(string(a.Job)) {
 		return false
@@ -147,11 +148,11 @@ func (s *Store) Applied(a kernel.AttemptID) bool {
 	})
 }
 
-// errDamaged says of a file that it was read and is not what it should be.
+// errDamaged says that a file can be read and has invalid content.
 var errDamaged = errors.New("damaged")
 
-// outcome is what a file of the job says of how an attempt ended; nil: there is
-// none.
+// outcome reads how an attempt ended from a file of the job; nil: there is no such
+// file.
 func (s *Store) outcome(id kernel.JobID, name string) (*kernel.Result, error) {
 	b, err := s.readJobFile(id, name, maxRecord)
 	if err != nil {

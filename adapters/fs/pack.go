@@ -21,16 +21,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A job that ended some time ago is packed: its files become one, a tar archive
-// that gzip compressed, beside where its directory was. Each file of a job is read
-// from the directory or, where it is not there, from the pack. So a reader without
-// the lock finds it while the directory goes or comes back. Nothing in the
-// directory changes before the pack is gone: while there is one, it has everything
+// A job that ended some time ago is packed: its files become one, a gzipped tar
+// archive beside where its directory was. Each file of a job is read from the
+// directory or, if it is not there, from the pack. So a reader without the lock finds
+// it while the directory is removed or restored. Nothing in the directory changes
+// before the pack is removed: while there is a pack, it has everything
 // (docs/formats/layout.md).
 
 const (
-	// maxPackable is how many bytes the files of a job have at most that is packed:
-	// of larger ones blocks are not what takes the room.
+	// maxPackable is how many bytes the files of a job that is packed have at most.
+	// Packing saves the unused rest of each file's last block; larger files gain
+	// little by that.
 	maxPackable = 1 << 20
 	// maxUnpacked bounds what a pack is read into.
 	maxUnpacked = 64 << 20
@@ -46,7 +47,7 @@ type jobFile struct {
 	changed time.Time
 }
 
-// encodePack writes a pack by z, which many may be written by: it is large.
+// encodePack returns a pack. z compresses it, and is used for many packs because it is large.
 func encodePack(z *gzip.Writer, files []jobFile) ([]byte, error) {
 	var b bytes.Buffer
 	z.Reset(&b)
@@ -64,7 +65,7 @@ func encodePack(z *gzip.Writer, files []jobFile) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// decodePack reads a pack to its end, so that its checksum was right.
+// decodePack reads a pack to its end, which checks its checksum.
 func decodePack(b []byte) (files []jobFile, err error) {
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
@@ -95,8 +96,9 @@ func decodePack(b []byte) (files []jobFile, err error) {
 	return files, err
 }
 
-// readPack is what is in the pack of a job; fs.ErrNotExist: it has none. What a
-// power cut left of one that never counted is none: then the directory has the record.
+// readPack returns the files in the pack of a job; fs.ErrNotExist: it has none. A damaged
+// pack counts as none if the directory has the record: a power failure left it before it
+// was durable.
 func (s *Store) readPack(id kernel.JobID) ([]jobFile, error) {
 	b, err := s.base.read(packFile(id), maxUnpacked)
 	if err != nil {
@@ -148,7 +150,7 @@ func (s *Store) jobFileNames(id kernel.JobID, name string) ([]string, error) {
 	}
 	files, err := s.readPack(id)
 	switch {
-	case errors.Is(err, iofs.ErrNotExist): // perhaps it is packed just now, or has been unpacked
+	case errors.Is(err, iofs.ErrNotExist): // perhaps it is just being packed, or has been unpacked
 		more, err := s.base.names(jobPath(id, name))
 		names = append(names, more...)
 		slices.Sort(names)
@@ -164,7 +166,7 @@ func (s *Store) jobFileNames(id kernel.JobID, name string) ([]string, error) {
 	return names, nil
 }
 
-// fileOf is the file of the store that has a file of a job in it.
+// fileOf returns the path of a job's file, or of the pack that has it.
 func (s *Store) fileOf(id kernel.JobID, name string) string {
 	if own := jobPath(id, name); s.base.stamp(own) != (fileStamp{}) || s.base.stamp(packFile(id)) == (fileStamp{}) {
 		return own
@@ -172,7 +174,7 @@ func (s *Store) fileOf(id kernel.JobID, name string) string {
 	return packFile(id)
 }
 
-// Packed is the pack of a job's files, "" if they are in its directory.
+// Packed returns the pack of a job's files, "" if they are in its directory.
 func (s *Store) Packed(id kernel.JobID) string {
 	if s.open(false) != nil || !kernel.ValidJobID(string(id)) || s.fileOf(id, recordName) != packFile(id) {
 		return ""
@@ -180,9 +182,8 @@ func (s *Store) Packed(id kernel.JobID) string {
 	return s.PackFile(id)
 }
 
-// unpackedFiles are copies of files that are packed, for readers that need a file
-// of the system: of each file one, so that they do not take it for another each
-// time they open it.
+// unpackedFiles are copies of packed files, for readers that need an open file. There
+// is one copy of each, so that a reader recognises it when it opens it again.
 type unpackedFiles struct {
 	mu    sync.Mutex
 	files map[string]*os.File
@@ -233,7 +234,7 @@ func (u *unpackedFiles) close() (err error) {
 	return err
 }
 
-// endedAt is when a job ended or, if it never ran, was created; zero: it is open.
+// endedAt returns when a job ended or, if it never ran, was created; zero: it is open.
 func endedAt(j *kernel.Job) time.Time {
 	switch {
 	case j.Open():
@@ -244,14 +245,14 @@ func endedAt(j *kernel.Job) time.Time {
 	return j.State.Finished
 }
 
-// packable are the files of a job, the record first, or none where they stay as
-// they are: where some are large or of no sort that a program of Vizier's reads,
-// such as a patch.
+// packable returns the files of a job, the record first. It returns none if the job
+// cannot be packed: some files are too large, or programs other than Vizier's read
+// them, such as a patch.
 func (s *Store) packable(id kernel.JobID) ([]jobFile, error) {
 	if s.quarantineReason(id) != "" {
 		return nil, nil
 	}
-	files, err := s.readPack(id) // of what a crash cut short
+	files, err := s.readPack(id) // a crash may have left one
 	if ignoreMissing(err) != nil {
 		return nil, err
 	}
@@ -283,7 +284,7 @@ func packOrder(name string) string {
 	return name
 }
 
-// packable are the files in d, which is that directory of a job, and below. Room is
+// packable returns the files in and below d, which is the directory of of a job. room is
 // how many bytes they may have; less than 0: they cannot be packed.
 func (d dir) packable(of string, room *int64) (files []jobFile, err error) {
 	names, err := d.names(".")
@@ -331,8 +332,8 @@ func packsBelow(dir string) bool {
 	return slices.Contains([]string{attemptsDir, effectsDir, hooksDir}, dir)
 }
 
-// packs reports that programs of Vizier's alone read a file of a job by its name.
-// Others, a patch or what it keeps for its next attempt, the jobs' own commands may read.
+// packs reports that only Vizier's programs read a file of a job by its name. Commands of
+// jobs may read the others: a patch, or what a job keeps for its next attempt.
 func packs(name string) bool {
 	dir, _ := path.Split(name)
 	switch {

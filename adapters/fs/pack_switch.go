@@ -11,12 +11,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Pack packs jobs that ended before a time, at most most of them, those that ended
-// first first. It reports whether there may be more. It does nothing where an
-// earlier transaction has to be completed first.
+// Pack packs jobs that ended before a time, at most most of them, in the order of
+// their ends. It reports whether there may be more. It does nothing if an earlier
+// transaction must be completed first.
 //
-// The packs are durable before the journal says that they count, whatever the
-// durability of the store: what they replace has been there for long.
+// The packs are durable before the journal says that they count, also in a store
+// that is not durable: the files that they replace have been on the disk for long.
 func (t *Tx) Pack(ended time.Time, most int) (more bool, err error) {
 	defer func() {
 		if err != nil {
@@ -40,7 +40,7 @@ func (t *Tx) Pack(ended time.Time, most int) (more bool, err error) {
 	return seen == most, nil
 }
 
-// pack packs the jobs of these keys that can be, and returns for how many of the
+// pack packs the jobs of these keys if they can be packed. It returns for how many
 // keys nothing is left to do.
 func (t *Tx) pack(keys []string) (seen int, err error) {
 	s := t.s
@@ -52,7 +52,7 @@ func (t *Tx) pack(keys []string) (seen int, err error) {
 			continue // its runner has not left yet
 		}
 		seen++
-		s.cache.set(key, nil) // whatever comes of it: until the job changes that stays so
+		s.cache.set(key, nil) // whether or not it can be packed: that does not change before the job does
 		written, err := s.writePack(z, id)
 		if err != nil {
 			return seen, err
@@ -62,7 +62,7 @@ func (t *Tx) pack(keys []string) (seen int, err error) {
 		}
 	}
 	if len(e.groups) > 0 {
-		if err := s.base.disk.syncAll(s.base.fd); err != nil { // one by one takes ten times as long
+		if err := s.base.disk.syncAll(s.base.fd); err != nil { // to sync each takes ten times as long
 			return seen, err
 		}
 		first := !t.pos.packs
@@ -88,7 +88,7 @@ func (s *Store) writePack(z *gzip.Writer, id kernel.JobID) (written bool, err er
 	}
 	files, err := s.packable(id)
 	if err != nil || len(files) == 0 {
-		return false, nil // one that cannot be read stays as it is, and others go on
+		return false, nil // a job that cannot be read stays as it is
 	}
 	data, err := encodePack(z, files)
 	if err != nil {
@@ -109,9 +109,9 @@ func (s *Store) completePack(id kernel.JobID) (packed bool, err error) {
 	return true, s.removeTree(string(id))
 }
 
-// neverCounted says of a pack that err is about that a power cut left it before it
-// was durable: the directory goes after that. Nor need the record's name have lasted
-// in there, which the journal has.
+// neverCounted reports that err is about a pack that a power failure left before it was
+// durable: the job's directory still exists, and is removed only after the pack is durable.
+// The record may be missing there; the journal has it.
 func (s *Store) neverCounted(id kernel.JobID, err error) bool {
 	if !errors.Is(err, errPack) {
 		return false

@@ -96,7 +96,7 @@ type (
 		OutcomePath   *string           `json:"outcome_path"`
 		Agent         *agentRecord      `json:"agent,omitempty"`
 		AgentTotal    *agentTotal       `json:"agent_total,omitempty"`
-		Configuration *configRecord     `json:"config_snapshot"` // a job reads what is in force when it runs
+		Configuration *configRecord     `json:"config_snapshot"` // for readers: decisions use the configuration in force
 		Stop          *stopRecord       `json:"stop,omitempty"`
 		RemovedAt     *stamp            `json:"removed_at,omitempty"`
 		Awake         bool              `json:"awake,omitempty"`
@@ -254,7 +254,7 @@ type (
 	waitRecord struct {
 		Kind     string          `json:"kind"`
 		Detail   string          `json:"detail"`
-		Cause    string          `json:"cause,omitempty"` // "": the record is of before there were causes
+		Cause    string          `json:"cause,omitempty"` // "": the record is older than causes
 		JobID    string          `json:"job_id,omitempty"`
 		Artifact *artifactRecord `json:"artifact,omitempty"`
 	}
@@ -305,15 +305,15 @@ type (
 	}
 )
 
-// foreign is what a record holds besides what the kernel knows: kept as read
-// and written back.
+// foreign has the fields of a record that the kernel does not know. They are
+// kept as read and written back.
 type foreign struct{ top, task, again, schedule, metadata map[string]json.RawMessage }
 
 func (f *foreign) empty() bool {
 	return f == nil || len(f.top)+len(f.task)+len(f.again)+len(f.schedule)+len(f.metadata) == 0
 }
 
-// ErrNewer is what a later version wrote, and this one cannot read.
+// ErrNewer says that a newer version wrote something that this one cannot read.
 var ErrNewer = errors.New("written by a newer vizier")
 
 // decodeRecord reads the record of job id. It never panics, and its error says
@@ -345,7 +345,7 @@ func parseRecord(b []byte) (r open[record], err error) {
 	}
 	err = fromJSON(b, &r)
 	version := r.V.Version
-	if err != nil { // of a later format perhaps
+	if err != nil { // perhaps it is of a later format
 		var head struct {
 			Version int `json:"version"`
 		}
@@ -361,11 +361,11 @@ func parseRecord(b []byte) (r open[record], err error) {
 	return r, nil
 }
 
-// Record is job.json for j, written at now, without the fields of later versions that
-// a stored one may have.
+// Record returns job.json for j, written at now, without the fields of later versions
+// that a stored record may have.
 func Record(j *kernel.Job, now time.Time) ([]byte, error) { return encodeRecord(j, nil, now) }
 
-// encodeRecord is job.json for j with the foreign fields f.
+// encodeRecord returns job.json for j, written at now, with the foreign fields f.
 func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
 	var e recordEncoder
 	return e.encode(j, f, now)
@@ -377,7 +377,7 @@ type recordEncoder struct {
 	b bytes.Buffer
 }
 
-// encode is encodeRecord, until the next call.
+// encode is encodeRecord. The result is valid until the next call.
 func (e *recordEncoder) encode(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
 	if err := writable(&j.Spec); err != nil {
 		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)

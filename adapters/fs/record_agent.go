@@ -2,7 +2,7 @@ package fs
 
 import "github.com/vizier-scheduler/vizier/kernel"
 
-// agentRecord is what the agent of an attempt told.
+// agentRecord is what the agent of an attempt reported.
 type agentRecord struct {
 	Agent   string       `json:"agent,omitempty"`
 	Version string       `json:"version,omitempty"`
@@ -59,7 +59,7 @@ func (a *agentRecord) run() *kernel.AgentRun {
 		Resets: stampValue(a.Resets), Denied: bare(a.Denied)}
 }
 
-// agents adds to the record what the agents of the job's attempts told.
+// agents adds to the record what the agents of the job's attempts reported.
 func (r *record) agents(a *kernel.AgentState) {
 	if a == nil {
 		return
@@ -68,7 +68,7 @@ func (r *record) agents(a *kernel.AgentState) {
 	r.AgentTotal = &agentTotal{a.Runs, a.Turns, newUsage(a.Total)}
 }
 
-// agentState is what r holds of the agents of the job's attempts; nil: nothing.
+// agentState returns what r has about the agents of the job's attempts; nil: nothing.
 func (r *record) agentState() *kernel.AgentState {
 	if r.Agent == nil && r.AgentTotal == nil {
 		return nil

@@ -20,8 +20,8 @@ type claimRecord struct {
 	} `json:"child"`
 }
 
-// Attempts are a job's attempts that left files, by number. One that has no
-// outcome runs, or was lost.
+// Attempts returns a job's attempts that left files, by number. An attempt
+// without an outcome is running or was lost.
 func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 	if err := s.open(false); err != nil {
 		return nil, ignoreMissing(err)
@@ -59,7 +59,7 @@ func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 	return out, nil
 }
 
-// claimPlace is where a claim says that its attempt runs. Claims of earlier
+// claimPlace returns where an attempt runs, by its claim. Claims of earlier
 // versions are several JSON values.
 func claimPlace(claim []byte) kernel.Place {
 	var p kernel.Place

@@ -78,7 +78,7 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*effect.Record, map[st
 	return e, r.Extra, d.err
 }
 
-// Effect is what is on record of a job's effect; nil: nothing.
+// Effect returns the record of a job's effect; nil: there is none.
 func (s *Store) Effect(id kernel.JobID, key string) (*effect.Record, error) {
 	_, err := effectFile(id, key)
 	if err == nil {
@@ -94,15 +94,15 @@ func (s *Store) Effect(id kernel.JobID, key string) (*effect.Record, error) {
 	}
 	e, _, err := decodeEffect(id, key, b)
 	if err != nil {
-		// What is wrong with the file is wrong with nothing that the caller gave.
+		// The file is invalid, not an argument of the caller.
 		why := strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())
 		return nil, errors.New(filepath.Join(vizierDir, s.fileOf(id, file)) + ": " + why + ": move the file away if you know what became of the effect")
 	}
 	return e, nil
 }
 
-// Effects are a job's effects, in the order in which they were begun, and what
-// is wrong with the records of those that are left out.
+// Effects returns a job's effects, in the order in which they were begun. The
+// error says what is wrong with the records that are left out.
 func (s *Store) Effects(id kernel.JobID) ([]effect.Record, error) {
 	if err := s.open(false); err != nil {
 		return nil, err
@@ -130,11 +130,10 @@ func (s *Store) Effects(id kernel.JobID) ([]effect.Record, error) {
 	return all, errors.Join(errs...)
 }
 
-// RecordEffect replaces what is on record of e's effect, durably. It is
-// kernel.ErrStale for an attempt that is not current any more, or that another
-// has taken the effect from. The check and the write are one step: the
-// scheduler lock is held, so that no later attempt begins in between. It is
-// shared, and held for no sync.
+// RecordEffect replaces the record of e's effect, durably. It is kernel.ErrStale
+// if the attempt is not current any more, or another attempt has taken the
+// effect over. It checks and writes under the scheduler lock, so that no later
+// attempt begins in between. The lock is shared, and not held during a sync.
 func (s *Store) RecordEffect(ctx context.Context, e effect.Record) error {
 	name, err := effectFile(e.Job, e.Key)
 	if err == nil {
@@ -192,9 +191,9 @@ func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *effect.
 	return d.sync(name, s.opts.Durable)
 }
 
-// install gives the file temp its name: the place of what is there, or, fresh, one
-// that is free. Others hold the lock shared as well, so that it may be taken by
-// now: then kernel.ErrStale.
+// install renames the file temp to name, in place of the file that has it. If fresh is
+// set, the name must be free; if it is not, that is kernel.ErrStale. Others hold the lock
+// shared as well, so one of them may have taken it just now.
 func (d dir) install(temp, name string, fresh bool) error {
 	if !fresh {
 		return failed("rename", name, d.disk.rename(d.fd, temp, d.fd, name))
@@ -209,8 +208,8 @@ func (d dir) install(temp, name string, fresh bool) error {
 	return failed("link", name, err)
 }
 
-// effectsDir opens the directory of a job's effects, and makes it durably where
-// it is missing. It never makes the job's.
+// effectsDir opens the directory of a job's effects, and makes it durably if it
+// is missing. It never makes the directory of the job.
 func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
 	job, err := s.base.open(jobPath(id, ""))
 	if err != nil {
@@ -227,8 +226,8 @@ func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
 	return d, err
 }
 
-// fenced calls f while a is its job's current attempt by the journal, and with
-// the scheduler lock held, so that it stays so.
+// fenced calls f if a is its job's current attempt by the journal. It holds the
+// scheduler lock meanwhile, so that a stays the current one.
 func (s *Store) fenced(ctx context.Context, a kernel.AttemptID, f func() error) error {
 	for try := true; ; try = false {
 		if err := s.fencedShared(ctx, a, f, try); !errors.Is(err, errBehind) {
@@ -240,7 +239,7 @@ func (s *Store) fenced(ctx context.Context, a kernel.AttemptID, f func() error) 
 	}
 }
 
-// fencedShared is fenced where the files are all there is to read, else
+// fencedShared is fenced if the files have all changes of the journal, else
 // errBehind.
 func (s *Store) fencedShared(ctx context.Context, a kernel.AttemptID, f func() error, try bool) (err error) {
 	unlock, err := s.take(ctx, lockShared)
@@ -273,8 +272,8 @@ func (s *Store) fencedShared(ctx context.Context, a kernel.AttemptID, f func() e
 }
 
 // committedEffects writes "committed" into the records of the effects that j's
-// current generation has committed. The job's record says so now, and will not
-// any more once a new generation begins.
+// current generation has committed. Until a new generation begins, the job's
+// record says so, too.
 func (s *Store) committedEffects(j *kernel.Job) []fileOp {
 	effects, _ := s.Effects(j.ID) // what cannot be read stays as it is
 	var ops []fileOp

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// fieldError is a field that does not hold what it should.
+// fieldError says that a field has a wrong value.
 type fieldError struct {
 	field string // as a path: schedule.locks
 	err   error
@@ -19,8 +19,8 @@ type fieldError struct {
 
 func (e *fieldError) Error() string { return fmt.Sprintf("field %q: %v", e.field, e.err) }
 
-// blame is err with the field that caused it: the decoder names it for some
-// types only.
+// blame returns err with the field that caused it. The decoder names the field
+// for some types only.
 func blame[T any](b []byte, err error) error {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(b, &all) != nil {
@@ -44,7 +44,7 @@ func blame[T any](b []byte, err error) error {
 	return err
 }
 
-// jsonError is err in words, with the place.
+// jsonError returns err in plain words, with the field.
 func jsonError(err error) error {
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) && typ.Field != "" {
@@ -70,8 +70,8 @@ func plainJSON(err error) error {
 	}
 }
 
-// writable refuses text that JSON cannot hold: it would come back changed, and
-// another command would run than the one that was asked for.
+// writable refuses text that JSON cannot hold: it would change, and another
+// command would run than the one that was asked for.
 func writable(sp *kernel.Spec) error {
 	one := func(s string) []string { return []string{s} }
 	for _, f := range []struct {

@@ -73,12 +73,12 @@ func newSandbox(b kernel.Sandbox) *sandboxRecord {
 	return r
 }
 
-// addPrompt adds what the record of a prompt's job holds besides (seed 004).
+// addPrompt adds the fields that only the record of a prompt's job has (seed 004).
 func (r *record) addPrompt(j *kernel.Job) {
 	in, st, m := j.Spec.Prompt, &j.State, &r.Metadata.V
 	r.JobID, r.GitOwner, r.RepoName, r.BranchName, r.InboxFile, r.InboxRel = r.ID, in.Owner, in.Repository, in.Branch, in.File, in.Rel
 	m.Reason, m.PromptSHA, m.PromptInode, m.ClaimedAt, m.Archive = in.Reason, in.SHA256, in.Inode, optionalStamp(in.Claimed), in.Archive
-	if st.Status == kernel.Succeeded { // what a success says of itself is no failure
+	if st.Status == kernel.Succeeded { // the reason of a success is a note, no failure
 		r.FailureReason, m.SuccessNote = nil, st.Reason
 	}
 	switch {
@@ -197,7 +197,7 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 	return m
 }
 
-// job is the kernel's view of r, or what makes no sense in it.
+// job returns the job of r. The error names the first field that is invalid.
 func (r *record) job() (kernel.Job, error) {
 	var d decoder
 	if time.Time(r.CreatedAt).IsZero() {
@@ -271,7 +271,7 @@ func (r *record) job() (kernel.Job, error) {
 	return j, d.err
 }
 
-// decoder keeps the first problem of a record.
+// decoder keeps the first error of a record.
 type decoder struct{ err error }
 
 func (d *decoder) fail(field string, err error) {
@@ -344,7 +344,7 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 		}
 		sp.After = append(sp.After, kernel.JobID(a.JobID))
 	}
-	for _, n := range s.Dependencies { // null never met its own decoder
+	for _, n := range s.Dependencies { // a JSON null skips UnmarshalJSON
 		d.fail("schedule.dependencies", kernel.Artifact(n.Artifact).Validate())
 		sp.Needs = append(sp.Needs, kernel.Artifact(n.Artifact).Canonical())
 	}

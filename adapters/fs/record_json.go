@@ -19,11 +19,11 @@ type open[T any] struct {
 	Extra map[string]json.RawMessage `json:",embed"`
 }
 
-// members is open as the decoder takes it apart by itself.
+// members is open without its methods, for the decoder's own treatment.
 type members[T any] open[T]
 
-// UnmarshalJSONFrom reads any object that we or a strict writer may have
-// written. What it refuses is for UnmarshalJSON, which finds the words for it.
+// UnmarshalJSONFrom reads any object that Vizier or a strict writer may have
+// written. What it refuses goes to UnmarshalJSON, which has better error messages.
 func (o *open[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return jsonv2.UnmarshalDecode(d, (*members[T])(o))
 }
@@ -33,9 +33,8 @@ func (o *open[T]) MarshalJSONTo(e *jsontext.Encoder) error {
 	return jsonv2.MarshalEncode(e, (*members[T])(o))
 }
 
-// layout is how records are written: the fields we do not know come last and in
-// order, empty lists as what they are in memory, and omitempty means what it
-// does to encoding/json.
+// layout is how records are written: unknown fields come last and in order, a nil
+// list is null, and omitempty has the meaning that it has in encoding/json.
 var layout = jsonv2.JoinOptions(jsonv2.Deterministic(true), jsonv2.FormatNilSliceAsNull(true), jsonv1.OmitEmptyWithLegacySemantics(true), //nolint:gochecknoglobals // constant
 	jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), jsontext.PreserveRawStrings(true), jsontext.WithIndent("  "))
 
@@ -54,7 +53,7 @@ var line = jsonv2.JoinOptions(jsonv1.OmitEmptyWithLegacySemantics(true), jsontex
 // toLine is v as a line of a file, without the newline at its end.
 func toLine(v any) ([]byte, error) { return jsonv2.Marshal(v, line) }
 
-// fromJSON reads b into v, the fast way if it can be read in the one way.
+// fromJSON reads b into v: by the fast decoder, or by the tolerant one if that fails.
 func fromJSON(b []byte, v any) error {
 	if jsonv2.Unmarshal(b, v) == nil {
 		return nil
@@ -63,13 +62,13 @@ func fromJSON(b []byte, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// UnmarshalJSON reads what JSON allows besides, such as a field that stands
-// there twice, and says in words what is wrong.
+// UnmarshalJSON also reads what strict JSON forbids, such as a field that is
+// there twice, and describes errors in plain words.
 func (o *open[T]) UnmarshalJSON(b []byte) error {
 	o.Extra = nil
 	if known := fieldsOf(reflect.TypeFor[T]()); hasUnknown(b, known) {
-		// The decoder would take a foreign field for one of ours that differs
-		// by case alone, so it does not get to see them.
+		// The decoder ignores case, and would take a foreign field for one of
+		// ours. So it does not get to see foreign fields.
 		var ours map[string]json.RawMessage
 		if err := json.Unmarshal(b, &ours); err != nil {
 			return err

@@ -9,15 +9,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// lastNumber is the last number that was given. It is a file of its own, written
-// with the plan that gives it, so that the removal of a job frees none. Where the
-// file is missing or makes no sense, the jobs may have none yet.
+// lastNumber is the last number that a job got. It is in a file of its own, written
+// with the plan that gives it, so that removing a job frees no number. If the file is
+// missing or damaged, unnumbered is true: there may be jobs without a number.
 type lastNumber struct {
 	is         kernel.Number
 	unnumbered bool
 }
 
-// lastNumber is read once in a transaction, and anew after what that commits.
+// lastNumber returns the last number. A transaction reads it once, and again after a commit.
 func (s *Store) lastNumber() (lastNumber, error) {
 	if s.tx == nil {
 		return s.readLastNumber()

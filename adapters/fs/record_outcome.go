@@ -33,13 +33,12 @@ type outcomeRecord struct {
 	Agent         *agentRecord     `json:"agent,omitempty"`
 	Applied       bool             `json:"applied,omitempty"`
 
-	// The records that the attempt's submissions are going to be.
+	// The records that the attempt's submissions will become.
 	Submitted []json.RawMessage `json:"submitted,omitempty"`
 }
 
-// outcomeJob is what outcome.json has of the job's record besides, as this end
-// leaves it: the rest of the original's copy. It is for readers, and never read
-// back.
+// outcomeJob has the fields of the job's record that outcome.json also has, as
+// this end leaves them. They are for people and programs; Vizier never reads them.
 type outcomeJob struct {
 	Status        string         `json:"status"`
 	Command       []string       `json:"command"`
@@ -58,8 +57,8 @@ type outcomeDocument struct {
 	*outcomeJob // nil: not known yet
 }
 
-// contextRecord is the execution context that an attempt leaves; the empty one
-// takes the job's context away.
+// contextRecord is the execution context that an attempt leaves; an empty one
+// removes the job's context.
 type contextRecord struct {
 	Root     string `json:"execution_root,omitempty"`
 	Worktree string `json:"worktree_path,omitempty"`
@@ -78,14 +77,15 @@ func newOutcome(r kernel.Result) outcomeRecord {
 	return o
 }
 
-// encodeOutcome is outcome.json of r, with what j, nil: not known yet, is then.
+// encodeOutcome returns outcome.json for r. j is the job after that end; nil: it is
+// not known yet.
 func encodeOutcome(r kernel.Result, j *kernel.Job) ([]byte, error) {
 	var doc outcomeDocument
 	doc.outcomeRecord = newOutcome(r)
 	o := &doc.outcomeRecord
 	at := r.Ended
 	if at.IsZero() {
-		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
+		at = time.Unix(0, 0).UTC() // a record needs a time; these jobs are not created yet
 	}
 	submitted, err := newJobs(r.Submitted, at)
 	if err != nil {
@@ -97,7 +97,7 @@ func encodeOutcome(r kernel.Result, j *kernel.Job) ([]byte, error) {
 		doc.outcomeJob = &outcomeJob{rec.Status, rec.Command, rec.ChildArgs, rec.CreatedAt, rec.StdoutPath, rec.StderrPath, rec.Configuration, rec.Schedule, rec.Metadata}
 	}
 	b, err := toJSON(doc)
-	if err == nil && len(b) > maxRecord && j != nil { // it is to be read
+	if err == nil && len(b) > maxRecord && j != nil { // it would be too large to read
 		return encodeOutcome(r, nil)
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 	return o.result(id)
 }
 
-// result is how an attempt of job id ended.
+// result returns how an attempt of job id ended.
 func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 	var d decoder
 	if o.Version > recordVersion {
@@ -152,17 +152,17 @@ func (s *Store) Conclude(r kernel.Result) error {
 	if err != nil {
 		return err
 	}
-	// No lock keeps a runner that lost its job from writing late: by its own
-	// name the outcome of a later attempt is there all the same.
+	// No lock keeps a runner that lost its job from writing late. The outcome of
+	// a later attempt is not lost by that: it has a name of its own, too.
 	if err := s.base.writeAs(jobPath(r.Attempt.Job, outcomeName), attemptOutcome(r.Attempt.N), b, s.opts.Durable); err != nil {
 		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
 	}
 	return nil
 }
 
-// ConcludeOnce records durably how an attempt ended, for good: whoever comes
-// second gets kernel.ErrStale. So it may be called on any host, by the runner
-// and by who takes the runner for lost. It takes no lock.
+// ConcludeOnce records durably how an attempt ended, once: a second caller gets
+// kernel.ErrStale. So it may be called on any host, by the runner and by a process
+// that takes the runner for lost. It takes no lock.
 func (s *Store) ConcludeOnce(r kernel.Result) error {
 	if err := s.open(false); err != nil {
 		return err
@@ -171,14 +171,14 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
 	}
 	if r.Class == kernel.WorkerLost && r.Agent == nil {
-		r.Agent = s.agentRunOf(r.Attempt) // who takes it for lost knows nothing of that
+		r.Agent = s.agentRunOf(r.Attempt) // the caller does not know it
 	}
 	b, err := encodeOutcome(r, nil)
 	if err != nil {
 		return err
 	}
-	// What counts is the attempt's own. The job's is for people; but it is read, and in part
-	// it would be taken for the outcome of a later attempt that nobody can read.
+	// The attempt's own file counts. The job's is for people; but it is read, too, and a file
+	// that is cut off would be taken for a damaged outcome of a later attempt.
 	err = s.base.writeOnce(jobPath(r.Attempt.Job, attemptOutcome(r.Attempt.N)), jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable)
 	if errors.Is(err, iofs.ErrExist) {
 		return fmt.Errorf("record outcome of %s attempt %d: it has one: %w", r.Attempt.Job, r.Attempt.N, kernel.ErrStale)
@@ -189,8 +189,8 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	return nil
 }
 
-// Job reads one record without the lock: what was asked for never changes. It
-// may be called from any goroutine once the store was used.
+// Job reads one record without the lock: a job's spec never changes. It may be
+// called from any goroutine.
 func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 	if err := s.open(false); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return kernel.Job{}, err
@@ -214,8 +214,8 @@ func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 	return j, err
 }
 
-// runningJobs are jobs that run, with the records that this process wrote or read: the
-// one that it runs itself is asked for time and again.
+// runningJobs are running jobs with the records that this process wrote or read. A runner
+// reads the record of its own job again and again.
 type runningJobs struct {
 	mu   sync.Mutex
 	jobs map[kernel.JobID]written
@@ -226,7 +226,7 @@ type written struct {
 	data []byte
 }
 
-// remember remembers the record of a job that runs, and forgets others.
+// remember keeps the record of a running job, and drops the record of any other.
 func (l *runningJobs) remember(j *kernel.Job, data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,7 +240,7 @@ func (l *runningJobs) remember(j *kernel.Job, data []byte) {
 	l.jobs[j.ID] = written{*j, data}
 }
 
-// unchanged is the job that data, read from a record, is about, if it was like that
+// unchanged returns the job of a record with the bytes data, if they are the same as
 // before.
 func (l *runningJobs) unchanged(id kernel.JobID, data []byte) (kernel.Job, bool) {
 	l.mu.Lock()

@@ -25,7 +25,7 @@ type schemaCheck struct {
 	others   map[string]*schemaCheck // other schemas, by the file name in a $ref
 }
 
-// newSchemaCheck checks against the published schema of job.json.
+// newSchemaCheck returns a check against the published schema of job.json.
 func newSchemaCheck() (*schemaCheck, error) {
 	s := &schemaCheck{others: map[string]*schemaCheck{}}
 	for _, name := range []string{"job_record.schema.json", "artifact.schema.json"} {
@@ -47,7 +47,7 @@ func newSchemaCheck() (*schemaCheck, error) {
 	return s, nil
 }
 
-// decodeJSON reads one JSON value, numbers as they are written.
+// decodeJSON reads one JSON value. It keeps numbers as they are written.
 func decodeJSON(b []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
@@ -244,7 +244,7 @@ func member(at, name string) string {
 	return at + "." + name
 }
 
-// short is a value in a message.
+// short returns a value as text for a message.
 func short(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

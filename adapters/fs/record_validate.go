@@ -12,16 +12,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// Problem is what is wrong with a file of the store.
+// Problem is something wrong with a file of the store.
 type Problem struct {
 	Job  kernel.JobID
 	Path string // relative to the repository's root
 	Text string
 }
 
-// Validate holds every record on the disk to the published schema and to the
-// invariants of seed 004. It changes nothing, and returns how many records
-// there are.
+// Validate checks every record on the disk against the published schema and the
+// invariants of seed 004. It changes nothing, and returns how many records there
+// are.
 func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, err error) {
 	shape, err := newSchemaCheck()
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Store) still(ctx context.Context, f func() error) (err error) {
 	return f()
 }
 
-// problemsOf is what is wrong with the record b of a job.
+// problemsOf returns what is wrong with the record b of a job.
 func (s *Store) problemsOf(id kernel.JobID, b []byte, shape *schemaCheck, holders map[string]kernel.JobID) []string {
 	v, err := decodeJSON(b)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// FollowRun says that somebody wants to see a run's end: until it is closed or
+// FollowRun notes that somebody waits for a run's end. Until the result is closed or
 // its process ends, nobody else clears the run away.
 func (s *Store) FollowRun(id kernel.RunID) (io.Closer, error) {
 	name, err := runFile(id)
@@ -40,7 +40,7 @@ type following struct {
 	remove func() error
 }
 
-// Close lets the run go.
+// Close ends the following of the run.
 func (f following) Close() error { return errors.Join(f.remove(), f.File.Close()) }
 
 // Followed reports that somebody still follows the run.
@@ -58,7 +58,7 @@ func (s *Store) Followed(id kernel.RunID) bool {
 }
 
 // DropPlanStates removes the state records of the plans that these jobs made,
-// and returns how many there were. What makes no sense is left alone.
+// and returns how many there were. It leaves files that it cannot read.
 func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 	refs := map[string]bool{}
 	for _, id := range jobs {
@@ -76,8 +76,8 @@ func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 	return n, err
 }
 
-// DropConflicts removes the marks of open merge conflicts of these jobs. What
-// makes no sense is left alone.
+// DropConflicts removes the marks of open merge conflicts of these jobs. It leaves
+// files that it cannot read.
 func (s *Store) DropConflicts(jobs []kernel.JobID) error {
 	_, err := s.dropFiles(sentinelsDir, func(data []byte) bool {
 		var mark struct {
@@ -91,8 +91,8 @@ func (s *Store) DropConflicts(jobs []kernel.JobID) error {
 	return err
 }
 
-// DropConflict removes the mark of a plan's open merge conflict, unless it is of a job of another
-// run than of's. It is no error if there is none.
+// DropConflict removes the mark of a plan's open merge conflict, unless a job of another run than
+// of's made it. It is no error if there is none.
 func (s *Store) DropConflict(slug string, of *kernel.Job) error {
 	data, err := s.Sentinel(slug)
 	if err != nil || data == nil {
@@ -142,8 +142,7 @@ func (s *Store) dropFiles(dir string, matches func(data []byte) bool) (int, erro
 	return dropped, nil
 }
 
-// CountArtifacts is how many markers and payloads of what a job produces there
-// are.
+// CountArtifacts returns how many markers and payloads of a job's artifacts exist.
 func (s *Store) CountArtifacts(id kernel.JobID, produces []kernel.Artifact) (markers, payloads int) {
 	if s.open(false) != nil {
 		return 0, 0

@@ -27,15 +27,15 @@ const maxRecord = 16 << 20
 type Options struct {
 	Durable      bool          // every commit is on the disk before it is reported
 	KeepLogs     int           // logs of earlier attempts kept per job; 0: all
-	Boot         string        // id of this boot: what an earlier one left in memory is gone
-	EventBytes   int64         // of the event log before it is moved away; 0: never
-	EventFiles   int           // of the event log, the one that is written to included
-	HistoryBytes int64         // of the sealed history that are kept; 0: no bound
-	HistoryAge   time.Duration // that it is kept for; 0: no bound
+	Boot         string        // id of this boot: what an earlier boot left only in memory is gone
+	EventBytes   int64         // size of the event log before it is moved away; 0: it never is
+	EventFiles   int           // files of the event log, the current one included
+	HistoryBytes int64         // how much of the sealed history is kept; 0: no bound
+	HistoryAge   time.Duration // how long it is kept; 0: no bound
 	Who          string        // names this process to those who wait for the lock
 	Now          func() time.Time
 	Program      string   // the version of the program, for the history
-	Tracking     Tracking // of git; nil: nobody asks whose the store is
+	Tracking     Tracking // tells what git tracks; nil: no store counts as foreign
 
 	// Admit takes this host's turn to write, and waits for it until the context ends. It returns an error if another
 	// host schedules whose locks may not hold here. The store calls it with the lock held, before it writes anything;
@@ -61,11 +61,11 @@ type Store struct {
 
 	copies unpackedFiles
 
-	opening sync.Mutex // over base and made
+	opening sync.Mutex // guards base and made
 	base    *dir       // .vizier
 	made    bool       // its directories exist
 
-	// What follows belongs to the goroutine that has the lock.
+	// The fields below belong to the goroutine that has the lock.
 
 	log        *journal
 	cache      *cache                  // of the records; nil: to be opened
@@ -74,8 +74,8 @@ type Store struct {
 	found      map[kernel.JobID][]byte // records that others had changed, not on record yet; empty: gone
 }
 
-// NewStore is the store of the repository whose main working tree is dir. It
-// touches nothing until it is used.
+// NewStore returns the store of the repository whose main working tree is dir.
+// It touches no file until it is used.
 func NewStore(dir string, opts Options) *Store {
 	layout := NewLayout(dir)
 	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who)}
@@ -87,7 +87,7 @@ func (s *Store) Keep(logs int, eventBytes int64, eventFiles int) {
 	s.opts.KeepLogs, s.opts.EventBytes, s.opts.EventFiles = logs, eventBytes, eventFiles
 }
 
-// open opens the store; if create, it makes what is missing of its directories.
+// open opens the store. If create is set, it makes the directories that are missing.
 func (s *Store) open(create bool) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -257,7 +257,7 @@ func (s *Store) moved() error {
 	if err := s.displaced(); errors.Is(err, kernel.ErrMoved) {
 		return err
 	}
-	return nil // whoever uses a store that was removed is told
+	return nil // a store that was removed fails at its next use
 }
 
 // InPlace returns an error if the open store is not at its path any more:
@@ -270,7 +270,7 @@ func (s *Store) InPlace() error {
 	return s.displaced()
 }
 
-// displaced is InPlace for what may not be open.
+// displaced is InPlace for a store that may not be open.
 func (s *Store) displaced() error {
 	if s.base == nil {
 		return nil
@@ -289,7 +289,7 @@ func (s *Store) displaced() error {
 	return fmt.Errorf("%s: %w", s.Layout.root, kernel.ErrMoved)
 }
 
-// notAdmittedError is what Options.Admit says.
+// notAdmittedError is an error of Options.Admit.
 type notAdmittedError struct{ error }
 
 func (e *notAdmittedError) Unwrap() error { return e.error }
@@ -390,7 +390,7 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 		return rec, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	defer s.dropCache() // the store is not there yet
+	defer s.dropCache() // the cache is ahead of the files
 	pos, _, err := s.behind()
 	if err == nil {
 		err = s.catchUp(pos)
@@ -436,7 +436,7 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 		return kernel.Records{}, err
 	}
 	rec, err := s.records(scope)
-	if errors.Is(err, errCache) { // it went wrong: do without
+	if errors.Is(err, errCache) { // it is damaged: make it anew
 		if err := s.rebuildCache(journalOffset{pos.epoch, pos.end}); err != nil {
 			return kernel.Records{}, err
 		}
@@ -480,7 +480,7 @@ func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 
 func (s *Store) readRecordFile(id kernel.JobID) ([]byte, error) {
 	b, err := s.readJobFile(id, recordName, maxRecord)
-	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
+	if errors.Is(err, syscall.ENOTDIR) { // it is not missing: something else is there, perhaps a link
 		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
 	}
 	return b, err
@@ -503,8 +503,8 @@ func (s *Store) IDs() ([]kernel.JobID, error) {
 	return s.jobIDs()
 }
 
-// jobIDs lists what is named like a directory or like a pack of a job, each id
-// once, in no order.
+// jobIDs returns the ids of all jobs with a directory or a pack, each once, in no
+// order.
 func (s *Store) jobIDs() ([]kernel.JobID, error) {
 	names, err := s.base.names(jobsDir)
 	ids := make([]kernel.JobID, 0, len(names))
@@ -518,7 +518,7 @@ func (s *Store) jobIDs() ([]kernel.JobID, error) {
 			packed++
 		}
 	}
-	if packed > 0 { // of one that is being packed there are both
+	if packed > 0 { // a job that is being packed has both
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
 	}

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How old a file that was being written is when it is stale: one whose writer
-// is gone, and any. The writer may be out of sight, in a container that shares
-// the store, so being gone alone is not enough.
+// The age from which a temporary file is stale: if its writer is gone, and in any
+// case. The writer may seem to be gone because it is in a container that shares
+// the store, so that alone is not enough.
 const (
 	staleOfTheDead = time.Minute
 	stale          = time.Hour
 )
 
 // DropTemporary removes the temporary files that killed processes left: those
-// of writers that are gone, and any that are older than an hour. It returns how
-// many there were.
+// older than a minute whose writers are gone, and all that are older than an hour.
+// It returns how many there were.
 func (s *Store) DropTemporary() (int, error) {
 	if err := s.open(false); err != nil {
 		return 0, ignoreMissing(err)
@@ -58,7 +58,7 @@ func (d dir) sweep(dropped *int) error {
 		case e.IsDir():
 			below, err := d.open(e.Name())
 			if ignoreMissing(err) == nil && err != nil {
-				continue // it went meanwhile
+				continue // it was removed meanwhile
 			}
 			if err == nil {
 				err = below.sweep(dropped)

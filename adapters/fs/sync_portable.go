@@ -13,9 +13,9 @@ import (
 func (machine) sync(fd int) error     { return flush(fd) }
 func (machine) syncData(fd int) error { return flush(fd) }
 
-// syncAll hands the store's files and directories to the device one by one, and
-// then has the device keep what it was handed. sync(2) would not do: it may
-// return before the data is on its way.
+// syncAll writes the store's files and directories to the device one by one, and
+// then flushes the device's cache. sync(2) is not enough: it may return before the
+// data is written.
 func (m machine) syncAll(at int) error {
 	root := dir{at, m}
 	for _, name := range [...]string{jobsDir, path.Dir(planStatesDir)} {
@@ -27,8 +27,8 @@ func (m machine) syncAll(at int) error {
 }
 
 // handOver calls sync with the file of that name in d, or with the directory
-// and all that is below it. What others remove meanwhile, and what they keep
-// this user from reading, is none of the store's files.
+// and all that is below it. It skips files that are removed meanwhile or that this
+// user may not read: they are not the store's.
 func handOver(d dir, name string, sync func(fd int) error) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// TracesFailed is why spans could not be exported last, and when; no time: they could.
+// TracesFailed returns why and when the last export of spans failed; a zero time: it did not.
 func (s *Store) TracesFailed() (why string, at time.Time) {
 	info, err := os.Lstat(s.abs(tracesFile))
 	if err != nil {
@@ -19,7 +19,7 @@ func (s *Store) TracesFailed() (why string, at time.Time) {
 	return string(b), info.ModTime()
 }
 
-// NoteTraces has TracesFailed say that the last export failed so, or that it did not.
+// NoteTraces records for TracesFailed how the last export failed; nil: it did not.
 func (s *Store) NoteTraces(err error) error {
 	if err != nil {
 		return sys.ReplaceFile(s.abs(tracesFile), []byte(err.Error()))

@@ -10,19 +10,19 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
-// Tx is a transaction: the scheduler lock, held.
+// Tx is a transaction. It holds the scheduler lock until Close.
 type Tx struct {
 	s          *Store
 	unlock     release
 	turn       Turn // nil: no other host schedules
 	pos        position
 	unfinished []kernel.WorldAction
-	settling   *kernel.Result // what the transaction is about to settle, if nobody has recorded it
+	settling   *kernel.Result // the result that the transaction settles, while it is not on record; else nil
 	patrolled  bool
 	account    *history.Account       // of the next commit
 	facts      map[kernel.Near]string // that the next commit judged by: see JudgedBy
-	caught     *cache                 // has been brought to pos: nobody else writes it meanwhile
-	last       *lastNumber            // as read; nil: it is to be read
+	caught     *cache                 // the cache that has been brought to pos; nobody else writes it meanwhile
+	last       *lastNumber            // as read; nil: not read yet
 	cut        error                  // why a plan is in the journal and not in the files; the next Begin completes it
 }
 
@@ -40,16 +40,16 @@ func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	return t.s.load(t.pos, scope)
 }
 
-// JudgedBy is kernel.Outside.JudgedBy of the next commit that a tick judged. Other facts
-// are forgotten.
+// JudgedBy sets kernel.Outside.JudgedBy for the next commit that a tick judged. It replaces
+// all earlier facts.
 func (t *Tx) JudgedBy(facts map[kernel.Near]string) { t.facts = facts }
 
-// Unfinished are world actions that an earlier transaction committed
-// and did not see through.
+// Unfinished returns the world actions that an earlier transaction committed
+// and did not complete.
 func (t *Tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 
 // Close releases the lock. Before that it saves the cache if a new process would be
-// slow without it. It drops errors of the cache, which costs only time.
+// slow without it. It ignores errors of that: without a cache only time is lost.
 func (t *Tx) Close() (err error) {
 	defer func() { err = errors.Join(err, t.unlock()) }()
 	t.witness()
@@ -65,8 +65,8 @@ func (t *Tx) Close() (err error) {
 	return nil
 }
 
-// Commit does the record actions of p durably, all or none, and remembers the
-// others until Done. Every job that p changes must have been loaded.
+// Commit does the record actions of p durably, all or none, and keeps the world
+// actions until Done. Every job that p changes must have been loaded.
 func (t *Tx) Commit(p kernel.Plan) (err error) {
 	defer func() {
 		if err != nil {
@@ -98,13 +98,13 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err := t.write(b.e, t.s.log.full(t.pos)); err != nil {
 		return err
 	}
-	if damaged || t.know(p, b.jobs) != nil { // what was read anew may have edits that p was decided without
+	if damaged || t.know(p, b.jobs) != nil { // a record that was read anew may have edits that the decision of p did not see
 		t.s.dropCache()
 	}
 	return nil
 }
 
-// entryOf returns the entry that makes the files what p says.
+// entryOf returns the builder of the entry that applies p to the files.
 func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
 	for _, a := range p.Actions() {
 		if id := a.Subject(); !aboutRun(a) && !kernel.ValidJobID(string(id)) { // it would become a path
@@ -202,7 +202,7 @@ func (t *Tx) Done() error {
 }
 
 // aside makes a change in the jobs directory that concerns no job, and keeps the cache
-// valid, which otherwise a changed directory makes invalid.
+// valid: any other change of the directory makes it invalid.
 func (s *Store) aside(change func() error) error {
 	before := s.jobsStamp()
 	err := change()

@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Sizes are the bytes that the files of jobs take on the disk. It looks at every
-// file of theirs without the lock, and at nothing more once ctx ends.
+// Sizes returns the bytes that the files of jobs take on the disk. It looks at every
+// file of theirs without the lock, and stops when ctx ends.
 func (s *Store) Sizes(ctx context.Context, ids []kernel.JobID) map[kernel.JobID]int64 {
 	sizes := make(map[kernel.JobID]int64, len(ids))
 	if s.open(false) != nil {
@@ -35,8 +35,8 @@ func (s *Store) Sizes(ctx context.Context, ids []kernel.JobID) map[kernel.JobID]
 // leastRoom is how many bytes a few small files need.
 const leastRoom = 64 << 10
 
-// Full reports that the store's file system has no room for another few small files, of bytes
-// or of inodes. What cannot be told is not full.
+// Full reports that the store's file system has no bytes or inodes for another few small
+// files. If that cannot be found out, it is not full.
 func (s *Store) Full() bool {
 	var st unix.Statfs_t
 	if s.open(false) != nil || unix.Fstatfs(s.base.fd, &st) != nil || st.Blocks == 0 {
@@ -45,8 +45,8 @@ func (s *Store) Full() bool {
 	return int64(st.Bavail)*int64(st.Bsize) < leastRoom || st.Files > 0 && st.Ffree == 0 //nolint:unconvert // the types differ between systems
 }
 
-// size is what name in d takes on the disk, with all that is in it. A file with
-// several names counts once, and what cannot be looked at does not.
+// size returns the bytes that name in d takes on the disk, with all that is in it. A
+// file with several names counts once; one that cannot be looked at does not count.
 func (d dir) size(name string, seen map[uint64]bool) int64 {
 	var st unix.Stat_t
 	if unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || seen[st.Ino] {
@@ -69,8 +69,8 @@ func (d dir) size(name string, seen map[uint64]bool) int64 {
 	return size
 }
 
-// Collected is when what need not be kept was last removed; zero: it is not
-// known.
+// Collected returns when files that need not be kept were last removed; zero: it is
+// not known.
 func (s *Store) Collected() time.Time {
 	if s.open(false) != nil {
 		return time.Time{}
@@ -86,8 +86,8 @@ func (s *Store) Collected() time.Time {
 	return at
 }
 
-// NoteCollected remembers that as of now. It is not synced: what a crash loses
-// is a look that was not needed.
+// NoteCollected records now as the time of Collected. It is not synced: a crash
+// costs only one needless removal.
 func (s *Store) NoteCollected() error {
 	if err := s.open(true); err != nil {
 		return err

@@ -53,8 +53,7 @@ func (r *Repo) InPlace(c kernel.Context) bool {
 	return name != "" && (c.Name == "" || name == c.Name) && !r.released(name)
 }
 
-// released reports whether the last thing that happened to the head of a worktree
-// is its Release.
+// released reports whether the last change of a worktree's head is its Release.
 func (r *Repo) released(name string) bool {
 	log, err := r.headLog(name)
 	return err == nil && strings.HasSuffix(log[len(log)-1], "\t"+releasedMessage)

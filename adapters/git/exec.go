@@ -57,7 +57,7 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 		defer cancel()
 	}
 	op := k.args[0]
-	args := []string{"--no-pager", "-c", "core.quotePath=false", "-c", "core.safecrlf=false", "-c", "core.fsmonitor=false"} // whose program a job may have chosen, and may hang
+	args := []string{"--no-pager", "-c", "core.quotePath=false", "-c", "core.safecrlf=false", "-c", "core.fsmonitor=false"} // a job may have chosen the monitor's program, which may hang
 	if k.quiet {
 		args = append(args, "-c", "core.hooksPath=/dev/null")
 	}

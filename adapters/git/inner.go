@@ -79,9 +79,9 @@ func (c *cli) gitlinks(ctx context.Context, at command) ([]string, error) {
 	return links, err
 }
 
-// unseen returns those of links, submodules of the working tree at top, that are
-// directories without a repository and have files, and these files, without what
-// is ignored.
+// unseen returns the submodules among links that are, in the working tree at top,
+// directories with files and without a repository; and these files. Ignored files
+// do not count.
 func (c *cli) unseen(ctx context.Context, at command, top string, links []string) (in, files []string, err error) {
 	for _, name := range links {
 		dir := filepath.Join(top, name)
@@ -95,7 +95,7 @@ func (c *cli) unseen(ctx context.Context, at command, top string, links []string
 			continue
 		}
 		at.args = []string{"ls-files", "--others", "--exclude-standard", "-z", "--", ":(top,literal)" + name}
-		at.env = append(slices.Clone(at.env), "GIT_INDEX_FILE="+filepath.Join(dir, ".git", "none")) // there is none: nothing is a submodule
+		at.env = append(slices.Clone(at.env), "GIT_INDEX_FILE="+filepath.Join(dir, ".git", "none")) // it does not exist, so git sees no submodules
 		out, err := c.run(ctx, at)
 		if err != nil {
 			return nil, nil, err

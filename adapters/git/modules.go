@@ -36,7 +36,7 @@ func (c *cli) modules(ctx context.Context, w Worktree) ([]module, error) {
 		case err != nil:
 			return err
 		case within && d.Name() != "modules":
-			return iofs.SkipDir // of a repository, only its own submodules are of interest
+			return iofs.SkipDir // in a repository, only its submodules are of interest
 		}
 		if there, err := exists(filepath.Join(path, "HEAD")); err != nil || !there {
 			return err
@@ -81,8 +81,8 @@ func (r *Repo) saveModules(ctx context.Context, w Worktree, modules []module) er
 	return nil
 }
 
-// givenModules returns, as revisions to leave out, the commits of submodules that
-// the worktree was made with: they came from elsewhere.
+// givenModules returns the commits of submodules that the worktree was made with,
+// as revisions to exclude: they came from elsewhere.
 func (r *Repo) givenModules(ctx context.Context, w Worktree) ([]string, error) {
 	base, err := r.baseOf(w.Name)
 	if err != nil || base == "" {
@@ -138,8 +138,8 @@ func (r *Repo) saveModule(ctx context.Context, w Worktree, m module, modules []m
 	return nil
 }
 
-// tips returns the commits in the output of git rev-list --parents that are the
-// parent of none.
+// tips returns the commits in the output of git rev-list --parents that have no
+// child there.
 func tips(list string) (out []kernel.CommitID) {
 	parents := map[string]bool{}
 	for line := range strings.Lines(list) {
@@ -169,7 +169,7 @@ func (r *Repo) parkModule(ctx context.Context, t tree, p Parked) error {
 	switch there, err := r.cli.refAt(ctx, p.Ref); {
 	case err != nil:
 		return err
-	case there != p.Commit: // git does not call it a failure
+	case there != p.Commit: // git does not report that as a failure
 		return fmt.Errorf("git did not fetch commit %s, since it is a shallow clone", p.Commit)
 	}
 	if r.OnPark != nil {

@@ -157,5 +157,5 @@ func (r *Repo) follow(ctx context.Context, w Worktree, branch string, first bool
 	return "", err
 }
 
-// busyIndex reports that another git process has the index of the working tree.
+// busyIndex reports that another git process has locked the index of the working tree.
 func busyIndex(err error) bool { return err != nil && strings.Contains(err.Error(), "index.lock") }

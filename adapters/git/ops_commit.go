@@ -19,9 +19,9 @@ import (
 // everything below directories; nil is the whole tree. Paths are relative to
 // dir and taken literally. The paths in force are relative to the top and are
 // staged even if they are ignored. Vizier's own files (jobs, sessions, tmp,
-// tmp-worktrees, state) are never staged. Of a linked working tree, the whole tree
-// cannot be staged while there are files that git does not see, below a submodule
-// which is not initialised.
+// tmp-worktrees, state) are never staged. In a linked working tree, Stage fails
+// for the whole tree while there are files that git does not see: below a
+// submodule that is not initialised.
 func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) error {
 	specs := []string{":(top)"}
 	if paths != nil {
@@ -71,15 +71,15 @@ func (r *Repo) StageTracked(ctx context.Context, dir string) error {
 }
 
 // Uncommitted returns the paths at dir, relative to the top, that differ from
-// the checked-out commit or are untracked, without Vizier's own files and what
-// is ignored. A submodule with changes within it is one of them. Below an
-// untracked repository it does not look.
+// the checked-out commit or are untracked, without Vizier's own files and
+// ignored ones. A submodule with changes within it is one of these paths. It does
+// not look below an untracked repository.
 func (r *Repo) Uncommitted(ctx context.Context, dir string) ([]string, error) {
 	tracked, untracked, err := r.differing(ctx, dir)
 	return append(tracked, untracked...), err
 }
 
-// Untracked returns the untracked ones of those paths, without files that were
+// Untracked returns the untracked paths of Uncommitted, without files that were
 // removed from the index and left where they are.
 func (r *Repo) Untracked(ctx context.Context, dir string) ([]string, error) {
 	tracked, untracked, err := r.differing(ctx, dir)
@@ -94,9 +94,9 @@ func (r *Repo) differing(ctx context.Context, dir string) (tracked, untracked []
 }
 
 // Unstaged returns the paths at dir, relative to the top, whose files differ from
-// the index, and those that are untracked, without Vizier's own files and what is
-// ignored. A submodule that a merge, which does not look into it, has left at its
-// former commit is none of them.
+// the index, and those that are untracked, without Vizier's own files and ignored
+// ones. A submodule that a merge has left at its former commit does not count: a
+// merge does not check out submodules.
 func (r *Repo) Unstaged(ctx context.Context, dir string) (tracked, untracked []string, err error) {
 	tracked, untracked, err = r.status(ctx, dir, func(file byte) bool { return file != ' ' })
 	if err != nil || len(tracked) == 0 {
@@ -142,9 +142,9 @@ func (c *cli) leftBehind(ctx context.Context, dir, name string) (bool, error) {
 	return false, nil
 }
 
-// status returns the tracked paths of which git says that they differ, where
-// counts is true for the status of the file beside the index, and the untracked
-// ones.
+// status returns the tracked paths that git reports as changed, if counts is true
+// for the second letter of their status (the file compared with the index), and
+// the untracked paths.
 func (r *Repo) status(ctx context.Context, dir string, counts func(file byte) bool) (tracked, untracked []string, err error) {
 	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all",
 		"--ignore-submodules=none", "--no-renames"}})
@@ -202,7 +202,7 @@ func (c *cli) unstage(ctx context.Context, dir string) error {
 }
 
 // StagePaths stages the current state of paths, including removals, which ends
-// their conflicts. A directory that is no submodule is not the path any more.
+// their conflicts. A directory that is no submodule counts as removal of the path.
 // Paths are relative to dir, which must be the top of a working tree.
 func (r *Repo) StagePaths(ctx context.Context, dir string, paths []string) error {
 	var there, gone []string
@@ -349,8 +349,8 @@ func (r *Repo) Commits(ctx context.Context, marks []string) (ids []kernel.Commit
 
 // Touched reports whether a commit changes a file outside of .vizier, among the
 // commits that are reachable from tip, were made after since (in whole seconds)
-// and are on no branch but the named one. With branch "", other branches are
-// not considered. Nor are base and what is reachable from it, unless it is "".
+// and are on no branch but the named one. With branch "", other branches make no
+// difference. base and the commits reachable from it do not count, unless base is "".
 func (r *Repo) Touched(ctx context.Context, tip, base kernel.CommitID, branch string, since time.Time) (bool, error) {
 	if err := commits(tip); err != nil {
 		return false, fmt.Errorf("look for a change: %w", err)

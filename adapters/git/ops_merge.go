@@ -75,8 +75,8 @@ func (r *Repo) SetMergeState(ctx context.Context, dir string, source, target, me
 
 // Merge merges source into the commit of the worktree at dir, without
 // committing. Conflicts are left in progress and are not an error: see
-// Unmerged. A path that both sides renamed, to different ones, is none: it is gone
-// on both. With squash, the result has no reference to source.
+// Unmerged. A path that both sides renamed to different names is no conflict: it is
+// gone on both sides. With squash, the result has no reference to source.
 func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, squash bool) error {
 	args := []string{"merge", "--quiet", "--no-commit", "--no-ff", string(source)}
 	if squash {
@@ -97,8 +97,8 @@ func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, sq
 	return err
 }
 
-// dropRenamed takes out of the index at dir what the merge there knows only of
-// the common ancestor.
+// dropRenamed removes the paths from the index at dir that only the common
+// ancestor of the merge has.
 func (r *Repo) dropRenamed(ctx context.Context, dir string) error {
 	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=no", "--ignore-submodules=all", "--no-renames"}})
 	var paths []string

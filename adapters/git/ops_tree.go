@@ -106,7 +106,7 @@ func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, erro
 		if err != nil {
 			return nil, err
 		}
-		if to := leadsTo(w.Path); present && (to == "" || to == resolved(w.gitDir)) { // else it is of a repository that this is a copy of
+		if to := leadsTo(w.Path); present && (to == "" || to == resolved(w.gitDir)) { // else it belongs to the repository that this one is a copy of
 			on = append(on, w)
 		}
 	}

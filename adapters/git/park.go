@@ -21,8 +21,8 @@ const parkedRefs = "refs/vizier/parked/"
 type Parked struct {
 	Worktree string // its path; "": only the branch was removed
 	Branch   string // the branch it was on; "" : none
-	Module   string // the submodule of the worktree whose commit it is; "": none
-	Repo     string // the repository that keeps it, for a submodule's
+	Module   string // the submodule that has the commit; "": none
+	Repo     string // the repository with Ref, if Module is not ""
 	Ref      string // the ref that keeps the work
 	Commit   kernel.CommitID
 }
@@ -41,7 +41,7 @@ func (p Parked) String() string {
 		"get it back with `git switch --create NAME %s`", of, p.Ref, p.Ref, p.Ref)
 }
 
-// ParkedOf returns what is parked of the worktrees of jobs and by them, as lines for people.
+// ParkedOf returns the parked work of jobs' worktrees, and the work that jobs parked, as lines for people.
 func (r *Repo) ParkedOf(ctx context.Context, jobs func() ([]kernel.JobID, error)) ([]string, error) {
 	if none, err := r.noneParked(); none || err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (r *Repo) ParkedOf(ctx context.Context, jobs func() ([]kernel.JobID, error)
 				continue
 			}
 			back := "get it back with `git switch --create NAME " + ref + "`"
-			if at := strings.LastIndexByte(module, '-'); at >= 0 { // before the commit
+			if at := strings.LastIndexByte(module, '-'); at >= 0 { // the commit follows it
 				of += ", in its submodule " + module[:at]
 				back = fmt.Sprintf("get it back in another clone of the submodule with `git fetch %s %s:refs/heads/NAME`", r.root.Dir, ref)
 			}

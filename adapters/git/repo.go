@@ -18,11 +18,11 @@ type Repo struct {
 	Backend
 
 	// OnPark, unless nil, is called for all work that is parked before its
-	// worktree is removed.
+	// worktree or branch is removed.
 	OnPark func(Parked)
 
-	// ParkedBy is the job that this Repo works for, which is named by refs that keep what was on a
-	// branch. Those of a worktree name the job that owns it. "": none.
+	// ParkedBy is the job that this Repo works for; "": none. A ref that keeps the commits of a
+	// branch names this job. A ref that keeps the work in a worktree names the job that owns it.
 	ParkedBy kernel.JobID
 
 	root Root

@@ -163,7 +163,7 @@ func mainTree(r Root, at string) (string, error) {
 		dir = filepath.Dir(r.CommonDir)
 	}
 	if dir == at {
-		return dir, nil // links were followed by whoever found it
+		return dir, nil // the caller has resolved its links
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", fmt.Errorf("main working tree: %w", err)

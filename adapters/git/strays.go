@@ -54,9 +54,9 @@ func (r *Repo) StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context
 	return out, nil
 }
 
-// MovedWorktrees returns the worktrees below .vizier/tmp-worktrees that do not work, since git
-// looks for them elsewhere or they lead to another git directory: the repository was moved or
-// copied.
+// MovedWorktrees returns the worktrees below .vizier/tmp-worktrees that do not work because the
+// repository was moved or copied: git looks for them elsewhere, or they lead to another git
+// directory.
 func (r *Repo) MovedWorktrees() (out []kernel.Context, err error) {
 	all, err := r.Worktrees()
 	for _, w := range all {
@@ -89,8 +89,8 @@ func leadsTo(dir string) string {
 	return resolved(absolute(dir, strings.TrimSpace(to)))
 }
 
-// RepairWorktree tells git where the files of a worktree are, and the worktree where git is. It
-// does not ask git, which in a copy would have the original look for its worktree here.
+// RepairWorktree corrects the links between a worktree and its git directory. It does not use git
+// for that: in a copy, git would make the original look for its worktree here.
 func (r *Repo) RepairWorktree(_ context.Context, c kernel.Context) error {
 	all, err := r.Worktrees()
 	if err != nil {
@@ -122,8 +122,9 @@ func (r *Repo) SeparateWorktrees() error {
 	return err
 }
 
-// settled returns w where its files are, and has it and git know each other if the repository
-// was moved or copied. Its own link comes first, so that nothing works on another repository.
+// settled returns w with the path of its files. If the repository was moved or copied, it first
+// corrects the links between w and its git directory. It begins with w's own link, so that nothing
+// works on another repository.
 func (r *Repo) settled(w Worktree) (Worktree, error) {
 	here := r.movedTo(w)
 	if here == "" {

@@ -76,7 +76,7 @@ func resolved(path string) string {
 }
 
 // rebases reports whether a rebase in the working tree of gitDir is going to move branch when it
-// ends. Until then HEAD is detached, and git takes the branch for checked out there.
+// ends. Until then HEAD is detached, and git counts the branch as checked out there.
 func rebases(gitDir, branch string) bool {
 	ref := "refs/heads/" + branch
 	for _, file := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "rebase-merge/update-refs"} {

@@ -101,7 +101,7 @@ func (l *Local) Void(a kernel.AttemptID, why string) error {
 	return l.writeClaimOnce(a, claim{Identity: Identity{Host: here().Host}, Void: why})
 }
 
-// Taken is what an attempt's claim says of it. The zero value is that there is none.
+// Taken is what an attempt's claim says of it. The zero value means that there is no claim.
 type Taken struct {
 	Host  string    // where it runs or ran; "": nowhere
 	Void  string    // why it was voided; "": it was not
@@ -241,7 +241,7 @@ func decodeClaim(path string, b []byte) (claim, error) {
 }
 
 // claimOf returns a's claim. ours is false if the claim was copied with the
-// repository: then its processes have nothing to do with this one.
+// repository: then its processes have nothing to do with this repository.
 func (l *Local) claimOf(a kernel.AttemptID) (c claim, ours bool, err error) {
 	if c, err = readClaim(l.Files.ClaimFile(a)); err != nil {
 		return claim{}, false, err

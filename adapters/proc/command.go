@@ -63,7 +63,7 @@ var repositoryVariables = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONF
 	"GIT_INTERNAL_SUPER_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_REFLOG_ACTION"}
 
 // The variables of W3C Trace Context name the span that a process belongs to.
-// The job does not get those of whoever started this process.
+// A job does not get the values that this process was started with.
 const (
 	envTraceParent = "TRACEPARENT"
 	envTraceState  = "TRACESTATE"

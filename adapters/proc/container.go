@@ -16,14 +16,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Containers are the command lines of an engine of containers, with words in braces
-// for what differs from job to job. A word that has {mount}, {variable} or {setting} in
-// it is there once for each of these, which may be never.
+// Containers has the command lines of an engine of containers. Placeholders in braces
+// stand for what differs between jobs. A word with {mount}, {variable} or {setting} is
+// repeated for each of these, and left out if there are none.
 type Containers struct{ Run, Remove []string }
 
-// Engine is what runs containers by that name, by other command lines if there are any.
-// All namespaces but that of mounts are the host's: a container is for what a job finds,
-// and the processes in it are ended and counted as they are elsewhere.
+// Engine returns the command lines of the engine of that name, or run and remove if they
+// are not empty. A container shares the host's network, process ids and, where that works,
+// IPC: it only provides files, and its processes are ended and counted as any others.
 func Engine(name string, run, remove []string) Containers {
 	var c Containers
 	switch name {
@@ -32,14 +32,14 @@ func Engine(name string, run, remove []string) Containers {
 	default: // podman and docker understand the same
 		c.Run = []string{name, "run", "--rm", "--pull=never", "--name={name}", "--network=host", "--pid=host", "--ipc=host", "--user={user}", "--workdir={dir}",
 			"--volume={mount}", "--env={variable}", "--env={setting}", "--entrypoint=", "{image}", "{command}"}
-		if name == "podman" && os.Getuid() != 0 { // else the user of the container is another one outside
+		if name == "podman" && os.Getuid() != 0 { // else the container's user is another one on the host
 			c.Run = slices.Insert(c.Run, 4, "--userns=keep-id")
-			if _, err := os.Stat("/dev/mqueue"); err != nil { // which it would mount, and fail
+			if _, err := os.Stat("/dev/mqueue"); err != nil { // podman would mount it, and fail
 				c.Run = slices.DeleteFunc(c.Run, func(word string) bool { return word == "--ipc=host" })
 			}
 		}
 		c.Remove = []string{name, "rm", "--force", "{name}"}
-		if name == "podman" { // else it would wait once more
+		if name == "podman" { // without --time=0 it would wait once more
 			c.Remove = []string{name, "rm", "--force", "--ignore", "--time=0", "{name}"}
 		}
 	}
@@ -52,8 +52,8 @@ func Engine(name string, run, remove []string) Containers {
 	return c
 }
 
-// CheckContainers says why the engine of containers cannot be used here, and what to do;
-// "": it can.
+// CheckContainers returns why the engine of containers cannot be used here, and what to
+// do; "" if it can.
 func (l *Local) CheckContainers() (problem, next string) {
 	name := l.Containers.Run[0]
 	if _, err := l.engine(name); err != nil {
@@ -62,26 +62,26 @@ func (l *Local) CheckContainers() (problem, next string) {
 	return "", ""
 }
 
-// engine is the file of an engine's program: a relative one is in the repository.
+// engine returns the file of an engine's program. A relative path is relative to the repository.
 func (l *Local) engine(name string) (string, error) { return find(name, l.Root, os.Getenv("PATH")) }
 
-// clientOwn are variables that say how a program is found and loaded, and whose it is.
-// The engine's own program has the host's; a container has its image's, unless the
-// job says otherwise.
+// clientOwn reports whether a variable says how a program is found and loaded, or which
+// user it belongs to. The engine's program gets the host's value. A container keeps its
+// image's value, unless the job sets the variable.
 func clientOwn(name string) bool {
 	return slices.Contains([]string{"PATH", "HOME", "SHELL", "USER", "LOGNAME", "HOSTNAME", "PWD", "OLDPWD", "SHLVL", "_"}, name) ||
 		strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "CONTAINERS_") || strings.HasPrefix(name, "DOCKER_")
 }
 
-// containerName is the name of the container of a. Copies of a repository have the
-// same jobs.
+// containerName returns the name of a's container. The name depends on the repository's
+// path, since copies of a repository have the same jobs.
 func (l *Local) containerName(a kernel.AttemptID) string {
 	where := strings.TrimPrefix(string(kernel.DigestOf(l.Root)), "sha256:")
 	return "vizier-" + where[:8] + "-" + string(a.Job) + "-" + strconv.Itoa(a.N)
 }
 
-// contain has the command of j run in its container. What a node starts it puts
-// there itself.
+// contain makes the command of j run in its container. A node does that itself with
+// what it starts.
 func (l *Local) contain(c *command, j *kernel.Job) (err error) {
 	c.container = l.containerName(j.Attempt())
 	if j.Spec.Task.Builtin {
@@ -93,7 +93,7 @@ func (l *Local) contain(c *command, j *kernel.Job) (err error) {
 	return err
 }
 
-// Contain is the command line that runs args in dir, in the container of j, and the
+// Contain returns the command line that runs args in dir, in the container of j, and the
 // environment of the engine's program.
 func (l *Local) Contain(j *kernel.Job, dir string, args, env []string) (argv, client []string, err error) {
 	if problem, next := l.CheckContainers(); problem != "" {
@@ -131,8 +131,8 @@ func (l *Local) Contain(j *kernel.Job, dir string, args, env []string) (argv, cl
 	return argv, client, err
 }
 
-// containerLine is the command line of j's container, with each of several for the words that stand
-// for them; one that is not among several stays as it is.
+// containerLine returns the command line of j's container. A word with a placeholder in several is
+// repeated for each of its values; a placeholder that is not in several stays as it is.
 func (l *Local) containerLine(j *kernel.Job, dir string, args []string, several map[string][]string) []string {
 	one := strings.NewReplacer("{image}", j.Spec.Task.Container, "{name}", l.containerName(j.Attempt()), "{dir}", dir,
 		"{user}", strconv.Itoa(os.Getuid())+":"+strconv.Itoa(os.Getgid()))
@@ -156,8 +156,8 @@ words:
 	return out
 }
 
-// ContainerLine is, for people, the command line by which the container of j starts, without
-// its variables; "" for a job without one.
+// ContainerLine returns, for people, the command line that starts the container of j, without its
+// variables; "" for a job without a container.
 func (l *Local) ContainerLine(j *kernel.Job) string {
 	if j.Spec.Task.Container == "" {
 		return ""
@@ -177,8 +177,8 @@ func (l *Local) ContainerLine(j *kernel.Job) string {
 	return strings.Join(l.containerLine(j, dir, args, several), " ")
 }
 
-// mounts are what j's container sees of the host, as engines are told: under the same
-// paths, each after what it is in.
+// mounts returns what j's container sees of the host, as arguments of engines. The paths
+// are the same inside and outside. A path comes after the one that contains it.
 func (l *Local) mounts(j *kernel.Job, dir, tmp string) ([]string, error) {
 	b := j.Spec.Task.Sandbox
 	tree, _ := l.treeOf(dir)
@@ -190,7 +190,7 @@ func (l *Local) mounts(j *kernel.Job, dir, tmp string) ([]string, error) {
 			return
 		} else if err == nil {
 			path = real
-		} else if path != tmp && path != said { // those are made before it starts
+		} else if path != tmp && path != said { // these are made before the container starts
 			return
 		}
 		if !slices.Contains(paths, path) {
@@ -222,7 +222,7 @@ func (l *Local) mounts(j *kernel.Job, dir, tmp string) ([]string, error) {
 			}
 		}
 		switch mount := path + ":" + path; {
-		case within >= 0 && readOnly[paths[within]] == readOnly[path]: // it comes with that
+		case within >= 0 && readOnly[paths[within]] == readOnly[path]: // the mount of that includes it
 		case readOnly[path]:
 			out = append(out, mount+":ro")
 		default:
@@ -232,8 +232,8 @@ func (l *Local) mounts(j *kernel.Job, dir, tmp string) ([]string, error) {
 	return out, nil
 }
 
-// removal is the command line that removes the container of that name; nil where there is none,
-// or where the engine needs no such command.
+// removal returns the command line that removes the container of that name; nil if there is no
+// container, or the engine needs no such command.
 func (l *Local) removal(name string) []string {
 	if name == "" {
 		return nil
@@ -247,14 +247,15 @@ func (l *Local) removal(name string) []string {
 	}
 	program, err := l.engine(out[0])
 	if err != nil {
-		return nil // then nothing of it was started here
+		return nil // without its program, no container was started here
 	}
 	out[0] = program
 	return out
 }
 
-// removeContainer ends the container of that name, if there is one. An engine whose program was
-// killed in the middle may refuse at first; that there is no such container may be a refusal as well.
+// removeContainer ends the container of that name, if there is one. It tries several times: an
+// engine whose program has just been killed may fail at first. It ignores the last failure, since
+// an engine may also fail because there is no such container.
 func (l *Local) removeContainer(name string) {
 	const patience, tries, pause = 30 * time.Second, 3, 500 * time.Millisecond
 	argv := l.removal(name)
@@ -268,14 +269,15 @@ func (l *Local) removeContainer(name string) {
 	}
 }
 
-// keeper is a process that removes a container when this process dies: an engine may have
-// others look after what it started. It reads a pipe that this process alone writes to.
+// keeper is a process that removes a container when this process dies: processes that do
+// not die with this one may keep the container running. It reads a pipe that only this
+// process writes to.
 type keeper struct{ pipe *os.File }
 
 const keeperScript = `trap '' HUP INT QUIT TERM
 read -r line || exec "$@"`
 
-// keepContainer starts one for a's container of that name; nil where none is needed.
+// keepContainer starts a keeper for a's container of that name; nil if none is needed.
 func (l *Local) keepContainer(name string, a kernel.AttemptID) (*keeper, error) {
 	argv := l.removal(name)
 	if argv == nil {
@@ -297,7 +299,7 @@ func (l *Local) keepContainer(name string, a kernel.AttemptID) (*keeper, error) 
 	return &keeper{pipe}, nil
 }
 
-// dismiss ends the keeper, which does nothing any more.
+// dismiss ends the keeper without removing the container.
 func (k *keeper) dismiss() {
 	if k != nil {
 		_, _ = k.pipe.WriteString("\n")
@@ -305,7 +307,7 @@ func (k *keeper) dismiss() {
 	}
 }
 
-// Kept says what was enforced of j's sandbox.
+// Kept returns, in words, what was enforced of j's sandbox.
 func Kept(j *kernel.Job) string {
 	if j.Spec.Task.Container != "" {
 		return "nothing but what its container's mounts leave out"

@@ -30,7 +30,7 @@ func (l *Local) leftoversOf(a kernel.AttemptID, command Identity) *leftoverProce
 }
 
 // find returns the live ones. A process in the middle of an exec shows no
-// environment, so that there are none must be seen twice.
+// environment, so only two empty results in a row mean that there are none.
 func (o *leftoverProcesses) find(bool) (left []process, unsure bool) {
 	_, left = o.l.remnants(o.a, o.claim, o.before)
 	unsure, o.before, o.once = !o.once, left, len(left) == 0

@@ -11,10 +11,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// NoteLost notes that the runner of a was lost: nothing holds what its command left behind, and
-// whatever was adopted since the runner began may be that. The note does not depend on what becomes
-// of the job, so it is made before it is on record that the attempt is over. It counts until that
-// host's next boot.
+// NoteLost notes that the runner of a was lost. Nothing keeps track of the processes that its command
+// left: any process that was adopted since the runner began may be one of them. The note is made
+// before the end of the attempt is on record, and stays whatever becomes of the job. It counts until
+// that host's next boot.
 func (l *Local) NoteLost(a kernel.AttemptID) error {
 	c, ours, err := l.claimOf(a)
 	if err != nil || !ours || c.Start == 0 {
@@ -38,7 +38,7 @@ func (l *Local) NoteLost(a kernel.AttemptID) error {
 	return nil
 }
 
-// lost returns when the first runner that was lost began, for each boot in which one was.
+// lost returns, for each boot with lost runners, when the first of them began.
 func (l *Local) lost() (map[string]uint64, error) {
 	const limit = 16 << 20
 	b, err := sys.ReadRegular(l.Files.LostFile(), limit)
@@ -49,7 +49,7 @@ func (l *Local) lost() (map[string]uint64, error) {
 	for line := range strings.Lines(string(b)) {
 		var boot string
 		var start uint64
-		if _, err := fmt.Sscan(line, &boot, &start); err != nil { // its write was cut off, with its boot
+		if _, err := fmt.Sscan(line, &boot, &start); err != nil { // the end of its boot cut the write off
 			continue
 		}
 		if at, some := first[boot]; !some || start < at {

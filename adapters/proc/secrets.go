@@ -53,7 +53,7 @@ type provided struct {
 	container string // the name of its container; "": none
 	refused   error  // why it can never run
 
-	since time.Time // when its preparation, and so its time, began
+	since time.Time // when its preparation began, and with it its time limit
 }
 
 // Provide fetches the secrets of j's attempt. Its error names the secret that

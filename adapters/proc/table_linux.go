@@ -103,9 +103,9 @@ func genuineTable() bool {
 // genuine reports whether the system itself shows the process.
 func genuine(pid int) bool { return asMounted("/proc/"+strconv.Itoa(pid)+"/stat", "/proc") }
 
-// background reports whether a process is this program, under whatever name, with a hidden
-// entry point: a runner, the resident scheduler or a helper of theirs. Nobody types commands
-// below it.
+// background reports whether a process is this program, under any name, with a hidden entry
+// point: a runner, the resident scheduler or a helper of theirs. No command that a person
+// types runs below it.
 func background(pid int) bool {
 	args, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	_, rest, _ := strings.Cut(string(args), "\x00")

@@ -70,7 +70,7 @@ func (l Loader) file(s string) (Resolved, error) {
 	return r, nil
 }
 
-// configFile lies among the templates and is none.
+// configFile is in a directory of templates, but is none.
 const configFile = ".vizier/config.toml"
 
 // selector finds the one template with that id and version.

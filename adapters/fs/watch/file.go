@@ -9,8 +9,8 @@ type File struct {
 	changed chan struct{}
 }
 
-// NewFile returns a File for path, which is watched from a call of Look on. If
-// the system allows no more watches, no changes are reported.
+// NewFile returns a File for path. Call Look to begin watching. If the system
+// allows no more watches, no changes are reported.
 func NewFile(path string) *File {
 	f := &File{path: path, changed: make(chan struct{}, 1)}
 	n, err := newNotifier()

@@ -23,13 +23,12 @@ type Host struct {
 	Boot string `json:"boot"`
 }
 
-// Hosts keeps the scheduling of a repository with one host at a time, unless the locks of
-// hosts are known to hold on each other. The host that schedules is on record. Another one takes
-// its place where nothing is left of it: its resident scheduler left, or has not been heard of for
-// long. Who only looks on another host leaves it in place for longer, until what it wrote is seen
-// everywhere: nobody has asked for more.
+// Hosts ensures that one host at a time schedules in a repository, unless the hosts' locks
+// are known to hold on each other. The scheduling host is on record. Another host takes over
+// when the first has no resident scheduler, or that has not been heard of for long. A command
+// that only reads waits longer before it takes over: until all hosts see what the first wrote.
 type Hosts struct {
-	Record   string // the file with the host that schedules
+	Record   string // the file with the scheduling host
 	Turn     string // the link of the host that is writing
 	Seen     string // the directory in which each host notes whose locks it saw held
 	Resident string // the resident scheduler's lock
@@ -43,22 +42,22 @@ type hostRecord struct {
 	Resident bool `json:"resident,omitempty"` // it has a resident scheduler
 }
 
-// heardFor is how long a resident scheduler that is not heard of counts as alive: it looks
-// once a minute whatever happens.
+// heardFor is how long a resident scheduler counts as alive after it was last heard of: it
+// looks at least once a minute.
 const heardFor = 3 * time.Minute
 
-// seenAfter is how long what a host wrote may be missed by others, whose caches of a file
-// system are as old. Those of NFS are by default up to a minute.
+// seenAfter is how long other hosts may miss what a host wrote, because of their file system
+// caches. With NFS this is a minute by default.
 const seenAfter = 90 * time.Second
 
 // renewed is how old the record's time may get while its host schedules.
 const renewed = 10 * time.Second
 
-// HostError says that another host schedules and that its locks do not hold on this one, as far
-// as is known.
+// HostError says that another host schedules, and that its locks are not known to hold on
+// this one.
 type HostError struct {
 	Other, Self string
-	Heard       time.Duration // how long ago
+	Heard       time.Duration // how long ago the other host was last heard of
 	Writes      bool          // it has the turn to write; else it has a resident scheduler
 }
 
@@ -71,20 +70,21 @@ func (e *HostError) Error() string {
 		e.Other, e.Heard.Round(time.Second), e.Self, e.Other, (heardFor - e.Heard).Round(time.Second))
 }
 
-// sight is what is known when a host wants to schedule.
+// sight is what is known of the scheduling host when another one wants to schedule.
 type sight struct {
 	record  hostRecord    // zero: none
-	heard   time.Duration // since the host was heard of
-	crosses bool          // its locks hold here, or those of this host there
+	heard   time.Duration // since the host was last heard of
+	crosses bool          // its locks hold here, or this host's locks hold there
 }
 
-// admit decides whether self may schedule, looks: because somebody only looks, and whether
-// the record is to name it. The caller holds the scheduler lock, as far as that means something.
+// admit decides whether self may schedule, and whether the record must then name it. looks
+// says that the caller only reads. The caller holds the scheduler lock, which may not hold on
+// other hosts.
 func (s sight) admit(self Host, looks bool) (ok, take bool) {
 	switch r := s.record; {
 	case r.Host == self:
 		return true, false
-	case r.Name == "" || r.same(self): // none yet, before the last boot, or a container of this machine
+	case r.Name == "" || r.same(self): // no host yet, or this host before a reboot, or a container of this machine
 		return true, true
 	case s.crosses, s.heard < 0:
 		return true, true
@@ -96,10 +96,11 @@ func (s sight) admit(self Host, looks bool) (ok, take bool) {
 	return ok, ok
 }
 
-// Admit makes this host the one that schedules, and takes its turn to write, for which it waits until ctx
-// ends. It is a *HostError where another host may do so at the same time. Resident says that the caller is the
-// resident scheduler, which is heard of by that; looks, that it completes what a crash left, for somebody
-// who only looks, and does not wait. The caller holds the scheduler lock until it has left the turn.
+// Admit makes this host the scheduling host and takes its turn to write, for which it waits until ctx
+// ends. It is a *HostError if another host may schedule at the same time. resident says that the caller is the
+// resident scheduler: Admit then renews the time when it was last heard of. looks says that the caller only
+// reads, and completes what a crash left: Admit then does not wait. The caller holds the scheduler lock until
+// it has left the turn.
 func (h Hosts) Admit(ctx context.Context, resident, looks bool) (*Turn, error) {
 	s, take, err := h.mayWrite(looks)
 	if err != nil {
@@ -109,7 +110,7 @@ func (h Hosts) Admit(ctx context.Context, resident, looks bool) (*Turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if turn.late || s.record.Host != h.Self { // the other host may have said more in its turn
+	if turn.late || s.record.Host != h.Self { // the other host may have written the record in its turn
 		s, take, err = h.mayWrite(looks)
 	}
 	switch {
@@ -128,8 +129,8 @@ func (h Hosts) Admit(ctx context.Context, resident, looks bool) (*Turn, error) {
 	return turn, nil
 }
 
-// mayWrite is what is known of who schedules, and whether the record is to name this host. It is a *HostError where
-// this host may not write.
+// mayWrite returns what is known of the scheduling host, and whether the record must name this host. It is a
+// *HostError if this host may not write.
 func (h Hosts) mayWrite(looks bool) (s sight, take bool, err error) {
 	if s, err = h.look(); err != nil {
 		return s, false, err
@@ -141,14 +142,14 @@ func (h Hosts) mayWrite(looks bool) (s sight, take bool, err error) {
 	return s, take, nil
 }
 
-// old reports that the record's time is to be renewed.
+// old reports that the record's time must be renewed.
 func (h Hosts) old() bool {
 	file, err := sys.Look(unix.AT_FDCWD, h.Record)
 	return err == nil && time.Since(time.Unix(0, file.Modified)).Abs() > renewed
 }
 
-// Leave says that this host's resident scheduler is gone. It makes no file, since the
-// repository may be what is gone.
+// Leave records that this host's resident scheduler has ended. It creates no file, since
+// the repository may have been removed.
 func (h Hosts) Leave() {
 	r, err := h.read()
 	if err != nil || r.Host != h.Self || !r.Resident {
@@ -162,7 +163,7 @@ func (h Hosts) Leave() {
 	with, _ := json.Marshal(r)
 	r.Resident = false
 	without, _ := json.Marshal(r)
-	_, _ = f.Write(append(without, strings.Repeat(" ", len(with)-len(without))...)) // in one, so that nobody reads half of it
+	_, _ = f.Write(append(without, strings.Repeat(" ", len(with)-len(without))...)) // in one write, so that nobody reads half of it
 }
 
 func (h Hosts) look() (s sight, err error) {
@@ -185,16 +186,16 @@ func (h Hosts) look() (s sight, err error) {
 	return s, nil
 }
 
-// Elsewhere reports that another host schedules, as far as somebody who only looks is
-// concerned.
+// Elsewhere reports that another host schedules, and that a command that only reads must
+// not take over from it.
 func (h Hosts) Elsewhere() bool {
 	s, err := h.look()
 	ok, _ := s.admit(h.Self, true)
 	return err == nil && !ok
 }
 
-// Probe notes whether this host sees another one's resident scheduler hold its lock: from
-// then on it is known that locks hold between the two.
+// Probe notes if this host sees another one's resident scheduler hold its lock: locks are
+// then known to hold between the two.
 func (h Hosts) Probe() { _, _ = h.look() }
 
 func (h Hosts) read() (r hostRecord, err error) {
@@ -204,7 +205,7 @@ func (h Hosts) read() (r hostRecord, err error) {
 	}
 	if err == nil {
 		defer f.Close()
-		_, err = sys.Look(int(f.Fd()), "") // so that it is read whole
+		_, err = sys.Look(int(f.Fd()), "") // so that the read does not end at a cached size
 	}
 	var b []byte
 	if err == nil {
@@ -249,7 +250,7 @@ func (h Hosts) note(other string) {
 	}
 }
 
-// fileName is a host's name as a file's, and as a word.
+// fileName returns a host's name as the name of a file, without white space.
 func fileName(host string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '/' || r <= ' ' {
@@ -259,7 +260,7 @@ func fileName(host string) string {
 	}, "host-"+host)
 }
 
-// now is the time by the clock that gives files theirs.
+// now returns the time by the clock of the file system.
 func (h Hosts) now() time.Time {
 	f, err := os.CreateTemp(filepath.Dir(h.Record), ".clock.*.tmp")
 	if err != nil {

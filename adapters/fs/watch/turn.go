@@ -14,27 +14,27 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// Turn is leave for this host to write: a symbolic link that names the host, for as long as a transaction takes.
-// A second link of that name cannot be made on any file system, whatever its locks do, so one host has the
-// turn at a time. A living process renews the link's time. Processes of one host keep each other out by the scheduler
-// lock, which is held whenever a turn is taken, had or left.
+// Turn is a host's permission to write: a symbolic link that names the host and exists as long as a transaction
+// takes. No file system allows a second link of that name, whatever its locks do, so one host has the turn at a
+// time. A living process renews the link's time. Processes of one host exclude each other by the scheduler lock,
+// which they hold from before they take the turn until they have left it.
 type Turn struct {
 	h      Hosts
-	mu     sync.Mutex // over what follows, as renewing and leaving may meet
+	mu     sync.Mutex // guards the fields below: renew and Leave may run at the same time
 	made   bool       // false: the file system has no such links, or the turn was left
 	late   bool       // another host had it first
-	heard  time.Time  // when it was taken or renewed, by the wall clock, which goes on while a machine sleeps
+	heard  time.Time  // when it was taken or last renewed, by the wall clock, which goes on while a machine sleeps
 	renews *time.Timer
 }
 
 const (
 	renewEvery = 30 * time.Second     // well within heardFor
 	turnPause  = 3 * time.Millisecond // between two tries
-	clockPause = time.Second          // between two questions for the file server's time
-	endSuffix  = ".end"               // of the link that lets one process at a time end a turn which is not its own
+	clockPause = time.Second          // between two looks at the file server's time
+	endSuffix  = ".end"               // of the link of the process that ends another's turn; there is one at a time
 )
 
-// mark is a turn's link as it is found.
+// mark is the content and the time of a turn's link.
 type mark struct {
 	Host
 	at int64 // when it was made or renewed, by the file server's clock
@@ -42,11 +42,12 @@ type mark struct {
 
 func (h Host) String() string { return h.Name + "/" + h.Boot }
 
-// same reports that both are one machine: a container has its boot, and the host itself its name.
+// same reports that both are one machine: a container has the machine's boot, and after a reboot the host has its
+// old name.
 func (h Host) same(other Host) bool { return h.Name == other.Name || h.Boot == other.Boot }
 
-// take waits for this host's turn until ctx ends, or not at all where somebody only looks. The turn of a process that was
-// killed is over: at once if the scheduler lock proves that, else when it was not renewed for long.
+// take waits for this host's turn until ctx ends; if looks is set, it does not wait. It ends the turn of a process that
+// was killed: at once if the scheduler lock proves that it was, else once the turn has not been renewed for long.
 func (h Hosts) take(ctx context.Context, looks bool) (*Turn, error) {
 	t := &Turn{h: h}
 	var asked, server time.Time
@@ -67,7 +68,7 @@ func (h Hosts) take(ctx context.Context, looks bool) (*Turn, error) {
 			asked, server = time.Now(), h.now()
 		}
 		m, err := readMark(h.Turn)
-		gone := errors.Is(err, os.ErrNotExist) // which this host's cache of names may not know yet
+		gone := errors.Is(err, os.ErrNotExist) // gone since Symlink, or not yet in this host's cache of names
 		if err != nil && !gone {
 			return nil, err
 		}
@@ -92,14 +93,14 @@ func (h Hosts) take(ctx context.Context, looks bool) (*Turn, error) {
 	}
 }
 
-// end ends a turn that is over, unless another process is at that. Whoever looks late finds that the turn is not the one it
-// meant.
+// end ends the turn m, which is over, unless another process is just doing that. It does nothing if the turn is not m any
+// more.
 func (h Hosts) end(m mark, server time.Time) (ended bool, err error) {
 	one := h.Turn + endSuffix
 	switch err := os.Symlink(h.Self.String(), one); {
 	case errors.Is(err, os.ErrExist):
 		if by, err := readMark(one); err == nil && (by.same(h.Self) || server.Sub(time.Unix(0, by.at)) > heardFor) {
-			_ = os.Remove(one) // that one was killed at it
+			_ = os.Remove(one) // its process was killed before it removed the link
 		}
 		return false, nil
 	case err != nil:
@@ -131,7 +132,7 @@ func readMark(path string) (m mark, err error) {
 	return mark{Host{name[:at], strings.TrimPrefix(name[at:], "/")}, file.Modified}, nil
 }
 
-// renew lets other hosts hear of this process.
+// renew renews the turn, so that other hosts hear of this process.
 func (t *Turn) renew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +141,7 @@ func (t *Turn) renew() {
 	}
 }
 
-// had renews a turn. It is an error where another host ended it, because this process was not heard of for long.
+// had renews a turn. It is an error if another host ended the turn because this process was not heard of for long.
 func (t *Turn) had() error {
 	m, err := readMark(t.h.Turn)
 	if err != nil || !m.same(t.h.Self) {
@@ -153,12 +154,12 @@ func (t *Turn) had() error {
 	return nil
 }
 
-// silent reports that other hosts may have taken this process for gone.
+// silent reports that other hosts may have taken this process for dead.
 func (t *Turn) silent() bool {
 	return time.Since(t.heard).Abs() > heardFor-renewEvery
 }
 
-// Holds is an error where the turn is another host's by now.
+// Holds returns an error if another host has ended the turn.
 func (t *Turn) Holds() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,6 +179,6 @@ func (t *Turn) Leave() {
 	t.made = false
 	t.renews.Stop()
 	if !t.silent() || t.had() == nil {
-		_ = os.Remove(t.h.Turn) // what is left is ended by the next process of this host
+		_ = os.Remove(t.h.Turn) // if the link stays, the next process of this host ends the turn
 	}
 }

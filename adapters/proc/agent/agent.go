@@ -20,7 +20,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Settings are an agent and how it is to work.
+// Settings say which agent to run, and how.
 type Settings struct {
 	Label   string   // of a known program, a name below a directory of shims, or Builtin
 	Command []string // used instead of Label: reads a prompt from standard input and writes its answer to standard output

@@ -42,8 +42,8 @@ type report struct {
 // reportable are the classes that an agent may report.
 var reportable = []kernel.FailureClass{kernel.RateLimited, kernel.Unauthorized, kernel.Overloaded, kernel.Timeout, kernel.ExitFailure}
 
-// Bounds of what one run of an agent can have used. Whoever reports more is
-// mistaken, and would spoil every sum.
+// Bounds of what one run of an agent can have used. A report of more is wrong,
+// and would spoil every sum.
 const (
 	mostTurns   = 1_000_000
 	mostTokens  = 1_000_000_000_000

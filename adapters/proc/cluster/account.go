@@ -10,13 +10,13 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 )
 
-// unaccounted is how long nobody asks for accounts after they could not be asked: a cluster
-// that has none will not have them soon.
+// unaccounted is how long accounts are not asked for after a failure: a cluster without
+// accounts will not have them soon.
 const unaccounted = 10 * time.Minute
 
-// account returns a list with what the cluster's accounts tell of jobs whose runners, which
-// measure, ended without a result: what they used and, of those that the cluster has forgotten
-// since the latest answer, how they ended. An error says that who asks has no more patience.
+// account adds to a list what the cluster's accounts have of jobs whose runners ended without
+// a result, and so without measuring: what they used and, if the cluster has forgotten the job
+// since the latest answer, how it ended. An error means that ctx ended.
 func (c *Cluster) account(ctx context.Context, list []Job) ([]Job, error) {
 	books, keeps := c.Engine.(accountant)
 	if !keeps {
@@ -62,7 +62,7 @@ func (c *Cluster) account(ctx context.Context, list []Job) ([]Job, error) {
 	return list, nil
 }
 
-// booked is what the accounts have of jobs; nothing, where they cannot be asked.
+// booked returns what the accounts have of jobs; nothing if they cannot be asked.
 func (c *Cluster) booked(ctx context.Context, books accountant, jobs []Job) ([]Job, error) {
 	path := filepath.Join(c.Files.ClusterDir(), c.Name+".unaccounted")
 	if _, are := awayFor(path, unaccounted); are {
@@ -78,7 +78,7 @@ func (c *Cluster) booked(ctx context.Context, books accountant, jobs []Job) ([]J
 	return slices.DeleteFunc(found, func(j Job) bool { return !j.ended() }), err
 }
 
-// unfinished reports that a job is of an attempt of this cluster that began and has no outcome.
+// unfinished reports that a job belongs to an attempt of this cluster that began and has no outcome.
 func (c *Cluster) unfinished(name string) bool {
 	own, is := strings.CutPrefix(name, c.ownPrefix())
 	at := strings.LastIndexByte(own, '-')
@@ -86,7 +86,7 @@ func (c *Cluster) unfinished(name string) bool {
 		return false
 	}
 	a, err := proc.ParseAttempt(own[:at] + "/" + own[at+1:])
-	if err != nil || GivenTo(c.Files, a) != c.Name || c.ended(a) { // an error: it is a pilot, or the doctor's
+	if err != nil || GivenTo(c.Files, a) != c.Name || c.ended(a) { // an error: it is a job of a pilot or of the doctor
 		return false
 	}
 	claim, err := c.Local.Claimed(a)

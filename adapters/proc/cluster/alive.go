@@ -17,28 +17,28 @@ import (
 // evidence is what is known of an attempt when it is judged.
 type evidence struct {
 	ended     bool          // its outcome is on record
-	host      string        // where it was claimed; "": nowhere
+	host      string        // where it was claimed; "": it was not
 	began     time.Time     // when, if that is known
 	void      string        // why it was voided; "": it was not
-	ordered   bool          // it was meant to be submitted
-	posted    bool          // nobody has submitted it yet
-	said      string        // why it is not submitted, as far as there is something to say
-	packed    bool          // a pilot has it, whose batch job this is about
-	advice    string        // what would keep its pilot's end from cutting it off
-	submitted string        // the cluster's number for it, once it was
+	ordered   bool          // its order exists
+	posted    bool          // it is still in the outbox
+	said      string        // why it is not submitted yet; "": for no special reason
+	packed    bool          // a pilot has it; then job is the pilot's
+	advice    string        // how to keep its pilot's end from cutting it off
+	submitted string        // the cluster's id for it, once it was submitted
 	age       time.Duration // of the order
 	held      bool          // its runner holds its lock
 	silent    time.Duration // since its runner was last heard of
 	noLocks   bool          // the shared file system has no locks: a free one means nothing
 	lease     time.Duration
 
-	asked       bool   // the cluster was asked since the order was written or, of what began, since its runner was heard of
-	unreachable string // why it cannot be asked at the moment
-	cut         bool   // that is so of the part of it that has this attempt alone
-	job         *Job   // what it said last, whenever that was; nil: it knows of none
+	asked       bool   // the cluster was asked after the order was written or, if it began, after its runner was last heard of
+	unreachable string // why the cluster cannot be asked at the moment
+	cut         bool   // only the part of the cluster that has this attempt cannot be asked
+	job         *Job   // the attempt's job in the latest answer; nil: it has none
 }
 
-// judgement is what follows from the evidence. Void and lost must be recorded
+// judgement is what follows from the evidence. void and lost must be recorded
 // before anyone is told: void by taking the claim, lost by recording the end.
 type judgement struct {
 	runner kernel.Runner
@@ -47,12 +47,12 @@ type judgement struct {
 	lost   *kernel.Result
 }
 
-// margin is how much longer than its lease a runner is waited for, which it
-// uses to end its command.
+// margin is how much longer than its lease a runner counts as alive: it needs
+// the time to end its command.
 const margin = 15 * time.Second
 
-// judge decides whether an attempt on cluster lives or is over. It never takes an
-// engine that does not answer for a sign of the end.
+// judge decides whether an attempt on cluster lives or is over. It never concludes
+// the end from an engine that does not answer.
 func (e evidence) judge(cluster string) judgement {
 	alive := func(remark string) judgement {
 		return judgement{runner: kernel.Runner{Liveness: kernel.Alive, Remark: remark, Pending: e.host == "", Began: e.began}}
@@ -60,7 +60,7 @@ func (e evidence) judge(cluster string) judgement {
 	switch {
 	case e.ended:
 		return judgement{runner: kernel.Runner{Liveness: kernel.Dead}}
-	case strings.HasPrefix(e.void, takenOff): // whoever took the claim has not recorded the end yet, or died
+	case strings.HasPrefix(e.void, takenOff): // the process that took the claim has not recorded the end yet, or died
 		return judgement{lost: cancelled(e.void)}
 	case strings.HasPrefix(e.void, notTaken):
 		return refused(strings.TrimPrefix(e.void, notTaken))
@@ -102,7 +102,7 @@ func (e evidence) waiting(cluster string, alive func(string) judgement) judgemen
 		return v
 	case !e.job.ended():
 		return alive(fmt.Sprintf("starting on cluster %s (its job is %s)", cluster, e.job.ID))
-	case e.job.State == Cancelled && e.job.Node == "": // from the queue; on a node a reused number may be the reason
+	case e.job.State == Cancelled && e.job.Node == "": // it was in the queue; on a node, a reused id may be the reason
 		why := fmt.Sprintf(takenOff+"%s by its owner or an administrator before it began (its job was %s)", cluster, e.job.ID)
 		return judgement{void: why, lost: cancelled(why)}
 	default:
@@ -111,8 +111,8 @@ func (e evidence) waiting(cluster string, alive func(string) judgement) judgemen
 	}
 }
 
-// takenOff begins the note in the claim of an attempt that ended by being taken off
-// the cluster. One that was voided for another reason is submitted anew.
+// takenOff begins the note in the claim of an attempt that was cancelled on the cluster.
+// An attempt that was voided for another reason is submitted anew.
 const takenOff = "taken off cluster "
 
 // notTaken begins the note in the claim of an attempt that the cluster will never
@@ -142,7 +142,7 @@ func (e evidence) begun(cluster string, alive func(string) judgement) judgement 
 	case late && e.unreachable != "":
 		return judgement{unseen: e.unreachable}
 	case late && e.asked && !e.noLocks:
-		return judgement{lost: e.end(at)} // no runner, whatever its job does
+		return judgement{lost: e.end(at)} // there is no runner, whatever the state of its job
 	case late && e.asked:
 		return judgement{runner: kernel.Runner{Liveness: kernel.Stalled, Began: e.began,
 			Remark: fmt.Sprintf("%s: nothing was heard of its runner for %s", at, e.silent.Round(time.Second))}}
@@ -151,9 +151,9 @@ func (e evidence) begun(cluster string, alive func(string) judgement) judgement 
 	}
 }
 
-// beyond is what there is to say of a runner that is there though the cluster is
-// done with its job. One that ended as it should has a result that this host
-// does not see yet.
+// beyond returns a remark on a runner that is alive although the cluster is done
+// with its job; "" if it is not. If the job ended normally, there is a result that
+// this host does not see yet.
 func (e evidence) beyond(at string) string {
 	switch {
 	case e.job == nil || !e.job.ended():
@@ -167,7 +167,7 @@ func (e evidence) beyond(at string) string {
 	}
 }
 
-// end is the result of an attempt whose runner is gone without one.
+// end returns the result of an attempt whose runner ended without a result.
 func (e evidence) end(at string) *kernel.Result {
 	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner " + at + " ended without a result",
 		Place: kernel.Place{Host: e.host}, Started: e.began}
@@ -182,7 +182,7 @@ func (e evidence) end(at string) *kernel.Result {
 	}
 	said := fmt.Sprintf(" (job %s: %s)", e.job.ID, e.job.called())
 	r.Reason += said
-	if e.packed && e.job.State == Cancelled { // nobody cancelled what its pilot was running
+	if e.packed && e.job.State == Cancelled { // its pilot was cancelled, not the attempt
 		return &r
 	}
 	switch e.job.State { //nolint:exhaustive // the others tell no more
@@ -202,10 +202,9 @@ func (e evidence) end(at string) *kernel.Result {
 	return &r
 }
 
-// Alive tells what is known of each attempt. It asks nobody: it goes by the files,
-// and by the cluster's latest answer. Before it tells that an attempt is over it
-// records that: it takes the claim, or records the end, unless another process was
-// first.
+// Alive returns what is known of each attempt. It does not ask the cluster: it uses the
+// files and the cluster's latest answer. Before it reports that an attempt is over, it
+// takes the claim or records the end, unless another process was first.
 func (c *Cluster) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Runner], len(attempts))
 	if len(attempts) == 0 {
@@ -246,7 +245,7 @@ func (l *look) judge(a kernel.AttemptID) kernel.Fact[kernel.Runner] {
 		if e, err = l.evidence(a); err != nil {
 			return kernel.Unseen[kernel.Runner](err.Error())
 		}
-		if v = e.judge(l.c.Name); v.void != "" || v.lost != nil { // another was first, and this host does not see of it yet
+		if v = e.judge(l.c.Name); v.void != "" || v.lost != nil { // another process was first, and this host does not see that yet
 			v = judgement{runner: kernel.Runner{Liveness: kernel.Alive}}
 		}
 	}
@@ -256,8 +255,8 @@ func (l *look) judge(a kernel.AttemptID) kernel.Fact[kernel.Runner] {
 	return kernel.Seen(v.runner)
 }
 
-// evidence reads the files of a. It reads the outcome last: if everything else says
-// that the runner is gone, an outcome that it has written is not missed.
+// evidence reads the files of a. It looks for the outcome last: so it does not miss an
+// outcome that the runner wrote before it ended.
 func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	c := l.c
 	e := evidence{noLocks: c.Settings.NoLocks, lease: c.Settings.lease(), unreachable: l.unreachable}
@@ -310,10 +309,10 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	return e, nil
 }
 
-// tick is more than the step of any file system's clock.
+// tick is longer than the step of any file system's clock.
 const tick = 10 * time.Millisecond
 
-// held is why an order is not submitted yet, as far as there is a reason.
+// held returns why an order is not submitted yet, "" if there is no special reason.
 func (l *look) held(o order) string {
 	switch {
 	case o.Refused > 0:
@@ -330,8 +329,8 @@ func (l *look) held(o order) string {
 	return ""
 }
 
-// record records a judgement, before anybody is told of it. If another process was
-// first, the judgement is out of date, which is no error.
+// record records a judgement before it is reported. If another process was first, the
+// judgement is out of date, which is no error.
 func (c *Cluster) record(a kernel.AttemptID, v judgement) error {
 	if v.void != "" {
 		if err := c.Local.Void(a, v.void); err != nil {

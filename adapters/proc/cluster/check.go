@@ -14,41 +14,42 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Finding is something wrong with the way to a cluster, and what to do.
+// Finding is something that keeps a cluster from running jobs, and what to do.
 type Finding struct{ Problem, Next string }
 
-// probed is what a node found out about what it shares with this host.
+// probed is what a node found out about what it shares with this host, and what this
+// host found out about the node's file.
 type probed struct {
 	Host string    `json:"host"`
 	Now  time.Time `json:"now"`            // by the node's clock
 	Held bool      `json:"held"`           // it saw that this host holds a lock
-	Lock string    `json:"lock,omitempty"` // why it could not tell
+	Lock string    `json:"lock,omitempty"` // why it could not find that out
 
-	lag    time.Duration // this host still did not see what it wrote so much later, by the file server's clock
-	unseen time.Time     // when this host last looked before it saw that, by its own clock
+	lag    time.Duration // how long after the node's write this host still did not see it, by the file server's clock
+	unseen time.Time     // when this host last looked before it saw the write, by its own clock
 }
 
 const (
 	probePatience = time.Minute     // for the probe to begin, and to end
-	unseenAfter   = 2 * time.Second // what an ended job wrote is seen by then, or may never be
+	unseenAfter   = 2 * time.Second // what an ended job wrote is seen within this time, or perhaps never
 	mostSkew      = 5 * time.Second // of a node's clock
 	mostLag       = 5 * time.Second // of this host's caches
 )
 
-// The first and the longest pause between two looks at a job of the doctor's: each may ask the
-// cluster.
+// The first and the longest pause between two looks at a job of the doctor. Each look may ask
+// the cluster.
 const (
 	firstLook = 100 * time.Millisecond
 	mostLook  = time.Second
 )
 
-// nextLook is the pause after the next look.
+// nextLook returns the pause that follows pause.
 func nextLook(pause time.Duration) time.Duration { return min(pause*3/2, mostLook) }
 
 // Check looks for what would keep jobs of this cluster from running: what this host
 // lacks, an engine that does not answer, the configuration and, by a job of its own,
-// whether a node sees this host's files, its locks and its time. What hides the rest
-// is the last finding.
+// whether a node sees this host's files, its locks and its time. It stops at a finding
+// that makes further checks impossible.
 func (c *Cluster) Check(ctx context.Context) []Finding {
 	if f := c.Engine.Missing(); f != nil {
 		return []Finding{*f}
@@ -96,7 +97,7 @@ func (c *Cluster) checkNode(ctx context.Context, options []string) []Finding {
 	return c.compare(seen, time.Now())
 }
 
-// compare is what is wrong with what a node saw.
+// compare returns what is wrong with what a node saw.
 func (c *Cluster) compare(seen probed, now time.Time) []Finding {
 	var found []Finding
 	if skew := max(seen.unseen.Sub(seen.Now), seen.Now.Sub(now)); skew > mostSkew {
@@ -167,7 +168,7 @@ func (c *Cluster) probe(ctx context.Context, dir string, own []string) (seen pro
 			if over.IsZero() {
 				over = time.Now()
 			}
-			if time.Since(over) < unseenAfter || j.State == Succeeded && time.Now().Before(end) { // its file may be seen late
+			if time.Since(over) < unseenAfter || j.State == Succeeded && time.Now().Before(end) { // the node's file may be seen late
 				continue
 			}
 			if j.State == Succeeded {
@@ -184,7 +185,7 @@ func (c *Cluster) probe(ctx context.Context, dir string, own []string) (seen pro
 	}
 }
 
-// Probe runs on a node: it leaves in dir what it finds out.
+// Probe runs on a node and writes to dir what it finds out.
 func Probe(dir string) error {
 	p := probed{}
 	p.Host, _ = os.Hostname()

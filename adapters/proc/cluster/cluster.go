@@ -1,13 +1,13 @@
 // Package cluster runs attempts on hosts that share a file system with this one, by
 // an engine that starts jobs there: Slurm, a site's own programs, or ssh.
 //
-// An attempt is one job of the engine's, known by its name, which is made of the
-// repository, the job and the attempt's number; the engine's own id is a hint,
-// since a controller that was killed gives it away again. What decides are files
-// on the file system that the hosts share, each made once by whoever is first,
-// whatever host it is on: the claim says who runs the attempt, or that nobody
-// will, and the outcome says how it ended. The engine is asked only where there is
-// neither, by one question for all attempts. Not to be able to ask it is no news.
+// An attempt is a job of the engine, or runs in a pilot, which is one. The attempt's job
+// is identified by its name, made of the repository, the job and the attempt's number.
+// The engine's own id is only a hint: a controller that was killed may give it to
+// another job. Files on the shared file system decide. Each is made once, by the
+// first process on any host: the claim says who runs the attempt, or that nobody will,
+// and the outcome says how it ended. The engine is asked only about attempts that have
+// neither, with one question for all of them. No answer says nothing about an attempt.
 package cluster
 
 import (
@@ -36,19 +36,19 @@ type Files interface {
 	ClusterDir() string
 }
 
-// Settings are what a site asks for, of every engine. The zero value of each is its
-// default.
+// Settings are a site's settings for an engine of any kind. The zero value of each is
+// its default.
 type Settings struct {
 	Pack         int // attempts for each pilot; 0: each attempt is a job; PackAuto: as Vizier chooses
-	Cores        int // of a pilot, where its node does not tell; 0: one
+	Cores        int // of a pilot, if its node does not say; 0: one
 	SubmitRate   int // submissions a second at most; 0: no limit
-	MaxSubmitted int // jobs of this repository that the cluster has at once; 0: no limit
+	MaxSubmitted int // jobs of this repository that the cluster has at once, at most; 0: no limit
 
-	NoLocks bool          // flock does not cross the shared file system
+	NoLocks bool          // flock does not hold between hosts on the shared file system
 	Lease   time.Duration // how long a runner may be silent; 0: DefaultLease
 	Poll    time.Duration // between two looks at what runs; 0: DefaultPoll
 	Timeout time.Duration // of one question; 0: DefaultTimeout
-	Program string        // this program as the nodes find it; "": as this host does
+	Program string        // path of this program on the nodes; "": the same as here
 }
 
 // The values of settings that are not given.
@@ -69,15 +69,15 @@ type Cluster struct {
 	Files    Files
 	Local    *proc.Local
 
-	// Conclude records the end of an attempt for good; kernel.ErrStale: it has
-	// one. Options are what a job asks of its executor. Neither is called
-	// twice at a time.
+	// Conclude records the end of an attempt, once; kernel.ErrStale: it is on
+	// record already. Asked returns what a job asks of its executor. At most one
+	// call of the two runs at a time.
 	Conclude func(kernel.Result) error
 	Asked    func(kernel.JobID) (options []string, limit time.Duration, err error) // what a job asks for, and its own time limit; 0: none
 
-	left   atomic.Bool // errands, by this process
+	left   atomic.Bool // this process has left errands
 	files  sync.Mutex  // held while Conclude or Asked runs
-	looked time.Time   // when this process, a pilot's, last said that it looks for something to do
+	looked time.Time   // when this process, a pilot, last noted that it looks for something to do
 
 	usedBefore atomic.Bool // this process found the file system usable
 
@@ -85,12 +85,12 @@ type Cluster struct {
 	kept    map[kernel.AttemptID]keptOrder
 }
 
-// submitting bounds how long an order may be there that is neither in the outbox nor
-// submitted: a version that did not have an outbox left it.
+// submitting bounds how long an order may be neither in the outbox nor submitted: a
+// version without an outbox left it.
 const submitting = 10 * time.Minute
 
-// Accepts says what is wrong with what a job asks of the cluster, or with the file
-// system that it would be recorded on.
+// Accepts returns an error if something is wrong with what a job asks of the cluster,
+// or with the file system that its attempts would be recorded on.
 func (c *Cluster) Accepts(options []string) error {
 	if err := c.Engine.Accepts(options); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *Cluster) Accepts(options []string) error {
 	return c.usable()
 }
 
-// asked is what a's job asks of the cluster, and its own time limit.
+// asked returns what a's job asks of the cluster, and its own time limit.
 func (c *Cluster) asked(a kernel.AttemptID) (options []string, limit time.Duration, err error) {
 	if c.Asked == nil {
 		return nil, 0, nil
@@ -117,8 +117,9 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// Start has a submitted, once whatever happens, by whoever sends next: it leaves an
-// order and an errand. Whoever finds an order looks the attempt up by its name.
+// Start leaves an order and an errand, so that the next sender submits a. Whatever
+// happens, a is submitted once: a process that finds an order looks for a job of that
+// name first.
 func (c *Cluster) Start(_ context.Context, a kernel.AttemptID) error {
 	if claim, err := c.Local.Claimed(a); err == nil && claim != (proc.Taken{}) {
 		return nil
@@ -136,7 +137,7 @@ func (c *Cluster) Start(_ context.Context, a kernel.AttemptID) error {
 	return nil
 }
 
-// Stop asks a's runner to end its command, and has what has not begun taken out of
+// Stop asks a's runner to end its command. If a has not begun, its job is taken out of
 // the queue.
 func (c *Cluster) Stop(_ context.Context, a kernel.AttemptID) error {
 	if c.ended(a) {
@@ -148,7 +149,7 @@ func (c *Cluster) Stop(_ context.Context, a kernel.AttemptID) error {
 		err = c.post(toCancel, a)
 		c.ring()
 	case errors.Is(err, kernel.ErrStale):
-		err = c.post(toSignal, a) // it looks at the record by itself; this is to make it look now
+		err = c.post(toSignal, a) // the runner looks at the record by itself; this makes it look now
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", label(a), err)
@@ -156,8 +157,8 @@ func (c *Cluster) Stop(_ context.Context, a kernel.AttemptID) error {
 	return nil
 }
 
-// Sweep fences a off, so that its runner ends itself wherever it is, and has it
-// taken from the cluster. It waits for the runner as far as that can be known.
+// Sweep fences a off, so that its runner ends itself wherever it is, and takes its job
+// off the cluster. It waits for the runner's end, unless there are no locks to tell it.
 func (c *Cluster) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	const step, patience = 20 * time.Millisecond, 10 * time.Second
 	if err := c.Local.Void(a, "taken back"); err != nil && !errors.Is(err, kernel.ErrStale) {
@@ -183,7 +184,7 @@ func (c *Cluster) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	}
 }
 
-// GivenTo is the name of the cluster that an attempt was given to; "": none, so far.
+// GivenTo returns the name of the cluster that an attempt was given to; "": none so far.
 func GivenTo(files Files, a kernel.AttemptID) string {
 	o, err := readOrder(files.OrderFile(a))
 	if err != nil {
@@ -197,11 +198,11 @@ func (c *Cluster) ended(a kernel.AttemptID) bool {
 	return err == nil
 }
 
-// bell is the file that runners touch when they end, so that who waits for them
-// need not look at each.
+// bell returns the file that runners touch when they end, so that a process that waits
+// for them need not look at each.
 func (c *Cluster) bell() string { return filepath.Join(c.Files.ClusterDir(), "bell") }
 
 func (c *Cluster) ring() { _ = sys.Touch(c.bell()) }
 
-// Ring has who waits for runners look.
+// Ring makes the processes that wait for runners look at them.
 func (c *Cluster) Ring() { c.ring() }

@@ -12,16 +12,16 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
-// Clause is a promise of an engine's, and whether it was kept when it was tried.
+// Clause is a promise of every engine, and whether this one kept it when it was tried.
 type Clause struct {
 	Promise string
 	Broken  string // how; "": it was kept
 	Next    string // what to do about that
-	Unasked string // the broken promise that it rests upon, for which it was not tried; "": it was tried
+	Unasked string // the broken promise on which it rests, so that it was not tried; "": it was tried
 }
 
-// trial is one run of the contract's suite. Its jobs are shell commands that wait in dir
-// for files.
+// trial is one run of the contract's suite. Its jobs are shell commands that wait for
+// files in dir.
 type trial struct {
 	c    *Cluster
 	dir  string
@@ -32,7 +32,7 @@ type trial struct {
 	broken string          // the promise that was broken last
 }
 
-// The promises that others rest upon, and those.
+// The promises on which others rest, and these others.
 const (
 	doesAnswer      = "list answers"
 	doesTake        = "submit takes a job and says its id"
@@ -50,11 +50,11 @@ const (
 // resting are these promises in the order in which they are tried.
 var resting = []string{doesAnswer, doesTake, doesList, doesRun, doesRunThere, doesLog, listsRunning, listsEnded, doesTerminate, listsTerminated, mayCancelEnded}
 
-// errBroken ends a part of a trial: what follows in it would say nothing new.
+// errBroken ends a part of a trial: its other promises rest on a broken one.
 var errBroken = errors.New("broken")
 
-// Try tries what every engine promises, by small jobs of its own, and tells of each
-// promise. Of what rests upon one that is broken it tells that nobody asked.
+// Try tests the promises of every engine with small jobs, and calls tell for each. It
+// does not test a promise that rests on a broken one, and says so.
 func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
 	dir, err := c.probeDir()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
 	}
 	t := &trial{c: c, dir: dir, tell: tell, tried: map[string]bool{}}
 	defer func() {
-		_ = c.cancel(context.WithoutCancel(ctx), t.jobs) // what is left of them
+		_ = c.cancel(context.WithoutCancel(ctx), t.jobs) // those that still run
 		_ = os.RemoveAll(dir)
 	}()
 	if t.listed(ctx) == nil {
@@ -76,7 +76,7 @@ func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
 	return ctx.Err()
 }
 
-// keep tells of a promise that was kept, or of how it was broken.
+// keep reports that a promise was kept, or how it was broken.
 func (t *trial) keep(promise string, broken error) error {
 	t.tried[promise] = true
 	if broken == nil {
@@ -88,7 +88,7 @@ func (t *trial) keep(promise string, broken error) error {
 	return errBroken
 }
 
-// unasked tells of the promises that nobody asked for, and of the last broken one before these.
+// unasked reports the promises that were not tried, with the last broken one as the reason.
 func (t *trial) unasked() {
 	for _, promise := range resting {
 		if !t.tried[promise] {
@@ -101,12 +101,12 @@ func (t *trial) file(name string) string { return filepath.Join(t.dir, name) }
 
 func (t *trial) log(name string) string { return t.file(name + ".log") }
 
-// called is the name of the trial's job of that name.
+// called returns the full name of the trial's job of that name.
 func (t *trial) called(name string) string {
 	return t.c.ownPrefix() + filepath.Base(t.dir) + "-" + name
 }
 
-// submit submits a shell command as a job of the trial's.
+// submit submits a shell command as a job of the trial.
 func (t *trial) submit(ctx context.Context, name, script string, options ...string) (j Job, err error) {
 	j.Name = t.called(name)
 	err = t.c.ask(ctx, func(ctx context.Context) (err error) {
@@ -119,14 +119,14 @@ func (t *trial) submit(ctx context.Context, name, script string, options ...stri
 	return j, err
 }
 
-// now is what a list says of a job; false: nothing.
+// now returns what a list says of a job; false if the list does not have it.
 func (t *trial) now(ctx context.Context, j Job) (Job, bool, error) {
 	list, err := t.c.refresh(ctx)
 	got, known := list.jobs[j.Name]
 	return got, known, err
 }
 
-// until waits until is reports nil.
+// until waits until is returns nil.
 func (t *trial) until(ctx context.Context, is func() error) error {
 	pause := firstLook
 	for end := time.Now().Add(probePatience); ; pause = nextLook(pause) {
@@ -228,7 +228,7 @@ func (t *trial) printed() error {
 	return err
 }
 
-// cancels has a job taken away that runs, and others that are gone.
+// cancels tries to cancel a running job, and jobs that are gone.
 func (t *trial) cancels(ctx context.Context) error {
 	script := fmt.Sprintf(`trap 'echo >%[1]s/asked; exit 0' TERM; echo >%[1]s/runs; for i in $(seq 600); do sleep 0.1; done`, t.dir)
 	j, err := t.submit(ctx, "second", script)
@@ -249,7 +249,7 @@ func (t *trial) cancels(ctx context.Context) error {
 	return nil
 }
 
-// cancelsNothing has a job taken away that is not there. A refusal of that is none.
+// cancelsNothing cancels a job that does not exist. A refusal of that breaks no promise.
 func (t *trial) cancelsNothing(ctx context.Context, j Job) error {
 	err := t.c.cancel(ctx, []Job{j})
 	if errors.As(err, new(*Refusal)) {
@@ -258,7 +258,7 @@ func (t *trial) cancelsNothing(ctx context.Context, j Job) error {
 	return err
 }
 
-// refuses asks for what nobody has.
+// refuses submits a job with an option that no cluster has.
 func (t *trial) refuses(ctx context.Context) error {
 	_, err := t.submit(ctx, "third", "exit 0", "--vizier-no-such-option=1")
 	no, refused := errors.AsType[*Refusal](err)

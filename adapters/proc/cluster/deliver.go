@@ -14,20 +14,20 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// How often a cluster is asked again that refuses in words that Vizier does not
-// know: after the last time it is taken at its word.
+// The pauses before a job is submitted again that the cluster refused in words that
+// Vizier does not know. After the last one, the refusal counts.
 var tryAgain = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute}
 
-// How long a cluster is left alone that takes no more jobs, the first time in a row and
-// at most.
+// How long no job is submitted to a cluster that takes no more: after the first refusal
+// in a row, and at most.
 const (
 	firstPause = time.Second
 	mostPause  = time.Minute
 )
 
-// Deliver sees to what is in the outbox: it submits attempts, takes jobs away
-// and has runners look. It waits for another sender to be done first. It returns
-// when to come again for what was put off; zero: nothing was.
+// Deliver empties the outbox: it submits attempts, cancels jobs and makes runners look
+// at the record. It first waits until another sender is done. It returns when to call
+// it again for errands that it put off; zero: there are none.
 func (c *Cluster) Deliver(ctx context.Context) (again time.Time, err error) {
 	if len(c.errands()) == 0 {
 		return again, nil
@@ -42,7 +42,7 @@ func (c *Cluster) Deliver(ctx context.Context) (again time.Time, err error) {
 	if len(all) == 0 {
 		return again, nil
 	}
-	list, err := c.refresh(ctx) // it has what a sender that died had submitted
+	list, err := c.refresh(ctx) // it shows what a sender that died had submitted
 	if err != nil {
 		return time.Now().Add(recess), err
 	}
@@ -64,7 +64,7 @@ func (c *Cluster) Deliver(ctx context.Context) (again time.Time, err error) {
 	return d.again, errors.Join(d.away, ctx.Err())
 }
 
-// sending is the lock of the one sender.
+// sending takes the lock of the one sender.
 func (c *Cluster) sending(ctx context.Context) (*os.File, error) {
 	const step = 10 * time.Millisecond
 	path := c.sendingFile()
@@ -84,7 +84,8 @@ func (c *Cluster) sending(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// sendingFile is the lock of the one sender. Its time is when it last looked, or submitted.
+// sendingFile returns the lock file of the one sender. Its time is when a sender last looked,
+// or submitted.
 func (c *Cluster) sendingFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".sending") }
 
 // delivery is one round of a sender.
@@ -98,7 +99,7 @@ type delivery struct {
 	away  error // the cluster cannot be asked
 	over  bool  // an attempt ended here
 
-	packed []errand // that wait for pilots
+	packed []errand // errands that wait for pilots
 }
 
 func (d *delivery) putOff(until time.Time) {
@@ -107,7 +108,7 @@ func (d *delivery) putOff(until time.Time) {
 	}
 }
 
-// end sees to all errands of one kind, many jobs with one question.
+// end does all errands of one kind, toCancel or toSignal: many jobs with one call of ask.
 func (d *delivery) end(all []errand, what string, ask func(context.Context, []Job) error) {
 	const most = 200 // ids on one command line
 	var jobs []Job
@@ -118,7 +119,7 @@ func (d *delivery) end(all []errand, what string, ask func(context.Context, []Jo
 		}
 		name := d.c.jobName(e.attempt)
 		if o, err := d.c.order(e.attempt); err == nil && o.Pilot != "" && what == toSignal {
-			name = o.Pilot // which tells its workers; what is to go from it hears of its fence
+			name = o.Pilot // the pilot tells its workers; an attempt that must go is fenced off
 		}
 		if j, known := d.list.jobs[name]; known && !j.ended() && !slices.Contains(jobs, j) {
 			jobs = append(jobs, j)
@@ -129,7 +130,7 @@ func (d *delivery) end(all []errand, what string, ask func(context.Context, []Jo
 		if d.away != nil {
 			return
 		}
-		if err := ask(d.ctx, some); err != nil && !errors.As(err, new(*Refusal)) { // a refusal is of one that has just ended
+		if err := ask(d.ctx, some); err != nil && !errors.As(err, new(*Refusal)) { // a refusal means that one of them has just ended
 			d.away = err
 			return
 		}
@@ -148,7 +149,7 @@ func (d *delivery) submit(e errand) {
 		return
 	}
 	if err != nil {
-		return // Alive tells
+		return // Alive reports it
 	}
 	if claim, err := d.c.Local.Claimed(a); err != nil || claim != (proc.Taken{}) || o.Job != "" {
 		if err == nil {
@@ -216,13 +217,13 @@ func (d *delivery) room() bool {
 		return false
 	}
 	if d.c.crowded(d.open) != "" {
-		return false // who sees a job end sends again
+		return false // the process that sees a job end sends again
 	}
 	d.pace()
 	return d.ctx.Err() == nil
 }
 
-// crowded is why no more jobs are submitted while there are so many; "": more may be.
+// crowded returns why no more jobs are submitted while the cluster has open ones; "": more may be.
 func (c *Cluster) crowded(open int) string {
 	if most := c.Settings.MaxSubmitted; most > 0 && open >= most {
 		return fmt.Sprintf("cluster %s has %d jobs, max_submitted of [executors.%s] is %d", c.Name, open, c.Name, most)
@@ -248,7 +249,7 @@ func (d *delivery) pace() {
 	_ = sys.Touch(d.lock.Name())
 }
 
-// open is how many jobs of this repository a list has that have not ended.
+// open returns how many jobs in a list have not ended.
 func (c *Cluster) open(list listing) (n int) {
 	for _, j := range list.jobs {
 		if !j.ended() {
@@ -265,7 +266,7 @@ func (d *delivery) submitted(e errand, o order, id string) {
 	}
 }
 
-// doubt notes a refusal of which nobody knows whether it will pass.
+// doubt notes a refusal that may or may not pass.
 func (d *delivery) doubt(e errand, o order, said string) {
 	if o.Refused >= len(tryAgain) {
 		d.refuse(e, fmt.Sprintf("cluster %s refused it %d times: %s", d.c.Name, o.Refused+1, said))
@@ -277,7 +278,7 @@ func (d *delivery) doubt(e errand, o order, said string) {
 	d.putOff(o.Next)
 }
 
-// refuse ends an attempt that the cluster does not take: should it have accepted it
+// refuse ends an attempt that the cluster does not take. If the cluster has accepted it
 // all the same, it does not start.
 func (d *delivery) refuse(e errand, why string) {
 	if err := d.c.record(e.attempt, refused(why)); err == nil {
@@ -286,7 +287,7 @@ func (d *delivery) refuse(e errand, why string) {
 	}
 }
 
-// closure is that a cluster takes no more jobs for a while.
+// closure says that a cluster takes no more jobs for a while.
 type closure struct {
 	Until time.Time     `json:"until"`
 	Said  string        `json:"said"`
@@ -296,11 +297,11 @@ type closure struct {
 func (c *Cluster) closedFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".full") }
 
 func (c *Cluster) closed() (f closure) {
-	_ = readJSON(c.closedFile(), &f) // there is none
+	_ = readJSON(c.closedFile(), &f) // without a file it is zero
 	return f
 }
 
-// close leaves the cluster alone for a while, longer from time to time.
+// close submits no more jobs to the cluster for a while, which doubles each time in a row.
 func (c *Cluster) close(said string) time.Time {
 	f := c.closed()
 	f.Pause = min(max(2*f.Pause, firstPause), mostPause)

@@ -12,67 +12,68 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Engine is what a kind of cluster has of its own: how jobs are handed over, listed and
-// taken away. Its calls end with their context. An error that is a *Refusal is the cluster's
-// answer; any other one says why the cluster cannot be asked.
+// Engine is the part that differs between kinds of clusters: how jobs are submitted, listed
+// and cancelled. Its calls end with their context. An error that is a *Refusal is the
+// cluster's answer; any other one says why the cluster cannot be asked.
 type Engine interface {
-	// Accepts says what is wrong with what a job asks for, as far as that is known
-	// without asking the cluster.
+	// Accepts returns an error if something is wrong with a job's options, as far as
+	// that is known without asking the cluster.
 	Accepts(options []string) error
 
-	// Submit hands a job over and returns its id there.
+	// Submit submits a job and returns the cluster's id for it.
 	Submit(context.Context, Request) (id string, err error)
 
-	// List has the jobs whose names begin with prefix: all that wait or run, and those
-	// that have ended as far as the cluster still knows them.
+	// List returns the jobs whose names begin with prefix: all that wait or run, and those
+	// that have ended and that the cluster still knows.
 	List(ctx context.Context, prefix string) ([]Job, error)
 
-	// Cancel takes jobs away, whether they wait or run. One that has ended is no error.
+	// Cancel cancels jobs, whether they wait or run. One that has ended is no error.
 	Cancel(context.Context, []Job) error
 
-	// Missing is what this host lacks to ask the cluster at all; nil: nothing.
+	// Missing returns what this host lacks to ask the cluster at all; nil: nothing.
 	Missing() *Finding
 
-	// Mend is what a person can see to when the cluster cannot be asked.
+	// Mend returns what a person can do when the cluster cannot be asked.
 	Mend() string
 }
 
-// nudger is an Engine that can have the runners of jobs look at the record at once. They
+// nudger is an Engine that can make the runners of jobs look at the record at once. They
 // look by themselves within a second or so.
 type nudger interface {
 	Nudge(context.Context, []Job) error
 }
 
-// rehearser is an Engine that can tell whether it would take a job that asks for nothing
-// besides the configuration.
+// rehearser is an Engine that can tell whether it would take a job with no options but the
+// configuration's.
 type rehearser interface {
 	Rehearse(context.Context) error
 }
 
-// scattered is an Engine whose nodes are tried one by one: by jobs with these options.
+// scattered is an Engine whose nodes are checked one by one, by jobs with the options that
+// Each returns.
 type scattered interface {
 	Each() [][]string
 }
 
-// bounded is an Engine that has no queue: it runs so many jobs at once.
+// bounded is an Engine without a queue: it runs at most Slots jobs at once.
 type bounded interface {
 	Slots() int
 }
 
 // accountant is an Engine whose cluster may keep accounts of what jobs used.
 type accountant interface {
-	// Accounts has what the accounts say of jobs, with what those used that have ended. An
-	// error says that there are no accounts, or that they cannot be asked.
+	// Accounts returns what the accounts say of jobs, with the resources that ended ones
+	// used. An error says that there are no accounts, or that they cannot be asked.
 	Accounts(ctx context.Context, jobs []Job) ([]Job, error)
 }
 
-// Request is a job that a cluster is to run.
+// Request is a job to submit to a cluster.
 type Request struct {
 	Name    string   // of the job; a second one of that name may be refused
 	Argv    []string // what it runs, on any node
 	Dir     string   // where; absolute
 	Log     string   // the file that takes what the job prints, by appending; absolute
-	Options []string // what it asks for besides the configuration
+	Options []string // its options, besides the configuration's
 }
 
 // Job is what a cluster says of one of its jobs.
@@ -86,7 +87,7 @@ type Job struct {
 	Figures
 }
 
-// Figures are what a job used that has ended, as its cluster tells. The zero value of each
+// Figures are the resources that an ended job used, by its cluster. The zero value of each
 // means unknown.
 type Figures struct {
 	Seconds    float64 `json:"seconds,omitempty"`           // from its begin to its end
@@ -94,14 +95,14 @@ type Figures struct {
 	PeakMemory int64   `json:"peak_memory_bytes,omitempty"` // the peak resident size of its largest process
 }
 
-// Valid reports that they can be true: none is negative, and no time is longer than the
-// kernel can say.
+// Valid reports that the figures are plausible: none is negative, and no time is longer than
+// a time.Duration can be.
 func (f Figures) Valid() bool {
 	const most = 1e9 // seconds; 30 years
 	return f.Seconds >= 0 && f.Seconds <= most && f.CPUSeconds >= 0 && f.CPUSeconds <= most && f.PeakMemory >= 0
 }
 
-// took is how long the job took, and used what it used.
+// took returns how long the job took; used returns its resources.
 func (f Figures) took() time.Duration { return seconds(f.Seconds) }
 
 func (f Figures) used() kernel.Used {
@@ -110,13 +111,13 @@ func (f Figures) used() kernel.Used {
 
 func seconds(n float64) time.Duration { return time.Duration(math.Round(n * float64(time.Second))) }
 
-// State is how a job stands.
+// State is the state of a job.
 type State string
 
 // The states of a job.
 const (
 	Pending     State = "pending"
-	Stuck       State = "stuck" // it waits for what does not come by itself
+	Stuck       State = "stuck" // it will not begin unless somebody changes something
 	Running     State = "running"
 	Unseen      State = "unseen" // the part of the cluster that has it cannot be asked: Reason says why
 	Succeeded   State = "succeeded"
@@ -128,7 +129,7 @@ const (
 	Lost        State = "lost"      // its node died, or the cluster gave it up
 )
 
-// States are all of them.
+// States lists all states.
 var States = []State{Pending, Stuck, Running, Unseen, Succeeded, Failed, Cancelled, Timeout, OutOfMemory, Preempted, Lost}
 
 // waits reports that the cluster has not begun with the job.
@@ -145,7 +146,7 @@ func (j Job) called() string {
 	return string(j.State)
 }
 
-// because is the reason, if there is one, behind a separator.
+// because returns a separator and the reason, "" if there is none.
 func (j Job) because(separator string) string {
 	if j.Reason == "" {
 		return ""
@@ -159,12 +160,12 @@ type Verdict int
 // The verdicts.
 const (
 	Unclear Verdict = iota // nobody knows: it is tried a few times
-	Never                  // it will be refused however often it is asked for
+	Never                  // it will always be refused
 	Later                  // the cluster takes no more jobs for now
 	NotThis                // it cannot take this one for now, and may take others
 )
 
-// Refusal is a request that the cluster answered, and did not fulfil.
+// Refusal is the answer of a cluster that did not fulfil a request.
 type Refusal struct {
 	Verdict Verdict
 	Said    string // in the cluster's words
@@ -173,27 +174,28 @@ type Refusal struct {
 func (r *Refusal) Error() string { return r.Said }
 
 // ErrNoAnswer is the cause of a context's end when a question took longer than its own
-// limit. Any other cause is the asker's, and says nothing of who was asked.
+// limit. Any other cause comes from the caller, and says nothing about the cluster.
 var ErrNoAnswer = errors.New("no answer in time")
 
-// errAway is a cluster that cannot be asked.
+// errAway says that a cluster cannot be asked.
 var errAway = errors.New("it cannot be asked")
 
-// recess is how long nothing is asked after a question that went unanswered:
-// each one costs its deadline, and people may wait.
+// recess is how long the cluster is not asked after it did not answer: each
+// question takes until its deadline, and people may be waiting.
 const recess = 5 * time.Second
 
-// away is that a cluster did not answer.
+// away is the record that a cluster did not answer.
 type away struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
 }
 
-// away reports that the cluster did not answer a moment ago, whoever asked,
-// and what was said instead.
+// away reports that the cluster did not answer any process a moment ago, and
+// returns the error.
 func (c *Cluster) away() (reason string, is bool) { return awayFor(c.awayFile(), recess) }
 
-// awayFor reports that the file says of somebody who did not answer, less than so long ago.
+// awayFor reports that the file at path notes a missing answer less than most ago, and returns the
+// reason.
 func awayFor(path string, most time.Duration) (reason string, is bool) {
 	var a away
 	err := readJSON(path, &a)
@@ -219,7 +221,7 @@ func (c *Cluster) ask(ctx context.Context, question func(context.Context) error)
 	switch {
 	case errors.As(err, new(*Refusal)):
 		return fmt.Errorf("cluster %s: %w", c.Name, err)
-	case ctx.Err() != nil: // who asked has no more patience, which says nothing of the cluster
+	case ctx.Err() != nil: // the caller gave up, which says nothing about the cluster
 		return fmt.Errorf("cluster %s: %w: %w", c.Name, errAway, ctx.Err())
 	case within.Err() != nil:
 		reason = fmt.Sprintf("no answer within %s: %s", limit, reason)
@@ -228,7 +230,7 @@ func (c *Cluster) ask(ctx context.Context, question func(context.Context) error)
 	return fmt.Errorf("cluster %s: %w: %s", c.Name, errAway, reason)
 }
 
-// submit has the cluster run this program with these arguments.
+// submit submits a job that runs this program with these arguments.
 func (c *Cluster) submit(ctx context.Context, name, log string, options []string, args ...string) (id string, err error) {
 	err = c.ask(ctx, func(ctx context.Context) (err error) {
 		id, err = c.Engine.Submit(ctx, Request{Name: name, Argv: append([]string{c.program()}, args...), Dir: c.Root, Log: log, Options: options})
@@ -241,7 +243,7 @@ func (c *Cluster) cancel(ctx context.Context, jobs []Job) error {
 	return c.ask(ctx, func(ctx context.Context) error { return c.Engine.Cancel(ctx, jobs) })
 }
 
-// nudge has the runners of jobs look, where the engine can.
+// nudge makes the runners of jobs look at the record, if the engine can.
 func (c *Cluster) nudge(ctx context.Context, jobs []Job) error {
 	n, can := c.Engine.(nudger)
 	if !can {
@@ -260,20 +262,20 @@ func (c *Cluster) program() string {
 // listing is one answer about all jobs of this repository.
 type listing struct {
 	asked time.Time      // by the clock of the file server
-	jobs  map[string]Job // by name; of several, the one that matters most
+	jobs  map[string]Job // by name; of several jobs, one that has not ended
 }
 
-// answer is a listing as it is kept.
+// answer is a listing as a file.
 type answer struct {
 	Asked time.Time `json:"asked"`
 	Jobs  []Job     `json:"jobs"`
 }
 
-// listFile is the cluster's latest answer.
+// listFile returns the file with the cluster's latest answer.
 func (c *Cluster) listFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".list") }
 
-// refresh asks for every job of this repository and puts the answer where every process
-// finds it. No lock of the scheduler's may be held.
+// refresh asks for every job of this repository and writes the answer to a file, for all
+// processes. The caller must not hold the scheduler lock.
 func (c *Cluster) refresh(ctx context.Context) (listing, error) {
 	if err := os.MkdirAll(c.Files.ClusterDir(), 0o700); err != nil {
 		return listing{}, err
@@ -292,8 +294,8 @@ func (c *Cluster) refresh(ctx context.Context) (listing, error) {
 	return got.listing(), writeJSON(c.listFile(), got)
 }
 
-// Refresh asks the cluster how its jobs stand, unless it was asked a moment ago: Alive
-// goes by the answer. No lock of the scheduler's may be held.
+// Refresh asks the cluster for the states of its jobs, which Alive uses, unless it was
+// asked a moment ago. The caller must not hold the scheduler lock.
 func (c *Cluster) Refresh(ctx context.Context) error {
 	const moment = time.Second
 	if l := c.recorded(); l.jobs != nil && c.clock().Sub(l.asked).Abs() < moment {
@@ -303,7 +305,7 @@ func (c *Cluster) Refresh(ctx context.Context) error {
 	return err
 }
 
-// recorded is the latest answer. It asks nobody.
+// recorded returns the latest answer. It does not ask the cluster.
 func (c *Cluster) recorded() listing {
 	var a answer
 	if err := readJSON(c.listFile(), &a); err != nil {

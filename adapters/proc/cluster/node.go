@@ -14,34 +14,34 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Node is the part of an attempt's runner that only a cluster asks for: it
-// holds the attempt's lock, is heard of, and hears that it is fenced off.
+// Node is the part of an attempt's runner that is only needed on a cluster: it
+// holds the attempt's lock, gives signs of life, and learns when it is fenced off.
 type Node struct {
 	files   Files
 	attempt kernel.AttemptID
 	order   order
 	place   Place
-	lock    *os.File // nil: locks mean nothing here
-	packed  func()   // notes that this pilot has it; nil: it is no pilot
+	lock    *os.File // nil: locks do not hold here
+	packed  func()   // notes that this pilot runs the attempt; nil: no pilot runs it
 	begun   bool
 }
 
-// Place is what a process on a node finds out about the engine's job that it is in.
+// Place tells a process on a node about the engine's job that it is in.
 type Place interface {
-	// Job is that job, if there is any telling.
+	// Job returns that job; known is false if the engine does not say.
 	Job() (name, id string, known bool)
 
-	// Stands is how the job stands: Running, with how long it may still run, Preempted,
-	// or "" where it ends in another way.
+	// Stands returns the state of the job: Running, with how long it may still run,
+	// Preempted, or "" if it ends in another way.
 	Stands(context.Context) (state State, left time.Duration, err error)
 
-	// Cores is how many the job was given on this node; 0: there is no telling.
+	// Cores returns how many cores the job has on this node; 0: unknown.
 	Cores() int
 }
 
 // Begin makes this process, which the cluster started, the one that may claim
-// the attempt. Where another runs it, or the order is not this job's, it is
-// kernel.ErrStale, and nothing was touched.
+// the attempt. If another process runs it, or the order is for another job, the
+// error is kernel.ErrStale, and nothing has changed.
 func Begin(files Files, placeOf func(kind string) Place, a kernel.AttemptID) (*Node, error) {
 	o, err := readOrder(files.OrderFile(a))
 	if err != nil {
@@ -61,7 +61,7 @@ func Begin(files Files, placeOf func(kind string) Place, a kernel.AttemptID) (*N
 // Locks reports that locks of other hosts hold on this one.
 func (n *Node) Locks() bool { return !n.order.NoLocks }
 
-// Begun is to be called once the attempt is claimed.
+// Begun must be called once the attempt is claimed.
 func (n *Node) Begun() {
 	n.begun = true
 	_ = sys.Touch(n.files.BeatFile(n.attempt))
@@ -70,8 +70,8 @@ func (n *Node) Begun() {
 	}
 }
 
-// Close lets go of the lock, and tells the scheduler's host to look. One that
-// has not begun leaves no trace.
+// Close releases the lock, and tells the scheduling host to look. A Node that has
+// not begun leaves no trace.
 func (n *Node) Close() error {
 	if n.begun {
 		_ = sys.Touch(n.files.BeatFile(n.attempt))
@@ -83,14 +83,14 @@ func (n *Node) Close() error {
 	return n.lock.Close()
 }
 
-// Beat is heard of every second until ctx ends. It calls check, which looks at
-// what the record says, and stop once the attempt is fenced off, or when it
-// could not be heard of for so long that it counts as gone.
+// Beat gives a sign of life every second until ctx ends. It also calls check, which
+// looks at the record. It calls stop when the attempt is fenced off, or has given
+// no sign of life for so long that it counts as lost.
 func (n *Node) Beat(ctx context.Context, check func(), stop func(error)) {
 	const every = time.Second
 	path := n.files.BeatFile(n.attempt)
 	heard := make(chan struct{}, 1)
-	go func() { // a file system that hangs holds up only this
+	go func() { // a file system that hangs blocks only this goroutine
 		for {
 			select {
 			case <-ctx.Done():
@@ -124,10 +124,10 @@ func (n *Node) Beat(ctx context.Context, check func(), stop func(error)) {
 	}
 }
 
-// Terminated is why the cluster asked this runner to end, as far as it can be
+// Terminated returns why the cluster asked this runner to end, as far as that can be
 // found out: its job's time limit, another job that needs the place, or something
-// else. A cluster that does not answer is asked again, as long as there is time
-// before it kills.
+// else. It asks a cluster that does not answer again, as long as there is time before
+// the cluster kills the job.
 func (n *Node) Terminated(ctx context.Context) error {
 	const patience, pause, notice = 15 * time.Second, time.Second, 2 * time.Minute
 	ctx, stop := context.WithTimeout(ctx, patience)
@@ -153,16 +153,16 @@ func (n *Node) Terminated(ctx context.Context) error {
 	return other
 }
 
-// Endless is how long a job may still run that has no limit.
+// Endless is how long a job without a limit may still run.
 const Endless = time.Duration(math.MaxInt64)
 
-// errNoTelling is that a place does not know how long it has.
+// errNoTelling says that a place does not know how long its job may run.
 var errNoTelling = errors.New("this job was not told how long it may run")
 
-// Told is the place of a job that knows what its environment says.
+// Told is the place of a job that knows only what its environment says.
 type Told struct{}
 
-// What the environment of a job may say, for engines that have no way of their own.
+// Variables that tell a job what Place returns, for engines without another way.
 const (
 	envUntil = "VIZIER_JOB_UNTIL" // when the cluster ends the job: a time as RFC 3339 has it, or seconds since 1970
 	envCores = "VIZIER_JOB_CORES"

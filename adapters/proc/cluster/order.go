@@ -18,11 +18,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// maxFile bounds what is read of a file, in bytes.
+// maxFile bounds how many bytes of a file are read.
 const maxFile = 64 << 20
 
-// order is what the cluster is asked to run. It is on the shared file system
-// before the cluster hears of it.
+// order describes a job for the cluster. It is written to the shared file system
+// before the job is submitted.
 type order struct {
 	Attempt string        `json:"attempt"` // JOB/N
 	Cluster string        `json:"cluster"`
@@ -32,18 +32,18 @@ type order struct {
 	NoLocks bool          `json:"no_locks,omitempty"`
 	Lease   time.Duration `json:"lease_ns"`
 
-	Packed bool          `json:"packed,omitempty"`   // a pilot is to run it
+	Packed bool          `json:"packed,omitempty"`   // a pilot runs it
 	Limit  time.Duration `json:"limit_ns,omitempty"` // the job's own time limit
-	Pilot  string        `json:"pilot,omitempty"`    // the name of the one that claimed it, which adds itself to the file: see addPilot
+	Pilot  string        `json:"pilot,omitempty"`    // the name of the pilot that claimed it and added this: see addPilot
 
-	// Said is why the cluster did not take it the last time, in words that Vizier
-	// does not know; Refused is how often that was, and Next when it is asked again.
+	// Said is the cluster's last refusal, in words that Vizier does not know.
+	// Refused is how often it refused so, and Next when the job is submitted again.
 	Said    string    `json:"said,omitempty"`
 	Refused int       `json:"refused,omitempty"`
 	Next    time.Time `json:"next,omitzero"`
 }
 
-// runsIn names what has the time limit that an attempt shares with it.
+// runsIn names the thing whose time limit also ends the attempt.
 func (o order) runsIn() string {
 	if o.Packed {
 		return "pilot"
@@ -51,7 +51,7 @@ func (o order) runsIn() string {
 	return "job"
 }
 
-// unlimited says what keeps a packed attempt from being cut off by its pilot's end.
+// unlimited returns how to keep a packed attempt from being cut off by its pilot's end.
 func (o order) unlimited() string {
 	if o.Packed && o.Limit == 0 {
 		return ": with a timeout of its own it begins only where that much is left"
@@ -61,8 +61,8 @@ func (o order) unlimited() string {
 
 func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Itoa(a.N) }
 
-// jobName is a's name on the cluster. Every process gets the same, and every
-// repository has names of its own.
+// jobName returns the name of a's job on the cluster. It is the same in every process,
+// and differs between repositories.
 func (c *Cluster) jobName(a kernel.AttemptID) string {
 	return c.ownPrefix() + string(a.Job) + "-" + strconv.Itoa(a.N)
 }
@@ -76,9 +76,9 @@ func (c *Cluster) ownPrefix() string {
 	return jobPrefix + hex.EncodeToString(of[:4]) + "-"
 }
 
-// writeOrder writes the order of a. It need not survive a power failure: one that is
-// missed is claimed for nobody in the end, see evidence. What asks for something of its own
-// does not go to a pilot.
+// writeOrder writes the order of a. It need not survive a power failure: an attempt whose
+// order is lost is voided in the end, see judge. A job with options of its own does not go
+// to a pilot.
 func (c *Cluster) writeOrder(a kernel.AttemptID) (order, error) {
 	o := order{Attempt: label(a), Cluster: c.Name, Kind: c.Kind, Name: c.jobName(a), NoLocks: c.Settings.NoLocks, Lease: c.Settings.lease()}
 	if c.Settings.Pack != 0 && c.Asked != nil {
@@ -103,8 +103,8 @@ type keptOrder struct {
 	of sys.Looked // the file that had it
 }
 
-// order reads the order of a, if it has changed since this process last did: who watches many
-// attempts looks at each again and again.
+// order returns the order of a. It reads the file only if that has changed since this process
+// last read it: a process that watches many attempts looks at each again and again.
 func (c *Cluster) order(a kernel.AttemptID) (order, error) {
 	path := c.Files.OrderFile(a)
 	now, err := sys.Look(unix.AT_FDCWD, path)
@@ -156,12 +156,12 @@ func readOrder(path string) (o order, err error) {
 	if err := values.Decode(&o); err != nil {
 		return o, fmt.Errorf("%s: %w", path, err)
 	}
-	_ = values.Decode(&o) // the pilot's; what was cut off as it was written does not count
+	_ = values.Decode(&o) // the value that a pilot added; one that was cut off does not count
 	return o, nil
 }
 
-// addPilot adds who claimed the attempt to its order, as a value of its own behind it: that
-// is one write, and the file need not be replaced.
+// addPilot adds the pilot that claimed the attempt to its order, as a second JSON value: that is
+// one write, and the file need not be replaced.
 func addPilot(path, pilot, job string) error {
 	b, err := json.Marshal(struct {
 		Pilot string `json:"pilot"`
@@ -189,7 +189,7 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// writeJSON replaces the file whole.
+// writeJSON replaces the file atomically.
 func writeJSON(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -222,8 +222,8 @@ func beatOf(path string) (at time.Time, fenced bool, err error) {
 	return info.ModTime(), info.Size() > 0, nil
 }
 
-// clock is the time of the file server, so that ages of files are right however
-// far the clocks of hosts are apart.
+// clock returns the time of the file server, so that ages of files are right even
+// if the clocks of hosts differ.
 func (c *Cluster) clock() time.Time {
 	path := filepath.Join(c.Files.ClusterDir(), "clock")
 	if sys.Touch(path) == nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// errand is something to be asked of the cluster. Whoever holds the scheduler lock
-// asks nothing: it leaves an errand in the outbox, an empty file, and a sender,
-// which holds no lock of the scheduler's, sees to it.
+// errand is a request to the cluster. A process that holds the scheduler lock makes
+// none: it leaves an errand in the outbox, an empty file, and a sender does it without
+// that lock.
 type errand struct {
 	what    string
 	attempt kernel.AttemptID
@@ -26,7 +26,7 @@ type errand struct {
 const (
 	toSubmit = "submit"
 	toCancel = "cancel" // take its job away, whether it waits or runs
-	toSignal = "signal" // have its runner look at the record
+	toSignal = "signal" // make its runner look at the record
 )
 
 func (c *Cluster) outbox() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".outbox") }
@@ -53,7 +53,7 @@ func (c *Cluster) post(what string, a kernel.AttemptID) error {
 	}
 }
 
-// posted reports that an attempt is still to be submitted.
+// posted reports that an attempt is not submitted yet.
 func (c *Cluster) posted(a kernel.AttemptID) bool {
 	_, err := os.Lstat(c.errandFile(errand{toSubmit, a}))
 	return err == nil
@@ -62,11 +62,11 @@ func (c *Cluster) posted(a kernel.AttemptID) bool {
 // seenTo takes an errand out of the outbox.
 func (c *Cluster) seenTo(e errand) { _ = os.Remove(c.errandFile(e)) }
 
-// errands are those in the outbox, in the order of their jobs.
+// errands returns the errands in the outbox, in the order of their jobs.
 func (c *Cluster) errands() []errand {
 	entries, err := os.ReadDir(c.outbox())
 	if err != nil {
-		return nil // there is none
+		return nil // there is no outbox yet
 	}
 	var all []errand
 	for _, entry := range entries {
@@ -80,8 +80,8 @@ func (c *Cluster) errands() []errand {
 	return all
 }
 
-// NeedsSender reports that somebody has to see to errands: this process left some since it last
-// asked, or nobody has looked at those that there are for a while.
+// NeedsSender reports that a sender is needed: this process has left errands since the last call,
+// or there are errands and no sender has looked at them for a while.
 func (c *Cluster) NeedsSender(while time.Duration) bool {
 	if c.left.Swap(false) {
 		return true

@@ -20,11 +20,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A pilot is a job of the engine's that runs attempts out of the outbox, one after another on each of
-// its cores, until none is due or its time is nearly over. Who runs an attempt is decided by the
-// attempt's claim, as always; a pilot that dies leaves what it has not claimed.
+// A pilot is a job of the engine that runs attempts from the outbox, one after another on each of its
+// cores, until none is due or its time is nearly over. The attempt's claim decides who runs it, as
+// always. If a pilot dies, attempts that it has not claimed stay in the outbox.
 
-// PackAuto is Settings.Pack where Vizier chooses.
+// PackAuto is the value of Settings.Pack that lets Vizier choose.
 const PackAuto = -1
 
 const (
@@ -34,7 +34,7 @@ const (
 
 func (c *Cluster) pilotPrefix() string { return c.ownPrefix() + "pilot-" + c.Name + "-" }
 
-// pilots are the jobs of pilots that have not ended.
+// pilots returns the jobs of pilots that have not ended.
 func (c *Cluster) pilots(list listing) (all []Job) {
 	for name, j := range list.jobs {
 		if strings.HasPrefix(name, c.pilotPrefix()) && !j.ended() {
@@ -44,7 +44,7 @@ func (c *Cluster) pilots(list listing) (all []Job) {
 	return all
 }
 
-// wanted is how many pilots there should be for so many attempts.
+// wanted returns how many pilots there should be for due attempts.
 func (s Settings) wanted(due int) int {
 	if s.Pack == PackAuto {
 		return min((due+autoPack-1)/autoPack, autoPilots)
@@ -52,18 +52,18 @@ func (s Settings) wanted(due int) int {
 	return (due + s.Pack - 1) / s.Pack
 }
 
-// allBusy is how long no pilot has looked for something to do when all count as busy: what
-// they run takes long, and what is due is not to wait for its end.
+// allBusy is after how long without a pilot that looks for something to do all count as busy.
+// Their attempts take long, and due attempts should not wait for their ends.
 const allBusy = time.Minute
 
-// lookFile is a file whose time is when a pilot last looked for something to do.
+// lookFile returns a file whose time is when a pilot last looked for something to do.
 func (c *Cluster) lookFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".look") }
 
-// sentFile has a line for each time that pilots were submitted since one last looked for
-// something to do, with the name of the last of them. Its time is that of the last submission.
+// sentFile returns a file with a line for each time that pilots were submitted since one last
+// looked for something to do: the name of the last of them. Its time is that of the last submission.
 func (c *Cluster) sentFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".sent") }
 
-// modified is when a file was last changed; zero: it is not there.
+// modified returns when a file was last changed; zero: it does not exist.
 func modified(path string) time.Time {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -72,14 +72,14 @@ func modified(path string) time.Time {
 	return info.ModTime()
 }
 
-// unheard is how often in a row pilots were submitted of which none looked for something to do,
-// and when and under what name the last one was.
+// unheard returns how often in a row pilots were submitted and none of them looked for something
+// to do, and the time and the name of the last one.
 func (c *Cluster) unheard() (times int, last time.Time, name string) {
 	last = modified(c.sentFile())
 	if last.IsZero() || modified(c.lookFile()).After(last) {
 		return 0, last, ""
 	}
-	text, _ := os.ReadFile(c.sentFile()) // which has just gone
+	text, _ := os.ReadFile(c.sentFile()) // it may have been removed just now
 	names := strings.Fields(string(text))
 	if len(names) == 0 {
 		return 0, last, ""
@@ -99,7 +99,7 @@ func (c *Cluster) sent(name string) {
 	}
 }
 
-// silent says of pilots that ended without having looked for something to do what became of the
+// silent describes pilots that ended before they looked for something to do, and the end of the
 // last one.
 func (c *Cluster) silent(list listing, name string) string {
 	text := "cluster " + c.Name + " ended its pilots before they looked for anything to run"
@@ -111,8 +111,8 @@ func (c *Cluster) silent(list listing, name string) string {
 
 func (c *Cluster) pilotLog() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".pilot.log") }
 
-// missing is how many pilots are to be submitted for what is due: as many as there should be,
-// or one more where all are busy.
+// missing returns how many pilots to submit for the due attempts: those that are wanted and not
+// there, or one more if all are busy.
 func (d *delivery) missing() int {
 	pilots := d.c.pilots(d.list)
 	if n := d.c.Settings.wanted(len(d.packed)) - len(pilots); n > 0 {
@@ -132,8 +132,8 @@ func (d *delivery) missing() int {
 	return 1
 }
 
-// fails reports whether no pilot is submitted now because the last ones ended without having
-// looked for something to do. After a few times what is due is refused.
+// fails reports whether no pilot is submitted now because the last ones ended before they looked
+// for something to do. After a few times, the due attempts are refused.
 func (d *delivery) fails() bool {
 	times, last, name := d.c.unheard()
 	if times == 0 || len(d.c.pilots(d.list)) > 0 {
@@ -150,19 +150,19 @@ func (d *delivery) fails() bool {
 	for _, e := range d.packed {
 		d.refuse(e, why)
 	}
-	_ = os.Remove(d.c.sentFile()) // what is submitted after this is tried anew
+	_ = os.Remove(d.c.sentFile()) // later attempts are tried anew
 	return true
 }
 
-// withdraw takes pilots off the cluster that cannot start, where nothing is due for them.
+// withdraw cancels pilots that cannot start, when nothing is due for them.
 func (d *delivery) withdraw() {
 	stuck := slices.DeleteFunc(d.c.pilots(d.list), func(j Job) bool { return j.State != Stuck })
 	if len(stuck) > 0 {
-		_ = d.c.cancel(d.ctx, stuck) // if not, it is tried when something is due again
+		_ = d.c.cancel(d.ctx, stuck) // if it fails, the next round tries again
 	}
 }
 
-// pilot submits the pilots that are missing for what is due.
+// pilot submits the missing pilots for the due attempts.
 func (d *delivery) pilot() {
 	if d.away != nil {
 		return
@@ -207,8 +207,8 @@ func (c *Cluster) Looks() {
 	}
 }
 
-// Due are some of the first attempts that wait for a pilot, or for a submission, in any order:
-// those who take them are many, and each is to find few that another has taken.
+// Due returns some of the first attempts that wait for a pilot, or for a submission, in random
+// order: many workers take attempts, and each should find few that another has taken.
 func (c *Cluster) Due() (some []kernel.AttemptID) {
 	const most, among = 64, 1024
 	for _, e := range c.errands() {
@@ -220,10 +220,11 @@ func (c *Cluster) Due() (some []kernel.AttemptID) {
 	return some[:min(most, len(some))]
 }
 
-// ErrTooLong is that of an attempt that may take longer than a pilot has left.
+// ErrTooLong says that an attempt may take longer than a pilot has left.
 var ErrTooLong = errors.New("it may take longer than this pilot has left")
 
-// BeginPacked is Begin for an attempt that the pilot of that name takes.
+// BeginPacked is Begin for an attempt that the pilot of that name takes. The error is ErrTooLong
+// if the pilot has too little time left.
 func (c *Cluster) BeginPacked(a kernel.AttemptID, place Place, pilot string, hours Hours) (*Node, error) {
 	if !c.posted(a) {
 		return nil, fmt.Errorf("run %s: somebody else does: %w", label(a), kernel.ErrStale)
@@ -254,8 +255,8 @@ func (c *Cluster) BeginPacked(a kernel.AttemptID, place Place, pilot string, hou
 	return n, nil
 }
 
-// lockBeat makes the file by which an attempt's runner is heard of, and takes its lock; nil
-// where locks mean nothing.
+// lockBeat makes the file in which an attempt's runner gives signs of life, and takes its lock.
+// The result is nil if locks do not hold between hosts.
 func lockBeat(files Files, a kernel.AttemptID, o order) (*os.File, error) {
 	f, err := os.OpenFile(files.BeatFile(a), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err == nil {
@@ -277,14 +278,14 @@ func lockBeat(files Files, a kernel.AttemptID, o order) (*os.File, error) {
 	return lock, nil
 }
 
-// Cores is how many attempts a pilot runs at once: the cores that it was given.
+// Cores returns how many attempts a pilot runs at once: one on each of its cores.
 func (c *Cluster) Cores(place Place) int { return cmp.Or(place.Cores(), c.Settings.Cores, 1) }
 
-// Hours are a pilot's: it claims nothing after End, and until Fresh it claims whatever is due.
-// Zero: its job has no time limit, or that cannot be found out.
+// Hours are the working hours of a pilot: until Fresh it claims any due attempt, and after End it
+// claims none. Zero: its job has no time limit, or that cannot be found out.
 type Hours struct{ Fresh, End time.Time }
 
-// HoursOf are those of a pilot that has just begun at this place.
+// HoursOf returns the hours of a pilot that has just begun at place.
 func HoursOf(ctx context.Context, place Place) Hours {
 	const least, share = time.Minute, 10
 	state, left, err := place.Stands(ctx)
@@ -295,17 +296,17 @@ func HoursOf(ctx context.Context, place Place) Hours {
 	return Hours{now.Add(left / share), now.Add(left - min(least, left/share))}
 }
 
-// Over reports that the pilot claims nothing more, for want of time.
+// Over reports that the pilot has too little time left to claim another attempt.
 func (h Hours) Over() bool { return !h.End.IsZero() && time.Now().After(h.End) }
 
-// tooLong reports that an attempt with a time limit of its own is left to the next pilot. One
-// that no pilot has time for is begun by one that is fresh.
+// tooLong reports that an attempt with this time limit is left to the next pilot. A fresh pilot
+// takes it in any case: no pilot may have enough time.
 func (h Hours) tooLong(limit time.Duration) bool {
 	now := time.Now()
 	return !h.End.IsZero() && now.After(h.Fresh) && now.Add(limit).After(h.End)
 }
 
-// awaited is what a packed attempt waits for.
+// awaited returns what a packed attempt waits for.
 func (l *look) awaited() string {
 	pilots := l.c.pilots(l.list)
 	slices.SortFunc(pilots, func(a, b Job) int { return cmp.Compare(a.ID, b.ID) })

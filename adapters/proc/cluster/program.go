@@ -20,19 +20,19 @@ type Program struct {
 	Env   []string // nil: this process's
 	Stdin string
 
-	// Enough reports that what the program has said on stderr so far is all there is to
-	// know, so that it need not end by itself; nil: it never is.
+	// Enough reports that stderr so far has all that is needed, so that the program is
+	// ended; nil: it is never enough.
 	Enough func(stderr string) bool
 }
 
-// What is kept of what a program prints: it may be a person's script, which prints without end.
+// How much of a program's output is kept: it may be a person's script, which prints without end.
 const (
 	mostAnswer     = 32 << 20 // bytes on stdout; one that prints more has no answer
 	mostComplaints = 64 << 10 // bytes on stderr
 	mostWords      = 4 << 10  // bytes of a text for people, which goes on record
 )
 
-// ProgramError is a program that ran and did not succeed.
+// ProgramError says that a program ran and did not succeed.
 type ProgramError struct {
 	Program string
 	Stderr  string // its beginning, 64 KiB at most
@@ -48,14 +48,14 @@ func (e *ProgramError) Error() string {
 
 func (e *ProgramError) Unwrap() error { return e.Err }
 
-// Run runs the program and returns what it prints, 32 MiB at most: one that prints more is
-// ended, and is a *ProgramError. It ends it with ctx.
+// Run runs the program and returns what it prints, 32 MiB at most. A program that prints more is
+// ended, and the error is a *ProgramError. The program is ended when ctx ends.
 func (p Program) Run(ctx context.Context) (string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = p.Dir, p.Env, time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a script's children go with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that a script's children are ended with it
 	cmd.Cancel = func() error { return sys.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Stdin = strings.NewReader(p.Stdin)
 	out := printed{most: mostAnswer, over: stop}
@@ -66,7 +66,7 @@ func (p Program) Run(ctx context.Context) (string, error) {
 	}}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) { // it has succeeded, and left something that keeps its output open
+	if errors.Is(err, exec.ErrWaitDelay) { // it has succeeded, and left a process that keeps its output open
 		err = nil
 	}
 	switch {
@@ -81,7 +81,7 @@ func (p Program) Run(ctx context.Context) (string, error) {
 	}
 }
 
-// Quote is a command line for a shell.
+// Quote returns a command line for a shell.
 func Quote(argv []string) string {
 	quoted := make([]string, len(argv))
 	for i, arg := range argv {
@@ -90,7 +90,7 @@ func Quote(argv []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// Words are a text of a cluster's for people, cut after 4 KiB.
+// Words returns a text of a cluster for people, cut after 4 KiB.
 func Words(text string) string {
 	if len(text) <= mostWords {
 		return text
@@ -98,12 +98,12 @@ func Words(text string) string {
 	return strings.ToValidUTF8(text[:mostWords], "") + " …"
 }
 
-// printed is the beginning of what a program prints. The rest is taken, and dropped.
+// printed keeps the beginning of what a program prints, and drops the rest.
 type printed struct {
 	text bytes.Buffer
 	most int
 	cut  bool   // there was more
-	over func() // is called then, if there is one
+	over func() // called then; may be nil
 }
 
 func (p *printed) Write(b []byte) (int, error) {
@@ -118,7 +118,7 @@ func (p *printed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// complaints are what a program says on stderr, of which each is looked at at once.
+// complaints keeps what a program prints to stderr, and calls enough with it after each write.
 type complaints struct {
 	printed
 	enough func(string)

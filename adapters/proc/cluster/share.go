@@ -13,17 +13,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// share is what attempts on a cluster need of the file system that they are recorded
-// on, as this host sees it.
+// share has the operations that attempts on a cluster need of the shared file system, as
+// this host does them.
 type share struct {
-	makeOnce func(from, to string) error // give a file a name that is free
-	replace  func(from, to string) error // give it one that is taken
+	makeOnce func(from, to string) error // gives a file a name that is free
+	replace  func(from, to string) error // gives a file a name that is taken
 	lock     func(path string) (*os.File, error)
 }
 
 var ownShare = share{makeOnce: os.Link, replace: os.Rename, lock: proc.TryLock}
 
-// try tries it in dir. What is wrong is a reason that a person can act on.
+// try tests the operations in dir. It returns what is wrong, and what a person can do.
 func (s share) try(dir string) *Finding {
 	place, err := os.MkdirTemp(dir, "try-")
 	if err != nil {
@@ -55,8 +55,8 @@ func (s share) try(dir string) *Finding {
 	return nil
 }
 
-// usable tries the file system once for each that the repository is on. A process asks once: a
-// batch has many jobs.
+// usable tests the shared file system, once for each file system that the repository is on. A
+// process does that only once, since a batch has many jobs.
 func (c *Cluster) usable() error {
 	if c.usedBefore.Load() {
 		return nil

@@ -12,11 +12,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Watch tells when attempts on the cluster end. Their runners ring a bell in
-// the shared directory, which this host hears at once where the file system is
-// its own, and within a second where it is not. What they cannot tell, that
-// they are gone, the cluster is asked for, the more seldom the longer nothing
-// happens.
+// Watch notifies of the ends of attempts on the cluster. A runner that ends touches
+// a file in the shared directory, the bell. This host notices that at once if the
+// file system is its own, and else within a second. For runners that died, the
+// cluster is asked; the longer nothing happens, the more rarely.
 type Watch struct {
 	c     *Cluster
 	ended chan struct{}
@@ -34,7 +33,7 @@ const (
 	pollAtMost = 12 // times the poll interval, when nothing happens
 )
 
-// NewWatch watches nothing yet. It ends with ctx.
+// NewWatch returns a Watch that watches nothing yet. It ends with ctx.
 func (c *Cluster) NewWatch(ctx context.Context) *Watch {
 	w := &Watch{c: c, ended: make(chan struct{}, 1), poke: make(chan struct{}, 1), send: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 	go w.serve(ctx)
@@ -42,10 +41,10 @@ func (c *Cluster) NewWatch(ctx context.Context) *Watch {
 	return w
 }
 
-// Send has errands seen to by this process, soon.
+// Send makes this process do the errands in the outbox soon.
 func (w *Watch) Send() { tell(w.send) }
 
-// tell leaves a value for whoever waits for one.
+// tell puts a value into a channel, unless it has one.
 func tell(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -53,12 +52,12 @@ func tell(ch chan struct{}) {
 	}
 }
 
-// deliver sees to errands when told to, when something ended, to what is put off when that is due,
-// and to what waits for others the more seldom the longer nothing happens. It hears of ends once a
-// second: each look asks the cluster, and small jobs end all the time.
+// deliver does errands when Send was called, when an attempt ended, and when errands that were put
+// off are due. Otherwise it looks at the outbox the more rarely, the longer nothing happens. It reacts
+// to ends once a second: each look asks the cluster, and small jobs end all the time.
 func (w *Watch) deliver(ctx context.Context) {
 	poll := orDefault(w.c.Settings.Poll, DefaultPoll)
-	pause, last := poll, time.Now() // who left what is there has started a sender for it
+	pause, last := poll, time.Now() // the process that left the present errands has started a sender
 	due := last.Add(poll)
 	for {
 		select {
@@ -75,7 +74,7 @@ func (w *Watch) deliver(ctx context.Context) {
 		case <-time.After(time.Until(due)):
 			pause = min(2*pause, pollAtMost*poll)
 		}
-		again, _ := w.c.Deliver(ctx) // Alive tells what is wrong
+		again, _ := w.c.Deliver(ctx) // Alive reports errors
 		last = time.Now()
 		due = last.Add(pause)
 		if !again.IsZero() {
@@ -84,16 +83,16 @@ func (w *Watch) deliver(ctx context.Context) {
 	}
 }
 
-// Ended has a value when an attempt under watch may be over.
+// Ended receives a value when a watched attempt may be over.
 func (w *Watch) Ended() <-chan struct{} { return w.ended }
 
-// Watch looks at these attempts from now on, and at no others.
+// Watch watches these attempts from now on, and no others.
 func (w *Watch) Watch(attempts []kernel.AttemptID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.Equal(w.of, attempts) {
 		w.of = slices.Clone(attempts)
-		time.AfterFunc(orDefault(w.c.Settings.Poll, DefaultPoll), w.Send) // should the sender that was started for them have died
+		time.AfterFunc(orDefault(w.c.Settings.Poll, DefaultPoll), w.Send) // in case the sender that was started for them has died
 		tell(w.poke)
 	}
 }
@@ -140,7 +139,7 @@ func (w *Watch) serve(ctx context.Context) {
 			}
 		case <-ask.C:
 			if of := w.watched(); len(of) > 0 {
-				_, _ = w.c.refresh(ctx) // without an answer files decide
+				_, _ = w.c.refresh(ctx) // without an answer, the files decide
 				for _, f := range w.c.Alive(ctx, of) {
 					if f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted) {
 						w.signal()

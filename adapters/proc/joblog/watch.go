@@ -23,8 +23,8 @@ type Watcher struct {
 	full  bool // there was no room for the logs at one of the looks
 }
 
-// Missing is what is said of a command that wrote while there was no room for
-// its logs.
+// Missing is the remark on a command that wrote while there was no room for its
+// logs.
 const Missing = "output may be missing: the disk was full"
 
 type boundedLog struct {

@@ -30,8 +30,8 @@ const (
 	stateZombie  = 5
 )
 
-// FreeBSD parses the table that kern.proc returns. Entries with another layout
-// are skipped.
+// FreeBSD parses the table that kern.proc returns. It stops at an entry with
+// another layout.
 func FreeBSD(table []byte) (all []Process) {
 	for ; len(table) >= freeBSDSize; table = table[freeBSDSize:] {
 		number := func(at int) int { return int(int32(binary.LittleEndian.Uint32(table[at:]))) }

@@ -1,6 +1,6 @@
-// Package command has any cluster run jobs, by three programs of the user's own: one
-// submits a job, one lists jobs and one cancels them. Each reads a JSON document on its
-// standard input and prints one. docs/user/executors.md is the contract.
+// Package command runs jobs on any cluster by three programs of the user: one submits
+// a job, one lists jobs and one cancels them. Each reads a JSON document on its standard
+// input and prints one. docs/user/executors.md is the contract.
 package command
 
 import (
@@ -19,10 +19,10 @@ import (
 // Kind is what the configuration calls this engine.
 const Kind = "command"
 
-// Version is that of the documents.
+// Version is the version of the documents.
 const Version = 1
 
-// Settings are the engine.
+// Settings are the settings of the engine.
 type Settings struct {
 	Submit, List, Cancel []string // command lines
 	Options              []string // what every job asks for, before its own
@@ -52,13 +52,13 @@ type CancelRequest struct {
 	Jobs    []NamedJob `json:"jobs"`
 }
 
-// NamedJob is a job that is to be cancelled.
+// NamedJob is a job to cancel.
 type NamedJob struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// Answer is what each of them prints: what was asked for, or why not.
+// Answer is what each program prints: what was asked for, or why it could not do it.
 type Answer struct {
 	ID   string        `json:"id"`   // of a job that was submitted
 	Jobs []cluster.Job `json:"jobs"` // of a list
@@ -68,11 +68,12 @@ type Answer struct {
 	Away    string `json:"away"`    // the cluster cannot be asked: why
 }
 
-// Engine is Settings behind the port; its methods cannot have the names of fields.
+// Engine implements cluster.Engine with Settings, which is a type of its own because
+// methods cannot have the names of fields.
 type Engine struct{ Settings Settings }
 
-// Accepts implements cluster.Engine: what is asked for means something to the user's
-// program alone.
+// Accepts implements cluster.Engine. It checks only the form of options: only the user's
+// programs know what they mean.
 func (Engine) Accepts(options []string) error {
 	for _, o := range options {
 		if o == "" || strings.ContainsAny(o, "\x00\n") {
@@ -154,7 +155,7 @@ func (e Engine) Cancel(ctx context.Context, jobs []cluster.Job) error {
 	return err
 }
 
-// badAnswer is what a program printed that is no answer.
+// badAnswer says that a program printed something that is no answer.
 type badAnswer struct {
 	program string
 	err     error
@@ -163,8 +164,8 @@ type badAnswer struct {
 func (e *badAnswer) Error() string { return e.program + " printed what is no answer: " + e.err.Error() }
 func (e *badAnswer) Unwrap() error { return e.err }
 
-// call runs one of the programs. One that says why it did not do what was asked may
-// fail besides.
+// call runs one of the programs. A program that prints why it did not do what was asked
+// may also exit with an error.
 func (e Engine) call(ctx context.Context, argv []string, request any) (a Answer, err error) {
 	in, err := json.Marshal(request)
 	if err != nil {

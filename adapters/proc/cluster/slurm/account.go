@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 )
 
-// Accounts has what sacct says of jobs.
+// Accounts returns what sacct says of jobs.
 func (s Settings) Accounts(ctx context.Context, jobs []cluster.Job) (accounts []cluster.Job, err error) {
 	const most = 200 // ids on one command line
 	for some := range slices.Chunk(jobs, most) {
@@ -26,9 +26,9 @@ func (s Settings) Accounts(ctx context.Context, jobs []cluster.Job) (accounts []
 	return accounts, nil
 }
 
-// parseAccounts reads what sacct says of jobs: a line for each, and after it one for each of
-// its steps, which have the memory and the parts of the processor time. Of a number that
-// another job has now, by its name, it tells nothing.
+// parseAccounts parses the output of sacct: a line for each job, and after it a line for each
+// of its steps, with the memory and the parts of the processor time. It skips an id that now
+// belongs to a job of another name.
 func parseAccounts(out string, of []cluster.Job) (jobs []cluster.Job) {
 	for line := range strings.Lines(out) {
 		f := strings.Split(strings.TrimRight(line, "\n"), "|")

@@ -28,9 +28,9 @@ func (s Settings) call(ctx context.Context, stdin string, argv ...string) (strin
 	return "", fmt.Errorf("%s: %w", argv[0], &cluster.Refusal{Verdict: verdict(text), Said: text})
 }
 
-// clientEnv is the environment of a client program: without what a job of
-// Slurm's would be told, which sbatch takes for its own options, without what says the
-// same as an option that is not free, and in English.
+// clientEnv returns the environment of a client program, for output in English. It leaves
+// out the variables of a Slurm job, which sbatch takes for its own options, and variables
+// that stand for options that Vizier sets or reserves.
 func clientEnv(environ []string) []string {
 	kept := []string{"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"}
 	notFree := []string{"SBATCH_ARRAY_INX", "SBATCH_BURST_BUFFER", "SBATCH_GET_USER_ENV", "SBATCH_IGNORE_PBS", "SBATCH_WAIT"}
@@ -43,7 +43,7 @@ func clientEnv(environ []string) []string {
 	return append(env, "LC_ALL=C")
 }
 
-// complaint is what a client program said, on one line.
+// complaint returns the stderr of a client program as one line.
 func complaint(stderr string) string {
 	var lines []string
 	for line := range strings.Lines(stderr) {
@@ -60,7 +60,7 @@ func complaint(stderr string) string {
 
 func patient(text string) bool { return mentions(text, "sleeping and retrying") }
 
-// verdict is what a complaint about a request means.
+// verdict returns what a complaint about a request means.
 func verdict(text string) cluster.Verdict {
 	switch {
 	case full(text):
@@ -77,7 +77,7 @@ func full(text string) bool {
 	return patient(text) || mentions(text, "MaxSubmit", "temporarily unable to accept job", "Resource temporarily unavailable", "rate limit", "Too many")
 }
 
-// unreachable reports that a complaint is about the way to the controller.
+// unreachable reports that a complaint says that the controller cannot be reached.
 func unreachable(text string) bool {
 	return mentions(text, "Unable to contact slurm controller", "Connection refused", "Socket timed out", "connect failure",
 		"Zero Bytes were transmitted", "backup controller in standby mode", "Communication connection failure",

@@ -11,26 +11,25 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// optionNames are what a job may ask of a cluster, and the option of sbatch
-// that asks for it.
+// optionNames maps what a job may ask of a cluster to the option of sbatch for it.
 var optionNames = map[string]string{
 	"partition": "--partition", "account": "--account", "qos": "--qos", "time": "--time", "cpus": "--cpus-per-task",
 	"memory": "--mem", "gres": "--gres",
 }
 
-// reserved are options of sbatch by which an attempt would escape its runner or
-// be another than it is.
+// reserved are the options of sbatch by which an attempt would escape its runner, or
+// which Vizier sets itself.
 var reserved = []string{"--array", "--bb", "--bbf", "--chdir", "--clusters", "--dependency", "--error", "--export-file", "--get-user-env", "--input", "--job-name",
 	"--no-requeue", "--open-mode", "--output", "--parsable", "--requeue", "--signal", "--test-only", "--uid", "--gid", "--wait", "--wrap", "--quiet",
 	"--ignore-pbs", "--kill-on-invalid-dep", "--help", "--usage", "--version"}
 
-// exported are what --export may say: how much of the environment of whoever submits a
-// job the runner gets. Variables that it set would be the runner's own, such as those of
-// the dynamic linker, outside of every sandbox.
+// exported are the permitted values of --export: how much of the submitting process's
+// environment the runner gets. It may not set variables: they would take effect in the
+// runner, outside of every sandbox, such as those of the dynamic linker.
 var exported = []string{"--export=NONE", "--export=NIL", "--export=ALL"}
 
-// with are the options of sbatch for a job that asks for options besides. Those of the
-// configuration come first, since sbatch takes the last of those with one name.
+// with returns the options of sbatch for a job with these options of its own. Those of the
+// configuration come first: if a name occurs twice, sbatch takes the last value.
 func (s Settings) with(options []string) ([]string, error) {
 	site := map[string]string{"partition": s.Partition, "account": s.Account, "qos": s.QOS, "time": s.Time, "memory": s.Memory, "gres": s.Gres}
 	if s.CPUs > 0 {
@@ -53,8 +52,8 @@ func (s Settings) with(options []string) ([]string, error) {
 	return all, nil
 }
 
-// ofBatch is an option as sbatch takes it: KEY=VALUE in its own words, and one of its own
-// as it is.
+// ofBatch returns an option in the form of sbatch: it translates KEY=VALUE, and leaves
+// --NAME and --NAME=VALUE as they are.
 func ofBatch(option string) (string, error) {
 	name, value, given := strings.Cut(option, "=")
 	if !strings.HasPrefix(option, "--") {
@@ -83,8 +82,8 @@ func ofBatch(option string) (string, error) {
 	return option, nil
 }
 
-// minutes is a duration as sbatch reads it, in whole minutes. What is none is
-// sbatch's own notation.
+// minutes returns a duration in whole minutes, as sbatch reads it. A text that is no
+// duration is sbatch's own notation, and stays as it is.
 func minutes(text string) string {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {

@@ -30,8 +30,8 @@ func (Place) Cores() int {
 	return 0
 }
 
-// Stands implements cluster.Place. A job that has been told to make room runs until its
-// grace is over: that it was told is a time of its own.
+// Stands implements cluster.Place. A preempted job still runs until its grace time is over,
+// so only its preemption time tells that it is preempted.
 func (Place) Stands(ctx context.Context) (state cluster.State, left time.Duration, err error) {
 	const patience = 5 * time.Second
 	ctx, stop := context.WithTimeout(ctx, patience)
@@ -45,8 +45,8 @@ func (Place) Stands(ctx context.Context) (state cluster.State, left time.Duratio
 	return stands(string(out))
 }
 
-// stands reads what squeue says: a state, when the job was preempted, and how long it
-// may still run.
+// stands parses the output of squeue: a state, when the job was preempted, and how long
+// it may still run.
 func stands(out string) (state cluster.State, left time.Duration, err error) {
 	f := strings.Fields(out)
 	if len(f) < 3 {

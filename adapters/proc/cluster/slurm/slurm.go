@@ -1,5 +1,5 @@
-// Package slurm has a cluster of Slurm's run jobs, by its client programs. Their text
-// formats are stable over its versions, which their JSON is not.
+// Package slurm runs jobs on a Slurm cluster by its client programs. Their text formats
+// are stable over its versions; their JSON is not.
 package slurm
 
 import (
@@ -14,7 +14,7 @@ import (
 // Kind is what the configuration calls this engine.
 const Kind = "slurm"
 
-// Settings are the engine: what a site asks for of every job. The zero value of each
+// Settings are the engine, with a site's options for every job. The zero value of each
 // leaves it to the cluster.
 type Settings struct {
 	Partition, Account, QOS, Time, Memory, Gres string
@@ -45,7 +45,7 @@ func (Settings) Mend() string {
 	return "see that slurmctld runs (`scontrol ping`), and that this host has its slurm.conf or SLURM_CONF names it"
 }
 
-// Rehearse has the cluster say whether it would take a job.
+// Rehearse asks the cluster whether it would take a job.
 func (s Settings) Rehearse(ctx context.Context) error {
 	own, err := s.with(nil)
 	if err == nil {
@@ -54,7 +54,7 @@ func (s Settings) Rehearse(ctx context.Context) error {
 	return err
 }
 
-// Submit implements cluster.Engine. The job is told half a minute before its time is over.
+// Submit implements cluster.Engine. The job gets SIGTERM half a minute before its time is over.
 func (s Settings) Submit(ctx context.Context, r cluster.Request) (string, error) {
 	own, err := s.with(r.Options)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s Settings) Submit(ctx context.Context, r cluster.Request) (string, error)
 // List implements cluster.Engine.
 func (s Settings) List(ctx context.Context, prefix string) ([]cluster.Job, error) {
 	out, err := s.call(ctx, "", "squeue", "--me", "-h", "-t", "all", "-o", "%i|%T|%r|%N|%j")
-	if refused, is := errors.AsType[*cluster.Refusal](err); is { // no question is refused: nobody could answer
+	if refused, is := errors.AsType[*cluster.Refusal](err); is { // List never returns a refusal: the cluster could not be asked
 		return nil, errors.New("squeue: " + refused.Said)
 	}
 	return parseJobs(out, prefix), err
@@ -86,7 +86,7 @@ func (s Settings) Cancel(ctx context.Context, jobs []cluster.Job) error {
 	return s.scancel(ctx, jobs)
 }
 
-// Nudge has the runners of jobs look at the record.
+// Nudge makes the runners of jobs look at the record.
 func (s Settings) Nudge(ctx context.Context, jobs []cluster.Job) error {
 	return s.scancel(ctx, jobs, "--batch", "--signal=USR1")
 }
@@ -100,7 +100,7 @@ func (s Settings) scancel(ctx context.Context, jobs []cluster.Job, how ...string
 	return err
 }
 
-// parseJobs reads lines of squeue's.
+// parseJobs parses the output of squeue.
 func parseJobs(out, prefix string) (jobs []cluster.Job) {
 	for line := range strings.Lines(out) {
 		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 5)
@@ -112,7 +112,7 @@ func parseJobs(out, prefix string) (jobs []cluster.Job) {
 	return jobs
 }
 
-// stateOf is the state that Slurm means, with its reason.
+// stateOf returns the state for Slurm's word and reason.
 func stateOf(word, reason string) cluster.State {
 	switch word {
 	case "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "CONFIGURING":

@@ -19,7 +19,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// question is what a host is asked, on the standard input of Entry.
+// question is a request to a host, on the standard input of Entry.
 type question struct {
 	Do  string `json:"do"`
 	Dir string `json:"dir"` // of the host's jobs
@@ -33,22 +33,22 @@ type question struct {
 	Names  []string `json:"names,omitempty"`  // of jobs to cancel
 }
 
-// What a host may be asked to do.
+// The values of question.Do.
 const (
 	doStart  = "start"
 	doList   = "list"
 	doCancel = "cancel"
 )
 
-// reply is what it answers.
+// reply is the answer of a host.
 type reply struct {
 	PID   int           `json:"pid,omitempty"`
 	Jobs  []cluster.Job `json:"jobs,omitempty"`
 	Error string        `json:"error,omitempty"`
 }
 
-// record is a job that was started here. Its file is made before the job is, and once:
-// a job without a process is about to have one, or never will.
+// record is a job that was started here. Its file is made once, before the job is started:
+// a record without a process is of a job that is just being started, or never was.
 type record struct {
 	Name    string        `json:"name"`
 	Process proc.Identity `json:"process"`
@@ -56,13 +56,13 @@ type record struct {
 	made time.Time
 }
 
-// kept is how long a job is known that has ended.
+// kept is how long the record of an ended job is kept.
 const kept = time.Hour
 
 // starting is how long a job may be on record without a process.
 const starting = time.Minute
 
-// Serve is the hidden entry point: it does on this host what the standard input asks for.
+// Serve is the hidden entry point on a host: it answers the question on the standard input.
 func Serve(stdin io.Reader, stdout io.Writer) error {
 	var q question
 	if err := json.NewDecoder(stdin).Decode(&q); err != nil {
@@ -91,8 +91,8 @@ func (q question) answer() (a reply, err error) {
 
 func recordFile(dir, name string) string { return filepath.Join(dir, name+".json") }
 
-// start starts a job in a session of its own, so that it outlives the connection. One of
-// that name that was started before is the answer.
+// start starts a job in a session of its own, so that it outlives the connection. If a job
+// of that name was started before, it returns that one.
 func (q question) start() (pid int, err error) {
 	if err := os.MkdirAll(q.Dir, 0o700); err != nil {
 		return 0, err
@@ -118,7 +118,7 @@ func (q question) start() (pid int, err error) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return 0, errors.Join(err, os.Remove(path)) // it was not started, and may be elsewhere
+		return 0, errors.Join(err, os.Remove(path)) // it was not started; another host may start it
 	}
 	r := record{Name: q.Job.Name, Process: proc.Identify(cmd.Process.Pid)}
 	b, err := json.Marshal(r)
@@ -128,7 +128,7 @@ func (q question) start() (pid int, err error) {
 	return r.Process.PID, err
 }
 
-// list is how the jobs stand. What ended long ago is forgotten.
+// list returns the jobs with their states. It removes the records of jobs that ended long ago.
 func (q question) list() (jobs []cluster.Job, err error) {
 	records, err := readRecords(q.Dir, q.Prefix)
 	for _, r := range records {
@@ -151,7 +151,7 @@ func (q question) list() (jobs []cluster.Job, err error) {
 	return jobs, err
 }
 
-// cancel asks jobs to end; their runners see to what they have started.
+// cancel asks jobs to end; their runners end the processes that they have started.
 func (q question) cancel() error {
 	for _, name := range q.Names {
 		if r, err := readRecord(recordFile(q.Dir, name)); err == nil && r.Process.Running() {
@@ -161,7 +161,7 @@ func (q question) cancel() error {
 	return nil
 }
 
-// readRecords are the jobs on record whose names begin so.
+// readRecords returns the jobs on record whose names begin with prefix.
 func readRecords(dir, prefix string) (all []record, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -172,7 +172,7 @@ func readRecords(dir, prefix string) (all []record, err error) {
 		if !is || !strings.HasPrefix(name, prefix) {
 			continue
 		}
-		if r, err := readRecord(filepath.Join(dir, entry.Name())); err == nil { // else it was just forgotten
+		if r, err := readRecord(filepath.Join(dir, entry.Name())); err == nil { // else the record was just removed
 			all = append(all, r)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package ssh runs jobs on hosts that share the file system and have no batch system:
-// this program, started there through ssh, starts, lists and ends them. What it has
-// started is on record in the shared directory, a file a job and host.
+// Package ssh runs jobs on hosts that share the file system and have no batch system.
+// This program, started there through ssh, starts, lists and ends them. The shared
+// directory has a file for each job that a host has started.
 package ssh
 
 import (
@@ -26,7 +26,7 @@ import (
 // Kind is what the configuration calls this engine.
 const Kind = "ssh"
 
-// Entry is the hidden command that hosts are asked by.
+// Entry is the hidden command that answers questions on a host.
 const Entry = "__host"
 
 // Host is a host that runs jobs.
@@ -43,11 +43,11 @@ type Engine struct {
 	Dir     string   // where jobs are on record, on the shared file system; absolute
 
 	mu   sync.Mutex
-	load map[string]int    // jobs that each host has, since the last list; nil: none was asked for
+	load map[string]int    // jobs that each host has, as of the last list; nil: there was no list yet
 	down map[string]string // hosts that cannot be asked, and why
 }
 
-// recess is how long a host is left alone that did not answer.
+// recess is how long a host is not asked after it did not answer.
 const recess = 30 * time.Second
 
 // Accepts implements cluster.Engine.
@@ -56,7 +56,7 @@ func (e *Engine) Accepts(options []string) error {
 	return err
 }
 
-// wanted is the host that options ask for; "": any.
+// wanted returns the host that options ask for; "": any.
 func (e *Engine) wanted(options []string) (name string, err error) {
 	for _, o := range options {
 		key, value, _ := strings.Cut(o, "=")
@@ -91,7 +91,7 @@ func (e *Engine) Mend() string {
 	return "see that `" + strings.Join(e.Client, " ") + " -o BatchMode=yes " + e.Hosts[0].Name + " " + e.Program + " version` answers without asking for anything"
 }
 
-// Each has every host looked at.
+// Each returns, for each host, the options of a job that runs there.
 func (e *Engine) Each() (options [][]string) {
 	for _, h := range e.Hosts {
 		options = append(options, []string{"host=" + h.Name})
@@ -99,13 +99,13 @@ func (e *Engine) Each() (options [][]string) {
 	return options
 }
 
-// Slots is how many jobs all hosts run at once.
+// Slots returns how many jobs all hosts run at once.
 func (e *Engine) Slots() (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, h := range e.Hosts {
 		if e.down[h.Name] != "" {
-			n += e.load[h.Name] // they have their places
+			n += e.load[h.Name] // its jobs keep their slots
 		} else {
 			n += h.Slots
 		}
@@ -135,14 +135,14 @@ func (e *Engine) Submit(ctx context.Context, r cluster.Request) (string, error) 
 	return h.Name + ":" + strconv.Itoa(a.PID), nil
 }
 
-// unasked reports that it is not known how much each host has to do.
+// unasked reports that it is not known how many jobs each host has.
 func (e *Engine) unasked() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.load == nil
 }
 
-// choose is the host for a job, which has its slot from now on.
+// choose returns the host for a job, and reserves a slot for it there.
 func (e *Engine) choose(want string) (best Host, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -172,7 +172,7 @@ func (e *Engine) List(ctx context.Context, prefix string) ([]cluster.Job, error)
 		all.Go(func() { each[i], failed[i] = e.listHost(ctx, h.Name, prefix) })
 	}
 	all.Wait()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, cluster.ErrNoAnswer) { // nobody knows who would have answered
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, cluster.ErrNoAnswer) { // it is not known which hosts would have answered
 		return nil, cause
 	}
 	if !slices.Contains(failed, nil) {
@@ -194,7 +194,7 @@ func (e *Engine) List(ctx context.Context, prefix string) ([]cluster.Job, error)
 	return slices.Concat(slices.Concat(each...), e.elsewhere(prefix)), nil
 }
 
-// listHost is what a host has, or what it had when it was last heard of.
+// listHost returns the jobs of a host, or those on record if it does not answer.
 func (e *Engine) listHost(ctx context.Context, host, prefix string) ([]cluster.Job, error) {
 	a, err := e.ask(ctx, host, question{Do: doList, Prefix: prefix})
 	if err != nil {
@@ -206,9 +206,9 @@ func (e *Engine) listHost(ctx context.Context, host, prefix string) ([]cluster.J
 	return a.Jobs, nil
 }
 
-// elsewhere are jobs of hosts that are not in the configuration any more.
+// elsewhere returns the jobs of hosts that are not in the configuration any more.
 func (e *Engine) elsewhere(prefix string) (jobs []cluster.Job) {
-	entries, _ := os.ReadDir(e.Dir) // there is none
+	entries, _ := os.ReadDir(e.Dir) // it may not exist yet
 	for _, entry := range entries {
 		if !slices.Contains(e.names(), entry.Name()) {
 			jobs = append(jobs, e.known(entry.Name(), prefix, cluster.Lost, "its host is not in the configuration any more")...)
@@ -217,9 +217,9 @@ func (e *Engine) elsewhere(prefix string) (jobs []cluster.Job) {
 	return jobs
 }
 
-// known are the jobs that are on record for a host.
+// known returns the jobs that are on record for a host.
 func (e *Engine) known(host, prefix string, as cluster.State, why string) (jobs []cluster.Job) {
-	records, _ := readRecords(filepath.Join(e.Dir, host), prefix) // what cannot be read is not known
+	records, _ := readRecords(filepath.Join(e.Dir, host), prefix) // records that cannot be read are left out
 	for _, r := range records {
 		jobs = append(jobs, cluster.Job{ID: host + ":" + strconv.Itoa(r.Process.PID), Name: r.Name, State: as, Reason: why, Node: host})
 	}
@@ -245,7 +245,7 @@ func (e *Engine) Cancel(ctx context.Context, jobs []cluster.Job) error {
 	return errors.Join(failed...)
 }
 
-// resting is that a host did not answer.
+// resting is the record that a host did not answer.
 type resting struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
@@ -253,7 +253,7 @@ type resting struct {
 
 func (e *Engine) restFile(host string) string { return filepath.Join(e.Dir, host, "away") }
 
-// ask has this program on a host do something. An error says which host.
+// ask asks a question of this program on a host. The error names the host.
 func (e *Engine) ask(ctx context.Context, host string, q question) (a reply, err error) {
 	if b, err := os.ReadFile(e.restFile(host)); err == nil {
 		var r resting
@@ -273,7 +273,7 @@ func (e *Engine) ask(ctx context.Context, host string, q question) (a reply, err
 	}
 	if err == nil {
 		_ = os.Remove(e.restFile(host))
-		if a.Error != "" { // of what was asked for, and not of the host
+		if a.Error != "" { // the host can be asked, and refused the request
 			err = &cluster.Refusal{Said: "host " + host + ": " + a.Error}
 		}
 		return a, err
@@ -287,7 +287,7 @@ func (e *Engine) ask(ctx context.Context, host string, q question) (a reply, err
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, cluster.ErrNoAnswer):
 		err = cause
-	case cause != nil: // who asked does not wait any longer
+	case cause != nil: // the caller gave up
 		return a, fmt.Errorf("host %s: %w", host, cause)
 	}
 	err = fmt.Errorf("host %s cannot be asked: %w", host, err)
