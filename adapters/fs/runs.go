@@ -102,7 +102,7 @@ func (s *Store) DropConflict(slug string, of *kernel.Job) error {
 		Job kernel.JobID `json:"job_id"`
 		Run kernel.RunID `json:"run_id"`
 	}
-	if json.Unmarshal(data, &mark) == nil && mark.Job != of.ID && mark.Run != of.Spec.Origin.Run {
+	if json.Unmarshal(data, &mark) == nil && mark.Job != of.ID && (mark.Run == "" || mark.Run != of.Spec.Origin.Run) {
 		return nil
 	}
 	return s.ClearSentinel(slug)

@@ -80,6 +80,37 @@ func TestDropPlanStates(t *testing.T) {
 	}
 }
 
+// The mark of a merge conflict goes with the job that it is of and with a job of the same run, not with
+// another one that has no run either.
+func TestDropConflict(t *testing.T) {
+	for name, row := range map[string]struct {
+		mark string
+		run  kernel.RunID
+		left bool
+	}{
+		"of the job":                     {`{"job_id":"a"}`, "", false},
+		"of another job of its run":      {`{"job_id":"b","run_id":"r"}`, "r", false},
+		"of another run":                 {`{"job_id":"b","run_id":"q"}`, "r", true},
+		"of another job, both alone":     {`{"job_id":"b"}`, "", true},
+		"that makes no sense":            {`{`, "r", false},
+		"of its earlier run, by its own": {`{"job_id":"a","run_id":"q"}`, "r", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewStore(t.TempDir(), Options{})
+			if err := s.WriteSentinel("plan", []byte(row.mark)); err != nil {
+				t.Fatal(err)
+			}
+			j := &kernel.Job{ID: "a"}
+			j.Spec.Origin.Run = row.run
+			err := s.DropConflict("plan", j)
+			left, gone := s.Sentinel("plan")
+			if err != nil || gone != nil || (left != nil) != row.left {
+				t.Errorf("%v, left %q %v", err, left, gone)
+			}
+		})
+	}
+}
+
 // Markers and payloads are counted where they are, each by itself.
 func TestCountArtifacts(t *testing.T) {
 	dir := t.TempDir()

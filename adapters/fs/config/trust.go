@@ -37,7 +37,7 @@ func runs(key string) bool {
 	case "hooks", "executors", "containers", "otel": // otel names who is told about everything that runs
 		return true
 	case "agents":
-		return strings.HasSuffix(key, ".command") || strings.HasSuffix(key, ".filter")
+		return strings.HasSuffix(key, ".command") || strings.HasSuffix(key, ".progress_filter")
 	default:
 		return key == "release.gate.script"
 	}
