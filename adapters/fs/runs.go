@@ -7,6 +7,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -15,24 +16,48 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// FollowRun notes that somebody waits for a run's end. Until the result is closed or
-// its process ends, nobody else clears the run away.
+// FollowRun notes that somebody waits for a run's end. Until each follower has closed its result or its process
+// has ended, nobody clears the run away.
 func (s *Store) FollowRun(id kernel.RunID) (io.Closer, error) {
 	name, err := runFile(id)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.put(followedFile(name), nil); err != nil {
-		return nil, fmt.Errorf("follow run %s: %w", id, err)
+	name = followedFile(name)
+	for {
+		f, err := s.followed(name)
+		if err != nil {
+			return nil, fmt.Errorf("follow run %s: %w", id, err)
+		}
+		here, err := f.Stat()
+		if there, err2 := os.Lstat(s.abs(name)); err == nil && err2 == nil && os.SameFile(here, there) {
+			return following{f, func() error { return s.base.remove(name) }}, nil
+		}
+		f.Close() // the last follower removed it meanwhile
+		if err != nil {
+			return nil, fmt.Errorf("follow run %s: %w", id, err)
+		}
 	}
-	f, err := s.base.file(followedFile(name), os.O_RDWR)
-	if err == nil {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+}
+
+// followed opens the file of a run that is followed, and takes a follower's lock.
+func (s *Store) followed(name string) (*os.File, error) {
+	if err := s.open(true); err != nil {
+		return nil, err
 	}
+	parent, err := s.base.make(path.Dir(name))
 	if err != nil {
-		return nil, fmt.Errorf("follow run %s: %w", id, err)
+		return nil, err
 	}
-	return following{f, func() error { return s.base.remove(followedFile(name)) }}, nil
+	defer parent.close()
+	f, err := parent.file(path.Base(name), os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 type following struct {
@@ -41,7 +66,12 @@ type following struct {
 }
 
 // Close ends the following of the run.
-func (f following) Close() error { return errors.Join(f.remove(), f.File.Close()) }
+func (f following) Close() (err error) {
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil { // nobody else follows it
+		err = f.remove()
+	}
+	return errors.Join(err, f.File.Close())
+}
 
 // Followed reports that somebody still follows the run.
 func (s *Store) Followed(id kernel.RunID) bool {

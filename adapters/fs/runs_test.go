@@ -2,15 +2,18 @@ package fs
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A run is followed until its follower closes, and nothing of that stays.
+// A run is followed until its last follower closes, and nothing of that stays.
 func TestFollowRun(t *testing.T) {
 	root := t.TempDir()
 	run := kernel.RunID("run_" + strings.Repeat("a", 32))
@@ -22,11 +25,17 @@ func TestFollowRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !other.Followed(run) {
-		t.Error("not followed")
-	}
-	if err := hold.Close(); err != nil {
+	second, err := other.FollowRun(run)
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, follower := range []io.Closer{hold, second} {
+		if !other.Followed(run) || !mine.Followed(run) {
+			t.Error("not followed")
+		}
+		if err := follower.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if left, err := filepath.Glob(filepath.Join(root, ".vizier/jobs/runs/*")); other.Followed(run) || len(left) > 0 || err != nil {
 		t.Errorf("still followed: %v %v", left, err)
@@ -77,6 +86,34 @@ func TestDropPlanStates(t *testing.T) {
 	}
 	if n, err := s.DropPlanStates([]kernel.JobID{"a"}); n != 0 || err == nil {
 		t.Errorf("through a link: %d %v", n, err)
+	}
+}
+
+// However followers come and go, a run that one has is followed.
+func TestFollowersComeAndGo(t *testing.T) {
+	root := t.TempDir()
+	run := kernel.RunID("run_" + strings.Repeat("a", 32))
+	var all errgroup.Group
+	for range 8 {
+		s := NewStore(root, Options{})
+		all.Go(func() error {
+			for range 100 {
+				hold, err := s.FollowRun(run)
+				if err != nil {
+					return err
+				}
+				if !s.Followed(run) {
+					return errors.New("not followed by one that has it")
+				}
+				if err := hold.Close(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"maps"
 	"slices"
@@ -115,6 +116,7 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	defer all.release(c)
 	ids := all.ids
 	ctx, cancel := c.ctx, context.CancelFunc(func() {})
 	if w.Timeout != nil {
@@ -230,6 +232,8 @@ type waiting struct {
 	late []kernel.JobID                 // jobs that have ended but may be sent back by others, or that may be asleep
 
 	asleep map[kernel.JobID]string // jobs that nothing is going to start, and why
+
+	followed []io.Closer // ephemeral runs that it keeps
 }
 
 // waitFor returns a wait for the jobs that refs name, as Scheduler.Members does,
@@ -255,7 +259,43 @@ func (r *repo) waitFor(ctx context.Context, refs []string) (*waiting, error) {
 			w.late = append(w.late, id)
 		}
 	}
-	return w, nil
+	return w, w.keep(snap)
+}
+
+// keep keeps the ephemeral runs of the jobs until release, so that they can be told of. Who may only read
+// cannot do that.
+func (w *waiting) keep(snap *kernel.Snapshot) error {
+	kept := map[kernel.RunID]bool{}
+	for _, id := range w.ids {
+		j := snap.Job(id)
+		if j == nil || !j.Spec.Origin.Ephemeral || kept[j.Spec.Origin.Run] {
+			continue
+		}
+		kept[j.Spec.Origin.Run] = true
+		hold, err := w.r.FollowRun(j.Spec.Origin.Run)
+		if err != nil && !readOnly(err) {
+			return err
+		}
+		if err == nil {
+			w.followed = append(w.followed, hold)
+		}
+	}
+	return nil
+}
+
+// release lets the runs that it kept be removed, by a tick if they have ended.
+func (w *waiting) release(c *call) {
+	if len(w.followed) == 0 {
+		return
+	}
+	for _, hold := range w.followed {
+		if err := hold.Close(); err != nil {
+			c.ui.warn("%v", err)
+		}
+	}
+	if rep, err := w.r.Scheduler.Tick(c.ctx); err == nil { // else the next one does it
+		c.report(rep)
+	}
 }
 
 // restart forgets everything: all jobs are going to be read.
