@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // CheckRef returns ErrInvalid for a name that git would reject as the name of a
@@ -15,6 +16,8 @@ func CheckRef(name string) error {
 	switch {
 	case name == "" || name == "@":
 		return bad("it names nothing")
+	case !utf8.ValidString(name):
+		return bad("it is not UTF-8, as records are")
 	case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("~^:?*[\\", r) }):
 		return bad(`it has a space, a control character or one of ~^:?*[\`)
 	case strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, "."):

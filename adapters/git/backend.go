@@ -95,21 +95,9 @@ func validCommit(c kernel.CommitID) bool {
 	return (len(c) == 40 || len(c) == 64) && strings.Trim(string(c), "0123456789abcdef") == ""
 }
 
-// validBranch reports whether git allows a branch of that name: the rules of
-// git-check-ref-format, which also make sure that no name is read as an
-// option, a pattern or a revision expression.
-func validBranch(name string) bool {
-	if name == "" || name == "HEAD" || name[0] == '-' || strings.HasSuffix(name, ".") ||
-		strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.ContainsAny(name, " ~^:?*[\\\x7f") {
-		return false
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
-			return false
-		}
-	}
-	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' })
-}
+// validBranch reports whether git allows a branch of that name. No valid name is read as an option, a
+// pattern or a revision expression.
+func validBranch(name string) bool { return name != "HEAD" && kernel.CheckRef(name) == nil }
 
 // scratch are the directories of Vizier's own files. They never make a working
 // tree dirty (seed 000, clean_worktree), and are never committed.

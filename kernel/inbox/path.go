@@ -85,22 +85,8 @@ func ParsePath(layout Layout, owner, rel string, branchOf func(dir string) strin
 			break
 		}
 	}
-	if err := validBranch(p.Branch); err != nil {
+	if err := kernel.CheckBranch(p.Branch); err != nil {
 		return Path{}, err
 	}
 	return p, nil
-}
-
-// validBranch returns an error for a name that git does not allow for a branch
-// (git-check-ref-format). A valid name is also a valid path.
-func validBranch(b string) error {
-	bad := b == "" || strings.HasPrefix(b, "-") || strings.HasSuffix(b, ".") || b == "@" || strings.Contains(b, "..") || strings.Contains(b, "@{")
-	for _, part := range strings.Split(b, "/") {
-		bad = bad || part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
-	}
-	bad = bad || !utf8.ValidString(b) || strings.ContainsFunc(b, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(" ~^:?*[\\", r) })
-	if bad {
-		return fmt.Errorf("%q is not a branch's name: %w", b, kernel.ErrInvalid)
-	}
-	return nil
 }
