@@ -219,16 +219,12 @@ func (s *Store) readSegment(g segment) (head segmentHead, content []byte, err er
 
 // openSegment returns the head and the content of a sealed file with the bytes b.
 func openSegment(b []byte) (head segmentHead, content []byte, err error) {
-	head, rest, err := parseHead(b)
+	head, rest, err := wholeSegment(b)
 	if err != nil {
 		return head, nil, err
 	}
-	at := len(b) - sha256.Size
-	if len(rest) < sha256.Size || sha256.Sum256(b[:at]) != digest(b[at:]) || head.Size < 0 || head.Size > mostInflated*int64(len(rest)) {
-		return head, nil, errSegment
-	}
 	content = make([]byte, head.Size)
-	z := flate.NewReader(bytes.NewReader(rest[:len(rest)-sha256.Size]))
+	z := flate.NewReader(bytes.NewReader(rest))
 	if _, err := io.ReadFull(z, content); err != nil {
 		return head, nil, errSegment
 	}
@@ -236,4 +232,17 @@ func openSegment(b []byte) (head segmentHead, content []byte, err error) {
 		return head, nil, errSegment
 	}
 	return head, content, nil
+}
+
+// wholeSegment returns the head and the compressed content of a sealed file, which has its digest.
+func wholeSegment(b []byte) (head segmentHead, rest []byte, err error) {
+	head, rest, err = parseHead(b)
+	if err != nil {
+		return head, nil, err
+	}
+	at := len(b) - sha256.Size
+	if len(rest) < sha256.Size || sha256.Sum256(b[:at]) != digest(b[at:]) || head.Size < 0 || head.Size > mostInflated*int64(len(rest)) {
+		return head, nil, errSegment
+	}
+	return head, rest[:len(rest)-sha256.Size], nil
 }

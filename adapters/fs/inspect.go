@@ -26,7 +26,7 @@ const staleTemp = time.Hour
 
 // Inspect looks for leftovers of crashes and of manual edits below .vizier/jobs: torn
 // records that the journal still has, wrong state files, directories without a
-// record, links in place of files, a damaged journal, temporary files of dead
+// record, links in place of files, a damaged journal or history, temporary files of dead
 // processes, and manifests of runs that runs does not name. The caller holds the
 // scheduler lock during Inspect and when it calls a Fix.
 func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
@@ -40,7 +40,7 @@ func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := append(s.inspectJournal(), s.links(jobsDir)...)
+	out := append(append(s.inspectJournal(), s.inspectHistory()...), s.links(jobsDir)...)
 	for _, id := range ids {
 		out = append(append(out, s.inspectJob(id)...), s.links(jobPath(id, ""))...)
 	}
@@ -91,6 +91,25 @@ func (s *Store) inspectJournal() []Oddity {
 		return nil
 	}
 	return []Oddity{{Path: vizierDir + "/" + plansFile, Text: errEntry.Error() + ": no job is lost, but part of the history is", Next: "vizier history verify"}}
+}
+
+// inspectHistory reports sealed files that were changed after they were written. What is in them is for
+// Verify.
+func (s *Store) inspectHistory() (out []Oddity) {
+	all, err := s.segments()
+	if ignoreMissing(err) != nil {
+		return []Oddity{{Path: vizierDir + "/" + historyDir, Text: err.Error()}}
+	}
+	for _, g := range all {
+		b, err := s.base.read(g.file(), 1<<32)
+		if err == nil {
+			_, _, err = wholeSegment(b)
+		}
+		if ignoreMissing(err) != nil && !errors.Is(err, ErrNewer) {
+			out = append(out, Oddity{Path: vizierDir + "/" + g.file(), Text: err.Error() + "; no job is lost, but part of the history is", Next: "vizier history verify"})
+		}
+	}
+	return out
 }
 
 // links reports symbolic links among the files of a directory. Vizier follows none, and
