@@ -73,7 +73,7 @@ type checkedFlows struct {
 	Items []enqueue.Spec `json:"items"`
 }
 
-// check does what is possible of the runs without writing anything.
+// check compiles the runs without writing anything, and prints that they are valid.
 func (x *runCmd) check(c *call, r *repo, flows []*enqueue.Flow) error {
 	var items []enqueue.Spec
 	for _, f := range flows {
