@@ -10,7 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A run is followed until its follower closes, and nothing of that stays.
+// A run is followed until its follower closes, and then no file of that is left.
 func TestFollowRun(t *testing.T) {
 	root := t.TempDir()
 	run := kernel.RunID("run_" + strings.Repeat("a", 32))
@@ -36,7 +36,7 @@ func TestFollowRun(t *testing.T) {
 	}
 }
 
-// Only the plan states of the jobs go, and none that a link leads out to.
+// Only the plan states of the given jobs are removed, and none outside behind a link.
 func TestDropPlanStates(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	plans := filepath.Join(root, ".vizier/state/plans")
@@ -80,7 +80,7 @@ func TestDropPlanStates(t *testing.T) {
 	}
 }
 
-// Markers and payloads are counted where they are, each by itself.
+// Markers and payloads are counted separately.
 func TestCountArtifacts(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)

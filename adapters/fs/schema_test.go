@@ -38,7 +38,7 @@ func holds(t *testing.T, s *jsonschema.Schema, b []byte) error {
 	return s.Validate(v)
 }
 
-// Records of all kinds of jobs, as the store leaves them on the disk.
+// The records of all kinds of jobs that the store writes hold to the schema.
 func TestWrittenRecordsHoldToTheSchema(t *testing.T) {
 	oneGoroutine(t)
 	s := schema(t, "job_record")
@@ -188,8 +188,8 @@ func jsonKeys(t reflect.Type, path string, visit func(string)) {
 	}
 }
 
-// schemaKeys are the paths of all properties of a schema. It follows references
-// to definitions and properties of the record's schema, and none to whole documents.
+// schemaKeys calls visit with the path of every property of a schema. It follows references
+// to definitions and properties of the record's schema, but not to whole documents.
 func schemaKeys(node any, path string, shared map[string]any, visit func(string)) {
 	m, ok := node.(map[string]any)
 	if !ok {
@@ -263,7 +263,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// The enumerations of the schema are the kernel's.
+// The schema knows every word of the kernel's enumerations.
 func TestTheSchemaKnowsEveryWord(t *testing.T) {
 	raw := contentOf(t, schemas+"job_record.schema.json")
 	words := func(of func(n int) fmt.Stringer) {
