@@ -224,8 +224,8 @@ func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
 }
 
 // The number of jobs that a tick looks at does not grow with the queue for a lock or for a
-// pool, whichever jobs have left or joined it, even if they also wait for another pool. Nor
-// does it grow with a chain of jobs each of which shares a lock with the next.
+// pool, whichever jobs have left or joined it, even if they also wait for another pool. It
+// does not grow either with a chain of jobs in which each shares a lock with the next.
 func TestATickLooksAtTheHeadOfALine(t *testing.T) {
 	all := func(locks ...kernel.Lock) func(int) []kernel.Lock { return func(int) []kernel.Lock { return locks } }
 	for kind, locks := range map[string]func(n int) []kernel.Lock{

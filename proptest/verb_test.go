@@ -244,7 +244,7 @@ func TestGCChangesNoDecision(t *testing.T) {
 	})
 }
 
-// Nor does retention by bounds change a judgement. It removes only jobs that a GC
+// Retention by bounds changes no judgement either. It removes only jobs that a GC
 // would remove.
 func TestRetainChangesNoDecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,9 +11,9 @@ import (
 
 // BenchmarkCommandsAsStoresGrow compares the processor time of commands on whole runs in two
 // stores, one of which is four times as large. A ratio of about 4 is the growth of the work; 16
-// means that the cost grows with its square. Each store has as many jobs that wait for a
-// person, that failed, that those block, that wait for what nobody makes, and that run one
-// after the other. 2/* stands for each job of 2.
+// means that the cost grows with its square. Each store has equally many jobs that wait for a
+// person, that failed, that are blocked by those, that need what no job makes, and that run
+// one after the other. 2/* stands for each job of 2.
 func BenchmarkCommandsAsStoresGrow(b *testing.B) {
 	const small, times = 200, 4
 	commands := []string{"status", "ls --all", "runs", "jobs schedule --format json", "jobs schedule --format svg", "why 1", "why 5", "show 5", "wait 2", "tail 2",

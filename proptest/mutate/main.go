@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// verdict is what became of a mutant.
+// verdict tells which package's tests noticed a mutant, if any did.
 type verdict struct {
 	mutant
 	by string // the package whose tests noticed; "": none did
