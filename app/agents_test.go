@@ -12,11 +12,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// shelf is programs of agents: the known ones, and which of them are there.
+// shelf is a set of agent programs: the known ones, and those that are installed.
 type shelf struct {
 	known  []string
 	there  []string
-	faults map[string]app.AgentFault // that only a probe finds
+	faults map[string]app.AgentFault // found only by a probe
 }
 
 func (s shelf) Known() []string { return s.known }

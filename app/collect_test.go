@@ -19,8 +19,8 @@ func endedAt(id kernel.JobID, at time.Time) kernel.Job {
 	})
 }
 
-// A collection takes some jobs at a time, is over when the bounds are kept, and
-// says so then only.
+// A collection removes some jobs at a time. It is over, and notes that, only when the
+// bounds are kept.
 func TestACollectionGoesOnUntilTheBoundsAreKept(t *testing.T) {
 	const keep = 100
 	for _, r := range []retention.Policy{{Count: keep}, {Bytes: 10 * keep}} {
@@ -80,9 +80,9 @@ func (m *memory) looks() (n int) {
 	return n
 }
 
-// The resident removes what need not be kept once it has nothing else to do, and
-// looks for it once an hour whoever is resident. Where all jobs are kept it looks at none,
-// and the history has bounds of its own all the same.
+// The resident removes jobs that need not be kept once it has nothing else to do. It looks
+// for them once an hour, even if another process was the resident before. If all jobs are
+// kept it looks at none, but still trims the history.
 func TestTheResidentCollectsWhenItHasNothingElseToDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(endedAt("a", time.Now().Add(-48*time.Hour)), endedAt("b", time.Now()))
@@ -115,7 +115,7 @@ func TestTheResidentCollectsWhenItHasNothingElseToDo(t *testing.T) {
 		if reside(fresh()); m.looks() != looks+1 {
 			t.Errorf("%d looks after an hour", m.looks()-looks)
 		}
-		// What cannot be noted is not looked for all the time.
+		// If the end of a collection cannot be noted, the resident does not look again all the time.
 		time.Sleep(collectEvery)
 		looks, m.refuse["note collected"] = m.looks(), errDisk
 		r := fresh()
@@ -136,7 +136,7 @@ func TestTheResidentCollectsWhenItHasNothingElseToDo(t *testing.T) {
 	})
 }
 
-// packs is a store that is asked to pack so many times before nothing is left.
+// packs is a store in which nothing is left to pack after it was asked left times.
 type packs struct {
 	*memory
 	left   int
@@ -165,8 +165,8 @@ func (p packing) Pack(ended time.Time, _ int) (bool, error) {
 	return p.left > 0, nil
 }
 
-// Packing goes on until nothing is left that ended that long ago, and gives way
-// where somebody else has the lock.
+// Packing goes on until no job is left that ended long enough ago, and gives way if
+// another process has the lock.
 func TestPackingGivesWay(t *testing.T) {
 	p := &packs{memory: newMemory(), left: 3}
 	s := p.memory.scheduler()

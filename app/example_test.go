@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// here executes jobs where it is started, at once: an attempt's runner is over when Start
-// returns, and left its result.
+// here is an executor that runs each attempt at once: when Start returns, the attempt's
+// runner has ended and left its result.
 type here struct{ *memstore.Store }
 
 func (h here) Start(_ context.Context, a kernel.AttemptID) error {
@@ -34,8 +34,8 @@ func (h here) Alive(_ context.Context, all []kernel.AttemptID) map[kernel.Attemp
 func (h here) Stop(context.Context, kernel.AttemptID) error  { return nil }
 func (h here) Sweep(context.Context, kernel.AttemptID) error { return nil }
 
-// A scheduler over a store in memory and an executor of one's own: ports of this package,
-// and none of the files, processes and repositories that Vizier has behind them.
+// A scheduler with a store in memory and an executor of one's own. It uses the ports of this
+// package without the files, processes and repositories that Vizier has behind them.
 func ExampleScheduler() {
 	ctx := context.Background()
 	store := memstore.NewVault().Open()

@@ -20,7 +20,7 @@ func (o other) Accepts(options []string) error {
 	return kernel.ErrInvalid
 }
 
-// Before there is a job, it is said where nobody would take it.
+// A task that its executor would not accept is refused before there is a job.
 func TestWhatExecutorsAccept(t *testing.T) {
 	m := newMemory()
 	s := m.scheduler()
@@ -43,8 +43,8 @@ func TestWhatExecutorsAccept(t *testing.T) {
 	}
 }
 
-// Each executor is asked for its own attempts, and starts and ends them. One that
-// is not configured any more refuses for good, and knows nothing.
+// Each executor is asked about its own attempts, and starts and ends them. If an executor
+// is no longer configured, its launches are refused for good and its runners are unknown.
 func TestAttemptsAreTheirExecutors(t *testing.T) {
 	on := func(name string, more func(*kernel.Job)) func(*kernel.Job) {
 		return func(j *kernel.Job) {
@@ -81,8 +81,8 @@ func TestAttemptsAreTheirExecutors(t *testing.T) {
 	}
 }
 
-// A job that has ended since it was read is not told to be lost: a command that reads
-// many takes longer than a short job.
+// A job that ended after it was read is not reported as lost: a command that reads many
+// jobs may take longer than a short job runs.
 func TestAJobThatEndedSinceIsNotLost(t *testing.T) {
 	m := newMemory(job("a", running(1)), job("b", running(1)))
 	m.alive = kernel.Dead

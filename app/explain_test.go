@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// archive is a store that hands out what was asked for by name alone, as one
-// does whose other jobs ended long ago.
+// archive is a store that loads only the jobs that are asked for by id, like a store
+// whose other jobs ended long ago.
 type archive []kernel.Job
 
 func (archive) Begin(context.Context) (Tx, error) { return nil, ErrBusy }

@@ -24,7 +24,7 @@ func (s indexed) Read(_ context.Context, scope kernel.Scope) (kernel.Records, er
 	return kernel.Records{Jobs: storetest.Pick(s.jobs, scope.Near), Narrow: true}, nil
 }
 
-// What names a job of a run is answered in a snapshot with the whole run, and with no other.
+// A reference to a job of a run is resolved in a snapshot of the whole run and nothing else.
 func TestAJobIsFoundWithItsRun(t *testing.T) {
 	jobs := []kernel.Job{{ID: "a", Number: 1, Part: "a"}, {ID: "b", Number: 1, Part: "b"}, {ID: "c", Number: 2}, {ID: "d", Number: 3}}
 	jobs[0].Spec.Origin.Run, jobs[1].Spec.Origin.Run, jobs[2].Spec.Origin.Run = "run_1", "run_1", "run_1"

@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// shelf is what is pending, in memory.
+// shelf holds pending events in memory.
 type shelf struct {
 	mu     sync.Mutex
 	list   []kernel.Event
@@ -50,8 +50,8 @@ func (s *shelf) AppendEvents(events []kernel.Event) error {
 	return nil
 }
 
-// Everything pending is told to the hooks that ask for it, some at once but not
-// too many, and what becomes pending meanwhile as well.
+// The dispatcher runs the hooks of every pending event, several at once but not too many,
+// and also those of events that become pending meanwhile.
 func TestTheDispatcherRunsEveryHook(t *testing.T) {
 	s := &shelf{}
 	var mu sync.Mutex
@@ -100,7 +100,7 @@ func TestTheDispatcherRunsEveryHook(t *testing.T) {
 	}
 }
 
-// What cannot be forgotten is not told over and over.
+// Hooks do not run over and over for an event that cannot be acknowledged.
 func TestTheDispatcherGivesUpWhereItCannotAck(t *testing.T) {
 	s := &shelf{stuck: true, list: []kernel.Event{{Kind: kernel.JobSucceeded, Job: "a"}, {Kind: kernel.JobSucceeded, Job: "b"}}}
 	calls := 0

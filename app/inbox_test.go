@@ -16,18 +16,18 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// folder is an inbox in memory: the text of each prompt by the name that it has
-// now. The first word of a text is what is wrong with it, if it is "bad".
+// folder is an inbox in memory: the text of each prompt by its current name. A text that
+// begins with "bad" is invalid.
 type folder struct {
 	m      *memory
 	files  map[string]string
-	busy   int // times that another process claims
+	busy   int // how often another process holds the lock
 	marked map[string]string
 	why    map[string]string // why prompts failed
 	gone   []string          // finished
 	still  bool
 	stuck  bool   // nothing can be renamed
-	copied string // a file that is another one with the same text
+	copied string // a file that is a copy, with an inode of its own
 }
 
 func newFolder(m *memory, files ...string) *folder {
@@ -119,7 +119,7 @@ func (f *folder) rename(from, to string) error {
 	return nil
 }
 
-// TendPrompt names a prompt that is not called so yet.
+// TendPrompt gives a prompt the wanted name, if it has another one.
 func (f *folder) TendPrompt(j *kernel.Job, want kernel.PromptName, _ string, _ []uint64) (bool, bool, error) {
 	for _, n := range []kernel.PromptName{kernel.RunningPrompt, kernel.NewPrompt} {
 		from, to := inbox.NameOf(n, j.Spec.Prompt.Rel), inbox.NameOf(want, j.Spec.Prompt.Rel)
@@ -167,7 +167,8 @@ func stamped(text string, f inbox.Front) (string, error) {
 	return "job " + string(f.Job) + "\n" + text, nil
 }
 
-// What lies in an inbox after one pass over it, and what the pass says of it.
+// One pass takes the new prompts, refuses the invalid ones, finishes those that are done,
+// and reports all that.
 func TestOnePassOverAnInbox(t *testing.T) {
 	m := newMemory()
 	f := newFolder(m, "a.prompt.md", "b.prompt.md", "c.done.md", "d.prompt.md")
@@ -188,14 +189,14 @@ func TestOnePassOverAnInbox(t *testing.T) {
 	if have := slices.Sorted(maps.Keys(f.files)); !slices.Equal(have, []string{"a.running.md", "b.running.md", "d.error.md"}) {
 		t.Errorf("there lie %v", have)
 	}
-	again, err := f.inbox().Once(t.Context(), false) // what has a job is nobody's to take
+	again, err := f.inbox().Once(t.Context(), false) // a prompt that has a job is not taken again
 	if err != nil || len(again.Taken)+len(again.Failed) > 0 || len(m.jobs) != 2 {
 		t.Errorf("%v: %+v", err, again)
 	}
 }
 
-// What goes wrong with one prompt, or for now, is told, and the prompt stays as
-// it is where it may be tried again.
+// A pass reports the errors that keep a prompt from being taken. If a later pass may
+// succeed, the prompt keeps its name.
 func TestWhatKeepsAPromptFromBeingTaken(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(*folder)
@@ -229,7 +230,8 @@ func TestWhatKeepsAPromptFromBeingTaken(t *testing.T) {
 	}
 }
 
-// What people do to prompts that run never makes a second run.
+// Whatever people do to the file of a running prompt, it gets no second run. Only a copy
+// that has the name of a new prompt is run.
 func TestOnlyVizierCallsAPromptRunning(t *testing.T) {
 	const again = ", rename it to "
 	for what, c := range map[string]struct {
@@ -284,8 +286,8 @@ func TestOnlyVizierCallsAPromptRunning(t *testing.T) {
 	}
 }
 
-// A prompt whose job is over may be run again by who calls it new; who calls it
-// running is told so.
+// A prompt whose job is over can be renamed as new, and runs again. With the name of a
+// running prompt it is refused, with that reason.
 func TestAPromptThatIsOverIsNotRunning(t *testing.T) {
 	f := newFolder(newMemory(), "a.prompt.md")
 	x := f.inbox()
@@ -306,8 +308,8 @@ func TestAPromptThatIsOverIsNotRunning(t *testing.T) {
 	}
 }
 
-// A prompt that a job has, and that a crash or the system kept from being called
-// running, is called so by the next pass, and has one job.
+// If a crash or an error kept a prompt with a job from being named as running, the next
+// pass names it so. It still has one job.
 func TestAnEnqueuedPromptIsNamedByTheNextPass(t *testing.T) {
 	f := newFolder(newMemory(), "a.prompt.md")
 	f.m.refuse["tend"] = errDisk
@@ -345,7 +347,7 @@ func TestSubmittedPromptsGetNamesOfTheirOwn(t *testing.T) {
 	if want := []string{"a.prompt.md", "a-abcd0002.prompt.md", "a-abcd0003.prompt.md"}; !slices.Equal(names, want) {
 		t.Errorf("names %v, want %v", names, want)
 	}
-	for n := range 4 { // and all that the fourth could have
+	for n := range 4 { // all names that the fourth could have
 		f.files["a-"+strings.Repeat("00000000", n)+"abcd0004.prompt.md"] = ""
 	}
 	if _, err := x.Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "do it"}, stamped); !errors.Is(err, kernel.ErrConflict) || len(m.jobs) != 3 {
@@ -353,8 +355,8 @@ func TestSubmittedPromptsGetNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A prompt that could not be run is not dropped. Once it is, an error says what
-// becomes of it.
+// A prompt that could not be run is not put into the inbox. If the store fails once it is
+// there, the error says that the next pass takes it.
 func TestASubmissionThatFails(t *testing.T) {
 	for what, c := range map[string]struct {
 		text    string
@@ -380,7 +382,7 @@ func (f *folder) Why(rel string, _ bool) string { return f.why[rel] }
 
 func (f *folder) Gone() ([]inbox.PromptFile, error) { return nil, f.m.refuse["gone"] }
 
-// A watcher tells each end of a run once, and not those of before it came.
+// A watcher reports each end of a run once, but none from before it came.
 func TestAWatcherTellsHowRunsEnd(t *testing.T) {
 	f := newFolder(newMemory(), "old.prompt.md")
 	x := f.inbox()

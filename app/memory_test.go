@@ -15,15 +15,15 @@ import (
 
 var at = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// memory is a store, an executor and all else that a scheduler has, in memory.
-// Of jobs that succeeded it loads only those that are asked for.
+// memory is a store, an executor and all other ports of a scheduler, in memory. Of the
+// succeeded jobs it loads only those that are asked for.
 type memory struct {
 	jobs    map[kernel.JobID]kernel.Job
 	left    []kernel.WorldAction // committed and not done
 	calls   []string             // what was done, in order
 	scopes  []kernel.Scope       // that were loaded
 	plans   []kernel.Plan
-	refuse  map[string]error // what calls answer
+	refuse  map[string]error // the errors that calls return
 	cleanup kernel.Cleanup
 	alive   kernel.Liveness // of every runner
 	results map[kernel.AttemptID]*kernel.Result
@@ -49,7 +49,7 @@ func (m *memory) scheduler() *Scheduler {
 		Now: m.now}
 }
 
-// a job that starts at the next tick, if change does not keep it from that.
+// job returns a job that starts at the next tick, unless change prevents that.
 func job(id kernel.JobID, change func(*kernel.Job)) kernel.Job {
 	j := kernel.Job{ID: id, Created: at, Rev: 1, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
 	if change != nil {
@@ -178,7 +178,7 @@ func (m *memory) Sizes(_ context.Context, ids []kernel.JobID) map[kernel.JobID]i
 }
 func (m *memory) Followed(kernel.RunID) bool { return m.refuse["followed"] != nil }
 
-// Job and the rest are what a runner has.
+// Job and the methods below are the ports of a runner.
 func (m *memory) Job(id kernel.JobID) (kernel.Job, error) {
 	j, ok := m.jobs[id]
 	if !ok || m.gone[id] {
@@ -215,7 +215,7 @@ func (w *workload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Ended: at}
 }
 
-// lock is a job's.
+// lock is a job's lock.
 type lock struct {
 	m *memory
 	a kernel.AttemptID

@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// A prompt that no run was made of is refused; one whose run failed is not, whether
-// its job is among those given or only told of beside it.
+// A prompt of which no run was made counts as refused. One whose run failed does not,
+// whether its job is among the given ones or only named in the text beside it.
 func TestRefusedPrompts(t *testing.T) {
 	f := newFolder(newMemory(), "bad.error.md", "ran.error.md", "told.error.md", "old.error.md", "new.prompt.md")
 	f.files["ran.error.md"] = "a text of its own"
@@ -34,7 +34,7 @@ func TestRefusedPrompts(t *testing.T) {
 	}
 }
 
-// Of a run that goes on, the jobs that succeeded count as well.
+// The overview of a run that goes on also counts its succeeded jobs.
 func TestOverviewCountsWholeRuns(t *testing.T) {
 	m := newMemory()
 	s := m.scheduler()
@@ -52,8 +52,7 @@ func TestOverviewCountsWholeRuns(t *testing.T) {
 	}
 }
 
-// counting is a store that knows how the jobs of a number stand, and is asked how
-// often.
+// counting is a store that knows the tallies of some numbers.
 type counting struct {
 	*memory
 	tallies map[kernel.Number]kernel.Tally
@@ -67,8 +66,8 @@ func (c counting) Read(ctx context.Context, scope kernel.Scope) (kernel.Records,
 	return rec, err
 }
 
-// A store that can tell how a batch stands is believed, and its jobs are not read; a
-// run with routes is read, for whether an end of it is final its jobs decide.
+// If the store knows the tally of a number, its jobs are not read. The jobs of a run with
+// routes are read, since only they tell whether an end of the run is final.
 func TestWholesAreTold(t *testing.T) {
 	told := kernel.Tally{Created: at}
 	told.Statuses[kernel.Queued] = 1000

@@ -14,7 +14,7 @@ import (
 
 // shed is a store, a repository and a post in memory. Time is synctest's.
 type shed struct {
-	mu     sync.Mutex // of a transaction, and of a story that changes what one reads
+	mu     sync.Mutex // guards what a story reads or changes beside the resident
 	job    kernel.Job
 	fail   error // of transactions
 	clean  bool
@@ -27,13 +27,13 @@ type shed struct {
 	said   *kernel.Wakes
 	onTake func()        // when the post is given up
 	ran    bool          // the job was launched
-	long   bool          // and does not end at once
+	long   bool          // the job does not end at once
 	slow   time.Duration // how long a tick takes
 
 	changed, touched, ended chan struct{}
 	blind                   bool
-	fresh                   int  // how often a watch is a new one
-	claimed                 bool // it looked while it said that it knew
+	fresh                   int  // how many more watches are new
+	claimed                 bool // it began a transaction while its announcement stood
 }
 
 func newShed(o kernel.Spec, st kernel.State) *shed {
@@ -42,7 +42,7 @@ func newShed(o kernel.Spec, st kernel.State) *shed {
 		changed: make(chan struct{}, 1), touched: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
 }
 
-// sleep lets time pass, and what is due by then be done.
+// sleep lets time pass, and waits until everything that is due by then is done.
 func (s *shed) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -95,7 +95,8 @@ func (s *shed) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	}
 }
 
-// Start runs the job, which has ended when it returns, and its runner with it.
+// Start runs the job. When Start returns, the job and its runner have ended, unless long
+// is set.
 func (s *shed) Start(context.Context, kernel.AttemptID) error {
 	s.ran = true
 	if !s.long {
@@ -147,7 +148,7 @@ func pinnedTo(c kernel.CommitID) kernel.Spec {
 	return kernel.Spec{Pinned: kernel.PinnedHead{Branch: "main", Commit: c}}
 }
 
-// serve runs the resident beside a story and returns when it has left.
+// serve runs the resident beside a story until it leaves, and returns how long it stayed.
 func serve(t *testing.T, s *shed, story func()) (stayed time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 24*time.Hour)
@@ -180,7 +181,7 @@ func TestResidentTicksWhenARetryIsDueAndLeaves(t *testing.T) {
 	})
 }
 
-// While a job runs, whatever rests on it, it stays: the runner may die.
+// The resident stays while a job runs, since its runner may die.
 func TestResidentStaysWhileAJobRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(kernel.Spec{}, kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now()})
@@ -201,8 +202,8 @@ func TestResidentStaysWhileAJobRuns(t *testing.T) {
 	})
 }
 
-// It looks when a time limit is over that a runner has not seen to, and does not
-// do so again and again where it cannot end that.
+// The resident ticks when a time limit is over and the runner did not end the attempt. If
+// the tick does not end it either, the resident does not tick again and again.
 func TestResidentLooksWhenALimitIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(kernel.Spec{Task: kernel.Task{Timeout: 3 * time.Second, Grace: 2 * time.Second}}, kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now()})
@@ -220,7 +221,7 @@ func TestResidentLooksWhenALimitIsOver(t *testing.T) {
 	})
 }
 
-// Nothing happens, and nothing is done but a look once a minute.
+// Without news the resident only ticks once a minute.
 func TestResidentSleepsUntilThereIsNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})
@@ -239,7 +240,7 @@ func TestResidentSleepsUntilThereIsNews(t *testing.T) {
 	})
 }
 
-// What changed between a look and the watch that it leads to is not missed.
+// A change between a tick and the watch that it leads to is not missed.
 func TestResidentLooksAgainWhenAWatchIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})
@@ -254,7 +255,7 @@ func TestResidentLooksAgainWhenAWatchIsNew(t *testing.T) {
 	})
 }
 
-// After a slow tick it leaves the machine to others, and less long once a runner has ended.
+// After a slow tick the resident rests, but less long once a runner has ended.
 func TestResidentRestsAfterATick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})
@@ -287,7 +288,7 @@ func TestResidentRestsAfterATick(t *testing.T) {
 	})
 }
 
-// Many notices are one tick, and the first of them is not kept waiting.
+// Many notices lead to few ticks, and the first one is not kept waiting.
 func TestResidentTicksAtAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})
@@ -312,7 +313,7 @@ func TestResidentTicksAtAPace(t *testing.T) {
 	})
 }
 
-// A dirty tree is looked at less and less often, without the lock, and at once
+// The resident looks at a dirty tree less and less often, without the lock, and at once
 // when git's index was written.
 func TestResidentLooksAtADirtyTree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -337,7 +338,7 @@ func TestResidentLooksAtADirtyTree(t *testing.T) {
 	})
 }
 
-// What cannot be watched, and a store that cannot be read, are tried again.
+// If the resident cannot watch something or cannot read the store, it tries again.
 func TestResidentTriesAgain(t *testing.T) {
 	for name, s := range map[string]func(*shed){
 		"blind": func(s *shed) { s.blind = true },
@@ -362,7 +363,7 @@ func TestResidentTriesAgain(t *testing.T) {
 	}
 }
 
-// After news, what cannot be watched is looked for often again, however seldom it was before.
+// After news the resident again ticks often for what it cannot watch, however seldom before.
 func TestNewsMakesTheResidentLookOften(t *testing.T) {
 	for name, tell := range map[string]func(*shed){
 		"a change": func(s *shed) { s.changed <- struct{}{} },
@@ -387,7 +388,8 @@ func TestNewsMakesTheResidentLookOften(t *testing.T) {
 	}
 }
 
-// Work that came while it gave its post up is its own, unless another took it.
+// The resident does the work that came while it gave up its post, unless another process
+// took the post.
 func TestResidentDoesNotLeaveWorkBehind(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -404,8 +406,8 @@ func TestResidentDoesNotLeaveWorkBehind(t *testing.T) {
 	}
 }
 
-// A resident that cannot start jobs any more is none: it leaves, and the next command,
-// which may have what it takes, starts another.
+// A resident that cannot start jobs any more leaves. The next command, which may be able
+// to, starts another.
 func TestAStarvedResidentLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})

@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A runner releases the cache while its command runs, and has done so before it
-// goes on.
+// A runner releases the cache while its command runs, and waits for that before it goes
+// on.
 func TestARunnerReleasesItsCache(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	releases := 0
@@ -36,8 +36,8 @@ func TestARunnerReleasesItsCache(t *testing.T) {
 	}
 }
 
-// Serve goes on with what its ticks start, one attempt after another, and lets
-// go of each lock.
+// Serve goes on with the attempts that its ticks start, one after another, and releases
+// each lock.
 func TestARunnerGoesOnWithWhatItsTickStarts(t *testing.T) {
 	m := newMemory(job("a", running(1)), job("b", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"a"} }))
 	a := kernel.AttemptID{Job: "a", N: 1}
@@ -48,13 +48,13 @@ func TestARunnerGoesOnWithWhatItsTickStarts(t *testing.T) {
 		"claim b/1", "conclude b/1 succeeded", "commit", "done", "release b/1")
 }
 
-// behind is a store whose transactions that settle at once see the jobs as they
-// were before their attempts began.
+// behind is a store whose settling transactions see the jobs as they were before their
+// attempts began.
 type behind struct{ *memory }
 
 func (b behind) BeginSettling(context.Context, kernel.Result) (Tx, error) { return before(b), nil }
 
-// before is such a transaction.
+// before is a settling transaction of behind.
 type before struct{ *memory }
 
 func (b before) Load(scope kernel.Scope) (kernel.Records, error) {
@@ -67,8 +67,8 @@ func (b before) Load(scope kernel.Scope) (kernel.Records, error) {
 
 func (before) Commit(kernel.Plan) error { return errDisk }
 
-// A result is on record before its runner goes, also where settling it is refused
-// for a reason that the record of the job does not know.
+// A result is on record before its runner ends, even if settling it is refused for a
+// reason that the job's record does not show.
 func TestARefusedResultIsRecorded(t *testing.T) {
 	m := newMemory(job("a", running(1)))
 	a := kernel.AttemptID{Job: "a", N: 1}
@@ -83,7 +83,7 @@ func TestARefusedResultIsRecorded(t *testing.T) {
 	}
 }
 
-// What keeps a runner from its attempt, or from letting go of the lock, is told.
+// Serve returns the error that keeps a runner from its attempt or from releasing the lock.
 func TestServeTellsWhatWentWrong(t *testing.T) {
 	a := kernel.AttemptID{Job: "a", N: 1}
 	for name, c := range map[string]struct {
@@ -108,7 +108,8 @@ func TestServeTellsWhatWentWrong(t *testing.T) {
 	}
 }
 
-// Stop ends the attempt under way, and says why; where none is it does nothing.
+// Stop ends the attempt under way, with the given reason. Without an attempt it does
+// nothing.
 func TestStopEndsTheAttemptUnderWay(t *testing.T) {
 	m := newMemory(job("a", running(1)))
 	why := errors.New("the machine goes down")
@@ -134,8 +135,8 @@ func TestStopEndsTheAttemptUnderWay(t *testing.T) {
 	}
 }
 
-// A stop on record is heard by the attempt that it is about, before its command
-// as well, and so is that the attempt is not current any more.
+// A check ends an attempt if a stop for it is on record, also before its command begins,
+// or if the attempt is no longer current.
 func TestCheckHearsOfAStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*kernel.Job)
@@ -181,8 +182,8 @@ func (fetching) Provide(ctx context.Context, _ *kernel.Job) error {
 	return context.Cause(ctx)
 }
 
-// A stop on record also ends what fetches the secrets of an attempt, which then was
-// never begun.
+// A stop on record also ends the fetching of an attempt's secrets. The attempt's command
+// then never began.
 func TestAStopEndsTheFetchingOfSecrets(t *testing.T) {
 	m := newMemory(job("a", func(j *kernel.Job) {
 		running(1)(j)
@@ -201,8 +202,8 @@ func TestAStopEndsTheFetchingOfSecrets(t *testing.T) {
 	m.expectCalls(t, "commit", "done", "release a/1")
 }
 
-// A panic is a result, and so are submissions that make no sense. Those of an
-// attempt that failed are not asked for.
+// A panic makes the attempt fail, and so do invalid submissions. A failed attempt is not
+// asked for its submissions.
 func TestWhatARunnerMakesOfItsCommandsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		run         func(context.Context, *kernel.Job) kernel.Result

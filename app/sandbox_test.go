@@ -12,12 +12,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// store is a store on disk as the port has it.
+// store is a store on the disk behind the port.
 type store struct{ *fs.Store }
 
 func (s store) Begin(ctx context.Context) (app.Tx, error) { return s.Store.Begin(ctx) }
 
-// hands is an executor that only notes what it is asked to do.
+// hands is an executor that only notes its calls.
 type hands struct{ did []string }
 
 func (h *hands) note(what string, a kernel.AttemptID) error {
@@ -44,8 +44,8 @@ func (h *hands) expect(t *testing.T, when string, want ...string) {
 	h.did = nil
 }
 
-// What a sandboxed process asks for is recorded, and performed by the next
-// process that may: no request is lost, and none is performed twice.
+// The changes that a sandboxed process asks for are recorded, and the next process outside
+// performs them: none is lost, and none is performed twice.
 func TestASandboxLeavesTheWorldToOthers(t *testing.T) {
 	dir, h, n := t.TempDir(), &hands{}, 0
 	scheduler := func(sandboxed bool) *app.Scheduler {

@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
-// What a crash left to be started is started if it is still to be: not an
-// attempt that another came after, nor one of a job that is gone or has ended.
+// Recovery starts the attempts that a crash left unstarted, but none that a later attempt
+// followed, and none of a job that is gone or has ended.
 func TestRecoveryStartsWhatIsCurrent(t *testing.T) {
 	m := newMemory(job("a", running(2)), job("b", running(1)), job("c", func(j *kernel.Job) {
 		j.State = kernel.State{Status: kernel.Failed, Attempt: 1}
@@ -29,8 +29,8 @@ func TestRecoveryStartsWhatIsCurrent(t *testing.T) {
 	}
 }
 
-// Everything else that was left is done again, and what comes of it is
-// recorded before it is forgotten.
+// Recovery does every other unfinished action again, and records the results before the
+// store forgets the actions.
 func TestRecoveryDoesEverythingAgain(t *testing.T) {
 	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w", Owned: true}
 	m := newMemory(job("a", running(1)), job("b", func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Context: tree} }))
@@ -56,8 +56,8 @@ func TestRecoveryThatFailsIsTold(t *testing.T) {
 	}
 }
 
-// A job that was submitted under a key is found though it succeeded long ago,
-// by a process that has seen the store before as well.
+// A submission finds the job of the same key even if that job succeeded long ago, also in
+// a process that has read the store before.
 func TestSubmitFindsTheKeyOfAJobThatSucceeded(t *testing.T) {
 	m := newMemory(job("a", func(j *kernel.Job) {
 		j.Spec.IdempotencyKey, j.State.Status = "k", kernel.Succeeded
@@ -66,7 +66,7 @@ func TestSubmitFindsTheKeyOfAJobThatSucceeded(t *testing.T) {
 	for _, id := range []kernel.JobID{"b", "c", "d"} {
 		if id == "c" {
 			s = m.scheduler()
-			if _, err := s.Tick(t.Context()); err != nil { // which sees nothing of a
+			if _, err := s.Tick(t.Context()); err != nil { // it does not load a
 				t.Fatal(err)
 			}
 		}
@@ -79,7 +79,7 @@ func TestSubmitFindsTheKeyOfAJobThatSucceeded(t *testing.T) {
 	}
 }
 
-// What came of a worktree is known before the next verb decides.
+// The result of removing a worktree is known before the next verb decides.
 func TestAWorktreeIsSeenToBeforeTheNextVerb(t *testing.T) {
 	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w", Branch: "draft/x", Owned: true}
 	owner := func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Attempt: 1, Context: tree} }
@@ -98,7 +98,7 @@ func TestAWorktreeIsSeenToBeforeTheNextVerb(t *testing.T) {
 	}
 }
 
-// A launch that is refused is taken back by the same transaction, and told.
+// A refused launch is taken back by the same transaction, and reported.
 func TestARefusedLaunchIsTakenBack(t *testing.T) {
 	for _, final := range []bool{false, true} {
 		m := newMemory(job("a", nil))
@@ -117,7 +117,7 @@ func TestARefusedLaunchIsTakenBack(t *testing.T) {
 	}
 }
 
-// What one action on the world comes to is decided on what those before it came to.
+// The answer to a world action is decided on top of the answers to the actions before it.
 func TestAnswersOfTheWorldAreTakenTogether(t *testing.T) {
 	m := newMemory(job("a", func(j *kernel.Job) {
 		running(1)(j)
@@ -136,8 +136,8 @@ func TestAnswersOfTheWorldAreTakenTogether(t *testing.T) {
 	}
 }
 
-// A commit that fails is an error. What goes wrong after it is told, and is no
-// error: what is on record happens.
+// A failed commit is an error. A failure after it is only reported as late, since what is
+// on record happens.
 func TestATransactionThatFailsIsTold(t *testing.T) {
 	for _, what := range []string{"begin", "load", "commit", "done", "close"} {
 		m := newMemory(job("a", nil))
@@ -150,8 +150,8 @@ func TestATransactionThatFailsIsTold(t *testing.T) {
 	}
 }
 
-// What a transaction tells others: whoever looks after what waits, once it is
-// through; the hooks, whatever came of it; the log, what is committed.
+// A transaction wakes the resident once it succeeds, and the hooks in any case. It appends
+// the events that it commits to the log.
 func TestWhatATransactionTells(t *testing.T) {
 	for _, fail := range []string{"", "load"} {
 		m := newMemory(job("a", nil), job("b", func(j *kernel.Job) { j.Spec.Pinned = kernel.PinnedHead{Branch: "main", Commit: "c"} }))
@@ -193,7 +193,7 @@ type hooksOf struct{ l *listener }
 func (h hooksOf) Wants(k kernel.EventKind) bool { return k == h.l.wants }
 func (h hooksOf) Wake()                         { h.l.hooks++ }
 
-// An ephemeral run goes when it is over, unless somebody follows it.
+// An ephemeral run is removed when it is over, unless somebody follows it.
 func TestAnEphemeralRunGoesWhenItIsOver(t *testing.T) {
 	for _, followed := range []bool{false, true} {
 		m := newMemory(job("a", func(j *kernel.Job) {
@@ -223,9 +223,9 @@ func TestGCDropsWhatKilledProcessesWereWriting(t *testing.T) {
 	}
 }
 
-// A plan that is recorded and cannot be written out yet has happened: that is
-// told as late, the plan's actions are the next transaction's, and its events
-// are told.
+// A plan that is recorded but cannot be written out yet has happened. The error is reported
+// as late, the plan's world actions are left to the next transaction, and its events are
+// logged.
 func TestAPlanThatIsRecordedHasHappened(t *testing.T) {
 	for _, sandboxed := range []bool{false, true} {
 		m := newMemory()
@@ -247,7 +247,7 @@ func TestAPlanThatIsRecordedHasHappened(t *testing.T) {
 	}
 }
 
-// filling is a disk that is full once a worktree has been removed.
+// filling is a store whose commits fail once a worktree has been removed.
 type filling struct{ *memory }
 
 func (f filling) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
@@ -255,8 +255,8 @@ func (f filling) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cl
 	return f.memory.RemoveWorktree(ctx, c)
 }
 
-// What was asked for has happened once it is committed, whatever becomes of the tick
-// after it and of what came back from the world.
+// A verb has happened once it is committed, even if the answers of the world cannot be
+// recorded.
 func TestWhatIsCommittedHasHappened(t *testing.T) {
 	m := newMemory(job("a", func(j *kernel.Job) {
 		j.Spec.OwnsContext = true
@@ -274,9 +274,8 @@ func TestWhatIsCommittedHasHappened(t *testing.T) {
 	}
 }
 
-// What a lost attempt left running is ended before it is on record that it is
-// over; an attempt whose limit is long over is ended first, and one that cannot
-// be ended goes on.
+// The processes of a lost attempt are ended before its end is recorded. So are those of an
+// attempt whose time limit is long over; if they cannot be ended, the attempt goes on.
 func TestWhatIsLostIsEndedBeforeItIsSettled(t *testing.T) {
 	m := newMemory(job("a", running(1)))
 	m.alive = kernel.Dead
@@ -310,7 +309,7 @@ func TestWhatIsLostIsEndedBeforeItIsSettled(t *testing.T) {
 	}
 }
 
-// accounting is a store that keeps what its commits were decided by.
+// accounting is a store that keeps the accounts of its commits.
 type accounting struct {
 	*memory
 	accounts []history.Account
@@ -323,8 +322,8 @@ func (m *accounting) Begin(ctx context.Context) (Tx, error) {
 
 func (m *accounting) Explain(a history.Account) { m.accounts = append(m.accounts, a) }
 
-// What was seen for a question that led to nothing is on record with the decision
-// that it leads to after all.
+// Facts that were observed for a verb that decided nothing are on record with the decision
+// that they lead to later.
 func TestWhatIsSeenIsOnRecordWithTheDecision(t *testing.T) {
 	m := &accounting{memory: newMemory(job("a", running(1)))}
 	m.alive = kernel.Dead

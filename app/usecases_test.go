@@ -13,7 +13,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// The status of each prompt of an inbox, with its file, its record, or both.
+// Status lists each prompt of an inbox with its file, its record, or both.
 func TestStatusOfAnInbox(t *testing.T) {
 	stands := func(rel string, inode uint64, st kernel.Status, run kernel.RunID) func(*kernel.Job) {
 		return func(j *kernel.Job) {
@@ -23,9 +23,9 @@ func TestStatusOfAnInbox(t *testing.T) {
 	}
 	m := newMemory(
 		job("a", stands("run.prompt.md", 8, kernel.Running, "r1")),
-		job("b", func(j *kernel.Job) { running(1)(j); j.Spec.Origin.Run = "r2" }), // of b's run, and stands for no prompt
+		job("b", func(j *kernel.Job) { running(1)(j); j.Spec.Origin.Run = "r2" }), // of the run of e, and stands for no prompt
 		job("c", stands("done.prompt.md", 7, kernel.Succeeded, "r3")),
-		job("d", stands("again.prompt.md", 9, kernel.Failed, "r4")), // its file is another's by now
+		job("d", stands("again.prompt.md", 9, kernel.Failed, "r4")), // its file is another one by now
 		job("e", stands("away.prompt.md", 8, kernel.Queued, "r2")),  // its file went
 		job("f", stands("old.prompt.md", 8, kernel.Failed, "r5")),   // and so did this one's
 		job("g", func(j *kernel.Job) {
@@ -91,8 +91,8 @@ func TestStatusOfAnInbox(t *testing.T) {
 	}
 }
 
-// A remote host runs what is its attempt's, and records how it ended
-// until that is on record or can never be.
+// A remote host runs its attempt. It tries to record the result until it is on record or
+// never can be.
 func TestRunRemote(t *testing.T) {
 	a := kernel.AttemptID{Job: "a", N: 1}
 	for name, c := range map[string]struct {
@@ -120,7 +120,7 @@ func TestRunRemote(t *testing.T) {
 			t.Errorf("%s: %v, %q", name, err, m.calls)
 		}
 	}
-	// what may pass is tried again, until nobody waits
+	// an error that may pass is retried until the context ends
 	m := newMemory(job("a", running(1)))
 	m.refuse["conclude a/1 succeeded"] = errDisk
 	ctx, cancel := context.WithCancel(context.Background())
@@ -142,7 +142,7 @@ func TestRunRemote(t *testing.T) {
 	}
 }
 
-// healing is a memory whose disk is put out after some tries.
+// healing is a memory whose Conclude works after some failed tries.
 type healing struct {
 	*memory
 	after int
@@ -156,8 +156,8 @@ func (h *healing) Conclude(r kernel.Result) error {
 	return h.memory.Conclude(r)
 }
 
-// The roots of runs wait for what they are to wait for, and with them alone is
-// an approval asked for; all runs are enqueued, or none.
+// The roots of a run wait for its predecessors, and only they ask for its approval. All
+// runs are enqueued, or none.
 func TestEnqueueRuns(t *testing.T) {
 	m := newMemory(job("x", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }), job("y", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }))
 	spec := func(change func(*kernel.Spec)) kernel.Spec {
@@ -206,8 +206,8 @@ func TestEnqueueRuns(t *testing.T) {
 	}
 }
 
-// A clean takes along what nobody else works on, and tells what it kept and
-// why; what it would do is what it does.
+// A clean removes the branches that no other job works on, and reports which it kept and
+// why. A plan of it says the same.
 func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 	jobs := func() []kernel.Job {
 		in := func(id kernel.JobID, run kernel.RunID, branch, context string, st kernel.Status) kernel.Job {
@@ -280,8 +280,8 @@ func TestCancelAll(t *testing.T) {
 	}
 }
 
-// A retry of a whole run begins at the first of the jobs that ended badly: those after it go
-// along, also where they have no worktree on record yet.
+// A retry of a whole run begins at the first jobs that ended badly. The jobs after them are
+// retried with them, even if they have no worktree on record yet.
 func TestWaysOutBeginAtTheFirst(t *testing.T) {
 	bad := func(id kernel.JobID, after ...kernel.JobID) kernel.Job {
 		return job(id, func(j *kernel.Job) { j.State.Status, j.Spec.After = kernel.Cancelled, after })

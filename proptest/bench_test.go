@@ -10,9 +10,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// shapes are worlds of n jobs of which a tick must judge every one. What it
-// finds has been written down before, so that a tick measures judging and
-// nothing else: the state that most ticks meet.
+// shapes are worlds of n jobs each of which a tick must judge. BenchmarkDecide
+// applies the first tick's decisions before it measures, so that it measures only
+// judging, which is all that most ticks do.
 var shapes = []struct {
 	name string
 	make func(n int) kernel.Observation
@@ -71,8 +71,8 @@ func fan(n int, change func(*kernel.Job)) kernel.Observation {
 
 var sizes = []int{100, 1_000, 10_000, 100_000}
 
-// perJob reports time and allocations per job of the world, and the processor
-// time of the whole: on a busy machine the only time that means anything.
+// perJob reports time and allocations per job of the world, and the processor time
+// per call: on a busy machine, only processor time is meaningful.
 func perJob(b *testing.B, n int, do func()) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -94,8 +94,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkDecide is a tick that finds nothing to do, and has judged every job
-// to find that.
+// BenchmarkDecide is a tick that judges every job and finds nothing to do.
 func BenchmarkDecide(b *testing.B) {
 	for _, shape := range shapes {
 		for _, n := range sizes {
@@ -146,8 +145,8 @@ func BenchmarkEnqueue(b *testing.B) {
 	}
 }
 
-// Every shape is judged to the end, and the cost of a tick grows with the
-// jobs, not with their square: a size that a quadratic tick would not survive.
+// Every shape is judged completely, and the cost of a tick grows with the number
+// of jobs, not with its square: with this number, a quadratic tick would time out.
 func TestDecideIsNotQuadratic(t *testing.T) {
 	const n = 20_000
 	for _, shape := range shapes {
@@ -177,8 +176,8 @@ func TestAllocationsPerJob(t *testing.T) {
 	}
 }
 
-// runsOf returns n runs of one template: in each, one job makes what the other
-// needs, and every run calls it by the same name.
+// runsOf returns n runs of one template: in each, one job makes the artifact that
+// the other needs, which has the same name in all runs.
 func runsOf(n int) kernel.Observation {
 	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: kernel.NewFacts()}
 	o.Facts.Markers[artifacts[0]] = kernel.Seen[[]kernel.JobID](nil)
@@ -192,7 +191,8 @@ func runsOf(n int) kernel.Observation {
 	return o
 }
 
-// Many runs of one template do not look at each other: all fail in one tick.
+// Many runs of one template are not compared with each other, which would take
+// too long. All are blocked in one tick.
 func TestRunsOfOneTemplateAreNotCompared(t *testing.T) {
 	const n = 10_000
 	o := runsOf(n)

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The order in which records are read is no fact about the world.
+// Decisions do not depend on the order in which records are read.
 func TestOrderOfInputIsIrrelevant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
@@ -22,8 +22,8 @@ func TestOrderOfInputIsIrrelevant(t *testing.T) {
 	})
 }
 
-// I1: deciding twice is deciding once, and a decision that is done leaves
-// nothing to decide.
+// I1: two decisions on one snapshot are the same, and once a decision is applied,
+// nothing is left to decide.
 func TestASecondTickFindsNothingToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
@@ -32,7 +32,7 @@ func TestASecondTickFindsNothingToDo(t *testing.T) {
 			t.Fatal("two decisions on one snapshot differ")
 		}
 		again := kernel.Decide(s.Apply(p))
-		tending := func(a kernel.Action) bool { _, ok := a.(kernel.TendPrompt); return ok } // till somebody says that it is done
+		tending := func(a kernel.Action) bool { _, ok := a.(kernel.TendPrompt); return ok } // repeated until it is on record as done
 		if left := slices.DeleteFunc(slices.Clone(p.Actions()), func(a kernel.Action) bool { return !tending(a) }); !slices.Equal(left, again.Actions()) {
 			t.Fatalf("first %+v\nthen %+v", p.Actions(), again.Actions())
 		}
@@ -40,9 +40,9 @@ func TestASecondTickFindsNothingToDo(t *testing.T) {
 }
 
 // I2: a terminal job's status changes only with a new generation, and a tick
-// starts one only where an attempt that it settles leads back to. I3: an
-// attempt only grows, by one, and only when it is launched. Every write is one,
-// over the revision seen.
+// starts a generation only if an attempt that it settles leads back to the job. I3:
+// an attempt's number only grows, by one, and only when it is launched. A tick
+// writes each job at most once, over the revision that it has seen.
 func TestWhatATickMayWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
@@ -85,9 +85,9 @@ func TestWhatATickMayWrite(t *testing.T) {
 	})
 }
 
-// ledBack reports whether an attempt whose runner is gone leads back to id: by
-// a route, or by submitting it again with a larger budget. What an attempt submits may
-// lead from the one to the other, so what hangs on them is that of next.
+// ledBack reports whether an attempt whose runner is gone leads back to id: by a
+// route, or by submitting it again with a larger budget. It uses the downstream of
+// next, since jobs that the attempt submits may connect the two.
 func ledBack(s, next *kernel.Snapshot, id kernel.JobID) bool {
 	for _, j := range s.Jobs() {
 		live := s.Facts().Runners[j.Attempt()].Value.Liveness
@@ -135,15 +135,15 @@ func TestRecordsComeFirst(t *testing.T) {
 	})
 }
 
-// I12: after a tick every open job runs, sleeps, is due later or says what it
-// waits for. No terminal one waits for anything that is not its reason.
+// I12: after a tick, every open job runs, sleeps, is due later or says what it
+// waits for, and a blocked job says why.
 func TestEveryOpenJobSaysWhy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		next := s.Apply(kernel.Decide(s))
 		for _, j := range next.Jobs() {
 			st := j.State
-			was := kernel.Job{State: kernel.State{Status: kernel.Queued}} // of one that a settled attempt submitted
+			was := kernel.Job{State: kernel.State{Status: kernel.Queued}} // for a job that a settled attempt submitted
 			if k := s.Job(j.ID); k != nil {
 				was = *k
 			}
@@ -169,8 +169,8 @@ func TestEveryOpenJobSaysWhy(t *testing.T) {
 	})
 }
 
-// Seed 003, rule 2: with the policy "wait", nobody is blocked for lack of a
-// producer; and it never leaves a job worse off than "block" does.
+// Seed 003, rule 2: with the policy "wait", no job is blocked for lack of a
+// producer, and no job is worse off than with "block".
 func TestWaitIsNeverWorseThanBlock(t *testing.T) {
 	rank := func(s kernel.Status) int {
 		switch {
@@ -241,9 +241,9 @@ func TestOnlyTheDeadAreReclaimed(t *testing.T) {
 	})
 }
 
-// Probes name everything that a decision depends on, and answering them leaves
-// no gate that was not observed. Those of jobs that a settled attempt submitted
-// are asked for once it is settled.
+// Probes name everything that a decision depends on: once they are answered, no
+// gate is left unobserved. The probes of jobs that a settled attempt submitted are
+// known once it is settled.
 func TestProbesAreComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
@@ -258,7 +258,7 @@ func TestProbesAreComplete(t *testing.T) {
 				t.Fatalf("%+v", d)
 			}
 		}
-		// What was not asked for is not looked at.
+		// Facts that no probe asked for change nothing.
 		more := s.WithFacts(Facts.Draw(t, "other facts"))
 		if got := kernel.Decide(more.WithFacts(s.Facts())); !samePlan(got, p) {
 			t.Fatalf("got %+v\nwant %+v", got, p)
@@ -266,8 +266,9 @@ func TestProbesAreComplete(t *testing.T) {
 	})
 }
 
-// Seed 003, rule 1: what exists holds nobody up, whatever its producers do.
-// (Semantics 3.8 is the exception: a job whose own run makes it waits for that.)
+// Seed 003, rule 1: an artifact that exists holds no job up, whatever its
+// producers do. (Semantics 3.8 is the exception: a job waits for an artifact that
+// its own run makes.)
 func TestWhatExistsHoldsNobodyUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
@@ -294,7 +295,8 @@ func TestWhatExistsHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// A snapshot of which some jobs stand otherwise later is the one of what is then observed.
+// Snapshot.Later, given the changed states of some jobs, equals a new snapshot of the later
+// observation.
 func TestLaterIsObservedAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, then := World.Draw(t, "world"), World.Draw(t, "facts and limits of later")

@@ -17,19 +17,19 @@ import (
 // errKilled is the death of a node's process.
 var errKilled = errors.New("killed")
 
-// effects is the life of one workflow node with a script and a gate, by the
-// real kernel and the real operations: attempts die at any step, are cut off,
-// fail and succeed; a person approves, rejects and rewinds.
+// effects is the life of one workflow node with a script and a gate, with the real
+// kernel and the real operations: attempts die at any step, time out, fail and
+// succeed; a person approves, rejects and rewinds.
 type effects struct {
 	history
 	journal map[string]effect.Record
 	left    int // steps until the process dies
 	stop    context.CancelFunc
-	cut     bool // the script is ended in its middle
+	cut     bool // the script is ended before it is done
 	exit    int  // of the script
 
 	begun    map[int]int // executions of the script by generation
-	licences map[int]int // decisions to execute it again, knowing how it ended or that nobody does
+	licences map[int]int // by generation: decisions to execute it again, by a policy or by a person
 }
 
 func (e *effects) step() {
@@ -74,7 +74,7 @@ func (e *effects) Output(context.Context, string, string, []string, int) ([]byte
 	return nil, 0, errors.New("not asked for")
 }
 
-// attempt runs the running attempt to its end, whichever that is.
+// attempt runs the running attempt until it ends in one way or another.
 func (e *effects) attempt(t *rapid.T, dir string) {
 	j := e.jobs[0]
 	n := &op.Node{Job: j, Root: dir, Dir: dir}
@@ -108,9 +108,9 @@ func (e *effects) attempt(t *rapid.T, dir string) {
 	}
 }
 
-// Whatever happens to its attempts, a script is begun once in a generation and
-// once more for each decision of a policy or a person to do it again, unless
-// twice does no harm (I15).
+// Whatever happens to its attempts, a script is begun at most once in a generation
+// and once more for each decision of a policy or a person to run it again, unless
+// running it twice does no harm (I15).
 func TestAScriptIsBegunOnceUnlessSomebodyDecidesOtherwise(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {

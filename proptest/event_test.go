@@ -10,9 +10,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
-// The events of a plan account for it: as many attempts begin as are counted,
-// whatever ends is told to end by the last event about it, what is created or
-// removed is told once, and nothing is told of a job that the plan leaves be.
+// The events of a plan account for it: there is one for each attempt that begins,
+// the last event about a job that ends says so, creations and removals have one
+// each, and there is none about a job that the plan does not change.
 func TestEventsAccountForThePlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))

@@ -226,7 +226,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	if st.Status == kernel.Running && oneIn(t, 5, "stopping") {
 		st.Stop = kernel.StopRequest{At: now, By: "ann"}
 	}
-	if !st.Started.Before(now) { // the model takes what starts now for started by the tick
+	if !st.Started.Before(now) { // the model assumes that the tick started what starts now
 		st.Started = now.Add(-time.Second)
 	}
 	if oneIn(t, 5, "worktree") {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every field of a job that something may depend on is drawn: a law that no
-// world reaches holds nobody to anything. What decides nothing is named.
+// Every field of a job that a decision may depend on is drawn: without that, no
+// world tests the laws about it. The fields that decide nothing are listed.
 func TestTheGeneratorFillsEveryField(t *testing.T) {
 	except := map[string]string{
 		"Spec.Name": "for people", "Spec.Tags": "for people", "Spec.Origin.Node": "for people", "Spec.Origin.Command": "for people",

@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Whatever is decided, a job asks for one of its steps; the step never goes back, and
-// goes on by one at most, when a failure for want of that is tried again.
+// Whatever is decided, a job asks for one of its steps. The step never goes back. It goes
+// on by at most one, and only when a job that failed for lack of that option runs again.
 func TestGrowthIsOneStepForTheRightFailure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")

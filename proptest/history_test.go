@@ -13,26 +13,26 @@ import (
 	"pgregory.net/rapid"
 )
 
-// history is a scheduler without a disk: records, markers, a clock and the
-// ghosts that its laws are about.
+// history is a scheduler without a disk: records, markers, a clock, and the ghost
+// variables that its laws are about.
 type history struct {
 	now     time.Time
 	limits  kernel.Limits
 	jobs    []kernel.Job
 	markers map[kernel.Artifact][]kernel.JobID
 	present map[kernel.Artifact]bool
-	moved   map[string]bool                     // branches, and what else of the checkout is not as it was at first
+	moved   map[string]bool                     // branches, and other parts of the checkout, that differ from the beginning
 	gone    map[kernel.AttemptID]*kernel.Result // runners that ended
 	born    int
 
 	launched   map[kernel.AttemptID]bool
 	executions map[generation]int
-	leaves     map[generation]int // given by a person, to execute again what is in doubt
+	leaves     map[generation]int // how often a person allowed another execution of what is in doubt
 	seen       map[kernel.JobID]kernel.State
 
-	near   bool                        // ticks are made on what is near to what changed
+	near   bool                        // ticks are also made on the jobs near to the changed ones only
 	judged map[kernel.JobID]kernel.Job // the records after the last tick
-	facts  map[kernel.Near]string      // what a store holds that all were judged by
+	facts  map[kernel.Near]string      // the facts that the jobs were judged by, as a store keeps them
 	narrow int                         // ticks that did not need every job
 }
 
@@ -127,7 +127,7 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 	}
 }
 
-// tick decides until nothing is left to do, which is at once.
+// tick makes one tick, and checks that it leaves nothing to do.
 func (h *history) tick(t *rapid.T) {
 	p := kernel.Decide(h.look())
 	if h.near {
@@ -145,7 +145,7 @@ func (h *history) tick(t *rapid.T) {
 	}
 }
 
-// check holds at every moment of every history.
+// check checks what holds at every moment of every history.
 func (h *history) check(t *rapid.T) {
 	running := map[kernel.JobID]bool{}
 	for _, j := range h.jobs {
@@ -193,7 +193,7 @@ func places(l kernel.Limits) map[string]int {
 	return all
 }
 
-// runningOn counts who of jobs runs on executor on.
+// runningOn counts those of jobs that run on executor on.
 func runningOn(jobs []*kernel.Job, on string) int {
 	n := 0
 	for _, j := range jobs {
@@ -224,7 +224,7 @@ func (h *history) enqueue(t *rapid.T) {
 		h.born++
 		n := kernel.NewJob{ID: kernel.JobID(fmt.Sprintf("h%03d", h.born)), Spec: Spec.Draw(t, "spec")}
 		n.Spec.After = nil
-		for i := range n.Spec.Routes { // to any job, itself and those to come among them
+		for i := range n.Spec.Routes { // to any job, including itself and later ones
 			n.Spec.Routes[i].To = kernel.JobID(fmt.Sprintf("h%03d", rapid.IntRange(1, h.born+1).Draw(t, "to")))
 		}
 		if len(h.jobs) > 0 && rapid.Bool().Draw(t, "has after") {
@@ -240,7 +240,7 @@ func (h *history) enqueue(t *rapid.T) {
 	}
 }
 
-// verb does one of the verbs about any job, as far as it is allowed.
+// verb applies a random verb to a random job, if that is allowed.
 func (h *history) verb(t *rapid.T) {
 	if len(h.jobs) == 0 {
 		return
@@ -273,8 +273,8 @@ func (h *history) verb(t *rapid.T) {
 	h.commit(t, p)
 }
 
-// end finishes a running attempt in one of the ways attempts end: it reports,
-// it dies, with or without a result, its launch is refused.
+// end ends a running attempt: it reports, or dies with or without a result. Or an
+// earlier attempt reports, which must be refused.
 func (h *history) end(t *rapid.T) {
 	if len(h.alive()) == 0 {
 		return
@@ -342,7 +342,7 @@ func TestHistories(t *testing.T) {
 
 // If the trouble stops at any moment — every attempt succeeds from then on,
 // every approval is granted, the clock goes on — the scheduler comes to rest,
-// and then nobody waits who could go on (I12, liveness).
+// and then no job waits that could continue (I12, liveness).
 func TestEverybodyGetsSomewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory(t)
@@ -380,12 +380,11 @@ func TestEverybodyGetsSomewhere(t *testing.T) {
 	})
 }
 
-// atRest says what may still be open when nothing moves: jobs that sleep, jobs
-// whose head or precondition the world does not meet, jobs with a need nobody
-// produces, and whoever waits for a job that is open itself, or for the branch of a
-// run that has such a job. (A rewind may
-// close a circle of those: a job that had failed for want of what was enqueued
-// behind it later.)
+// atRest checks which jobs are still open when nothing moves. These may be: jobs
+// that sleep, jobs whose head or precondition does not hold, jobs with a need that
+// no job produces, and jobs that wait for an open job, or for the branch of a run
+// that has an open job. (A rewind may make a cycle of open jobs: if a job failed for
+// lack of an artifact, and its producer was enqueued later to run after it.)
 func (h *history) atRest(t *rapid.T) {
 	s := h.look()
 	for _, j := range s.Jobs() {

@@ -36,8 +36,8 @@ func units(key string, rs ...request) int {
 	return sum
 }
 
-// free: nobody holds what excludes r, no older one waits for it, and there is
-// room for one more.
+// free reports whether no request that is held or queued excludes r, and there is
+// room for one more job.
 func (l *ledger) free(r request) bool {
 	if m := l.limits.MaxRunning; m > 0 && len(l.held) >= m {
 		return false
@@ -64,7 +64,7 @@ func (l *ledger) free(r request) bool {
 	return true
 }
 
-// queue has r wait, unless a pool is too small for it: then it keeps nothing from others.
+// queue adds r to the waiting requests, unless a pool is too small for it: then it must not hold up others.
 func (l *ledger) queue(r request) {
 	for _, k := range r {
 		if k.Pool() && units(k.Key, r) > l.capacity(k.Key) {
@@ -95,7 +95,7 @@ func TestLockTableAgreesWithALedger(t *testing.T) {
 	})
 }
 
-// I4: what a tick starts is compatible with everything that runs after it.
+// I4: the jobs that a tick starts are compatible with everything that runs after it.
 func TestNoTwoHoldersExcludeEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
@@ -143,14 +143,14 @@ func excludes(a, b request) bool {
 	return false
 }
 
-// Grants are in schedule order: a waiting job could not start although no
-// younger one had been started either.
+// Locks are granted in schedule order: a job that still waits could not have
+// started even if no younger job had.
 func TestNobodyIsOvertaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		p := kernel.Decide(s)
 		started, next := launches(p), s.Apply(p)
-		model := ledger{limits: kernel.Limits{Pools: s.Limits().Pools}} // of locks; places are counted
+		model := ledger{limits: kernel.Limits{Pools: s.Limits().Pools}} // of locks only; may and on count the places
 		may, on := places(s.Limits()), map[string]int{}
 		for _, j := range next.Jobs() {
 			if _, fresh := started[j.ID]; j.State.Status == kernel.Running && !fresh {

@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The models say the same as the kernel in the slowest and plainest way: every
-// question is answered by looking at every job.
+// The models compute the same as the kernel in the slowest and simplest way: they
+// answer every question by looking at every job.
 
-// ownProducer: another job of j's run declares a.
+// ownProducer reports whether another job of j's run declares a.
 func ownProducer(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) bool {
 	return slices.ContainsFunc(s.Jobs(), func(p *kernel.Job) bool {
 		return p.ID != j.ID && j.Spec.Origin.Run != "" && p.Spec.Origin.Run == j.Spec.Origin.Run && slices.Contains(p.Spec.Produces, a)
@@ -33,7 +33,7 @@ func producersOf(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) []*kernel
 	return out
 }
 
-// dependsOn: j names p in After, or needs what p produces for it.
+// dependsOn reports whether j names p in After, or needs an artifact that p produces for it.
 func dependsOn(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	if slices.Contains(j.Spec.After, p.ID) {
 		return true
@@ -41,8 +41,8 @@ func dependsOn(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	return slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return slices.Contains(producersOf(s, j, a), p) })
 }
 
-// closure returns root and all that comes of it: it grows until nothing is
-// added.
+// closure returns root and everything that comes of it: it adds each job that comes
+// of one in the set, until there are no more.
 func closure(s *kernel.Snapshot, root *kernel.Job, comes func(j, p *kernel.Job) bool) map[kernel.JobID]bool {
 	in := map[kernel.JobID]bool{root.ID: true}
 	for grown := true; grown; {
@@ -58,13 +58,14 @@ func closure(s *kernel.Snapshot, root *kernel.Job, comes func(j, p *kernel.Job) 
 	return in
 }
 
-// heldBy: what j is blocked by is the failure of p.
+// heldBy reports whether j is on record as blocked by the failure of p.
 func heldBy(j, p *kernel.Job) bool {
 	return p.Spec.FailureMode == kernel.BlockDownstream && p.State.Status == kernel.Failed &&
 		j.State.Status == kernel.BlockedByDependency && j.State.Wait.Detail == "held back by the failure of job "+string(p.ID)
 }
 
-// stops: j's run stops at the failure of p, and j is no part of dealing with it.
+// stops reports whether the failure of p stops j: both are of one run that stops at
+// failures, j is not a job that only routes start, and no route of p handles the failure.
 func stops(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	if j.Spec.Origin.Run == "" || j.Spec.Origin.Run != p.Spec.Origin.Run || j.Spec.Routed || p.State.Status != kernel.Failed ||
 		j.Spec.FailureMode != kernel.BlockDownstream || p.Spec.FailureMode != kernel.BlockDownstream {
@@ -76,8 +77,9 @@ func stops(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	})
 }
 
-// apart: j is a merge that closed a cycle of its plan, and p is of another cycle,
-// by being open yet or later than j, or since an earlier merge closed it.
+// apart reports whether j is a merge that closed a cycle of its plan, and p belongs to
+// another cycle: p is not retired, is newer than the end of j, or is of a cycle that an
+// earlier merge closed.
 func apart(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	closed := func(m *kernel.Job) bool { return m.State.Closed && m.State.Status == kernel.Succeeded }
 	before := func(m *kernel.Job) bool {
@@ -91,7 +93,8 @@ func apart(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	})
 }
 
-// onlyAfter: j waits for the end of p, of another run for the same plan, and for nothing of p's.
+// onlyAfter reports whether j waits only for the end of p, which is of another run for the same
+// plan, and for nothing that p makes.
 func onlyAfter(j, p *kernel.Job) bool {
 	o, its := j.Spec.Origin, p.Spec.Origin
 	handsOver := slices.ContainsFunc(p.Spec.Routes, func(r kernel.Route) bool { return r.On == kernel.OutcomeSucceeded && r.To == j.ID })
@@ -125,7 +128,7 @@ func TestDownstreamIsTheClosure(t *testing.T) {
 	})
 }
 
-// held names the failure that holds j back, if one does.
+// held returns the job whose failure holds j back, or "".
 func held(s *kernel.Snapshot, j *kernel.Job) (by kernel.JobID) {
 	for _, p := range s.Jobs() {
 		if !stops(s, j, p) {
@@ -143,8 +146,8 @@ func held(s *kernel.Snapshot, j *kernel.Job) (by kernel.JobID) {
 	return by
 }
 
-// judge says what the gates before the locks make of j: the seeds once more,
-// over the statuses of s as they stand. A start has no detail.
+// judge returns the status that the gates before the locks give j, and its reason: the
+// rules of the seeds again, on the present statuses of s. A start has no reason.
 func judge(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 	if by := held(s, j); by != "" {
 		return kernel.BlockedByDependency, "held back by the failure of job " + string(by)
@@ -152,7 +155,7 @@ func judge(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 	return judgeOwn(s, j)
 }
 
-// judgeOwn is judge but for what the failure of another job does to the run.
+// judgeOwn is judge without the failures that stop j's run.
 func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 	for _, id := range j.Spec.After {
 		p := s.Job(id)
@@ -231,13 +234,14 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 
 const anotherRun = "another run works on branch "
 
-// takes: j makes a worktree of its run's branch, or merges it.
+// takes reports whether j makes a worktree of its run's branch, or merges the branch.
 func takes(j *kernel.Job) bool {
 	o := j.Spec.Origin
 	return o.Run != "" && o.Branch != "" && (o.About.Operation == "worktree.prepare" || o.About.Operation == "git.integrate_plan_branch")
 }
 
-// blockedMerge: a person is to go on with merge k, and nothing else of its run goes on.
+// blockedMerge reports whether the merge k waits for a person to continue it, and no job of its
+// run is active.
 func blockedMerge(s *kernel.Snapshot, k *kernel.Job) bool {
 	st, o := k.State, k.Spec.Origin
 	if slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
@@ -248,7 +252,8 @@ func blockedMerge(s *kernel.Snapshot, k *kernel.Job) bool {
 	return k.Spec.Origin.About.Operation == "git.integrate_plan_branch" && st.Status == kernel.BlockedByDependency && st.Outcome == kernel.OutcomeBlocked && !st.Retired
 }
 
-// keepsBranch: k goes on, and its run took the branch that j is to take, later than j's run did.
+// keepsBranch reports whether k keeps the branch from j: k is active or a blocked merge, and its run took
+// the branch that j is going to take, later than j's run did.
 func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 	o, its := j.Spec.Origin, k.Spec.Origin
 	if !takes(j) || its.Run == "" || its.Run == o.Run || its.Branch != o.Branch || !k.State.Status.Active() && !blockedMerge(s, k) {
@@ -275,7 +280,7 @@ func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 	serves := of(o.Run, takes) && !of(o.Run, func(m *kernel.Job) bool { return m.Spec.Origin.About.Operation == "git.integrate_plan_branch" }) && of(o.Run, func(m *kernel.Job) bool {
 		return slices.ContainsFunc(m.Spec.Needs, func(a kernel.Artifact) bool { return makes(its.Run, a) && !makes(o.Run, a) })
 	})
-	awaits := func(m, p *kernel.Job) bool { // m goes on, and cannot start before p ends
+	awaits := func(m, p *kernel.Job) bool { // m is active, and cannot start before p ends
 		if !m.State.Status.Active() || m.State.Status == kernel.Running || p.State.Status.Terminal() {
 			return false
 		}
@@ -299,8 +304,9 @@ func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 	return (theirs.After(mine) || theirs.Equal(mine) && !theirs.IsZero() && its.Run > o.Run) && (inside || !serves)
 }
 
-// tookBranch is when a run took the branch of j last, by what j may know of it: zero if it has
-// not, or has merged it since. inside: it has a worktree of the branch, or has begun to merge it.
+// tookBranch returns when a run last took the branch of j, as far as j may know: zero if it has
+// not, or has merged it since. inside is true if the run has a worktree of the branch, or has begun
+// to merge it.
 func tookBranch(s *kernel.Snapshot, run kernel.RunID, j *kernel.Job) (at time.Time, inside bool) {
 	merged := false
 	for _, m := range s.Jobs() {
@@ -385,7 +391,7 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 		if ownProducer(s, j, a) && (s.Job(owner) == nil || s.Job(owner).Spec.Origin.Run != j.Spec.Origin.Run) {
 			continue
 		}
-		// Good, unless a producer between it and j is about to renew it.
+		// It exists for j, unless a producer between its owner and j is going to renew it.
 		if !slices.ContainsFunc(producersOf(s, j, a), func(p *kernel.Job) bool {
 			return p.State.Status.Active() && older(owner, p.ID) && p.Compare(j) < 0
 		}) {
@@ -395,15 +401,15 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 	return false, ""
 }
 
-// heldBackIn: j says that its run stops, by a failure that does stop it. There
-// may be an older one that came out later.
+// heldBackIn reports whether the failure that j says it is blocked by does stop it. An
+// older failure may have become known later.
 func heldBackIn(s *kernel.Snapshot, j *kernel.Job) bool {
 	return slices.ContainsFunc(s.Jobs(), func(p *kernel.Job) bool { return stops(s, j, p) && heldBy(j, p) })
 }
 
-// Without locks to contend for, the judgement of every open job after a tick
-// is what the model says of the world as the tick leaves it. So failure
-// reaches exactly the open jobs downstream, and readiness too.
+// Without locks, the judgement of every open job after a tick is what the model
+// says of the world that the tick leaves. So a failure reaches exactly the open jobs
+// downstream, and so does success.
 func TestDecideAgreesWithTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
@@ -422,7 +428,7 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 			if !started && (d.From == kernel.Running || d.From.Terminal() && d.From == d.Next || st.Status == kernel.Unscheduled || st.RetryAt.After(after.Now())) {
 				continue // settled, submitted again, asleep or due later: not judged by its gates
 			}
-			if started { // the gates saw when it started before
+			if started { // the gates saw the time of its earlier start
 				k := *j
 				k.State.Started = settled.Job(d.Job).State.Started
 				j = &k
@@ -432,9 +438,9 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 				if heldBackIn(after, j) {
 					continue
 				}
-				want, detail = judgeOwn(after, j) // it had ended by itself before that failure came out
+				want, detail = judgeOwn(after, j) // it ended before that failure was known
 			}
-			if len(j.Spec.Task.Args) == 0 && (want == kernel.Running || st.Status == kernel.Failed && strings.HasPrefix(detail, anotherRun)) { // the other came after it
+			if len(j.Spec.Task.Args) == 0 && (want == kernel.Running || st.Status == kernel.Failed && strings.HasPrefix(detail, anotherRun)) { // the other run took the branch after j had failed
 				want, detail = kernel.Failed, "missing child args"
 			}
 			if st.Status != want || detail != "?" && st.Wait.Detail != detail && !strings.HasPrefix(st.Wait.Detail, "custom precondition") {
@@ -478,7 +484,7 @@ func TestTransientJobsRunIffDemanded(t *testing.T) {
 				continue
 			}
 			_, started := launched[j.ID]
-			var was kernel.State // of one that a settled attempt submitted: queued
+			var was kernel.State // of a job that a settled attempt submitted: queued
 			if k := before.Job(j.ID); k != nil {
 				was = k.State
 			}

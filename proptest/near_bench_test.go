@@ -10,8 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// neighbourhoods are worlds of n jobs, all of them open, of which few depend on
-// any one.
+// neighbourhoods are worlds of n open jobs in which few jobs depend on any one.
 var neighbourhoods = []struct {
 	name string
 	make func(n int) kernel.Observation
@@ -35,7 +34,7 @@ var neighbourhoods = []struct {
 		}
 		return o
 	}},
-	{"layers", func(n int) kernel.Observation { // of ten, behind slots: what becomes ready is older than some that wait
+	{"layers", func(n int) kernel.Observation { // layers of ten, and few slots: a job that becomes ready is older than some that wait
 		o := tens(n, func(*kernel.Job, *kernel.Job) {})
 		o.Limits.MaxRunning = 8
 		for i := range o.Jobs {
@@ -74,8 +73,8 @@ func tens(n int, bind func(j, before *kernel.Job)) kernel.Observation {
 	return o
 }
 
-// ended returns a world at rest of which one job has just ended well: on all of
-// it, and on what is near to that.
+// ended returns a world at rest in which one job has just succeeded: a snapshot of
+// all jobs, and one of the jobs near to that job.
 func ended(b testing.TB, o kernel.Observation) (whole, near *kernel.Snapshot) {
 	s := kernel.NewSnapshot(o)
 	s = s.Apply(kernel.Decide(s))
@@ -108,8 +107,8 @@ func ended(b testing.TB, o kernel.Observation) (whole, near *kernel.Snapshot) {
 	return nil, nil
 }
 
-// A tick after the end of one job, on whose end few others depend, is made on as
-// few jobs among many as among few, and is the tick on all of them.
+// A tick after the end of a job that few others depend on needs as few jobs in a
+// large world as in a small one, and decides the same as a tick on all jobs.
 func TestATickIsMadeOnWhatDepends(t *testing.T) {
 	for _, shape := range neighbourhoods {
 		held := map[int]int{}
@@ -131,7 +130,7 @@ func TestATickIsMadeOnWhatDepends(t *testing.T) {
 	}
 }
 
-// BenchmarkDecideAfterOneChange is that tick, on what is near and on all.
+// BenchmarkDecideAfterOneChange is that tick, on the near jobs and on all.
 func BenchmarkDecideAfterOneChange(b *testing.B) {
 	for _, shape := range neighbourhoods {
 		for _, n := range sizes[1:] {
@@ -142,8 +141,8 @@ func BenchmarkDecideAfterOneChange(b *testing.B) {
 	}
 }
 
-// No hop through a layered graph behind slots looks at every job: each of four
-// layers of fifty waits for three of the one before.
+// No hop through a layered graph with few slots looks at every job. There are four
+// layers of fifty jobs; each job waits for three of the layer before.
 func TestHopsOfLayersLookAtFew(t *testing.T) {
 	o := kernel.Observation{Now: Epoch, Facts: kernel.NewFacts(), Limits: kernel.Limits{MaxRunning: 2}}
 	for i := range 200 {
@@ -189,7 +188,8 @@ func TestHopsOfLayersLookAtFew(t *testing.T) {
 	}
 }
 
-// finished returns what the end of an attempt and the tick after it come to.
+// finished returns the plan of an attempt's end and the tick after it, and whether
+// that needs every job.
 func finished(t *testing.T, s *kernel.Snapshot, r kernel.Result) (kernel.Plan, bool) {
 	t.Helper()
 	p, err := kernel.Finish(s, r)

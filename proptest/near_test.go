@@ -18,8 +18,8 @@ func samePlan(p, q kernel.Plan) bool {
 	return reflect.DeepEqual(p.Actions(), q.Actions()) && reflect.DeepEqual(p.Decisions, q.Decisions)
 }
 
-// dirty returns the jobs that changed since the last tick; false where some
-// went.
+// dirty returns the jobs that changed since the last tick. ok is false if some were
+// removed.
 func (h *history) dirty() (ids []kernel.JobID, ok bool) {
 	here := 0
 	for _, j := range h.jobs {
@@ -34,10 +34,10 @@ func (h *history) dirty() (ids []kernel.JobID, ok bool) {
 	return ids, here == len(h.judged)
 }
 
-// decideNear demands that a tick on what is near to what changed is the whole
-// one, and so are its events and what it leaves to look after. Of those that wait for
-// something that no job makes it looks at the readers of what is another fact now. It returns
-// what a store is to remember of that; nil: every job was looked at.
+// decideNear checks that a tick on the jobs near to the changed ones decides the same as
+// whole, and has the same events and wakes. Of the jobs that wait for something that no job
+// makes, it looks at those whose facts have changed. It returns the facts that a store keeps
+// for the next tick, or nil if the tick needed every job.
 func (h *history) decideNear(t *rapid.T, whole kernel.Plan) map[kernel.Near]string {
 	ids, ok := h.dirty()
 	if !ok || h.judged == nil {
@@ -93,8 +93,8 @@ func (h *history) decideNear(t *rapid.T, whole kernel.Plan) map[kernel.Near]stri
 	return nil
 }
 
-// A tick on the jobs that are near to what changed is the tick on all of them,
-// whatever happened before.
+// A tick on the jobs near to the changed ones decides the same as a tick on all
+// jobs, whatever happened before.
 func TestATickOnWhatIsNearIsTheWholeTick(t *testing.T) {
 	narrow, ticks := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -110,12 +110,12 @@ func TestATickOnWhatIsNearIsTheWholeTick(t *testing.T) {
 	}
 }
 
-// The same of worlds in any state, once a tick has judged them.
+// The same in worlds of any state, once a tick has judged them.
 func TestATickOnWhatIsNearInAnyWorld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { anyWorld(t, World.Draw(t, "world")) })
 }
 
-// The same where hardly anything but locks and slots holds anybody up.
+// The same if hardly anything but locks and slots holds jobs up.
 func TestATickOnWhatIsNearKnowsTheQueues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
@@ -130,7 +130,7 @@ func TestATickOnWhatIsNearKnowsTheQueues(t *testing.T) {
 	})
 }
 
-// The same where many wait in the lines of a few locks, pools and slots.
+// The same if many jobs queue for a few locks, pools and slots.
 func TestATickOnWhatIsNearKnowsTheLines(t *testing.T) {
 	looked, there := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -198,8 +198,8 @@ func TestATickOnWhatIsNearKnowsTheLines(t *testing.T) {
 	}
 }
 
-// explainedNear explains job id on what is near to it as on all of s, which a tick has
-// judged.
+// explainedNear checks that the explanation of job id on the jobs near to it is the same as
+// on all of s, which a tick has judged.
 func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
 	var judged []kernel.Job
 	for _, j := range s.Jobs() {
@@ -223,9 +223,9 @@ func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
 	}
 }
 
-// What a tick looks at does not grow with the line for a lock or for a pool,
-// whichever jobs have left or joined it, and if these wait for another pool as well; nor with
-// the jobs of which each shares a lock with the next.
+// The number of jobs that a tick looks at does not grow with the queue for a lock or for a
+// pool, whichever jobs have left or joined it, even if they also wait for another pool. It
+// does not grow either with a chain of jobs in which each shares a lock with the next.
 func TestATickLooksAtTheHeadOfALine(t *testing.T) {
 	all := func(locks ...kernel.Lock) func(int) []kernel.Lock { return func(int) []kernel.Lock { return locks } }
 	for kind, locks := range map[string]func(n int) []kernel.Lock{
@@ -267,7 +267,7 @@ func TestATickLooksAtTheHeadOfALine(t *testing.T) {
 	}
 }
 
-// The same where hardly anything but artifacts holds anybody up.
+// The same if hardly anything but artifacts holds jobs up.
 func TestATickOnWhatIsNearKnowsTheArtifacts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
@@ -294,8 +294,8 @@ func TestATickOnWhatIsNearKnowsTheArtifacts(t *testing.T) {
 	})
 }
 
-// anyWorld lets a tick judge a world and goes on from there: verbs, time, what
-// is outside. Markers come and go with the jobs that make them only.
+// anyWorld lets a tick judge a world, and then changes it again and again by verbs,
+// time and facts from outside. Markers change only by the jobs that make them.
 func anyWorld(t *rapid.T, o kernel.Observation) {
 	s := kernel.NewSnapshot(o)
 	for range rapid.IntRange(1, 6).Draw(t, "ticks") {
@@ -314,20 +314,20 @@ func anyWorld(t *rapid.T, o kernel.Observation) {
 			}
 			return false
 		}) {
-			return // every job is looked at for these
+			return // a tick after these needs every job
 		}
 		nearIn(t, judged, next, s.Facts(), p)
 		s = next.Apply(p)
 	}
 }
 
-// A snapshot that keeps track of what was judged is decided on as any other, tick after
-// tick: what jobs make and take away, what changes outside, and time are all seen.
+// Decisions on a tracked snapshot are the same as on any other, tick after tick: it takes
+// account of what jobs make and remove, of changes outside, and of time.
 func TestATrackedWorldIsDecidedOnAsAny(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
 		for i := range o.Jobs {
-			if s := &o.Jobs[i].Spec; !oneIn(t, 3, "held up otherwise") { // most wait for what is outside
+			if s := &o.Jobs[i].Spec; !oneIn(t, 3, "held up otherwise") { // most wait for something outside
 				s.After, s.Locks, s.Transient, s.Routed, s.Task.Args = nil, nil, kernel.NotTransient, false, []string{"true"}
 				s.Needs, s.MissingProducer = []kernel.Artifact{oneOf(t, "needs", artifacts...)}, kernel.Wait
 			}
@@ -356,8 +356,9 @@ func TestATrackedWorldIsDecidedOnAsAny(t *testing.T) {
 	})
 }
 
-// nearIn decides on what is near to the jobs that p is about to change in s, which are
-// as a tick judged them that knew facts was. It returns how many jobs that took; 0: all.
+// nearIn checks that a decision on the jobs near to those that p changes in s is the same as
+// one on all jobs. judged are the jobs as the last tick left them; it knew the facts was.
+// nearIn returns how many jobs that took; 0: all.
 func nearIn(t rapid.TB, judged []kernel.Job, s *kernel.Snapshot, was kernel.Facts, p kernel.Plan) (looked int) {
 	then := kernel.Outside{Reads: storetest.Reads(judged, nil), Facts: was}
 	now := kernel.Outside{Reads: storetest.Reads(judged, then.JudgedBy(was)), Facts: s.Facts()}
@@ -395,8 +396,8 @@ func nearIn(t rapid.TB, judged []kernel.Job, s *kernel.Snapshot, was kernel.Fact
 	return 0
 }
 
-// anotherView returns f, where a little of what no job makes may be known
-// otherwise.
+// anotherView returns f, in which up to two facts about things that no job makes may
+// differ.
 func anotherView(t *rapid.T, f kernel.Facts) kernel.Facts {
 	other := Facts.Draw(t, "facts")
 	next := f

@@ -60,8 +60,8 @@ func TestWhatPassesTheApprovalGateWasApproved(t *testing.T) {
 	})
 }
 
-// edited returns s with something else in a record than what a scheduler wrote:
-// another command, or an approval that nobody gave.
+// edited returns s with a record that somebody edited: another command, another
+// environment, or an approval that nobody gave.
 func edited(t *rapid.T, s *kernel.Snapshot) *kernel.Snapshot {
 	o := kernel.Observation{Now: s.Now(), Facts: s.Facts(), Limits: kernel.Limits{MaxRunning: 4}}
 	for _, j := range s.Jobs() {

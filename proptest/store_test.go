@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// store is what a store does with a plan, in the plainest way: records by id,
-// a state only over the revision it was decided on, markers by artifact.
+// store does with a plan what a store does, in the simplest way: records by id, a
+// state only over the revision it was decided on, markers by artifact.
 type store struct {
 	jobs    map[kernel.JobID]kernel.Job
 	markers map[kernel.Artifact][]kernel.JobID // known ones only
@@ -88,8 +88,8 @@ func (st store) same(u store, revisions bool) bool {
 	return true
 }
 
-// observed returns o with everything it does not say answered, so that verbs
-// find nothing left to ask.
+// observed returns o with an answer to every probe, so that verbs find nothing left
+// to ask.
 func observed(o kernel.Observation) kernel.Observation {
 	f := o.Facts
 	o.Facts = kernel.NewFacts()
@@ -109,7 +109,7 @@ func ask(s *kernel.Snapshot, f kernel.Facts) *kernel.Snapshot {
 	return s
 }
 
-// answers answers p from f; what f does not know could not be seen.
+// answers answers p from f. What f does not know is answered with an error.
 func answers(p kernel.Probes, f kernel.Facts) kernel.Facts {
 	out := kernel.NewFacts()
 	for _, a := range p.Artifacts {
@@ -157,14 +157,14 @@ func launches(p kernel.Plan) map[kernel.JobID]int {
 	return out
 }
 
-// The generator must reach what the laws are about.
+// The generator must produce the situations that the laws are about.
 func TestWorldsAreInteresting(t *testing.T) {
 	seen := map[string]int{}
 	for i := range 2000 {
 		s := kernel.NewSnapshot(World.Example(i))
 		p := kernel.Decide(s)
 		for _, j := range s.Apply(p).Jobs() {
-			if j.State.Status == kernel.FailedRetryable { // most of them are due later, which decides nothing
+			if j.State.Status == kernel.FailedRetryable { // most of them are due later, so there is no decision about them
 				seen[j.State.Status.String()]++
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyVerb draws a verb and a subject, and what it plans; nothing where it
-// refuses.
+// anyVerb draws a verb and a subject. It returns the verb's name and its plan, which
+// is empty if the verb refuses.
 func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 	id := oneOf(t, "subject", jobIDs...)
 	j := s.Job(id)
@@ -86,7 +86,7 @@ func newJobs(t *rapid.T, s *kernel.Snapshot) []kernel.NewJob {
 	return news
 }
 
-// Apply is what a store does.
+// Snapshot.Apply has the same result as a store.
 func TestApplyAgreesWithAStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
@@ -99,7 +99,7 @@ func TestApplyAgreesWithAStore(t *testing.T) {
 	})
 }
 
-// p.Then(q) does what p and then q do; states that both write are one write.
+// p.Then(q) does what p and then q do. A state that both write is written once.
 func TestThenIsOneAfterTheOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
@@ -125,8 +125,8 @@ func TestThenIsOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// A plan that was cut short after any action and is done again from its start
-// ends where it would have ended (4.2, 7).
+// A plan that was cut short after any action and is done again from its start has the
+// same result as without that (4.2, 7).
 func TestAnyPlanMayBeRepeated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
@@ -162,15 +162,15 @@ func TestAStaleAttemptChangesNothing(t *testing.T) {
 	})
 }
 
-// A rewind touches its set and nothing else, and refuses exactly when a member
-// runs or a merge is in the way.
+// A rewind changes the jobs of its set and no others. It refuses exactly when a member
+// runs or a merge is in progress.
 func TestARewindTouchesItsSetOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		for _, root := range s.Jobs() {
 			// The set may begin at the job that makes the worktree root ran in.
 			first, _ := kernel.RetryOf(s, root.ID)
-			// After what is downstream come the handlers that ends of its members woke.
+			// After the jobs downstream come the handlers that ends of these jobs woke.
 			set, down := first.Jobs, s.Downstream(first.Root)
 			if !slices.Contains(down, root.ID) || len(set) < len(down) || !slices.Equal(set[:len(down)], down) {
 				t.Fatalf("retry of %s: %+v, downstream %v", root.ID, first, down)
@@ -210,9 +210,9 @@ func TestARewindTouchesItsSetOnly(t *testing.T) {
 	})
 }
 
-// withHandlers returns the slow way to what a rewind of set takes along,
-// sorted: it adds what an end of a member woke and what hangs on that, until
-// nothing is new.
+// withHandlers returns, in a slow way, the jobs that a rewind of set includes, sorted:
+// it adds the jobs that an end of a member woke, and what is downstream of these,
+// until nothing is new.
 func withHandlers(s *kernel.Snapshot, set []kernel.JobID) []kernel.JobID {
 	in := map[kernel.JobID]bool{}
 	for _, id := range set {
@@ -235,8 +235,8 @@ func withHandlers(s *kernel.Snapshot, set []kernel.JobID) []kernel.JobID {
 	return slices.Sorted(maps.Keys(in))
 }
 
-// I13 and 4.2, 11: a GC takes nothing an open job refers to, and changes the
-// judgement of none.
+// I13 and 4.2, 11: a GC removes no job that an open job refers to, and changes no
+// judgement.
 func TestGCChangesNoDecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
@@ -244,12 +244,12 @@ func TestGCChangesNoDecision(t *testing.T) {
 	})
 }
 
-// Nor does what removes what need not be kept, which takes less than a GC does
-// and keeps to its bounds but for what stays.
+// Retention by bounds changes no judgement either. It removes only jobs that a GC
+// would remove.
 func TestRetainChangesNoDecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
-		o.Unreadable = nil // nothing would go
+		o.Unreadable = nil // with an unreadable record, retention removes nothing
 		sizes := map[kernel.JobID]int64{}
 		for i := range o.Jobs {
 			sizes[o.Jobs[i].ID] = rapid.Int64Range(0, 9).Draw(t, "size")

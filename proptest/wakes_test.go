@@ -10,8 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What time or a fact can start is in Wakes, or nobody would look: a resident
-// scheduler sleeps until then. A token in the making is its maker's to tell.
+// Wakes has every time and every fact by which a job can start: a resident scheduler
+// sleeps until then, and nothing else would notice. An exception is a token that a job
+// is going to make: that job's end is noticed.
 func TestWhatTimeOrAFactStartsIsInWakes(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,9 +79,9 @@ func TestWhatTimeOrAFactStartsIsInWakes(t *testing.T) {
 	}
 }
 
-// starts returns a job that a tick on o starts though nobody asked, or whose
-// approval expires in it, if all that the tick changes is of jobs that wait for
-// time or for the world.
+// starts returns a job that a tick on o starts, or whose approval expires in it. It
+// returns "" if there is none, or if the tick also changes jobs that wait neither for
+// time nor for the world.
 func starts(o kernel.Observation) kernel.JobID {
 	var id kernel.JobID
 	for _, d := range kernel.Decide(kernel.NewSnapshot(o)).Decisions {

@@ -14,7 +14,8 @@ import (
 
 func wideName(n int) kernel.JobID { return kernel.JobID(fmt.Sprintf("j%02d", n)) }
 
-// wideWorld draws jobs and one, j99, that runs after them in some order.
+// wideWorld draws jobs and one, j99, that runs after all of them. It names them in
+// some order.
 func wideWorld(t *rapid.T) *kernel.Snapshot {
 	var jobs []kernel.Job
 	var after, any []kernel.JobID
@@ -38,9 +39,9 @@ func wideWorld(t *rapid.T) *kernel.Snapshot {
 	return s.Apply(kernel.Decide(s))
 }
 
-// A job after many others waits, is blocked and starts as any other job would, and is said to wait
-// for the last that is open before the first that failed; a tick on what is near to a change,
-// and a tracked one, say the same.
+// A job after many others waits, is blocked and starts as any other job would. Its reason names the
+// last open job before the first failed one. A tick on the jobs near to a change, and a tick on a
+// tracked snapshot, decide the same.
 func TestAJobAfterManyOthers(t *testing.T) {
 	looked, ran, blocked := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,8 +79,8 @@ func TestAJobAfterManyOthers(t *testing.T) {
 	}
 }
 
-// The same of a job that needs the tokens of many others, which may end without making theirs, or
-// share one with another.
+// The same for a job that needs the tokens of many others, which may end without making theirs, or
+// make one that another makes too.
 func TestAJobThatNeedsManyTokens(t *testing.T) {
 	looked, ran, named := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -95,7 +96,7 @@ func TestAJobThatNeedsManyTokens(t *testing.T) {
 				continue
 			}
 			if !slices.ContainsFunc(p.Actions(), func(a kernel.Action) bool { _, is := a.(kernel.Reset); return is }) {
-				looked += nearIn(t, judged, s, s.Facts(), p) // for a retry every job is looked at
+				looked += nearIn(t, judged, s, s.Facts(), p) // a tick after a retry needs every job
 			}
 			s, tracked = s.Apply(p), tracked.Apply(p)
 			p, q := kernel.Decide(s), kernel.Decide(tracked)
@@ -142,8 +143,8 @@ func tokenWorld(t *rapid.T) *kernel.Snapshot {
 	return s.Apply(kernel.Decide(s))
 }
 
-// tokenRule checks that j99 waits for the last of the tokens that are being made before the first
-// that is not, by the list of all that is not met. It returns 1 if that is not the first of all.
+// tokenRule checks, by the list of unmet conditions, that the reason of j99 names the last token that is
+// being made before the first one that is not. It returns 1 if that is not the first unmet condition.
 func tokenRule(t *rapid.T, s *kernel.Snapshot) int {
 	j := s.Job("j99")
 	if j.State.Status != kernel.WaitingOnDeps {
@@ -193,7 +194,7 @@ func wideChange(t *rapid.T, s *kernel.Snapshot) (kernel.Plan, error) {
 	return kernel.Cancel(s, j.ID, "ann", false)
 }
 
-// wideRule checks what j99 waits for, or is blocked by, in the plainest way.
+// wideRule checks what j99 waits for, or is blocked by, in the simplest way.
 func wideRule(t *rapid.T, s *kernel.Snapshot) {
 	j := s.Job("j99")
 	want := ""
@@ -216,14 +217,14 @@ func wideRule(t *rapid.T, s *kernel.Snapshot) {
 		if st == kernel.WaitingOnDeps || st == kernel.BlockedByDependency {
 			t.Fatalf("all its predecessors succeeded, and it is %s: %s", st, j.State.Wait.Detail)
 		}
-	case st == kernel.Running, st == kernel.Succeeded, st == kernel.WaitingOnLocks: // what became of its predecessors later
+	case st == kernel.Running, st == kernel.Succeeded, st == kernel.WaitingOnLocks: // its predecessors may have changed since
 	case !strings.HasPrefix(j.State.Wait.Detail, want) && st != kernel.BlockedByDependency:
 		t.Fatalf("%s: %s, want %s", st, j.State.Wait.Detail, want)
 	}
 }
 
-// The record of a job after many others, which is as long as their list, is written seldom: a few
-// times if they end in its order, or in any, and never for each.
+// The record of a job after many others is as long as the list of these. So it is written seldom: a
+// few times, in whatever order they end, and not for each of them.
 func TestAJobAfterManyOthersIsWrittenSeldom(t *testing.T) {
 	const n = 400
 	for _, order := range []string{"in order", "shuffled"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A process that only completed what another's crash left has not seen what
-// others did meanwhile, so it does not write down what it remembers.
+// A transaction that only completes what a crash left, and loads nothing, has not
+// seen what others committed. So it does not write what it remembers to the cache.
 func TestATransactionThatLoadedNothingWritesNoIndex(t *testing.T) {
 	dir := t.TempDir()
 	old, busy := newStore(t, dir), newStore(t, dir)
@@ -33,8 +33,8 @@ func TestATransactionThatLoadedNothingWritesNoIndex(t *testing.T) {
 	}
 }
 
-// A read has its answer before it thinks of the cache, so it does not fail
-// where others read as well and it cannot have the lock for itself.
+// A read whose cache is due does not fail because other readers keep it from the
+// exclusive lock: it returns its answer and leaves the cache unwritten.
 func TestAReadDoesNotWaitToWriteTheCache(t *testing.T) {
 	dir := disktest.Dir(t) // a wait for the lock that was given up may still open it
 	s := newStore(t, dir)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kvHome is a directory for a map, open as the store has it.
+// kvHome opens a new directory for a map, as the store does.
 func kvHome(t *testing.T) dir {
 	t.Helper()
 	path := t.TempDir()
@@ -30,7 +30,7 @@ func kvHome(t *testing.T) dir {
 	return base
 }
 
-// freshKV is a map of these values, and nothing else.
+// freshKV returns a map on the disk that holds just these values.
 func freshKV(t *testing.T, base dir, head string, values map[string]string) *kv {
 	t.Helper()
 	k := &kv{base: base}
@@ -44,7 +44,7 @@ func freshKV(t *testing.T, base dir, head string, values map[string]string) *kv 
 	return k
 }
 
-// holdsAll fails where a map is not what the model is.
+// holdsAll asserts that a map holds what the model holds, and nothing at the keys near.
 func holdsAll(t *testing.T, k *kv, model map[string]string, near ...string) {
 	t.Helper()
 	sorted := slices.Sorted(maps.Keys(model))
@@ -77,8 +77,8 @@ func holdsAll(t *testing.T, k *kv, model map[string]string, near ...string) {
 	}
 }
 
-// However it is written, followed, compacted and opened again, the map is what a
-// map in memory is.
+// A map on the disk behaves like one in memory, however it is written, followed,
+// compacted and opened again.
 func TestAMapOnTheDiskIsAMap(t *testing.T) {
 	oneGoroutine(t)
 	r := seeded(t)
@@ -158,7 +158,8 @@ func TestAMapOnTheDiskIsAMap(t *testing.T) {
 	other.close()
 }
 
-// Keys that come in order or anywhere are in order, and those in order fill their chunks.
+// The memtable sorts its keys, whether they come in order or not; keys that come in
+// order fill their chunks.
 func TestKeysInMemoryAreInOrder(t *testing.T) {
 	var inOrder, anywhere memtable
 	var want []string
@@ -188,8 +189,8 @@ func TestKeysInMemoryAreInOrder(t *testing.T) {
 	}
 }
 
-// A table that is much larger than what came since is left alone, and what is
-// gone from it stays gone.
+// Compaction leaves a table alone that is much larger than the later changes, and
+// keys that were removed from it stay removed.
 func TestALargeTableIsLeftAlone(t *testing.T) {
 	base, model := kvHome(t), map[string]string{}
 	for i := range 3000 {
@@ -214,14 +215,15 @@ func TestALargeTableIsLeftAlone(t *testing.T) {
 		k.memtable.put(keyValue{key, nil})
 		delete(model, key)
 	}
-	if k, err = k.compact(nil); err != nil || len(k.tables) != 1 || k.tables[0].size > 100 { // of what is gone nothing is said in the oldest
+	if k, err = k.compact(nil); err != nil || len(k.tables) != 1 || k.tables[0].size > 100 { // the oldest table needs no entries for removed keys
 		t.Fatalf("%d tables, %v", len(k.tables), err)
 	}
 	holdsAll(t, k, model, "k00007")
 	k.close()
 }
 
-// Whatever a file of the map was made of, no wrong answer comes out of it.
+// A spoiled file of the map leads to an error or to right values, at most without the
+// last change, never to wrong ones.
 func TestASpoiledMapIsAnErrorOrIsRight(t *testing.T) {
 	oneGoroutine(t)
 	base, model := kvHome(t), map[string]string{}
@@ -301,8 +303,8 @@ func TestASpoiledMapIsAnErrorOrIsRight(t *testing.T) {
 	}
 }
 
-// A follower that is told something else than what it knows says so, and what is
-// torn at the end counts for nothing until it is whole.
+// A follower reports a note that it does not accept, and ignores a torn end of the
+// log until it is whole.
 func TestFollowingAMap(t *testing.T) {
 	base := kvHome(t)
 	k := freshKV(t, base, "", map[string]string{"a": "1"})
@@ -354,7 +356,7 @@ func TestFollowingAMap(t *testing.T) {
 	other.close()
 }
 
-// A map that cannot be written is the one that was, and says so.
+// A map that cannot be written reports it and keeps its former content.
 func TestAMapThatCannotBeWritten(t *testing.T) {
 	oneGoroutine(t)
 	base := kvHome(t)
@@ -398,7 +400,7 @@ func TestAMapThatCannotBeWritten(t *testing.T) {
 	if err := k.add(nil, []keyValue{{"b", nil}}); !errors.Is(err, unix.EIO) {
 		t.Error(err)
 	}
-	// what cannot be read is not written anew
+	// compaction writes no table from one that it cannot read
 	if err := os.Truncate(fmt.Sprintf("/proc/self/fd/%d/%s", base.fd, tableFile(k.tables[0].number)), 100); err != nil {
 		t.Fatal(err)
 	}

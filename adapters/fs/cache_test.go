@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// past is a store with a random past, and what its records are.
+// past is a store with a random past, and a model of its records.
 type past struct {
 	t    *testing.T
 	r    *rand.Rand
@@ -132,7 +132,7 @@ func (h *past) check(who string, s *Store) {
 	h.suffices(who, some, needed)
 }
 
-// suffices asserts that what was read is so, and holds what is needed.
+// suffices asserts that the records that were read are right, and include those that are needed.
 func (h *past) suffices(who string, some kernel.Records, needed map[kernel.JobID]string) {
 	h.t.Helper()
 	have := map[kernel.JobID]bool{}
@@ -155,7 +155,7 @@ func (h *past) suffices(who string, some kernel.Records, needed map[kernel.JobID
 	}
 }
 
-// needed are the jobs that a read must bring, and why.
+// needed returns the jobs that a read must return, and why.
 func (h *past) needed(asked kernel.JobID, produced ...kernel.Artifact) map[kernel.JobID]string {
 	out := map[kernel.JobID]string{}
 	if _, ok := h.jobs[asked]; ok {
@@ -187,8 +187,8 @@ func (h *past) needed(asked kernel.JobID, produced ...kernel.Artifact) map[kerne
 	return out
 }
 
-// What a process remembers, and what it finds in a cache, is what the records
-// say, whatever happened to the cache.
+// What a process remembers and what it finds in a cache agree with the records,
+// whatever happened to the cache.
 func TestCachesChangeNothing(t *testing.T) {
 	oneGoroutine(t)
 	r := seeded(t)
@@ -235,13 +235,13 @@ func TestCachesChangeNothing(t *testing.T) {
 	h.check("without a journal", newStore(t, bare))
 }
 
-// caches are the files of the cache.
+// caches returns the files of the cache.
 func caches(dir string) []string {
 	files, _ := filepath.Glob(file(dir, cacheFile) + "*")
 	return files
 }
 
-// anyCache is one of them, or one that is not there.
+// anyCache returns a random file of the cache, or the path of its log if there is none.
 func anyCache(r *rand.Rand, dir string) string {
 	if files := caches(dir); len(files) > 0 {
 		return files[r.IntN(len(files))]
@@ -249,7 +249,7 @@ func anyCache(r *rand.Rand, dir string) string {
 	return file(dir, cacheFile)
 }
 
-// spoil cuts a file, writes over all of it, or turns a bit.
+// spoil cuts a file, overwrites all of it, or flips a bit.
 func spoil(r *rand.Rand, path string) {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) == 0 {
@@ -268,7 +268,7 @@ func spoil(r *rand.Rand, path string) {
 	_ = os.WriteFile(path, b, 0o600)
 }
 
-// cachedPast is a store of some forty jobs whose cache has several files.
+// cachedPast returns a store of some forty jobs whose cache has several files.
 func cachedPast(t *testing.T, r *rand.Rand) *past {
 	t.Helper()
 	h := &past{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
@@ -305,7 +305,7 @@ func TestACacheIsSpoiledBeforeACommit(t *testing.T) {
 	}
 }
 
-// A cache that was torn, or of which a single bit turned, is never believed.
+// A cache that was torn, or in which a single bit flipped, is never believed.
 func TestSpoiledCachesAreNotBelieved(t *testing.T) {
 	oneGoroutine(t)
 	r := seeded(t)

@@ -47,8 +47,8 @@ func TestCompatibility(t *testing.T) {
 	}
 }
 
-// story is what becomes of the store of dir on a later boot: what is in it,
-// and what a tick makes of it.
+// story describes the store of dir on a later boot: its content, and what a tick
+// makes of it.
 func story(t *testing.T, dir string) string {
 	t.Helper()
 	o := options()
@@ -99,8 +99,8 @@ func story(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// A process of the boot in which a released program died does what that one
-// had left to do, whatever kind of action it is.
+// A process of the boot in which a released program died finds every action that
+// it left unfinished, of each kind.
 func TestUnfinishedActionsOfReleasedJournals(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, vizierDir), os.DirFS(compat+"/v1-unfinished/store")); err != nil {
@@ -137,7 +137,7 @@ func kept(t *testing.T, path string, then, now any) {
 	}
 }
 
-// seen is rec with every fact that a decision asks for.
+// seen returns a snapshot of rec with every fact that a decision asks for.
 func seen(s *Store, rec kernel.Records) *kernel.Snapshot {
 	snap := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(24 * time.Hour), Jobs: rec.Jobs, Unreadable: rec.Unreadable})
 	p := snap.Probes()
@@ -167,7 +167,7 @@ func tell(out *strings.Builder, what string, rec kernel.Records) {
 	}
 }
 
-// writeCompat writes a store of the present format, and what becomes of it.
+// writeCompat writes a store of the present format, and its story.
 func writeCompat(t *testing.T, to string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -223,7 +223,7 @@ func writeCompat(t *testing.T, to string) {
 	freeze(t, dir, to)
 }
 
-// freeze copies the store of dir to where it stays, with what becomes of it.
+// freeze copies the store of dir to its permanent place, with its story.
 func freeze(t *testing.T, dir, to string) {
 	t.Helper()
 	if exists(to) {

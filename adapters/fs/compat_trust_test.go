@@ -61,8 +61,8 @@ func writeTrust(t *testing.T, to string) {
 	freeze(t, dir, to)
 }
 
-// A store that was adopted elsewhere is looked at here, adopted once more and worked
-// on: what was sealed then is sealed now, and nothing else is.
+// A store that was adopted elsewhere is refused here until it is adopted once more.
+// Then the jobs that were sealed are still sealed, and no others are.
 func TestAStoreOfBeforeIsAdopted(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.CopyFS(filepath.Join(dir, vizierDir), os.DirFS(compat+"/trust/store")), os.Chmod(filepath.Join(dir, vizierDir, jobsDir), dirMode)); err != nil {

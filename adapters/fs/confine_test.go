@@ -25,7 +25,7 @@ func link(t *testing.T, to, at string) {
 	}
 }
 
-// all is every file below dir with its content.
+// all returns every file below dir with its content.
 func all(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -44,8 +44,8 @@ func all(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// useAll does everything one can do with a store. Errors are fine; what is
-// outside must not be touched.
+// useAll uses a store in every way. Errors are fine, but nothing outside the store
+// may be touched.
 func useAll(t *testing.T, dir string) (errs []string) {
 	t.Helper()
 	note := func(err error) {
@@ -111,7 +111,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 				writeAt(t, file(dir, d, "plan.json"), "{}")
 			}
 
-			// The outside has whatever a link could be good for.
+			// Outside is a valid target for the link: only the store's refusal can keep it from being used.
 			target := filepath.Join(outside, "target")
 			if at == "" || filepath.Ext(at) == "" && !strings.Contains(at, "journal/") && filepath.Base(at) != "state" {
 				secret := newStore(t, target)
@@ -298,7 +298,7 @@ func TestModesWhateverTheUmask(t *testing.T) {
 	}
 }
 
-// A link to an empty directory outside stays empty.
+// An empty directory outside stays empty, although a link in the store leads to it.
 func TestNothingIsMadeOutside(t *testing.T) {
 	for _, at := range []string{"jobs", "jobs/journal", "jobs/" + string(id(1)), "jobs/" + string(id(7)), "jobs/artifacts", "tmp"} {
 		dir, outside := t.TempDir(), t.TempDir()

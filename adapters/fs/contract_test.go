@@ -26,7 +26,7 @@ func (p process) Begin(ctx context.Context) (app.Tx, error) {
 	return tx, nil
 }
 
-// Die lets go of what the system takes from a process that is killed.
+// Die releases what the system releases when a process is killed.
 func (p process) Die() {
 	if p.tx != nil {
 		_ = p.tx.unlock()

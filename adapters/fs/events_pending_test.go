@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The end of a job is pending as soon as the plan that ends it is committed,
-// also where a crash left that to the next command, until it was told.
+// An event is pending from the commit of its plan until it is acknowledged, also for
+// other processes.
 func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
@@ -66,8 +66,8 @@ func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 	}
 }
 
-// An event about neither a job nor a run waits for its hooks as the others do, each
-// by what it names.
+// An event about neither a job nor a run waits for its hooks as the others do, under
+// the name of its subject.
 func TestAnEventOfNoJobIsLeftToHooks(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	a := kernel.Event{At: t0, Kind: kernel.NeedsAttention, Name: "a.error.md", Reason: "prompt: no such flow"}

@@ -37,7 +37,7 @@ func happens(t *testing.T, s *Store, names ...string) {
 	}
 }
 
-// heard are the names of the events that a reader has not handed out yet, with
+// heard returns the names of the events that a reader has not handed out yet, with
 // their numbers, and other lines as they are.
 func heard(t *testing.T, r *EventReader) []string {
 	t.Helper()
@@ -82,8 +82,8 @@ func TestEventsAreNumberedAndReadOnce(t *testing.T) {
 	}
 }
 
-// A line that a crash cut off is left out and costs nothing but itself; lines
-// that others wrote are handed on.
+// A reader leaves out lines without JSON, such as one that a crash cut off, and loses
+// no line after them. It hands on the lines that other programs wrote.
 func TestTornAndForeignLines(t *testing.T) {
 	s := eventStore(t, t.TempDir(), 0, 8)
 	happens(t, s, "a")
@@ -110,8 +110,8 @@ func TestTornAndForeignLines(t *testing.T) {
 	expectHeard(t, s.Events(0), "1a", "2b", `{"note":"mine"}`, "3c", "4d")
 }
 
-// X37: a log that is full is moved away, and who follows reads it to its end
-// first; nothing is lost or comes twice. What is too old goes.
+// X37: a full log is moved away, and a follower reads it to its end first: no event
+// is lost or comes twice. The oldest files are removed.
 func TestRotatedEventsAreDrainedFirst(t *testing.T) {
 	dir := t.TempDir()
 	s := eventStore(t, dir, 300, 3)
@@ -141,7 +141,7 @@ func TestRotatedEventsAreDrainedFirst(t *testing.T) {
 	}
 }
 
-// Who follows the log of a store that was moved or removed is told so, at once.
+// A follower of the log is told at once that its store was moved or removed.
 func TestEventsOfAStoreThatIsGone(t *testing.T) {
 	parent := disktest.Dir(t)
 	old, now := filepath.Join(parent, "old"), filepath.Join(parent, "new")
@@ -264,7 +264,7 @@ func playEvents(dir string) error {
 	}
 }
 
-// What the log costs a transaction with two events, next to its commit.
+// The cost of the log for a transaction with two events, on top of its commit.
 func BenchmarkAppendEvents(b *testing.B) {
 	o := options()
 	o.EventBytes, o.EventFiles = 4<<20, 8

@@ -57,7 +57,7 @@ func TestAStoreMayBeForgottenWhileItIsRead(t *testing.T) {
 	}
 }
 
-// Whoever is in the way of a writer is named, a reader as well.
+// A writer that cannot have the lock is told who holds it, also if that is a reader.
 func TestAReaderIsNamed(t *testing.T) {
 	dir := disktest.Dir(t)
 	o := options()
@@ -77,7 +77,7 @@ func TestAReaderIsNamed(t *testing.T) {
 	}
 }
 
-// What panics with the lock in its hands lets go of it.
+// A panic while the lock is held releases it.
 func TestAPanicKeepsNoLock(t *testing.T) {
 	dir := disktest.Dir(t)
 	s := newStore(t, dir)
@@ -113,8 +113,8 @@ func TestAPanicKeepsNoLock(t *testing.T) {
 }
 
 // A repository is moved while a store has it open, and another one comes to its
-// path: the lock there protects nothing of the first, which is changed by nobody
-// who opened it at the old path.
+// path. The lock there does not protect the first, so a process that opened it at
+// the old path no longer changes it.
 func TestAStoreThatWasMoved(t *testing.T) {
 	parent := disktest.Dir(t)
 	old, now := filepath.Join(parent, "old"), filepath.Join(parent, "new")

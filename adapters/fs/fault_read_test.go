@@ -12,8 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// questions are what a store is asked, each with a text of the answer. What the answer
-// itself says could not be read is as good as an error.
+// questions returns the ways to read a store, each with a text of its answer. If an
+// answer names what could not be read, that counts as an error.
 func questions() map[string]func(*Store) (string, error) {
 	ctx := context.Background()
 	records := func(rec kernel.Records, err error) (string, error) {
@@ -120,11 +120,11 @@ func questions() map[string]func(*Store) (string, error) {
 	}
 }
 
-// errTold is wrapped by what an answer says of itself.
+// errTold is wrapped by the errors that an answer itself reports.
 var errTold = errors.New("the answer says so")
 
-// Whichever open or read of a file fails, as where a process may open no more of them, an answer
-// is right, or says that it is not. Nothing is lost by asking.
+// Whichever open or read of a file fails, for example since a process may open no more files,
+// the answer is right or reports an error. No read loses a file.
 func TestWhicheverOpenOrReadFailsAnAnswerSaysSo(t *testing.T) {
 	oneGoroutine(t)
 	for name, ask := range questions() {

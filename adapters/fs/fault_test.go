@@ -18,13 +18,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
-// faulty is a disk of which one call fails.
+// faulty is a disk one of whose calls fails.
 type faulty struct {
 	mu    sync.Mutex
 	at    int  // the call that fails, from 1; 0: none
 	dead  bool // and every one after that: the process was killed
 	n     int
-	where string // what it was that failed
+	where string // the call that failed
 }
 
 func (f *faulty) fails(what string) error {
@@ -123,9 +123,9 @@ func either(err error, call func() error) error {
 	return call()
 }
 
-// deedsOnAFaultyDisk are what a store does, each on a store that holds jobs 1
-// to 6: job 1 runs, job 2 ended and published, run r has a manifest, and a hook
-// is pending.
+// deedsOnAFaultyDisk returns the ways to change a store, each for a store that holds
+// jobs 1 to 6: job 1 runs, job 2 ended and published, run r has a manifest, and a
+// hook is pending.
 func deedsOnAFaultyDisk() map[string]func(*Store) error {
 	running := plain(1)
 	running.State.Status, running.State.Attempt = kernel.Running, 1
@@ -180,7 +180,7 @@ func deedsOnAFaultyDisk() map[string]func(*Store) error {
 	}
 }
 
-// faultyStore is a store for the deeds, on a disk that works so far.
+// faultyStore returns a store for the deeds, on a disk that does not fail yet.
 func faultyStore(t *testing.T) (string, *Store, *faulty) {
 	t.Helper()
 	dir := t.TempDir()
@@ -211,20 +211,20 @@ func faultyStore(t *testing.T) (string, *Store, *faulty) {
 	return dir, s, d
 }
 
-// lasting is what a store holds that anybody rests on: no journal, which is
-// judged by what it leads to, no cache, and nothing that is empty.
+// lasting returns the files of a store that must not be lost. It leaves out the
+// journal, whose effect on the other files counts, the cache, and empty files.
 func lasting(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	closeTx(t, begin(t, newStore(t, dir))) // completes what a journal holds
 	files := tree(t, dir)
-	maps.DeleteFunc(files, func(name, text string) bool { // an outcome may go without its second name, by which nothing is lost
+	maps.DeleteFunc(files, func(name, text string) bool { // the second name of an outcome may be missing: nothing depends on it
 		return text == "" || strings.HasSuffix(name, "1.outcome.json") || strings.Contains(name, journalDir) || strings.Contains(name, "cache") || strings.HasSuffix(name, ".tmp") || strings.Contains(name, "lock")
 	})
 	return files
 }
 
-// Whichever call of the disk fails while a store completes what the journal has and the records
-// have not, it says so, and the next one completes it.
+// Whichever call of the disk fails while a store brings the changes of the journal into the
+// records, a later transaction completes them.
 func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
 	oneGoroutine(t)
 	deed := deedsOnAFaultyDisk()["a plan"]
@@ -273,8 +273,8 @@ func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
 	}
 }
 
-// Whichever call of the disk fails, a deed says so; or it is as well done as if
-// none had. Where it says so, all of it is done or nothing.
+// Whichever call of the disk fails, a deed returns an error, or it is as well done as
+// without the failure. With an error, all of it is done or nothing.
 func TestWhicheverCallOfTheDiskFailsADeedSaysSo(t *testing.T) {
 	oneGoroutine(t)
 	for name, deed := range deedsOnAFaultyDisk() {
@@ -301,10 +301,10 @@ func TestWhicheverCallOfTheDiskFailsADeedSaysSo(t *testing.T) {
 				switch {
 				case err != nil && !errors.Is(err, unix.EIO):
 					t.Errorf("%s fails: %v", d.where, err)
-				case err != nil && name == "a plan and a checkpoint": // which are two
+				case err != nil && name == "a plan and a checkpoint": // these are two deeds: one may be done without the other
 				case err != nil && !maps.Equal(got, before) && !maps.Equal(got, after):
 					t.Errorf("%s fails, and the deed is half done:\n%s", d.where, cmp.Diff(after, got))
-				case err == nil && name == "an outcome for good" && k > calls-5: // the copy, which is for people
+				case err == nil && name == "an outcome for good" && k > calls-5: // only the copy for people is missing
 				case err == nil && strings.HasPrefix(d.where, "sync"):
 					t.Errorf("%s fails, call %d of %d, and nobody hears of it", d.where, k, calls)
 				case err == nil && !maps.Equal(got, after):

@@ -12,8 +12,8 @@ import (
 )
 
 // filler fills values of kernel types by reflection, so that a field added
-// later is filled without anyone thinking of it. Without chance every field
-// gets a value of its own that is not its zero value.
+// later is filled without a change here. Without chance every field gets a value of
+// its own that is not its zero value.
 type filler struct {
 	chance *rand.Rand // nil: fill everything
 	n      int64
@@ -31,7 +31,7 @@ func (f *filler) job() kernel.Job {
 	if j.Created.IsZero() {
 		j.Created = t0
 	}
-	if f.chance == nil { // what succeeded has no reason for a failure
+	if f.chance == nil { // a succeeded job has no reason for a failure
 		j.State.Status = kernel.Failed
 	}
 	j.Rev = max(j.Rev, 1)
@@ -40,7 +40,7 @@ func (f *filler) job() kernel.Job {
 
 func (f *filler) next() int64 { f.n++; return f.n }
 
-// skip reports that a field is left at its zero value.
+// skip reports whether to leave a field at its zero value.
 func (f *filler) skip() bool { return f.chance != nil && f.chance.IntN(3) == 0 }
 
 func (f *filler) pick(n int) int {

@@ -20,7 +20,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// fill writes name until the file system is full but for so many bytes.
+// fill writes name until only leave bytes of the file system are free.
 func fill(t *testing.T, name string, leave int64) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -43,7 +43,7 @@ func fill(t *testing.T, name string, leave int64) {
 	}
 }
 
-// said is what all jobs say: the reason they agree on.
+// said returns the word that begins the reason of every job, and asserts that they agree.
 func said(t *testing.T, rec kernel.Records) string {
 	t.Helper()
 	word := find(t, rec, id(1)).State.Reason[:3]
@@ -55,7 +55,8 @@ func said(t *testing.T, rec kernel.Records) string {
 	return word
 }
 
-// sayAll makes all jobs say word, and as much more that records grow by pages.
+// sayAll returns a plan that makes word the reason of all jobs, followed by filler text
+// of more words, so that records can grow by pages.
 func sayAll(rec kernel.Records, word string, more int) kernel.Plan {
 	var p kernel.Plan
 	for _, j := range rec.Jobs {
@@ -135,7 +136,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// playSmallFiles does the same where files may not grow, which needs no rights.
+// playSmallFiles does the same with a limit on the size of files, which needs no privileges.
 func playSmallFiles(dir string) error {
 	signal.Ignore(unix.SIGXFSZ)
 	s := NewStore(dir, options())

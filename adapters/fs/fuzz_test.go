@@ -15,7 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What decodes, encodes to something that decodes to the same.
+// A record that can be decoded can be encoded, and decodes to the same again.
 func FuzzDecodeRecord(f *testing.F) {
 	full, bare := fullJob(), plain(1)
 	full.ID = id(1)
@@ -34,8 +34,8 @@ func FuzzDecodeRecord(f *testing.F) {
 	})
 }
 
-// bothWays asserts that what the fast decoder takes, the careful one takes as
-// well and understands as the same.
+// bothWays asserts that the careful decoder accepts everything that the fast one
+// accepts, with the same result.
 func bothWays(t *testing.T, b []byte) {
 	t.Helper()
 	var fast, careful open[record]
@@ -57,9 +57,9 @@ func bothWays(t *testing.T, b []byte) {
 	}
 }
 
-// settles asserts that j can be written and read, and is the same from then
-// on. The first writing may drop what means nothing, such as who asked for a
-// stop that has no time.
+// settles asserts that j can be written and read, and does not change after that. The
+// first write may drop values without meaning, such as the requester of a stop that
+// has no time.
 func settles(t *testing.T, j kernel.Job, f *foreign) {
 	t.Helper()
 	once, err := encodeRecord(&j, f, t0)
@@ -76,8 +76,7 @@ func settles(t *testing.T, j kernel.Job, f *foreign) {
 	}
 }
 
-// Records whose values were exchanged at random for others are refused, or
-// they settle.
+// Records in which random values were replaced are refused, or they settle.
 func TestScrambledRecords(t *testing.T) {
 	oneGoroutine(t)
 	r := seeded(t)
@@ -106,7 +105,7 @@ func TestScrambledRecords(t *testing.T) {
 	}
 }
 
-// scramble exchanges one value somewhere in m.
+// scramble replaces one value somewhere in m.
 func scramble(r *rand.Rand, m map[string]any, values []string) {
 	keys := slices.Sorted(maps.Keys(m))
 	k := keys[r.IntN(len(keys))]

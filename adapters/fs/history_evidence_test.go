@@ -16,7 +16,7 @@ import (
 
 func noCommits(context.Context, []string) ([]EvidenceCommit, error) { return nil, nil }
 
-// resealed is a file with another digest at its end: whoever changes one may write that, too.
+// resealed returns a file with a digest at its end that fits: whoever changes a file can change that, too.
 func resealed(b []byte) []byte {
 	b = slices.Clone(b[:len(b)-sha256.Size])
 	sum := sha256.Sum256(b)
@@ -60,7 +60,7 @@ func TestEvidenceRefusesEveryChangedByte(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes are enough", i, len(b))
 		}
 	}
-	// What is in the chain is refused also where the digest at the end fits.
+	// A change in the chain is refused even if the digest at the end fits.
 	line := bytes.IndexByte(b[len(evidenceVersion):], '\n') + len(evidenceVersion)
 	for i := line + 1; i < len(b)-sha256.Size; i++ {
 		bad := slices.Clone(b)
@@ -112,8 +112,8 @@ func TestEvidenceHasWhatItNeeds(t *testing.T) {
 	}
 }
 
-// A record that is not what the history led to, and a commit that is not what it is called
-// or has nothing to do with the jobs, are told.
+// A verification reports a record that differs from the history, and a commit that does
+// not match its name or does not belong to the jobs.
 func TestEvidenceTellsWhatDoesNotMatch(t *testing.T) {
 	l := newLivedStore(t)
 	key := strings.Repeat("ab", 32)
@@ -181,7 +181,7 @@ func TestEvidenceNamesWhatAJobLeft(t *testing.T) {
 	}
 }
 
-// What stands behind the parts of evidence is refused, though the digest at the end fits.
+// Evidence with extra bytes after its parts is refused, even if the digest at the end fits.
 func TestEvidenceWithMoreBehindIt(t *testing.T) {
 	l := newLivedStore(t)
 	b, err := newStore(t, l.dir).Export(t.Context(), "1", []kernel.JobID{id(1)}, noCommits)

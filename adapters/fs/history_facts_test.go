@@ -54,7 +54,7 @@ func same(t *testing.T, name string, want kernel.Facts) {
 	}
 }
 
-// Of a long value only the beginning is told, and that it is one.
+// Of a long value only the beginning is shown, with a mark that the rest is cut off.
 func TestLongValuesAreCutOff(t *testing.T) {
 	for length, want := range map[int]string{118: strings.Repeat("x", 118) + `"`, 119: strings.Repeat("x", 119) + "…", 500: strings.Repeat("x", 119) + "…"} {
 		if got := fieldText("name", map[string]any{"name": strings.Repeat("x", length)}); got != `name "`+want {

@@ -20,7 +20,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// recordsOf is everything that a store reads, in order.
+// recordsOf returns all records of a store, sorted by id.
 func recordsOf(t testing.TB, s interface {
 	Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error)
 }) kernel.Records {
@@ -34,7 +34,7 @@ func recordsOf(t testing.TB, s interface {
 	return rec
 }
 
-// seal has the next commit seal the journal.
+// seal makes the commits of next seal the journal.
 func (l *livedStore) seal(next func()) {
 	l.s.log.limit = 1
 	next()
@@ -60,8 +60,8 @@ func (l *livedStore) pastAt(when Moment) *Past {
 	return p
 }
 
-// At each entry, with and without milestones, the past is what was then, and at the last
-// one it is what is. The worlds are drawn.
+// The past at each entry shows the records as they were then, with and without milestones;
+// at the last entry it shows the records of now. The histories are random.
 func TestThePastIsWhatWas(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -141,7 +141,7 @@ func TestThePastIsWhatWas(t *testing.T) {
 	l.finds()
 }
 
-// What the gates of the past saw is told from the history.
+// The history tells what the gates of the past saw.
 func TestThePastKnowsWhatGatesSaw(t *testing.T) {
 	l := emptyStore(t)
 	art := custom("t", "x")
@@ -225,7 +225,7 @@ func TestLimitsOfThePastThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A milestone with a byte changed counts for nothing either, whichever it is.
+// A milestone in which any byte changed counts for nothing either.
 func TestAMilestoneThatIsDamaged(t *testing.T) {
 	oneGoroutine(t)
 	l := emptyStore(t)
@@ -261,7 +261,8 @@ func TestAMilestoneThatIsDamaged(t *testing.T) {
 	}
 }
 
-// What cannot be shown is said with what can, and only that is lost.
+// A past that cannot be shown is an error that names what can be shown, and only the
+// damaged part is lost.
 func TestThePastThatCannotBeShown(t *testing.T) {
 	fails := func(l *livedStore, when Moment, words ...string) {
 		t.Helper()
@@ -298,7 +299,7 @@ func TestThePastThatCannotBeShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.forgetMilestones() // which those that looked left behind
+	l.forgetMilestones() // the reads above made them
 	newer := append([]byte("vizier history 9\n"), good...)
 	flipped := slices.Clone(good)
 	flipped[len(flipped)/2] ^= 1
@@ -350,7 +351,7 @@ func TestThePastThatCannotBeShown(t *testing.T) {
 	l.pastAt(Moment{Entry: 8})
 }
 
-// Whoever looks whether a milestone is due closes the one that it begins with.
+// The check whether a milestone is due closes the milestone that it begins with.
 func TestMilestonesAreClosed(t *testing.T) {
 	const times = 200
 	l := emptyStore(t)
@@ -367,7 +368,7 @@ func TestMilestonesAreClosed(t *testing.T) {
 		defer f.Close()
 		return int(f.Fd())
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which closes what nobody holds
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector would close files that nothing refers to
 	before := next()
 	for range times {
 		if err := l.s.setMilestones(t.Context()); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// alive is an executor whose attempts live.
+// alive is an executor whose attempts all have a live runner.
 type alive struct{}
 
 func (alive) Start(context.Context, kernel.AttemptID) error { return nil }
@@ -37,7 +37,7 @@ func (alive) Alive(_ context.Context, all []kernel.AttemptID) map[kernel.Attempt
 func (alive) Stop(context.Context, kernel.AttemptID) error  { return nil }
 func (alive) Sweep(context.Context, kernel.AttemptID) error { return nil }
 
-// livedStore is a store with a past.
+// livedStore is a store with a history.
 type livedStore struct {
 	t   testing.TB
 	dir string
@@ -56,8 +56,8 @@ func emptyStore(t testing.TB) *livedStore {
 	return l
 }
 
-// newLivedStore has a past of a few entries, half of which are sealed: jobs that ran one
-// after the other, and one that was approved.
+// newLivedStore returns a store with a history of a few entries, half of them sealed: jobs
+// that ran one after the other, and one that was approved.
 func newLivedStore(t testing.TB) *livedStore {
 	l := emptyStore(t)
 	l.submit(1)
@@ -112,7 +112,7 @@ func (l *livedStore) edit(n int, old, text string) {
 	}
 }
 
-// kinds are the findings of a verification by another process.
+// kinds returns the kinds of the findings of a verification by another process.
 func (l *livedStore) kinds() (out []string) {
 	l.t.Helper()
 	v, err := newStore(l.t, l.dir).VerifyHistory(l.t.Context())
@@ -150,8 +150,8 @@ func TestHistoryIsVerified(t *testing.T) {
 	}
 }
 
-// A host on which another one's mark means nothing, and that may not write meanwhile, reads the
-// whole history all the same.
+// Another host, for which the mark means nothing and which may not write now, can still verify
+// the whole history.
 func TestHistoryOfAnotherHost(t *testing.T) {
 	l := newLivedStore(t)
 	o := options()
@@ -202,7 +202,7 @@ func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 			if err := os.Remove(filepath.Join(l.dir, vizierDir, segment{first: 1}.file())); err != nil {
 				l.t.Fatal(err)
 			}
-		}, []string{FoundGap}}, // what comes after it is not called wrong
+		}, []string{FoundGap}}, // the entries after it are not reported
 		"a record, where a sealed segment is gone": {func(l *livedStore) {
 			if err := os.Remove(filepath.Join(l.dir, vizierDir, segment{first: 1}.file())); err != nil {
 				l.t.Fatal(err)
@@ -246,7 +246,7 @@ func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 	}
 }
 
-// A decision that led along a chain from job to job is decided again by the same records, however long the chain.
+// The verification repeats a decision that led from job to job along a chain, however long the chain.
 func TestHistoryVerifiesALongChain(t *testing.T) {
 	for _, length := range []int{20, 61, 100} {
 		t.Run(strconv.Itoa(length), func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestHistoryVerifiesALongChain(t *testing.T) {
 	}
 }
 
-// Each byte of the history counts.
+// A change of any byte of the history is found.
 func TestHistoryRefusesEveryChangedByte(t *testing.T) {
 	oneGoroutine(t)
 	l := emptyStore(t)
@@ -348,8 +348,8 @@ func TestInspectFindsAChangedSegment(t *testing.T) {
 	}
 }
 
-// An entry of another version of the program that this one decides otherwise is no sign
-// of a change by hand. One of this version is.
+// If this version of the program decides an entry otherwise, that is a sign of a change by
+// hand only if this version wrote the entry.
 func TestHistoryTellsAnUpgradeFromDamage(t *testing.T) {
 	l := newLivedStore(t)
 	name := filepath.Join(l.dir, vizierDir, plansFile)
@@ -396,7 +396,7 @@ func TestHistoryTellsAnUpgradeFromDamage(t *testing.T) {
 	}
 }
 
-// What is damaged or of a later version stops nobody.
+// A segment that is damaged or of a later version does not stop the store.
 func TestTheStoreGoesOnWithADamagedHistory(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"damaged":       {"vizier history 1\n{}\n", "was changed, or is damaged"},
@@ -421,8 +421,8 @@ func TestTheStoreGoesOnWithADamagedHistory(t *testing.T) {
 	}
 }
 
-// A damaged entry at the end of the journal is missed as one that was cut off is, also after
-// further commits have sealed what is before it: it must not hide a forged approval.
+// A verification reports a damaged entry at the end of the journal as lost, also after later
+// commits have sealed the entries before it: it must not hide a forged approval.
 func TestADamagedLastEntryIsMissed(t *testing.T) {
 	for name, older := range map[string]bool{"the last": false, "the one before an earlier version's": true} {
 		for _, sealed := range []bool{true, false} {
@@ -471,7 +471,7 @@ func TestADamagedLastEntryIsMissed(t *testing.T) {
 	}
 }
 
-// An approval that nobody gave is named also where another record of the entry differs.
+// A forged approval is reported even if another record of the same entry differs.
 func TestAForgedApprovalIsNamedAmongOtherDifferences(t *testing.T) {
 	l := emptyStore(t)
 	l.submit(1)
@@ -484,7 +484,7 @@ func TestAForgedApprovalIsNamedAmongOtherDifferences(t *testing.T) {
 	b[len(b)-40] ^= 255
 	writeAt(t, journal, string(b))
 	l.edit(3, `"state": "pending"`, `"state": "approved"`)
-	if err := os.Remove(filepath.Join(l.dir, vizierDir, markFile)); err != nil { // then the entry passes for one that a power cut left
+	if err := os.Remove(filepath.Join(l.dir, vizierDir, markFile)); err != nil { // then the entry looks as if a power cut had left it
 		t.Fatal(err)
 	}
 	l.submit(2)
@@ -494,8 +494,8 @@ func TestAForgedApprovalIsNamedAmongOtherDifferences(t *testing.T) {
 	}
 }
 
-// What cannot be gone on from, or cannot be written, stops nobody: the history begins
-// anew, or once it can.
+// A history that cannot be continued or written does not stop the store: it begins anew,
+// at once or as soon as it can be written.
 func TestTheStoreGoesOnWithoutAHistory(t *testing.T) {
 	journal := func(l *livedStore) string { return filepath.Join(l.dir, vizierDir, plansFile) }
 	for name, damage := range map[string]func(*livedStore) error{
@@ -546,8 +546,8 @@ func TestHistoryBeginsWithWhatIsThere(t *testing.T) {
 	}
 }
 
-// A record that could not be read when the history began stays so in the past until it is
-// repaired, and stops neither verify, nor a milestone, nor the export of other jobs.
+// A record that could not be read when the history began stays unreadable in the past until
+// the entry that repairs it. It stops no verification, milestone or export of other jobs.
 func TestHistoryBeginsWithAnUnreadableRecord(t *testing.T) {
 	l := newLivedStore(t)
 	name := l.s.RecordFile(id(1))
@@ -589,8 +589,7 @@ func TestHistoryBeginsWithAnUnreadableRecord(t *testing.T) {
 	}
 }
 
-// What is dropped of the history leaves one that is whole, also where the process died
-// while it dropped it.
+// A trimmed history is still whole, also if the process died while it trimmed.
 func TestHistoryIsTrimmed(t *testing.T) {
 	for name, bounds := range map[string]struct {
 		bytes int64
@@ -638,9 +637,9 @@ func TestHistoryIsTrimmed(t *testing.T) {
 	}
 }
 
-// BenchmarkHistory verifies the history of as many attempts as ATTEMPTS says, and
-// tells what an entry costs, what a transaction costs, and what an attempt takes of
-// sealed files.
+// BenchmarkHistory verifies the history of as many attempts as ATTEMPTS says. It reports
+// the time per entry, the processor time per commit, and the bytes of sealed files per
+// attempt.
 func BenchmarkHistory(b *testing.B) {
 	began := cpuTime(b)
 	l, attempts := attempted(b)
@@ -665,8 +664,8 @@ func BenchmarkHistory(b *testing.B) {
 	b.ReportMetric(float64(sealed)/float64(attempts), "sealed-B/attempt")
 }
 
-// attempted is a store with the history of as many attempts as ATTEMPTS says, all of it
-// sealed but the last entry.
+// attempted returns a store with the history of as many attempts as ATTEMPTS says, all of
+// it sealed but the last entry.
 func attempted(b *testing.B) (l *livedStore, attempts int) {
 	b.Helper()
 	attempts, err := strconv.Atoi(cmp.Or(os.Getenv("ATTEMPTS"), "1000"))
@@ -683,7 +682,7 @@ func attempted(b *testing.B) (l *livedStore, attempts int) {
 }
 
 // BenchmarkPast goes back to the middle of the history of as many attempts as ATTEMPTS
-// says, and reads what was open then.
+// says, and reads the jobs that were open then.
 func BenchmarkPast(b *testing.B) {
 	l, attempts := attempted(b)
 	if err := l.s.TrimHistory(b.Context()); err != nil {
@@ -701,7 +700,7 @@ func BenchmarkPast(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has taken of processors.
+// cpuTime returns the processor time that this process has used.
 func cpuTime(t testing.TB) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -710,7 +709,7 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// older writes to the job's record as a version does that keeps no history.
+// older writes to the job's record as an earlier version does, which keeps no history.
 func (l *livedStore) older(n int, old, text string) {
 	l.t.Helper()
 	b, err := os.ReadFile(l.s.RecordFile(id(n)))
@@ -737,8 +736,8 @@ func (l *livedStore) older(n int, old, text string) {
 	}
 }
 
-// What a version writes that keeps no history is no edit by hand, before the next
-// transaction and after it.
+// A change by an earlier version, which keeps no history, does not count as an edit by
+// hand, neither before the next transaction nor after it.
 func TestAnEarlierVersionWritesToTheStore(t *testing.T) {
 	l := newLivedStore(t)
 	l.older(2, `"exit_code": 1`, `"exit_code": 7`)
@@ -754,7 +753,7 @@ func TestAnEarlierVersionWritesToTheStore(t *testing.T) {
 	l.finds(FoundBreach, FoundBreach, FoundEdit)
 }
 
-// An approval of then is none that the history vouches for.
+// The history does not vouch for an approval that an earlier version wrote.
 func TestAnApprovalWhileNoHistoryWasKept(t *testing.T) {
 	l := emptyStore(t)
 	l.ask(kernel.NewJob{ID: id(1), Spec: plain(1).Spec, Approval: kernel.Require(t0, "ann")})
@@ -766,7 +765,7 @@ func TestAnApprovalWhileNoHistoryWasKept(t *testing.T) {
 	l.finds(FoundGap, FoundBreach)
 }
 
-// Nor does the history lose what was sealed where an earlier version has emptied the journal as well.
+// The history keeps its sealed entries even if an earlier version empties the journal.
 func TestAnEarlierVersionEmptiesTheJournal(t *testing.T) {
 	l := newLivedStore(t)
 	l.seal(func() { l.submit(4) })
@@ -783,7 +782,7 @@ func TestAnEarlierVersionEmptiesTheJournal(t *testing.T) {
 	}
 }
 
-// The openings of turns with an earlier version are dropped like all else.
+// The segments that open after each turn with an earlier version are trimmed like all others.
 func TestOpeningsAreTrimmed(t *testing.T) {
 	l := newLivedStore(t)
 	for n := 4; n < 16; n++ {
@@ -814,7 +813,7 @@ func TestOpeningsAreTrimmed(t *testing.T) {
 	l.pastAt(Moment{Time: l.app.Now()})
 }
 
-// A journal that was deleted is missed, before anything else is written and for ever after.
+// A verification reports a deleted journal, before anything else is written and ever after.
 func TestADeletedJournalIsMissed(t *testing.T) {
 	journal := func(l *livedStore, name string) string { return filepath.Join(l.dir, vizierDir, name) }
 	for name, remove := range map[string]func(*livedStore) error{
@@ -861,8 +860,8 @@ func TestADeletedJournalIsMissed(t *testing.T) {
 	}
 }
 
-// A journal whose end was cut off, wherever, is no damaged one: the entries before it are there,
-// and that others are not is told at once and for ever after, also where the machine was started anew since.
+// If the end of a journal was cut off, at whatever byte, the entries before it stay readable. A
+// verification reports the lost ones, at once and ever after, also after a new boot.
 func TestAJournalThatWasCutShort(t *testing.T) {
 	whole := emptyStore(t)
 	whole.submit(1)
@@ -910,7 +909,7 @@ func TestAJournalThatWasCutShort(t *testing.T) {
 			misses("at once")
 			told := 0
 			err := newStore(t, l.dir).History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(HistoryEntry) error { told++; return nil })
-			if told != 2 || errors.Is(err, errCutShort) == rebooted { // after a boot the store is gone through, and its history begins anew
+			if told != 2 || errors.Is(err, errCutShort) == rebooted { // after a boot the store replays the journal and begins its history anew
 				t.Errorf("told %d entries, %v", told, err)
 			}
 			if p, err := newStore(t, l.dir).PastAt(t.Context(), Moment{Entry: 2}); err != nil || p.Entry != 2 {
@@ -930,7 +929,7 @@ func TestAJournalThatWasCutShort(t *testing.T) {
 	}
 }
 
-// A sealed file that says to be of any size is believed as far as it can be so large.
+// A segment that claims a huge size is refused, without memory being reserved for it.
 func TestASegmentOfAnySize(t *testing.T) {
 	b, err := sealed(segmentHead{First: 1, Size: 1 << 60}, func(w io.Writer) error { _, err := w.Write(make([]byte, 100)); return err })
 	if err != nil {

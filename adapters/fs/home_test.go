@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// tracking is a git that says what it is told to.
+// tracking stands in for git, with answers that a test sets.
 type tracking struct {
 	stamp, file string
 	asked       int
@@ -77,7 +77,7 @@ func TestAStoreKnowsWhereItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign(two, false)
-	back := filepath.Join(base, "back") // where it was first knows itself still
+	back := filepath.Join(base, "back") // the store still knows its first place
 	copyStore(two, back)
 	foreign(back, true)
 	if err := errors.Join(os.Rename(one, one+".old"), os.Rename(back, one)); err != nil {

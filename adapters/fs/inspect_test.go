@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What nobody accounts for is told, each with what mends it, if anything does.
+// An inspection reports each file that does not fit the store, with a fix if there is one.
 func TestInspect(t *testing.T) {
 	dir := t.TempDir()
 	o := options()
@@ -61,9 +61,9 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	write := func(name, text string) { t.Helper(); writeAt(t, at(name), text) }
-	write(string(id(1))+"/job.json", "{") // the journal has it
+	write(string(id(1))+"/job.json", "{") // the journal still has the record
 	write(string(id(2))+"/state", "running\n")
-	must(os.Remove(at(string(id(3)) + "/job.json"))) // and its state is left
+	must(os.Remove(at(string(id(3)) + "/job.json"))) // its state file stays
 	must(os.Remove(at(string(id(4)) + "/job.json")))
 	write(string(id(4))+"/stdout.log", "work")
 	write(string(id(5))+"/job.json", `{"version": 99}`) // of a newer program

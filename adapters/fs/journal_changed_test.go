@@ -7,8 +7,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Who follows a store is told of every job that changed, once; where the journal
-// was emptied since, that anything may have.
+// A follower of a store learns of every changed job, once. If the journal was emptied
+// since, it learns that any job may have changed.
 func TestWhatChangedIsTold(t *testing.T) {
 	dir := t.TempDir()
 	s, follower := newStore(t, dir), newStore(t, dir)

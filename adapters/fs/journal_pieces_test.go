@@ -17,7 +17,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
-// batchOf is n jobs whose records and requests are several pieces of an entry.
+// batchOf returns n jobs whose records and requests fill several pieces of an entry.
 func batchOf(n int) (news []kernel.NewJob) {
 	for i := range n {
 		sp := plain(i + 1).Spec
@@ -27,8 +27,8 @@ func batchOf(n int) (news []kernel.NewJob) {
 	return news
 }
 
-// Where an entry is divided, and whether it is, nobody can tell from it; nor does it count
-// before all of it is there.
+// An entry that is written in pieces has the same bytes as one written at once, and it does
+// not count before all of it is there.
 func TestAnEntryInPieces(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	commit(t, s, kernel.Create(plain(1000)))
@@ -113,7 +113,7 @@ func TestAnEntryInPieces(t *testing.T) {
 	closeTx(t, tx)
 }
 
-// fullAfter has room for so many writes at an offset.
+// fullAfter is a disk with room for left more writes at an offset.
 type fullAfter struct {
 	machine
 	left *int
@@ -126,8 +126,8 @@ func (f fullAfter) writeAt(fd int, data []byte, offset int64) error {
 	return f.machine.writeAt(fd, data, offset)
 }
 
-// A batch that the disk has no room for in the middle has not happened; later it happens, and
-// comes out the same when it is decided again.
+// If the disk is full in the middle of a batch, the batch did not happen. Once there is room it
+// happens, and the history verifies.
 func TestABatchOnAFullDisk(t *testing.T) {
 	l := newLivedStore(t)
 	was, err := os.ReadFile(l.s.abs(plansFile))
@@ -151,7 +151,7 @@ func TestABatchOnAFullDisk(t *testing.T) {
 	if _, err := l.app.Submit(t.Context(), news, "ann"); err != nil {
 		t.Fatal(err)
 	}
-	again := newStoreWith(t, l.dir, options()) // which seals an entry of several pieces, and goes on from it
+	again := newStoreWith(t, l.dir, options()) // it seals an entry of several pieces, and goes on from it
 	l.app.Store = process{again}
 	l.s = again
 	if _, err := again.IDs(); err != nil {
@@ -164,7 +164,7 @@ func TestABatchOnAFullDisk(t *testing.T) {
 	l.finds()
 }
 
-// What is condensed is what it was.
+// A condensed submission is recorded as the original would be; a small one is not condensed.
 func TestCondensed(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -38,7 +38,7 @@ func obstruct(t *testing.T, path string, put func() error) (clear func()) {
 	}
 }
 
-// obstacles stand in the way of one job's files.
+// obstacles returns ways to obstruct one job's files.
 func obstacles(s *Store, id kernel.JobID) map[string]func(t *testing.T) (clear func()) {
 	file := func(path string) func(t *testing.T) func() {
 		return func(t *testing.T) func() {
@@ -61,8 +61,8 @@ func obstacles(s *Store, id kernel.JobID) map[string]func(t *testing.T) (clear f
 	}
 }
 
-// A committed change of one job that cannot be written holds up that job, and
-// says where; everything else goes on. It is written when the way is clear.
+// A committed change of one job that cannot be written holds up only that job, with a
+// reason that names the path. It is written when the way is clear.
 func TestAChangeThatCannotBeWrittenHoldsUpItsJobAlone(t *testing.T) {
 	oneGoroutine(t)
 	base := t.TempDir()
@@ -123,7 +123,7 @@ func TestAChangeThatCannotBeWrittenHoldsUpItsJobAlone(t *testing.T) {
 	}
 }
 
-// over is a change over the record of job n as the journal has it.
+// over returns a change to the record of job n as the journal has it.
 func over(n int) kernel.Action {
 	j := plain(n)
 	j.Rev = 2
@@ -142,7 +142,7 @@ func quarantined(t *testing.T, dir string, rec kernel.Records, n int) {
 	}
 }
 
-// A manifest that cannot be written is told by a job of its run.
+// A manifest that cannot be written makes a job of its run unreadable, with the reason.
 func TestAManifestThatCannotBeWrittenIsTold(t *testing.T) {
 	dir := t.TempDir()
 	closeTx(t, begin(t, newStore(t, dir)))
@@ -165,7 +165,7 @@ func TestAManifestThatCannotBeWrittenIsTold(t *testing.T) {
 	}
 }
 
-// What is wrong with the whole store is nobody's in particular.
+// An error of the whole store, such as a full disk, holds up no job in particular.
 func TestAFullDiskHoldsNothing(t *testing.T) {
 	dir := disktest.Small(t, 4<<20)
 	makeBase(t, dir)
@@ -192,8 +192,7 @@ func TestAFullDiskHoldsNothing(t *testing.T) {
 	}
 }
 
-// Of changes that wait to be written and are damaged, nothing is believed, and nothing is
-// written over them.
+// A damaged file of changes that wait to be written is neither believed nor overwritten.
 func TestChangesThatWaitAndAreDamaged(t *testing.T) {
 	oneGoroutine(t)
 	dir := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The first plan of a store, and the first after a checkpoint, stand at the
-// journal's start, where a lost mark would make a reader begin as well.
+// The first plan of a store, and the first after a checkpoint, begin the journal. A
+// reader without a mark begins there too, and yet their actions must not be lost.
 func TestCrashInTheFirstEntryKeepsItsActions(t *testing.T) {
 	oneGoroutine(t)
 	grown := t.TempDir()
@@ -118,8 +118,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// While an earlier plan's actions are to be done, the journal keeps them,
-// whatever its size.
+// The journal keeps the actions of a plan until they are done, whatever its size.
 func TestNoCheckpointBeforeDone(t *testing.T) {
 	oneGoroutine(t)
 	dir := t.TempDir()
@@ -141,9 +140,8 @@ func TestNoCheckpointBeforeDone(t *testing.T) {
 	closeTx(t, tx)
 }
 
-// After another boot nothing that ran runs, so starting, stopping and sweeping
-// are settled; what concerns files and branches is not, for every later
-// transaction until Done.
+// A new boot ended every process, so actions that start, stop or sweep are settled.
+// Actions on files and branches stay unfinished for every later transaction until Done.
 func TestActionsAfterAnotherBoot(t *testing.T) {
 	dir := t.TempDir()
 	tx := begin(t, newStore(t, dir))
@@ -163,8 +161,8 @@ func TestActionsAfterAnotherBoot(t *testing.T) {
 	}
 }
 
-// A power failure may lose any file that was written since the last sync,
-// also one whose record came through: the journal brings it back.
+// A power failure may lose any file that was written since the last sync, also the
+// marker of a job whose record survived. The journal brings it back.
 func TestAPowerFailureLosesNoCommittedMarker(t *testing.T) {
 	dir := t.TempDir()
 	o := options()
@@ -195,8 +193,8 @@ func TestAPowerFailureLosesNoCommittedMarker(t *testing.T) {
 	}
 }
 
-// What a later attempt wrote outside the journal stays, however often the
-// journal is gone through.
+// Files that a later attempt wrote outside the journal stay, however often the
+// journal is replayed.
 func TestReplayTakesNothingLaterAway(t *testing.T) {
 	dir := t.TempDir()
 	makeBase(t, dir)
@@ -221,8 +219,8 @@ func TestReplayTakesNothingLaterAway(t *testing.T) {
 	}
 }
 
-// Reads see the whole of what was committed, also where a crash left it in the
-// journal alone.
+// Reads see everything that was committed, also changes that a crash left only in the
+// journal.
 func TestReadAndJobAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	makeBase(t, dir)

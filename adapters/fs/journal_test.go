@@ -17,7 +17,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// world are actions that a store only remembers: one of every kind.
+// world returns one world action of every kind, which a store only remembers.
 func world(n int) []kernel.WorldAction {
 	actions := kernel.WorldActions()
 	f := filler{n: int64(n)}
@@ -29,8 +29,8 @@ func world(n int) []kernel.WorldAction {
 	return actions
 }
 
-// makeBase makes a store in dir with jobs 1–4, of which 2 and 3 left logs, an
-// outcome, a patch, markers and payloads.
+// makeBase makes a store in dir with jobs 1–4. Jobs 2 and 3 left logs, an outcome, a
+// patch, markers and payloads.
 func makeBase(t *testing.T, dir string) {
 	s := newStore(t, dir)
 	var actions []kernel.Action
@@ -81,8 +81,7 @@ func bigPlan() kernel.Plan {
 	}, World: world(1)}
 }
 
-// steps are the file operations of applying e, one by one, as applyGroup does
-// them.
+// steps returns the file operations that apply e, one by one, in the order of applyGroup.
 func steps(s *Store, e entry) []func() error {
 	var out []func() error
 	for _, g := range e.groups {
@@ -106,8 +105,8 @@ func steps(s *Store, e entry) []func() error {
 	return out
 }
 
-// crashIn plans over the store of dir, writes the journal and then does so
-// many file operations. It reports whether there were that many.
+// crashIn writes a plan to the journal of the store in dir, does the first done file
+// operations, and then stops as if killed. It reports whether there were that many.
 func crashIn(t *testing.T, dir string, p kernel.Plan, done int) bool {
 	t.Helper()
 	s := newStore(t, dir)
@@ -133,14 +132,14 @@ func crashIn(t *testing.T, dir string, p kernel.Plan, done int) bool {
 			t.Fatal(err)
 		}
 	}
-	// The lock goes with the process; closing the transaction would do more.
+	// A killed process only loses its lock; closing the transaction would do more.
 	if err := errors.Join(tx.unlock(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return done <= len(all)
 }
 
-// whole is the tree and the jobs after p ran without a crash.
+// whole returns the tree after p was committed without a crash.
 func whole(t *testing.T, base string, p kernel.Plan) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -220,8 +219,8 @@ func TestLeftTemporaryFilesDoNotStopAnyone(t *testing.T) {
 	}
 }
 
-// A torn entry never happened: whatever its length it is cut off, and what
-// comes next takes its place.
+// A torn entry never happened: whatever its length, it is cut off, and the next entry
+// takes its place.
 func TestTornTailIsCutOff(t *testing.T) {
 	oneGoroutine(t)
 	base := t.TempDir()
@@ -261,7 +260,7 @@ func TestTornTailIsCutOff(t *testing.T) {
 	}
 }
 
-// spoilMark are the ways in which the mark may be wrong.
+// spoilMark holds the ways in which the mark may be wrong.
 var spoilMark = map[string]func(t *testing.T, path string){
 	"lost":    func(t *testing.T, path string) { _ = os.Remove(path) },
 	"empty":   func(t *testing.T, path string) { writeAt(t, path, "") },
@@ -303,7 +302,7 @@ func TestReplayFromAnyMarkConverges(t *testing.T) {
 	}
 }
 
-// The mark is one line of 256 bytes, as its page says, however long what it says is.
+// The mark is one line of 256 bytes, as its format page says, whatever its content.
 func TestTheMarkIsOneLine(t *testing.T) {
 	for _, boot := range []string{"b", "boot-1", strings.Repeat("b", 100)} {
 		dir, o := t.TempDir(), options()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What each keyword of the published schemas says of a value.
+// TestKeywordsOfSchemas checks each keyword of the published schemas against a good and a bad value.
 func TestKeywordsOfSchemas(t *testing.T) {
 	for _, c := range []struct{ schema, good, bad, want string }{
 		{`{"type": "object"}`, `{}`, `[]`, "the record: [] is not of type object"},

@@ -71,7 +71,7 @@ func planOf(j kernel.Job) (k int) {
 	return k
 }
 
-// playWriter commits one plan after another until it is killed, and says which
+// playWriter commits one plan after another until it is killed, and prints which
 // were committed and done.
 func playWriter(dir string) error {
 	o := options()
@@ -107,7 +107,7 @@ func playWriter(dir string) error {
 	}
 }
 
-// A writer is killed at any moment; whatever it reported stands, and every
+// A writer is killed at random moments. Every plan that it reported lasts, and every
 // plan is there whole or not at all.
 func TestKillNine(t *testing.T) {
 	oneGoroutine(t)
@@ -141,8 +141,8 @@ func TestKillNine(t *testing.T) {
 	t.Logf("%d plans, killed %d times", last, kills)
 }
 
-// verifyKilled asserts that the store is whole and holds what was reported. It
-// returns the plan that it is at.
+// verifyKilled asserts that the store is whole and holds every plan that was reported.
+// It returns the number of the last plan that it holds.
 func verifyKilled(t *testing.T, dir, said string, last int) int {
 	t.Helper()
 	reported, done := last, 0
@@ -204,7 +204,7 @@ func verifyKilled(t *testing.T, dir, said string, last int) int {
 	return k
 }
 
-// expected are the jobs after plan k, each with the plan that wrote it last.
+// expected returns the jobs after plan k, each with the plan that wrote it last.
 func expected(k int) map[kernel.JobID]int {
 	out := map[kernel.JobID]int{}
 	for n := 1; n <= writerJobs; n++ {

@@ -46,7 +46,7 @@ func cast(t *testing.T, role, args string) *actor {
 	return a
 }
 
-// hear is the next line the actor says.
+// hear returns the next line that the actor prints.
 func (a *actor) hear() string {
 	a.t.Helper()
 	line, err := a.out.ReadString('\n')
@@ -64,7 +64,7 @@ func (a *actor) kill() {
 	}
 }
 
-// playHolder takes the lock, says so and keeps it until its input ends.
+// playHolder takes the lock, prints that, and keeps it until its input ends.
 func playHolder(dir string) error {
 	o := options()
 	o.Who = "vizier tick (pid 4711)"
@@ -103,7 +103,7 @@ func TestLockExcludesAnotherProcess(t *testing.T) {
 	if said := holder.hear(); said != "held" {
 		t.Fatal(said)
 	}
-	// More than once with one store: a try that was given up is forgotten.
+	// More than once with one store: a try that was given up leaves nothing behind.
 	for range 3 {
 		_, err := s.Begin(shortly(t))
 		mustBeBusy(t, err)
@@ -133,7 +133,7 @@ func TestLockExcludesAnotherProcess(t *testing.T) {
 	}
 }
 
-// A try that was given up and comes through later takes the lock from nobody.
+// A try for the lock that was given up, and succeeds later, takes the lock from nobody.
 func TestAnAbandonedTryDoesNotReleaseALaterLock(t *testing.T) {
 	dir := disktest.Dir(t)
 	s := newStore(t, dir)
@@ -146,7 +146,7 @@ func TestAnAbandonedTryDoesNotReleaseALaterLock(t *testing.T) {
 	}
 	holder.kill()
 	tx := begin(t, s)
-	for range 20 { // the abandoned tries have all their chances to come through
+	for range 20 { // gives the abandoned tries every chance to succeed
 		if other, err := newStore(t, dir).Begin(shortly(t)); err == nil {
 			closeTx(t, other)
 			t.Fatal("two hold the lock")
@@ -156,8 +156,8 @@ func TestAnAbandonedTryDoesNotReleaseALaterLock(t *testing.T) {
 	closeTx(t, begin(t, newStore(t, dir)))
 }
 
-// A store in the middle of a transaction neither begins another nor loses the
-// one it has by a read.
+// A store in the middle of a transaction begins no other one, and does not lose its own
+// by a read.
 func TestOneTransactionAtATime(t *testing.T) {
 	dir := disktest.Dir(t)
 	s := newStore(t, dir)

@@ -9,8 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What a command says of itself is bounded, and nothing that it may write is an
-// error: the last line that makes sense counts, the first that does not is told.
+// The progress that a command reports is bounded. Nothing that the command may write is
+// an error: the last valid line counts, and the first invalid one is named.
 func TestProgress(t *testing.T) {
 	long := strings.Repeat("ä", 150)
 	for _, c := range []struct{ name, file, want, wrong string }{
@@ -54,7 +54,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// A report that is no file is none, and leads nowhere else.
+// A symbolic link in the place of a report is not followed.
 func TestProgressFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)

@@ -28,15 +28,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// detector says that this binary has the race detector, long that the long form
-// of the tests is asked for.
+// detector reports whether this binary has the race detector, long whether the long
+// form of the tests is wanted.
 var (
 	detector = false
 	long     = os.Getenv("VIZIER_LONG") != ""
 )
 
-// oneGoroutine is of tests whose processes have one each: the race detector sees
-// nothing in them and makes them up to ten times as slow.
+// oneGoroutine skips tests whose processes have one goroutine each if the race detector
+// is on: it finds nothing in them and makes them up to ten times as slow.
 func oneGoroutine(t *testing.T) {
 	t.Helper()
 	if detector && !long {
@@ -69,14 +69,14 @@ func play(role, args string) {
 
 var t0 = time.Date(2026, 3, 4, 5, 6, 7, 890123000, time.UTC)
 
-// id is the n-th job id.
+// id returns the n-th job id.
 func id(n int) kernel.JobID { return kernel.JobID(fmt.Sprintf("%032x", n)) }
 
 func options() Options {
 	return Options{Boot: "boot-1", Who: "test", Now: func() time.Time { return t0.Add(time.Hour) }}
 }
 
-// newStore is a store of dir that is closed with the test.
+// newStore returns a store of dir that is closed with the test.
 func newStore(t testing.TB, dir string) *Store {
 	t.Helper()
 	return newStoreWith(t, dir, options())
@@ -144,7 +144,7 @@ func read(t testing.TB, s *Store) kernel.Records {
 	return rec
 }
 
-// find is the job of that id among the readable records.
+// find returns the job of that id among the readable records.
 func find(t testing.TB, rec kernel.Records, id kernel.JobID) kernel.Job {
 	t.Helper()
 	for _, j := range rec.Jobs {
@@ -156,7 +156,7 @@ func find(t testing.TB, rec kernel.Records, id kernel.JobID) kernel.Job {
 	return kernel.Job{}
 }
 
-// plain is a queued job.
+// plain returns a queued job.
 func plain(n int) kernel.Job {
 	return kernel.Job{ID: id(n), Created: t0, Rev: 1, Spec: kernel.Spec{Name: fmt.Sprintf("job %d", n),
 		Task: kernel.Task{Args: []string{"true"}}}}
@@ -172,8 +172,8 @@ func custom(name, key string) kernel.Artifact {
 	return kernel.Artifact{Kind: kernel.Custom, Name: name, Ref: key}
 }
 
-// seeded is a source of chance whose seed is printed if the test fails. Set
-// VIZIER_TEST_SEED to go through a failure again.
+// seeded returns a random source whose seed is printed if the test fails. Set
+// VIZIER_TEST_SEED to repeat a failure.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -190,8 +190,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// tree is every file below dir/.vizier with its content, the lock and the
-// journal's bookkeeping aside. Directories end in a slash.
+// tree returns every file below dir/.vizier with its content, except the lock, the
+// journal, the cache and the history. Directories end in a slash.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -229,7 +229,7 @@ func copyTree(t testing.TB, from, to string) {
 	}
 }
 
-// file is a path below dir/.vizier.
+// file returns a path below dir/.vizier.
 func file(dir string, parts ...string) string {
 	return filepath.Join(append([]string{dir, vizierDir}, parts...)...)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// newerEntry is what a newer version commits: job 1 says "newer", and more.
+// newerEntry returns an entry of a newer version: job 1 gets the reason "newer", and
+// change adds more.
 func newerEntry(t *testing.T, s *Store, change func(*entry)) entry {
 	t.Helper()
 	b, err := s.entryOf(kernel.Plan{Records: []kernel.RecordAction{put(plain(1), func(st *kernel.State) { st.Reason = "newer" })}})
@@ -22,16 +23,16 @@ func newerEntry(t *testing.T, s *Store, change func(*entry)) entry {
 	return b.e
 }
 
-// What a newer version left to be done, and this one does not know, keeps this
-// one from changing anything and not from looking. Nothing of it is lost: the
-// newer version finds it as it was.
+// If a newer version left work that this version does not know, this version changes
+// nothing but can still read. Nothing of the work is lost: the newer version finds it
+// as it was.
 func TestJournalOfANewerVersion(t *testing.T) {
-	const action, files, done = 0, 1, 2 // how far the newer version came: the journal, the files, the end
+	const action, files, done = 0, 1, 2 // how far the newer version came: to the journal, the files or the end
 	for name, c := range map[string]struct {
 		change func(*entry)
 		came   int
 		boot   string
-		free   bool // this version may go on
+		free   bool // this version may change the store
 	}{
 		"an action, in the journal alone":  {teleport, action, "", false},
 		"an action, the files are written": {teleport, files, "", false},
@@ -76,7 +77,7 @@ func TestJournalOfANewerVersion(t *testing.T) {
 				o.Boot = c.boot
 			}
 			journal := contentOf(t, file(dir, plansFile))
-			for range 2 { // the first look changes nothing about the second
+			for range 2 { // the first read changes nothing for the second
 				rec := read(t, newStoreWith(t, dir, o))
 				if got := find(t, rec, id(1)).State.Reason; got != "newer" {
 					t.Errorf("looking finds %q", got)
@@ -111,7 +112,7 @@ func teleport(e *entry) {
 	e.world = []named{{"kernel.Launch", []byte(`{"Attempt":{"Job":"` + string(id(1)) + `","N":1}}`)}, {"kernel.Teleport", []byte(`{"To":"mars"}`)}}
 }
 
-// journalReader reads the mark of a store that nobody has open.
+// journalReader reads the mark of a store that no process has open.
 type journalReader struct {
 	t   *testing.T
 	dir string

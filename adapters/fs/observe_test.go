@@ -30,7 +30,7 @@ func markersOf(t *testing.T, s *Store, a kernel.Artifact) []kernel.JobID {
 	return f.Value
 }
 
-// Whatever an artifact is called, its marker is its own.
+// Each artifact has a marker of its own, whatever its name.
 func TestMarkersOfAnyName(t *testing.T) {
 	long := strings.Repeat("n", 120) // 240 digits: the longest that stays in one level
 	names := []string{"a", "A", "b", ".", "..", "a/b", "a_", "ä", "日本語", " ", "new\nline", "x\x00y", long, long + "n", long + long + "n",
@@ -78,7 +78,7 @@ func TestMarkersOfAnyName(t *testing.T) {
 	}
 }
 
-// Files that are no markers are none.
+// Files with other names than markers have do not count as markers.
 func TestOnlyMarkersAreMarkers(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
@@ -191,7 +191,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// A store that cannot be opened says so in every answer.
+// Every observation of a store that cannot be opened is an error.
 func TestObserveWithoutAStore(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(t.TempDir(), filepath.Join(dir, vizierDir)); err != nil {
@@ -208,8 +208,8 @@ func TestObserveWithoutAStore(t *testing.T) {
 	}
 }
 
-// A result that cannot be read may be there; a file that is none shows that its
-// runner was lost.
+// If a result cannot be read, it is unknown. A file without a valid result shows that
+// the runner was lost.
 func TestResultsThatCannotBeRead(t *testing.T) {
 	j := plain(1)
 	j.State = kernel.State{Status: kernel.Running, Attempt: 1}

@@ -20,7 +20,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
-// endedJob is a job that succeeded.
+// endedJob returns a job that succeeded.
 func endedJob(n int) kernel.Job {
 	j := plain(n)
 	j.State.Status, j.State.Attempt, j.State.Outcome = kernel.Succeeded, 1, kernel.OutcomeSucceeded
@@ -28,7 +28,7 @@ func endedJob(n int) kernel.Job {
 	return j
 }
 
-// packStore is a store in which jobs 1 to 3 have ended and left files, and job 4
+// packStore returns a store in which jobs 1 to 3 have ended and left files, and job 4
 // is open.
 func packStore(t *testing.T, o Options) (string, *Store) {
 	t.Helper()
@@ -56,7 +56,7 @@ func packStore(t *testing.T, o Options) (string, *Store) {
 	return dir, s
 }
 
-// packOnce is a transaction that packs.
+// packOnce packs in one transaction.
 func packOnce(s *Store, ended time.Time, most int) (more bool, err error) {
 	tx, err := s.Begin(context.Background())
 	if err != nil {
@@ -66,7 +66,7 @@ func packOnce(s *Store, ended time.Time, most int) (more bool, err error) {
 	return more, errors.Join(err, tx.Close())
 }
 
-// packAll packs all that can be.
+// packAll packs every job that can be packed.
 func packAll(t testing.TB, s *Store) {
 	t.Helper()
 	for more := true; more; {
@@ -77,8 +77,8 @@ func packAll(t testing.TB, s *Store) {
 	}
 }
 
-// Packing that comes by a damaged block of the cache has the next transaction make
-// another, so that jobs do not stay unpacked for ever.
+// If packing meets a damaged block of the cache, the next transaction makes a new cache,
+// so that jobs do not stay unpacked for ever.
 func TestPackingWithADamagedCache(t *testing.T) {
 	dir, made := packStore(t, options())
 	if err := made.Close(); err != nil {
@@ -116,7 +116,7 @@ func TestPackingWithADamagedCache(t *testing.T) {
 	}
 }
 
-// asSeen is what readers see of jobs 1 to 4.
+// asSeen returns what readers see of jobs 1 to 4.
 func asSeen(t testing.TB, s *Store) map[string]any {
 	t.Helper()
 	out := map[string]any{"all": read(t, s)}
@@ -149,7 +149,7 @@ func asSeen(t testing.TB, s *Store) map[string]any {
 	return out
 }
 
-// unlike is what differs of two sights.
+// unlike returns the differences between two results of asSeen.
 func unlike(a, b map[string]any) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(a)) {
@@ -160,8 +160,8 @@ func unlike(a, b map[string]any) string {
 	return strings.Join(out, "\n")
 }
 
-// Readers find of a packed job what they found before, in one file that standard
-// tools read; a change of the job brings its files back as they were.
+// Readers find the same of a packed job as before. Its pack is one file that standard
+// tools can read, and a change of the job brings its files back as they were.
 func TestAPackedJobReadsAsBefore(t *testing.T) {
 	dir, s := packStore(t, options())
 	before, files := asSeen(t, s), tree(t, dir)
@@ -215,8 +215,8 @@ func TestAPackedJobReadsAsBefore(t *testing.T) {
 	}
 }
 
-// A job stays as it is where somebody may read its files by their names, where they
-// are large, and while its runner is there.
+// A job is not packed if people may read its files by their names, if they are large, or
+// while its runner lives.
 func TestWhatIsNotPacked(t *testing.T) {
 	for name, leave := range map[string]func(string) func(){
 		"a patch":      func(job string) func() { writeAt(t, filepath.Join(job, "command.patch"), "x"); return nil },
@@ -261,7 +261,7 @@ func TestWhatIsNotPacked(t *testing.T) {
 	}
 }
 
-// A pack that cannot be read is told of by its path, and holds up nobody else.
+// A damaged pack is reported by its path, and holds up no other job.
 func TestADamagedPack(t *testing.T) {
 	for name, damage := range map[string]func(string) string{
 		"cut off":      func(b string) string { return b[:len(b)/2] },
@@ -300,22 +300,22 @@ func TestADamagedPack(t *testing.T) {
 	}
 }
 
-// Where a power cut left a pack in part it has never counted, and the directory is whole
-// or the journal has what is not: nobody minds it, and the next one takes its place.
+// A pack that a power cut left torn never counted. Its job's directory is whole, or the
+// journal has the rest, so readers ignore the pack and the next one replaces it.
 func TestAPackThatNeverCounted(t *testing.T) {
 	dir, s := packStore(t, options())
 	before := asSeen(t, s)
 	writeAt(t, s.PackFile(id(1)), "")
 	writeAt(t, s.PackFile(id(2)), "torn")
-	if err := os.Remove(s.RecordFile(id(2))); err != nil { // its name did not last either: the journal has it
+	if err := os.Remove(s.RecordFile(id(2))); err != nil { // the record was lost as well: the journal has it
 		t.Fatal(err)
 	}
-	writeAt(t, s.PackFile(id(4)), "torn") // and here not even that of the directory
+	writeAt(t, s.PackFile(id(4)), "torn") // here even the directory was lost
 	if err := os.RemoveAll(s.JobDir(id(4))); err != nil {
 		t.Fatal(err)
 	}
 	o := options()
-	o.Boot = "boot-2" // the whole journal is gone through
+	o.Boot = "boot-2" // so the whole journal is replayed
 	s = newStoreWith(t, dir, o)
 	if d := unlike(before, asSeen(t, s)); d != "" {
 		t.Error(d)
@@ -330,7 +330,7 @@ func TestAPackThatNeverCounted(t *testing.T) {
 	}
 }
 
-// So it is where the journal no longer has the job's beginning.
+// The same holds if the journal no longer has the job's beginning.
 func TestAPackThatNeverCountedOfAnOldJob(t *testing.T) {
 	dir, s := packStore(t, options())
 	s.log.limit = 0
@@ -350,8 +350,8 @@ func TestAPackThatNeverCountedOfAnOldJob(t *testing.T) {
 	}
 }
 
-// Wherever a process is killed that packs a job or brings one back, readers see
-// all there was, and what comes next is done to all of it.
+// If a process is killed at any call while it packs a job or brings one back, readers
+// still see everything, and the next transaction works on everything.
 func TestKilledWhilePacking(t *testing.T) {
 	oneGoroutine(t)
 	o := options()
@@ -387,7 +387,7 @@ func TestKilledWhilePacking(t *testing.T) {
 				err := life(s)
 				ended = err == nil
 				_ = s.Close()
-				unlocked := asSeen(t, newStore(t, dir)) // another boot sees the same
+				unlocked := asSeen(t, newStore(t, dir)) // by another process, before the next change
 				if name == "packing" {
 					if d := unlike(want, unlocked); d != "" {
 						t.Errorf("killed at call %d: %s", k, d)
@@ -416,8 +416,8 @@ func TestKilledWhilePacking(t *testing.T) {
 	}
 }
 
-// A job is there for readers without the lock whenever they look while it is
-// packed or comes back.
+// Readers without the lock always find a job, also while it is being packed or brought
+// back.
 func TestReadersSeeAJobThatIsBeingPacked(t *testing.T) {
 	dir, s := packStore(t, options())
 	over := make(chan struct{})
@@ -444,7 +444,7 @@ func TestReadersSeeAJobThatIsBeingPacked(t *testing.T) {
 			}
 		}
 	}()
-	// No job that is packed comes back within one look, nor the other way round.
+	// This keeps a job from being packed and brought back within one look.
 	wait := func() { <-looked; <-looked }
 	for k := range 20 {
 		packAll(t, s)
@@ -457,9 +457,8 @@ func TestReadersSeeAJobThatIsBeingPacked(t *testing.T) {
 	}
 }
 
-// Versions from before there were packs change nothing in a store that has had
-// one: they take its mark for damaged, and then find in the journal what they do
-// not know, whatever has happened since.
+// Versions that do not know packs change nothing in a store that ever had one. They take
+// its mark for damaged, and then always find an unknown operation in the journal.
 func TestEarlierVersionsRefuseAStoreWithPacks(t *testing.T) {
 	dir, s := packStore(t, options())
 	refused := func() bool {

@@ -9,9 +9,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Each transaction that looks at few jobs looks at some of the others in turn,
-// but for those that succeeded: what was edited by hand is found in as many as it
-// takes to see all of them once, and once each time round.
+// Each transaction that reads only a few jobs also checks some of the others in turn,
+// except those that succeeded. So an edit by hand is found in the time of one round.
 func TestEditsAreFoundInTurn(t *testing.T) {
 	const jobs = 3*maxPatrol + 10
 	dir := t.TempDir()
@@ -34,7 +33,7 @@ func TestEditsAreFoundInTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// look is one transaction about job 1, and what it found.
+	// look runs one transaction about job 1, and returns the jobs that it found edited.
 	look := func() (dirty []kernel.JobID) {
 		t.Helper()
 		tx := begin(t, s)
@@ -51,7 +50,7 @@ func TestEditsAreFoundInTurn(t *testing.T) {
 		closeTx(t, tx)
 		return rec.Dirty
 	}
-	for range 6 { // what it was made of is nobody's edit
+	for range 6 { // all jobs are checked once before the first edit
 		look()
 	}
 	for _, n := range []int{2, maxPatrol, maxPatrol + 1, 2 * maxPatrol, jobs - 1, jobs} {
@@ -74,7 +73,7 @@ func TestEditsAreFoundInTurn(t *testing.T) {
 	}
 }
 
-// What has succeeded costs a transaction nothing, however much of it there is.
+// Succeeded jobs cost a transaction nothing, however many there are.
 func TestPatrolPassesOverWhatSucceeded(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	var actions []kernel.Action

@@ -21,14 +21,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// deed is something that the store was asked to do and that is to last: before
-// the call at from it had not happened, after the one before to it had.
+// deed is a change of the store that must last, made by the disk calls with the numbers
+// from, from+1, …, to-1.
 type deed struct {
 	what     string
 	from, to int
 }
 
-// lived is a history of a store.
+// lived is a store with a record of its deeds and of its disk calls.
 type lived struct {
 	*Store
 	t     *testing.T
@@ -38,15 +38,15 @@ type lived struct {
 	deeds []deed
 	now   time.Time
 	sched *app.Scheduler
-	busy  bool // the lock was not free when an attempt was to be settled
+	busy  bool // the lock was not free when an attempt was last to be settled
 
 	started  []kernel.AttemptID
 	dead     map[kernel.AttemptID]bool
-	ended    map[kernel.Event]bool // ends that hooks were to be told of
+	ended    map[kernel.Event]bool // events that hooks were to run for
 	versions map[kernel.JobID]map[kernel.Revision]kernel.Job
 }
 
-// live makes a history over a store that holds little in its journal.
+// live makes a lived store whose journal may only grow a little.
 func live(t *testing.T, durable bool) *lived {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func live(t *testing.T, durable bool) *lived {
 	return l
 }
 
-// process makes what comes next the doing of another process.
+// process goes on in a new process: it closes the store and opens it anew.
 func (l *lived) process() {
 	l.t.Helper()
 	if l.Store != nil {
@@ -74,7 +74,7 @@ func (l *lived) process() {
 
 func (l *lived) clock() time.Time { return l.now }
 
-// does notes what f does as one deed.
+// does runs f and notes it as one deed.
 func (l *lived) does(what string, f func() error) error {
 	from := len(l.rec.calls)
 	err := f()
@@ -164,7 +164,7 @@ func (l *lived) DropBranch(context.Context, string) (bool, string, error) {
 }
 func (l *lived) BranchAt(context.Context, string) (bool, string, error) { return false, "", nil }
 
-// Conclude is the runner's.
+// Conclude records a runner's outcome, as a deed.
 func (l *lived) Conclude(r kernel.Result) error {
 	return l.does("conclude", func() error { return l.Store.Conclude(r) })
 }
@@ -181,8 +181,8 @@ func (l *lived) Claim(a kernel.AttemptID) error {
 	return err
 }
 
-// Run is a command that writes to its log and says what it does before and
-// after, as a node does.
+// Run plays a command: it writes to its logs, and records its effect before and after,
+// as a node does.
 func (l *lived) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	a := j.Attempt()
 	if ctx.Err() != nil {
@@ -211,7 +211,7 @@ func (l *lived) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	return r
 }
 
-// serve runs what was started, and what that starts.
+// serve runs the attempts that were started, and those that they start.
 func (l *lived) serve() {
 	l.t.Helper()
 	for len(l.started) > 0 {
@@ -224,7 +224,7 @@ func (l *lived) serve() {
 	}
 }
 
-// tell is what a process does that calls hooks.
+// tell acknowledges half of the pending events, as a process does that runs hooks.
 func (l *lived) tell() {
 	list, err := l.Pending()
 	l.must(err)
@@ -233,7 +233,7 @@ func (l *lived) tell() {
 	}
 }
 
-// pack packs what has ended. Nobody sees a difference, so that it is no deed.
+// pack packs jobs that have ended. No reader sees a difference, so it is no deed.
 func (l *lived) pack(most int) {
 	l.t.Helper()
 	packed := func() (n int) {
@@ -256,7 +256,7 @@ func (l *lived) pack(most int) {
 
 var powerToken = custom("tok", "a")
 
-// history goes through what a store is for.
+// history makes the changes that a store is used for.
 func (l *lived) history() {
 	t, ctx := l.t, context.Background()
 	t.Helper()
@@ -295,7 +295,7 @@ func (l *lived) history() {
 	run, err := l.sched.EnqueueRun(ctx, app.RunRequest{Run: kernel.RunID("run_" + string(id(5))), Manifest: []byte("{}"),
 		Jobs: []kernel.NewJob{job(5, "of a run", func(s *kernel.Spec) { s.Origin.Run = kernel.RunID("run_" + string(id(5))) })}})
 	ok(run.Report, err)
-	lost := l.started[0] // its runner concludes on another host, and is not heard of again
+	lost := l.started[0] // its runner concludes on another host, and then is silent
 	l.started = nil
 	l.must(l.Claim(lost))
 	l.must(l.does("conclude once", func() error {
@@ -324,19 +324,19 @@ func (l *lived) history() {
 	ok(l.sched.GC(ctx, time.Minute))
 }
 
-// sight is what a store says of all that is to last.
+// sight is everything that a store shows and that must last.
 type sight struct {
 	jobs       map[kernel.JobID]kernel.Job
 	unreadable []kernel.JobID
 	manifests  map[kernel.RunID]string
 	markers    []kernel.JobID
 	payloads   map[kernel.JobID]string
-	results    map[kernel.AttemptID]kernel.Result // of attempts that are under way
-	effects    map[kernel.JobID]effect.Record     // of generations that are
+	results    map[kernel.AttemptID]kernel.Result // of current attempts
+	effects    map[kernel.JobID]effect.Record     // of current generations
 	pending    []kernel.Event
 }
 
-// after is the store as the machine finds it when it has power again.
+// after returns the store in dir as the next boot finds it.
 func (l *lived) after(dir string) *Store {
 	o := l.opts
 	o.Boot = "boot-2"
@@ -345,8 +345,8 @@ func (l *lived) after(dir string) *Store {
 	return s
 }
 
-// look opens a store and sees what it holds; an error says what of it cannot be
-// so.
+// look opens a store and returns what it holds. It returns an error if the store
+// contradicts itself.
 func (l *lived) look(dir string) (v sight, err error) {
 	s := l.after(dir)
 	defer func() { err = errors.Join(err, s.Close()) }()
@@ -411,8 +411,8 @@ func (l *lived) look(dir string) (v sight, err error) {
 	return v, err
 }
 
-// differ says where v is not w. Ends that were told already may come again, and
-// what a job left before it was rewound may still lie there.
+// differ returns an error if v is not w. Events that were acknowledged may be pending
+// again, and payloads of a job from before its rewind may still be there.
 func (l *lived) differ(v, w sight) error {
 	for _, e := range w.pending {
 		if !slices.Contains(v.pending, e) {
@@ -442,7 +442,7 @@ func (v sight) String() string {
 	return b.String()
 }
 
-// goesOn has a process do what comes next on a store.
+// goesOn asserts that the next command works on a store, and changes nothing else.
 func (l *lived) goesOn(dir string) error {
 	s := l.after(dir)
 	defer s.Close()
@@ -473,10 +473,11 @@ func (l *lived) goesOn(dir string) error {
 	return nil
 }
 
-// cuts goes through what cuts of power leave of a history: between any two
-// calls, or after each so many, nothing that was not synced, all of it, and a draw, or as many as
-// VIZIER_TEST_DRAWS says; judge says what is wrong with a store, of which deeds
-// are done and one may be.
+// cuts goes through the states that power cuts may leave, one cut after each every calls.
+// Of the changes that were not synced a cut keeps none, all, and a random part (as many
+// random parts as VIZIER_TEST_DRAWS says, or one). For each state judge returns what is
+// wrong with the store in dir: the deeds up to call done have happened, and perhaps, if
+// not nil, may have. The result is the number of states.
 func (l *lived) cuts(every int, judge func(dir string, done int, perhaps *deed) error) (states int) {
 	l.t.Helper()
 	l.rec.whole(l.t)
@@ -526,7 +527,7 @@ func (l *lived) cuts(every int, judge func(dir string, done int, perhaps *deed) 
 	}
 }
 
-// sights are what the store held after so many calls, by the calls.
+// sights returns a function that tells what the store held after n calls.
 func (l *lived) sights() func(n int) sight {
 	p, at, known := newPlatter(), 0, map[int]sight{}
 	return func(n int) sight {
@@ -547,9 +548,9 @@ func (l *lived) sights() func(n int) sight {
 	}
 }
 
-// keeps is the law of full durability: what was done is there, what was under
-// way is there whole or not at all, and, as far as that is tried, the next
-// command works.
+// keeps returns a judge for full durability: every deed that was done is there, the deed
+// under way is there whole or not at all, and the next command works. Without
+// VIZIER_LONG only every fourth state tries that command.
 func (l *lived) keeps() func(dir string, done int, perhaps *deed) error {
 	sights, n := l.sights(), 0
 	return func(dir string, done int, perhaps *deed) error {
@@ -572,7 +573,8 @@ func (l *lived) keeps() func(dir string, done int, perhaps *deed) error {
 	}
 }
 
-// After a power cut at any moment a durable store holds what it said it does.
+// A durable store holds every change that it reported as done, after a power cut at any
+// call.
 func TestNothingThatWasCommittedIsLostToAPowerCut(t *testing.T) {
 	oneGoroutine(t)
 	t.Parallel()
@@ -584,7 +586,7 @@ func TestNothingThatWasCommittedIsLostToAPowerCut(t *testing.T) {
 // put commits one plan, which may fail.
 func (l *lived) put(actions ...kernel.Action) error { return l.putAfter(func() {}, actions...) }
 
-// putAfter is put where something happens once the records are loaded.
+// putAfter is like put, and calls happens once the records are loaded.
 func (l *lived) putAfter(happens func(), actions ...kernel.Action) error {
 	l.t.Helper()
 	tx, err := l.Begin(context.Background())
@@ -595,8 +597,8 @@ func (l *lived) putAfter(happens func(), actions ...kernel.Action) error {
 	return errors.Join(tx.Commit(kernel.NewPlan(actions...)), tx.Close())
 }
 
-// obstruct puts a directory in the place of a job's record, or clears it away,
-// for good.
+// obstruct puts a directory in the place of a job's record, or clears it away, and syncs
+// that.
 func (l *lived) obstruct(n int, clear bool) {
 	l.t.Helper()
 	l.must(l.does("obstruct", func() error {
@@ -611,8 +613,8 @@ func (l *lived) obstruct(n int, clear bool) {
 	}))
 }
 
-// So it is for changes that could not be written for a while, whatever the
-// journal has forgotten meanwhile.
+// The same holds for changes that could not be written for a while, even if the journal
+// was emptied meanwhile.
 func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 	oneGoroutine(t)
 	t.Parallel()
@@ -623,7 +625,7 @@ func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 			t.Fatal("nothing was in the way")
 		}
 		l.process()
-		l.log.limit = 0 // the journal is emptied as soon as it may
+		l.log.limit = 0 // the journal is emptied as soon as possible
 		l.must(l.put(kernel.Create(plain(10 + n))))
 		l.must(l.put(kernel.Create(plain(20 + n))))
 	}
@@ -696,7 +698,7 @@ func TestTheHistoryIsWholeAfterAPowerCut(t *testing.T) {
 	}
 }
 
-// The outcome that an attempt is given first is the one, before and after.
+// An attempt keeps its first outcome over a power cut; a second one is refused.
 func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
 	oneGoroutine(t)
 	t.Parallel()
@@ -733,8 +735,8 @@ func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
 	})
 }
 
-// Without syncs a power cut may cost what was done last, and more of one job
-// than of another. It makes nothing up, and the next command works.
+// Without syncs a power cut may lose the last changes, of one job more than of another.
+// But it leaves no record that nobody wrote, and the next command works.
 func TestAfterAPowerCutARelaxedStoreGoesOn(t *testing.T) {
 	oneGoroutine(t)
 	t.Parallel()
@@ -764,8 +766,8 @@ func TestAfterAPowerCutARelaxedStoreGoesOn(t *testing.T) {
 	t.Logf("%d calls, %d states", len(l.rec.calls), n)
 }
 
-// Files outside the store are there once they were added, and where they were
-// moved to; while that is under way they are in one place at least.
+// A file outside the store, such as a prompt, lasts once it was added or moved. During a
+// move it is in at least one of the two places.
 func TestNoPromptIsLostToAPowerCut(t *testing.T) {
 	oneGoroutine(t)
 	t.Parallel()
@@ -782,7 +784,7 @@ func TestNoPromptIsLostToAPowerCut(t *testing.T) {
 	l.must(l.does("move", func() error { return c.Move("done/one", "done/two") }))
 	l.must(l.does("add", func() error { return c.Add("inbox/one", []byte("another")) }))
 
-	var at []map[string]string // what is there, by the calls that were made
+	var at []map[string]string // the files, by the number of calls made
 	p := newPlatter()
 	for n := 0; n <= len(l.rec.calls); n++ {
 		files := map[string]string{}

@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a power cut may leave, as this model has it:
+// In this model a power cut leaves:
 //
-//   - What was synced is there: a file with its data, a directory with its
-//     names. A sync of either also keeps the names that lead to it, as the file
-//     systems with a journal do for what is new.
-//   - Of what was not, each change of a name is there or is not, whatever came
-//     after it; with a new name the new directories above it are there. A
-//     rename within a directory is one change. One between two is as well,
-//     until one of them is synced, which keeps its own side of it.
-//   - Of the writes to a file that were not synced, the first ones are there.
-//     The next may be there in part, or as zeros.
+//   - Everything that was synced: a file with its data, a directory with its
+//     names. A sync of either also keeps the names that lead to it, as journaling
+//     file systems do for new files.
+//   - Any of the changes of names that were not synced, whatever came after
+//     them; with a new name the new directories above it are kept. A rename is
+//     one change, also between two directories, until one of the two is synced,
+//     which keeps only its own side.
+//   - The first of the writes to a file that were not synced. The next one may
+//     be kept in part, or as zeros.
 //
-// It is as bad as any file system and worse than most.
+// The model is as bad as any file system and worse than most.
 
 // node is a file or a directory, whatever names it has.
 type node struct {
@@ -37,7 +37,7 @@ type node struct {
 
 // edit is a change of one name or of one file's data.
 type edit struct {
-	call int // that it is of
+	call int // the number of the call that makes it
 	in   *node
 
 	name string
@@ -48,7 +48,7 @@ type edit struct {
 	cut    bool // the file ends at offset from now on
 }
 
-// call is one of the store's calls, as far as it counts for the disk.
+// call is one call of the store to the disk: what it changes or syncs.
 type call struct {
 	what  string
 	edits []edit
@@ -56,14 +56,14 @@ type call struct {
 	all   bool
 }
 
-// idle is this machine's disk, and takes no time to sync.
+// idle is this machine's disk without its syncs, which take time.
 type idle struct{ machine }
 
 func (idle) sync(int) error     { return nil }
 func (idle) syncData(int) error { return nil }
 func (idle) syncAll(int) error  { return nil }
 
-// recorder is a disk that remembers what it is asked to do.
+// recorder is a disk that records its calls.
 type recorder struct {
 	idle
 	mu     sync.Mutex
@@ -74,7 +74,7 @@ type recorder struct {
 	odd    []string // what it did not understand
 }
 
-// newRecorder remembers what happens below a store's directory, which is new.
+// newRecorder returns a recorder for a store's directory, which it makes.
 func newRecorder(t *testing.T, dir string) *recorder {
 	t.Helper()
 	r := &recorder{path: filepath.Join(dir, vizierDir), root: &node{names: map[string]*node{}}, inodes: map[uint64]*node{}}
@@ -102,7 +102,7 @@ func (r *recorder) of(fd int) *node {
 	return n
 }
 
-// did notes a call that went well.
+// did records a call that succeeded.
 func (r *recorder) did(c call) {
 	for i, e := range c.edits {
 		c.edits[i].call = len(r.calls)
@@ -147,7 +147,7 @@ func (r *recorder) mkdir(at int, name string) error {
 	return err
 }
 
-// write is at a file's end: every file is either new or appended to.
+// write writes at a file's end: every file is either new or appended to.
 func (r *recorder) write(fd int, data []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,7 +235,7 @@ func (r *recorder) unlink(at int, name string) error {
 	return err
 }
 
-// removeAll may be cut off between any two of the names that go.
+// removeAll records a call for each name, so that a cut may come between any two.
 func (r *recorder) removeAll(dir, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,8 +284,8 @@ func (r *recorder) syncAll(int) error {
 	return nil
 }
 
-// whole fails where something changed files and did not go through the disk:
-// what the recorder knows is then worth nothing.
+// whole asserts that every change of a file went through the disk: otherwise the record
+// is worth nothing.
 func (r *recorder) whole(t *testing.T) {
 	t.Helper()
 	p := newPlatter()
@@ -317,8 +317,8 @@ func (r *recorder) whole(t *testing.T) {
 	}
 }
 
-// platter is a disk after some calls: what is there for good, and what is not
-// yet, in order.
+// platter is the state of a disk after some calls: the changes that will last, and those
+// that are not synced yet, in order.
 type platter struct {
 	names map[*node]map[string]*node
 	data  map[*node][]byte
@@ -342,8 +342,7 @@ func (p *platter) do(c call) {
 	}
 }
 
-// keepName settles the name that a node has now, and with it what the name was
-// before.
+// keepName settles the name that a node has now, with the earlier changes of that name.
 func (p *platter) keepName(n *node) {
 	for i, e := range slices.Backward(p.loose) {
 		if e.to == n {
@@ -381,16 +380,16 @@ func (p *platter) apply(e edit) {
 	}
 }
 
-// resized is a copy of b of that size.
+// resized returns a copy of b of that size.
 func resized(b []byte, size int64) []byte {
 	c := make([]byte, size)
 	copy(c, b)
 	return c
 }
 
-// with is the disk with those of the loose changes that a cut keeps: of the
-// names the calls that keep says; of each file's writes as many as writes says,
-// and the next in part; nil: all.
+// with returns the disk with the loose changes that a cut keeps: the names that the calls
+// changed for which keep returns true, and of each file's writes as many as writes
+// returns, with the next one torn. If writes is nil, all writes are kept.
 func (p *platter) with(keep func(call int) bool, writes func(n int) (int, torn)) *platter {
 	q := &platter{names: map[*node]map[string]*node{}, data: maps.Clone(p.data)}
 	for n, names := range p.names {
@@ -398,7 +397,7 @@ func (p *platter) with(keep func(call int) bool, writes func(n int) (int, torn))
 	}
 	pending := map[*node][]edit{}
 	var files []*node
-	above := map[*node]bool{} // new names
+	above := map[*node]bool{} // directories above new names
 	for _, e := range p.loose {
 		if e.to != nil && keep(e.call) {
 			for n := e.in; n != nil; n = n.up {
@@ -434,7 +433,7 @@ func (p *platter) with(keep func(call int) bool, writes func(n int) (int, torn))
 	return q
 }
 
-// torn is what is there of a write that was under way.
+// torn returns what is left of a write that was under way.
 type torn func([]byte) []byte
 
 var tears = []torn{
@@ -444,14 +443,14 @@ var tears = []torn{
 	func(b []byte) []byte { return append(make([]byte, len(b)/2), b[len(b)/2:]...) },
 }
 
-// nothing is the disk with nothing but what was synced.
+// nothing returns the disk with only what was synced.
 func (p *platter) nothing() *platter {
 	return p.with(func(int) bool { return false }, func(int) (int, torn) { return 0, nil })
 }
 
 func (p *platter) everything() *platter { return p.with(func(int) bool { return true }, nil) }
 
-// drawn is the disk with some of what was not synced.
+// drawn returns the disk with a random part of what was not synced.
 func (p *platter) drawn(r *rand.Rand) *platter {
 	most := []float64{0.1, 0.5, 0.9}[r.IntN(3)]
 	fate := map[int]bool{}
@@ -475,7 +474,7 @@ func (p *platter) walk(n *node, path string, out map[string]string) {
 	}
 }
 
-// lay puts files into a new store, in memory where that can be had.
+// lay writes files into a new store, in memory if possible.
 func lay(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "vizier-power-")

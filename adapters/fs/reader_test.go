@@ -13,8 +13,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Who reads without the lock while others commit sees each record as some
-// commit left it, whole and never an older one than before.
+// Readers without the lock see each record whole, as some commit left it, and never an
+// older one than before, while others commit.
 func TestReadersWithoutTheLockSeeWholeRecords(t *testing.T) {
 	const commits = 150
 	dir := t.TempDir()
@@ -71,7 +71,8 @@ func TestReadersWithoutTheLockSeeWholeRecords(t *testing.T) {
 	readers.Wait()
 }
 
-// reasonOf is what a job says at a revision: much, to be written in parts.
+// reasonOf returns the reason of a job at a revision. It is long, so that a torn record
+// would be seen.
 func reasonOf(rev kernel.Revision) string {
 	if rev == 1 {
 		return ""
@@ -79,8 +80,8 @@ func reasonOf(rev kernel.Revision) string {
 	return fmt.Sprintf("%0*d", 20_000, rev)
 }
 
-// A host whose locks another one does not see leaves alone what that one is just writing:
-// an entry that seems torn is neither cut off nor taken for damage.
+// A host that is not admitted, since another one is at work whose locks it does not see,
+// changes nothing. It does not cut off an entry that seems torn: the other host may be writing it.
 func TestWhoIsNotAdmittedWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
@@ -121,7 +122,7 @@ func TestWhoIsNotAdmittedWritesNothing(t *testing.T) {
 	}
 }
 
-// freeTurn is one that nobody disputes.
+// freeTurn is a turn that nobody disputes.
 type freeTurn struct{}
 
 func (freeTurn) Holds() error { return nil }

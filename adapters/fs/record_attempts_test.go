@@ -11,9 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Each attempt keeps its own end, whatever came after it: one that its runner
-// recorded, one whose runner vanished, one that was cancelled; a rewind changes
-// nothing of that.
+// Each attempt keeps its own end, whatever comes after it, even a rewind: one that its
+// runner recorded, one whose runner vanished, and one that was cancelled.
 func TestEveryAttemptKeepsItsEnd(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
@@ -89,8 +88,8 @@ func TestEveryAttemptKeepsItsEnd(t *testing.T) {
 	}
 }
 
-// What an agent told before its attempt was lost is found, if it is that of a
-// workflow node and of this attempt.
+// What an agent reported before its attempt was lost is found, if the job is a workflow
+// node and the report is of this attempt.
 func TestWhatALostAttemptsAgentToldIsSeen(t *testing.T) {
 	run := kernel.AgentRun{Agent: "claude", Session: "s"}
 	told := func(attempt string) string {
@@ -132,7 +131,7 @@ func TestWhatALostAttemptsAgentToldIsSeen(t *testing.T) {
 		if got != c.want || (r != nil) != (c.want != "") {
 			t.Errorf("%s: %+v", name, r)
 		}
-		for _, settled := range []bool{false, true} { // by who takes it for lost
+		for _, settled := range []bool{false, true} { // by the process that takes it for lost
 			if settled {
 				if err := s.ConcludeOnce(kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Ended: t0}); err != nil {
 					t.Fatal(err)

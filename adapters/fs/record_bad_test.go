@@ -39,7 +39,7 @@ func TestTruncatedRecordIsRefused(t *testing.T) {
 	}
 }
 
-// change is a record of job 1 with what is at path replaced.
+// change returns a record of job 1 with v in the place of the value at path.
 func change(t *testing.T, v any, path ...string) []byte {
 	t.Helper()
 	j := fullJob()
@@ -153,7 +153,7 @@ func TestWrongTypesAreRefusedEverywhere(t *testing.T) {
 	}
 }
 
-// sameShape reports that wrong is no wrong type where have stands.
+// sameShape reports whether wrong has the type of have, and so is not of a wrong type.
 func sameShape(have, wrong any) bool {
 	switch have.(type) {
 	case string:
@@ -169,7 +169,7 @@ func sameShape(have, wrong any) bool {
 	return false
 }
 
-// Whatever stands in place of one record, Load names it with its path and
+// Whatever stands in the place of one record, a read names that record as unreadable and
 // reads all the others.
 func TestUnreadableRecordsAreNamedAndTheOthersRead(t *testing.T) {
 	dir := t.TempDir()
@@ -209,7 +209,7 @@ func TestUnreadableRecordsAreNamedAndTheOthersRead(t *testing.T) {
 	for _, extra := range []string{"short", strings.Repeat("z", 32), strings.ToUpper(string(id(0xabc)))} {
 		writeAt(t, file(dir, "jobs", extra, "job.json"), "not a job")
 	}
-	if err := os.Mkdir(s.JobDir(id(201)), 0o700); err != nil { // half made: no record yet
+	if err := os.Mkdir(s.JobDir(id(201)), 0o700); err != nil { // half made, without a record yet
 		t.Fatal(err)
 	}
 
@@ -235,7 +235,7 @@ func TestUnreadableRecordsAreNamedAndTheOthersRead(t *testing.T) {
 	}
 }
 
-// What could not be read again is not written.
+// A commit refuses a record that could not be read again.
 func TestCommitRefusesWhatItCouldNotReadAgain(t *testing.T) {
 	for name, spoil := range map[string]func(*kernel.Job){
 		"too large":            func(j *kernel.Job) { j.Spec.Task.Args = []string{strings.Repeat("x", maxRecord)} },

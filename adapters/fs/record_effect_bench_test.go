@@ -11,10 +11,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
-// BenchmarkEffect is the cost of the journal of an operation: an intent and
-// what came of it. The metric "outcomes" is that cost in durable replacements
-// of one small file, of which every attempt needs one anyway (outcome.json),
-// taken in turns so that the disk's moods hit both.
+// BenchmarkEffect measures what the journal of an operation costs: an intent and its
+// result. The metric "outcomes" compares it with the replacement of one small file
+// (outcome.json), which every attempt needs anyway. Both are measured in turns, so that
+// a slow disk affects both.
 func BenchmarkEffect(b *testing.B) {
 	for _, durable := range []bool{true, false} {
 		b.Run("durable="+strconv.FormatBool(durable), func(b *testing.B) {

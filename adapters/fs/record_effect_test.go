@@ -18,7 +18,7 @@ import (
 
 var effectKey = strings.Repeat("0a", 32)
 
-// effectStore is a store with one job that runs its n-th attempt.
+// effectStore returns a store with one job that runs its n-th attempt.
 func effectStore(t *testing.T, n int, durable bool) (*Store, kernel.Job) {
 	t.Helper()
 	o := options()
@@ -49,7 +49,7 @@ func mustRecord(t *testing.T, s *Store, e effect.Record) {
 	}
 }
 
-// next is the job with its state changed by a commit.
+// next commits a change of the job's state, and returns the job.
 func next(t *testing.T, s *Store, j kernel.Job, change func(*kernel.State)) kernel.Job {
 	t.Helper()
 	st := j.State
@@ -100,7 +100,7 @@ func TestForeignFieldsOfEffectsSurvive(t *testing.T) {
 	}
 }
 
-// Of many that intend one effect at the same moment, one owns it (I6).
+// If many processes intend one effect at the same moment, only one owns it (I6).
 func TestAnEffectHasOneOwner(t *testing.T) {
 	s, j := effectStore(t, 1, false)
 	stores := make([]*Store, 8)
@@ -129,7 +129,7 @@ func TestAnEffectHasOneOwner(t *testing.T) {
 	}
 }
 
-// The moment between the look and the write belongs to nobody else.
+// A file that appears between the check and the write is not replaced.
 func TestAPlaceThatIsTakenStaysAsItIs(t *testing.T) {
 	d, err := openRoot(t.TempDir(), machine{})
 	if err != nil {
@@ -150,8 +150,8 @@ func TestAPlaceThatIsTakenStaysAsItIs(t *testing.T) {
 	}
 }
 
-// Once a later attempt is on record, the earlier one writes nothing any more,
-// even where the journal knows of it and the record does not yet (I5).
+// Once a later attempt is committed, the earlier one writes nothing any more, even if
+// only the journal has the later one yet (I5).
 func TestALateAttemptRecordsNoEffect(t *testing.T) {
 	s, j := effectStore(t, 1, false)
 	mustRecord(t, s, intent(j))
@@ -246,7 +246,7 @@ func TestABrokenEffectIsNamedAndHidesNoOther(t *testing.T) {
 	}
 }
 
-// A link in the place of the directory leads nowhere.
+// A link in the place of the directory is not followed.
 func TestEffectsFollowNoLink(t *testing.T) {
 	s, j := effectStore(t, 1, false)
 	out := t.TempDir()
@@ -261,8 +261,8 @@ func TestEffectsFollowNoLink(t *testing.T) {
 	}
 }
 
-// While a committed change of its job cannot be written, nobody knows by the
-// record whether an attempt is current: it records nothing.
+// While a committed change of a job cannot be written, its record does not show whether
+// an attempt is current; so the attempt records no effect.
 func TestAnEffectWaitsForTheChangesOfItsJob(t *testing.T) {
 	s, j := effectStore(t, 1, false)
 	mustRecord(t, s, intent(j))
@@ -287,8 +287,8 @@ func TestAnEffectWaitsForTheChangesOfItsJob(t *testing.T) {
 	}
 }
 
-// Of an attempt without a result that is known to have done what it was for, an
-// observer tells.
+// An observer reports an attempt without a result if its effect was applied. The effect
+// of a part of its work is not enough.
 func TestWhatALostAttemptDidIsSeen(t *testing.T) {
 	s, j := effectStore(t, 1, false)
 	seen := func() *kernel.Result {

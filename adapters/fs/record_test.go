@@ -22,8 +22,8 @@ func encode(t testing.TB, j *kernel.Job, f *foreign) []byte {
 
 func diff(a, b any) string { return cmp.Diff(a, b, cmp.AllowUnexported(kernel.WaitSet{})) }
 
-// Every field of a job has its place in job.json. The filler finds the fields
-// by reflection: one without a place comes back empty.
+// Every field of a job has its place in job.json. The filler finds the fields by
+// reflection, and a field without a place would come back empty.
 func TestRecordKeepsEveryField(t *testing.T) {
 	j := fullJob()
 	eachLeaf(reflect.ValueOf(j), "job", func(path string, v reflect.Value) {
@@ -47,8 +47,8 @@ func TestRecordKeepsEveryField(t *testing.T) {
 	}
 }
 
-// slack are leaves that a full job may leave empty: not every kind of
-// artifact, precondition and lock uses every field.
+// slack reports whether a full job may leave the leaf empty: not every kind of artifact,
+// precondition and lock uses every field.
 func slack(path string) bool {
 	for _, s := range []string{".Ref", ".Kind", ".Preconditions[", ".Locks["} {
 		if strings.Contains(path, s) {
@@ -92,8 +92,8 @@ func TestRecordOfAnyJobIsTheIdentity(t *testing.T) {
 	}
 }
 
-// foreignFields are unknown fields for every level that keeps them. Some
-// differ from a known one by case alone.
+// foreignFields returns unknown fields for every level that keeps them. Some differ from
+// a known one only by case.
 func foreignFields() map[string]map[string]any {
 	return map[string]map[string]any{
 		"":         {"x_top": "kept", "Status": "failed", "ID": "another", "big": json.Number("12345678901234567890.50")},

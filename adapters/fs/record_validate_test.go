@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The shape says of a record what a library says that knows all of JSON Schema:
-// of sound ones and of ones with a value changed anywhere.
+// The store's own check agrees with a library that knows all of JSON Schema, on sound
+// records and on records with a value changed anywhere.
 func TestTheShapeIsTheSchema(t *testing.T) {
 	oneGoroutine(t)
 	lib := schema(t, "job_record")
@@ -99,8 +99,7 @@ func intakeJob(n int) kernel.Job {
 	return j
 }
 
-// Validate finds what breaks the contract of seed 004, and nothing in a sound
-// store.
+// Validate finds every breach of the contract of seed 004, and none in a sound store.
 func TestValidate(t *testing.T) {
 	oneGoroutine(t)
 	for name, c := range map[string]struct {

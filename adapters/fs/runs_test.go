@@ -13,7 +13,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A run is followed until its last follower closes, and nothing of that stays.
+// A run is followed until its last follower closes, and then no file of that is left.
 func TestFollowRun(t *testing.T) {
 	root := t.TempDir()
 	run := kernel.RunID("run_" + strings.Repeat("a", 32))
@@ -45,7 +45,7 @@ func TestFollowRun(t *testing.T) {
 	}
 }
 
-// Only the plan states of the jobs go, and none that a link leads out to.
+// Only the plan states of the given jobs are removed, and none outside behind a link.
 func TestDropPlanStates(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	plans := filepath.Join(root, ".vizier/state/plans")
@@ -148,7 +148,7 @@ func TestDropConflict(t *testing.T) {
 	}
 }
 
-// Markers and payloads are counted where they are, each by itself.
+// Markers and payloads are counted separately.
 func TestCountArtifacts(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)

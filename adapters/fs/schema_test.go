@@ -38,7 +38,7 @@ func holds(t *testing.T, s *jsonschema.Schema, b []byte) error {
 	return s.Validate(v)
 }
 
-// Records of all kinds of jobs, as the store leaves them on the disk.
+// The records of all kinds of jobs that the store writes hold to the schema.
 func TestWrittenRecordsHoldToTheSchema(t *testing.T) {
 	oneGoroutine(t)
 	s := schema(t, "job_record")
@@ -106,7 +106,7 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 		}
 		optional := []string{"name", "rerouted", "lost_attempt", "refused", "outcome", "failure_class", "stop", "removed_at", "awake", "amended",
 			"job_id", "git_owner", "repo_name", "branch_name", "inbox_file", "inbox_rel", "processed_path", "archived_path",
-			"pid", "host", "sandbox_enforced", "used", "grown", "stalled_attempt", "agent", "number", "part", "agent_total", "config_snapshot"} // the last of records of before
+			"pid", "host", "sandbox_enforced", "used", "grown", "stalled_attempt", "agent", "number", "part", "agent_total", "config_snapshot"} // the last: earlier versions do not write it
 		if err := holds(t, s, b); (err == nil) != slices.Contains(optional, key) {
 			t.Errorf("without %s: %v", key, err)
 		}
@@ -188,8 +188,8 @@ func jsonKeys(t reflect.Type, path string, visit func(string)) {
 	}
 }
 
-// schemaKeys are the paths of all properties of a schema. It follows references
-// to definitions and properties of the record's schema, and none to whole documents.
+// schemaKeys calls visit with the path of every property of a schema. It follows references
+// to definitions and properties of the record's schema, but not to whole documents.
 func schemaKeys(node any, path string, shared map[string]any, visit func(string)) {
 	m, ok := node.(map[string]any)
 	if !ok {
@@ -263,7 +263,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// The enumerations of the schema are the kernel's.
+// The schema knows every word of the kernel's enumerations.
 func TestTheSchemaKnowsEveryWord(t *testing.T) {
 	raw := contentOf(t, schemas+"job_record.schema.json")
 	words := func(of func(n int) fmt.Stringer) {

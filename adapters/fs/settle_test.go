@@ -21,7 +21,7 @@ func (c *counting) sync(fd int) error     { c.syncs++; return c.machine.sync(fd)
 func (c *counting) syncData(fd int) error { c.syncs++; return c.machine.syncData(fd) }
 func (c *counting) syncAll(fd int) error  { c.syncs++; return c.machine.syncAll(fd) }
 
-// running is a store with one job that runs.
+// running returns a store with one running job, and a result for it.
 func running(t *testing.T) (*Store, kernel.Job, kernel.Result) {
 	t.Helper()
 	s := newStore(t, t.TempDir())
@@ -38,7 +38,7 @@ func hasFailed(j kernel.Job) kernel.PutState {
 	})
 }
 
-// A settlement and the outcome it rests on are one commit, with one sync.
+// A settlement and its outcome are one commit, with one sync.
 func TestSettlingRecordsTheOutcome(t *testing.T) {
 	s, j, r := running(t)
 	s.opts.Durable = true
@@ -67,7 +67,7 @@ func TestSettlingRecordsTheOutcome(t *testing.T) {
 	}
 }
 
-// An attempt that the next one follows in the same commit keeps how it ended.
+// An attempt keeps its end even if the next attempt begins in the same commit.
 func TestSettlingRecordsWhatTheNextAttemptHides(t *testing.T) {
 	for name, change := range map[string]func(*kernel.State){
 		"runs":              func(st *kernel.State) { st.Status, st.Attempt = kernel.Running, 2 },
@@ -93,7 +93,7 @@ func TestSettlingRecordsWhatTheNextAttemptHides(t *testing.T) {
 	}
 }
 
-// Without the lock there is no waiting, and nothing has happened.
+// Settling does not wait for the lock: without it, nothing is recorded.
 func TestSettlingWaitsForNobody(t *testing.T) {
 	s, j, r := running(t)
 	tx := begin(t, newStoreWith(t, s.Layout.root, s.opts))
@@ -107,8 +107,8 @@ func TestSettlingWaitsForNobody(t *testing.T) {
 	closeTx(t, tx)
 }
 
-// What is not settled is not recorded: another attempt's result, and one that
-// the state contradicts.
+// A result is not recorded if it is another attempt's, or if the new state contradicts
+// it.
 func TestSettlingRecordsNothingElse(t *testing.T) {
 	for name, change := range map[string]func(*kernel.Result){
 		"another attempt": func(r *kernel.Result) { r.Attempt.N = 2 },
@@ -131,8 +131,8 @@ func TestSettlingRecordsNothingElse(t *testing.T) {
 	}
 }
 
-// outcome.json has the job's record as the end leaves it, whoever writes it first:
-// the commit that settles the job, or its runner before that, which cannot know.
+// outcome.json holds the job's final record, whether the commit that settles the job
+// writes it first, or its runner, which does not know that record yet.
 func TestTheOutcomeHoldsTheRecord(t *testing.T) {
 	for name, first := range map[string]func(*Store, kernel.Job, kernel.Result) error{
 		"settled at once": func(s *Store, j kernel.Job, r kernel.Result) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// What killed processes were writing goes, what is being written stays, and so
-// does what is no temporary file.
+// The temporary files of killed processes go. Those that are being written stay, and so
+// do all other files.
 func TestDropTemporary(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A checkpoint rests on every file of the store, whatever else lies there.
+// Before a checkpoint every file of the store is synced, and nothing else that lies there.
 func TestEveryFileIsHandedOver(t *testing.T) {
 	base := t.TempDir()
 	want := []string{"jobs", "jobs/a", "jobs/a/attempts", "jobs/a/attempts/1.outcome.json", "jobs/a/job.json", "jobs/journal"}

@@ -6,8 +6,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The last number is read once in a transaction, and anew after a commit that
-// gives one.
+// A transaction reads the last number once, and anew after a commit that gives a number.
 func TestATransactionSeesTheNumbersItGave(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	tx := begin(t, s)

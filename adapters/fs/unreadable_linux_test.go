@@ -11,8 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Where only so many files may be open, a look says that it could not look, or answers as
-// ever.
+// If a process may only open few files, a look fails with an error or answers as always.
 func TestWhereFewFilesMayBeOpenALookSaysSo(t *testing.T) {
 	oneGoroutine(t)
 	dir := fullStore(t)

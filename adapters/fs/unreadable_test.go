@@ -17,8 +17,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
-// looks are what a store is asked, on one of fullStore. They change nothing that
-// anybody rests on.
+// looks returns the ways to read a store of fullStore. They change at most its cache.
 func looks() map[string]func(context.Context, *Store) (any, error) {
 	key := strings.Repeat("a1", 32)
 	read := func(scope kernel.Scope) func(context.Context, *Store) (any, error) {
@@ -89,7 +88,7 @@ func looks() map[string]func(context.Context, *Store) (any, error) {
 				err = fmt.Errorf("%s: %s", v.Findings[0].Kind, v.Findings[0].Text)
 			}
 			var jobs []EvidenceJob
-			for _, j := range e.Jobs { // whose files are as they are now
+			for _, j := range e.Jobs { // without the files, which evidence only shows as they are now
 				jobs = append(jobs, EvidenceJob{Job: j.Job, Record: j.Record})
 			}
 			return []any{jobs, v.Decisions, v.First, v.Last}, err
@@ -108,7 +107,7 @@ func looks() map[string]func(context.Context, *Store) (any, error) {
 	return all
 }
 
-// fullStore is a store that has one of each kind of file.
+// fullStore returns a store that has one of each kind of file.
 func fullStore(t *testing.T) string {
 	l := newLivedStore(t)
 	l.seal(func() { l.submit(4) })
@@ -129,9 +128,9 @@ func fullStore(t *testing.T) string {
 	return l.dir
 }
 
-// Whichever file cannot be read, what is asked is answered as if it could be, or it is
-// said that it cannot: no answer is another than it was. The same where a file is cut
-// short, but for those that may end anywhere.
+// Whichever file cannot be read, each look answers as before or fails with an error. It
+// never gives another answer. The same holds if a file is cut short, except for the
+// files that may end anywhere.
 func TestWhicheverFileCannotBeReadIsTold(t *testing.T) {
 	oneGoroutine(t)
 	dir := fullStore(t)
@@ -166,7 +165,7 @@ func TestWhicheverFileCannotBeReadIsTold(t *testing.T) {
 			}
 			bad := ""
 			for name, look := range looks() {
-				if bad == "" || strings.Contains(f, journalDir) { // a look may mend what is only a cache
+				if bad == "" || strings.Contains(f, journalDir) { // a look may repair the cache and the like
 					bad = t.TempDir()
 					if err := errors.Join(os.CopyFS(bad, os.DirFS(dir)), spoil(filepath.Join(bad, f))); err != nil {
 						return err

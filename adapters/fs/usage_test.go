@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A job's size is that of all its files, each once, and of nothing a link leads
-// to; a job without files has none.
+// A job's size counts each of its files once, and nothing that a link leads to. A job
+// without files has no size.
 func TestSizes(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
@@ -45,8 +45,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// When a collection was over is read back as it was noted, and what makes no
-// sense is as if none ever was. It does not pass for a change of the jobs.
+// The time of the last collection is read back as it was noted; nonsense counts as no
+// collection. The note does not count as a change of the jobs.
 func TestNoteCollected(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)

@@ -19,7 +19,7 @@ const mostBytes = 1 << 20
 type program struct {
 	file   string
 	dir    string
-	config string // configuration file that is read instead of the usual ones; "": those
+	config string // configuration file that is read instead of the usual ones; "": the usual ones
 }
 
 // ask runs a command on behalf of the client via, and returns its output. The

@@ -114,7 +114,7 @@ func add[In any](to *mcp.Server, s server, e effect, name, about string, command
 	})
 }
 
-// client returns the name of a session's client, as it goes on record.
+// client returns the name of a session's client for the record.
 func client(s *mcp.ServerSession) string {
 	name := "unknown"
 	if p := s.InitializeParams(); p != nil && p.ClientInfo != nil {
@@ -222,7 +222,7 @@ func (s server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mime, Text: string(text)}}}, nil
 }
 
-// withText makes the answers to requests for resources whole.
+// withText adds the text that the library leaves out of an empty resource; see readResult.
 func withText(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, r)
@@ -233,8 +233,8 @@ func withText(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// readResult is the content of a resource. It has a text even if that is empty:
-// the protocol wants one, and the library leaves it out.
+// readResult is the content of a resource. It always has a text, even an empty
+// one: the protocol requires it, but the library leaves out an empty text.
 type readResult struct{ *mcp.ReadResourceResult }
 
 // MarshalJSON implements json.Marshaler.

@@ -19,9 +19,8 @@ import (
 // accepts fits, even with each character escaped.
 const mostLine = 16 << 20
 
-// transport reads and writes a message per line. It answers what is no request
-// itself: the library ends the session there, and with it the requests in
-// flight.
+// transport reads and writes one message per line. It answers an invalid message
+// itself: the library would end the session, and with it the requests in flight.
 type transport struct {
 	in  io.Reader
 	out io.Writer
@@ -42,7 +41,7 @@ type connection struct {
 	once   sync.Once
 }
 
-// received is a message, or the error with which there are no more.
+// received is a message, or the error after which no message comes.
 type received struct {
 	message jsonrpc.Message
 	err     error
@@ -117,8 +116,8 @@ func (c *connection) receive(in *bufio.Reader) {
 
 var errLong = fmt.Errorf("a message has at most %d bytes", mostLine)
 
-// readLine returns the next line; the last may have no end. It reads past a
-// line that is too long.
+// readLine returns the next line; the last one may lack its newline. It skips a
+// line that is too long, and returns errLong for it.
 func readLine(in *bufio.Reader) (line []byte, err error) {
 	long := false
 	for {
@@ -138,8 +137,8 @@ func readLine(in *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// accept returns the message in a line, or nil if the line needs none: it is
-// empty, or was answered with an error.
+// accept returns the message in a line, or nil if nothing is to be passed on: the
+// line is empty, answers no request of this server, or was answered with an error.
 func (c *connection) accept(line []byte) (jsonrpc.Message, error) {
 	switch {
 	case len(line) == 0:
@@ -158,7 +157,7 @@ func (c *connection) accept(line []byte) (jsonrpc.Message, error) {
 	answers := keys["result"] != nil || keys["error"] != nil
 	known := exact(id)
 	if !known && (len(id) == 0 || id[0] != '-' && (id[0] < '0' || id[0] > '9')) {
-		id = nil // it is no id at all
+		id = nil // neither a string nor a number
 	}
 	switch {
 	case asks && has && !known:
@@ -175,7 +174,7 @@ func (c *connection) accept(line []byte) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// exact reports whether the library returns an id as it came: it keeps numbers
+// exact reports whether the library returns an id unchanged: it stores numbers
 // as floating-point numbers, and cuts off fractions.
 func exact(id json.RawMessage) bool {
 	if len(id) > 0 && id[0] == '"' {

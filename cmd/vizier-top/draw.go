@@ -13,8 +13,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// wide is the width from which on the logs are beside the tree and not below
-// it.
+// wide is the least width, in columns, at which the logs are beside the tree
+// instead of below it.
 const wide = 140
 
 const helpText = `up down j k   another line           enter         jobs of a run, shown or not

@@ -64,7 +64,7 @@ func run(args []string, environ []string) error {
 			m.at = string(run)
 		}
 	}
-	// The library's own handling of signals beside that of ctx may wait for itself for ever.
+	// The library's own signal handler can deadlock if ctx handles signals too.
 	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithEnvironment(environ), tea.WithoutSignalHandler()).Run()
 	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) {
 		return nil // the normal way to end
@@ -72,9 +72,9 @@ func run(args []string, environ []string) error {
 	return err
 }
 
-// waitForForeground stops the program as long as it is in the background of its terminal, as
-// the terminal would when it is drawn on. What ends the program meanwhile ends it at once, since
-// it does not handle signals yet.
+// waitForForeground stops the program while it is in the background of its terminal, as the
+// terminal itself would do when the program uses it. A signal that ends the program meanwhile
+// takes effect at once, since the program does not handle signals yet.
 func waitForForeground() {
 	if group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP); err == nil && group != unix.Getpgrp() {
 		_ = unix.Kill(os.Getpid(), unix.SIGTTIN)

@@ -22,7 +22,7 @@ type model struct {
 	src           source
 	width, height int
 	plain         bool        // no colour
-	left          func() bool // reports whether who started the program is gone; nil: that is not known
+	left          func() bool // reports whether the process that started the program is gone; nil: not known
 
 	snap   *kernel.Snapshot // nil: nothing has been read yet
 	gone   error            // why the last read failed
@@ -66,7 +66,7 @@ type (
 )
 
 // The time between two reads of the store if changes are not reported, and
-// between two reads of the logs.
+// between two reads of the logs; and how many lines of a job's logs are kept.
 const (
 	lookPause = time.Second
 	logPause  = 100 * time.Millisecond

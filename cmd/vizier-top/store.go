@@ -42,8 +42,8 @@ const (
 	cancel  action = "cancel"
 )
 
-// Bounds of what is shown, and of its age for changes that are not reported: a
-// record that was edited by hand, or a runner that is gone.
+// How many ended jobs are shown, and how often everything is read again, to find
+// changes that are not reported: records that were edited by hand.
 const (
 	mostEnded = 500
 	readAll   = 10 * time.Second

@@ -13,7 +13,7 @@ import (
 
 // row is a line of the tree: a run or a batch, one of its jobs, or a job by itself.
 type row struct {
-	key    string // identifies it, whatever happens to it
+	key    string // identifies the row; never changes
 	ref    string
 	name   string
 	status string // in the words of records and of runs
@@ -73,8 +73,9 @@ func (f filter) shows(s *kernel.Snapshot, jobs []*kernel.Job) bool {
 	})
 }
 
-// rowsOf returns the rows of the tree, newest first. The jobs of a run are
-// shown as folded says, or by default if the run is open.
+// rowsOf returns the rows of the tree, newest first. folded says of which runs the
+// jobs are hidden. By default, they are shown if the run is open, or if there is a
+// filter or a search.
 func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string) (out []row) {
 	groups := map[string][]*kernel.Job{}
 	var order []string

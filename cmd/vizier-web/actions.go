@@ -19,10 +19,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// actions lets pages make decisions, given a key. The key is first in a printed
-// address, and can be used once, so that what a browser stores of addresses is
-// worthless afterwards. The page exchanges it for another key, which it keeps
-// in memory only.
+// actions lets pages that have a key make decisions. A printed address contains a
+// key that can be used once, so an address in the browser's history is worthless
+// afterwards. The page exchanges this key for another one, which it keeps in
+// memory only.
 type actions struct {
 	r   *vizier.Repository
 	who func(context.Context) string

@@ -15,8 +15,8 @@ import (
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
 )
 
-// static is the page. The Makefile puts the kernel for browsers there, and what Go has
-// beside it; without them all builds, and the program says what is missing.
+// static is the page. The Makefile adds the kernel for browsers, and Go's script that
+// starts it. The program builds without them too; see built.
 //
 //go:embed static
 var static embed.FS
@@ -30,7 +30,8 @@ const (
 	hostFile   = "wasm_exec.js"
 )
 
-// built returns the embedded files.
+// built returns the embedded files, or an error if those of the Makefile are
+// missing.
 func built() (assets, error) {
 	entries, err := static.ReadDir("static")
 	if err != nil {

@@ -34,12 +34,13 @@ type step struct {
 	asked kernel.Probes  // probes whose answers changed
 }
 
-// Bounds of what is kept, and of its age for changes that are not reported: a
-// record that was edited by hand, a branch that moved, a runner that is gone.
+// Bounds of what is kept; and how often everything is read again, to find changes
+// that are not reported: a record that was edited by hand, a branch that moved, a
+// runner that is gone.
 const (
 	mostSteps = 64
 	oldest    = 20 * time.Second
-	mostAsked = 20 // for how many jobs that need somebody the consequences of decisions are prepared
+	mostAsked = 20 // how many of the jobs that need a person are prepared for questions about decisions
 )
 
 func newBook(r *vizier.Repository) *book { return &book{r: r} }
@@ -104,7 +105,7 @@ func (b *book) look(ctx context.Context) error {
 		next, _ = changed(was, next, ids).After(was)
 	}
 	next = b.r.Scheduler.Observed(ctx, next, anew(facts, ids))
-	changes := page.Changes(next, mostAsked, func(id kernel.JobID) bool { return all || slices.Contains(ids, id) }) // for the other jobs it was observed before
+	changes := page.Changes(next, mostAsked, func(id kernel.JobID) bool { return all || slices.Contains(ids, id) }) // the facts about the other jobs were observed before
 	next = b.r.Scheduler.Foreseeable(ctx, next, changes)
 	if all {
 		ids = differing(was, next)

@@ -70,8 +70,8 @@ func newServer(r *vizier.Repository, a assets) *server {
 	return s
 }
 
-// handle serves what matches pattern, as long as the repository is in its place:
-// what the open store has afterwards grows old.
+// handle serves requests that match pattern while the repository is in its place.
+// After a move, the open store may be out of date.
 func (s *server) handle(pattern string, do http.HandlerFunc) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
 		if err := s.r.Store.InPlace(); err != nil {
@@ -113,7 +113,7 @@ func readBody(w http.ResponseWriter, q *http.Request) error {
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Now().Add(clientPatience))
 	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, most))
-	_ = conn.SetReadDeadline(time.Time{}) // which would end the connection later
+	_ = conn.SetReadDeadline(time.Time{}) // else it would end the connection later
 	q.Body = io.NopCloser(bytes.NewReader(body))
 	return err
 }
@@ -153,7 +153,7 @@ func (p paced) Write(b []byte) (n int, err error) {
 	}
 }
 
-// wait sets the deadline of what is written next.
+// wait sets the deadline of the next write.
 func (p paced) wait() {
 	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(clientPatience))
 }
@@ -167,7 +167,7 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
 // marks as coming from elsewhere.
 func (s *server) ServeHTTP(to http.ResponseWriter, q *http.Request) {
 	w := paced{to}
-	w.wait() // an answer without content is written too
+	w.wait() // an answer without a body needs a deadline too
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -103,7 +103,8 @@ func (r *repo) flows() []string {
 	return slices.Concat(template.Loader{Root: r.Root}.Names(), slices.Sorted(maps.Keys(r.Config.Commands)))
 }
 
-// flowsHere returns one line that lists them. Their names are those of files.
+// flowsHere returns one line that lists templates. Their names come from files, so
+// they may contain line ends.
 func flowsHere(names []string) string { return oneLine("flows here: " + strings.Join(names, ", ")) }
 
 // agentChoices returns the agents of the repository's templates and the default

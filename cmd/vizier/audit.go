@@ -52,7 +52,7 @@ type explored struct {
 	Complete bool        `json:"complete"` // all states were visited
 	Faults   []flowFault `json:"faults"`
 
-	StandIns map[string]string `json:"stand_ins,omitempty"` // parameters that the run cannot do without, and that were not given
+	StandIns map[string]string `json:"stand_ins,omitempty"` // values assumed for required parameters that were not given
 }
 
 type flowFault struct {

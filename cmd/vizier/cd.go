@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// cdCmd replaces a command of earlier versions. It explains that to scripts
-// that still call it.
+// cdCmd stands for a command that earlier versions had. It tells scripts that
+// still call it what to use instead.
 type cdCmd struct {
 	Plan     string `arg:"" optional:"" help:"Plan."`
 	Branch   string `help:"Branch of the plan."`

@@ -83,13 +83,14 @@ func (x *cleanCmd) Run(c *call) error {
 	return nil
 }
 
-// cleanScope is what is removed at once.
+// cleanScope is a set of jobs that are removed together.
 type cleanScope struct {
-	word string // run, batch, job; jobs: several that belong to none
+	word string // run, batch, job; jobs: several that belong to no run or batch
 	ids  []kernel.JobID
 }
 
-// cleanScopes are the runs, the batches and, together, the other jobs of targets.
+// cleanScopes returns a scope for each run and batch of targets, and one for all
+// other jobs.
 func cleanScopes(targets []view.Target) (out []cleanScope) {
 	done, jobs := map[string]bool{}, -1
 	for _, t := range targets {

@@ -142,8 +142,8 @@ func flagsOf(node *kong.Node) []candidate {
 	return out
 }
 
-// values returns the candidates for the value of a flag or an argument. Its
-// name determines what it takes.
+// values returns the candidates for the value of a flag or an argument. The name of
+// the flag or argument determines them.
 func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 	var out []candidate
 	switch {

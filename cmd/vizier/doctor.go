@@ -160,10 +160,10 @@ func (x *doctorCmd) Run(c *call) error {
 func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
 	foreign := errors.Is(err, fs.ErrForeign) && !x.Fix
-	if foreign { // of a foreign store nothing is run or changed
+	if foreign { // nothing in a foreign store is run or changed
 		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "look at it, then do what this says"}}, nil
 	}
-	if errors.Is(err, fs.ErrNewer) { // a newer version's store must not be changed, or judged by this version
+	if errors.Is(err, fs.ErrNewer) { // this version must not change or judge the store of a newer one
 		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
 	}
 	if err != nil && readOnly(err) && !x.Fix {
@@ -195,7 +195,7 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	return found, nil
 }
 
-// noRoom reports that a file system is full, or a quota used up.
+// noRoom reports whether err says that a file system is full or a quota is used up.
 func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 func (x *doctorCmd) show(c *call, doc diagnosis, open int) {
@@ -324,7 +324,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 				return c.Name != "" && t.Name == c.Name || t.Worktree == c.Worktree && (t.Name == "" || c.Name == "")
 			})
 	}
-	if len(s.UnreadableIDs()) > 0 { // an unreadable record may own what seems to have no owner
+	if len(s.UnreadableIDs()) > 0 { // a worktree that seems to have no owner may belong to such a record
 		return out, nil
 	}
 	strays, err := r.Doctor.git.StrayWorktrees(owned)

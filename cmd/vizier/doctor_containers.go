@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// checkContainers checks whether jobs can run in containers on this host, if a
-// job is to or an engine is configured.
+// checkContainers checks whether jobs can run in containers on this host. It does
+// so only if an open job needs a container or an engine is configured.
 func (r *repo) checkContainers(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	waits := func(j *kernel.Job) bool {
 		return j.Open() && j.Spec.Task.Container != "" && j.Spec.Task.On() == kernel.LocalExecutor

@@ -7,9 +7,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// checkApprovals looks for approvals of something other than what their jobs
-// do. If such a job is open, it waits for a person again; otherwise it was
-// changed after it had ended.
+// checkApprovals looks for jobs that differ from what was approved, and for open
+// ones whose approval does not say what it covers. If such a job is open, it waits
+// for a person again; otherwise it was changed after it had ended.
 func checkApprovals(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	var out []app.Finding
 	for _, j := range s.Jobs() {

@@ -14,8 +14,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// valuesOfFlags has the parser read numbers and durations, so that a wrong value
-// is answered with what is expected.
+// valuesOfFlags returns the functions that read numbers and durations for the
+// parser. Their errors say what is expected.
 func valuesOfFlags() []kong.Option {
 	return []kong.Option{
 		kong.KindMapper(reflect.Int, value("number", number(strconv.IntSize-1), func(target reflect.Value, n uint64) { target.SetInt(int64(n)) })),
@@ -24,7 +24,7 @@ func valuesOfFlags() []kong.Option {
 	}
 }
 
-// value returns what reads the value of a flag.
+// value returns a function that reads the value of a flag and sets the flag.
 func value[T any](kind string, read func(text string) (T, error), set func(reflect.Value, T)) kong.MapperFunc {
 	return func(ctx *kong.DecodeContext, target reflect.Value) error {
 		var text string
@@ -60,16 +60,16 @@ func duration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// unexpected returns the error of a value that is none of its kind.
+// unexpected returns the error for a value that is not of its kind.
 func unexpected(kind, text string) error {
 	return fmt.Errorf("expected %s, not %q", map[string]string{"number": "a number, 0 or more", "duration": "a duration such as 90s or 2h"}[kind], text)
 }
 
-// noValue is what the parser says where a flag's value begins with a dash, or is missing.
+// noValue matches the parser's error for a flag whose value begins with a dash or is missing.
 const noValue = `^(.+): expected (\w+) value but got ("(.*)" \(short flag\)|"EOL" \(<EOL>\))`
 
-// plainly returns what the parser says about the value of a flag in the words of
-// the others.
+// plainly returns the parser's error about the value of a flag in the words of
+// this program's own errors.
 func plainly(text string) string {
 	switch m := regexp.MustCompile(noValue).FindStringSubmatch(text); {
 	case m == nil:
@@ -85,7 +85,7 @@ func plainly(text string) string {
 	if list, got, ok := strings.Cut(rest, " but got "); wrong && ok {
 		var words []string
 		for word := range strings.SplitSeq(list, ",") {
-			if word = strings.Trim(word, `"`); word != "" { // the flag left out
+			if word = strings.Trim(word, `"`); word != "" { // "" stands for leaving out the flag
 				words = append(words, word)
 			}
 		}
@@ -94,8 +94,8 @@ func plainly(text string) string {
 	return text
 }
 
-// asTyped returns text, which begins with the name of a flag where it is about its value, with
-// the flag's letter in that place if it was the letter that was typed.
+// asTyped returns an error's text with the letter of a flag in place of its name, if the letter was
+// typed. The text begins with the flag's name if it is about the flag's value.
 func asTyped(parse *kong.ParseError, text string) string {
 	name, rest, _ := strings.Cut(text, ": ")
 	if parse == nil || parse.Context == nil || !strings.HasPrefix(name, "--") {

@@ -108,9 +108,9 @@ func (h *historyListCmd) Run(c *call) error {
 	return err
 }
 
-// about returns the filter for the entries that are asked for. For a number
-// that no job has any more, it also returns ErrNotFound: the history may still
-// know whose it was.
+// about returns the filter for the entries that are asked for. For a number that
+// no job has any more, it returns both a filter and ErrNotFound: the history may
+// still have entries about the removed jobs.
 func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) bool, error) {
 	if h.Job == "" {
 		return func(kernel.JobID, []byte) bool { return true }, nil
@@ -141,8 +141,8 @@ func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) boo
 	}, nil
 }
 
-// numbered returns a filter for the entries about removed jobs that had a
-// number and, unless it is "", a part of that.
+// numbered returns a filter for the entries about removed jobs that had the number
+// n and, unless part is "", that part.
 func numbered(n kernel.Number, part string) func(kernel.JobID, []byte) bool {
 	had := map[kernel.JobID]bool{}
 	return func(id kernel.JobID, record []byte) bool {
@@ -211,8 +211,8 @@ func historyWhat(l historyLine) string {
 	return strings.Join(parts, ", ")
 }
 
-// historyMoves returns the jobs whose status an entry changed or, if there are
-// none, all jobs that it changed.
+// historyMoves describes each job that an entry added or removed, or whose status
+// it changed.
 func historyMoves(l historyLine) (out []string) {
 	for _, ch := range l.Changes {
 		ref := cmp.Or(ch.Ref, string(ch.Job))

@@ -13,8 +13,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// look calls look with the records of some jobs. It repeats that with the
-// records that look asked for in vain, until there are none.
+// look calls its argument look with the records of some jobs, and again as long as
+// look asks for records that were not read; see app.Scheduler.Look.
 func (r *repo) look(ctx context.Context, ids []kernel.JobID, look func(*kernel.Snapshot)) (*kernel.Snapshot, error) {
 	return r.Scheduler.Look(ctx, app.Only(ids).Near, func(s *kernel.Snapshot) *kernel.Snapshot {
 		look(s)
@@ -30,10 +30,10 @@ func (r *repo) remarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snaps
 	return r.Scheduler.WithRemarks(ctx, snap)
 }
 
-// patience is how long a person waits for executors to be asked.
+// patience is how long a person waits for the answers of executors.
 const patience = 2 * time.Second
 
-// refresh has executors asked how those of jobs stand that run.
+// refresh asks the executors of the running jobs among jobs for their state.
 func (r *repo) refresh(ctx context.Context, jobs ...*kernel.Job) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -50,7 +50,7 @@ func (c *call) reader(s *app.Scheduler) func([]kernel.JobID, []kernel.RunID) []*
 			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: run})
 			scope.All = true // for a store that cannot read narrowly
 		}
-		snap, err := s.Records(context.WithoutCancel(c.ctx), scope) // even after an interrupt, whose message has a reference too
+		snap, err := s.Records(context.WithoutCancel(c.ctx), scope) // even after an interrupt: its message has references too
 		if err != nil {
 			return nil // text with ids is better than none
 		}
@@ -58,7 +58,8 @@ func (c *call) reader(s *app.Scheduler) func([]kernel.JobID, []kernel.RunID) []*
 	}
 }
 
-// label returns the function that formats the id of a job of s in text.
+// label returns a function that returns the reference of a job of s, or its id if
+// it has none.
 func label(s *kernel.Snapshot) func(kernel.JobID) string {
 	return func(id kernel.JobID) string {
 		if j := s.Job(id); j != nil && j.Number != 0 {
@@ -85,7 +86,7 @@ func (r *repo) paths(id kernel.JobID, format string) view.Paths {
 		}
 	}
 	dir := r.Logs.JobDir(id)
-	logs, _ := iofs.Glob(os.DirFS(dir), "hooks/*.log") // an error is that of a bad pattern
+	logs, _ := iofs.Glob(os.DirFS(dir), "hooks/*.log") // the only possible error is a bad pattern
 	for i, log := range logs {
 		logs[i] = rel(filepath.Join(dir, log))
 	}

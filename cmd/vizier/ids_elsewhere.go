@@ -20,10 +20,10 @@ func (r *repo) job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.Jo
 	return r.Scheduler.Job(ctx, ref)
 }
 
-// follow makes r the repository that contains the jobs of refs, if that is
-// another one in which r's inbox runs prompts: whoever drops a prompt knows its
-// id, but not in which repository it runs. Only whole ids are looked up
-// elsewhere, and r's own jobs take precedence.
+// follow turns r into the repository that contains the jobs of refs, if r's inbox
+// runs prompts there: a person who drops a prompt knows its job's id, but not in
+// which repository it runs. Only whole ids are looked up elsewhere, and r's own
+// jobs take precedence.
 func (r *repo) follow(ctx context.Context, refs []string) error {
 	if r.Neighbour == nil || len(r.Config.Inbox.Repositories) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (r *repo) whose(ctx context.Context, ref string) (*repo, error) {
 	return nil, nil
 }
 
-// has reports whether r has the job, or if ref is a run's id the run.
+// has reports whether r has the job or, if ref is a run's id, the run.
 func (r *repo) has(ctx context.Context, ref string, id kernel.JobID) (bool, error) {
 	scope := app.Only([]kernel.JobID{id})
 	run := kernel.RunID("run_" + string(id))

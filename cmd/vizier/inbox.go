@@ -14,7 +14,7 @@ type inboxCmd struct {
 	Status inboxStatusCmd `cmd:"" default:"1" help:"Show the prompts and the states of their jobs."`
 }
 
-// inboxMissing adds to the error for a missing inbox how to make one.
+// inboxMissing adds a hint to the error for a missing inbox: how to make one.
 func inboxMissing(err error) error {
 	if errors.Is(err, inbox.ErrNoInbox) {
 		return &failure{class: class{"not_found", 1, "vizier inbox init"}, err: err}

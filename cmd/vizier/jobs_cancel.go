@@ -193,8 +193,8 @@ func (x *cancelCmd) requested(c *call, r *repo, j *kernel.Job) cancelled {
 	return cancelled{"Cancel requested", j.ID, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String()}
 }
 
-// paths returns where the document says that a job's logs are. Text does not
-// say it, and need not look.
+// paths returns the paths of a job's logs for JSON. Text does not contain them, so
+// they are not looked up for it.
 func (x *cancelCmd) paths(r *repo, id kernel.JobID) (p view.Paths) {
 	if x.Format == "json" {
 		p = r.paths(id, x.Format)

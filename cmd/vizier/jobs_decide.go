@@ -233,8 +233,8 @@ func (x *retryCmd) Run(c *call) error {
 }
 
 // chosen returns the jobs to retry: those that were named and, for runs and for
-// all that failed, those whose retries let the runs end. single is true if one
-// job was named.
+// --failed, those whose retries let the runs end. single is true if one job was
+// named.
 func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, err error) {
 	var jobs []*kernel.Job
 	named := map[kernel.JobID]bool{} // named itself, not just its run
@@ -280,7 +280,7 @@ func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, er
 }
 
 // retryOthers retries those of ids that can be retried now, and says why the others cannot.
-// It returns err, which retrying all of them returned, if there is none.
+// err is the error of retrying all of them; it returns that if none can be retried.
 func (x *retryCmd) retryOthers(c *call, r *repo, ids []kernel.JobID, err error) ([]retried, error) {
 	refused, broken := r.Scheduler.NotNow(c.ctx, ids)
 	can := slices.DeleteFunc(slices.Clone(ids), func(id kernel.JobID) bool { return refused[id] != nil })

@@ -90,7 +90,7 @@ func (e *eventsCmd) Run(c *call) error {
 	if e.Follow {
 		c.leavesWithReader()
 	}
-	if seq > 0 { // what the log knows may be before that
+	if seq > 0 { // the events of what is missing may be before that number
 		missing = nil
 	}
 	for {
@@ -158,15 +158,16 @@ func (e *eventsCmd) since(now time.Time) (seq uint64, from time.Time, err error)
 // selector reports whether an event is wanted.
 type selector func(*eventLine) bool
 
-// absent is what the command line names and is not on record: the log has to know of it,
-// or err is the command's.
+// absent is a job or a run that the command line names and for which no event has been read yet.
+// If the log has none, the command fails with err.
 type absent struct {
 	err    error
 	events selector
-	over   bool // nothing more happens to it
+	over   bool // it is not on record, so no event of it can follow
 }
 
-// unlogged is what has these events, unless the log has one; unknown is why it is not on record.
+// unlogged returns the absent job or run that events selects the events of. unknown is the error
+// if it is not on record; nil: it is on record.
 func unlogged(what string, events selector, unknown error) absent {
 	if unknown != nil {
 		return absent{unknown, events, true}
@@ -174,8 +175,8 @@ func unlogged(what string, events selector, unknown error) absent {
 	return absent{kernel.Missing{What: what + " in the event log"}, events, false}
 }
 
-// about returns the selectors of what the command line names, all of which select an
-// event that is wanted.
+// about returns selectors for what the command line names; an event is wanted if all of
+// them select it. missing is what needs an event in the log.
 func (e *eventsCmd) about(c *call, r *repo) (all []selector, missing []absent, err error) {
 	var named []selector
 	for _, ref := range e.Jobs {
@@ -225,8 +226,8 @@ func (e *eventsCmd) about(c *call, r *repo) (all []selector, missing []absent, e
 	return all, missing, nil
 }
 
-// onRecord is what find returns or, for a number that nothing on record has, the
-// events of what had it, and find's error as unknown.
+// onRecord returns the result of find. If ref is a number that nothing on record has, it
+// returns a selector of the events of what had that number, and find's error as unknown.
 func onRecord(ref string, find func() (selector, error)) (s selector, unknown, err error) {
 	s, err = find()
 	if _, _, number := kernel.ParseRef(ref); number && errors.Is(err, kernel.ErrNotFound) {
@@ -235,8 +236,8 @@ func onRecord(ref string, find func() (selector, error)) (s selector, unknown, e
 	return s, nil, err
 }
 
-// jobEvents selects the events of a job, which may be gone if ref is its id or the
-// beginning of it.
+// jobEvents selects the events of a job. If ref is its id or the beginning of it, the
+// job may be gone.
 func jobEvents(c *call, r *repo, ref string) (selector, error) {
 	id := ref
 	if !kernel.ValidJobID(ref) {
@@ -279,8 +280,8 @@ func (x *references) findAll(lines []eventLine) {
 	x.find(ids)
 }
 
-// document returns the line of the event log with the reference of what it is
-// about, which those of earlier versions lack.
+// document returns the line of the event log. If an earlier version wrote it, it
+// lacks the reference of its job or run, which document adds.
 func (l eventLine) document(line []byte, refs *references) string {
 	id := cmp.Or(l.Job, l.Run)
 	rest, whole := bytes.CutSuffix(bytes.TrimSpace(line), []byte("}"))

@@ -156,7 +156,7 @@ func nonEmpty(s string) []string {
 	return []string{s}
 }
 
-// isNamed reports whether one of j's names equals name or matches it as a
+// isNamed reports whether one of j's names contains name or matches it as a
 // pattern.
 func isNamed(j *kernel.Job, name string) bool {
 	names := []string{view.Title(j), j.Spec.Name, j.Part, j.Spec.Origin.Plan, j.Spec.Origin.Alias}
@@ -265,8 +265,8 @@ func (c *call) listFields(r *repo, list listing) error {
 	return nil
 }
 
-// mentions are the fields that may contain ids of jobs and times in the
-// program's own words. In other fields, an id is what somebody wrote.
+// mentions are the fields in which the program itself writes ids of jobs and
+// times. In other fields, an id is part of somebody's text and stays.
 var mentions = map[string]bool{"after": true, "wait": true, "remark": true, "prompt_run": true, "reason": true, "submitted_by": true,
 	"started": true, "finished": true, "approval_requested_at": true, "approval_decided_at": true, "approval_expires_at": true, "created": true,
 	"wait_since": true, "attempts": true, "limit_resets_at": true, "removed": true, "retry_at": true, "deadline": true, "cancel_requested_at": true, "failed": true}

@@ -118,7 +118,7 @@ func (s *showCmd) show(c *call, ref string) error {
 	}
 }
 
-// parked returns what was parked of the run of j, as lines for people.
+// parked returns the parked work of j's run, as lines for people.
 func (c *call) parked(r *repo, j *kernel.Job) ([]string, error) {
 	run := j.Spec.Origin.Run
 	if c.past != nil || run == "" || r.Parked == nil {

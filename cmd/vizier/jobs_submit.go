@@ -88,7 +88,7 @@ type submittedJob struct {
 	Note   string `json:"note,omitempty"`   // why an existing job is not going to run
 }
 
-// Run enqueues the jobs and prints their ids.
+// Run enqueues the jobs and prints their references.
 func (s *submitCmd) Run(c *call) error {
 	if s.Batch && len(s.Request.Command) > 0 {
 		return usageError(errors.New("--batch reads the commands from standard input: leave out the command"))
@@ -109,7 +109,7 @@ func (s *submitCmd) Run(c *call) error {
 		if c.batch, err = c.builder(r).Batch(c.ctx, in); err == nil {
 			limitMemory(len(c.batch.Jobs), in.bytes)
 		}
-		if c.ctx.Err() != nil { // of what would have come nothing is known
+		if c.ctx.Err() != nil { // the rest of the input is not known
 			return c.ctx.Err()
 		}
 		news, c.batch.Jobs = c.batch.Jobs, nil
@@ -129,7 +129,7 @@ func (s *submitCmd) Run(c *call) error {
 	if slices.ContainsFunc(news, func(n kernel.NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
 		by = c.actor()
 	}
-	asked := namesOf(news) // the jobs themselves make room for what becomes of them
+	asked := namesOf(news) // the answer needs only this, so the memory of news can be freed
 	rep, err := r.Scheduler.Submit(c.ctx, news, by)
 	if err != nil {
 		return c.barred(c.batch.Locate(err))
@@ -153,8 +153,8 @@ func (s *submitCmd) Run(c *call) error {
 	return nil
 }
 
-// fromHere returns a relative path that is typed in the working directory as one from the root of
-// the working tree.
+// fromHere converts a path that is relative to the working directory into one that is relative to
+// the root of the working tree. It leaves other paths alone.
 func (r *repo) fromHere(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -181,7 +181,8 @@ func limitMemory(jobs int, text int64) {
 	debug.SetMemoryLimit(max(room, 8<<20+int64(jobs)*4600+6*text))
 }
 
-// counted counts the bytes read, until ctx ends: then what was read is not all.
+// counted counts the bytes that it reads. Once ctx has ended, reading fails, even
+// while it waits for input.
 type counted struct {
 	ctx   context.Context
 	from  io.Reader
@@ -242,7 +243,7 @@ func (s *submitCmd) oneWord() error {
 		hint: "vizier submit -- " + typed([]string{"sh", "-c", line})}
 }
 
-// askedJob is what is told of a job that is submitted, whatever becomes of it.
+// askedJob is what the answer needs of a submitted job itself.
 type askedJob struct {
 	id   kernel.JobID
 	name string
@@ -278,7 +279,7 @@ func submitted(rep app.Report, asked []askedJob) submission {
 // report prints what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
-	c.ui.refs.named(rep.Snapshot) // of what is reported here and said of it afterwards
+	c.ui.refs.named(rep.Snapshot) // for this report and for the answer after it
 	if c.outside != "" && len(rep.Applied) > 0 {
 		c.ui.warn("this is a sandbox, where Vizier starts and ends no process; the request is on record: %s", c.outside)
 	}
@@ -298,7 +299,7 @@ func (c *call) report(rep app.Report) {
 	}
 }
 
-// barred adds to an error what can be done in a sandbox that prevents this
+// barred adds a hint to an error: what to do in a sandbox that prevents this
 // command from writing records.
 func (c *call) barred(err error) error {
 	if c.env.Get("VIZIER_SUBMISSIONS") != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)) {

@@ -222,7 +222,8 @@ func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, jobs []*kernel.Job, ru
 	return err
 }
 
-// inRunName returns a job's name within the run of a number: its node.
+// inRunName returns a job's name in the output of the run or batch with a number:
+// its part there. Other jobs have their reference or, without one, their node or id.
 func inRunName(j *kernel.Job, run kernel.Number) string {
 	switch {
 	case j.Part != "" && j.Number == run:

@@ -40,7 +40,7 @@ type waited struct {
 // ticker ticks once a second while a command waits. Jobs tick as they end, so
 // this is only for lost runners and for retries that come due. While a resident
 // scheduler runs, which does the same, ticks are rare. The zero value ticks at
-// once, unless one runs.
+// once, unless a resident scheduler runs.
 type ticker struct {
 	looked, last, asked time.Time
 	asking              atomic.Bool // other executors are being queried
@@ -71,7 +71,7 @@ func (t *ticker) tick(ctx context.Context, r *repo) error {
 		t.asked = now
 		resting, _ := r.Scheduler.NeedResident(ctx)
 		s := *r.Scheduler // as it is configured now
-		go func() {       // a later tick goes by the answer, which may take as long as a cluster has to answer
+		go func() {       // because a cluster may take long to answer; a later tick uses the answer
 			s.Refresh(ctx, resting...)
 			t.asking.Store(false)
 		}()
@@ -82,10 +82,10 @@ func (t *ticker) tick(ctx context.Context, r *repo) error {
 	return nil
 }
 
-// deadlock finds out whether what a job waits for waits for that job. The zero value looks at once.
+// deadlock finds out whether jobs that a job waits for wait for that job. The zero value looks at once.
 type deadlock struct{ looked time.Time }
 
-// look fails if the caller is in a job for whose end one of the first of these jobs waits.
+// look fails if this command runs in a job, and one of the first of open waits for the end of that job.
 func (d *deadlock) look(c *call, ctx context.Context, r *repo, open []kernel.JobID) error {
 	const every, first = 5 * time.Second, 16
 	own := kernel.JobID(c.env.Get("VIZIER_JOB_ID"))
@@ -101,7 +101,8 @@ func (d *deadlock) look(c *call, ctx context.Context, r *repo, open []kernel.Job
 	return err
 }
 
-// readOnly reports that a store may be read and not written. Whoever may write ticks.
+// readOnly reports whether err says that this process may read a store and not write it. Then other
+// processes have to tick.
 func readOnly(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)
 }
@@ -173,9 +174,9 @@ func (w *waitCmd) Run(c *call) error {
 	return exits(doc.ExitCode)
 }
 
-// await waits, ticking, until all jobs have ended or, if they are among the
-// sleepers, are dormant. It returns the state at that time, and the other
-// jobs that nothing is going to start, with the reason.
+// await waits, ticking, until all jobs have ended; sleepers need not be woken. It
+// returns the state at that time, and the other jobs that nothing is going to
+// start, with the reason.
 func (c *call) await(ctx context.Context, all *waiting) (*kernel.Snapshot, map[kernel.JobID]string, error) {
 	c.staysInFront()
 	var p pace
@@ -201,7 +202,7 @@ func (c *call) await(ctx context.Context, all *waiting) (*kernel.Snapshot, map[k
 			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(all.ids), counts))
 		}
 		const few, many = 16, 128
-		if open > many { // each look costs, so it is at many changes at once
+		if open > many { // a look at many jobs takes long, so wait for more changes
 			err = all.lull(ctx)
 		} else {
 			err = p.wait(ctx, counts != before && open <= few)
@@ -224,7 +225,7 @@ type waiting struct {
 	sleepers map[kernel.JobID]bool
 
 	at   fs.JournalOffset
-	news []kernel.JobID // those of them that changed up to there, since the last look
+	news []kernel.JobID // those of ids that changed between the last look and at
 	told bool           // the changes since the last look are all known
 	read time.Time      // when all were last read
 	of   map[kernel.JobID]bool
@@ -236,14 +237,14 @@ type waiting struct {
 	followed []io.Closer // ephemeral runs that it keeps
 }
 
-// waitFor returns a wait for the jobs that refs name, as Scheduler.Members does,
-// which has read them. r may change: see job.
+// waitFor returns a wait for the jobs that refs name; see app.Scheduler.Members. r
+// may become another repository: see follow.
 func (r *repo) waitFor(ctx context.Context, refs []string) (*waiting, error) {
 	if err := r.follow(ctx, refs); err != nil {
 		return nil, err
 	}
 	w := &waiting{r: r}
-	if r.Changed != nil { // before the read: what changes during it is read again
+	if r.Changed != nil { // before the read, so that changes during it are read again
 		_, w.at, _ = r.Changed(w.at)
 	}
 	snap, ids, sleepers, err := r.Scheduler.Members(ctx, refs)
@@ -255,7 +256,7 @@ func (r *repo) waitFor(ctx context.Context, refs []string) (*waiting, error) {
 	for _, id := range ids {
 		if j := snap.Job(id); j != nil && j.Open() && j.State.Status != kernel.Unscheduled && j.Needs() != kernel.NeedsPool {
 			w.open[id] = j.State.Status
-		} else { // this depends on other jobs
+		} else { // whether it has ended depends on other jobs
 			w.late = append(w.late, id)
 		}
 	}

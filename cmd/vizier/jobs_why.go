@@ -33,7 +33,7 @@ type explanation struct {
 	Root    *rootFailure `json:"root"` // null: nothing failed
 	Outlook string       `json:"outlook"`
 
-	Resources  string      `json:"resources,omitempty"` // the steps of its growing resources that the latest attempt asked for, and the next one will
+	Resources  string      `json:"resources,omitempty"` // the steps of its growing options: those of the latest attempt and of the next one
 	Unattended *unattended `json:"unattended,omitempty"`
 }
 
@@ -120,7 +120,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 		if e.Root != nil && displaced(snap.Job(e.Root.Job)) {
 			doc.Actions = append([]remedy{{Command: mend}}, doc.Actions...)
 		}
-		if foreign && len(doc.Actions)+len(doc.Unmet) > 0 { // nothing else has an effect before
+		if foreign && len(doc.Actions)+len(doc.Unmet) > 0 { // no other command has an effect before that
 			doc.Actions, doc.Unattended = []remedy{{Command: adopt}}, nil
 		}
 		switch {
@@ -153,16 +153,15 @@ func (c *call) warned(err error) bool {
 	return err != nil
 }
 
-// foreign reports whether the store is looked at and not acted on, and warns of it. Then nothing
-// but adopt has an effect.
+// foreign reports whether the store is foreign, and warns of it. In a foreign store, no command but
+// adopt has an effect.
 func (c *call) foreign(r *repo) bool {
 	return c.past == nil && r.Foreign != nil && c.warned(r.Foreign(c.ctx))
 }
 
-// displaced returns a function that reports whether the reason of a job sends people to a worktree that
-// git does not find since the repository was moved, and warns of it once. They can do nothing there before
-// mend. Nothing mends it unasked: where several hosts see the repository under different paths, another may
-// work in it.
+// displaced returns a function that reports whether a job's reason names a worktree that git does not find
+// since the repository was moved. It warns of the first one. Nobody can work there before mend, which needs a
+// person: if several hosts see the repository under different paths, another host may be working in it.
 func (c *call) displaced(r *repo) func(*kernel.Job) bool {
 	told := false
 	return func(j *kernel.Job) bool {
@@ -179,7 +178,7 @@ func (c *call) displaced(r *repo) func(*kernel.Job) bool {
 	}
 }
 
-// treeDisplaced says what is the matter with such a worktree.
+// treeDisplaced is the problem of a displaced worktree.
 const treeDisplaced = "git looks for this worktree where it was before the repository was moved or copied, so nothing works in it"
 
 var (
@@ -215,8 +214,8 @@ func explained(e kernel.Explanation, refs *references) explanation {
 	return out
 }
 
-// outlooks says what becomes of a job without anybody's doing. The actions say it for a
-// job that needs some.
+// outlooks says what happens to a job if nobody does anything. A job that needs an
+// action has a list of actions instead.
 var outlooks = map[kernel.Outlook]string{ //nolint:gochecknoglobals // a table
 	kernel.Starts:     "No action needed: it starts by itself.",
 	kernel.TriedAgain: "It is tried again by itself.",

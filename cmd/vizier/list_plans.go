@@ -61,7 +61,7 @@ type draftField struct {
 	value func(d draft) any // nil: the text
 }
 
-// draftFields are the fields of the original, and what agents used.
+// draftFields are the fields of the list, in their order.
 var draftFields = []draftField{
 	{view.Field{Key: "plan", Label: "Plan", Default: true}, func(d draft) string { return d.plan }, nil},
 	{view.Field{Key: "branch", Label: "Branch", Default: true}, func(d draft) string { return d.branch }, nil},

@@ -90,7 +90,7 @@ func (p *linePrinter) lines(r *repo, id kernel.JobID) *joblog.Lines {
 	case p.flows:
 	case p.none:
 		l.Last(1)
-	case p.grep == nil: // what matches may stand anywhere
+	case p.grep == nil: // otherwise, the last matches may be anywhere
 		l.Last(p.most)
 	}
 	return l

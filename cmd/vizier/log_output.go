@@ -28,8 +28,8 @@ func (u *ui) close() error {
 	return u.filter.Close()
 }
 
-// logFilter makes output of jobs harmless to a terminal. What it does not let
-// through it shows as plain does or, with strip, leaves out.
+// logFilter makes output of jobs harmless to a terminal. It makes other sequences
+// than colours visible, as plain does, or leaves them out if strip is set.
 type logFilter struct {
 	out   io.Writer
 	strip bool

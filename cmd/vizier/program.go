@@ -30,7 +30,7 @@ type program struct {
 	stdout, stderr        io.Writer
 	env                   environment
 	open                  func(context.Context, environment, globals) (*repo, error)
-	listen                func()                                    // makes signals heard from now on; nil: signals are not handled
+	listen                func()                                    // starts to handle signals; nil: signals are not handled
 	become                func(program string, args []string) error // replaces this process by a program that is installed beside this one
 	becomeResidentProgram func()                                    // replaces this process by the resident build, if there is one; may be nil
 }
@@ -142,8 +142,8 @@ func (c *call) whole() (*kong.Application, error) {
 	return c.model, nil
 }
 
-// useResidentProgram is called by a command that will run for long, before it
-// does anything.
+// useResidentProgram replaces this process by the resident build, if there is one.
+// A command that will run for long calls it before it does anything.
 func (c *call) useResidentProgram() {
 	if c.becomeResidentProgram != nil {
 		c.becomeResidentProgram()
@@ -205,8 +205,8 @@ func (p *program) run() int {
 // any moment.
 const promptly = 20 * time.Millisecond
 
-// interruptible returns a context that a signal cancels, and a function that
-// makes signals heard at once. A second interrupt ends the program immediately.
+// interruptible returns a context that a signal cancels, and a function that starts
+// to handle signals at once. A second interrupt ends the program immediately.
 func interruptible() (ctx context.Context, listen func(), stop context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	listen = sync.OnceFunc(func() {
@@ -225,8 +225,8 @@ func interruptible() (ctx context.Context, listen func(), stop context.CancelFun
 	}
 }
 
-// staysInFront is called by a command that is about to wait for jobs. From then
-// on an interrupt ends the waiting.
+// staysInFront makes an interrupt end only the waiting from now on. A command that
+// is about to wait for jobs calls it.
 func (c *call) staysInFront() {
 	if c.listen != nil {
 		c.listen()
@@ -276,7 +276,7 @@ func (p *program) execute(c *call) error {
 	case len(p.args) == 0:
 		return c.page(curated())
 	}
-	for _, word := range p.args { // the parser would replace what is no text, and so would a record
+	for _, word := range p.args { // the parser and records replace bytes that are not UTF-8
 		if !utf8.ValidString(word) {
 			return usageError(fmt.Errorf("%+q is not UTF-8 text: hand over in a file what is not text", word))
 		}
@@ -337,8 +337,8 @@ func formatJSON(command runnable) bool {
 	return true
 }
 
-// usage is the function usage, with the list of templates added if one is
-// missing or the command is the name of one.
+// usage is the function usage, with a hint about templates: their names if one is
+// missing, or how to run the one whose name is used as a command.
 func (c *call) usage(err error) error {
 	f := usage(err).(*failure) //nolint:errorlint,forcetypeassert // it is one
 	missing, word := strings.HasPrefix(err.Error(), `expected "<flow>`), ""
@@ -350,7 +350,7 @@ func (c *call) usage(err error) error {
 	}
 	r, err := c.repo()
 	if err != nil {
-		return f // it is reported with the template's name
+		return f // err is reported once a template is named
 	}
 	switch names := r.flows(); {
 	case missing && len(names) > 0:

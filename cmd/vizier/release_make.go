@@ -61,8 +61,8 @@ func (rel *release) gate(c *call, root string) error {
 	return nil
 }
 
-// undo removes what was made, each by compare-and-swap: what somebody else has
-// moved since stays as it is.
+// undo removes the tag and the commit, each by compare-and-swap: a ref that
+// somebody else has moved since stays as it is.
 func (rel *release) undo(ctx context.Context) error {
 	var err error
 	if rel.tagObject != "" {

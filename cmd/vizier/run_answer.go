@@ -73,7 +73,7 @@ type checkedFlows struct {
 	Items []enqueue.Spec `json:"items"`
 }
 
-// check refuses what run would, and writes nothing.
+// check refuses what a run would be refused for, and else prints that the template is valid. It writes nothing.
 func (x *runCmd) check(c *call, r *repo, flows []*enqueue.Flow) error {
 	agent, err := c.builder(r).Check(c.ctx, flows)
 	if err != nil {

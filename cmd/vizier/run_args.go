@@ -102,8 +102,8 @@ func flagsFirst(model *kong.Application, args []string) []string {
 	return slices.Concat(args[:at+1], flags, targets)
 }
 
-// parseMany parses args. The parser copies all words after "--" for each of them, so it gets the
-// first only; the others join it in the last argument, if that takes several.
+// parseMany parses args. For each word after "--", the parser copies all of these words, so it gets
+// only the first one; parseMany appends the others to the last argument, if that takes several.
 func parseMany(parser *kong.Kong, args []string) (*kong.Context, error) {
 	at := slices.Index(args, "--") + 2
 	if at < 2 || at >= len(args) {
@@ -119,7 +119,7 @@ func parseMany(parser *kong.Kong, args []string) (*kong.Context, error) {
 		last.Set(reflect.AppendSlice(last, words))
 		return parsed, nil
 	}
-	return parser.Parse(args) // says that these are too many
+	return parser.Parse(args) // returns the error for too many arguments
 }
 
 // takesNext reports whether the next argument is the value of the flag word, or

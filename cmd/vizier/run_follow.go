@@ -91,7 +91,8 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 	return exits(doc.ExitCode)
 }
 
-// tidied releases an ephemeral run, and reports whether it is gone.
+// tidied releases an ephemeral run, and returns whether its jobs are gone:
+// completed or deferred.
 func (c *call) tidied(r *repo, jobs []kernel.JobID, hold io.Closer) (string, error) {
 	if err := hold.Close(); err != nil {
 		return "", err

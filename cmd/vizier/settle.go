@@ -11,9 +11,10 @@ const diskFull = "the file system of the repository is full: jobs that have ende
 
 // settled returns the result of read. If that contains a running job whose
 // runner is gone, a tick settles it first, so that it is not reported as
-// running. If this command may not tick, it says so; if another host schedules,
-// it leaves it to that host. Runners elsewhere are queried if no resident
-// scheduler does that, and one is started for them.
+// running. If the tick fails or this command must not tick, settled warns. If
+// another host schedules, settled leaves the job to that host. If no resident
+// scheduler queries the runners of other executors, settled queries them and
+// starts one.
 func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.Snapshot, error) {
 	snap, err := read()
 	if err != nil || c.past != nil {

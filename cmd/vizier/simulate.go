@@ -110,7 +110,7 @@ func (x *simulateCmd) Run(c *call) error {
 	if err != nil {
 		return c.batch.Locate(err)
 	}
-	c.ui.refs.named(out.Story.Then) // of jobs that are not on record too
+	c.ui.refs.named(out.Story.Then) // which has jobs that are not on record too
 	doc := simulatedOf(out, habits)
 	switch x.Format {
 	case "json":

@@ -153,7 +153,8 @@ func (c *call) restless(r *repo, snap *kernel.Snapshot) {
 	}
 }
 
-// most is how many lines of each part of the overview are printed as text.
+// most is how many lines are printed as text of each part of the overview and of a
+// simulation.
 const most = 10
 
 // overview formats v for people.

@@ -71,7 +71,7 @@ func settings(set []string) (map[string]string, error) {
 	return out, nil
 }
 
-// hinted adds to an input error what to type instead.
+// hinted adds a hint to an input error: what to type instead.
 func (c *call) hinted(err error) error {
 	in, ok := errors.AsType[*enqueue.InputError](err)
 	if !ok {

@@ -6,10 +6,10 @@ package main
 //     has no period at its end.
 //   - Each message ends with one newline. JSON is never coloured.
 //   - Text has references in the place of the ids of jobs and runs, see
-//     references, and times as clocks here show them. What is not the program's own words is written verbatim.
-//   - What a terminal would act on is made visible, whoever wrote it; see plain.
-//     Documents have it as JSON's escapes. Only logs and payloads that go to a
-//     file or a pipe are written as they are.
+//     references, and times in the form that clocks returns. Text from others is written verbatim.
+//   - Characters that a terminal would act on are made visible, whoever wrote
+//     them; see plain. Documents have them as JSON's escapes. Only logs and
+//     payloads that go to a file or a pipe are written as they are.
 //   - Colour and progress are for terminals only; NO_COLOR,
 //     TERM=dumb and --no-ansi switch colour and progress off there too.
 
@@ -33,7 +33,7 @@ import (
 type ui struct {
 	out, err       io.Writer
 	outTTY, errTTY bool
-	plain          bool // no escape sequences were asked for
+	plain          bool // the user wants no escape sequences
 	strip          bool // and none in the output of jobs either
 	level          int
 	refs           references
@@ -139,8 +139,8 @@ func (u *ui) text(s string) { u.verbatim(u.people(s)) }
 // people returns s with references, times and places for people.
 func (u *ui) people(s string) string { return u.places(u.clocks(u.refs.text(s))) }
 
-// places has the worktrees in s, whose paths on record are relative to the
-// repository's root, named so that the paths work elsewhere too.
+// places makes the paths of worktrees in s absolute if the command was typed
+// elsewhere than in the repository's root. On record, they are relative to it.
 func (u *ui) places(s string) string {
 	const home = ".vizier/tmp-worktrees/"
 	if u.root == "" {

@@ -14,7 +14,7 @@ import (
 // because nobody ticks.
 type unattended struct {
 	Job     kernel.JobID `json:"job"`               // the job that is to continue first
-	Due     *time.Time   `json:"due,omitempty"`     // since or from when it may
+	Due     *time.Time   `json:"due,omitempty"`     // when it may continue, in the past or the future
 	Command []string     `json:"command,omitempty"` // the command that makes it continue
 	text    string
 }

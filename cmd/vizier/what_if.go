@@ -77,7 +77,7 @@ func (x *whatIfCmd) foreseen(c *call) (doc answer.Foreseen, err error) {
 	if err != nil {
 		return doc, c.batch.Locate(err)
 	}
-	c.ui.refs.named(forecast.Then) // of jobs that are not on record too
+	c.ui.refs.named(forecast.Then) // which has jobs that are not on record too
 	return answer.ForeseenOf(forecast, foresight.Story{}, false), nil
 }
 

@@ -74,7 +74,7 @@ type repo struct {
 	Payloads payloads
 
 	// Changed returns the jobs that changed since a place in the store's
-	// history, and the place up to which that is so. It returns false if any
+	// history, and the place up to which it has looked. It returns false if any
 	// job may have changed. nil: not supported.
 	Changed func(since fs.JournalOffset) ([]kernel.JobID, fs.JournalOffset, bool)
 
@@ -115,7 +115,7 @@ type repo struct {
 	// Hindrance returns what keeps the resident scheduler from its work.
 	Hindrance func() vizier.Hindrance
 
-	// Full reports that the file system of the store is full.
+	// Full reports whether the file system of the store is full.
 	Full func() bool
 
 	// Attended reports whether a resident scheduler is running or just being
@@ -141,15 +141,15 @@ type repo struct {
 	// user's, or nil. Adopt makes it count as this user's.
 	Foreign, Adopt func(context.Context) error
 
-	// OnPark has work told of that is parked before its worktree is removed;
-	// nil: it is not told.
+	// OnPark sets the function that is told of work that is parked before its
+	// worktree is removed; nil: nobody is told.
 	OnPark func(tell func(git.Parked))
 
-	// Parked returns what is parked of jobs, as lines for people; nil: it is not known.
+	// Parked returns the parked work of jobs, as lines for people; nil: not known.
 	Parked func(context.Context, func() ([]kernel.JobID, error)) ([]string, error)
 
-	// Outside describes the process that continues what is asked for here, or
-	// is "" if this process does.
+	// Outside describes the process that carries out what this one only puts on
+	// record, because this one is in a sandbox; "": it is not.
 	Outside string
 }
 

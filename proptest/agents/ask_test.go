@@ -19,7 +19,7 @@ func each(t *testing.T, name string, test func(x *trial, s agent.Settings)) {
 			t.Parallel()
 			s := agent.Settings{Label: label, Timeout: 2 * time.Minute}
 			if label == "gemini" {
-				s.Model = "gemini-2.5-flash" // or it asks another model first which one to ask
+				s.Model = "gemini-2.5-flash" // otherwise it first asks another model which one to use
 			}
 			test(newTrial(t, name), s)
 		})
@@ -56,8 +56,8 @@ func TestAnEditByATool(t *testing.T) {
 	})
 }
 
-// With "edit" an agent runs no command, or in a sandbox only. With "run" it
-// does, and finds vizier.
+// With the permission "edit", an agent runs no command, or only in a sandbox. With
+// "run" it runs them, and they find vizier.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	each(t, model.Run, func(x *trial, s agent.Settings) {
@@ -78,8 +78,8 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// With "all" an agent asks for nothing and is kept in no place: it edits, it
-// runs, and it writes outside of its directory.
+// With the permission "all", an agent is not confined and asks for no permission: it
+// edits files, runs commands, and writes outside of its directory.
 func TestEverythingIsAllowed(t *testing.T) {
 	t.Parallel()
 	each(t, model.Run, func(x *trial, s agent.Settings) {
@@ -88,7 +88,7 @@ func TestEverythingIsAllowed(t *testing.T) {
 			if r := x.ask(s, "Run it.", ""); r.Class != kernel.ExitFailure || !strings.Contains(r.Reason, "root") {
 				x.Errorf("as root: class %s, %q", r.Class, r.Reason)
 			}
-			x.more = []string{"IS_SANDBOX=1"} // what it wants to be told in a container
+			x.more = []string{"IS_SANDBOX=1"} // claude demands this in a container
 			x.at(model.Run)
 		}
 		s.Permissions = agent.MayAll
@@ -139,13 +139,13 @@ func TestAnAgentAsksAgain(t *testing.T) {
 		if r.Class != kernel.NoFailure || string(r.Text) != model.Plan+"\n" {
 			x.Errorf("class %s, %q", r.Class, r.Text)
 		}
-		if s.Label != "codex" && !strings.Contains(r.progress, s.Label+" asks again, attempt 1") { // codex tells of streams only
+		if s.Label != "codex" && !strings.Contains(r.progress, s.Label+" asks again, attempt 1") { // codex reports only retries of streams
 			x.Errorf("its progress does not tell")
 		}
 	})
 }
 
-// Half an answer is none.
+// Half an answer does not count as an answer.
 func TestACutStream(t *testing.T) {
 	t.Parallel()
 	each(t, model.Cut, func(x *trial, s agent.Settings) {
@@ -164,8 +164,8 @@ func TestACutStream(t *testing.T) {
 	})
 }
 
-// A limit ends an agent that waits for its model. How long one takes until it
-// asks depends on the machine, so a limit that came too early is doubled.
+// A limit ends an agent that waits for its model. How long an agent takes before it
+// asks its model depends on the machine, so a limit that was too short is doubled.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

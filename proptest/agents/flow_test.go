@@ -87,8 +87,8 @@ func TestDraftApproveMerge(t *testing.T) {
 	})
 }
 
-// What agents keep by directory is one project for a stage of a plan, however
-// many runs it has.
+// Agents keep data by directory: a project. All runs of one stage of a plan share a
+// project.
 func TestRunsOfAStageAreOneProject(t *testing.T) {
 	t.Parallel()
 	for name, kept := range map[string]string{"claude": ".claude/projects/*", "gemini": ".gemini/tmp/*/.project_root"} {
@@ -107,7 +107,7 @@ func TestRunsOfAStageAreOneProject(t *testing.T) {
 			var projects []string
 			for _, path := range found {
 				if strings.HasSuffix(path, "-repo") {
-					continue // claude's of the main working tree: whatever it is to remember of the repository
+					continue // claude's project for the main working tree, for what it remembers of the repository
 				}
 				text, err := os.ReadFile(path)
 				if err == nil && strings.Contains(string(text), x.base) || strings.Contains(path, filepath.Base(x.base)) {
@@ -121,7 +121,7 @@ func TestRunsOfAStageAreOneProject(t *testing.T) {
 	}
 }
 
-// A failure is told in words where people look for it.
+// People read the reason of a failure where they look for it.
 func TestWhyAnAgentFailed(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"claude", "codex", "gemini"} {
@@ -143,7 +143,7 @@ func TestWhyAnAgentFailed(t *testing.T) {
 	}
 }
 
-// within waits until ask says so.
+// within waits until ask returns true, and fails the test after limit.
 func (x *trial) within(limit time.Duration, what string, ask func() bool) {
 	x.Helper()
 	for end := time.Now().Add(limit); !ask(); time.Sleep(50 * time.Millisecond) {
@@ -153,7 +153,7 @@ func (x *trial) within(limit time.Duration, what string, ask func() bool) {
 	}
 }
 
-// processes returns those of the trial's home and repository, by what they run.
+// processes returns the processes of the trial's jobs, by their environment.
 func (x *trial) processes() (found []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -181,7 +181,8 @@ func (x *trial) status(job string) string {
 	return shown.Status
 }
 
-// session returns that of the job's latest attempt, as soon as it is on record.
+// session returns the session of the job's latest attempt, or "" while none is on
+// record.
 func (x *trial) session(job string) string {
 	x.Helper()
 	var shown struct {
@@ -199,8 +200,8 @@ func (x *trial) session(job string) string {
 	return ""
 }
 
-// kept reports whether the agent has written what it was asked in a session to
-// its own file of it. It does so on its own time, and can only go on with that.
+// kept reports whether the agent has written the prompt to its own file of the
+// session. It does so some time later, and can continue the session only then.
 func (x *trial) kept(session string) bool {
 	x.Helper()
 	out, _ := x.try("cd && grep -rlsF " + session + " .claude/projects .codex/sessions .gemini/tmp | xargs -r -d '\\n' grep -lF 'A file that greets'")

@@ -1,7 +1,7 @@
-// Package agents runs Claude Code, Codex and Gemini as they are installed from
-// npm against a model of its own, without a terminal and without anything that
-// costs: first each by itself, then as the agents of real flows. make
-// test-agents installs them and says where they are.
+// Package agents runs Claude Code, Codex and Gemini, as they are installed from
+// npm, against a stand-in for their models, without a terminal and without cost:
+// each by itself, and as the agents of real flows. `make test-agents` installs
+// them and says where they are.
 package agents
 
 import (
@@ -23,12 +23,12 @@ import (
 
 var (
 	programs string // the directory of the programs
-	homes    string // where they keep what they keep
+	homes    string // the directory of their homes, in which they keep their files
 	wrappers string // scripts of the programs' names, which give each trial its environment
 	vizier   string // the program under test
 )
 
-// TestMain says why nothing is tested where the programs are not installed.
+// TestMain says why nothing is tested if the programs are not installed.
 func TestMain(m *testing.M) {
 	programs = os.Getenv("VIZIER_TEST_AGENTS")
 	if programs == "" {
@@ -90,7 +90,8 @@ func prepare(dir string) error {
 		put(filepath.Join(dir, "home", ".codex", "config.toml"), codexConfig), put(filepath.Join(dir, "home", ".gemini", "settings.json"), geminiSettings))
 }
 
-// The programs share a home: vizier, which runs in this process, looks into it.
+// The configurations of the programs. They share a home, since vizier, which runs
+// in this process, looks into it.
 const (
 	codexConfig = `model_provider = "mock"
 check_for_update_on_startup = false
@@ -111,9 +112,9 @@ stream_max_retries = 1
 type trial struct {
 	*testing.T
 	model *model.Server
-	base  string // has repo and environment
+	base  string // the directory that contains repo and the file environment
 	repo  string
-	more  []string // variables
+	more  []string // more environment variables
 }
 
 func newTrial(t *testing.T, name string) *trial {
@@ -131,7 +132,7 @@ func newTrial(t *testing.T, name string) *trial {
 	return x
 }
 
-// at makes the model do what the case of a name is about.
+// at makes the model do what the case with this name prescribes.
 func (x *trial) at(name string) {
 	x.Helper()
 	url := x.model.URL + "/" + name
@@ -143,8 +144,8 @@ func (x *trial) at(name string) {
 	x.write("environment", b.String())
 }
 
-// environment returns what programs of a trial need, and keeps them from
-// calling home.
+// environment returns the variables that the programs of a trial need, and those
+// that prevent them from sending data to their makers.
 func (x *trial) environment(url string) []string {
 	return []string{"CODEX_URL=" + url + "/v1",
 		"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=sk-test", "OPENAI_API_KEY=sk-test", "GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_API_KEY=test",
@@ -192,7 +193,7 @@ func (x *trial) try(script string) (string, error) {
 	return string(out), err
 }
 
-// said is what an agent wrote, answer and progress.
+// said collects what an agent writes: its answer or its progress.
 type said struct {
 	mu   sync.Mutex
 	text bytes.Buffer

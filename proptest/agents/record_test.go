@@ -19,9 +19,9 @@ import (
 	"github.com/vizier-scheduler/vizier/proptest/agents/model"
 )
 
-// TestRecord writes what the programs print in each case to where the tests of
-// their filters read it, when $RECORD_STREAMS says so. What it writes has no
-// path, id, address or time of this machine.
+// TestRecord writes what the programs print in each case to files that the tests
+// of package agent read, if $RECORD_STREAMS is set. The files have no path, id,
+// address or time of this machine.
 func TestRecord(t *testing.T) {
 	if os.Getenv("RECORD_STREAMS") == "" {
 		t.Skip("RECORD_STREAMS=1 records anew")
@@ -60,7 +60,7 @@ func TestRecord(t *testing.T) {
 					y, _ := os.Stat(b)
 					return x.ModTime().Compare(y.ModTime())
 				})
-				base := strings.TrimSuffix(outs[0], ".out") // of a session that is gone: the one that says so
+				base := strings.TrimSuffix(outs[0], ".out") // the first: if the session is gone, the one that says so
 				files := &txtar.Archive{}
 				for _, part := range []string{"out", "err", "exit"} {
 					data, err := os.ReadFile(base + "." + part)
@@ -84,18 +84,18 @@ var (
 	address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	scratch = regexp.MustCompile(`/tmp/vizier-agent-\d+`)
 	unix    = regexp.MustCompile(`(_)\d{13}(_)`)
-	// What only describes the machine, the programs' features or their speed.
+	// Keys that only describe the machine, the programs' features or their speed.
 	dull = []string{"tools", "slash_commands", "agents", "skills", "plugins", "memory_paths", "mcp_servers", "duration_ms", "duration_api_ms", "ttft_ms",
 		"ttft_stream_ms", "time_to_request_ms", "uuid", "output_style", "analytics_disabled", "product_feedback_disabled", "fast_mode_state", "apiKeySource"}
 )
 
-// scrub takes out of a recording what is this machine's own.
+// scrub removes from a recording what is specific to this machine.
 func (x *trial) scrub(label, part string, data []byte) []byte {
 	ids := map[string]string{}
 	var out bytes.Buffer
 	for line := range strings.Lines(string(data)) {
 		if part == "err" && label == "gemini" && !strings.HasPrefix(line, "Attempt ") && !strings.Contains(line, "Error ") && !strings.HasPrefix(line, "    at ") {
-			continue // pages of it, with paths of all kinds
+			continue // gemini writes pages of text, with paths of all kinds
 		}
 		var event map[string]json.RawMessage
 		if json.Unmarshal([]byte(line), &event) == nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// BenchmarkForetoldEnd runs a graph of some three hundred tasks once, as training, has
-// simulate tell when a second run of the same kinds of tasks with other durations ends, and
-// runs that as well. off-% is by how much of the second run's time that was wrong.
+// BenchmarkForetoldEnd runs a graph of about three hundred tasks once, as training. Then it
+// lets simulate predict the end of a second run of the same kinds of tasks, with other
+// durations, and runs that too. off-% is the error in percent of the second run's time.
 func BenchmarkForetoldEnd(b *testing.B) {
 	for name, graph := range map[string]func() []task{"mosaic": mosaic, "lanes": lanes, "peoples": peoples} {
 		b.Run(name, func(b *testing.B) {
@@ -43,7 +43,7 @@ func BenchmarkForetoldEnd(b *testing.B) {
 	}
 }
 
-// play runs a graph and tells how long that took, by its records.
+// play runs a graph and returns how long that took, according to its records.
 func (r *repository) play(graph []task, seed uint64) time.Duration {
 	r.Helper()
 	refs := strings.Fields(r.vizier(sleeps(graph, seed), "submit", "--batch"))
@@ -70,8 +70,8 @@ func (r *repository) play(graph []task, seed uint64) time.Duration {
 	return last.Sub(first)
 }
 
-// task is a node of a graph: its kind, how long such tasks take on the whole, how much
-// that varies, and what it comes after.
+// task is a node of a graph: its kind, how long such tasks take relative to others, how
+// much that varies, and which tasks must end before it.
 type task struct {
 	kind   string
 	weight float64
@@ -79,7 +79,7 @@ type task struct {
 	after  []int
 }
 
-// mosaic is shaped as workflows that put one picture together of many: each is projected,
+// mosaic has the shape of workflows that make one picture from many: each is projected,
 // neighbours are fitted, one model is made of all, each is corrected by it, all are added.
 func mosaic() (g []task) {
 	const wide = 56
@@ -102,8 +102,8 @@ func mosaic() (g []task) {
 	return g
 }
 
-// lanes is shaped as workflows that cut reads of a genome into pieces, take each piece through
-// a chain, and merge what comes out by lane and then as a whole.
+// lanes has the shape of workflows that cut reads of a genome into pieces, process each piece
+// in a chain, and merge the results by lane and then as a whole.
 func lanes() (g []task) {
 	add := func(t task) int { g = append(g, t); return len(g) - 1 }
 	var merged []int
@@ -126,9 +126,9 @@ func lanes() (g []task) {
 	return g
 }
 
-// peoples is shaped as workflows that look for variants which peoples share: of each chromosome
-// many pieces are read and merged, it is sifted besides, and both are compared for each people in
-// two ways.
+// peoples has the shape of workflows that look for variants that peoples share: many pieces of
+// each chromosome are read and merged, the chromosome is also sifted, and both results are
+// compared for each people in two ways.
 func peoples() (g []task) {
 	add := func(t task) int { g = append(g, t); return len(g) - 1 }
 	for range 7 {
@@ -145,7 +145,7 @@ func peoples() (g []task) {
 	return g
 }
 
-// sleeps is a graph as a batch of jobs that sleep, for four minutes in all.
+// sleeps returns a graph as a batch of jobs that sleep, for about four minutes in all.
 func sleeps(g []task, seed uint64) string {
 	random := rand.New(rand.NewPCG(seed, 0))
 	sum := 0.0

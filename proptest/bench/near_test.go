@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A hop of a chain beside jobs that wait for something outside of all jobs, and that the
-// hop has nothing to do with, against one beside none.
+// The cost of a hop in a chain while unrelated jobs wait for something that no job makes,
+// against the cost of a hop without such jobs.
 func BenchmarkBesideWhatWaitsOutside(b *testing.B) {
 	const hops, others = 100, 500
 	for _, kind := range []struct{ name, wants string }{

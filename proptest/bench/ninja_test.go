@@ -16,10 +16,10 @@ import (
 )
 
 // A tick over 100,000 open jobs that finds nothing to do, against a build by
-// ninja of as many edges that finds nothing to do: the same graph, ten to a
-// chain. Ninja reads its rules and looks at its files in that time, and the
-// tick has its snapshot; so the figure with the snapshot made as well is next
-// to it.
+// ninja of as many edges that finds nothing to do: the same graph, in chains of
+// ten. Ninja's time includes reading its rules and looking at its files, but the
+// tick begins with a snapshot. So there is also a figure that includes making the
+// snapshot.
 func BenchmarkDecideAgainstNinja(b *testing.B) {
 	ninja, err := exec.LookPath("ninja")
 	if err != nil {
@@ -72,9 +72,9 @@ func (c *cost) add(b testing.TB, who int, do func()) {
 	c.cpu += spent() - cpu
 }
 
-// edges is a directory with the rules of n edges and, in the order in which
-// they depend on each other, their outputs: all of them up to date. Their rule
-// is one whose command may change, so that ninja needs no log of having run it.
+// edges returns a directory with the rules of n edges and their outputs, written
+// in the order in which they depend on each other, so all are up to date. Their
+// rule is a generator's, so ninja needs no log of having run its command.
 func edges(b testing.TB, n int) string {
 	b.Helper()
 	dir, err := os.MkdirTemp(scratch, "ninja")
@@ -101,8 +101,8 @@ func edges(b testing.TB, n int) string {
 	return dir
 }
 
-// jobs is a world of n jobs, each after the one before it but for the first of
-// ten, which waits for an approval: as the tick before left them.
+// jobs returns a world of n jobs in chains of ten, as a tick left them. Each job
+// runs after the one before it; the first of a chain waits for an approval.
 func jobs(n int) kernel.Observation {
 	o := kernel.Observation{Now: time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC), Facts: kernel.NewFacts()}
 	for i := range n {

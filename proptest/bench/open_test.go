@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// behind is a repository with n jobs that wait behind one that does not end.
+// behind returns a repository with n jobs that wait behind one that does not end.
 func behind(b testing.TB, n int) (r *repository, ids []string) {
 	b.Helper()
 	r = newRepository(b, "[scheduler]\nmax_running = 1\n[store]\ndurability = \"relaxed\"\n")
@@ -19,8 +19,8 @@ func behind(b testing.TB, n int) (r *repository, ids []string) {
 	return r, strings.Fields(r.vizier(batch(n, []string{"true"}, none), "jobs", "submit", "--batch"))
 }
 
-// spentBy is the processor time of one call, and the most memory that it held in
-// MiB. It is the whole process: start-up is part of it.
+// spentBy returns the processor time of one call, start-up included, and its peak
+// memory in MiB.
 func (r *repository) spentBy(stdin string, args ...string) (time.Duration, float64) {
 	r.Helper()
 	cmd := exec.Command(r.exe, args...)
@@ -32,8 +32,8 @@ func (r *repository) spentBy(stdin string, args ...string) (time.Duration, float
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), float64(use.Maxrss) / 1024
 }
 
-// Commands about one job, the first screen of the list, all of it, and how
-// everything stands, beside one batch of 10,000 open jobs against one of ten.
+// Commands about one job, the first lines of the list, the whole list and the
+// overview, with a batch of 10,000 open jobs against one of ten.
 func BenchmarkOneOfMany(b *testing.B) {
 	few, fewIDs := behind(b, 10)
 	many, manyIDs := behind(b, 10_000)
@@ -50,7 +50,7 @@ func BenchmarkOneOfMany(b *testing.B) {
 					switch name {
 					case "submit":
 						args = append(args, "--", "true")
-					case "cancel": // what was made for that
+					case "cancel": // a job that is made for this
 						args = append(args, strings.TrimSpace(c.r.vizier("", "jobs", "submit", "--", "true")))
 					case "approve":
 						args = append(args, strings.TrimSpace(c.r.vizier("", "jobs", "submit", "--approval", "--", "true")))
@@ -72,7 +72,7 @@ func BenchmarkOneOfMany(b *testing.B) {
 	}
 }
 
-// A batch of 10,000 jobs none of which can run, and what it holds.
+// A batch of 10,000 jobs none of which can run, and the peak memory of submitting it.
 func BenchmarkBatch(b *testing.B) {
 	var spent time.Duration
 	var most float64
@@ -81,7 +81,7 @@ func BenchmarkBatch(b *testing.B) {
 		took, held := r.spentBy(batch(10_000, []string{"true"}, none), "jobs", "submit", "--batch")
 		spent, most = spent+took, max(most, held)
 	}
-	if most > 80 { // it takes 64, and 145 where any of its stages is whole in memory once more
+	if most > 80 { // it takes 64; if any stage keeps a second copy in memory, 145
 		b.Errorf("%.0f MiB", most)
 	}
 	b.ReportMetric(spent.Seconds()/float64(b.N), "cpu-s")
@@ -89,8 +89,8 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// three is the layered graph: each job waits for three of the layer of fifty
-// before.
+// three is the layered graph: each job waits for three jobs of the layer before,
+// which has fifty.
 func three(i int) []int {
 	if i < 50 {
 		return nil
@@ -104,8 +104,8 @@ func three(i int) []int {
 	return out
 }
 
-// Twenty layers of fifty jobs against as many independent ones, and both with
-// 10,000 others open.
+// Twenty layers of fifty jobs against as many independent jobs, without and with
+// 10,000 other open jobs.
 func BenchmarkLayers(b *testing.B) {
 	const n = 1000
 	var spent [4]time.Duration
@@ -133,7 +133,7 @@ func BenchmarkLayers(b *testing.B) {
 }
 
 // Independent jobs and one that runs after all of them, or needs a token of each, against the
-// independent ones alone: what a job costs that so many others must end before.
+// independent ones alone: the cost of a job that depends on many.
 func BenchmarkAfterMany(b *testing.B) {
 	after := func(i int) string { return fmt.Sprintf(`{"ref":"j%d","command":["true"]}`, i) }
 	token := func(i int) string {
@@ -168,7 +168,7 @@ func BenchmarkAfterMany(b *testing.B) {
 	}
 }
 
-// What a runner holds at its peak after 100 hops with 10,000 other jobs open.
+// The peak memory of a runner after 100 hops with 10,000 other jobs open.
 func BenchmarkRunnerMemoryAmongMany(b *testing.B) {
 	var most float64
 	for b.Loop() {
@@ -188,7 +188,7 @@ func BenchmarkRunnerMemoryAmongMany(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// What would follow for one of 10,000 open jobs, against why it waits.
+// The cost of what-if with 10,000 open jobs, against that of why for one of them.
 func BenchmarkWhatIf(b *testing.B) {
 	r, ids := behind(b, 10_000)
 	id := ids[len(ids)/2]

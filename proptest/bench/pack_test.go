@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// onDisk is what the store takes on the disk, in bytes.
+// onDisk returns the size of the store on the disk, in bytes.
 func (r *repository) onDisk() (bytes int64) {
 	r.Helper()
 	err := filepath.WalkDir(filepath.Join(r.dir, ".vizier"), func(path string, _ fs.DirEntry, err error) error {
@@ -25,8 +25,8 @@ func (r *repository) onDisk() (bytes int64) {
 	return bytes
 }
 
-// What a finished job takes on the disk before it is packed and after, journal,
-// cache and event log included, and what packing it costs.
+// The size of an ended job on the disk before and after it is packed, with its
+// share of journal, cache and event log; and the cost of packing it.
 func BenchmarkPack(b *testing.B) {
 	const n = 2000
 	var before, after int64

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// What each process pays: commands on a store of ten jobs, start to exit,
-// against git --version, turn by turn. The goal is three times that.
+// The cost of a process: commands on a store of ten jobs, from start to exit,
+// against git --version, in turns. The goal is three times that.
 func BenchmarkCommand(b *testing.B) {
 	r := newRepository(b, relaxed)
 	for range 10 {
@@ -34,8 +34,8 @@ func BenchmarkCommand(b *testing.B) {
 	}
 }
 
-// One submit of a job that runs at once, start to exit, against task-spooler's,
-// turn by turn. The job ends before the next turn.
+// A submit of a job that runs at once, from start to exit, against task-spooler's,
+// in turns. The job ends before the next turn.
 func BenchmarkSubmit(b *testing.B) {
 	tsp, err := exec.LookPath("tsp")
 	if err != nil {
@@ -70,7 +70,7 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 }
 
-// What a runner holds at its peak: after a chain of so many jobs.
+// The peak memory of a runner, after chains of different lengths.
 func BenchmarkRunnerMemory(b *testing.B) {
 	for _, n := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("chain=%d", n), func(b *testing.B) {
@@ -124,7 +124,7 @@ func (r *repository) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// idle waits until no job is on the way and no runner is left.
+// idle waits until all jobs have succeeded.
 func (r *repository) idle() {
 	r.Helper()
 	for {
@@ -143,8 +143,9 @@ func (r *repository) idle() {
 	}
 }
 
-// peak is the most memory that a command holds, in MiB; 0 where time(1) is not
-// installed. What the system tells of a child counts its parent before the exec.
+// peak returns the peak memory of a command in MiB, or 0 if time(1) is not
+// installed. The system's own figure for a child includes this process, from
+// before the exec.
 func peak(b *testing.B, cmd *exec.Cmd) float64 {
 	b.Helper()
 	clock, err := exec.LookPath("time")

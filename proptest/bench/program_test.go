@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program is vizier as a user has it, built once.
+// program returns the path of vizier, built once as for users.
 var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // one build per run
 	exe := filepath.Join(scratch, "vizier")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", exe, "github.com/vizier-scheduler/vizier/cmd/vizier")
@@ -50,12 +50,12 @@ var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals
 type repository struct {
 	testing.TB
 	dir, exe string
-	cpu      time.Duration // of what run ran, runners and jobs
-	waited   time.Duration // of it, what waiting for the jobs cost
+	cpu      time.Duration // processor time of what run ran, including runners and jobs
+	waited   time.Duration // the part of cpu that waiting for the jobs cost
 }
 
-// cpu is what all processes used that this one has started or was left, and
-// that have ended.
+// cpu returns the processor time of all ended processes that this one started or
+// inherited.
 func cpu() time.Duration {
 	for { // runners that end are this process's children (see TestMain)
 		if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != nil {
@@ -110,8 +110,8 @@ func (r *repository) env() []string {
 	return append(os.Environ(), "XDG_CONFIG_HOME="+r.dir, "VIZIER_SCHEDULER_RESIDENT=false")
 }
 
-// batch is n jobs of a command as JSON Lines; deps says which earlier ones the
-// i-th waits for.
+// batch returns n jobs of a command as JSON Lines. deps returns the earlier jobs
+// that the i-th waits for.
 func batch(n int, command []string, deps func(i int) []int) string {
 	var b strings.Builder
 	for i := range n {
@@ -158,8 +158,8 @@ func (r *repository) run(lines string) time.Duration {
 	return took
 }
 
-// floor is what n runs of true cost two at a time, forked, executed and waited
-// for, with no graph and no record.
+// floor returns how long n runs of true take, two at a time: fork, exec and wait
+// alone, with no graph and no record.
 func floor(b testing.TB, n int) time.Duration {
 	b.Helper()
 	begun := time.Now()
@@ -184,8 +184,8 @@ const (
 	relaxed = full + "[store]\ndurability = \"relaxed\"\n"
 )
 
-// A thousand independent jobs, against the fork and exec of as many programs, and
-// what waiting for all of them is of the processor time.
+// A thousand independent jobs, against the fork and exec of as many programs. wait-%
+// is the share of the processor time that waiting for all of them costs.
 func BenchmarkFan(b *testing.B) {
 	for _, c := range []struct{ name, config string }{{"full", full}, {"relaxed", relaxed}} {
 		b.Run(c.name, func(b *testing.B) {
@@ -204,8 +204,8 @@ func BenchmarkFan(b *testing.B) {
 	}
 }
 
-// A chain of 300 jobs: its hops, against task-spooler's where it is installed,
-// and against the fork and exec of one program.
+// A chain of 300 jobs, against a chain in task-spooler, if that is installed, and
+// against the fork and exec of as many programs.
 func BenchmarkChain(b *testing.B) {
 	for _, c := range []struct{ name, config string }{{"full", full}, {"relaxed", relaxed}} {
 		b.Run(c.name, func(b *testing.B) {
@@ -233,7 +233,8 @@ func report(b *testing.B, n int, ours, other time.Duration, name string) {
 	b.ReportMetric(float64(ours)/float64(other), "x-"+name)
 }
 
-// spool is a chain of n in task-spooler; 0 where it is not installed.
+// spool returns how long a chain of n takes in task-spooler, or 0 if that is not
+// installed.
 func spool(b testing.TB, n int) time.Duration {
 	tsp, err := exec.LookPath("tsp")
 	if err != nil {
@@ -290,7 +291,7 @@ func BenchmarkHistory(b *testing.B) {
 	}
 }
 
-// anyID is the id of some job of the store.
+// anyID returns the id of some job of the store.
 func anyID(r *repository) string {
 	entries, err := os.ReadDir(filepath.Join(r.dir, ".vizier/jobs"))
 	if err != nil {

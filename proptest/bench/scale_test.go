@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// BenchmarkCommandsAsStoresGrow is what processor time commands on whole runs take in a store
-// four times as large as another, as a multiple of what they take there: about 4 is what the work
-// grows by, and 16 is a cost that grows with its square. Each store has as many jobs that
-// wait for a person, that failed, that those block, that wait for what nobody makes, and
-// that run one after the other. 2/* stands for each job of 2.
+// BenchmarkCommandsAsStoresGrow compares the processor time of commands on whole runs in two
+// stores, one of which is four times as large. A ratio of about 4 is the growth of the work; 16
+// means that the cost grows with its square. Each store has equally many jobs that wait for a
+// person, that failed, that are blocked by those, that need what no job makes, and that run
+// one after the other. 2/* stands for each job of 2.
 func BenchmarkCommandsAsStoresGrow(b *testing.B) {
 	const small, times = 200, 4
 	commands := []string{"status", "ls --all", "runs", "jobs schedule --format json", "jobs schedule --format svg", "why 1", "why 5", "show 5", "wait 2", "tail 2",
@@ -55,7 +55,7 @@ func BenchmarkCommandsAsStoresGrow(b *testing.B) {
 	}
 }
 
-// each is args with the n jobs of a batch for the star.
+// each returns args with the n jobs of a batch in place of BATCH/*.
 func each(args []string, n int) (out []string) {
 	for _, a := range args {
 		batch, all := strings.CutSuffix(a, "/*")
@@ -69,8 +69,8 @@ func each(args []string, n int) (out []string) {
 	return out
 }
 
-// any runs the program, whose exit code may say something of the jobs, and returns what
-// processor time it took.
+// any runs the program and returns its processor time. An exit code other than 2 may be
+// an answer about the jobs.
 func (r *repository) any(args ...string) time.Duration {
 	r.Helper()
 	cmd := exec.Command(r.exe, args...)

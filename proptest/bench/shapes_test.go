@@ -8,7 +8,7 @@ import (
 )
 
 // BenchmarkForetellingAsShapesGrow is BenchmarkCommandsAsStoresGrow for the shapes of work
-// that decisions about the future cost most on, each in a store of its own.
+// for which predictions cost most, each in a store of its own.
 func BenchmarkForetellingAsShapesGrow(b *testing.B) {
 	const small, times = 100, 4
 	foretell := []string{"simulate --draws 3", "what-if --succeed 1 --to-the-end"}

@@ -2,5 +2,5 @@ package bench
 
 import "golang.org/x/sys/unix"
 
-// becomeSubreaper makes orphans among what this process starts its children.
+// becomeSubreaper makes orphaned descendants of this process its children.
 func becomeSubreaper() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// accounts is a sacct of which every job used the same, and that notes what it is asked about.
+// accounts is a sacct that gives the same figures for every job, and notes what it is asked about.
 const accounts = `#!/bin/sh
 while [ "$1" != -j ]; do shift; done
 echo "$2" >>"$0.asked"
@@ -20,8 +20,8 @@ for id in $(echo "$2" | tr , ' '); do
 done
 `
 
-// An attempt that was killed with its runner, which measures, has the figures of Slurm's accounts. One
-// that was not has its runner's, and the accounts are not asked about it.
+// If the runner, which measures an attempt, was killed with it, the attempt has the figures of Slurm's
+// accounts. Otherwise it has its runner's, and the accounts are not asked about it.
 func TestAccountsOfAKilledRunner(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -50,7 +50,7 @@ func TestAccountsOfAKilledRunner(t *testing.T) {
 		t.Errorf("%+v, %v\n%s", doc, err, out)
 	}
 	asked, err := os.ReadFile(filepath.Join(dir, "sacct.asked"))
-	about := slices.Compact(strings.Split(strings.TrimSpace(string(asked)), "\n")) // several processes may look at the same moment
+	about := slices.Compact(strings.Split(strings.TrimSpace(string(asked)), "\n")) // several processes may ask at the same moment
 	if err != nil || len(about) != 1 || strings.Contains(about[0], ",") {
 		t.Errorf("sacct was asked about %q, %v", about, err)
 	}

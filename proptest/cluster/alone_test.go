@@ -21,7 +21,7 @@ func (r *repo) begun(name string) {
 	})
 }
 
-// done waits until an effect has ended. It asks Vizier nothing.
+// done waits until an effect has ended. It runs no command of Vizier, which might tick.
 func (r *repo) done(name string) {
 	r.Helper()
 	r.eventually(func() string {
@@ -32,7 +32,7 @@ func (r *repo) done(name string) {
 	})
 }
 
-// noResident kills the resident scheduler, one that is just being started as well.
+// noResident kills the resident scheduler, including one that is just being started.
 func (r *repo) noResident() {
 	r.Helper()
 	r.eventually(func() string {
@@ -46,9 +46,9 @@ func (r *repo) noResident() {
 
 const untilGo = "while [ ! -e $VIZIER_ROOT/go ]; do sleep 0.2; done;"
 
-// With the resident scheduler killed the end of an attempt starts what depends on
-// it on the cluster, though nobody types anything. What is to run on the
-// submitting host waits for it, and the next command that looks there starts it.
+// If the resident scheduler is killed, the end of an attempt still starts the jobs
+// that depend on it on the cluster, without any command. Jobs of the submitting host
+// wait, and the next command that reads there starts them.
 func TestAnAttemptsEndGoesOnWithoutAResident(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -65,7 +65,7 @@ func TestAnAttemptsEndGoesOnWithoutAResident(t *testing.T) {
 	if held, _ := proc.Locked(r.dir + "/.vizier/jobs/resident.lock"); held {
 		t.Error("a resident scheduler was started on a node")
 	}
-	r.v("jobs", "list") // looks, and no more
+	r.v("jobs", "list") // a command that only reads
 	r.done("here")
 	for _, id := range []string{first, second, here} {
 		r.becomes(id, "succeeded")
@@ -75,7 +75,8 @@ func TestAnAttemptsEndGoesOnWithoutAResident(t *testing.T) {
 	r.happened("here")
 }
 
-// The workers of a pilot go on likewise: not for each end, but none is forgotten.
+// The workers of a pilot do the same. They need not do so at each end, but no job is
+// forgotten.
 func TestAPilotGoesOnWithoutAResident(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -99,9 +100,9 @@ func TestAPilotGoesOnWithoutAResident(t *testing.T) {
 	r.happened("last")
 }
 
-// Where locks do not cross the file system nobody on a node may schedule: a command
-// that looks finds the end, and starts a resident scheduler; where none may be it
-// says what to type.
+// If locks do not hold between hosts, no process on a node may schedule. A reading
+// command finds the end of the attempt and starts a resident scheduler. If it must not
+// start one, it says what to type.
 func TestALookGoesOnWithoutAResident(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -125,7 +126,7 @@ func TestALookGoesOnWithoutAResident(t *testing.T) {
 	r.happened("second")
 }
 
-// A wait where no resident scheduler lives does not wait for a cluster that does not answer.
+// A wait without a resident scheduler does not wait for a cluster that does not answer.
 func TestAWaitDoesNotWaitForTheCluster(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -143,7 +144,7 @@ func TestAWaitDoesNotWaitForTheCluster(t *testing.T) {
 	}
 	r.env = append(r.env, "PATH="+dir+":"+filepath.Dir(bin)+":"+os.Getenv("PATH"))
 	here := r.submit("local", "true")
-	r.sh("rm .vizier/jobs/cluster/lab.list") // or it was asked a moment ago
+	r.sh("rm .vizier/jobs/cluster/lab.list") // the latest answer, which may be recent enough
 	if out, errs, err := r.try("", "wait", "--timeout", "1m", here); err != nil {
 		t.Errorf("%v: %s%s", err, out, errs)
 	}

@@ -22,8 +22,8 @@ func benchRepo(b *testing.B) *repo {
 	return repoAt(b, dir)
 }
 
-// Submissions per second, beside those of a loop of plain sbatch in the same run. Vizier's are
-// durable first, orders and records are on the disk; it submits them once the command has answered.
+// Submissions per second, against a loop of plain sbatch in the same run. Vizier first writes
+// orders and records durably, and submits once the command has answered.
 func BenchmarkSubmissions(b *testing.B) {
 	const jobs = 100
 	for b.Loop() {
@@ -53,8 +53,8 @@ func BenchmarkSubmissions(b *testing.B) {
 	}
 }
 
-// From the end of an attempt on a node to the submission of what depends on it, which is Vizier's part,
-// and to its start, which is Slurm's as well.
+// The time from the end of an attempt on a node to the submission of the next job, which depends on Vizier
+// alone, and to its start, which also depends on Slurm.
 func BenchmarkHop(b *testing.B) {
 	const chain = 20
 	for b.Loop() {
@@ -94,8 +94,8 @@ func BenchmarkHop(b *testing.B) {
 	}
 }
 
-// What the resident scheduler, and the client programs that it asks by, use of
-// the processor in a minute while 1,000 jobs wait on the cluster.
+// The processor time per minute of the resident scheduler, and of Slurm's client
+// programs that it runs, while 1,000 jobs wait on the cluster.
 func BenchmarkPending(b *testing.B) {
 	const jobs = 1000
 	for b.Loop() {
@@ -119,7 +119,7 @@ func BenchmarkPending(b *testing.B) {
 	}
 }
 
-// cpu is the processor time of a process and of the children it has waited for.
+// cpu returns the processor time of a process and of the children it has waited for.
 func cpu(b *testing.B, pid string) (own, children time.Duration) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -133,7 +133,7 @@ func cpu(b *testing.B, pid string) (own, children time.Duration) {
 	return ticks(11) + ticks(12), ticks(13) + ticks(14)
 }
 
-// emptyQueue leaves nothing of the benchmark's on the cluster, so that the next begins on free nodes.
+// emptyQueue removes all jobs from the cluster, so that the next benchmark begins on free nodes.
 func (r *repo) emptyQueue() {
 	r.killResident()
 	r.eventually(func() string { // a sender may still submit

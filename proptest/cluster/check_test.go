@@ -12,7 +12,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/slurm"
 )
 
-// checked is what Check finds wrong with the cluster, changed by change.
+// checked returns what Check finds wrong with the cluster after change.
 func checked(t *testing.T, change func(*cluster.Cluster)) string {
 	t.Helper()
 	r := newRepo(t)
@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%q does not say %q", got, want)
 		}
 	}
-	t.Run("locks", func(t *testing.T) { // of a node on which nobody's lock holds
+	t.Run("locks", func(t *testing.T) { // of this host do not hold on the node
 		fake := filepath.Join(t.TempDir(), "vizier")
 		script := "#!/bin/sh\necho '{\"host\": \"far\", \"now\": \"2001-01-01T00:00:00Z\"}' >$2/seen.new && touch -d '90 seconds ago' $2/seen.new && mv $2/seen.new $2/seen\n"
 		if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
@@ -57,7 +57,8 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// Who asks has no controller, or no tools; not parallel, since it is the process's environment.
+// A check without a controller, or without Slurm's tools. These tests change the environment of the
+// process, so they are not parallel.
 func TestCheckWithout(t *testing.T) {
 	t.Run("controller", func(t *testing.T) {
 		atLength(t)

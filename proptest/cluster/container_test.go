@@ -9,11 +9,11 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/podmantest"
 )
 
-// Jobs in containers run on nodes, by themselves and packed, and on hosts by ssh, and end there as they do here: none
-// is left after a cancel, nor after their runner was killed with all that the cluster knows of.
+// Jobs in containers run on nodes, by themselves and packed, and on hosts by ssh, and end there as they do here. No
+// container is left after a cancel, or after the runner and everything the cluster knows of was killed.
 func TestContainersOnNodes(t *testing.T) {
 	t.Parallel()
-	podmantest.Setup(t, func(name, value string) { // for what runs beside it as well
+	podmantest.Setup(t, func(name, value string) { // not t.Setenv, which parallel tests cannot use
 		if err := os.Setenv(name, value); err != nil {
 			t.Fatal(err)
 		}
@@ -23,7 +23,7 @@ func TestContainersOnNodes(t *testing.T) {
 		t.Run(executor, func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
-			if executor == "boxes" { // where the environment of this test is not
+			if executor == "boxes" { // ssh does not pass on this test's environment
 				needsHosts(t)
 				r.write("there", fmt.Sprintf("#!/bin/sh\nexport CONTAINERS_CONF=%s CONTAINERS_STORAGE_CONF=%s\nexec %s \"$@\"\n", os.Getenv("CONTAINERS_CONF"), os.Getenv("CONTAINERS_STORAGE_CONF"), bin))
 				r.sh("chmod +x there")

@@ -22,9 +22,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The contract of app.Executor, held over every implementation: this machine,
-// the cluster where locks cross the file system, the same by way of commands, hosts
-// by ssh, and the cluster where leases have to do.
+// Every implementation keeps the contract of app.Executor: this machine, the cluster
+// with locks that hold between hosts, the same by the user's commands, hosts by ssh,
+// and the cluster with leases instead of locks.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	names := []string{"local", "lab", "own", "few"}
@@ -79,8 +79,8 @@ func endsAsTheProgramDoes(t *testing.T, on string) {
 	}
 }
 
-// executor is the executor of that name in this process, and the store that it
-// is about. Each call makes a new one, as another process would have.
+// executor returns the executor of that name, and its store. Each call makes new
+// ones, like those of another process.
 func (r *repo) executor(name string) (app.Executor, *fs.Store) {
 	store := fs.NewStore(r.dir, fs.Options{Boot: proc.Self().Boot, Now: time.Now})
 	local := &proc.Local{Exe: filepath.Join(filepath.Dir(bin), "vizier-runner"), Root: r.dir, Files: store}
@@ -130,7 +130,7 @@ func startsOnce(t *testing.T, on string) {
 	if f := e.Alive(context.Background(), []kernel.AttemptID{a})[a]; f.Value.Liveness != kernel.Alive {
 		t.Errorf("while it runs: %+v", f)
 	}
-	switch on { // by hand: as if the engine had it requeued, or another submitted it
+	switch on { // by hand, as if the engine had requeued it or another process had submitted it
 	case "local":
 	case "few":
 		r.sh(filepath.Dir(bin) + "/vizier-runner __node --attempt " + id + "/1")
@@ -143,7 +143,7 @@ func startsOnce(t *testing.T, on string) {
 	again()
 	r.happened("once")
 	e, store := r.executor(on)
-	r.eventually(func() string { // its runner records the end before its own
+	r.eventually(func() string { // its runner records the end before it ends itself
 		if f := e.Alive(context.Background(), []kernel.AttemptID{a})[a]; !f.Known || f.Value.Liveness != kernel.Dead {
 			return fmt.Sprintf("once it ended: %+v", f)
 		}
@@ -168,7 +168,7 @@ func stopsWithGrace(t *testing.T, on string) {
 	deaf := r.submit(on, `trap '' TERM; echo up; while :; do sleep 0.2; done`)
 	for _, id := range []string{polite, deaf} {
 		log := ".vizier/jobs/" + id + "/stdout.log"
-		r.eventually(func() string { // what it prints is there while it runs
+		r.eventually(func() string { // its output can be read while it runs
 			if r.read(log) != "up\n" {
 				return "no output of " + id
 			}
@@ -208,7 +208,7 @@ func survivesTheScheduler(t *testing.T, on string) {
 		}
 		return ""
 	})
-	_, _, _ = r.try("", "jobs", "wait", id) // any command that ticks: nobody else is left to
+	_, _, _ = r.try("", "jobs", "wait", id) // any command that ticks, since nothing else does
 	if job := r.becomes(id, "failed"); job["exit_code"] != "7" {
 		t.Errorf("%v", job)
 	}
@@ -218,7 +218,7 @@ func survivesTheScheduler(t *testing.T, on string) {
 	}
 }
 
-// One question is enough for all attempts, whatever becomes of them.
+// One call is enough to list all attempts, and few calls are enough to end them.
 func TestOneCallForAll(t *testing.T) {
 	r := newRepo(t)
 	counter := t.TempDir()
@@ -274,7 +274,7 @@ func TestOneCallForAll(t *testing.T) {
 		}
 		return ""
 	})
-	if ends, _ := os.ReadFile(counter + "/ends"); strings.Count(string(ends), "y") > 2 { // a second sender may see to what is left
+	if ends, _ := os.ReadFile(counter + "/ends"); strings.Count(string(ends), "y") > 2 { // a second sender may end the rest
 		t.Errorf("%d attempts took %d calls to end", len(attempts), strings.Count(string(ends), "y"))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every engine does what the doctor's suite asks of it.
+// Every engine passes the doctor's trial.
 func TestEnginesKeepTheContract(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"lab", "own", "few"} {
@@ -35,7 +35,7 @@ func TestEnginesKeepTheContract(t *testing.T) {
 	}
 }
 
-// breaks has an engine that is wrong in one way.
+// breaks replaces one command of the engine own by a broken one.
 func (r *repo) breaks(script, text string) {
 	r.Helper()
 	r.write(script, "#!/bin/sh\n"+text)
@@ -44,7 +44,7 @@ func (r *repo) breaks(script, text string) {
 	r.write(".vizier/config.toml", strings.Replace(config, key+` = ["`+examples+"/"+script, key+` = ["`+r.dir+"/"+script, 1))
 }
 
-// An engine that breaks its promises is told so, in words.
+// The doctor says which promise an engine breaks.
 func TestEnginesThatBreakTheContract(t *testing.T) {
 	t.Parallel()
 	needs(t, "own")
@@ -86,7 +86,7 @@ func TestALostAnswer(t *testing.T) {
 	}
 }
 
-// What the user's command says of a job is what people read.
+// People read what the user's commands say of a job.
 func TestWordsOfACommand(t *testing.T) {
 	needs(t, "own")
 	t.Parallel()
@@ -160,13 +160,13 @@ func TestPackedOnHosts(t *testing.T) {
 	}
 }
 
-// The way to the hosts is cut off: what runs goes on and so does what depends on it, what
-// waits says why. Then it goes on.
+// The hosts cannot be reached: running jobs continue, and those that wait for a host say
+// why. Once the hosts can be reached again, these run too.
 func TestHostsThatCannotBeAsked(t *testing.T) {
 	needsHosts(t)
 	t.Parallel()
 	r := newRepo(t)
-	dir, err := os.MkdirTemp("", "ssh-") // that of the test is too long for a socket's path
+	dir, err := os.MkdirTemp("", "ssh-") // t.TempDir is too long for a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestHostsThatCannotBeAsked(t *testing.T) {
 	r.becomes(away, "cancelled")
 }
 
-// A host dies with what it was running, which is told from a host that is not there to ask.
+// A host dies with the job that it was running. This is told apart from a host that does not answer.
 func TestAHostDies(t *testing.T) {
 	needsHosts(t)
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A node dies with what runs on it, another's daemon dies while what runs there
-// goes on: the cluster says the same of both, and only one of them is lost.
+// A node dies with its jobs. The daemon of another node dies while its jobs continue.
+// The cluster says the same of both nodes, but only the first one's jobs are lost.
 func TestNodesFail(t *testing.T) {
 	atLength(t)
 	r := newRepo(t)
@@ -59,11 +59,11 @@ func TestNodesFail(t *testing.T) {
 	r.happened("liveslease")
 }
 
-// A node with a network of its own is cut off, and joined again. The cluster gives it up; what runs
-// there goes on, as the files say, and counts. What was to go there waits, and happens once.
+// A node with a network of its own is cut off, and joined again. The cluster gives it up. Its jobs
+// continue, as the files show, and their results count. Jobs for the node wait, and run once.
 func TestANodeIsCutOff(t *testing.T) {
 	atLength(t)
-	dir, err := os.MkdirTemp("", "vizier-apart-") // a socket's name has to fit
+	dir, err := os.MkdirTemp("", "vizier-apart-") // short enough for a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +117,8 @@ func TestANodeIsCutOff(t *testing.T) {
 	}
 }
 
-// The controller dies and comes back while jobs are being submitted: what it
-// forgot is submitted again, and nothing runs twice.
+// The controller dies and comes back while jobs are being submitted: jobs that it
+// has forgotten are submitted again, and nothing runs twice.
 func TestControllerDies(t *testing.T) {
 	atLength(t)
 	r := newRepo(t)
@@ -148,7 +148,7 @@ func TestControllerDies(t *testing.T) {
 	}
 }
 
-// Who submits dies just before and just after the cluster accepts an attempt.
+// The sender dies just before and just after the cluster accepts an attempt.
 func TestSenderDiesAroundTheSubmission(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"before", "after"} {
@@ -187,7 +187,7 @@ func TestSenderDiesAroundTheSubmission(t *testing.T) {
 	}
 }
 
-// Whoever ticks is killed at random moments.
+// Every process that ticks is killed at random moments.
 func TestSchedulerIsKilled(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -242,12 +242,12 @@ func TestSchedulerIsKilled(t *testing.T) {
 	}
 }
 
-// All of it fails in any order while jobs of each kind run: nodes, their daemons, the controller, pilots
-// and the resident scheduler. Each job comes to its end, and nothing happens twice in one attempt.
+// Everything fails in random order while jobs of each kind run: nodes, their daemons, the controller,
+// pilots and the resident scheduler. Each job ends, and nothing happens twice in one attempt.
 func TestEverythingFails(t *testing.T) {
 	atLength(t)
 	r := newRepo(t)
-	resume := func(node string) { r.sh("scontrol update nodename=" + node + " state=resume || true") } // it may not be drained
+	resume := func(node string) { r.sh("scontrol update nodename=" + node + " state=resume || true") } // fails if it is not drained
 	defer func() {
 		r.slurm("head")
 		for _, node := range []string{"n1", "n2", "n3"} {
@@ -302,8 +302,8 @@ func TestEverythingFails(t *testing.T) {
 	r.v("history", "verify")
 }
 
-// Where the program is not on the nodes, each batch job ends before its attempt begins. It is tried a
-// few times, and then the job fails and says so; with pilots it says so while it is tried.
+// If the program is not on the nodes, each batch job ends before its attempt begins. The attempt is
+// submitted a few times, and then the job fails and says so. With pilots, it says so while it waits.
 func TestTheProgramIsNotThere(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -325,7 +325,7 @@ func TestTheProgramIsNotThere(t *testing.T) {
 	r.becomes(packed, "cancelled")
 }
 
-// A retry is made although the resident scheduler was killed: a command that looks starts another.
+// A retry starts although the resident scheduler was killed: a reading command starts another scheduler.
 func TestARetryGoesOnAfterALook(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)

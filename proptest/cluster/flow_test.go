@@ -51,9 +51,9 @@ func TestStagesWithTheirAgentsOnTheCluster(t *testing.T) {
 	}
 }
 
-// A graph of jobs over the cluster, by both ways, and this machine: each runs
-// once, where it was told to, and after all that it comes after. On which nodes
-// is the cluster's to say.
+// A graph of jobs over the cluster, with locks and with leases, and this machine.
+// Each job runs once, on its executor, and after its predecessors. The cluster
+// chooses the nodes.
 func TestAGraphOverAllExecutors(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -77,7 +77,7 @@ func TestAGraphOverAllExecutors(t *testing.T) {
 		}
 		where := []string{"lab", "lab", "leases", "local"}[random.IntN(4)]
 		wheres[i] = where
-		// Each sees what it came after, and says on which node it ran.
+		// Each job checks that its predecessors have ended, and says on which node it runs.
 		script := ""
 		for _, k := range after[i] {
 			script += fmt.Sprintf("grep -q end $VIZIER_ROOT/effects/g%d || exit 9; ", k)

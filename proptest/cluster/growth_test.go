@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A job whose place Slurm takes for another's goes on from its checkpoint once there is a
-// place again, without a retry.
+// A resumable job that Slurm preempts continues from its checkpoint once there is room
+// again, without a retry.
 func TestPreempted(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -37,8 +37,8 @@ func TestPreempted(t *testing.T) {
 	r.v("history", "verify")
 }
 
-// A job that ran out of memory, and then of time, is submitted again with more of that.
-// What each attempt used is on record, as on this machine.
+// A job that ran out of memory, and then of time, is submitted again with more of it.
+// The resources that each attempt used are on record, as on this machine.
 func TestResourcesGrow(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -84,8 +84,8 @@ func TestResourcesGrow(t *testing.T) {
 	}
 }
 
-// The configuration asks in the words of a job, or in sbatch's own; what a job asks for counts
-// more than either.
+// The configuration may have the options of jobs, or those of sbatch. The options of a job take
+// precedence over both.
 func TestOptionsOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)

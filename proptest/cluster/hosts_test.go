@@ -14,7 +14,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 )
 
-// as is the repository as a host of that name sees it.
+// as returns the repository as the host of that name sees it.
 func (r *repo) as(host string) *repo {
 	other := *r
 	other.env = append(slices.Clone(r.env), "VIZIER_HOST="+host+"/boot-of-"+host)
@@ -35,14 +35,15 @@ func (r *repo) scheduled() {
 	})
 }
 
-// unheard makes it four minutes since the host was heard of, in the turn in which it was killed as well.
+// unheard makes the files say that the host was last heard of four minutes ago. This includes the turn in which
+// it may have been killed.
 func (r *repo) unheard() {
 	r.Helper()
 	r.sh("touch -c -h -d '4 minutes ago' .vizier/jobs/scheduler.host .vizier/jobs/journal/turn")
 }
 
-// Two login nodes whose locks hold on each other may be used in turns. That is found out
-// while the first one's resident scheduler is alive, and counts when it was killed.
+// Two login nodes may be used in turns if the locks of each hold on the other. Vizier finds that
+// out while the first one's resident scheduler is alive, and relies on it once that was killed.
 func TestLoginNodesInTurns(t *testing.T) {
 	t.Parallel()
 	a := newRepo(t).as("a")
@@ -56,7 +57,7 @@ func TestLoginNodesInTurns(t *testing.T) {
 }
 
 // A second host that has never seen a lock of the first is refused while the first one's
-// resident scheduler may be alive, and takes over when it was not heard of for long.
+// resident scheduler may be alive. It takes over once that was not heard of for long.
 func TestASecondHostIsRefused(t *testing.T) {
 	t.Parallel()
 	a := newRepo(t).as("a")
@@ -78,8 +79,8 @@ func TestASecondHostIsRefused(t *testing.T) {
 	b.noResident()
 }
 
-// Through a file system of its own, which FUSE makes, a host does not see the locks of
-// another: it is refused while that one schedules.
+// A host that sees the repository through FUSE does not see the locks of another host: it
+// is refused while the other one schedules.
 func TestLocksThatDoNotCross(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("bindfs"); err != nil {
@@ -105,7 +106,7 @@ func TestLocksThatDoNotCross(t *testing.T) {
 	}
 	a.write("go", "")
 	a.done("runs")
-	a.eventually(func() string { // with nothing left to do the other's resident scheduler leaves
+	a.eventually(func() string { // until the other host's resident scheduler has nothing left to do and ends
 		if _, errs, err := b.try("", "jobs", "submit", "--executor", "local", "--", "true"); err != nil {
 			return errs
 		}
@@ -115,8 +116,8 @@ func TestLocksThatDoNotCross(t *testing.T) {
 	_ = os.Remove(far + "/go")
 }
 
-// mounted is the repository as a host of that name sees it through a file system that
-// a program makes: its last arguments are where it is and where it is to be seen.
+// mounted returns the repository as a host of that name sees it through a file system
+// that program makes. args end with the directory to show; mounted appends the mount point.
 func (r *repo) mounted(t *testing.T, host, program string, args ...string) *repo {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -137,11 +138,11 @@ func (r *repo) mounted(t *testing.T, host, program string, args ...string) *repo
 	return other
 }
 
-// twoSeconds is how long bindfs has the system remember what it knows of files.
+// twoSeconds are bindfs's options for how long the system caches what it knows of files.
 const twoSeconds = "attr_timeout=2,entry_timeout=2,negative_timeout=2"
 
-// A host that sees files late tells nothing false of what another schedules, and what it
-// schedules itself happens once.
+// A host that sees changes of files late says nothing false of the jobs that another host
+// schedules, and the jobs that it schedules itself run once.
 func TestStaleCaches(t *testing.T) {
 	t.Parallel()
 	a := newRepo(t).as("a")
@@ -167,7 +168,7 @@ func TestStaleCaches(t *testing.T) {
 	b.becomes(next, "succeeded")
 	a.noResident()
 	a.unheard()
-	b.eventually(func() string { // which it sees late
+	b.eventually(func() string { // b sees late what unheard did
 		_, errs, err := b.try("", "submit", "--", "true")
 		if err != nil {
 			return errs
@@ -184,8 +185,9 @@ func TestStaleCaches(t *testing.T) {
 	b.noResident()
 }
 
-// Where locks cross and files are seen late, as on GlusterFS, hosts schedule in turns, and
-// none takes what another has just written for damaged, lost or not there.
+// If locks hold between hosts and changes of files are seen late, as on GlusterFS, hosts
+// schedule in turns. None takes a file that another has just written for damaged, lost or
+// missing.
 func TestStaleCachesInTurns(t *testing.T) {
 	t.Parallel()
 	a := newRepo(t).as("a")
@@ -211,13 +213,13 @@ func TestStaleCachesInTurns(t *testing.T) {
 	}
 }
 
-// Hosts that look through sshfs, which crosses no locks and remembers files for twenty seconds by
-// itself, take nothing that they see late or half written for a reason to change something.
+// Hosts may read through sshfs, which has no locks between hosts and caches files for twenty
+// seconds. They change nothing because of files that they see late or half written.
 func TestLooksThroughSSHFS(t *testing.T) {
 	t.Parallel()
 	needsHosts(t)
 	a := newRepo(t).as("a")
-	a.write(".vizier/config.toml", "") // without clusters no resident scheduler says that it is there
+	a.write(".vizier/config.toml", "") // without clusters, no resident scheduler records where it is
 	a.submit("local", "true")
 	b := a.mounted(t, "b", "sshfs", "-F", server.dir+"/config", "a:"+a.dir)
 	var over atomic.Bool
@@ -228,7 +230,7 @@ func TestLooksThroughSSHFS(t *testing.T) {
 				if _, errs, err := b.try("", look); err != nil {
 					t.Errorf("%s: %v %s", look, err, errs)
 				}
-				time.Sleep(50 * time.Millisecond) // or the looks would take all processors
+				time.Sleep(50 * time.Millisecond) // leave the processors some time
 			}
 		})
 	}
@@ -255,8 +257,8 @@ func TestANameOfAHostThatIsNone(t *testing.T) {
 	}
 }
 
-// Two hosts whose locks do not cross, neither with a resident scheduler, run commands that change
-// something at the same moment, again and again: each is done once and whole.
+// Two hosts, without locks between them and without a resident scheduler, run commands that change
+// something at the same moment, again and again: each takes effect once and completely.
 func TestTwoHostsAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	a := newRepo(t).as("a")
@@ -284,8 +286,8 @@ func TestTwoHostsAtTheSameMoment(t *testing.T) {
 	}
 }
 
-// The scheduling host is booted anew while its jobs run on the cluster: they go on, each ends
-// once, and what waits for them starts.
+// The scheduling host reboots while its jobs run on the cluster: they continue, each ends once,
+// and the jobs that wait for them start.
 func TestTheSchedulingHostIsBootedAnew(t *testing.T) {
 	t.Parallel()
 	atLength(t)

@@ -21,7 +21,7 @@ func parseList(t *testing.T, out string) []map[string]string {
 	return doc.Jobs
 }
 
-// What is wrong with a request is said before there is a job.
+// A bad request is refused before there is a job.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -41,7 +41,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// What the cluster will never do fails the job, with the cluster's own words.
+// A request that the cluster will never accept fails the job, with the cluster's own words.
 func TestHopelessRequests(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -58,8 +58,7 @@ func TestHopelessRequests(t *testing.T) {
 	}
 }
 
-// Without client programs, or a controller, jobs wait and say why; then they
-// run.
+// Without Slurm's client programs, jobs wait and say why. With them, they run.
 func TestNobodyToAsk(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -80,7 +79,7 @@ func TestNobodyToAsk(t *testing.T) {
 		t.Error(why)
 	}
 	r.env = sane
-	r.eventually(func() string { // the resident scheduler has that PATH
+	r.eventually(func() string { // kill the resident scheduler, which has the PATH without Slurm
 		if !r.killResident() {
 			return "no resident scheduler"
 		}
@@ -95,7 +94,7 @@ func TestRemovedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
 	waits := r.submit("lab", effect("w", ""), "--option=--begin=now+1hour")
-	runs := r.submit("lab", "echo begin >>$VIZIER_ROOT/effects/r; exec sleep 600") // a shell might end well before its own signal comes
+	runs := r.submit("lab", "echo begin >>$VIZIER_ROOT/effects/r; exec sleep 600") // without exec, the shell might succeed before the signal reaches it
 	r.eventually(func() string {
 		if r.read("effects/r") == "" {
 			return "it has not begun"
@@ -111,8 +110,8 @@ func TestRemovedBehindOurBack(t *testing.T) {
 	}
 }
 
-// What holds a job up on the cluster is said by why, and by list and show. A job that waits
-// there has not started, and one that runs there started when its node began with it.
+// why, list and show say what holds a job up on the cluster. A job that waits there has not
+// started; it starts when its node begins to run it.
 func TestPendingReasons(t *testing.T) {
 	r := newRepo(t)
 	r.sh("scontrol update nodename=n2 state=drain reason=broom")
@@ -141,11 +140,11 @@ func TestPendingReasons(t *testing.T) {
 	r.sh("scontrol update nodename=n2 state=drain reason=broom")
 }
 
-// What the cluster took and will not start is told of, by the doctor as well.
+// Vizier reports a job that the cluster accepted but will never start; so does the doctor.
 func TestPendingForGood(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
-	r.write(".vizier/config.toml", "[executors.lab]\nkind = \"slurm\"\npoll = \"500ms\"\n") // the doctor takes long over those that are not there
+	r.write(".vizier/config.toml", "[executors.lab]\nkind = \"slurm\"\npoll = \"500ms\"\n") // only one executor: the doctor takes long over those that cannot work
 	id := r.submit("lab", "true", "--option", "partition=short", "--option", "time=2h")
 	r.eventually(func() string {
 		job := r.job(id)
@@ -160,7 +159,7 @@ func TestPendingForGood(t *testing.T) {
 	r.v("jobs", "cancel", id)
 }
 
-// The cluster's own time limit ends the command in time to say so.
+// The cluster's own time limit ends the command early enough for the runner to record why.
 func TestTimeLimit(t *testing.T) {
 	t.Parallel()
 	atLength(t)
@@ -171,7 +170,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// A job fills the shared disk: its runner keeps the result until there is room.
+// If a job fills the shared disk, its runner keeps the result until there is room.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := disktest.Small(t, 8<<20)

@@ -1,6 +1,6 @@
 // Package cluster runs the real program against a real Slurm cluster of several
-// nodes, which it starts on this machine, and does violence to both. Every test
-// asserts how it ends.
+// nodes, which it starts on this machine. It kills and disturbs parts of both.
+// Every test checks how the jobs end.
 package cluster
 
 import (
@@ -19,7 +19,7 @@ import (
 var (
 	bin    string // the program under test, with its runner beside it
 	lab    string // the cluster's directory
-	script string // that starts it
+	script string // the script that starts and stops it
 
 	examples string     // the directory of the shipped commands for Slurm
 	server   *sshServer // nil: there is none here
@@ -28,7 +28,8 @@ var (
 // long asks for the long form of the tests.
 var long = os.Getenv("VIZIER_LONG") != ""
 
-// atLength is of tests that wait for time limits and time-outs of the cluster's.
+// atLength skips a test that waits for the cluster's time limits or time-outs, unless
+// long is set.
 func atLength(t *testing.T) {
 	t.Helper()
 	if !long {
@@ -36,7 +37,7 @@ func atLength(t *testing.T) {
 	}
 }
 
-// draws is what a test draws by. RAPID_SEED in the environment has it draw the same again.
+// draws returns a random generator. RAPID_SEED in the environment sets its seed, to repeat a run.
 func draws(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed, err := strconv.ParseUint(os.Getenv("RAPID_SEED"), 10, 64)
@@ -47,8 +48,8 @@ func draws(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// TestMain builds the program and starts the cluster. Where Slurm cannot be
-// installed, it says so and leaves.
+// TestMain builds the program and starts the cluster. If Slurm cannot be
+// installed, it says so and runs no test.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "vizier-cluster-")
 	built := make(chan error, 1)
@@ -85,7 +86,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Setenv("SLURM_CONF", filepath.Join(lab, "slurm.conf"))
 	flag.Parse()
-	_ = flag.Set("test.parallel", "16") // they wait most of the time
+	_ = flag.Set("test.parallel", "16") // tests wait most of the time
 	code := m.Run()
 	if server != nil {
 		_ = server.stop()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// pilots are the numbers of the batch jobs that this repository had for its pilots, in any of
-// these states.
+// pilots returns the numbers of the batch jobs of this repository's pilots that are in one of
+// states.
 func (r *repo) pilots(states string) []string {
 	r.Helper()
 	orders, _ := filepath.Glob(filepath.Join(r.dir, ".vizier/jobs/*/attempts/*.order.json"))
@@ -23,8 +23,9 @@ func (r *repo) pilots(states string) []string {
 	return strings.Fields(r.sh(`squeue -h --me -t ` + states + ` -o '%i %j' | grep ' ` + name + `pilot-' | cut -d' ' -f1 || true`))
 }
 
-// killBatchJob kills at once what Vizier runs in the cluster's job of that number: all stands still
-// first, or a worker could tell of its command's death. Slurm itself asks a job to end before it kills.
+// killBatchJob kills at once all of Vizier's processes in the cluster's job of that number. It stops them
+// first, or a worker could report its command's death. Slurm itself would ask the job to end before it
+// kills it.
 func (r *repo) killBatchJob(number string) {
 	r.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -43,7 +44,7 @@ func (r *repo) killBatchJob(number string) {
 	}
 }
 
-// batch submits so many jobs that leave a mark each, and returns the marks.
+// batch submits jobs each of which makes an effect, and returns the names of the effects.
 func (r *repo) batch(executor string, jobs int, between, more string) (names []string) {
 	r.Helper()
 	var lines strings.Builder
@@ -75,8 +76,8 @@ func (r *repo) allSucceed(jobs int) {
 	})
 }
 
-// Many small jobs share few submissions, and each runs once. What asks for something of its
-// own is a batch job of its own.
+// Many small jobs share few submissions, and each runs once. A job with options of its own is
+// a batch job of its own.
 func TestPacked(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -93,7 +94,7 @@ func TestPacked(t *testing.T) {
 	if log := r.read(".vizier/jobs/" + own + "/attempts/1.order.json"); strings.Contains(log, "pilot") {
 		t.Errorf("what asks for something of its own went to a pilot: %s", log)
 	}
-	r.eventually(func() string { // with nothing to do pilots leave
+	r.eventually(func() string { // pilots end when they have nothing to do
 		if left := r.pilots("running,pending"); len(left) > 0 {
 			return fmt.Sprint("pilots stay: ", left)
 		}
@@ -101,7 +102,7 @@ func TestPacked(t *testing.T) {
 	})
 }
 
-// A chain goes from attempt to attempt of one pilot, and a cancel reaches the one attempt.
+// The jobs of a chain run one after the other in a pilot, and a cancel ends only its own attempt.
 func TestAPilotGoesOn(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -123,13 +124,13 @@ func TestAPilotGoesOn(t *testing.T) {
 		r.happened(fmt.Sprint("c", i))
 	}
 	r.happened("stays")
-	if n := len(r.pilots("all")); n > 4 { // a busy machine's come and go
+	if n := len(r.pilots("all")); n > 4 { // on a busy machine, pilots end and new ones begin
 		t.Errorf("they took %d pilots", n)
 	}
 }
 
-// A pilot keeps its cores as long as one is busy. So it takes what becomes due on the others,
-// however long they had nothing to do.
+// A pilot keeps its cores as long as one of them is busy. So it runs new jobs on the others,
+// however long these were idle.
 func TestAPilotsIdleCoresAreUsed(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
@@ -154,7 +155,7 @@ func TestAPilotsIdleCoresAreUsed(t *testing.T) {
 	r.becomes(stays, "succeeded")
 }
 
-// workersOf is how many workers the pilot with that batch job has.
+// workersOf returns how many workers the pilot with that batch job has.
 func (r *repo) workersOf(number string) (workers int) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -170,10 +171,10 @@ func (r *repo) workersOf(number string) (workers int) {
 	return workers
 }
 
-// Pilots are killed again and again: what they had claimed is lost with them and tried again,
-// what they had not goes to the next, and nothing happens twice.
+// Pilots are killed again and again. Attempts that they had claimed are lost and the jobs run
+// again, others go to the next pilot, and nothing happens twice.
 func TestPilotsAreKilled(t *testing.T) {
-	if !long { // at length nodes are lost, which are everybody's
+	if !long { // the long form takes down nodes that parallel tests would use
 		t.Parallel()
 	}
 	r := newRepo(t)
@@ -206,8 +207,8 @@ func TestPilotsAreKilled(t *testing.T) {
 	r.onceInEach(names)
 }
 
-// Jobs per second from the submission to the last end: plain sbatch, an array of Slurm's own, each a
-// batch job, and packed. Until the first end Slurm looks for a node.
+// Jobs per second from the submission to the last end: with plain sbatch, with an array of Slurm's, with
+// Vizier and a batch job for each, and packed. Most of the time to the first end, Slurm looks for a node.
 func BenchmarkPacked(b *testing.B) {
 	for how, script := range map[string]string{
 		"sbatch": "for i in $(seq %d); do sbatch --parsable --output=/dev/null --wrap true; done | paste -sd,",
@@ -251,7 +252,7 @@ func BenchmarkPacked(b *testing.B) {
 	}
 }
 
-// firstEnd is when the first attempt ended.
+// firstEnd returns when the first attempt ended.
 func (r *repo) firstEnd() (first time.Time) {
 	outcomes, _ := filepath.Glob(filepath.Join(r.dir, ".vizier/jobs/*/attempts/*.outcome.json"))
 	for _, path := range outcomes {
@@ -262,8 +263,8 @@ func (r *repo) firstEnd() (first time.Time) {
 	return first
 }
 
-// A pilot whose place Slurm takes for another's job tells each of its attempts so: what may be
-// executed again goes on with the next pilot, and the rest fails with that reason.
+// If Slurm preempts a pilot, each of its attempts ends as preempted: resumable jobs continue in the
+// next pilot, and the others fail with that reason.
 func TestAPilotIsPreempted(t *testing.T) {
 	t.Parallel()
 	atLength(t)
@@ -285,8 +286,8 @@ func TestAPilotIsPreempted(t *testing.T) {
 	r.v("history", "verify")
 }
 
-// A pilot's time limit cuts off a job without one of its own, and says so. One with a timeout
-// waits for a pilot that has so much time left.
+// A pilot's time limit ends a job that has none of its own, and the job says so. A job with a
+// timeout waits for a pilot that has enough time left.
 func TestAPilotsTimeLimit(t *testing.T) {
 	t.Parallel()
 	atLength(t)

@@ -18,8 +18,8 @@ import (
 // patience is far more than anything here takes.
 const patience = 2 * time.Minute
 
-// config makes executors of the one cluster: with locks that cross the file
-// system, without, and with pilots; and those of engines.
+// config configures executors of the one cluster, such as with locks that hold
+// between hosts, without them, and with pilots; and those of engines.
 var config string
 
 const slurms = `
@@ -65,7 +65,7 @@ type repo struct {
 	testing.TB
 	dir string
 	env []string
-	far string // where the files are as this host sees them; "": in dir
+	far string // where this host's view of the files is mounted; "": in dir
 }
 
 func newRepo(t *testing.T) *repo {
@@ -87,11 +87,11 @@ func repoAt(t testing.TB, dir string) *repo {
 	return r
 }
 
-// leave ends the resident scheduler and what is left of the jobs.
+// leave ends the resident scheduler and the remaining processes of jobs.
 func (r *repo) leave() {
 	r.killResident()
 	records, _ := filepath.Glob(filepath.Join(r.dir, ".vizier/jobs/cluster/*.hosts/*/*.json"))
-	for _, path := range records { // nobody else ends what runs on a host
+	for _, path := range records { // nothing else ends the jobs on ssh hosts
 		var started struct{ Process proc.Identity }
 		if b, err := os.ReadFile(path); err == nil && json.Unmarshal(b, &started) == nil && started.Process.Running() {
 			_ = syscall.Kill(started.Process.PID, syscall.SIGKILL)
@@ -101,14 +101,14 @@ func (r *repo) leave() {
 	r.killResident()
 }
 
-// killResident reports whether there was one. It asks for the lock's holder: the file keeps the number of a
-// process that has ended, which may be another's by now.
+// killResident kills the resident scheduler, and reports whether there was one. It asks for the lock's holder:
+// the number in the file may be that of an ended process, which another process may have by now.
 func (r *repo) killResident() bool {
 	path := filepath.Join(r.dir, ".vizier/jobs/resident.lock")
 	if pid := watch.PID(path); pid <= 1 || syscall.Kill(pid, syscall.SIGKILL) != nil {
 		return false
 	}
-	for range 1000 { // its last thread holds its place
+	for range 1000 { // it holds the lock until its last thread has ended
 		if held, err := proc.Locked(path); err != nil || !held {
 			break
 		}
@@ -175,7 +175,7 @@ func (r *repo) submit(executor, script string, flags ...string) string {
 	return r.job(r.v(append(args, "--", "sh", "-c", script)...))["job"]
 }
 
-// job is what `jobs show` says of a job.
+// job returns what `jobs show` says of a job.
 func (r *repo) job(id string) map[string]string {
 	r.Helper()
 	out := map[string]string{}
@@ -202,14 +202,14 @@ func (r *repo) becomes(id, status string) map[string]string {
 	return job
 }
 
-// files shows what there is to see of a job.
+// files returns the ends of a job's files and of the cluster's queue, for diagnosis.
 func (r *repo) files(id string) string {
 	out, _ := r.command("sh", "-c", "cd .vizier/jobs/"+id+" && tail -n 20 attempts/* *.log; squeue -t all | tail -5").CombinedOutput()
 	return string(out)
 }
 
-// eventually waits until is returns "": that nothing is missing. It asks the more seldom the
-// longer it waits, since each time takes processes, and all tests share the processors.
+// eventually waits until is returns "": nothing is missing. The longer it waits, the less often
+// it asks, since each call starts processes, and all tests share the processors.
 func (r *repo) eventually(is func() string) {
 	r.Helper()
 	var missing string
@@ -224,7 +224,7 @@ func (r *repo) eventually(is func() string) {
 	r.Fatalf("%s\n%s", missing, out)
 }
 
-// slurm runs a command of the cluster's.
+// slurm runs a command of the cluster's script.
 func (r *repo) slurm(args ...string) {
 	r.Helper()
 	out, err := exec.Command(script, append([]string{args[0], lab}, args[1:]...)...).CombinedOutput()
@@ -248,13 +248,13 @@ func (r *repo) healthy() {
 	})
 }
 
-// effect is a command that leaves its mark once it begins and once it ends.
+// effect returns a shell command that writes a line when it begins and one when it ends.
 func effect(name, between string) string {
 	return fmt.Sprintf(`echo "begin $VIZIER_ATTEMPT" >>%s/effects/%s; %s echo "end $VIZIER_ATTEMPT" >>%s/effects/%s`, "$VIZIER_ROOT", name, between, "$VIZIER_ROOT", name)
 }
 
-// onceInEach fails the test unless each effect happened once at most in each attempt, and in the last
-// one to its end.
+// onceInEach fails the test unless each effect happened at most once in each attempt, and completely in
+// the last one.
 func (r *repo) onceInEach(names []string) {
 	r.Helper()
 	for _, name := range names {

@@ -7,9 +7,9 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 )
 
-// A sandbox holds on the node of a cluster: a job writes where it works and to what it is
-// handed, reaches neither its runner, nor the records, nor a network, and `show` says what
-// was enforced there.
+// A sandbox holds on the node of a cluster: a job writes to its working tree and to the files
+// it gets. It reaches neither its runner, nor the records, nor a network. `show` says what was
+// enforced there.
 func TestASandboxOnANode(t *testing.T) {
 	t.Parallel()
 	enforcement := sandbox.This().Enforcement()
@@ -53,7 +53,7 @@ try approve "`+bin+`" jobs approve `+gate+network, flags...)
 			if got := r.job(gate)["status"]; got != "waiting_on_approval" {
 				t.Errorf("the gate is %s", got)
 			}
-			// Only what sets variables of the runner undoes it from outside.
+			// From outside, only options that set variables of the runner can undo it.
 			if executor == "lab" {
 				if out, errs, err := r.try("", "jobs", "submit", "--executor", executor, "--option=--export=ALL,LD_PRELOAD=x.so", "--", "true"); err == nil || !strings.Contains(errs, "sets variables of the runner") {
 					t.Errorf("%v: %s%s", err, out, errs)

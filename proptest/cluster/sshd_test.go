@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// sshServer is an ssh server on this machine, on a port and with keys of its own. Every
-// host of its client's configuration is this machine; one of them nobody answers for.
+// sshServer is an ssh server on this machine, with a port and keys of its own. Every
+// host in its client's configuration is this machine; nothing answers for the host away.
 type sshServer struct {
 	dir string
 	cmd *exec.Cmd
 }
 
-const sshd = "/usr/sbin/sshd" // which wants to be called by its path
+const sshd = "/usr/sbin/sshd" // it insists on being called by its path
 
-// newSSHServer starts one below dir. Where there is no sshd, it is nil.
+// newSSHServer starts a server with its files in dir. It returns nil if there is no sshd.
 func newSSHServer(dir string) (*sshServer, error) {
 	if _, err := os.Stat(sshd); err != nil {
 		return nil, nil //nolint:nilnil,nilerr // tests skip then
@@ -32,7 +32,7 @@ func newSSHServer(dir string) (*sshServer, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	_ = os.Mkdir("/run/sshd", 0o755) // as its own start does; without root it is not needed
+	_ = os.Mkdir("/run/sshd", 0o755) // as sshd's service does; not needed without root
 	for _, name := range []string{"host", "user"} {
 		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("ssh-keygen: %w: %s", err, out)
@@ -78,13 +78,13 @@ func (s *sshServer) start() error {
 	return errors.Join(fmt.Errorf("no ssh to this machine: %w: %s\n%s", err, out, log), s.stop())
 }
 
-// stop ends the server and whoever is connected.
+// stop ends the server and its connections.
 func (s *sshServer) stop() error {
 	for _, host := range []string{"a", "b"} {
 		_ = exec.Command("ssh", "-F", filepath.Join(s.dir, "config"), "-O", "exit", host).Run() // there may be no connection
 	}
 	pid := s.cmd.Process.Pid
-	_ = syscall.Kill(pid, syscall.SIGSTOP) // nobody connects any more
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it accepts no more connections
 	connected := childrenOf(pid)
 	err := syscall.Kill(-pid, syscall.SIGKILL)
 	for _, c := range connected { // each is in a process group of its own
@@ -116,8 +116,8 @@ func needsHosts(t *testing.T) {
 	}
 }
 
-// engines are the executors that run jobs by other engines than Slurm's own: the one Slurm
-// cluster by way of commands, and hosts by ssh.
+// engines returns the configuration of the executors with other engines than Slurm's: the
+// same Slurm cluster by the user's commands, and hosts by ssh.
 func engines(examples, ssh string) string {
 	return fmt.Sprintf(`
 [executors.own]
@@ -149,7 +149,7 @@ lease = "5s"
 `, examples, ssh)
 }
 
-// needs skips the test where what an executor needs is not here.
+// needs skips the test if this machine lacks what an executor needs.
 func needs(t *testing.T, executor string) {
 	t.Helper()
 	if strings.HasPrefix(executor, "few") {

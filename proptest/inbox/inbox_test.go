@@ -1,7 +1,7 @@
 // Package inbox puts prompts through random histories, with crashes at every
-// step between the files of the inbox, the records and the world, and holds the
-// result to the contract of seed 004. Files and records are real, processes are
-// not.
+// step between the files of the inbox, the records and the world, and checks the
+// result against the contract of seed 004. Files and records are real, processes
+// are not.
 package inbox
 
 import (
@@ -49,7 +49,7 @@ type crash struct{}
 // now returns the real time: it is compared with that of files.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// world is what survives every process, and what is known of it.
+// world is what survives every process, and what the test knows of it.
 type world struct {
 	dir   string
 	ids   int
@@ -58,11 +58,11 @@ type world struct {
 
 	tokens  []string // of prompts dropped
 	removed map[string]bool
-	copies  map[string]bool // of which a copy lies there too, or that somebody called new again after its job: two jobs may come of them
+	copies  map[string]bool // tokens of prompts that may get two jobs: they were copied, or renamed to new prompts after the end of their job
 	retries map[kernel.JobID]was
 }
 
-// was is what a record said before.
+// was is an earlier state of a record.
 type was struct {
 	status  kernel.Status
 	retries int
@@ -77,7 +77,7 @@ func (w *world) burn() {
 	w.fuse = max(w.fuse-1, -1)
 }
 
-// The ports, each of whose calls may be the last.
+// The ports. The process may die in any call of them.
 type (
 	store struct {
 		*fs.Store
@@ -168,7 +168,7 @@ func (e exec) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.A
 func (e exec) Stop(_ context.Context, a kernel.AttemptID) error  { e.w.alive[a] = false; return nil }
 func (e exec) Sweep(_ context.Context, a kernel.AttemptID) error { e.w.alive[a] = false; return nil }
 
-// process returns one process: it knows nothing but the files.
+// process returns the parts of a new process, which knows only the files.
 func (w *world) process() (*app.Scheduler, *app.Inbox, *fs.Store) {
 	st := fs.NewStore(w.dir, fs.Options{Boot: "boot", Now: now, Who: "test"})
 	sched := &app.Scheduler{Store: store{st, w}, Observers: []app.Observer{st}, Executor: exec{w}, Prompts: tender{inbox.Tender{Tree: inbox.Tree{Now: time.Now}}, w},
@@ -190,7 +190,7 @@ func (w *world) id() kernel.JobID {
 	return kernel.JobID(fmt.Sprintf("%032x", w.ids))
 }
 
-// prepare makes a run of one job, or of two of which the last counts.
+// prepare makes a run of one job, or of two, the second of which stands for the prompt.
 func (w *world) prepare(_ context.Context, p app.Prompt) (app.RunRequest, error) {
 	run := kernel.RunID("run_" + string(w.id()))
 	in := p.Record
@@ -210,7 +210,7 @@ func (w *world) prepare(_ context.Context, p app.Prompt) (app.RunRequest, error)
 	return req, nil
 }
 
-// lives runs f in a process of its own, and reports that it came to its end.
+// lives runs f in a process of its own, and reports whether the process survived it.
 func (w *world) lives(t *rapid.T, f func(*app.Scheduler, *app.Inbox, *fs.Store) error) (lived bool) {
 	sched, box, st := w.process()
 	defer func() {
@@ -266,8 +266,8 @@ func (w *world) take(t *rapid.T) {
 	}
 }
 
-// rename gives a prompt another name, or copies it, as a person might. What is
-// not called a new prompt must never run.
+// rename gives a prompt another name, or copies it, as a person might. A file that
+// is not named as a new prompt must never run.
 func (w *world) rename(t *rapid.T) {
 	files, _ := filepath.Glob(filepath.Join(w.home(), "inbox", "*.running.md"))
 	if len(files) == 0 || rapid.IntRange(0, 1).Draw(t, "happens") > 0 {
@@ -298,7 +298,7 @@ func (w *world) rename(t *rapid.T) {
 	}
 }
 
-// open reports whether the job of a prompt's file is not over.
+// open reports whether the job of a prompt's file is open.
 func (w *world) open(t *rapid.T, file string) bool {
 	var st unix.Stat_t
 	text, err := os.ReadFile(file)
@@ -403,7 +403,7 @@ func (w *world) pass(t *rapid.T, visible time.Duration) {
 	}
 }
 
-// check holds the store to the invariants.
+// check checks the invariants of the store.
 func (w *world) check(t *rapid.T) {
 	st := fs.NewStore(w.dir, fs.Options{Boot: "boot", Now: now})
 	defer st.Close()
@@ -437,7 +437,7 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// quiesce lets everything come to its end, and looks at every name.
+// quiesce lets everything end, and checks the name of every prompt's file.
 func (w *world) quiesce(t *rapid.T) {
 	w.fuse = -1
 	for range 200 {
@@ -498,9 +498,9 @@ func (w *world) quiesce(t *rapid.T) {
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
-// Whatever happens, and wherever a process dies: records are valid, retries
-// count when a job goes on, no prompt becomes two jobs, and in the end every
-// prompt is called what became of it.
+// Whatever happens, and wherever a process dies: records are valid, retries are
+// counted when a job runs again, no prompt gets two jobs, and in the end the name
+// of every prompt's file says how its job ended.
 func TestTheContractOfTheInbox(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "vizier-inbox-")

@@ -20,28 +20,28 @@ import (
 	"time"
 )
 
-// judge is what is known of a package's tests as they are.
+// judge is what is known of a package's tests without a mutant.
 type judge struct {
 	Tests []test
-	Lines map[string][]int // of functions, as kernel/job.go:12, with the tests that come by
-	Fail  []string         // tests that fail as they are, and say nothing
+	Lines map[string][]int // by line of a function, such as kernel/job.go:12: the indices of the tests that execute it
+	Fail  []string         // tests that fail without a mutant, and so prove nothing
 }
 
 type test struct {
-	Name  string // of a part too, as TestScripts/init; "": all of the package
+	Name  string // may be a part's, such as TestScripts/init; "": all tests of the package
 	Took  time.Duration
-	Forks bool // starts programs: one that is killed or becomes another does not tell what it came by
-	Blind bool // fails where it is looked what it comes by
+	Forks bool // starts programs: one that is killed or execs another does not say what it executed
+	Blind bool // fails if it is measured what it executes
 }
 
-// round is tests that are run together.
+// round is a set of tests that are run together.
 type round struct {
 	pattern string
 	took    time.Duration
 }
 
-// rounds are the tests that may come by a mutant's place, quick ones first: what
-// is in no function is anybody's.
+// rounds returns the tests that may execute a mutant's place, quick ones first. For
+// code outside of functions, that is not known: it returns all.
 func (j judge) rounds(m mutant) []round {
 	by, known := j.Lines[m.runsAt()]
 	names := make([][]string, 3) // quick, slow, parts
@@ -67,7 +67,7 @@ func (j judge) rounds(m mutant) []round {
 	return out
 }
 
-// pattern is that of these tests, or of parts of one of them.
+// pattern returns the pattern for -test.run of tests, or of parts of one test.
 func pattern(names []string) string {
 	if names[0] == "" {
 		return ""
@@ -83,8 +83,8 @@ func pattern(names []string) string {
 	return "^" + whole + "$/^(" + strings.Join(rest, "|") + ")$"
 }
 
-// judge looks what p's tests come by, each by itself where they take long, unless
-// an earlier run has looked at these very tests.
+// judge measures what p's tests execute, each by itself if they take long. It uses
+// the result of an earlier run if the tests have not changed since.
 func (r *runner) judge(ctx context.Context, p goPackage) (judge, error) {
 	program := filepath.Join(r.dir, "covered")
 	if err := r.build(ctx, "", program, p, "-coverpkg="+module+"/kernel/...,"+module+"/app/...,"+module+"/adapters/..."); err != nil {
@@ -101,7 +101,7 @@ func (r *runner) judge(ctx context.Context, p goPackage) (judge, error) {
 	if !slices.Contains(slow, p.rel()) {
 		r.look(ctx, &j, program, p, []string{""})
 	}
-	if len(j.Tests) == 0 { // or one of them fails
+	if len(j.Tests) == 0 { // they take long, or one of them fails
 		names, err := r.names(ctx, program, p)
 		if err != nil {
 			return judge{}, err
@@ -116,7 +116,7 @@ func (r *runner) judge(ctx context.Context, p goPackage) (judge, error) {
 	return j, err
 }
 
-// look looks what these tests come by.
+// look measures what each of these tests executes.
 func (r *runner) look(ctx context.Context, j *judge, program string, p goPackage, names []string) {
 	plain := sync.OnceValues(func() (string, error) { return program + "-not", r.build(ctx, "", program+"-not", p) })
 	var mu sync.Mutex
@@ -143,7 +143,7 @@ func (r *runner) look(ctx context.Context, j *judge, program string, p goPackage
 	wg.Wait()
 }
 
-// names are p's tests, and parts of one.
+// names returns the names of p's tests, and of the parts of TestScripts.
 func (r *runner) names(ctx context.Context, program string, p goPackage) ([]string, error) {
 	out, err := r.test(ctx, "", program, p, "-test.list", "^(Test|Fuzz|Example)").Output()
 	if err != nil {
@@ -166,14 +166,14 @@ func (r *runner) names(ctx context.Context, program string, p goPackage) ([]stri
 	return names, nil
 }
 
-// comesBy runs a test, with the programs of the module that it starts, and tells
-// what they come by.
+// comesBy runs a test, and returns profiles of what it and the module's programs
+// that it starts execute.
 func (r *runner) comesBy(ctx context.Context, program string, plain func() (string, error), p goPackage, name string) (test, [][]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	dir, err := os.MkdirTemp(r.dir, "covers-")
 	if err == nil {
-		err = os.Chmod(dir, 0o777) // some tests are another user's
+		err = os.Chmod(dir, 0o777) // some tests run as another user
 	}
 	if err != nil {
 		return test{}, nil, err
@@ -184,7 +184,7 @@ func (r *runner) comesBy(ctx context.Context, program string, plain func() (stri
 	c := r.test(ctx, "", program, p, append(flags, "-test.coverprofile="+profile)...)
 	c.Env = append(c.Env, "GOCOVERDIR="+dir)
 	begun := time.Now()
-	if c.Run() != nil { // it may look at what programs print, or keep them from writing
+	if c.Run() != nil { // perhaps because it checks what programs print, or prevents them from writing profiles
 		program, err := plain()
 		for try := 0; err == nil && try < 3; try++ {
 			begun = time.Now()
@@ -210,7 +210,7 @@ func (r *runner) comesBy(ctx context.Context, program string, plain func() (stri
 
 var block = regexp.MustCompile(`^` + module + `/(.+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)$`)
 
-// add adds a test that comes by what its profiles say.
+// add adds a test that executes the lines in its profiles.
 func (j *judge) add(t test, profiles [][]byte) {
 	n := len(j.Tests)
 	j.Tests = append(j.Tests, t)
@@ -234,7 +234,8 @@ func (j *judge) add(t test, profiles [][]byte) {
 	}
 }
 
-// digest is that of a program and of what is in a directory, which need not be.
+// digest returns the digest of a program and of the files in a directory, which need
+// not exist.
 func digest(program, dir string) (string, error) {
 	h := sha256.New()
 	files := []string{program}

@@ -1,21 +1,21 @@
-// Command mutate breaks the program in small ways, one at a time, and tells
-// which of them no test notices.
+// Command mutate breaks the program in small ways, one at a time, and reports
+// which changes no test notices.
 //
 //	go run ./proptest/mutate -n 100 -seed 7
 //
-// It draws mutants (a condition negated, a comparison changed, a call, an
-// assignment or a defer left out, a boolean swapped, an error dropped, a
-// constant off by one, but not how much room a call of make asks for, on which
-// nothing depends but time) over kernel, app and adapters, but for the client of
-// Slurm, whose tests need a cluster. The tree is not touched:
-// each mutant is an overlay of the go command. Those that do not compile are
-// drawn again. Each runs the tests that come by its line, its own package's first,
-// and stops at the first that fails, again if that may be luck, or takes too
-// long. What tests come by is looked at before, and remembered.
+// It draws mutants of kernel, app and adapters, except for the client of Slurm,
+// whose tests need a cluster. In a mutant, a condition is negated, a comparison
+// changed, a call, an assignment or a defer left out, a boolean swapped, an error
+// dropped, or a constant off by one. Capacities in calls of make stay, since only
+// time depends on them. The working tree stays unchanged: each mutant is an overlay
+// of the go command. A mutant that does not compile is replaced by another one. Each
+// runs the tests that execute its line, those of its own package first, until one
+// fails or takes too long. A test that fails runs again, since that may be chance.
+// Before, the command measures what each test executes, and keeps the result.
 //
-// A mutant of code that kills processes and removes files may do so anywhere.
-// So tests run with processes of their own, and see all but a temporary
-// directory and the build cache read-only.
+// A mutant of code that kills processes or removes files may do so anywhere. So
+// tests run in a process namespace of their own, and can write only to a temporary
+// directory and the build cache.
 package main
 
 import (
@@ -50,7 +50,7 @@ func main() {
 	}
 }
 
-// verdict is what became of a mutant.
+// verdict tells which package's tests noticed a mutant, if any did.
 type verdict struct {
 	mutant
 	by string // the package whose tests noticed; "": none did
@@ -83,7 +83,7 @@ func run(ctx context.Context, n int, seed uint64, only string, parallel int, r r
 	}
 	fmt.Printf("mutate: seed %d, %d of %d mutants\n", seed, n, len(all))
 	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	if r.dir, err = os.MkdirTemp("", "vizier-mutate-"); err != nil { // of this run alone: two would write one profile
+	if r.dir, err = os.MkdirTemp("", "vizier-mutate-"); err != nil { // of this run alone: two runs would write the same profile
 		return err
 	}
 	defer os.RemoveAll(r.dir)

@@ -16,10 +16,10 @@ type mutant struct {
 	pkg      goPackage
 	file     string // absolute
 	src      string
-	from, to int // what of src is replaced
+	from, to int // the part of src that is replaced
 	by       string
 	kind     string
-	runs     int // where a test that executes it comes by
+	runs     int // the offset in src that a test executes if it executes the mutant
 }
 
 // mutantsOf lists the mutants of a file.
@@ -51,11 +51,12 @@ type finder struct {
 	path, src string
 	at        func(token.Pos) int
 	found     []mutant
-	hints     map[ast.Node]bool // how much room to make: nothing depends on it but time
+	hints     map[ast.Node]bool // capacities, on which only time depends
 	cases     []condition
 }
 
-// condition is that of a case. Coverage counts its line with what follows if it holds.
+// condition is the condition of a case. Coverage counts it with the code that runs if it holds, so
+// begins is the beginning of the switch, which runs whenever the condition is checked.
 type condition struct{ from, to, begins token.Pos }
 
 func (w *finder) text(n ast.Node) string { return w.src[w.at(n.Pos()):w.at(n.End())] }
@@ -70,7 +71,7 @@ func (w *finder) add(kind string, from, to token.Pos, by string) {
 	w.found = append(w.found, mutant{file: w.path, src: w.src, from: w.at(from), to: w.at(to), by: by, kind: kind, runs: w.at(runs)})
 }
 
-// swaps are the operators that are taken for one another.
+// swaps are the operators that are replaced, and what replaces them.
 var swaps = map[token.Token]string{token.EQL: "!=", token.NEQ: "==", token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">",
 	token.LAND: "||", token.LOR: "&&", token.ADD: "-", token.SUB: "+"}
 
@@ -122,8 +123,8 @@ func (w *finder) visit(n ast.Node) bool {
 	return true
 }
 
-// hint notes the capacity that a call of make names: of a slice, or of a map.
-// That of a channel is none.
+// hint notes the capacity of a slice or of a map in a call of make. The capacity of
+// a channel is no hint, since its meaning depends on it.
 func (w *finder) hint(n *ast.CallExpr) {
 	if f, ok := n.Fun.(*ast.Ident); !ok || f.Name != "make" {
 		return
@@ -158,12 +159,13 @@ func (w *finder) returns(n *ast.ReturnStmt) {
 	}
 }
 
-// mutated is the file as the mutant has it.
+// mutated returns the text of the file with the mutant.
 func (m mutant) mutated() string { return m.src[:m.from] + m.by + m.src[m.to:] }
 
 func (m mutant) line(offset int) int { return 1 + strings.Count(m.src[:offset], "\n") }
 
-// place is where it is, and runsAt where a test that executes it comes by.
+// place returns the line of the mutant, and runsAt the line that a test executes if
+// it executes the mutant.
 func (m mutant) place() string  { return m.placeOf(m.from) }
 func (m mutant) runsAt() string { return m.placeOf(m.runs) }
 
@@ -171,7 +173,7 @@ func (m mutant) placeOf(offset int) string {
 	return fmt.Sprintf("%s/%s:%d", m.pkg.rel(), filepath.Base(m.file), m.line(offset))
 }
 
-// diff is the lines that differ.
+// diff returns the lines that differ.
 func (m mutant) diff() string {
 	begin := strings.LastIndexByte(m.src[:m.from], '\n') + 1
 	end := m.to + strings.IndexByte(m.src[m.to:]+"\n", '\n')

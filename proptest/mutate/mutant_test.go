@@ -61,12 +61,13 @@ func TestEveryKindOfMutant(t *testing.T) {
 			t.Errorf("no %q among\n%s", want, strings.Join(got, "\n"))
 		}
 	}
-	if n := len(got); n != 16 { // of the last line each error by itself, and all
+	if n := len(got); n != 16 { // three are of the last line: each error by itself, and both
 		t.Errorf("%d mutants:\n%s", n, strings.Join(got, "\n"))
 	}
 }
 
-// A capacity changes nothing but time, and that of a channel what it means.
+// The capacity of a slice or a map changes only time. That of a channel changes what
+// it means, so it is not left alone.
 func TestCapacitiesAreLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.go")
 	text := "package p\n\nfunc f() {\n\tuse(make([]int, 1, 2+3), make(map[int]int, 4), make(chan int, 5))\n}\n"
@@ -83,7 +84,7 @@ func TestCapacitiesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Whether a case holds is asked by whoever comes to the switch.
+// A test that executes a switch checks the conditions of its cases.
 func TestTheConditionOfACase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.go")
 	text := "package p\n\nfunc f(n int) {\n\tswitch {\n\tcase n < 2:\n\t\tn++\n\t}\n}\n"
@@ -108,7 +109,8 @@ func TestADiffIsTheLinesThatDiffer(t *testing.T) {
 	}
 }
 
-// The package itself comes first, those that have nothing to do with it never.
+// The tests of the package itself come first. Packages that do not use it are left
+// out.
 func TestWhoMayNoticeAMutant(t *testing.T) {
 	p := func(name string, imports ...string) goPackage {
 		q := goPackage{ImportPath: module + "/" + name, TestGoFiles: []string{"a_test.go"}}
@@ -144,7 +146,7 @@ func TestWhoComesByAMutant(t *testing.T) {
 		for pkg, want := range map[string][]string{"kernel": want, "adapters/proc": {"^(TestD)$", "^TestScripts$/^(c)$"}} {
 			file := map[string]string{"kernel": "/x/job.go", "adapters/proc": "/x/run.go"}[pkg]
 			if pkg != "kernel" && line < 11 {
-				want = all // of no function
+				want = all // in no function
 			}
 			var got []string
 			for _, r := range j.rounds(mutant{pkg: goPackage{ImportPath: module + "/" + pkg}, file: file, src: strings.Repeat("\n", line), runs: line - 1}) {

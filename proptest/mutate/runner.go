@@ -18,14 +18,14 @@ import (
 
 const module = "github.com/vizier-scheduler/vizier"
 
-// goPackage is a package as go list has it.
+// goPackage is a package as go list prints it.
 type goPackage struct {
 	ImportPath, Dir                             string
 	GoFiles, TestGoFiles, XTestGoFiles, Imports []string
 	TestImports, XTestImports                   []string
 }
 
-// rel is where the package is in the module.
+// rel returns the package's path in the module.
 func (p goPackage) rel() string {
 	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 }
@@ -47,18 +47,18 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 	}
 }
 
-// slow are the packages whose tests take longest, those that notice most first.
-// The others come before.
+// slow are the packages whose tests take longest, those that notice most first. All
+// others come before them.
 var slow = []string{"proptest", "proptest/vector", "proptest/inbox", "proptest/sim", "cmd/vizier", "app/op", "adapters/fs", "adapters/proc", "adapters/git", "adapters/proc/agent",
 	"adapters/proc/joblog", "adapters/fs/watch"}
 
-// never are the packages whose tests say nothing of a mutant, or take too long
-// for what they say.
+// never are the packages whose tests are not run: they say nothing about a mutant,
+// or take too long for what they say.
 var never = []string{"", "app/storetest", "proptest/bench", "proptest/agents", "proptest/cluster", "proptest/mutate", "proptest/torture", "cmd/vizier-otel", "cmd/vizier-top", "cmd/vizier-web",
 	"adapters/proc/cluster", "adapters/proc/cluster/slurm"}
 
-// testsOf are the packages whose tests may notice a mutant of p: its own, and
-// then those that are built of it, quickest first.
+// testsOf returns the packages whose tests may notice a mutant of p: p itself, and
+// then those that use it, quickest first.
 func testsOf(p goPackage, all []goPackage) []goPackage {
 	users := map[string]bool{p.ImportPath: true}
 	for grown := true; grown; {
@@ -90,19 +90,19 @@ func testsOf(p goPackage, all []goPackage) []goPackage {
 
 // runner runs the tests.
 type runner struct {
-	dir     string // all that they may write to, besides the build cache
+	dir     string // the only directory that they may write to, besides the build cache
 	timeout time.Duration
 	guarded bool
-	quick   bool // without slow packages, but for a mutant's own
+	quick   bool // without slow packages, except for a mutant's own
 	workers int
 	cache   string
-	memory  string           // what tests come by, of earlier runs
+	memory  string           // the directory with the judges of earlier runs
 	judges  map[string]judge // by import path
 }
 
 var failedPart = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
 
-// judging are the packages whose tests may notice one of these mutants.
+// judging returns the packages whose tests may notice one of these mutants.
 func (r *runner) judging(mutants []mutant, all []goPackage) []goPackage {
 	wanted, seen := map[string]bool{}, map[string]bool{}
 	for _, m := range mutants {
@@ -119,16 +119,17 @@ func (r *runner) judging(mutants []mutant, all []goPackage) []goPackage {
 	})
 }
 
-// testsOf are the packages whose tests a mutant of p has to get past.
+// testsOf returns the packages whose tests r runs for a mutant of p.
 func (r *runner) testsOf(p goPackage, all []goPackage) []goPackage {
 	return slices.DeleteFunc(testsOf(p, all), func(q goPackage) bool {
 		return r.quick && q.ImportPath != p.ImportPath && slices.Contains(slow, q.rel())
 	})
 }
 
-// check makes sure that tests can be run apart, and looks what they come by.
+// check makes sure that tests can run in namespaces of their own, and measures what
+// they execute.
 func (r *runner) check(ctx context.Context, packages []goPackage) error {
-	if err := os.Chmod(r.dir, 0o755); err != nil { // some tests are another user's
+	if err := os.Chmod(r.dir, 0o755); err != nil { // some tests run as another user
 		return err
 	}
 	b, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
@@ -156,7 +157,8 @@ func (r *runner) check(ctx context.Context, packages []goPackage) error {
 	return ctx.Err()
 }
 
-// try tries a mutant: who noticed it, and whether it compiles.
+// try runs the tests for a mutant. It returns the package whose tests noticed it, or
+// "", and whether it compiles.
 func (r *runner) try(ctx context.Context, n int, m mutant, all []goPackage) (by string, ok bool) {
 	dir := filepath.Join(r.dir, fmt.Sprintf("mutant-%d", n))
 	defer os.RemoveAll(dir)
@@ -185,11 +187,11 @@ func (r *runner) try(ctx context.Context, n int, m mutant, all []goPackage) (by 
 	return "", ctx.Err() == nil
 }
 
-// passes runs tests, again where a single one failed that then passes by
-// itself: a busy machine fails a test as well.
+// passes reports whether tests pass. If a single test failed and then passes by
+// itself, it runs all again: a test may fail because the machine is busy.
 func (r *runner) passes(ctx context.Context, overlay, program string, p goPackage, x round) bool {
 	run := func(pattern string) ([]byte, error) {
-		ctx, cancel := context.WithTimeout(ctx, min(r.timeout, time.Minute+5*x.took)) // a mutant that goes on for ever is no news after that
+		ctx, cancel := context.WithTimeout(ctx, min(r.timeout, time.Minute+5*x.took)) // after that, the mutant probably never ends
 		defer cancel()
 		return r.test(ctx, overlay, program, p, "-test.run", pattern).CombinedOutput()
 	}
@@ -209,7 +211,7 @@ func (r *runner) passes(ctx context.Context, overlay, program string, p goPackag
 	return false
 }
 
-// failures is the pattern of the one test that failed; "": it is none, or more.
+// failures returns the pattern of the one test that failed, or "" if it is not one.
 func failures(out []byte) string {
 	found := failedPart.FindAllSubmatch(out, -1)
 	if len(found) == 0 {
@@ -238,22 +240,22 @@ func (r *runner) build(ctx context.Context, overlay, program string, p goPackage
 	return nil
 }
 
-// test is a test program of p, to be run.
+// test returns the command that runs a test program of p.
 func (r *runner) test(ctx context.Context, overlay, program string, p goPackage, flags ...string) *exec.Cmd {
 	c := r.command(ctx, overlay, append([]string{program, "-test.paniconexit0", "-test.failfast"}, flags...)...)
 	c.Dir = p.Dir
 	return c
 }
 
-// guard makes all read-only but two directories, and then runs a command. The
-// shell stays: as process 1 it reaps what tests leave to nobody, and some wait
-// until such a process is gone.
+// guard makes everything read-only except for two directories, and then runs a
+// command. The shell stays: as process 1 it reaps orphans, and some tests wait until
+// an orphan is gone.
 const guard = `mount --make-rprivate / && for d in "$1" "$2"; do mount --bind "$d" "$d" || exit 1; done &&
 mount -o remount,bind,ro / && cd . && shift 2 || exit 1
 "$@"
 exit $?`
 
-// command is a command as it is for a mutant: what it builds has it.
+// command returns a command that builds with the mutant of overlay; "": without one.
 func (r *runner) command(ctx context.Context, overlay string, args ...string) *exec.Cmd {
 	if r.guarded {
 		args = append([]string{"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", guard, "sh", r.dir, r.cache}, args...)
@@ -271,7 +273,8 @@ func (r *runner) command(ctx context.Context, overlay string, args ...string) *e
 	return c
 }
 
-// overlay writes the file that has the go command see the mutant.
+// overlay writes the mutant and the file that makes the go command use it, and
+// returns that file's path.
 func (m mutant) overlay(dir string) (string, error) {
 	file, list := filepath.Join(dir, filepath.Base(m.file)), filepath.Join(dir, "overlay.json")
 	b, err := json.Marshal(map[string]map[string]string{"Replace": {m.file: file}})

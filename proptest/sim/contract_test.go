@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// bare is a process without a scheduler, which nothing holds up.
+// bare is a process without a scheduler that the simulation does not hold up.
 type bare struct{ *node }
 
 func (b bare) Begin(ctx context.Context) (app.Tx, error) {
@@ -25,8 +25,8 @@ func (b bare) Die() {
 	b.w.release(b.process)
 }
 
-// The disk of the simulation keeps the contract that the real one keeps, so
-// that what is proved over it holds over that.
+// The disk of the simulation keeps the contract of the real store, so that results
+// on the simulated disk hold for the real one.
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Store {
 		w := newWorld(kernel.Limits{})

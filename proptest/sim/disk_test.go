@@ -15,22 +15,22 @@ import (
 
 // disk is what survives every process: the files of the store in the order in
 // which it writes them. A plan is appended to the journal, its records are
-// written one by one, and the mark follows; whoever takes the lock next
-// completes what is between.
+// written one by one, and the mark follows; the process that takes the lock next
+// completes an entry after the mark.
 type disk struct {
 	locks    [2]*process // who holds the scheduler lock, as each host sees it
-	turn     *process    // whose transaction is on the disk as the one that writes; it may have died
+	turn     *process    // on the disk as the process that writes; it may have died
 	records  map[kernel.JobID]kernel.Job
 	markers  map[kernel.Artifact][]kernel.JobID
 	outcomes map[kernel.JobID]map[int]kernel.Result // by attempt
 	journal  []entry
 	mark     mark
-	archive  map[kernel.JobID]bool  // succeeded, and of no interest to any open job
-	archived int                    // the journal's length when something went there
-	dirty    map[kernel.JobID]bool  // what changed since a tick judged all that concerns
-	judged   string                 // what that tick judged by
-	facts    map[kernel.Near]string // and what of those that no job makes
-	last     kernel.Number          // the last that was given
+	archive  map[kernel.JobID]bool  // jobs that succeeded, and that no open job refers to
+	archived int                    // the journal's length when jobs were last archived
+	dirty    map[kernel.JobID]bool  // jobs that changed since the last tick
+	judged   string                 // kernel.Plan.Judged of that tick
+	facts    map[kernel.Near]string // the facts that it knew about things that no job makes
+	last     kernel.Number          // the last number that a job got
 	space    int                    // writes until the disk is full; negative: it is not
 }
 
@@ -93,7 +93,7 @@ func (n *node) Begin(context.Context) (app.Tx, error) {
 	return t, nil
 }
 
-// schedulerLock is the place of its holder, as this host sees it.
+// schedulerLock returns the variable for the lock's holder, as this host sees it.
 func (n *node) schedulerLock() **process {
 	if n.w.shared {
 		return &n.w.disk.locks[0]
@@ -181,8 +181,8 @@ func (d *disk) applyMarkers(g group) {
 	}
 }
 
-// ids is what a Load of scope brings: what is not archived, what open jobs
-// refer to and what is asked for.
+// ids returns the jobs that a Load of scope reads: those that are not archived,
+// those that open jobs refer to, and those that scope names.
 func (n *node) ids(scope kernel.Scope) map[kernel.JobID]bool {
 	d, out := &n.w.disk, map[kernel.JobID]bool{}
 	want := slices.Clone(scope.Jobs)
@@ -288,12 +288,12 @@ func (t *tx) Commit(p kernel.Plan) (err error) {
 	n.effect("mark")
 	t.pos = mark{start: len(d.journal) - 1, end: len(d.journal), done: len(e.world) == 0}
 	d.mark = t.pos
-	d.judge(p, t.facts) // who takes the lock after a crash before this does not know
+	d.judge(p, t.facts) // a crash before this loses it
 	return nil
 }
 
-// entry is p as files. A plan over another revision than the store's is
-// refused whole.
+// entry converts p to a journal entry. It refuses a plan as a whole if it is over
+// another revision than the store's.
 func (d *disk) entry(p kernel.Plan) (entry, error) {
 	b := entryBuilder{d: d, e: entry{world: p.World}, at: map[kernel.JobID]int{}}
 	err := p.Write(&b)
@@ -402,7 +402,7 @@ func (t *tx) Close() error {
 	return nil
 }
 
-// archiveOld writes the index: what succeeded and interests nobody leaves it.
+// archiveOld archives the jobs that succeeded and that no open job refers to.
 func (n *node) archiveOld() {
 	d := &n.w.disk
 	keep, needed := []kernel.JobID{}, []kernel.Artifact{}

@@ -23,7 +23,7 @@ func oneOf[T any](t *rapid.T, label string, from ...T) T {
 // oneIn is true in about one draw of n, and shrinks to false.
 func oneIn(t *rapid.T, n int, label string) bool { return rapid.IntRange(0, n-1).Draw(t, label) == n-1 }
 
-// batch draws jobs to be enqueued together, over those there are.
+// batch draws jobs to be enqueued together, which may depend on existing ones.
 func (m *machine) batch(t *rapid.T) []kernel.NewJob {
 	m.batches++
 	size := rapid.IntRange(1, 4).Draw(t, "jobs")
@@ -79,15 +79,15 @@ func (m *machine) batch(t *rapid.T) []kernel.NewJob {
 	return news
 }
 
-// some draws few of from, most often none.
+// some draws one or two of from, or most often none.
 func some[T comparable](t *rapid.T, label string, from []T, into *[]T) {
 	if oneIn(t, 3, "has "+label) {
 		*into = rapid.SliceOfNDistinct(rapid.SampledFrom(from), 1, 2, rapid.ID[T]).Draw(t, label)
 	}
 }
 
-// result draws how a command ends. One that was asked to stop may have come to
-// its end before.
+// result draws how a command ends. One that was asked to stop may have succeeded
+// before.
 func (m *machine) result(t *rapid.T, c *child) kernel.Result {
 	r := kernel.Result{Attempt: c.attempt, Ended: m.w.now}
 	ends := []string{"succeeds", "succeeds", "succeeds", "fails", "is blocked", "times out"}
@@ -109,7 +109,7 @@ func (m *machine) result(t *rapid.T, c *child) kernel.Result {
 	return r
 }
 
-// succeed makes r the result of an attempt that did all it declared.
+// succeed makes r the result of an attempt that made everything it declared.
 func (w *world) succeed(r *kernel.Result) {
 	j := w.truth[r.Attempt.Job]
 	r.Outcome, r.Produced = kernel.OutcomeSucceeded, custom(j.Spec.Produces)

@@ -8,8 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// checkReplayed holds when the lock is taken: the files say what the journal
-// says.
+// checkReplayed checks, when the lock is taken, that the files agree with the
+// journal.
 func (w *world) checkReplayed() {
 	for _, id := range w.jobIDs() {
 		if have := w.disk.records[id]; have.Rev != w.truth[id].Rev || have.State != w.truth[id].State {
@@ -44,8 +44,8 @@ func (w *world) perform(done kernel.WorldAction) {
 	w.due = slices.DeleteFunc(slices.Clone(w.due), func(a kernel.WorldAction) bool { return key(a) == key(done) })
 }
 
-// checkPerformed holds when committed actions are forgotten: they were done.
-// Of launches only current ones count.
+// checkPerformed checks, when committed actions are forgotten, that they were done.
+// Launches of earlier attempts do not count.
 func (w *world) checkPerformed(when string) {
 	for _, a := range w.due {
 		if l, ok := a.(kernel.Launch); ok {
@@ -57,7 +57,7 @@ func (w *world) checkPerformed(when string) {
 	}
 }
 
-// checkCommand judges the start of a command.
+// checkCommand checks the start of a command.
 func (w *world) checkCommand(c *child) {
 	a := c.attempt
 	if w.commands[a]++; w.commands[a] > 1 {
@@ -97,8 +97,8 @@ func (w *world) returned(r kernel.Result) kernel.Result {
 	return r
 }
 
-// checkConclude judges the moment a runner sets out to write an outcome, by
-// what it can know: the record.
+// checkConclude checks a runner that is about to write an outcome, by what the
+// runner can know: the record.
 func (w *world) checkConclude(r kernel.Result) {
 	if j := w.disk.records[r.Attempt.Job]; j.State.Attempt > r.Attempt.N {
 		w.fail("an outcome of %v is written after attempt %d began", r.Attempt, j.State.Attempt)
@@ -115,7 +115,7 @@ func (w *world) refused(a kernel.AttemptID, err error) error {
 	return err
 }
 
-// excuse notes a fault that breaks what the locks promise for a.
+// excuse notes that a fault broke the promise of the locks for a.
 func (w *world) excuse(a kernel.AttemptID) {
 	w.excused[a] = true
 	if c := w.children[a]; c != nil {
@@ -123,16 +123,16 @@ func (w *world) excuse(a kernel.AttemptID) {
 	}
 }
 
-// voided reports that it is on record that an attempt for pilots never began.
+// voided reports whether it is on record that an attempt for pilots never began.
 func (w *world) voided(a kernel.AttemptID) bool { return w.orders[a] != nil && w.orders[a].void }
 
-// reported reports that a worker of a pilot did all that it has to about an attempt.
+// reported reports whether a worker of a pilot has recorded how an attempt ended, which is all it has to do.
 func (w *world) reported(a kernel.AttemptID) bool {
 	_, told := w.recorded[a]
 	return w.orders[a] != nil && told
 }
 
-// checkExit holds when a runner leaves by itself: what it claimed is settled.
+// checkExit checks, when a runner ends by itself, that what it claimed is settled.
 func (w *world) checkExit(p *process) {
 	for id := range p.held {
 		w.fail("%s left, and had taken the lock of %s", p.name, id)

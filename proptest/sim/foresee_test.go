@@ -16,7 +16,7 @@ import (
 )
 
 // fated is a course in which everything is known beforehand. No two things take the
-// same time, so that the order of what happens is known as well.
+// same time, so the order of events is known too.
 type fated struct{ seed int }
 
 func (f fated) at(what string, j *kernel.Job) uint32 {
@@ -49,9 +49,9 @@ func (f fated) Decision(j *kernel.Job) (grants bool, takes time.Duration) {
 	return f.at("consent", j)%4 > 0, f.takes("decision", j)
 }
 
-// Foresight tells drawn jobs to their end; then the scheduler and its runners run them,
-// on a clock that goes from one end to the next. Every attempt begins and ends when it
-// was told to, and as it was told.
+// Foresight predicts random jobs to their end. Then the scheduler and its runners run them,
+// on a clock that goes from one end to the next. Every attempt begins and ends at the
+// predicted time, and with the predicted outcome.
 func TestWhatIsForetoldHappens(t *testing.T) {
 	long := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -117,8 +117,8 @@ func TestWhatIsForetoldHappens(t *testing.T) {
 
 func since(at time.Time) time.Duration { return at.Sub(epoch) }
 
-// live lets the world go on until nothing happens by itself any more, as fate has it,
-// and tells what attempts there were.
+// live runs the world, as fate determines, until nothing more happens by itself, and
+// returns the attempts that there were.
 func (w *world) live(t *rapid.T, fate fated) (happened []string) {
 	asked := map[string]time.Time{}
 	for {

@@ -7,10 +7,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
-// Explain takes what the next commit was decided by.
+// Explain takes the account of the next commit.
 func (t *tx) Explain(a history.Account) { t.account = a }
 
-// decideAgain checks that what goes on record of p leads to p once more.
+// decideAgain checks that the account of p leads to p when it is decided again.
 func (t *tx) decideAgain(p kernel.Plan) {
 	again, err := t.account.Decide(t.Load)
 	if err != nil {
@@ -22,9 +22,9 @@ func (t *tx) decideAgain(p kernel.Plan) {
 	}
 }
 
-// decided is what the kernel decides of p: what a store leaves out (events for
-// hooks, what is swept before the commit, what earlier transactions left to be
-// done) is not in it.
+// decided returns the part of p that the kernel decides: without the creation of
+// runs, events for hooks, sweeps, which are done before the commit, and actions that
+// earlier transactions left to be done.
 func decided(p kernel.Plan, carried int) (out kernel.Plan) {
 	for _, a := range p.Records {
 		switch a.(type) {

@@ -12,11 +12,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// world is the machine: a disk, processes, commands, a clock, a repository,
-// and what is wrong with them just now.
+// world is the machine: a disk, processes, commands, a clock, a repository, and the
+// faults that are on.
 type world struct {
 	disk      disk
-	narrow    bool // whether it can tell what is near
+	narrow    bool // the store can read only near jobs
 	now       time.Time
 	limits    kernel.Limits
 	processes []*process // those that live
@@ -25,7 +25,7 @@ type world struct {
 	farm      bool // there are pilots
 	orders    map[kernel.AttemptID]*order
 	shared    bool // hosts see each other's job locks
-	trusting  bool // and are told so
+	trusting  bool // and know that they do
 	locks     map[kernel.JobID]*jobLock
 	claims    map[kernel.AttemptID]*process
 	beats     map[kernel.AttemptID]time.Time // when an attempt last gave a sign of life
@@ -35,7 +35,7 @@ type world struct {
 	ledger
 }
 
-// faults are what a drawn history switches on and off.
+// faults are switched on and off by a drawn history.
 type faults struct {
 	refuse     error                // what the executor says; nil: it starts what it is asked to
 	broken     kernel.JobID         // never started, for want of its program
@@ -53,8 +53,8 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
-// jobLock is a job's flock, which another host may not see. What all see is
-// the inscription: which attempt it was last taken for, and on which host.
+// jobLock is a job's flock, which another host may not see. All hosts see what is
+// written in its file: the attempt it was last taken for, and on which host.
 type jobLock struct {
 	holders   [2]*process
 	inscribed int
@@ -69,7 +69,7 @@ func (l *jobLock) free(p *process) {
 	}
 }
 
-// holder is who holds the lock, as far as host can see.
+// holder returns the process that holds the lock, as far as host can see.
 func (w *world) holder(l *jobLock, host int) *process {
 	if w.shared {
 		host = 0
@@ -125,11 +125,11 @@ type child struct {
 	orphan  bool           // a fault keeps it running beside its job's next attempt
 }
 
-// GoString is how a drawn history shows it.
+// GoString returns the form in which a drawn history shows it.
 func (c *child) GoString() string { return fmt.Sprint("command of ", c.attempt) }
 
-// takeOver is adapters/proc's: a process passes the lock of one attempt on to
-// the job's next.
+// takeOver is like that of adapters/proc: a process passes the lock of one attempt
+// on to the job's next.
 func (n *node) takeOver(a kernel.AttemptID) (l *jobLock, started bool) {
 	h := n.held[a.Job]
 	switch {
@@ -140,7 +140,7 @@ func (n *node) takeOver(a kernel.AttemptID) (l *jobLock, started bool) {
 	}
 	delete(n.held, a.Job)
 	h.p = nil
-	if h.lock != n.w.lockOf(a.Job) { // its file was lost: nobody sees what is passed on
+	if h.lock != n.w.lockOf(a.Job) { // its file was lost: nobody sees the lock that is passed on
 		n.w.excuse(a)
 	}
 	return h.lock, false
@@ -160,7 +160,7 @@ func (n *node) Start(_ context.Context, a kernel.AttemptID) error {
 		case held && (l.inscribed == a.N || w.claims[a] != nil):
 			return nil
 		case l.inscribed == a.N && l.by != n.host:
-			return nil // started on the other one
+			return nil // started on the other host
 		case held:
 			return w.refused(a, fmt.Errorf("the runner of attempt %d has not let go", l.inscribed))
 		}
@@ -192,10 +192,10 @@ func (n *node) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.
 	return out
 }
 
-// lease is how long a runner on the other host is believed in.
+// lease is how long a runner on the other host counts as alive without a heartbeat.
 const lease = 30 * time.Second
 
-// liveness is adapters/proc's.
+// liveness is like that of adapters/proc.
 func (n *node) liveness(a kernel.AttemptID) kernel.Liveness {
 	w, l := n.w, n.w.lockOf(a.Job)
 	held, by := w.holder(l, n.host) != nil, w.claims[a]
@@ -215,7 +215,7 @@ func (n *node) liveness(a kernel.AttemptID) kernel.Liveness {
 		if w.now.Sub(w.beats[a]) <= lease {
 			return kernel.Alive
 		}
-		if by == nil || w.lives(a) || w.children[a] != nil { // cut off, paused, or never begun: it cannot be told from a dead one
+		if by == nil || w.lives(a) || w.children[a] != nil { // cut off, paused, or never begun: it looks like a dead one
 			w.excuse(a)
 		}
 		return kernel.Dead
@@ -275,8 +275,7 @@ func (n *node) sweep(a kernel.AttemptID) error {
 // Beat is not called: heartbeats are drawn (see machine.beat).
 func (n *node) Beat(kernel.AttemptID) error { return nil }
 
-// beat is a heartbeat of p's, if it is a runner: a sign of life, and a look at
-// the record.
+// beat makes p give a heartbeat. A runner also looks at its record then.
 func (w *world) beat(p *process) {
 	for a, by := range w.claims {
 		if by == p {
@@ -356,7 +355,7 @@ func (n *node) Conclude(r kernel.Result) error {
 	return nil
 }
 
-// conclude puts how an attempt ended on the disk.
+// conclude writes how an attempt ended to the disk.
 func (w *world) conclude(r kernel.Result) {
 	if w.disk.outcomes[r.Attempt.Job] == nil {
 		w.disk.outcomes[r.Attempt.Job] = map[int]kernel.Result{}

@@ -25,7 +25,7 @@ type ledger struct {
 	excused   map[kernel.AttemptID]bool // a fault beyond the model of locks befell it
 	rebooted  map[kernel.AttemptID]bool // its runner went with the machine
 	fired     map[kernel.JobID]int      // routes taken since a person rewound their source
-	latest    time.Time                 // that anyone was told
+	latest    time.Time                 // the latest time that the clock has given to a process
 	trace     []string
 	violation string
 }
@@ -47,7 +47,7 @@ func (l *ledger) note(format string, args ...any) {
 	l.trace = append(l.trace, fmt.Sprintf(format, args...))
 }
 
-// fail keeps the first violation: what follows from it is of no interest.
+// fail keeps the first violation: later ones may only follow from it.
 func (l *ledger) fail(format string, args ...any) {
 	if l.violation == "" {
 		l.violation = fmt.Sprintf(format, args...)
@@ -56,7 +56,7 @@ func (l *ledger) fail(format string, args ...any) {
 
 func (l *ledger) jobIDs() []kernel.JobID { return slices.Sorted(maps.Keys(l.truth)) }
 
-// checkEntry judges a plan at the moment it becomes durable.
+// checkEntry checks a plan at the moment it becomes durable.
 func (w *world) checkEntry(p *process, e entry) {
 	w.checkPerformed("before the next plan")
 	w.due = e.world
@@ -120,7 +120,7 @@ func (w *world) checkEntry(p *process, e entry) {
 	w.checkAll()
 }
 
-// checkChange is I2, I3, I5, I7 and what becomes of approvals, cancels and
+// checkChange checks I2, I3, I5 and I7, and changes of approvals, cancels and
 // routes.
 func (w *world) checkChange(p *process, old, now kernel.Job) {
 	was, is := old.State, now.State
@@ -171,8 +171,8 @@ func (w *world) checkRoutes(p *process, old, now kernel.Job) {
 	}
 }
 
-// checkSettled judges the end of an attempt: only its own runner's word or its
-// runner's death ends it, and its word stands.
+// checkSettled checks the end of an attempt: only its own runner's report or its
+// runner's death ends it, and a report counts.
 func (w *world) checkSettled(p *process, old, now kernel.Job) {
 	a, is := old.Attempt(), now.State
 	stop := !old.State.Stop.At.IsZero() || !is.Stop.At.IsZero() && p.verb == "cancel"
@@ -218,12 +218,12 @@ func (w *world) checkSettled(p *process, old, now kernel.Job) {
 	}
 }
 
-// published reports that what r says it produced is there.
+// published reports whether there is a marker for everything that r produced.
 func (w *world) published(r kernel.Result) bool {
 	return !slices.ContainsFunc(r.Produced, func(a kernel.Artifact) bool { return !slices.Contains(w.markers[a], r.Attempt.Job) })
 }
 
-// lives reports that a process holds a's lock for a and, if that is for pilots, has claimed it.
+// lives reports whether a process holds a's lock for a and, if a is for pilots, has claimed a.
 func (w *world) lives(a kernel.AttemptID) bool {
 	if o := w.orders[a]; o != nil {
 		return o.holder != nil && w.claims[a] == o.holder
@@ -234,7 +234,7 @@ func (w *world) lives(a kernel.AttemptID) bool {
 	})
 }
 
-// checkGrant judges the start of an attempt by every gate but those that need
+// checkGrant checks the start of an attempt by every gate except those that need
 // git.
 func (w *world) checkGrant(old, now kernel.Job) {
 	is := now.State
@@ -260,8 +260,8 @@ func (w *world) checkGrant(old, now kernel.Job) {
 	}
 }
 
-// demanded reports that a job that is not transient and is still to run hangs
-// on id, over any number of jobs.
+// demanded reports whether a job that is not transient and has not ended depends on
+// id, directly or by other jobs.
 func (w *world) demanded(id kernel.JobID) bool {
 	reached := map[kernel.JobID]bool{id: true}
 	for queue := []kernel.JobID{id}; len(queue) > 0; queue = queue[1:] {
@@ -285,8 +285,8 @@ func hangsOn(j, on kernel.Job) bool {
 		slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return slices.Contains(on.Spec.Produces, a) })
 }
 
-// overslept reports that a sleeper's run is over: nothing of it is active, so
-// no route can wake it.
+// overslept reports whether gone sleeps and no job of its run is active, so that no
+// route can wake it.
 func overslept(jobs map[kernel.JobID]kernel.Job, gone kernel.Job) bool {
 	if gone.State.Status != kernel.Unscheduled {
 		return false
@@ -299,7 +299,7 @@ func overslept(jobs map[kernel.JobID]kernel.Job, gone kernel.Job) bool {
 	return true
 }
 
-// checkRemoved is I13, for jobs that were open when it was decided.
+// checkRemoved checks I13, for jobs that were open when the removal was decided.
 func (w *world) checkRemoved(before map[kernel.JobID]kernel.Job, gone kernel.Job) {
 	if gone.Open() && !overslept(before, gone) && !overslept(w.truth, gone) { // the same entry may open the run again, or end it
 		w.fail("%s was removed while it was %s", gone.ID, gone.State.Status)
@@ -312,8 +312,8 @@ func (w *world) checkRemoved(before map[kernel.JobID]kernel.Job, gone kernel.Job
 	}
 }
 
-// checkAll holds after every plan: nobody ran under an unsucceeded
-// predecessor, and nothing is given out twice (I4).
+// checkAll checks after every plan that no job has run whose predecessor has not
+// succeeded, and that nothing is given out twice (I4).
 func (w *world) checkAll() {
 	var running []kernel.Lock
 	n := 0
@@ -342,7 +342,7 @@ func (w *world) checkAll() {
 	}
 }
 
-// conflict reports that locks cannot be held beside those that are.
+// conflict reports whether locks cannot be held beside held.
 func conflict(limits kernel.Limits, held, locks []kernel.Lock) bool {
 	used := map[string]int{}
 	for _, l := range append(slices.Clone(held), locks...) {

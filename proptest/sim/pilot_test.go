@@ -14,20 +14,20 @@ import (
 // onFarm is the executor of jobs that pilots run.
 const onFarm = "farm"
 
-// farm is an executor with pilots, as adapters/proc/cluster is one: an attempt is an order on
-// the shared disk, which a worker of any pilot takes by claiming it. Workers record how it
-// ended, and leave the rest to schedulers. Who says of an attempt that it never began takes its
-// claim first; who says that it is lost has recorded its end before.
+// farm is an executor with pilots, like adapters/proc/cluster: an attempt is an order on the
+// shared disk, which a worker of any pilot takes by claiming it. Workers record how it ended,
+// and leave the rest to schedulers. A process takes the claim of an attempt before it says that
+// it never began, and records its end before it says that it is lost.
 type farm struct{ *node }
 
 // order is what is on the disk about an attempt for pilots.
 type order struct {
-	posted bool     // no worker has noted yet that it has it
-	void   bool     // the claim is taken by who says that it never began
+	posted bool     // no worker has noted yet that it took it
+	void   bool     // its claim was taken by a process that says that it never began
 	holder *process // of the lock of its runner
 }
 
-// dueOrders are those that a worker may take.
+// dueOrders returns the orders that a worker may take.
 func (w *world) dueOrders() (due []kernel.AttemptID) {
 	for _, a := range slices.SortedFunc(maps.Keys(w.orders), compareAttempts) {
 		if o := w.orders[a]; o.posted && !o.void && w.claims[a] == nil {
@@ -37,7 +37,7 @@ func (w *world) dueOrders() (due []kernel.AttemptID) {
 	return due
 }
 
-// beingTaken are the jobs of orders that a worker is about to claim.
+// beingTaken returns the jobs of orders that a worker is about to claim.
 func (w *world) beingTaken() (ids []kernel.JobID) {
 	for _, a := range w.dueOrders() {
 		if slices.ContainsFunc(w.processes, func(p *process) bool { return p.at == fmt.Sprintf("claim %s/%d", a.Job, a.N) }) {
@@ -47,7 +47,8 @@ func (w *world) beingTaken() (ids []kernel.JobID) {
 	return ids
 }
 
-// deliver has the engine start a pilot where there is work and none is at it.
+// deliver starts a pilot if orders are due and there is room for one, and reports
+// whether it did.
 func (w *world) deliver(host int) bool {
 	const cores, most = 2, 2
 	busy := 0
@@ -71,7 +72,7 @@ func (w *world) deliver(host int) bool {
 	return true
 }
 
-// work takes what is due, one after another, until nothing is.
+// work takes due orders, one after another, until there are none.
 func (f farm) work() {
 	tried := map[kernel.AttemptID]bool{}
 	for {
@@ -86,7 +87,7 @@ func (f farm) work() {
 	}
 }
 
-// take runs an attempt, unless it is another's by now.
+// take runs an attempt, unless another process has it by now.
 func (f farm) take(a kernel.AttemptID) {
 	w, o := f.w, f.w.orders[a]
 	f.effect("take %s/%d", a.Job, a.N)
@@ -105,7 +106,7 @@ func (f farm) take(a kernel.AttemptID) {
 	}
 }
 
-// Claim is of an attempt that a worker takes.
+// Claim claims an attempt for a worker, and notes that the order is taken.
 func (f farm) Claim(a kernel.AttemptID) error {
 	if err := f.node.Claim(a); err != nil {
 		return err
@@ -130,7 +131,7 @@ func (f farm) Start(_ context.Context, a kernel.AttemptID) error {
 	return nil
 }
 
-// void takes the claim of an attempt that has none.
+// void takes the claim of an attempt, unless a worker has it, and reports whether it did.
 func (f farm) void(a kernel.AttemptID) bool {
 	if f.w.claims[a] == nil {
 		if f.w.orders[a] == nil {
@@ -189,7 +190,8 @@ func (f farm) Stop(_ context.Context, a kernel.AttemptID) error {
 	return nil
 }
 
-// Sweep has what has begun end itself, and waits for it no longer than people would.
+// Sweep ends the command of an attempt that has begun. It does not wait for a runner that still
+// holds its lock, but returns an error.
 func (f farm) Sweep(_ context.Context, a kernel.AttemptID) error {
 	w := f.w
 	f.effect("sweep %s/%d", a.Job, a.N)

@@ -20,7 +20,7 @@ type process struct {
 	stop   func()
 	yield  func(struct{}) bool
 	at     string      // the effect it stands before
-	wait   func() bool // what it waits for; nil: nothing
+	wait   func() bool // reports whether what it waits for is there; nil: it waits for nothing
 	dead   bool        // killed: nothing it still does counts
 	ended  bool
 	err    error
@@ -28,7 +28,7 @@ type process struct {
 	host   int
 	held   map[kernel.JobID]*handle // the job locks it holds
 	runner *app.Runner
-	told   bool       // a signal is on its way to its runner
+	told   bool       // its runner is about to look at its record, after a signal or a heartbeat
 	pilot  []*process // the workers of its pilot, which end with it when one is killed
 }
 
@@ -52,8 +52,8 @@ func (w *world) spawn(name string, host int, main func(*process) error) *process
 	return p
 }
 
-// effect is the moment before an effect: the process may be held up here for
-// any time, or never come back.
+// effect stops the process before an effect. The simulation may hold it up here for
+// any time, or kill it.
 func (p *process) effect(format string, args ...any) {
 	if p.dead {
 		panic(killed{})
@@ -72,7 +72,7 @@ func (p *process) await(what string, ready func() bool) {
 	p.wait = nil
 }
 
-// GoString is how a drawn history shows it.
+// GoString returns the form in which a drawn history shows it.
 func (p *process) GoString() string { return fmt.Sprintf("%d %s, before %q", p.pid, p.name, p.at) }
 
 func (p *process) live() bool     { return !p.dead && !p.ended }
@@ -101,7 +101,7 @@ func (w *world) exit(p *process) {
 	w.checkExit(p)
 }
 
-// kill is kill -9, at the effect p stands before.
+// kill kills p, as by kill -9, at the effect that it stands before.
 func (w *world) kill(p *process) {
 	if !p.live() {
 		return
@@ -114,8 +114,8 @@ func (w *world) kill(p *process) {
 	}
 }
 
-// release is what the operating system does at the end of a process. Its
-// command dies with it, unless that has left its process group.
+// release does what the operating system does at the end of a process. Its command
+// dies with it, unless the command has left its process group.
 func (w *world) release(p *process) {
 	for i, holder := range w.disk.locks {
 		if holder == p {
@@ -151,8 +151,8 @@ func without[T comparable](list []T, v T) []T {
 	return out
 }
 
-// node is what a process has of the world: the store as it knows it, and its
-// ports. A scheduler that lives on keeps it from verb to verb.
+// node is a process's access to the world: its store and its other ports. A
+// long-lived scheduler keeps it from verb to verb.
 type node struct {
 	*process
 	home  int // the host that its processes are on
@@ -166,8 +166,7 @@ func (w *world) node() *node {
 	return n
 }
 
-// startRunner is what a machine does to start a's runner, which inherits the
-// lock.
+// startRunner starts a's runner, which inherits the lock.
 func (w *world) startRunner(a kernel.AttemptID, l *jobLock) {
 	n := w.node()
 	p := w.spawn(fmt.Sprintf("runner of %s/%d", a.Job, a.N), l.by, func(*process) error {

@@ -11,10 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rest is liveness. The faults stop, but for a program that stays missing; the
-// processes that stood still go on, or are gone. From then on commands succeed,
+// rest checks liveness. The faults stop, except for a program that stays missing; the
+// processes that stood still go on, or are killed. From then on commands succeed,
 // people approve and the clock goes on, and within a bounded number of ticks
-// everything has ended that can.
+// everything that can end has ended.
 func (m *machine) rest(t *rapid.T) {
 	w := m.w
 	w.faults, w.disk.space = faults{cleanup: kernel.CleanupDone}, -1
@@ -54,7 +54,7 @@ func (m *machine) rest(t *rapid.T) {
 	t.Fatalf("the scheduler does not come to rest\n\t%s", strings.Join(w.trace, "\n\t"))
 }
 
-// beatAll is a heartbeat of everyone who lives.
+// beatAll makes every live process give a heartbeat.
 func (w *world) beatAll() {
 	for _, p := range w.processes {
 		w.beat(p)
@@ -65,7 +65,8 @@ func (w *world) tick(t *rapid.T) {
 	w.finish(t, w.start(w.node(), "tick", func(s *app.Scheduler) (app.Report, error) { return s.Tick(context.Background()) }))
 }
 
-// finish runs a process that nothing holds up, and those it has to wait for.
+// finish runs a process to its end. It fails the test if the process does not end, or
+// ends with an error.
 func (w *world) finish(t *rapid.T, p *process) {
 	const bound = 20_000 // effects
 	if w.run(p, bound); p.live() {
@@ -91,21 +92,21 @@ func (w *world) quiesce(t *rapid.T) {
 			}
 			again = true
 		}
-		if !again && pilots > 0 && w.deliver(0) { // what they cannot take now is for those after the next tick
+		if !again && pilots > 0 && w.deliver(0) { // orders that these cannot take now wait for the pilots after the next tick
 			again, pilots = true, pilots-1
 		}
 	}
 }
 
-// afterOneTick holds once a tick went through: nothing is on record as running
-// without a runner that lives, no command runs for an attempt that is over, and
-// who was asked to stop has been told.
+// afterOneTick checks, after a tick, that no job is on record as running without a
+// live runner, that no command runs for an attempt that is over, and that every
+// command of a cancelled job has been told to stop.
 func (w *world) afterOneTick(t *rapid.T) {
 	for _, id := range w.jobIDs() {
 		j := w.truth[id]
 		a := j.Attempt()
 		if by := w.claims[a]; w.excused[a] && by != nil && by.live() {
-			continue // its lock was lost, and the other host goes by its heartbeat
+			continue // its lock was lost, and the other host relies on its heartbeat
 		}
 		if o := w.orders[a]; o != nil && o.posted && !o.void {
 			continue // it waits for a pilot
@@ -151,9 +152,9 @@ func (w *world) succeedAll() bool {
 	return len(w.children) > 0
 }
 
-// atRest says what may be open when nothing moves any more: jobs that sleep,
-// that need what nobody produces, whose program is missing, and those that wait
-// for an open job.
+// atRest checks which jobs are open when nothing moves any more: only those that
+// sleep, that need what nobody produces, whose program is missing, or that wait for
+// an open job.
 func (w *world) atRest(t *rapid.T) {
 	for _, id := range w.jobIDs() {
 		j := w.truth[id]
@@ -166,7 +167,7 @@ func (w *world) atRest(t *rapid.T) {
 		case s.Terminal(), s == kernel.Unscheduled, id == w.broken:
 		case strings.HasPrefix(j.State.Wait.Detail, "awaiting producer"):
 		case s == kernel.WaitingOnDeps && waits:
-		case s == kernel.WaitingOnLocks && w.broken != "": // each tick gives them to the job that is then refused
+		case s == kernel.WaitingOnLocks && w.broken != "": // each tick gives the locks to the job whose start is then refused
 		default:
 			t.Fatalf("%s is left as %s (%s), generation %d\n\t%s", id, s, j.State.Wait.Detail, j.State.Generation, strings.Join(w.trace, "\n\t"))
 		}

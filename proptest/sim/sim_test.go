@@ -1,10 +1,10 @@
-// Package sim runs the real kernel and the real app over a machine held in
+// Package sim runs the real kernel and the real app on a simulated machine in
 // memory, and breaks the machine.
 //
 // The machine has a disk, processes, commands, locks, a repository and a
-// clock. Every scheduler and every runner is a process: the code of app as it
-// is, which stands still before each effect it has on the world. Which process
-// goes on, for how many effects, and what befalls it then, is drawn.
+// clock. Every scheduler and every runner is a process: the unchanged code of app,
+// which stands still before each of its effects on the world. Which process goes
+// on, for how many effects, and what happens to it then, is drawn.
 //
 // # What may go wrong
 //
@@ -13,23 +13,23 @@
 //     each of its records, its mark, each action on the world, the claim of an
 //     attempt, its command, its outcome, the release of a lock. While one
 //     stands still the others go on, up to the locks.
-//   - The machine loses power: all processes go, and of the records and
-//     markers what was not synced. The journal, claims and outcomes are.
+//   - The machine loses power: all processes end, and records and markers that
+//     were not synced are lost. The journal, claims and outcomes are synced.
 //   - The executor refuses to start an attempt, for now or for good.
 //   - Observations fail. Sweeps fail. A worktree cannot be removed.
 //   - A command outlives its runner until it is swept.
 //   - A job's lock file is lost while its runner holds it, so that the runner
-//     passes for dead, its job is given to another, and it reports late.
+//     counts as dead, another one gets its job, and the first one reports late.
 //   - The disk is full for a while: for the journal, a record after the journal,
 //     an outcome, a claim.
 //   - The clock stands still, leaps or jumps back.
 //   - A second host works on the same disk, which may or may not see the locks
-//     of the first, the scheduler lock among them: then both want to write at the same
-//     moment, and either may die at it. Heartbeats are late or do not come, so that a runner that
-//     lives passes for dead there, and learns of it when it goes on.
+//     of the first, including the scheduler lock: if it does not, both may try to write
+//     at the same moment, and either may die then. Heartbeats are late or do not come, so
+//     that a live runner counts as dead on the other host, and finds out when it goes on.
 //   - Pilots run some of the jobs: their workers take orders from the disk, on either
 //     host, and report there. All workers of a pilot die at once, before or after they
-//     claim what they take; what they are about to claim is cancelled.
+//     claim an order. Jobs whose orders they are about to claim are cancelled.
 //
 // Schedulers of both hosts work in turns, so that each finds what the other has begun.
 //
@@ -38,9 +38,9 @@
 //
 // # What must hold
 //
-// The ledger judges every plan as it becomes durable, every command as it
-// starts and every outcome as it is written; each draw ends with the faults
-// switched off, after which everything that can end has to (rest_test.go).
+// The ledger checks every plan as it becomes durable, every command as it starts and
+// every outcome as it is written. At the end of each draw, the faults are switched
+// off, and then everything that can end must end (rest_test.go).
 //
 // A draw takes about 30 steps. RAPID_CHECKS and RAPID_STEPS scale the run; a
 // failure prints the drawn history, the effects and the seed.
@@ -66,7 +66,7 @@ import (
 
 type machine struct {
 	w             *world
-	watchers      [2]*node // schedulers that live from verb to verb
+	watchers      [2]*node // long-lived schedulers
 	born, batches int
 }
 
@@ -88,8 +88,8 @@ func newWorld(limits kernel.Limits) *world {
 	return w
 }
 
-// do has a scheduler do a verb. It is a command of its own or one that lives
-// on; it comes to an end, is held up or dies.
+// do lets a scheduler do a verb: a new one, or one that is long-lived. The scheduler
+// ends, is held up or dies.
 func (m *machine) do(t *rapid.T, verb string, f func(*app.Scheduler) (app.Report, error)) {
 	w := m.w
 	n := w.node()
@@ -115,7 +115,7 @@ func (m *machine) do(t *rapid.T, verb string, f func(*app.Scheduler) (app.Report
 	}
 }
 
-// start makes a process of n that does a verb and checks what it came to.
+// start makes a process of n that does a verb and checks its report.
 func (w *world) start(n *node, verb string, f func(*app.Scheduler) (app.Report, error)) *process {
 	p := w.spawn(verb, n.home, func(p *process) error {
 		rep, err := f(n.sched)
@@ -132,8 +132,8 @@ func (w *world) start(n *node, verb string, f func(*app.Scheduler) (app.Report, 
 	return p
 }
 
-// checkReport holds at the end of every transaction: what the scheduler
-// believes the store to hold is what it holds.
+// checkReport checks, at the end of a transaction, that the scheduler's snapshot
+// agrees with the store.
 func (w *world) checkReport(rep app.Report) {
 	for _, j := range rep.Snapshot.Jobs() {
 		if have, ok := w.truth[j.ID]; !ok || have.Rev != j.Rev || have.State != j.State {
@@ -217,7 +217,8 @@ func (m *machine) cancel(t *rapid.T, id kernel.JobID) {
 	})
 }
 
-// withdraw cancels what a worker is about to claim, which is rare by itself.
+// withdraw cancels a job that a worker is about to claim, which would rarely happen
+// by chance.
 func (m *machine) withdraw(t *rapid.T) {
 	taken := m.w.beingTaken()
 	if len(taken) == 0 {
@@ -245,7 +246,8 @@ func (m *machine) proceed(t *rapid.T) {
 	}
 }
 
-// beat has a process give a sign of life. Whose none is drawn is cut off.
+// beat makes a process give a heartbeat. A process for which none is drawn is cut
+// off.
 func (m *machine) beat(t *rapid.T) {
 	if len(m.w.processes) == 0 {
 		t.Skip("nobody lives")
@@ -253,7 +255,7 @@ func (m *machine) beat(t *rapid.T) {
 	m.w.beat(oneOf(t, "process", m.w.processes...))
 }
 
-// pilot has the engine look whether pilots are missing.
+// pilot lets the engine start a pilot if one is missing.
 func (m *machine) pilot(t *rapid.T) {
 	if !m.w.deliver(rapid.IntRange(0, m.w.hosts-1).Draw(t, "host")) {
 		t.Skip("no pilot is missing")
@@ -269,7 +271,7 @@ func (m *machine) kill(t *rapid.T) {
 	m.w.kill(p)
 }
 
-// end ends a command, and most often lets its runner see to it.
+// end ends a command, and most often lets its runner handle that.
 func (m *machine) end(t *rapid.T) {
 	var running []*child
 	for _, a := range slices.SortedFunc(maps.Keys(m.w.children), compareAttempts) {
@@ -298,7 +300,7 @@ func compareAttempts(a, b kernel.AttemptID) int {
 	return strings.Compare(fmt.Sprintf("%s/%05d", a.Job, a.N), fmt.Sprintf("%s/%05d", b.Job, b.N))
 }
 
-// fault changes what is wrong with the world.
+// fault switches one fault on, or all off.
 func (m *machine) fault(t *rapid.T) {
 	w := m.w
 	switch oneOf(t, "fault", "none", "refuse", "blind", "full", "impatient", "unsweeping", "daemons", "cleanup", "lock") {
@@ -323,7 +325,7 @@ func (m *machine) fault(t *rapid.T) {
 	}
 }
 
-// loseLock takes a job's lock file away below its runner.
+// loseLock removes a job's lock file while its runner holds the lock.
 func (w *world) loseLock(t *rapid.T) {
 	var held []kernel.JobID
 	for _, id := range w.jobIDs() {
@@ -341,8 +343,8 @@ func (w *world) loseLock(t *rapid.T) {
 	w.locks[id] = &jobLock{}
 }
 
-// losePower ends everything that runs, and takes back what no sync had made
-// durable: an outcome's sync covers its job's record.
+// losePower ends everything that runs, and removes what was not synced. The sync of
+// an outcome covers its job's record.
 func (m *machine) losePower(t *rapid.T) {
 	w, d := m.w, &m.w.disk
 	w.killAll()
@@ -381,7 +383,7 @@ func (m *machine) check(t *rapid.T) {
 	}
 }
 
-// The whole is cheap, so it runs on more draws than rapid's hundred.
+// TestMain asks for more draws than rapid's hundred, since a draw is cheap.
 func TestMain(m *testing.M) {
 	if os.Getenv("RAPID_CHECKS") == "" {
 		if err := flag.Set("rapid.checks", "1000"); err != nil {

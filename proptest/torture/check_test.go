@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// records returns all records on disk. Each must be whole, stand in a directory
-// or in a pack of its name, and have a state file that agrees.
+// records returns all records on disk. Each must be whole, and be in a directory or
+// in a pack of its name.
 func (r *repo) records() []record {
 	r.t.Helper()
 	name := r.path(".vizier", "jobs", strings.Repeat("[0-9a-f]", 32))
-	files, _ := filepath.Glob(name + "/job.json") // without one it is no job's: a submission that was cut short
+	files, _ := filepath.Glob(name + "/job.json") // a directory without one is of a submission that was cut short
 	packs, _ := filepath.Glob(name + ".tar.gz")
 	var all []record
 	seen := map[string]bool{}
@@ -53,7 +53,7 @@ func (r *repo) coherent() {
 }
 
 // provable asserts that every decision on record comes out the same again, and that the
-// history leads to what there is. Records that the test itself edited are no matter.
+// history leads to the present records. It ignores records that the test itself edited.
 func (r *repo) provable() {
 	r.t.Helper()
 	var doc struct {
@@ -73,7 +73,7 @@ func (r *repo) provable() {
 	}
 	jobs := func(at ...string) string {
 		out := r.ok(append([]string{"jobs", "list", "--all", "--format", "json", "--raw"}, at...)...)
-		_, list, _ := strings.Cut(out, `"jobs":`) // behind when it was made
+		_, list, _ := strings.Cut(out, `"jobs":`) // after the time of the answer
 		return list
 	}
 	if now, past := jobs(), jobs("--at", "now"); !edited && past != now {
@@ -103,9 +103,9 @@ func (r *repo) events() []event {
 	return all
 }
 
-// lawful asserts from the log of the work what was never to happen: an attempt
-// that ran twice, more at once than the limits allow, a start before what comes
-// first had succeeded.
+// lawful asserts, by the work log, that nothing forbidden happened: an attempt that
+// ran twice, more attempts at once than the limits allow, a start before the job's
+// predecessors had succeeded.
 func (r *repo) lawful(nodes []*node) {
 	r.t.Helper()
 	byID := map[string]*node{}
@@ -187,7 +187,7 @@ func (r *repo) explained(n *node, rec record, struck map[string]int64) {
 	}
 }
 
-// evidence returns what is left of a job, for the person who has to find out.
+// evidence returns the files of a job, for the person who reads the failure.
 func (r *repo) evidence(id string) string {
 	errs, _ := os.ReadFile(r.jobPath(id, "stderr.log"))
 	rec, _ := os.ReadFile(r.jobPath(id, "job.json"))

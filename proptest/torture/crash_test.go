@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// hold is a command that notes its attempt and goes on until the file release
-// is there.
+// hold is a shell command that notes its attempt, and runs until the file release
+// exists.
 const hold = `echo "$VIZIER_ATTEMPT $$" >> held; until test -e release; do sleep 0.02; done`
 
 // held waits until the n-th execution of hold is under way and returns its pid.
@@ -40,8 +40,8 @@ func (r *repo) killRunner(id string) {
 	until(r.t, "its lock is free", func() bool { return !r.locked(id) })
 }
 
-// locked reports whether somebody holds the lock of a job. The system frees
-// that of a process a moment after it shows the process no more.
+// locked reports whether a process holds the lock of a job. The system frees the
+// locks of a process a moment after it has stopped showing the process.
 func (r *repo) locked(id string) bool {
 	r.t.Helper()
 	var st syscall.Stat_t
@@ -55,9 +55,9 @@ func (r *repo) locked(id string) bool {
 	return strings.Contains(string(held), ":"+strconv.FormatUint(st.Ino, 10)+" ")
 }
 
-// A runner that is killed takes its command with it. The next command, one that
-// only looks too, reclaims the job while its budget lasts, dependents wait, and
-// after that it has failed.
+// A runner that is killed takes its command with it. While the job's budget lasts,
+// the next command reclaims it, even one that only reads, and dependents wait. After
+// that, the job has failed.
 func TestALostRunnerIsReclaimedWithinItsBudget(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")
@@ -90,7 +90,7 @@ func TestALostRunnerIsReclaimedWithinItsBudget(t *testing.T) {
 	r.coherent()
 }
 
-// A job that is not known to bear a second execution does not get one.
+// A job is not executed a second time unless it says that this does no harm.
 func TestALostJobThatMayNotRunTwice(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")
@@ -179,8 +179,8 @@ func TestTheLockOfTheDeadIsFree(t *testing.T) {
 	r.coherent()
 }
 
-// An attempt's claim whose pid is another process's by now is dead, and nobody
-// signals that process.
+// If the pid in an attempt's claim belongs to another process by now, the attempt is
+// dead, and Vizier does not signal that process.
 func TestAPidThatWasUsedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")
@@ -210,8 +210,8 @@ func TestAPidThatWasUsedAgain(t *testing.T) {
 	r.coherent()
 }
 
-// After a reboot nothing that ran runs. What was recorded stands, what was lost
-// is told, and no pid of before is believed.
+// After a reboot, no attempt runs any more. Recorded results count, attempts without
+// one are lost, and no earlier pid is trusted.
 func TestAReboot(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "[scheduler]\nmax_running = 4\n")

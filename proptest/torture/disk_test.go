@@ -38,8 +38,8 @@ func fillDisk(t *testing.T, dir string) (undo func()) {
 	}
 }
 
-// On a full disk a command fails loudly and changes nothing. What runs stays
-// running until its end can be recorded, and is settled once there is room.
+// On a full disk, a command fails with a message and changes nothing. A job that runs
+// stays running until its end can be recorded, and is settled once there is room.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := disktest.Small(t, 4<<20)
@@ -47,12 +47,12 @@ func TestAFullDisk(t *testing.T) {
 	running := r.submit("--", "sh", "-c", "echo > up; until test -e go; do sleep 0.02; done")
 	until(t, "the job runs", func() bool { return exists(r.path("up")) })
 	next := r.submit("--after", running, "--", "true")
-	waiting := r.submit("--approval", "--", "sh", "-c", ": "+strings.Repeat("long ", 2000)) // no block that is begun has room for it
+	waiting := r.submit("--approval", "--", "sh", "-c", ": "+strings.Repeat("long ", 2000)) // it does not fit into the rest of an allocated block
 	before := map[string]string{}
 	for _, id := range []string{running, next, waiting} {
 		before[id] = r.read(r.jobPath(id, "job.json"))
 	}
-	r.git("update-index", "-q", "--refresh") // git's own files are there
+	r.git("update-index", "-q", "--refresh") // so that git's own files exist
 	undo := fillDisk(t, dir)
 	res := r.exits(1, "jobs", "submit", "--", "sh", "-c", ": "+strings.Repeat("long ", 5000))
 	if !strings.Contains(res.err, "no space left on device") {
@@ -111,7 +111,7 @@ func TestAReadOnlyRepository(t *testing.T) {
 	job := r.submit("--approval", "--", "true")
 	ended := r.submit("--", "true")
 	r.wait(ended)
-	r.noneLeft() // what runs writes files
+	r.noneLeft() // running jobs write files
 	before := r.read(r.jobPath(job, "job.json"))
 	const nobody = 65534
 	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
@@ -152,7 +152,7 @@ func TestAReadOnlyRepository(t *testing.T) {
 	}
 }
 
-// Output is data: as much of it as there is, byte by byte.
+// All output of a job is kept, byte by byte.
 func TestOutputOfAnyKind(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, pairBin, "")
@@ -185,7 +185,8 @@ func TestOutputOfAnyKind(t *testing.T) {
 	r.coherent()
 }
 
-// A batch of thousands is one transaction, and so is one that is refused.
+// A batch of thousands of jobs is one transaction: if it is refused, no job is
+// enqueued.
 func TestAHugeBatch(t *testing.T) {
 	t.Parallel()
 	n := 1000

@@ -51,7 +51,7 @@ func (r *repo) node(uses, more string) string {
 	return shown.Job
 }
 
-// tick lets the scheduler see what has happened.
+// tick runs a job, so that the scheduler ticks.
 func (r *repo) tick() { r.wait(r.submit("--", "true")) }
 
 // What a lost attempt of a script may have done is only repeated with
@@ -116,7 +116,8 @@ func TestAScriptInDoubt(t *testing.T) {
 	}
 }
 
-// Of a plain command the attempt is the effect: lost, it asks where it is to.
+// The effect of a plain command is its attempt. If the attempt is lost, the job asks
+// a person, if its policy says so.
 func TestACommandInDoubt(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")
@@ -145,8 +146,8 @@ func TestACommandInDoubt(t *testing.T) {
 	r.coherent()
 }
 
-// hook makes git's hook of that name hold once, when the file hold is there,
-// until release is.
+// hook makes git's hook of that name run the command hold once. The file hold says
+// that it has not run yet.
 func (r *repo) hook(name string) {
 	r.write(".git/hooks/"+name, "#!/bin/sh\ncd "+r.dir+"\ntest -e hold || exit 0\nrm hold\n"+hold+"\n")
 	if err := os.Chmod(r.path(".git/hooks/"+name), 0o755); err != nil {
@@ -155,8 +156,8 @@ func (r *repo) hook(name string) {
 	r.write("hold", "")
 }
 
-// U08: killed when git has committed and nothing is on record of it, or just
-// before, the next attempt decides which, and there is one commit.
+// U08: an attempt is killed just before git commits, or after that and before it is
+// on record. The next attempt finds out which, and there is one commit.
 func TestACommitIsMadeOnceWhereverItIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ uses, args string }{
@@ -211,8 +212,8 @@ func TestACommitIsMadeOnceWhereverItIsKilled(t *testing.T) {
 	}
 }
 
-// U22: a rewind makes the effect anew, under another key, and what the earlier
-// generation did is remembered.
+// U22: after a rewind, the effect is made again, under another key, and the effect
+// of the earlier generation stays on record.
 func TestARewindHasEffectsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")
@@ -238,8 +239,8 @@ func TestARewindHasEffectsOfItsOwn(t *testing.T) {
 	}
 }
 
-// Whatever is killed, and whenever, no script of a node runs to its end twice
-// unless it may, and every job ends or says what is in doubt.
+// Whatever is killed, and whenever, no script of a node that must not run twice
+// begins twice, and a job that succeeded has run its script to the end.
 func TestNoScriptIsDoneTwiceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	s := seed(t)
@@ -278,7 +279,7 @@ func TestNoScriptIsDoneTwiceWhateverIsKilled(t *testing.T) {
 	}
 }
 
-// ended reports a status that no tick leaves.
+// ended reports whether status is terminal: no tick changes it.
 func ended(status string) bool {
 	switch status {
 	case "succeeded", "failed", "cancelled", "blocked_by_dependency", "blocked_by_approval":

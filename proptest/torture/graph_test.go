@@ -25,7 +25,7 @@ type node struct {
 	id         string
 	before     []*node // that must succeed first, by after or by an artifact
 	idempotent bool
-	line       map[string]any // of the batch
+	line       map[string]any // its line in a batch
 }
 
 // graph draws a layered graph. Names begin with prefix.
@@ -79,9 +79,9 @@ func draw(rng *rand.Rand, name string, earlier []*node) *node {
 	return n
 }
 
-// batch returns the nodes as JSON Lines. A node of the batch is named by its
-// ref, one that exists by its id; those it needs through an artifact not at
-// all.
+// batch returns the nodes as JSON Lines. A predecessor in the batch is named by its
+// ref, one that exists already by its id, and one that is needed through an artifact
+// not at all.
 func batch(t testing.TB, nodes []*node) string {
 	var b strings.Builder
 	for _, n := range nodes {
@@ -117,8 +117,8 @@ func contains(all []string, s string) bool {
 	return false
 }
 
-// named returns the ids of the records whose names are in want, by name. A name
-// that two jobs have was enqueued twice.
+// named returns the ids of the records whose names are in want, by name. It fails the
+// test if two jobs have one name: they were enqueued twice.
 func (r *repo) named(want map[string]bool) map[string]string {
 	r.t.Helper()
 	ids := map[string]string{}
@@ -134,8 +134,8 @@ func (r *repo) named(want map[string]bool) map[string]string {
 	return ids
 }
 
-// enqueue submits the nodes as one batch, however often it is killed over it,
-// and learns their ids. A batch is there whole or not at all.
+// enqueue submits the nodes as one batch, again whenever it is killed, and sets their
+// ids. It checks that the batch is there as a whole or not at all.
 func (s *storm) enqueue(rng *rand.Rand, nodes []*node) {
 	s.r.t.Helper()
 	want := map[string]bool{}
@@ -160,7 +160,7 @@ func (s *storm) enqueue(rng *rand.Rand, nodes []*node) {
 		case code > 0:
 			s.r.t.Fatalf("submit of %d jobs: exit %d", len(nodes), code)
 		}
-		s.r.ok("jobs", "list") // completes what the killed left
+		s.r.ok("jobs", "list") // completes what a killed command left
 		ids := s.r.named(want)
 		if len(ids) == 0 {
 			continue

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// promptFlow notes that a prompt is run, and ends as the prompt says.
+// promptFlow is a template that notes that a prompt runs, and ends as the prompt says.
 const promptFlow = `id = "template.note"
 version = "v1"
 
@@ -29,15 +29,15 @@ uses = "cap.env.shell.command.run"
 args = { command = "echo ${token} >> ran; sleep 0.0${code}; exit ${code}" }
 `
 
-// dropped is a prompt on its way.
+// dropped is a prompt that was dropped, and the exit code of its run.
 type dropped struct {
 	token string
 	code  int
 }
 
-// Whatever is killed, and however many watch: every prompt is run once, none is
-// lost, and in the end each is called what its run came to. Names are used again
-// and again.
+// Whatever is killed, and however many processes watch: every prompt is run once,
+// none is lost, and in the end the name of each file says how its run ended. Names
+// are used again and again.
 func TestEveryPromptIsRunOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	s := seed(t)
@@ -89,8 +89,8 @@ func TestEveryPromptIsRunOnceWhateverIsKilled(t *testing.T) {
 	}
 }
 
-// drop puts a prompt into the inbox as people do: whole or written bit by bit,
-// under one of a few names, which must be free.
+// drop puts a whole prompt into the inbox, under one of a few names. It waits until
+// it finds one that is free.
 func (r *repo) drop(rng *rand.Rand, d dropped) {
 	r.t.Helper()
 	text := fmt.Sprintf("---\nset: {token: %s, code: %d}\n---\n", d.token, d.code)
@@ -189,8 +189,8 @@ func (r *repo) truthful(all <-chan dropped, lost bool) {
 	}
 }
 
-// A prompt that is taken away before there is a copy of it fails its run for
-// want of input, with a note in the copy's place.
+// If a prompt is removed before there is a copy of it, its run fails for lack of
+// input, with a note in place of the copy.
 func TestAPromptThatVanishes(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "[inbox]\nflow = \"hold\"\ndebounce = \"1ms\"\nvisible = \"1h\"\n")

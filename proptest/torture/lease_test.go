@@ -16,9 +16,9 @@ func (r *repo) on(host string) *repo {
 	return &other
 }
 
-// U06: a runner on another host keeps its job while its heartbeats come. When
-// they do not, the job is taken from it; and when it comes back it learns so,
-// ends its command and writes nothing.
+// U06: a runner on another host keeps its job while its heartbeats come. Without
+// them, the job is taken from it. If the runner comes back then, it finds out, ends
+// its command and writes nothing.
 func TestAnotherHostTakesOver(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, pairBin, leases)
@@ -89,8 +89,7 @@ func TestCancelFromAnotherHost(t *testing.T) {
 	near.coherent()
 }
 
-// A job that waits is nobody's to reclaim, however long ago its last attempt
-// was (U10).
+// A job that waits is not reclaimed, however long ago its last attempt was (U10).
 func TestWaitingJobsAreNotReclaimed(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, pairBin, leases)

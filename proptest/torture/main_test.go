@@ -1,6 +1,6 @@
-// Package torture runs the real program in real repositories and does violence
-// to it: processes are killed and stopped at random moments, records are
-// damaged, disks are full, clocks step back. Every test asserts how it ends.
+// Package torture runs the real program in real repositories and disturbs it:
+// processes are killed and stopped at random moments, records are damaged, disks are
+// full, clocks step back. Every test checks how the jobs end.
 package torture
 
 import (
@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The programs under test. They stand in two directories, since a runner that
-// stands beside the program is started in its place.
+// The programs under test. They are in two directories: if vizier-runner is beside
+// vizier, it is started as runner, and otherwise vizier itself.
 var (
 	plainBin string // vizier alone
 	pairBin  string // vizier and vizier-runner

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A job that waits for an approval is nobody's to reclaim, whatever attempt of
-// an earlier generation it has on record.
+// A job that waits for an approval is not reclaimed, whatever attempt of an earlier
+// generation it has on record.
 func TestApprovalAfterARewindIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")
@@ -34,8 +34,8 @@ func TestApprovalAfterARewindIsLeftAlone(t *testing.T) {
 	r.coherent()
 }
 
-// A stream of shared requests does not starve an exclusive one, and what waits
-// for a pool holds up nobody who does not.
+// A stream of shared requests does not starve an exclusive one, and a job that waits
+// for a pool holds up no job that does not need the pool.
 func TestLocksAreGrantedInOrder(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, pairBin, "[scheduler]\nmax_running = 4\n[pools]\ngpu = 1\n")
@@ -65,8 +65,8 @@ func TestLocksAreGrantedInOrder(t *testing.T) {
 	r.coherent()
 }
 
-// A rewind takes what had succeeded downstream along: attempts go on, the
-// earlier logs are kept and the current ones begin empty.
+// A rewind includes jobs downstream that have succeeded: the numbers of attempts go
+// on, the earlier logs are kept, and the current ones begin empty.
 func TestRewindOfASuccess(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")
@@ -96,8 +96,8 @@ func TestRewindOfASuccess(t *testing.T) {
 	r.coherent()
 }
 
-// A clock that steps back changes no order within what is there, loses
-// nothing and holds up nothing.
+// A clock that steps back changes nothing in the order of existing jobs, and loses or
+// holds up no job.
 func TestAClockThatStepsBack(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "[scheduler]\nmax_running = 1\n")
@@ -119,7 +119,7 @@ func TestAClockThatStepsBack(t *testing.T) {
 			t.Errorf("place %d: %s, want %s", i, id, want)
 		}
 	}
-	// The ids made under a clock that went back are still told apart.
+	// Ids that are made while the clock is back are unique too.
 	r.env = []string{"VIZIER_NOW=1999-01-01T00:00:00Z"}
 	old := r.submit("--", "true")
 	r.wait(old)

@@ -18,8 +18,8 @@ type process struct {
 	job    string // the attempt it belongs to, or ""
 }
 
-// processes returns the runners of the repository and everything that descends
-// from its commands: what carries their variables.
+// processes returns the runners of the repository and all processes of its commands,
+// which have the environment variables of the attempt.
 func (r *repo) processes() []process {
 	names, _ := filepath.Glob("/proc/[0-9]*")
 	var all []process
@@ -61,8 +61,8 @@ func (r *repo) signal(p process, sig syscall.Signal) bool {
 	return ok && now == p && handle.Signal(sig) == nil
 }
 
-// runnerOf returns the runner of a job's current attempt, as its claim has it:
-// a runner goes on with other jobs than the one it was started for.
+// runnerOf returns the runner of a job's current attempt, according to the claim: a
+// runner also runs other jobs than the one it was started for.
 func (r *repo) runnerOf(id string) (process, bool) {
 	r.t.Helper()
 	var claim struct{ PID int }
@@ -95,8 +95,8 @@ func (r *repo) endAll() {
 
 func (p process) String() string { return fmt.Sprintf("%d runner=%q job=%q", p.pid, p.runner, p.job) }
 
-// forked reports whether a process has not become the command yet that it was
-// started for: it looks as its runner does, and its death is the command's.
+// forked reports whether a process was forked by a runner and has not executed its
+// command yet. It looks like its runner, but its death counts as the command's.
 func forked(pid int) bool {
 	var parent int
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// damage is what may have become of a job.json, given what it was.
+// damage holds functions that return a damaged job.json, by the kind of damage.
 var damage = map[string]func(string) string{
 	"truncated":      func(s string) string { return s[:len(s)/2] },
 	"empty":          func(string) string { return "" },
@@ -57,7 +57,7 @@ func TestADamagedRecordIsContained(t *testing.T) {
 			if got := r.read(r.jobPath(bad, "job.json")); got != damaged(text) {
 				t.Error("the damaged record was written over")
 			}
-			// What is put back counts again.
+			// A record that is put back counts again.
 			if err := os.WriteFile(r.jobPath(bad, "job.json"), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -93,8 +93,8 @@ func TestForeignFieldsAreKept(t *testing.T) {
 	r.coherent()
 }
 
-// A state file that says something else than the record is not believed, and
-// the next writer puts it right.
+// A state file that contradicts the record is ignored, and the next writer corrects
+// it.
 func TestAStateFileThatLies(t *testing.T) {
 	t.Parallel()
 	for _, lie := range []string{"succeeded\n", "", "\x00\xff", strings.Repeat("x", 1<<20)} {

@@ -26,8 +26,8 @@ type repo struct {
 	bin string
 	env []string // besides the usual one
 
-	// resident lets a resident scheduler start. The scenarios do without: they
-	// say themselves when there is a tick.
+	// resident lets a resident scheduler start. Most tests have none, so that they
+	// determine themselves when there is a tick.
 	resident bool
 }
 
@@ -92,7 +92,7 @@ func (r *repo) write(rel, text string) {
 	}
 }
 
-// read reads a file, of a job whose files are packed as well.
+// read reads a file, which may be in a job's pack.
 func (r *repo) read(path string) string {
 	r.t.Helper()
 	b, err := os.ReadFile(path)
@@ -143,7 +143,7 @@ func (r *repo) finish(cmd *exec.Cmd) result {
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	guard := time.AfterFunc(patience, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // tells where it hangs
+	guard := time.AfterFunc(patience, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // prints where it hangs
 	defer guard.Stop()
 	err := cmd.Wait()
 	var exit *exec.ExitError
@@ -169,7 +169,7 @@ func (r *repo) exits(code int, args ...string) result {
 	return res
 }
 
-// submit enqueues a job and returns its id. What follows flags is the command.
+// submit enqueues a job and returns its id. args are its flags and its command.
 func (r *repo) submit(args ...string) string {
 	r.t.Helper()
 	return submitted(r.t, r.ok(append([]string{"jobs", "submit", "--format", "json"}, args...)...))
@@ -234,7 +234,7 @@ func (r *repo) record(id string) record {
 	return rec
 }
 
-// is asserts the status of a job and, where it says one, its failure class.
+// is asserts the status of a job and its failure class; "": none.
 func (r *repo) is(id, status, class string) record {
 	r.t.Helper()
 	rec := r.record(id)
@@ -250,7 +250,7 @@ func (r *repo) lines(rel string) []string {
 	return strings.Split(strings.TrimSpace(r.read(r.path(rel))), "\n")
 }
 
-// until waits for a condition that must come.
+// until waits for a condition. It fails the test if the condition never holds.
 func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {

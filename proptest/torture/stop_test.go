@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A runner that is stopped past everything is not lost: its job stays running,
-// is shown as stalled, is not started again, and ends as usual once it goes on.
+// A runner that is stopped for longer than every limit is not lost: its job stays
+// running, is shown as stalled, is not started again, and ends as usual once the
+// runner goes on.
 func TestAStoppedRunnerIsNotLost(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, pairBin, leases)
@@ -53,7 +54,7 @@ func TestCancelOfWhatDoesNotWantToEnd(t *testing.T) {
 	}{{"the command ignores TERM", false}, {"its runner is stopped as well", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRepo(t, plainBin, "[jobs]\ngrace = \"2s\"\n") // in which a busy machine's shell hears it
+			r := newRepo(t, plainBin, "[jobs]\ngrace = \"2s\"\n") // long enough for a shell on a busy machine to handle TERM
 			job := r.submit("--lock", "db", "--", "sh", "-c", `trap "echo TERM >> heard" TERM; (trap "" TERM; while :; do sleep 0.05; done) & `+hold)
 			r.held(1)
 			if p, ok := r.runnerOf(job); c.stop && (!ok || !r.signal(p, syscall.SIGSTOP)) {
@@ -78,7 +79,7 @@ func TestCancelOfWhatDoesNotWantToEnd(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends what waits in the foreground, and no job.
+// Ctrl-C ends the command that waits in the foreground, and no job.
 func TestInterruptLeavesJobsRunning(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"wait", "attach"} {
@@ -93,7 +94,7 @@ func TestInterruptLeavesJobsRunning(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.held(1)
-			waiting := func() bool { // the waiting command is there and listens
+			waiting := func() bool { // the waiting command is there and catches the signal
 				out, _ := exec.Command("pgrep", "-x", "-g", strconv.Itoa(script.Process.Pid), "vizier").Output()
 				pid := strings.TrimSpace(string(out))
 				args, _ := os.ReadFile("/proc/" + pid + "/cmdline")
@@ -142,8 +143,8 @@ func TestADaemonIsNotLeftBehind(t *testing.T) {
 	r.coherent()
 }
 
-// The same holds of a job whose runner and command are both killed: what
-// escaped into a session of its own is found and ended before the lock passes.
+// The same holds if a job's runner and command are both killed: a process that is in
+// a session of its own is found, and ended before another job gets the lock.
 func TestADaemonOfTheDeadIsSwept(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")
@@ -158,5 +159,5 @@ func TestADaemonOfTheDeadIsSwept(t *testing.T) {
 	r.coherent()
 }
 
-// deadDaemon is a command that succeeds if the daemon is dead, be it a zombie.
+// deadDaemon is a command that succeeds if the daemon is dead, even as a zombie.
 const deadDaemon = `! readlink /proc/$(cat daemon)/exe`

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// seed returns the seed of a test's random choices, printed so that they can be
-// made again. What the processes make of them depends on the machine's timing.
+// seed returns the seed of a test's random choices, and prints it, so that they can
+// be repeated. Their effect still depends on the machine's timing.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	s := rand.Uint64()
@@ -26,8 +26,8 @@ func seed(t *testing.T) uint64 {
 // long asks for the long form of the tests.
 var long = os.Getenv("VIZIER_LONG") != ""
 
-// size returns what a variable of the environment says, or what is enough for
-// every day, or for the long form.
+// size returns the value of an environment variable or, without that, everyDay, or
+// atLength in the long form.
 func size(variable string, everyDay, atLength int) int {
 	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil && n > 0 {
 		return n
@@ -74,7 +74,7 @@ func (s *storm) counts() map[string]int64 {
 	return all
 }
 
-// rage starts each of gusts in a goroutine, again and again until rest.
+// rage calls each of gusts in a goroutine of its own, again and again until rest.
 func (s *storm) rage(gusts ...func(*rand.Rand)) {
 	s.calm = make(chan struct{})
 	for _, gust := range gusts {
@@ -95,7 +95,7 @@ func (s *storm) rage(gusts ...func(*rand.Rand)) {
 	}
 }
 
-// rest ends the storm.
+// rest ends the storm, and continues stopped processes.
 func (s *storm) rest() {
 	close(s.calm)
 	s.threads.Wait()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ids of nodes.
+// ids returns the ids of nodes.
 func ids(nodes []*node) []string {
 	var all []string
 	for _, n := range nodes {
@@ -95,8 +95,8 @@ func TestNothingIsLostWhateverIsKilled(t *testing.T) {
 	}
 }
 
-// heal rewinds what failed until everything has succeeded, under fire as long
-// as there is any left.
+// heal rewinds failed nodes until all have succeeded. During the first rewinds, the
+// storm goes on.
 func (s *storm) heal(rng *rand.Rand, nodes []*node) {
 	s.r.t.Helper()
 	for round := 0; ; round++ {
@@ -105,7 +105,7 @@ func (s *storm) heal(rng *rand.Rand, nodes []*node) {
 		if len(failed) == 0 || s.r.t.Failed() {
 			return
 		}
-		if round < 3 { // later rewinds are left in peace, or it might never end
+		if round < 3 { // later rewinds have no storm, or this might never end
 			s.rage(s.schedulers, s.jobs)
 		}
 		for _, n := range failed {
@@ -121,8 +121,8 @@ func (s *storm) heal(rng *rand.Rand, nodes []*node) {
 	}
 }
 
-// retry rewinds n. It is refused while something of what depends on n runs,
-// perhaps because of a retry that was killed.
+// retry rewinds n. It tries again while that is refused because a job that depends on
+// n runs, perhaps because of a retry that was killed.
 func (s *storm) retry(n *node) {
 	s.r.t.Helper()
 	until(s.r.t, "retry of "+n.name, func() bool {

@@ -16,9 +16,10 @@ const (
 	logName  = "torture.log"
 )
 
-// work returns what a job of the torture does: it takes a slot of each of its
-// resources, says that it started, lives for a while with a child of its own,
-// and says that it ended. The arguments are MILLISECONDS RESOURCE=CAPACITY...
+// work is the command of the jobs of a storm: it says that it started, takes a slot
+// of each of its resources, lives for a while, mostly with a child of its own, and
+// says that it ended. The arguments are MILLISECONDS RESOURCE=CAPACITY... It returns
+// the exit code.
 //
 // A slot is a file lock that the child inherits, so it is taken for exactly as
 // long as any process of the attempt lives. Finding no slot free means that the
@@ -51,7 +52,7 @@ func work(args []string) int {
 	} else {
 		child := exec.Command("sleep", fmt.Sprintf("0.%03d", ms))
 		child.ExtraFiles = slots
-		if err := child.Run(); err != nil { // it was killed: so is the job, in a way
+		if err := child.Run(); err != nil { // it was killed, and the job ends with it
 			say("childless")
 			return 72
 		}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Whatever is killed while a plan is drafted, approved and merged, who waits and
-// types what `jobs why` names gets one merge and a clean repository.
+// Whatever is killed while a plan is drafted, approved and merged: a person who waits,
+// and types the commands that `jobs why` names, gets one merge and a clean repository.
 func TestAPlanIsMergedOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	s := seed(t)
@@ -77,8 +77,8 @@ func (p planRepo) stage(name, plan string, args ...string) string {
 	return run.ID + "/terminal"
 }
 
-// live returns all processes that belong to the repository: they have it as
-// home.
+// live returns the kinds of all processes that belong to the repository, by pid: one
+// of their environment variables, such as HOME, is its directory.
 func (p planRepo) live() map[int]string {
 	all := map[int]string{}
 	names, _ := filepath.Glob("/proc/[0-9]*")
@@ -100,8 +100,8 @@ func (p planRepo) live() map[int]string {
 	return all
 }
 
-// strike kills up to n processes at random moments, commands that wait among
-// them, as long as anything goes on.
+// strike kills up to n processes at random moments, as long as there are any. It also
+// starts and kills commands that wait, which do not count.
 func (p planRepo) strike(rng *rand.Rand, n int64) map[string]int {
 	struck := map[string]int{}
 	for idle := 0; n > 0 && idle < 20; {
@@ -175,8 +175,7 @@ func (p planRepo) heal(job string) {
 	p.t.Fatalf("never merged:\n%s\n%s", p.ok("jobs", "why", job), p.ok("jobs", "list", "--all"))
 }
 
-// merged asserts what is to be seen of a plan that was merged, and that nothing
-// else is.
+// merged asserts that a plan was merged once, and that nothing else of it is left.
 func (p planRepo) merged(plan string) {
 	p.t.Helper()
 	commits := strings.Fields(p.git("log", "--format=%H", "--grep", "merge plan "+plan+"$", "main"))

@@ -138,7 +138,7 @@ var (
 	failed    = ended(kernel.Failed, kernel.OutcomeFailed)
 )
 
-// blocked makes the job end without running, because another did not end well.
+// blocked makes the job end without running, because another one failed.
 func blocked(by kernel.JobID) option {
 	return state(func(st *kernel.State) {
 		st.Status = kernel.BlockedByDependency

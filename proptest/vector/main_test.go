@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/app/wire"
 )
 
-// answering is a variable that has the tests answer instead of testing: for each
-// line with what is given, a line with what follows.
+// answering is an environment variable that makes the test program answer instead of
+// testing: for each line with a Given, it prints a line with its Follows.
 const answering = "VIZIER_VECTOR_ANSWER"
 
 func TestMain(m *testing.M) {

@@ -41,8 +41,8 @@ func files(t *testing.T) map[string][]byte {
 	return out
 }
 
-// What follows from what a file gives is what the file says. The kernel reads it
-// from the file, as one in another language would.
+// The kernel's results for the input in each file are those in the file. The kernel
+// reads the input from the file, as one in another language would.
 func TestVectors(t *testing.T) {
 	for name, raw := range files(t) {
 		v, err := givenBy(raw)
@@ -67,7 +67,7 @@ func givenBy(raw []byte) (v Vector, err error) {
 	return v, wire.Fill(reflect.ValueOf(&v).Elem(), t)
 }
 
-// difference shows where two texts part, the one that was to be first.
+// difference shows where two texts begin to differ.
 func difference(want, got []byte) string {
 	a, b := strings.Split(string(want), "\n"), strings.Split(string(got), "\n")
 	at := 0
@@ -106,7 +106,7 @@ func TestFilesAreTheCases(t *testing.T) {
 	}
 }
 
-// The schema is that of the types, and every vector is held to it.
+// The schema is generated from the types, and every vector conforms to it.
 func TestVectorsConformToTheSchema(t *testing.T) {
 	if want := schema(); *update {
 		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
@@ -139,9 +139,9 @@ func TestVectorsConformToTheSchema(t *testing.T) {
 	}
 }
 
-// What decisions can come to occurs in some vector: every gate, every word of the
-// enumerations that decisions are told in, and every action of a plan but those of
-// stores and of retention.
+// Everything that decisions consist of occurs in some vector: every gate, every word
+// of the enumerations in decisions, and every action of a plan except those of stores
+// and of retention.
 func TestVectorsCoverTheKernel(t *testing.T) {
 	said := map[string]bool{}
 	named := map[string]bool{}
@@ -203,8 +203,7 @@ func TestVectorsCoverTheKernel(t *testing.T) {
 	}
 }
 
-// random returns as many snapshots as are asked for, the same each time. To
-// some of them something is asked.
+// random returns n snapshots, the same each time. Some of them have a request.
 func random(n int) []Given {
 	out := make([]Given, n)
 	for i := range out {
@@ -234,7 +233,7 @@ func TestNothingOfASnapshotIsLost(t *testing.T) {
 	}
 }
 
-// Every field of what is given is written, and read again as it was.
+// Every field of a vector's input is written, and read again unchanged.
 func TestEveryFieldIsWritten(t *testing.T) {
 	for _, v := range []any{&kernel.Job{}, &kernel.Limits{}, &kernel.Result{}, &kernel.Runner{}, &kernel.NewJob{}, &kernel.Enforcement{}} {
 		full := reflect.ValueOf(v).Elem()

@@ -13,8 +13,8 @@ import (
 	"github.com/vizier-scheduler/vizier/app/wire"
 )
 
-// The kernel in WebAssembly, under node: what follows from every vector is what it
-// says, and what follows from random snapshots is to the byte what follows here.
+// The kernel in WebAssembly, under node, has the results of every vector, and for
+// random snapshots, byte by byte, the results of the native kernel.
 func TestInWebAssembly(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestInWebAssembly(t *testing.T) {
 		cmd := exec.Command(node, append([]string{"--stack-size=8192", host, program}, args...)...)
 		var out, diagnostics bytes.Buffer
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = f, &out, &diagnostics
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), env} // there is little room for more
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), env} // wasm_exec limits the size of the environment
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%s: %v\n%s%s", cmd, err, out.String(), diagnostics.String())
 		}
@@ -77,7 +77,7 @@ func TestInWebAssembly(t *testing.T) {
 	}
 }
 
-// lines returns a document on one line as many.
+// lines formats a document that is on one line on several.
 func lines(t *testing.T, doc string) []byte {
 	t.Helper()
 	v, err := wire.Parsed([]byte(doc))

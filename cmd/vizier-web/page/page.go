@@ -104,11 +104,11 @@ type job struct {
 	row     `json:"row"`
 	Fields  []field  `json:"fields"`
 	Unmet   []unmet  `json:"unmet"`
-	Actions []string `json:"actions"` // commands and words
+	Actions []string `json:"actions"` // what people can do: commands to type, or text
 	Root    string   `json:"root,omitempty"`
 
-	Digest    kernel.Digest `json:"digest"`    // of what an approval would cover
-	Statement []string      `json:"statement"` // the lines of that
+	Digest    kernel.Digest `json:"digest"`    // of the statement
+	Statement []string      `json:"statement"` // the lines of what an approval would cover
 	Near      []near        `json:"near"`
 }
 
@@ -200,8 +200,8 @@ func (p *Page) only(run kernel.RunID) *kernel.Snapshot {
 	return kernel.TakeSnapshot(o)
 }
 
-// timeline returns a picture of when the latest attempts of a run ran or,
-// without a run, of all attempts that began lately.
+// timeline returns a picture of when the latest attempts of a run's jobs ran. Without
+// a run, it shows the latest attempts of all jobs that began lately.
 func (p *Page) timeline(run kernel.RunID) string {
 	now := p.snap.Now()
 	var bars []view.Bar
