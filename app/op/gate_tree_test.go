@@ -96,7 +96,7 @@ func TestTheCIGateWhoseRepairChangesNothing(t *testing.T) {
 // even if the gate only warns; the reason says what became of it.
 func TestTheCIGateDropsARepairThatIsNone(t *testing.T) {
 	for _, c := range []struct{ fix, says string }{
-		{"echo left >readme.txt; exit 7", "the cicd gate of the_node failed (exit 1) and its auto_resolve script as well (exit 7; its output: `vizier tail "},
+		{"echo left >readme.txt; exit 7", "the cicd gate of the_node failed (exit 1) and its auto_resolve script as well (exit 7; its output is in the job's log)"},
 		{"echo left >readme.txt", "the cicd gate of the_node failed (exit 1), and again (exit 1) after its auto_resolve script"},
 	} {
 		for policy, outcome := range map[string]kernel.Outcome{"block": kernel.OutcomeFailed, "warn": kernel.OutcomeSucceeded} {

@@ -42,11 +42,14 @@ const (
 	cancel  action = "cancel"
 )
 
-// How many ended jobs are shown, and how often everything is read again, to find
-// changes that are not reported: records that were edited by hand.
+// How many ended jobs are shown; how often everything is read again, to find changes that are not reported: records
+// that were edited by hand; how often executors are asked if no resident scheduler asks them, and how long their
+// answers may take.
 const (
 	mostEnded = 500
 	readAll   = 10 * time.Second
+	askEvery  = 5 * time.Second
+	patience  = 2 * time.Second
 )
 
 // store is the source of a repository. It only reads what has changed.
@@ -58,6 +61,8 @@ type store struct {
 	jobs map[kernel.JobID]kernel.Job
 	at   fs.JournalOffset
 	read time.Time // when everything was last read
+
+	asked time.Time // when executors were last asked
 }
 
 func newStore(r *vizier.Repository, who func() string) *store {
@@ -67,14 +72,24 @@ func newStore(r *vizier.Repository, who func() string) *store {
 // Changed has a value when the event log was written to.
 func (s *store) Changed() <-chan struct{} { return s.news.Changed() }
 
-// Look reads the jobs that changed since the last call, and from time to time
-// all that are shown. It changes nothing, unless a runner is gone and its job
-// has not been settled.
+// Look returns the jobs that are shown. It changes nothing, unless a runner is gone and its job has not been settled,
+// or jobs of other executors need a resident scheduler.
 func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 	if _, err := os.Stat(s.r.Store.JobDir("")); err != nil && s.jobs != nil {
 		return nil, fmt.Errorf("the jobs are gone: %w", err)
 	}
 	s.news.Look()
+	l := app.Looker{Attended: s.r.Attended, Elsewhere: s.r.Elsewhere, Mine: func() bool { return s.r.Store.Foreign(ctx) == nil },
+		Refresh: time.Since(s.asked) > askEvery, Forbidden: s.r.Outside, Patience: patience}
+	if l.Refresh {
+		s.asked = time.Now()
+	}
+	seen, err := s.r.Scheduler.Settled(ctx, l, func() (*kernel.Snapshot, error) { return s.look(ctx) })
+	return seen.Snapshot, err
+}
+
+// look reads the jobs that changed since the last call, and from time to time all that are shown.
+func (s *store) look(ctx context.Context) (*kernel.Snapshot, error) {
 	ids, now, told := s.r.Store.Changed(s.at)
 	s.at = now
 	if !told || time.Since(s.read) > readAll {
@@ -98,13 +113,7 @@ func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 	for _, j := range s.jobs {
 		o.Jobs = append(o.Jobs, j)
 	}
-	snap, lost := s.r.Scheduler.Lost(ctx, kernel.TakeSnapshot(o), true)
-	if len(lost) > 0 && !s.r.Elsewhere() {
-		if _, err := s.r.Scheduler.Tick(ctx); err != nil && !errors.Is(err, app.ErrBusy) {
-			return nil, err
-		}
-	}
-	return snap, nil
+	return kernel.TakeSnapshot(o), nil
 }
 
 // readAll reads the open jobs, the latest ended ones, and the other jobs of

@@ -161,7 +161,7 @@ func cicd(n ManifestNode, s Seen) Step {
 	case len(s.Exits) == 1:
 		return Step{Run: RunScript, Script: fix}
 	case s.Exits[1] != 0:
-		return failing(n, g, s.Exits[0], fmt.Sprintf(" and its auto_resolve script as well (exit %d; its output: `vizier tail %s`)", s.Exits[1], n.Job))
+		return failing(n, g, s.Exits[0], fmt.Sprintf(" and its auto_resolve script as well (exit %d; its output is in the job's log)", s.Exits[1]))
 	case len(s.Exits) == 2:
 		return Step{Run: RunScript, Script: g.Script}
 	case s.Exits[2] != 0:

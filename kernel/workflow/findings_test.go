@@ -153,8 +153,8 @@ func TestNothingIsToldThatFollowsFromInput(t *testing.T) {
 			[]string{"could not read spec file `x`", "--limit: expected a duration such as 90s, 30m or 12h, not `soon`"}},
 		{"completed", text, workflow.Asked{Set: map[string]string{"txt": "x", "file": "y"}, Complete: func(p map[string]string) error { p["slug"] = "bad branch name\x00"; return nil }}, []string{"has no parameter `txt`", "bad branch name"}},
 		{"nothing", text, workflow.Asked{Flow: "f"}, []string{
-			"workflow `f` entry node `w` (`worktree.prepare`) requires at least one non-empty input: `--name` (maps to `slug`)\nexamples:\n  vizier run f --name VALUE\n  vizier run f FILE",
-			"workflow `f` node `p` (`plan.persist`) requires at least one non-empty input: `--text`, `--file`\nexamples:\n  vizier run f --text VALUE"}},
+			"workflow `f` entry node `w` (`worktree.prepare`) requires at least one non-empty input: `--name` (maps to `slug`)\nexamples:\n  --name VALUE\n  FILE",
+			"workflow `f` node `p` (`plan.persist`) requires at least one non-empty input: `--text`, `--file`\nexamples:\n  --text VALUE"}},
 		{"parameters that were not read", `{"id": "t", "version": "v1", "params": 3, "cli": {"positional": ["file"], "named": {"name": "slug"}}, ` + nodes, workflow.Asked{Set: map[string]string{"text": "x"}}, []string{"expected a table for params"}},
 		{"positional inputs that were not read", `{"id": "t", "version": "v1", "params": {"slug": "x", "text": "", "file": "", "limit": ""}, "cli": {"positional": "file"}, ` + nodes, workflow.Asked{Positional: []string{"text"}}, []string{"expected a list"}},
 	} {

@@ -35,13 +35,13 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 		if len(positional) > 0 && first {
 			lines = append(lines, "received positional inputs: "+strings.Join(positional, ", "))
 		}
-		lines = append(lines, "examples:", "  vizier run "+flow+" --"+inputs[0].flag+" VALUE")
+		lines = append(lines, "examples:", "  --"+inputs[0].flag+" VALUE")
 		if len(src.CLI.Positional) > 0 && first {
 			words := []string{}
 			for _, p := range src.CLI.Positional {
 				words = append(words, strings.ToUpper(p.Value))
 			}
-			lines = append(lines, "  vizier run "+flow+" "+strings.Join(words, " "))
+			lines = append(lines, "  "+strings.Join(words, " "))
 		}
 		d.More = strings.Join(lines, "\n")
 		r.add(d)

@@ -32,7 +32,7 @@ func TestPreflightSpeaksOfFlags(t *testing.T) {
 	src, tmpl := expanded(t, preflightText, nil)
 	err := workflow.Preflight("draft", src, tmpl, []string{" "})
 	want := "workflow `draft` entry node `w` (`worktree.prepare`) requires at least one non-empty input: `--branch`, `--name` (maps to `slug`)\n" +
-		"received positional inputs:  \nexamples:\n  vizier run draft --branch VALUE\n  vizier run draft SLUG BRANCH"
+		"received positional inputs:  \nexamples:\n  --branch VALUE\n  SLUG BRANCH"
 	if err == nil || err.Error() != want || !errors.Is(err, kernel.ErrInvalid) {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

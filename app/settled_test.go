@@ -1,0 +1,93 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A caller that looks settles what lost its runner, unless that is for another host or it must not.
+func TestSettled(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*memory, *Looker)
+		status kernel.Status // of the snapshot
+		left   []kernel.JobID
+		why    string
+		ticks  int
+	}{
+		"alive":          {func(m *memory, _ *Looker) { m.alive = kernel.Alive }, kernel.Running, nil, "", 0},
+		"lost":           {func(*memory, *Looker) {}, kernel.Failed, nil, "", 1},
+		"elsewhere":      {func(_ *memory, l *Looker) { l.Elsewhere = func() bool { return true } }, kernel.Running, nil, "", 0},
+		"must not":       {func(_ *memory, l *Looker) { l.Forbidden = "a sandbox" }, kernel.Running, []kernel.JobID{"a"}, "a sandbox", 0},
+		"a disk on fire": {func(m *memory, _ *Looker) { m.refuse["commit"] = errDisk }, kernel.Running, []kernel.JobID{"a"}, "commit: disk on fire", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(job("a", running(1)))
+			m.alive = kernel.Dead
+			no := func() bool { return false }
+			l := Looker{Attended: no, Elsewhere: no, Mine: func() bool { return true }, Patience: 1 << 40}
+			row.change(m, &l)
+			s := m.scheduler()
+			seen, err := s.Settled(t.Context(), l, func() (*kernel.Snapshot, error) { return s.Records(t.Context(), kernel.Scope{All: true}) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st := seen.Snapshot.Job("a").State.Status; st != row.status || !slices.Equal(seen.Unsettled, row.left) || seen.Why != row.why || seen.Unattended != nil {
+				t.Errorf("%s, unsettled %q for %q, unattended %v", st, seen.Unsettled, seen.Why, seen.Unattended)
+			}
+			if commits := len(slices.DeleteFunc(slices.Clone(m.calls), func(c string) bool { return c != "commit" })); commits != row.ticks {
+				t.Errorf("calls %q", m.calls)
+			}
+		})
+	}
+	refused := errors.New("unreadable")
+	s := newMemory().scheduler()
+	if _, err := s.Settled(t.Context(), Looker{}, func() (*kernel.Snapshot, error) { return nil, refused }); !errors.Is(err, refused) {
+		t.Errorf("what cannot be read: %v", err)
+	}
+}
+
+// wakes counts how often a resident scheduler was started.
+type wakes struct{ n int }
+
+func (w *wakes) Wake(kernel.Wakes) { w.n++ }
+
+// Jobs of another executor go on by a resident scheduler, which a caller that looks starts or, where it may not, names a
+// job that waits for one.
+func TestSettledStartsAResidentScheduler(t *testing.T) {
+	for name, row := range map[string]struct {
+		change  func(*Scheduler, *Looker)
+		started int
+		job     kernel.JobID
+	}{
+		"nobody is there":  {func(*Scheduler, *Looker) {}, 1, ""},
+		"one is alive":     {func(_ *Scheduler, l *Looker) { l.Attended = func() bool { return true } }, 0, ""},
+		"none is wanted":   {func(s *Scheduler, _ *Looker) { s.Waker = nil }, 0, "a"},
+		"must not":         {func(_ *Scheduler, l *Looker) { l.Forbidden = "a sandbox" }, 0, "a"},
+		"of somebody else": {func(_ *Scheduler, l *Looker) { l.Mine = func() bool { return false } }, 0, ""},
+		"only local jobs":  {func(s *Scheduler, _ *Looker) { s.Executors = nil }, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, far := newMemory(job("a", func(j *kernel.Job) { running(1)(j); j.Spec.Task.Executor = "far" })), newMemory()
+			no, w := func() bool { return false }, &wakes{}
+			s := m.scheduler()
+			s.Executors, s.Waker = map[string]Executor{"far": far}, w
+			l := Looker{Attended: no, Elsewhere: no, Mine: func() bool { return true }, Patience: 1 << 40}
+			row.change(s, &l)
+			seen, err := s.Settled(t.Context(), l, func() (*kernel.Snapshot, error) { return s.Records(context.Background(), kernel.Scope{All: true}) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var id kernel.JobID
+			if seen.Unattended != nil {
+				id = seen.Unattended.ID
+			}
+			if w.n != row.started || id != row.job {
+				t.Errorf("started %d times, unattended %q", w.n, id)
+			}
+		})
+	}
+}
