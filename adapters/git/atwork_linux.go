@@ -3,12 +3,14 @@
 package git
 
 import (
+	"bytes"
 	"errors"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -17,7 +19,7 @@ import (
 const tellsWhere = true
 
 // atWorkSince reports whether a git program that was already running at then is
-// still at work in the repository or in one of its working trees. It also
+// still at work in the repository or in one of its working trees, by its directory, arguments or environment. It also
 // returns true if that cannot be determined. It reads the process table of
 // Linux.
 func (r *Repo) atWorkSince(then time.Time) bool {
@@ -55,14 +57,17 @@ func (r *Repo) atWorkSince(then time.Time) bool {
 			continue
 		}
 		at, err := os.Readlink(filepath.Join(dir, "cwd"))
-		if errors.Is(err, iofs.ErrNotExist) {
+		given, err2 := os.ReadFile(filepath.Join(dir, "cmdline")) // with --git-dir it may be at work from anywhere
+		env, err3 := os.ReadFile(filepath.Join(dir, "environ"))   // and with GIT_DIR
+		switch err := errors.Join(err, err2, err3); {
+		case errors.Is(err, iofs.ErrNotExist), errors.Is(err, syscall.ESRCH): // it has ended
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return true
 		}
 		for _, home := range homes {
-			if rel, err := filepath.Rel(home, at); err == nil && filepath.IsLocal(rel) {
+			rel, err := filepath.Rel(home, at)
+			if err == nil && filepath.IsLocal(rel) || bytes.Contains(given, []byte(home)) || bytes.Contains(env, []byte("GIT_DIR="+home)) {
 				return true
 			}
 		}

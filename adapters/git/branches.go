@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -23,6 +27,45 @@ func (r *Repo) Branches(ctx context.Context, prefix string) (map[string]kernel.C
 		}
 	}
 	return tips, nil
+}
+
+// real returns the branch that name stands for: another one if name is a symbolic ref, else name.
+func (r *Repo) real(ctx context.Context, name string) (string, error) {
+	const most = 5 // git follows no more
+	for range most {
+		to, err := r.symbolic(ctx, "refs/heads/"+name)
+		next, ok := strings.CutPrefix(to, "refs/heads/")
+		if err != nil || !ok {
+			return name, err
+		}
+		name = next
+	}
+	return name, nil
+}
+
+// symbolic returns the ref that a symbolic ref refers to, or "". A symbolic ref is a file of its own, unless the
+// repository has reftables.
+func (r *Repo) symbolic(ctx context.Context, ref string) (string, error) {
+	tables, err := exists(filepath.Join(r.root.CommonDir, "reftable"))
+	switch {
+	case err != nil:
+		return "", err
+	case tables:
+		out, err := r.cli.run(ctx, command{args: []string{"symbolic-ref", "--quiet", "--no-recurse", ref}})
+		if exitCode(err) == 1 {
+			return "", nil
+		}
+		return strings.TrimSpace(string(out)), err
+	}
+	b, err := os.ReadFile(filepath.Join(r.root.CommonDir, ref))
+	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
+		return "", nil
+	}
+	to, ok := strings.CutPrefix(string(b), "ref:")
+	if !ok {
+		return "", err
+	}
+	return strings.TrimSpace(to), err
 }
 
 // DropBranch deletes a branch if it exists, and reports whether it did. If a

@@ -139,7 +139,7 @@ func (r *Repo) follow(ctx context.Context, w Worktree, branch string, first bool
 	case arrived:
 		return "", nil
 	}
-	args := []string{"merge", "--quiet", "--ff-only", "--no-autostash", string(to)}
+	args := []string{"merge", "--quiet", "--ff-only", "--no-squash", "--no-autostash", string(to)}
 	if !first {
 		args = []string{"read-tree", "-m", "-u", string(from), string(to)}
 	}
@@ -154,7 +154,14 @@ func (r *Repo) follow(ctx context.Context, w Worktree, branch string, first bool
 	if exitCode(err) > 0 {
 		return fmt.Sprintf("%s is checked out in %s, which git cannot bring up to date (%v): see to that", branch, w.Path, err), nil
 	}
-	return "", err
+	if err != nil {
+		return "", err
+	}
+	now, err := r.cli.refAt(ctx, "refs/heads/"+branch)
+	if err == nil && now != to {
+		obstacle = fmt.Sprintf("%s is checked out in %s, where git merge did not move it: look at the settings of git merge there", branch, w.Path)
+	}
+	return obstacle, err
 }
 
 // busyIndex reports that another git process has locked the index of the working tree.

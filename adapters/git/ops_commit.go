@@ -186,7 +186,7 @@ func (c *cli) unignored(ctx context.Context, at command, dirs []string) ([]strin
 // add runs git add with pathspecs.
 func (c *cli) add(ctx context.Context, dir string, specs []string, flag string) error {
 	_, err := c.run(ctx, command{dir: dir, writes: true, stdin: []byte(strings.Join(specs, "\x00") + "\x00"),
-		args: []string{"add", flag, "--pathspec-from-file=-", "--pathspec-file-nul"}})
+		args: []string{"add", flag, "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"}}) // also what a sparse checkout leaves out
 	return err
 }
 

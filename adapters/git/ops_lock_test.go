@@ -47,25 +47,36 @@ func TestStaleLocksOfBranches(t *testing.T) {
 	left(now.Add(-time.Hour))
 	gone(true)
 
-	work := exec.Command("git", "cat-file", "--batch")
-	work.Dir = f.dir
-	in, err := work.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
+	for name, from := range map[string]func(*exec.Cmd){
+		"in the repository": func(c *exec.Cmd) { c.Dir = f.dir },
+		"by an argument": func(c *exec.Cmd) {
+			c.Args = append(c.Args[:1], append([]string{"--git-dir", f.path(".git")}, c.Args[1:]...)...)
+		},
+		"by a variable": func(c *exec.Cmd) { c.Env = append(os.Environ(), "GIT_DIR="+f.path(".git")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := exec.Command("git", "cat-file", "--batch")
+			work.Dir = t.TempDir()
+			from(work)
+			in, err := work.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := work.Start(); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			now = began.Add(time.Hour)
+			left(began.Add(time.Minute)) // it was there before the locks
+			gone(false)
+			left(began.Add(-time.Minute)) // it came later, and cannot hold them
+			gone(true)
+			left(began.Add(time.Minute))
+			_ = in.Close()
+			_ = work.Wait()
+			gone(true)
+		})
 	}
-	if err := work.Start(); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	now = began.Add(time.Hour)
-	left(began.Add(time.Minute)) // it was there before the locks
-	gone(false)
-	left(began.Add(-time.Minute)) // it came later, and cannot hold them
-	gone(true)
-	left(began.Add(time.Minute))
-	_ = in.Close()
-	_ = work.Wait()
-	gone(true)
 }
 
 // In a worktree of a job nobody else works; in one of the user's somebody may.

@@ -84,6 +84,9 @@ func (r *Repo) Standing(ctx context.Context, branch string) ([]string, error) {
 
 func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, error) {
 	head, err := r.Head(ctx)
+	if err == nil {
+		branch, err = r.real(ctx, branch)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +99,11 @@ func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, erro
 		return nil, err
 	}
 	for _, w := range all {
-		if w.Branch != branch && !rebases(w.gitDir, branch) {
+		stands, err := r.real(ctx, w.Branch)
+		if err != nil {
+			return nil, err
+		}
+		if stands != branch && !rebases(w.gitDir, branch) {
 			continue
 		}
 		if w, err = r.settled(w); err != nil {

@@ -71,6 +71,72 @@ func TestAdvance(t *testing.T) {
 	advance("free", from, to, true, false)
 }
 
+// A branch by another name is the branch: the tree that has it checked out follows.
+func TestAdvanceByAnotherName(t *testing.T) {
+	for name, names := range map[string][2]string{"another name of what is checked out": {"trunk", "main"}, "what is checked out by another name": {"main", "trunk"}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			from := f.commit("a.txt", "1\n")
+			f.git("switch", "--quiet", "--create", "next")
+			to := f.commit("a.txt", "2\n")
+			f.git("switch", "--quiet", "main")
+			f.git("branch", "--move", "trunk")
+			f.git("symbolic-ref", "refs/heads/main", "refs/heads/trunk")
+			if names[0] == "main" {
+				f.git("symbolic-ref", "HEAD", "refs/heads/main")
+			}
+			f.git("worktree", "add", "--quiet", "--force", "../linked", names[0])
+			if obstacle, moved, err := Open(f.root()).Advance(t.Context(), names[1], from, to); obstacle != "" || !moved || err != nil {
+				t.Fatal(obstacle, moved, err)
+			}
+			for _, dir := range []string{f.dir, f.path("../linked")} {
+				if left := f.in(dir).git("status", "--porcelain"); left != "" || f.rev("trunk") != to {
+					t.Errorf("%s: trunk is at %s, %q", dir, f.rev("trunk"), left)
+				}
+			}
+		})
+	}
+}
+
+// Settings of git merge that would have it not move the branch do not count.
+func TestAdvanceWhateverMergeOptions(t *testing.T) {
+	f := newFixture(t)
+	from := f.commit("a.txt", "1\n")
+	f.git("switch", "--quiet", "--create", "next")
+	to := f.commit("a.txt", "2\n")
+	f.git("switch", "--quiet", "main")
+	r := Open(f.root())
+	f.git("config", "branch.main.mergeOptions", "--squash --no-commit")
+	if obstacle, moved, err := r.Advance(t.Context(), "main", from, to); obstacle != "" || !moved || err != nil || f.rev("main") != to || f.git("status", "--porcelain") != "" {
+		t.Error(obstacle, moved, err, f.rev("main"))
+	}
+}
+
+// What a job changed outside of the sparse checkout is staged, and parked.
+func TestWorkOutsideOfASparseCheckout(t *testing.T) {
+	f := newFixture(t)
+	f.commit("in/a", "1\n")
+	f.commit("out/b", "1\n")
+	f.git("sparse-checkout", "set", "in")
+	r := Open(f.root())
+	var parked []Parked
+	r.OnPark = func(p Parked) { parked = append(parked, p) }
+	rel := ".vizier/tmp-worktrees/job"
+	f.git("worktree", "add", "--quiet", "--detach", rel)
+	w := f.in(f.path(rel))
+	w.write("out/b", "2\n")
+	if gone := r.RemoveWorktree(t.Context(), kernel.Context{Worktree: rel, Owned: true}); gone.Status != kernel.CleanupDone || len(parked) != 1 {
+		t.Fatal(gone, parked)
+	}
+	if got := f.git("show", parked[0].Ref+":out/b"); got != "2" {
+		t.Errorf("parked was %q", got)
+	}
+	f.write("out/b", "3\n")
+	if err := r.Stage(t.Context(), f.dir, nil, nil); err != nil || f.git("show", ":out/b") != "3" {
+		t.Errorf("staged was %q, %v", f.git("show", ":out/b"), err)
+	}
+}
+
 func TestReplay(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t)

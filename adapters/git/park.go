@@ -146,11 +146,20 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 }
 
 // DeleteBranch implements Backend, and first parks commits that no other ref
-// keeps (semantics 3.13).
+// keeps (semantics 3.13). Of a symbolic ref it deletes that, and not the branch that it stands for.
 func (r *Repo) DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error {
 	err := r.cli.deletable(ctx, name, old)
 	if err != nil {
 		return err
+	}
+	if to, err := r.symbolic(ctx, "refs/heads/"+name); err != nil || to != "" {
+		if err == nil {
+			_, err = r.cli.run(ctx, command{args: []string{"symbolic-ref", "--delete", "refs/heads/" + name}, writes: true})
+		}
+		if err != nil {
+			return fmt.Errorf("delete branch %s: %w", name, err)
+		}
+		return nil
 	}
 	kept, err := r.cli.kept(ctx, old, "refs/heads/"+name)
 	if err == nil && !kept {

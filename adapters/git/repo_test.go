@@ -273,6 +273,24 @@ func TestDeleteBranchParks(t *testing.T) {
 	})
 }
 
+// Of a symbolic ref only the name goes; the branch that it stands for and its commits stay.
+func TestDeleteAnotherNameOfABranch(t *testing.T) {
+	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
+		f := newFixture(t)
+		f.commit("file", "x")
+		f.git("switch", "--quiet", "--create", "work")
+		lone := f.commit("lone", "y")
+		f.git("switch", "--quiet", "main")
+		f.git("symbolic-ref", "refs/heads/draft/one", "refs/heads/work")
+		if err := open(f.root()).DeleteBranch(t.Context(), "draft/one", lone); err != nil {
+			t.Fatal(err)
+		}
+		if all := f.git("for-each-ref", "--format=%(refname)"); all != "refs/heads/main\nrefs/heads/work" || f.rev("work") != lone {
+			t.Errorf("left are %q", all)
+		}
+	})
+}
+
 // Parked work is named after its worktree or, without one, after its branch.
 func TestParkedWorkInWords(t *testing.T) {
 	for want, p := range map[string]Parked{

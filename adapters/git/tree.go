@@ -126,7 +126,7 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string)
 			return "", err
 		}
 	}
-	if _, err := t.git(ctx, env, append([]string{"add", "--all", "--"}, except(own)...)...); err != nil {
+	if _, err := t.git(ctx, env, append([]string{"add", "--all", "--sparse", "--"}, except(own)...)...); err != nil {
 		return "", err
 	}
 	content, err := t.git(ctx, env, "write-tree")

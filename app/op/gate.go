@@ -309,6 +309,13 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 // directory is the state that look returns for a directory.
 const directory = "directory"
 
+// isMarker reports whether a line begins with a conflict marker of that character. Markers have seven of them, or more
+// where the attribute conflict-marker-size says so.
+func isMarker(line []byte, of byte) bool {
+	rest := bytes.TrimLeft(line, string(of))
+	return len(line)-len(rest) >= 7 && bytes.HasPrefix(rest, []byte(" "))
+}
+
 // look returns a text that identifies the state of a file, "" if there is no file, and
 // whether a line of the file begins with a conflict marker. It does not look into
 // directories, which in a merge are submodules.
@@ -335,7 +342,7 @@ func look(path string) (state string, marked bool, err error) {
 	for start := true; ; {
 		line, err := r.ReadSlice('\n')
 		h.Write(line)
-		marked = marked || start && (bytes.HasPrefix(line, []byte("<<<<<<< ")) || bytes.HasPrefix(line, []byte(">>>>>>> ")))
+		marked = marked || start && (isMarker(line, '<') || isMarker(line, '>'))
 		start = err == nil
 		switch {
 		case errors.Is(err, io.EOF):

@@ -79,9 +79,32 @@ func astray(ctx context.Context, env *Env, n *Node) (*Result, error) {
 	if err != nil || want == "" || branch == want {
 		return nil, err
 	}
+	lone := false
+	if branch == "" {
+		if lone, err = ahead(ctx, env, n.Dir, want); err != nil {
+			return nil, err
+		}
+	}
 	r := failed(1, "%s is not on branch %s any more: another run has taken the branch, or it was switched; in that case `git -C %s switch %s`, then `vizier retry %s`",
 		n.Dir, want, n.Dir, want, n.Job.ID)
+	if lone {
+		r = failed(1, "%s is not on branch %s any more, and has commits that the branch lacks: finish what git has in progress there, if anything, then `git -C %s switch -C %s` puts the branch at them; then `vizier retry %s`",
+			n.Dir, want, n.Dir, want, n.Job.ID)
+	}
 	return &r, nil
+}
+
+// ahead reports whether the commit that is checked out at dir contains the tip of branch, and more.
+func ahead(ctx context.Context, env *Env, dir, branch string) (bool, error) {
+	head, err := env.Git.HeadCommit(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	tip, err := tipOf(ctx, env, branch)
+	if err != nil || tip == "" || head == "" || head == tip {
+		return false, err
+	}
+	return env.Git.IsAncestor(ctx, tip, head)
 }
 
 // within returns the failure of a commit of everything that leaves changes

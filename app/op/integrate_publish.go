@@ -119,7 +119,7 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (mergeCo
 	}
 	if on, err := git.IsAncestor(ctx, onto, head); err != nil || !on {
 		if err == nil {
-			err = fmt.Errorf("worktree %s is at %s, which does not contain %s: put it back with `git -C %s reset --soft %s`", m.tree.Worktree, short(head), short(onto), m.dir, onto)
+			err = fmt.Errorf("worktree %s is at %s, which does not contain %s: put it back with `git -C %s update-ref --no-deref HEAD %s`", m.tree.Worktree, short(head), short(onto), m.dir, onto)
 		}
 		return mergeCommit{}, err
 	}
