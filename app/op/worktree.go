@@ -17,8 +17,8 @@ import (
 const worktreeHome = ".vizier/tmp-worktrees"
 
 // worktreePrepare makes a worktree of the run's branch. The job owns it
-// (semantics 3.11). If the branch does not exist, it begins at the commit of
-// the working tree from which the run was enqueued.
+// (semantics 3.11). If the branch does not exist, it begins at that from which the
+// run was enqueued, as that is now.
 //
 // Worktrees for the same purpose and branch use one directory, one after the
 // other, so that data which agents keep by directory stays valid and does not
@@ -114,26 +114,43 @@ func worktreeCleanup(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 }
 
-// ensureBranch creates a branch at the commit of the working tree from which
-// the run was enqueued, unless it exists.
+// ensureBranch creates a branch at its beginning, unless it exists.
 func ensureBranch(ctx context.Context, env *Env, n *Node, branch string) error {
 	tip, err := tipOf(ctx, env, branch)
 	if err != nil || tip != "" {
 		return err
 	}
-	from := cmp.Or(n.Job.Spec.Task.Tree, n.Root)
-	head, err := env.Git.HeadCommit(ctx, from)
+	begin, err := beginning(ctx, env, n)
 	if err != nil {
-		return fmt.Errorf("look where %s stands: %w", from, err)
+		return err
 	}
-	if head == "" {
-		return errors.New("the repository has no commit to start it from: commit something first")
-	}
-	err = env.Git.CreateBranch(ctx, branch, head)
+	err = env.Git.CreateBranch(ctx, branch, begin)
 	if tip, again := tipOf(ctx, env, branch); again == nil && tip != "" {
 		return nil // created by this attempt, or by somebody else in the meantime
 	}
 	return err
+}
+
+// beginning returns the commit at which a new branch of n begins: the tip of the branch that was checked out when the
+// run was enqueued. Without one, it is the commit that the working tree has now from which the run was enqueued.
+func beginning(ctx context.Context, env *Env, n *Node) (kernel.CommitID, error) {
+	from := n.arg("from")
+	if from != "" {
+		if tip, err := tipOf(ctx, env, from); err != nil || tip != "" {
+			return tip, err
+		}
+	}
+	tree := cmp.Or(n.Job.Spec.Task.Tree, n.Root)
+	head, err := env.Git.HeadCommit(ctx, tree)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look where %s stands: %w", tree, err)
+	case head == "":
+		return "", errors.New("the repository has no commit to start it from: commit something first")
+	case from != "":
+		return "", fmt.Errorf("branch %s, at which it begins, is gone: make it again with `git branch %s COMMIT`, or queue the run again from another branch", from, from)
+	}
+	return head, nil
 }
 
 func tipOf(ctx context.Context, env *Env, branch string) (kernel.CommitID, error) {

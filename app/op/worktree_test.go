@@ -46,6 +46,25 @@ func TestPrepareAndCleanUpAWorktree(t *testing.T) {
 	}
 }
 
+// A plan begins at the branch that it was queued from, as that is now, whatever is checked out by then.
+func TestAPlanBeginsWhereItWasQueued(t *testing.T) {
+	w := newWorld(t)
+	w.git(w.dir, "switch", "--quiet", "--create", "other")
+	w.commit(w.dir, "other.txt", "x\n")
+	w.git(w.dir, "branch", "later", "main")
+	tree := filepath.Join(t.TempDir(), "later")
+	w.git(w.dir, "worktree", "add", "--quiet", tree, "later")
+	w.commit(tree, "later.txt", "x\n")
+	for from, want := range map[string]string{"main": "main", "later": "later", "": "other"} {
+		n := w.node("worktree.prepare", map[string]string{"slug": "of-" + want, "from": from})
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.rev("draft/of-"+want) != w.rev(want) {
+			t.Errorf("from %q it begins at %s", from, w.rev("draft/of-"+want))
+		}
+	}
+	w.want(w.node("worktree.prepare", map[string]string{"slug": "none", "from": "gone"}), kernel.OutcomeFailed, "branch gone, at which it begins, is gone")
+}
+
 // What agents keep by directory is kept once for a stage of a plan, however many
 // runs it has; and a cleanup of an earlier one that comes late takes nothing
 // from a later one.

@@ -21,7 +21,7 @@ type CompileOptions struct {
 	Command  []string                       // the command line, to be shown
 	At       time.Time                      // when approvals were requested
 	By       string                         // who requested them
-	Head     func() (string, error)         // returns the branch for merges that name no target; nil or "": they have to name one
+	Head     func() (string, error)         // returns the branch that is checked out: merges that name no target go to it, and plans begin at it; nil or "": none is
 
 	Ephemeral   bool   // everything made for the run is removed when it ends
 	TraceParent string // the TraceParent of every job's kernel.Origin
@@ -40,6 +40,9 @@ func Compile(t *Template, o CompileOptions) ([]kernel.NewJob, Manifest, error) {
 	}
 	c := &compiler{t: t, g: g, o: o, ids: make([]kernel.JobID, len(t.nodes)), hash: PolicyHash(t)}
 	if c.targets, err = t.targets(g, o.Head); err != nil {
+		return nil, Manifest{}, err
+	}
+	if c.origins, err = t.origins(o.Head); err != nil {
 		return nil, Manifest{}, err
 	}
 	for i := range t.nodes {
@@ -64,6 +67,7 @@ type compiler struct {
 	hash string
 
 	targets []string // see Template.targets
+	origins []string // see Template.origins
 }
 
 func (c *compiler) job(i int) kernel.NewJob {
@@ -218,6 +222,10 @@ func (c *compiler) node(i int) ManifestNode {
 	if target := c.targets[i]; target != "" {
 		m.Args = maps.Clone(n.args)
 		m.Args[argTarget] = target
+	}
+	if from := c.origins[i]; from != "" {
+		m.Args = maps.Clone(n.args)
+		m.Args[argFrom] = from
 	}
 	for _, g := range n.gates {
 		m.Gates = append(m.Gates, ManifestGate{g.kind, g.policy, g.script, g.autoResolve, g.required, g.id, g.args})

@@ -88,7 +88,7 @@ var inventory = []Use{
 	builtin(opPrompt, Use{NoScript: true, Args: []string{"prompt_text", "prompt_file"}}),
 	shell(opPrompt, Use{OneOf: scripts}),
 	{Label: "cap.agent.invoke", Class: Agent, Operation: opAgent, WritesTree: true, NoScript: true},
-	builtin(opPrepare, Use{AnyOf: []string{"branch", "slug", "plan"}, Args: []string{"purpose"}}),
+	builtin(opPrepare, Use{AnyOf: []string{"branch", "slug", "plan"}, Args: []string{"purpose", argFrom}}),
 	builtin(opCleanup, Use{}),
 	builtin(opPlan, Use{WritesTree: true, AnyOf: []string{"spec_text", "spec_file"}, Args: []string{"spec_source", "name_override", "slug", "branch",
 		"plan_body", "plan_text", "content", "plan_id", "intent", "target_branch", "target"}}),

@@ -12,6 +12,10 @@ import (
 // itself.
 const argTarget = "target_branch"
 
+// argFrom is the branch at which a plan's branch begins. A node that does not name it is told the branch
+// that is checked out when the run is enqueued: by the time that it runs, another may be.
+const argFrom = "from"
+
 // targets returns the target branch of each node that merges, resolves a merge's
 // conflicts or judges the result of a merge; "" if the node names the branch
 // itself, and for any other node. A merge goes to the target in the parameters or
@@ -65,6 +69,22 @@ func (t *Template) targets(g *graph, head func() (string, error)) ([]string, err
 }
 
 var targetArgs = []string{"target", argTarget}
+
+// origins returns the branch at which the branch of each worktree.prepare begins; "" if the node names it, or no branch
+// is checked out, and for any other node.
+func (t *Template) origins(head func() (string, error)) ([]string, error) {
+	out := make([]string, len(t.nodes))
+	for i := range t.nodes {
+		if n := &t.nodes[i]; n.use.Operation != opPrepare || n.arg(argFrom) != "" || head == nil {
+			continue
+		}
+		var err error
+		if out[i], err = head(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
 
 // merged returns the target of the first merge among the nodes at from and
 // their predecessors, or "".
