@@ -99,7 +99,7 @@ func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, erro
 		if w.Branch != branch && !rebases(w.gitDir, branch) {
 			continue
 		}
-		if w, err = r.settled(w); err != nil {
+		if w, err = r.repaired(w); err != nil {
 			return nil, err
 		}
 		present, err := exists(w.Path)

@@ -72,21 +72,21 @@ func TestChangesLeadToHowItStands(t *testing.T) {
 			f.vizier("", "submit", "--approval", "--produce", "custom:x:y", "--", "true")
 		case 1:
 			f.vizier("", "submit", "--need", "custom:x:y", "--", "sh", "-c", "exit 1")
-			f.settle()
+			f.idle()
 		case 2, 3:
 			if ref := f.oneThat(draw, "waiting_on_approval"); ref != "" {
 				f.vizier("", "jobs", map[int]string{2: "approve", 3: "reject"}[what], ref)
-				f.settle()
+				f.idle()
 			}
 		case 4:
 			if ref := f.oneThat(draw, "failed"); ref != "" {
 				f.vizier("", "retry", ref)
-				f.settle()
+				f.idle()
 			}
 		case 5:
 			if ref := f.oneThat(draw, "waiting_on_"); ref != "" {
 				f.vizier("", "cancel", ref) // what waited for it may find that an earlier one made it
-				f.settle()
+				f.idle()
 			}
 		case 6:
 			f.vizier("", "jobs", "gc", "--days", "0")
@@ -143,8 +143,8 @@ func printed(v any) string {
 	return string(text)
 }
 
-// settle waits until nothing runs or is about to.
-func (f field) settle() {
+// idle waits until nothing runs or is about to.
+func (f field) idle() {
 	f.Helper()
 	for deadline := time.Now().Add(time.Minute); strings.Contains(f.vizier("", "ls", "--all"), "running"); {
 		if time.Now().After(deadline) {
