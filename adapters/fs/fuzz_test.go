@@ -12,6 +12,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -79,7 +80,7 @@ func stable(t *testing.T, j kernel.Job, f *foreign) {
 // Records in which random values were replaced are refused, or read and written without a change.
 func TestScrambledRecords(t *testing.T) {
 	oneGoroutine(t)
-	r := seeded(t)
+	r := drawtest.Of(t)
 	values := strings.Fields(`null true "" "x" "1h" "queued" "shared" 0 -1 7 1.5 1e300 [] [null] ["x",1] {} {"custom":{"type_id":"a","key":"b"}}
 		"2026-01-01T00:00:00.1234567+02:00" "0001-01-01T00:00:00Z" "9999-12-31T23:59:59Z"`)
 	accepted := 0
