@@ -74,7 +74,7 @@ func placeOf(kind string) cluster.Place {
 	if kind == "" || kind == slurm.Kind {
 		return slurm.Place{}
 	}
-	return cluster.Told{}
+	return cluster.EnvPlace{}
 }
 
 // clusterExecutor implements app.Executor with a cluster.

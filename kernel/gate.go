@@ -229,7 +229,7 @@ const (
 )
 
 // need returns the state of artifact a for job i by seed 003's table. The producers that
-// count are those of the plan's present cycle (docs/adr: cycles of a plan). If the run makes a
+// count are those of the plan's present cycle (docs/adr/0023). If the run makes a
 // itself, only the run's producers count, even if a merge has closed their cycle. first is the
 // producer that the state depends on, if any; why says why the state is unknown.
 func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"golang.org/x/sys/unix"
 )
 
@@ -81,7 +82,7 @@ func holdsAll(t *testing.T, k *kv, model map[string]string, near ...string) {
 // compacted and opened again.
 func TestAMapOnTheDiskIsAMap(t *testing.T) {
 	oneGoroutine(t)
-	r := seeded(t)
+	r := drawtest.Of(t)
 	base, model := kvHome(t), map[string]string{}
 	k := freshKV(t, base, "head 0", nil)
 	other, head, err := openKV(base)
@@ -171,7 +172,7 @@ func TestKeysInMemoryAreInOrder(t *testing.T) {
 		r.sort()
 		keys := slices.Clone(want)
 		if i == 1 {
-			seeded(t).Shuffle(len(keys), func(a, b int) { keys[a], keys[b] = keys[b], keys[a] })
+			drawtest.Of(t).Shuffle(len(keys), func(a, b int) { keys[a], keys[b] = keys[b], keys[a] })
 		}
 		for _, key := range keys {
 			r.put(keyValue{key: key, value: []byte("v")})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -191,7 +192,7 @@ func (h *past) needed(asked kernel.JobID, produced ...kernel.Artifact) map[kerne
 // whatever happened to the cache.
 func TestCachesChangeNothing(t *testing.T) {
 	oneGoroutine(t)
-	r := seeded(t)
+	r := drawtest.Of(t)
 	h := &past{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	stores := []*Store{newStore(t, h.dir), newStore(t, h.dir), newStore(t, h.dir)}
 	steps := 150
@@ -288,7 +289,7 @@ func cachedPast(t *testing.T, r *rand.Rand) *past {
 // A cache that is spoiled while a transaction is under way does not stop its commit.
 func TestACacheIsSpoiledBeforeACommit(t *testing.T) {
 	oneGoroutine(t)
-	r := seeded(t)
+	r := drawtest.Of(t)
 	h := cachedPast(t, r)
 	h.between = func() {
 		for _, path := range caches(h.dir) {
@@ -308,7 +309,7 @@ func TestACacheIsSpoiledBeforeACommit(t *testing.T) {
 // A cache that was torn, or in which a single bit flipped, is never believed.
 func TestSpoiledCachesAreNotBelieved(t *testing.T) {
 	oneGoroutine(t)
-	r := seeded(t)
+	r := drawtest.Of(t)
 	h := cachedPast(t, r)
 	whole := map[string]string{}
 	for _, path := range append(caches(h.dir), file(h.dir, markFile)) {

@@ -12,6 +12,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -30,7 +31,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		settles(t, j, foreign)
+		stable(t, j, foreign)
 	})
 }
 
@@ -57,10 +58,10 @@ func bothWays(t *testing.T, b []byte) {
 	}
 }
 
-// settles asserts that j can be written and read, and does not change after that. The
+// stable asserts that j can be written and read, and does not change after that. The
 // first write may drop values without meaning, such as the requester of a stop that
 // has no time.
-func settles(t *testing.T, j kernel.Job, f *foreign) {
+func stable(t *testing.T, j kernel.Job, f *foreign) {
 	t.Helper()
 	once, err := encodeRecord(&j, f, t0)
 	if err != nil {
@@ -72,14 +73,14 @@ func settles(t *testing.T, j kernel.Job, f *foreign) {
 	}
 	twice, err := encodeRecord(&again, f2, t0)
 	if err != nil || !bytes.Equal(once, twice) {
-		t.Fatalf("does not settle: %v\n%s\n%s", err, once, twice)
+		t.Fatalf("changes when it is written again: %v\n%s\n%s", err, once, twice)
 	}
 }
 
-// Records in which random values were replaced are refused, or they settle.
+// Records in which random values were replaced are refused, or read and written without a change.
 func TestScrambledRecords(t *testing.T) {
 	oneGoroutine(t)
-	r := seeded(t)
+	r := drawtest.Of(t)
 	values := strings.Fields(`null true "" "x" "1h" "queued" "shared" 0 -1 7 1.5 1e300 [] [null] ["x",1] {} {"custom":{"type_id":"a","key":"b"}}
 		"2026-01-01T00:00:00.1234567+02:00" "0001-01-01T00:00:00Z" "9999-12-31T23:59:59Z"`)
 	accepted := 0
@@ -97,7 +98,7 @@ func TestScrambledRecords(t *testing.T) {
 		bothWays(t, b)
 		if got, f, err := decodeRecord(id(1), b); err == nil {
 			accepted++
-			settles(t, got, f)
+			stable(t, got, f)
 		}
 	}
 	if accepted < 100 {
@@ -146,7 +147,7 @@ func FuzzDecodeEntry(f *testing.F) {
 			t.Fatalf("%v", err)
 		}
 		if twice, err := again.encode(); err != nil || !bytes.Equal(once, twice) {
-			t.Fatalf("does not settle: %v", err)
+			t.Fatalf("changes when it is written again: %v", err)
 		}
 	})
 }

@@ -156,7 +156,7 @@ func (s *Store) writeMilestone(w *pastState, entry uint64, tip digest) error {
 	if w.number+1 != entry {
 		return errCache // entries are missing
 	}
-	if err := w.settle(); err != nil {
+	if err := w.flush(); err != nil {
 		return err
 	}
 	meta := milestoneMeta{Format: milestoneFormat, Job: jobFingerprint(), Entry: entry, Tip: tip, At: stamp(w.written), Whole: w.whole}

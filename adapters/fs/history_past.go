@@ -187,8 +187,8 @@ func (w *pastState) take(e *pastEntry) {
 // keyMarked is followed by the path of a marker; the value says whether it is there.
 const keyMarked = "M"
 
-// settle puts the pending records into the store.
-func (w *pastState) settle() error {
+// flush puts the pending records into the store.
+func (w *pastState) flush() error {
 	ids := slices.Sorted(maps.Keys(w.pending))
 	jobs := make([]readRecord, len(ids))
 	each(len(ids), func(i int) {
@@ -322,7 +322,7 @@ func (w *pastState) bound() (*limitsRecord, error) {
 
 // past returns w as a Past.
 func (w *pastState) past() (*Past, error) {
-	if err := w.settle(); err != nil {
+	if err := w.flush(); err != nil {
 		return nil, err
 	}
 	limits, err := w.bound()

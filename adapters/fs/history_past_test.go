@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -63,9 +63,7 @@ func (l *livedStore) pastAt(when Moment) *Past {
 // The past at each entry shows the records as they were then, with and without milestones;
 // at the last entry it shows the records of now. The histories are random.
 func TestThePastIsWhatWas(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	draw := rand.New(rand.NewPCG(seed, 1))
+	draw := drawtest.Of(t)
 	l := emptyStore(t)
 	var was []kernel.Records
 	var written []time.Time

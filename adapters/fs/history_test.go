@@ -643,7 +643,7 @@ func TestHistoryIsTrimmed(t *testing.T) {
 func BenchmarkHistory(b *testing.B) {
 	began := cpuTime(b)
 	l, attempts := attempted(b)
-	spent := cpuTime(b) - began
+	took := cpuTime(b) - began
 	sealed := int64(0)
 	files, err := l.s.segments()
 	if err != nil {
@@ -660,7 +660,7 @@ func BenchmarkHistory(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*entries), "µs/entry")
-	b.ReportMetric(float64(spent.Microseconds())/float64(2*attempts), "cpu-µs/commit")
+	b.ReportMetric(float64(took.Microseconds())/float64(2*attempts), "cpu-µs/commit")
 	b.ReportMetric(float64(sealed)/float64(attempts), "sealed-B/attempt")
 }
 

@@ -159,7 +159,7 @@ func (s *Store) Adopt(ctx context.Context) error {
 	}
 	journal.close()
 	was, _ := s.base.read(homeFile, maxRecord)
-	if err := s.settle(have); err != nil {
+	if err := s.writeHomes(have); err != nil {
 		return err
 	}
 	if err := s.Foreign(ctx); err != nil { // put the file back as it was
@@ -213,8 +213,8 @@ func (s *Store) homes() (*homeRecord, error) {
 	return &r, nil
 }
 
-// settle writes homeFile.
-func (s *Store) settle(r *homeRecord) error {
+// writeHomes writes homeFile.
+func (s *Store) writeHomes(r *homeRecord) error {
 	r.Version = 1
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
@@ -166,9 +166,7 @@ func TestABatchOnAFullDisk(t *testing.T) {
 
 // A condensed submission is recorded as the original would be; a small one is not condensed.
 func TestCondensed(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	f := &filler{chance: rand.New(rand.NewPCG(seed, 0))}
+	f := &filler{chance: drawtest.Of(t)}
 	var news []kernel.NewJob
 	for range 200 {
 		j := f.job()

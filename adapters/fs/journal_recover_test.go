@@ -140,7 +140,7 @@ func TestNoCheckpointBeforeDone(t *testing.T) {
 	closeTx(t, tx)
 }
 
-// A new boot ended every process, so actions that start, stop or sweep are settled.
+// A new boot ended every process, so actions that start, stop or sweep are done.
 // Actions on files and branches stay unfinished for every later transaction until Done.
 func TestActionsAfterAnotherBoot(t *testing.T) {
 	dir := t.TempDir()

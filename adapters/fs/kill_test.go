@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -111,7 +112,7 @@ func playWriter(dir string) error {
 // plan is there whole or not at all.
 func TestKillNine(t *testing.T) {
 	oneGoroutine(t)
-	r := seeded(t)
+	r := drawtest.Of(t)
 	kills := 40
 	if long {
 		kills = 1000

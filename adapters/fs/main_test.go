@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,24 +169,6 @@ func put(j kernel.Job, change func(*kernel.State)) kernel.PutState {
 
 func custom(name, key string) kernel.Artifact {
 	return kernel.Artifact{Kind: kernel.Custom, Name: name, Ref: key}
-}
-
-// seeded returns a random source whose seed is printed if the test fails. Set
-// VIZIER_TEST_SEED to repeat a failure.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("VIZIER_TEST_SEED"); s != "" {
-		if _, err := fmt.Sscan(s, &seed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("VIZIER_TEST_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
 }
 
 // tree returns every file below dir/.vizier with its content, except the lock, the

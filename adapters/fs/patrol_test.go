@@ -94,12 +94,12 @@ func TestPatrolPassesOverWhatSucceeded(t *testing.T) {
 	if err := s.catchUp(tx.pos); err != nil {
 		t.Fatal(err)
 	}
-	spent := testing.AllocsPerRun(3, func() {
+	allocated := testing.AllocsPerRun(3, func() {
 		if err := s.patrol(); err != nil {
 			t.Fatal(err)
 		}
 	})
-	if spent > 500 { // each key that is read is one
-		t.Errorf("a patrol past 1,000 jobs that succeeded allocates %.0f times", spent)
+	if allocated > 500 { // each key that is read is one
+		t.Errorf("a patrol past 1,000 jobs that succeeded allocates %.0f times", allocated)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/retention"
@@ -481,7 +482,7 @@ func (l *lived) goesOn(dir string) error {
 func (l *lived) cuts(every int, judge func(dir string, done int, perhaps *deed) error) (states int) {
 	l.t.Helper()
 	l.rec.whole(l.t)
-	r, draws := seeded(l.t), 1
+	r, draws := drawtest.Of(l.t), 1
 	if n, err := strconv.Atoi(os.Getenv("VIZIER_TEST_DRAWS")); err == nil {
 		draws = n
 	}

@@ -333,27 +333,28 @@ func (p *platter) do(c call) {
 	p.loose = append(p.loose, c.edits...)
 	switch {
 	case c.all:
-		p.settle(func(edit) bool { return true })
+		p.keep(func(edit) bool { return true })
 	case c.sync != nil:
-		p.settle(func(e edit) bool { return e.in == c.sync })
+		p.keep(func(e edit) bool { return e.in == c.sync })
 		for n := c.sync; n != nil; n = n.up {
 			p.keepName(n)
 		}
 	}
 }
 
-// keepName settles the name that a node has now, with the earlier changes of that name.
+// keepName keeps the name that a node has now, with the earlier changes of that name.
 func (p *platter) keepName(n *node) {
 	for i, e := range slices.Backward(p.loose) {
 		if e.to == n {
 			at := 0
-			p.settle(func(f edit) bool { at++; return at <= i+1 && f.in == e.in && f.name == e.name })
+			p.keep(func(f edit) bool { at++; return at <= i+1 && f.in == e.in && f.name == e.name })
 			return
 		}
 	}
 }
 
-func (p *platter) settle(which func(edit) bool) {
+// keep makes the edits that which selects survive a power failure.
+func (p *platter) keep(which func(edit) bool) {
 	p.loose = slices.DeleteFunc(p.loose, func(e edit) bool {
 		if !which(e) {
 			return false

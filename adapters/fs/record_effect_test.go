@@ -197,7 +197,7 @@ func TestALateAttemptRecordsNoEffect(t *testing.T) {
 	}
 }
 
-func TestARewindSettlesEffectsAndGCDropsThem(t *testing.T) {
+func TestARewindCommitsEffectsAndGCDropsThem(t *testing.T) {
 	s, j := effectStore(t, 1, false)
 	open := intent(j)
 	open.Key = strings.Repeat("0b", 32)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -75,7 +76,7 @@ func eachLeaf(v reflect.Value, path string, visit func(string, reflect.Value)) {
 
 func TestRecordOfAnyJobIsTheIdentity(t *testing.T) {
 	oneGoroutine(t)
-	f := &filler{chance: seeded(t)}
+	f := &filler{chance: drawtest.Of(t)}
 	for range 2000 {
 		j := f.job()
 		b := encode(t, &j, nil)

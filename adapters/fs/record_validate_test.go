@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -20,7 +21,7 @@ func TestTheShapeIsTheSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &filler{chance: seeded(t)}
+	f := &filler{chance: drawtest.Of(t)}
 	wrong := []any{nil, true, "", "x", "2026-01-01T00:00:00Z", json.Number("-1"), json.Number("1.5"), json.Number("1e3"), []any{}, []any{"a", "a"}, map[string]any{}, map[string]any{"kind": "x"}}
 	checked, refused := 0, 0
 	for range 60 {

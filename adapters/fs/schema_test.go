@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -42,7 +43,7 @@ func holds(t *testing.T, s *jsonschema.Schema, b []byte) error {
 func TestWrittenRecordsHoldToTheSchema(t *testing.T) {
 	oneGoroutine(t)
 	s := schema(t, "job_record")
-	f := &filler{chance: seeded(t)}
+	f := &filler{chance: drawtest.Of(t)}
 	dir := t.TempDir()
 	store := newStore(t, dir)
 	var actions []kernel.Action
@@ -116,7 +117,7 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 func TestWrittenOutcomesHoldToTheSchema(t *testing.T) {
 	oneGoroutine(t)
 	s := schema(t, "outcome")
-	f := &filler{chance: seeded(t)}
+	f := &filler{chance: drawtest.Of(t)}
 	for range 300 {
 		var r kernel.Result
 		f.fields(reflect.ValueOf(&r).Elem())

@@ -224,7 +224,7 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result, 
 	}
 	home, err := s.athome(ctx, s.opts.Tracking)
 	if err == nil && home != nil {
-		err = s.settle(home)
+		err = s.writeHomes(home)
 	}
 	if err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ func (r *Repo) removable(dir, name string) (Worktree, error) {
 		switch {
 		case w.Name != name:
 		case r.movedTo(w) == dir:
-			return r.settled(w)
+			return r.repaired(w)
 		case w.Reason == initializing || resolved(w.Path) == resolved(dir):
 			return w, nil
 		}

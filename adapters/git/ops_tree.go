@@ -106,7 +106,7 @@ func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, erro
 		if stands != branch && !rebases(w.gitDir, branch) {
 			continue
 		}
-		if w, err = r.settled(w); err != nil {
+		if w, err = r.repaired(w); err != nil {
 			return nil, err
 		}
 		present, err := exists(w.Path)

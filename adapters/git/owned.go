@@ -107,7 +107,7 @@ func (r *Repo) named(name string) (Worktree, error) {
 		switch {
 		case w.Name != name:
 		case r.atHome(w), r.movedTo(w) != "":
-			return r.settled(w)
+			return r.repaired(w)
 		default:
 			return Worktree{}, fmt.Errorf("git has a worktree %s at %s: move it back to %s, or remove it with `git worktree remove`", name, w.Path, worktreeHome)
 		}

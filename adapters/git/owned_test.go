@@ -111,7 +111,7 @@ func TestEnsureWorktreeAfterCrash(t *testing.T) {
 			"moved": func(o *owned, w Worktree) error {
 				return os.Rename(w.Path, o.path(worktreeHome+"/draft-1"))
 			},
-			"settled": func(o *owned, w Worktree) error {
+			"placed": func(o *owned, w Worktree) error {
 				_, err := o.repo.moveToPlace(w, o.path(worktreeHome+"/draft-1"))
 				return err
 			},

@@ -98,7 +98,7 @@ func (r *Repo) RepairWorktree(_ context.Context, c kernel.Context) error {
 	}
 	for _, w := range all {
 		if here := r.movedTo(w); w.Name == c.Name && here != "" {
-			_, err := r.settled(w)
+			_, err := r.repaired(w)
 			return err
 		}
 	}
@@ -115,17 +115,17 @@ func (r *Repo) SeparateWorktrees() error {
 		}
 		there, again := exists(leadsTo(here))
 		if again == nil && there {
-			_, again = r.settled(w)
+			_, again = r.repaired(w)
 		}
 		err = errors.Join(err, again)
 	}
 	return err
 }
 
-// settled returns w with the path of its files. If the repository was moved or copied, it first
+// repaired returns w with the path of its files. If the repository was moved or copied, it first
 // corrects the links between w and its git directory. It begins with w's own link, so that nothing
 // works on another repository.
-func (r *Repo) settled(w Worktree) (Worktree, error) {
+func (r *Repo) repaired(w Worktree) (Worktree, error) {
 	here := r.movedTo(w)
 	if here == "" {
 		return w, nil

@@ -12,9 +12,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The verdict for every combination of lock, claim and sign of life
+// The liveness for every combination of lock, claim and sign of life
 // (systems-and-unification 4.5).
-func TestVerdicts(t *testing.T) {
+func TestLivenessByLockAndLease(t *testing.T) {
 	const old = 10 * time.Minute
 	other := func(host, boot string) *Identity { return &Identity{Host: host, Boot: boot, PID: 1, Start: 1} }
 	own := &Identity{Host: here().Host, Boot: here().Boot, PID: 1, Start: 1}
@@ -148,7 +148,7 @@ func TestBeat(t *testing.T) {
 	}
 }
 
-// What cannot be read is no verdict.
+// A lease that cannot be read does not say that the runner is dead.
 func TestALeaseThatCannotBeRead(t *testing.T) {
 	w := setup(t)
 	a := w.job.Attempt()

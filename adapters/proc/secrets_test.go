@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,14 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Whatever an output is cut into, what goes through is the output with a mark in
 // place of each stretch that texts cover.
 func TestRedactIsTheSameHoweverOutputIsCut(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := drawtest.Of(t)
 	word := func(most int) string {
 		b := make([]byte, 1+rnd.IntN(most))
 		for i := range b {
@@ -74,7 +73,7 @@ func TestRedactIsTheSameHoweverOutputIsCut(t *testing.T) {
 			rest = rest[n:]
 		}
 		if err := r.flush(); err != nil || got.String() != want.String() {
-			t.Fatalf("seed %d: %q without %q is %q, want %q", seed, output, texts, got.String(), want.String())
+			t.Fatalf("%q without %q is %q, want %q", output, texts, got.String(), want.String())
 		}
 	}
 }

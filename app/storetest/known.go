@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -219,18 +219,7 @@ func testUnreadable(b *bench) {
 
 // Whatever several processes do, even if some die, the store behaves like a map.
 func testHistory(b *bench) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("VIZIER_TEST_SEED"); s != "" {
-		if _, err := fmt.Sscan(s, &seed); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.Cleanup(func() {
-		if b.Failed() {
-			b.Logf("VIZIER_TEST_SEED=%d", seed)
-		}
-	})
-	r := rand.New(rand.NewPCG(seed, 2))
+	r := drawtest.Of(b.T)
 	model := map[kernel.JobID]kernel.Job{}
 	known := []map[kernel.JobID]kernel.Revision{nil, nil, nil} // the revisions that each process has seen
 	processes := []Process{b.Process(), b.Process(), b.Process()}

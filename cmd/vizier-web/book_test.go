@@ -13,6 +13,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 )
 
 // told is what a page has been told, as the script in it keeps it.
@@ -56,9 +57,7 @@ func tell(t *testing.T, p *page.Page, have *told) (fresh told) {
 // begins now, and so does what it foretells; a change has the jobs that changed.
 func TestChangesLeadToHowItStands(t *testing.T) {
 	f := newField(t)
-	seed := uint64(time.Now().UnixNano())
-	draw := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
+	draw := drawtest.Of(t)
 	r, err := vizier.Open(f.dir, vizier.Options{Environ: os.Environ(), NoResident: true})
 	if err != nil {
 		t.Fatal(err)
@@ -72,21 +71,21 @@ func TestChangesLeadToHowItStands(t *testing.T) {
 			f.vizier("", "submit", "--approval", "--produce", "custom:x:y", "--", "true")
 		case 1:
 			f.vizier("", "submit", "--need", "custom:x:y", "--", "sh", "-c", "exit 1")
-			f.settle()
+			f.idle()
 		case 2, 3:
 			if ref := f.oneThat(draw, "waiting_on_approval"); ref != "" {
 				f.vizier("", "jobs", map[int]string{2: "approve", 3: "reject"}[what], ref)
-				f.settle()
+				f.idle()
 			}
 		case 4:
 			if ref := f.oneThat(draw, "failed"); ref != "" {
 				f.vizier("", "retry", ref)
-				f.settle()
+				f.idle()
 			}
 		case 5:
 			if ref := f.oneThat(draw, "waiting_on_"); ref != "" {
 				f.vizier("", "cancel", ref) // what waited for it may find that an earlier one made it
-				f.settle()
+				f.idle()
 			}
 		case 6:
 			f.vizier("", "jobs", "gc", "--days", "0")
@@ -123,7 +122,7 @@ func TestChangesLeadToHowItStands(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := tell(t, other, nil); !reflect.DeepEqual(now, want) {
-			t.Fatalf("seed %d: it was told\n%s\nand one that begins now\n%s", seed, printed(now), printed(want))
+			t.Fatalf("it was told\n%s\nand one that begins now\n%s", printed(now), printed(want))
 		}
 		for _, j := range now.Jobs {
 			can, _ := j["can"].([]any)
@@ -131,7 +130,7 @@ func TestChangesLeadToHowItStands(t *testing.T) {
 				args := []byte(printed(map[string]any{"what": what, "job": j["job"], "now": fresh.Snapshot.Now}))
 				got, wrong := p.Ask("follows", args)
 				if want, refused := other.Ask("follows", args); got != want && wrong == nil && refused == nil { // one may have seen more
-					t.Fatalf("seed %d: %s %v: %s, and one that begins now: %s", seed, what, j["ref"], got, want)
+					t.Fatalf("%s %v: %s, and one that begins now: %s", what, j["ref"], got, want)
 				}
 			}
 		}
@@ -143,8 +142,8 @@ func printed(v any) string {
 	return string(text)
 }
 
-// settle waits until nothing runs or is about to.
-func (f field) settle() {
+// idle waits until nothing runs or is about to.
+func (f field) idle() {
 	f.Helper()
 	for deadline := time.Now().Add(time.Minute); strings.Contains(f.vizier("", "ls", "--all"), "running"); {
 		if time.Now().After(deadline) {

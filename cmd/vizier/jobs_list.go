@@ -202,17 +202,17 @@ func (c *call) listLines(r *repo, list listing, o view.LinesOptions) (err error)
 	cells := [][]string{{"#", "name", "status", "for", "what"}}
 	status := []kernel.Status{0}
 	for _, x := range view.Lines(list.snap, list.Jobs(), o) {
-		spent, what := "", x.What
+		elapsed, what := "", x.What
 		if x.For > 0 || x.Status == view.ShortStatus(kernel.Running) {
-			spent = kernel.Brief(x.For)
+			elapsed = kernel.Brief(x.For)
 		}
 		if !x.Until.IsZero() {
 			what = strings.TrimSuffix("until "+c.ui.clock(x.Until, now)+", "+what, ", ")
 		}
 		if x.Below {
-			cells = append(cells, []string{"", x.Ref + strings.TrimSuffix(" "+x.Name, " "), x.Status, spent, c.ui.people(what)})
+			cells = append(cells, []string{"", x.Ref + strings.TrimSuffix(" "+x.Name, " "), x.Status, elapsed, c.ui.people(what)})
 		} else {
-			cells = append(cells, []string{c.ui.refs.short(x.Ref), x.Name, x.Status, spent, c.ui.people(what)})
+			cells = append(cells, []string{c.ui.refs.short(x.Ref), x.Name, x.Status, elapsed, c.ui.people(what)})
 		}
 		status = append(status, x.Standing)
 	}

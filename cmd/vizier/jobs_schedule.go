@@ -18,7 +18,7 @@ type scheduleCmd struct {
 }
 
 // check refuses invalid combinations of flags.
-func (s *scheduleCmd) check(u *ui) error {
+func (s *scheduleCmd) check() error {
 	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (s *scheduleCmd) check(u *ui) error {
 
 // Run prints the schedule.
 func (s *scheduleCmd) Run(c *call) error {
-	if err := s.check(c.ui); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
 	if err := c.goBack(s.At); err != nil {

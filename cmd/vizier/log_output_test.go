@@ -3,10 +3,10 @@ package main
 import (
 	"bytes"
 	"io"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/app/answer"
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 )
 
 // A job's output keeps its colours on a terminal but loses all other sequences,
@@ -68,8 +68,7 @@ func TestLogsIntoAPipe(t *testing.T) {
 // Nothing that is made visible is hidden again by being shown twice, and nothing
 // of it is left for a terminal.
 func TestPlain(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := drawtest.Of(t)
 	letters := []rune(hostile + "\t\n\\aé漢😀\u2028\u0600")
 	for range 2000 {
 		var b []byte
@@ -83,11 +82,11 @@ func TestPlain(t *testing.T) {
 		once := visible(string(b), "")
 		for _, c := range once {
 			if answer.Unseen(c) {
-				t.Fatalf("seed %d: %q leaves %U", seed, b, c)
+				t.Fatalf("%q leaves %U", b, c)
 			}
 		}
 		if visible(once, "") != once || plain(plain(string(b))) != plain(string(b)) {
-			t.Fatalf("seed %d: %q is not the same twice", seed, b)
+			t.Fatalf("%q is not the same twice", b)
 		}
 	}
 	if got := coloured(plain(colourOn + "31" + colourOff + "x" + colourOn + "2J" + colourOff + colourOn)); got != "\x1b[31mx\\xff2J\\xfe\\xff" {

@@ -97,15 +97,15 @@ func BenchmarkResidentIdle(b *testing.B) {
 			}
 			g.batch(lines)
 			pid := g.looksAfter()
-			var cpu, switches, spent float64
+			var cpu, switches, minutes float64
 			for b.Loop() {
 				c, s := used(b, pid)
 				time.Sleep(time.Minute)
 				c2, s2 := used(b, pid)
-				cpu, switches, spent = cpu+c2-c, switches+s2-s, spent+1
+				cpu, switches, minutes = cpu+c2-c, switches+s2-s, minutes+1
 			}
-			b.ReportMetric(cpu/spent*10, "cpu-ms/min") // a clock tick is 10 ms
-			b.ReportMetric(switches/spent, "wake-ups/min")
+			b.ReportMetric(cpu/minutes*10, "cpu-ms/min") // a clock tick is 10 ms
+			b.ReportMetric(switches/minutes, "wake-ups/min")
 			b.ReportMetric(float64(procStatus(b, pid, "VmRSS"))/1024, "MiB")
 			b.ReportMetric(float64(procStatus(b, pid, "VmHWM"))/1024, "MiB-peak")
 			b.ReportMetric(0, "ns/op")

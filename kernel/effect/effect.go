@@ -69,7 +69,7 @@ func (e *Record) Follow(old *Record) error {
 // Recovery is what an attempt does about a side effect that may have been made.
 type Recovery uint8
 
-// The verdicts of systems-and-unification 4.6.
+// The recoveries of systems-and-unification 4.6.
 const (
 	Execute      Recovery = iota // make it
 	CatchUp                      // it was made: take its result and do not make it again

@@ -34,24 +34,24 @@ func TestRecoveryOfAnEffect(t *testing.T) {
 		idempotent           bool
 		on                   *effect.Record
 		first                effect.Recovery
-		settled              [3]effect.Recovery // by finding; where the first verdict is Reconcile
+		resolved             [3]effect.Recovery // by finding; where first is Reconcile
 	}{
 		"nothing, first attempt":            {attempt: 1, first: effect.Execute},
-		"nothing, later attempt":            {attempt: 2, first: effect.Reconcile, settled: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
-		"nothing, later attempt, lost":      {attempt: 2, lost: 1, first: effect.Reconcile, settled: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
+		"nothing, later attempt":            {attempt: 2, first: effect.Reconcile, resolved: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
+		"nothing, later attempt, lost":      {attempt: 2, lost: 1, first: effect.Reconcile, resolved: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
 		"committed":                         {attempt: 2, on: entry(1, effect.Committed, yes), first: effect.CatchUp},
 		"applied, lost":                     {attempt: 2, lost: 1, on: entry(1, effect.Applied, yes), first: effect.CatchUp},
 		"applied, then the attempt failed":  {attempt: 2, on: entry(1, effect.Applied, yes), first: effect.CatchUp},
 		"failed, lost":                      {attempt: 2, lost: 1, on: entry(1, effect.Applied, no), first: effect.CatchUp},
-		"failed, and tried again":           {attempt: 2, round: 1, on: entry(1, effect.Applied, no), first: effect.Reconcile, settled: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
-		"failed, tried again, and lost":     {attempt: 3, lost: 2, round: 1, on: entry(1, effect.Applied, no), first: effect.Reconcile, settled: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
-		"intent, lost":                      {attempt: 2, lost: 1, on: entry(1, effect.Intended, 0), first: effect.Reconcile, settled: [3]effect.Recovery{effect.StillInDoubt, effect.CatchUp, effect.Execute}},
-		"intent, lost, ask":                 {attempt: 2, lost: 1, policy: kernel.AskInDoubt, on: entry(1, effect.Intended, 0), first: effect.Reconcile, settled: [3]effect.Recovery{effect.StillInDoubt, effect.CatchUp, effect.Execute}},
-		"intent, lost, rerun":               {attempt: 2, lost: 1, policy: kernel.RerunInDoubt, on: entry(1, effect.Intended, 0), first: effect.Reconcile, settled: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
-		"intent, lost, idempotent":          {attempt: 2, lost: 1, idempotent: true, on: entry(1, effect.Intended, 0), first: effect.Reconcile, settled: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
-		"intent, the attempt after it lost": {attempt: 3, lost: 2, on: entry(1, effect.Intended, 0), first: effect.Reconcile, settled: [3]effect.Recovery{effect.StillInDoubt, effect.CatchUp, effect.Execute}},
-		"intent, then an exit or a timeout": {attempt: 2, on: entry(1, effect.Intended, 0), first: effect.Reconcile, settled: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
-		"intent of after the loss":          {attempt: 3, lost: 1, on: entry(2, effect.Intended, 0), first: effect.Reconcile, settled: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
+		"failed, and tried again":           {attempt: 2, round: 1, on: entry(1, effect.Applied, no), first: effect.Reconcile, resolved: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
+		"failed, tried again, and lost":     {attempt: 3, lost: 2, round: 1, on: entry(1, effect.Applied, no), first: effect.Reconcile, resolved: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
+		"intent, lost":                      {attempt: 2, lost: 1, on: entry(1, effect.Intended, 0), first: effect.Reconcile, resolved: [3]effect.Recovery{effect.StillInDoubt, effect.CatchUp, effect.Execute}},
+		"intent, lost, ask":                 {attempt: 2, lost: 1, policy: kernel.AskInDoubt, on: entry(1, effect.Intended, 0), first: effect.Reconcile, resolved: [3]effect.Recovery{effect.StillInDoubt, effect.CatchUp, effect.Execute}},
+		"intent, lost, rerun":               {attempt: 2, lost: 1, policy: kernel.RerunInDoubt, on: entry(1, effect.Intended, 0), first: effect.Reconcile, resolved: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
+		"intent, lost, idempotent":          {attempt: 2, lost: 1, idempotent: true, on: entry(1, effect.Intended, 0), first: effect.Reconcile, resolved: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
+		"intent, the attempt after it lost": {attempt: 3, lost: 2, on: entry(1, effect.Intended, 0), first: effect.Reconcile, resolved: [3]effect.Recovery{effect.StillInDoubt, effect.CatchUp, effect.Execute}},
+		"intent, then an exit or a timeout": {attempt: 2, on: entry(1, effect.Intended, 0), first: effect.Reconcile, resolved: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
+		"intent of after the loss":          {attempt: 3, lost: 1, on: entry(2, effect.Intended, 0), first: effect.Reconcile, resolved: [3]effect.Recovery{effect.Execute, effect.CatchUp, effect.Execute}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestRecoveryOfAnEffect(t *testing.T) {
 				return
 			}
 			for i, f := range all {
-				if got := effect.Resolve(&j, test.on, f); got != test.settled[i] {
-					t.Errorf("finding %d: %v, want %v", f, got, test.settled[i])
+				if got := effect.Resolve(&j, test.on, f); got != test.resolved[i] {
+					t.Errorf("finding %d: %v, want %v", f, got, test.resolved[i])
 				}
 			}
 		})

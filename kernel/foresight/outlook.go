@@ -267,20 +267,20 @@ func (f *foreteller) usage(t Story) []Usage {
 		if to.IsZero() || to.After(end) {
 			to = end
 		}
-		spent := max(0, to.Sub(from).Seconds())
+		elapsed := max(0, to.Sub(from).Seconds())
 		if s.Attempt == 0 {
-			busy[Resource{Kind: Person}] += spent
+			busy[Resource{Kind: Person}] += elapsed
 			continue
 		}
 		if j == nil {
 			continue
 		}
-		busy[Resource{Slot, j.Spec.Task.On()}] += spent
+		busy[Resource{Slot, j.Spec.Task.On()}] += elapsed
 		for _, l := range j.Spec.Locks {
 			if l.Pool() {
-				busy[Resource{Pool, l.Key}] += spent * float64(l.Units)
+				busy[Resource{Pool, l.Key}] += elapsed * float64(l.Units)
 			} else {
-				busy[Resource{Lock, l.Key}] += spent
+				busy[Resource{Lock, l.Key}] += elapsed
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func (f *foreteller) usage(t Story) []Usage {
 		busy[r] += 0
 	}
 	var out []Usage
-	for r, spent := range busy {
+	for r, sum := range busy {
 		u := Usage{Resource: r, Waited: t.Waits[r], Has: 1}
 		switch r.Kind {
 		case Slot:
@@ -301,7 +301,7 @@ func (f *foreteller) usage(t Story) []Usage {
 		case Lock, Person:
 		}
 		if u.Has > 0 && all > 0 {
-			u.Busy = min(1, spent/all/float64(u.Has))
+			u.Busy = min(1, sum/all/float64(u.Has))
 		}
 		out = append(out, u)
 	}

@@ -121,7 +121,7 @@ func TestGCRemovesManifests(t *testing.T) {
 	}
 }
 
-// An ephemeral run is spent when it is over, nobody waits for it, and no
+// An ephemeral run can be removed when it is over, nobody waits for it, and no
 // worktree of it defied removal.
 func TestEndedEphemeralRuns(t *testing.T) {
 	of := func(o ...option) []option { return append(o, inRun("r"), ephemeral) }

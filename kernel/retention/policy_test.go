@@ -64,7 +64,7 @@ func TestRetainKeepsWhatSomebodyMayComeBackTo(t *testing.T) {
 	sizes := map[kernel.JobID]int64{"a": 10, "b": 10, "c": 10}
 	owned := func(j *kernel.Job) { j.State.Context = kernel.Context{Worktree: "w", Owned: true} }
 	keyed := func(j *kernel.Job) { j.Spec.IdempotencyKey = "k" }
-	spent := func(j *kernel.Job) { j.State.Removed = t0.Add(-9 * time.Hour) }
+	tombstone := func(j *kernel.Job) { j.State.Removed = t0.Add(-9 * time.Hour) }
 	sleeper := func(j *kernel.Job) { j.State.Status, j.Created = kernel.Unscheduled, t0.Add(-9*time.Hour) }
 	for name, c := range map[string]struct {
 		jobs []kernel.Job
@@ -72,7 +72,7 @@ func TestRetainKeepsWhatSomebodyMayComeBackTo(t *testing.T) {
 	}{
 		"a worktree":                       {[]kernel.Job{ended("a", 9, owned)}, ""},
 		"an idempotency key":               {[]kernel.Job{ended("a", 9, keyed)}, ""},
-		"a tombstone":                      {[]kernel.Job{ended("a", 9, spent)}, ""},
+		"a tombstone":                      {[]kernel.Job{ended("a", 9, tombstone)}, ""},
 		"an open job":                      {[]kernel.Job{job("a", is(kernel.Running)), ended("b", 9)}, "b"},
 		"before an open job":               {[]kernel.Job{ended("a", 9), job("b", is(kernel.Running), after("a"))}, ""},
 		"a sleeper":                        {[]kernel.Job{job("a", sleeper), ended("b", 9)}, "b"},

@@ -185,11 +185,11 @@ func (p *piece) place() {
 	for sweep := range sweeps {
 		if sweep%2 == 0 {
 			for _, column := range p.columns {
-				p.settle(column, p.before)
+				p.align(column, p.before)
 			}
 		} else {
 			for _, column := range slices.Backward(p.columns) {
-				p.settle(column, p.after)
+				p.align(column, p.after)
 			}
 		}
 	}
@@ -219,9 +219,9 @@ func (p *piece) stack(column []int) {
 	}
 }
 
-// settle orders a column by the mean position of its nodes' neighbours, and
+// align orders a column by the mean position of its nodes' neighbours, and
 // moves each node as close to that mean as the others in the column allow.
-func (p *piece) settle(column []int, neighbours [][]int) {
+func (p *piece) align(column []int, neighbours [][]int) {
 	want := make(map[int]float64, len(column))
 	for _, k := range column {
 		want[k] = p.y[k]

@@ -134,7 +134,7 @@ func (x *overview) wholes(jobs []*kernel.Job, o LinesOptions) []Line {
 	}
 	status := runStatus(t)
 	r := Run{Status: status.String(), Done: t.Statuses[kernel.Succeeded], Total: t.Total()}
-	top := Line{Ref: jobs[0].Number.String(), Name: x.whole(x.item(jobs[0]), jobs[0]).Name, Status: r.Status, Standing: r.Standing(), For: x.spent(t)}
+	top := Line{Ref: jobs[0].Number.String(), Name: x.whole(x.item(jobs[0]), jobs[0]).Name, Status: r.Status, Standing: r.Standing(), For: x.elapsed(t)}
 	over := status <= RunBlocked
 	if !over {
 		top.Status += " " + r.Progress()
@@ -167,9 +167,9 @@ func (r Run) Standing() kernel.Status {
 		RunBlocked.String(): kernel.BlockedByDependency, RunWaiting.String(): kernel.WaitingOnDeps, RunRunning.String(): kernel.Running, RunNeedsYou.String(): kernel.WaitingOnApproval}[r.Status]
 }
 
-// spent returns the time from when the first of the tallied jobs was enqueued
+// elapsed returns the time from when the first of the tallied jobs was enqueued
 // until the last ended, or until now.
-func (x *overview) spent(t kernel.Tally) time.Duration {
+func (x *overview) elapsed(t kernel.Tally) time.Duration {
 	if t.Active() {
 		return x.s.Now().Sub(t.Created)
 	}

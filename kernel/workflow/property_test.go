@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
@@ -57,15 +58,14 @@ func drawTemplate(r *rand.Rand) string {
 // accepts, that wait for no sleeping job unless they sleep, and of which at
 // least one starts. Compiling twice gives the same.
 func TestCompiledTemplatesCanRun(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := drawtest.Of(t)
 	good := 0
 	for range 2000 {
 		text := drawTemplate(r)
 		tmpl, err := build(text, nil)
 		if err != nil {
 			if _, ok := errors.AsType[workflow.Diagnostics](err); !ok {
-				t.Fatalf("seed %d: %v is no Diagnostics\n%s", seed, err, text)
+				t.Fatalf("%v is no Diagnostics\n%s", err, text)
 			}
 			continue
 		}
@@ -73,23 +73,23 @@ func TestCompiledTemplatesCanRun(t *testing.T) {
 		jobs, m := compileTemplate(t, tmpl)
 		again, m2 := compileTemplate(t, tmpl)
 		if asJSON(t, jobs, m) != asJSON(t, again, m2) {
-			t.Fatalf("seed %d: compiled twice, not the same\n%s", seed, text)
+			t.Fatalf("compiled twice, not the same\n%s", text)
 		}
 		starts := false
 		for _, j := range jobs {
 			starts = starts || len(j.Spec.After) == 0 && !j.Spec.Routed
 			for _, p := range j.Spec.After {
 				if jobs[strings.TrimPrefix(string(p), "id-")].Spec.Routed && !j.Spec.Routed {
-					t.Fatalf("seed %d: %s waits for the sleeping %s\n%s", seed, j.ID, p, text)
+					t.Fatalf("%s waits for the sleeping %s\n%s", j.ID, p, text)
 				}
 			}
 		}
 		if !starts {
-			t.Fatalf("seed %d: nothing starts\n%s", seed, text)
+			t.Fatalf("nothing starts\n%s", text)
 		}
 	}
 	if good < 200 {
-		t.Errorf("seed %d: only %d templates of 2000 were accepted: the generator is too wild to mean anything", seed, good)
+		t.Errorf("only %d templates of 2000 were accepted: the generator is too wild to mean anything", good)
 	}
 }
 

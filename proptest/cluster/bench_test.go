@@ -108,7 +108,7 @@ func BenchmarkPending(b *testing.B) {
 		if _, errs, err := r.try(lines.String(), "jobs", "submit", "--batch"); err != nil {
 			b.Fatal(err, errs)
 		}
-		time.Sleep(10 * time.Second) // until it has settled down
+		time.Sleep(10 * time.Second) // until it is quiet
 		pid := strings.Fields(r.read(".vizier/jobs/resident.lock"))[0]
 		own, asked := cpu(b, pid)
 		time.Sleep(time.Minute)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 )
 
 // A node dies with its jobs. The daemon of another node dies while its jobs continue.
@@ -191,7 +193,7 @@ func TestSenderDiesAroundTheSubmission(t *testing.T) {
 func TestSchedulerIsKilled(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
-	random := draws(t)
+	random := drawtest.Of(t)
 	rounds, each := 4, 4
 	if long {
 		rounds = 40
@@ -255,7 +257,7 @@ func TestEverythingFails(t *testing.T) {
 		}
 		r.healthy()
 	}()
-	random := draws(t)
+	random := drawtest.Of(t)
 	var names []string
 	var lines strings.Builder
 	for i := range 150 {

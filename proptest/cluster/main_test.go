@@ -7,13 +7,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
-	"time"
 )
 
 var (
@@ -35,17 +32,6 @@ func atLength(t *testing.T) {
 	if !long {
 		t.Skip("half a minute of waiting: VIZIER_LONG=1 runs it")
 	}
-}
-
-// draws returns a random generator. RAPID_SEED in the environment sets its seed, to repeat a run.
-func draws(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed, err := strconv.ParseUint(os.Getenv("RAPID_SEED"), 10, 64)
-	if err != nil {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("RAPID_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
 }
 
 // TestMain builds the program and starts the cluster. If Slurm cannot be

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 )
 
 // pilots returns the numbers of the batch jobs of this repository's pilots that are in one of
@@ -178,7 +180,7 @@ func TestPilotsAreKilled(t *testing.T) {
 		t.Parallel()
 	}
 	r := newRepo(t)
-	random := draws(t)
+	random := drawtest.Of(t)
 	jobs, kills := 60, 3
 	if long {
 		jobs, kills = 300, 20

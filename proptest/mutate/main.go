@@ -50,8 +50,8 @@ func main() {
 	}
 }
 
-// verdict tells which package's tests noticed a mutant, if any did.
-type verdict struct {
+// tested tells which package's tests noticed a mutant, if any did.
+type tested struct {
 	mutant
 	by string // the package whose tests noticed; "": none did
 }
@@ -95,7 +95,7 @@ func run(ctx context.Context, n int, seed uint64, only string, parallel int, r r
 }
 
 // drawn tries mutants in their order until n of them compiled.
-func drawn(ctx context.Context, all []mutant, n, parallel int, r runner, packages []goPackage) (out []verdict) {
+func drawn(ctx context.Context, all []mutant, n, parallel int, r runner, packages []goPackage) (out []tested) {
 	var mu sync.Mutex
 	next, sure := 0, 0 // sure: compiled, or being tried
 	var wg sync.WaitGroup
@@ -116,7 +116,7 @@ func drawn(ctx context.Context, all []mutant, n, parallel int, r runner, package
 				if !ok {
 					sure--
 				} else {
-					out = append(out, verdict{all[at], by})
+					out = append(out, tested{all[at], by})
 					fmt.Printf("%3d %-50s %5.0fs %s\n", len(out), all[at].place(), time.Since(begun).Seconds(), noticed(all[at], by))
 				}
 				mu.Unlock()
@@ -134,7 +134,7 @@ func noticed(m mutant, by string) string {
 	return by
 }
 
-func report(out []verdict, seed uint64) {
+func report(out []tested, seed uint64) {
 	killed := 0
 	for _, v := range out {
 		if v.by != "" {

@@ -139,8 +139,8 @@ func (r *repo) lawful(nodes []*node) {
 	}
 }
 
-// settled asserts that every node has ended in a way that the storm explains.
-func (r *repo) settled(nodes []*node, struck map[string]int64) (failed []*node) {
+// ended asserts that every node has ended in a way that the storm explains.
+func (r *repo) ended(nodes []*node, struck map[string]int64) (failed []*node) {
 	r.t.Helper()
 	status := map[string]record{}
 	for _, n := range nodes {

@@ -101,7 +101,7 @@ func (s *storm) heal(rng *rand.Rand, nodes []*node) {
 	s.r.t.Helper()
 	for round := 0; ; round++ {
 		s.r.wait(ids(nodes)...)
-		failed := s.r.settled(nodes, s.counts())
+		failed := s.r.ended(nodes, s.counts())
 		if len(failed) == 0 || s.r.t.Failed() {
 			return
 		}

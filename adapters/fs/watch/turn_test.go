@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,17 +39,16 @@ func (t *Turn) die() { t.renews.Stop() }
 
 // Hosts whose locks do not hold on each other write one at a time, whichever of them are killed at it.
 func TestOneHostWritesAtATime(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	draw := drawtest.Of(t)
 	a, b := hosts(t)
 	c := a
 	c.Self = Host{"c", "3"}
 	var writing, turns atomic.Int32
 	var all sync.WaitGroup
-	for i, h := range []Hosts{a, b, c} {
+	for _, h := range []Hosts{a, b, c} {
 		lock := new(sync.Mutex) // the scheduler lock, as this host sees it
-		for k := range 2 {      // processes
-			random := rand.New(rand.NewPCG(seed, uint64(10*i+k)))
+		for range 2 {           // processes
+			random := rand.New(rand.NewPCG(draw.Uint64(), 0))
 			all.Go(func() {
 				for range 100 {
 					lock.Lock()

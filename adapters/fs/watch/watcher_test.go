@@ -64,7 +64,7 @@ func (f *field) news(what string) {
 	}
 }
 
-// quiet fails if there was a signal for events before settle returned.
+// quiet fails if there was a signal for events before catchUp returned.
 func (f *field) quiet(what string) {
 	f.t.Helper()
 	select {
@@ -74,9 +74,9 @@ func (f *field) quiet(what string) {
 	}
 }
 
-// settle waits until all earlier events have been handled. It writes git's
+// catchUp waits until all earlier events have been handled. It writes git's
 // index, which is watched, and waits for that event.
-func (f *field) settle() {
+func (f *field) catchUp() {
 	f.t.Helper()
 	f.put(".git/index", "")
 	select {
@@ -90,7 +90,7 @@ func (f *field) settle() {
 // signals.
 func (f *field) drain() {
 	f.t.Helper()
-	f.settle()
+	f.catchUp()
 	select {
 	case <-f.Changed():
 	default:
@@ -107,7 +107,7 @@ func TestNewsOfBranches(t *testing.T) {
 	f.put(".git/refs/heads/other", "c1\n")
 	f.put(".git/config", "")
 	f.put(".git/HEAD", "c1\n")
-	f.settle()
+	f.catchUp()
 	f.quiet("what nobody asked for")
 
 	// The directories above a branch's file are created one by one, and may be
@@ -151,18 +151,18 @@ func TestNewsOfTheCheckoutAndOfArtifacts(t *testing.T) {
 		f.watch(all)
 		f.put(path, "x")
 		f.news(what)
-		f.settle()
+		f.catchUp()
 		f.watch(all) // directories that have appeared since
 		f.drain()
 		f.put(path, "y")
 		f.news(what + " again")
-		f.settle()
+		f.catchUp()
 	}
 	f.watch(kernel.Probes{Clean: true})
 	f.put(".git/HEAD", "c2\n")
 	f.drain()
 	f.put(".git/HEAD", "c3\n")
-	f.settle()
+	f.catchUp()
 	f.quiet("what is not asked for any more")
 }
 
@@ -176,7 +176,7 @@ func TestNewsOfACall(t *testing.T) {
 	f.drain()
 	p.Announce(nil)
 	p.Announce(&soon)
-	f.settle()
+	f.catchUp()
 	f.quiet("what it said itself")
 	if err := Wake(path, kernel.Wakes{}, func(*os.File) error { return nil }); err != nil {
 		t.Fatal(err)

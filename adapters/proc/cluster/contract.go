@@ -265,7 +265,7 @@ func (t *trial) refuses(ctx context.Context) error {
 	switch {
 	case err == nil:
 		err = errors.New("a job that asks for --vizier-no-such-option=1 was taken")
-	case refused && no.Verdict == Never:
+	case refused && no.Kind == Never:
 		err = nil
 	case refused:
 		err = fmt.Errorf("it is not said that this is permanent: %w", err)

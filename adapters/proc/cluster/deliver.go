@@ -192,11 +192,11 @@ func (d *delivery) failed(e errand, o order, err error) {
 	switch {
 	case !errors.As(err, &no):
 		d.away = err
-	case no.Verdict == Never:
+	case no.Kind == Never:
 		d.refuse(e, fmt.Sprintf("cluster %s refuses it: %s", d.c.Name, no.Said))
-	case no.Verdict == Unclear:
+	case no.Kind == Unclear:
 		d.doubt(e, o, no.Said)
-	case no.Verdict == NotThis:
+	case no.Kind == NotThis:
 		o.Said, o.Next = no.Said, time.Now().Add(firstPause+recess)
 		_ = writeJSON(d.c.Files.OrderFile(e.attempt), o)
 		d.putOff(o.Next)

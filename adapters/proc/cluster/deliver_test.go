@@ -85,8 +85,8 @@ func takes(id string) func(Request) (string, error) {
 	return func(Request) (string, error) { return id, nil }
 }
 
-func refuses(v Verdict, said string) func(Request) (string, error) {
-	return func(Request) (string, error) { return "", &Refusal{v, said} }
+func refuses(kind RefusalKind, said string) func(Request) (string, error) {
+	return func(Request) (string, error) { return "", &Refusal{kind, said} }
 }
 
 func newFakeCluster(t *testing.T, submitted func(Request) (string, error)) fakeCluster {

@@ -154,21 +154,21 @@ func (j Job) because(separator string) string {
 	return separator + j.Reason
 }
 
-// Verdict is what a refusal means for the next try.
-type Verdict int
+// RefusalKind is what a refusal means for the next try.
+type RefusalKind int
 
-// The verdicts.
+// The kinds of refusals.
 const (
-	Unclear Verdict = iota // nobody knows: it is tried a few times
-	Never                  // it will always be refused
-	Later                  // the cluster takes no more jobs for now
-	NotThis                // it cannot take this one for now, and may take others
+	Unclear RefusalKind = iota // nobody knows: it is tried a few times
+	Never                      // it will always be refused
+	Later                      // the cluster takes no more jobs for now
+	NotThis                    // it cannot take this one for now, and may take others
 )
 
 // Refusal is the answer of a cluster that did not fulfil a request.
 type Refusal struct {
-	Verdict Verdict
-	Said    string // in the cluster's words
+	Kind RefusalKind
+	Said string // in the cluster's words
 }
 
 func (r *Refusal) Error() string { return r.Said }

@@ -159,8 +159,8 @@ const Endless = time.Duration(math.MaxInt64)
 // errNoTelling says that a place does not know how long its job may run.
 var errNoTelling = errors.New("this job was not told how long it may run")
 
-// Told is the place of a job that knows only what its environment says.
-type Told struct{}
+// EnvPlace is the place of a job that knows only what its environment says.
+type EnvPlace struct{}
 
 // Variables that tell a job what Place returns, for engines without another way.
 const (
@@ -169,10 +169,10 @@ const (
 )
 
 // Job implements Place.
-func (Told) Job() (name, id string, known bool) { return "", "", false }
+func (EnvPlace) Job() (name, id string, known bool) { return "", "", false }
 
 // Stands implements Place.
-func (Told) Stands(context.Context) (state State, left time.Duration, err error) {
+func (EnvPlace) Stands(context.Context) (state State, left time.Duration, err error) {
 	text := os.Getenv(envUntil)
 	if s, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return Running, time.Until(time.Unix(s, 0)), nil
@@ -185,7 +185,7 @@ func (Told) Stands(context.Context) (state State, left time.Duration, err error)
 }
 
 // Cores implements Place.
-func (Told) Cores() int {
+func (EnvPlace) Cores() int {
 	n, _ := strconv.Atoi(os.Getenv(envCores))
 	return max(n, 0)
 }

@@ -39,11 +39,11 @@ type watched struct {
 // prints a lot is not slowed down.
 const notePause = 5 * time.Millisecond
 
-// settles is how often one look at the sizes of logs is repeated because more
+// rereads is how often one look at the sizes of logs is repeated because more
 // was written meanwhile. readsAtMost bounds how many events are read in one
 // look, since a command may write faster than they are read.
 const (
-	settles     = 6
+	rereads     = 6
 	readsAtMost = 16
 )
 
@@ -124,7 +124,7 @@ func (n *notifier) remove(w *Watcher) {
 // these are the sizes after the known writes.
 func (n *notifier) drain() bool {
 	whole := false
-	for tries := 0; !whole && tries < settles; tries++ {
+	for tries := 0; !whole && tries < rereads; tries++ {
 		whole = !n.read()
 		for w := range n.touched {
 			whole = !w.grown() && whole

@@ -4,12 +4,12 @@ package joblog
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,11 +27,9 @@ func (w *written) burst(f func()) {
 }
 
 // Lines that two streams write in turns, as fast as they can, are read in that
-// order, and so are writes of more lines than one, and of less. The seed is printed.
+// order, and so are writes of more lines than one, and of less.
 func TestOrderOfTwoStreams(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := drawtest.Of(t)
 	for _, most := range []int64{0, 1 << 20} {
 		w := write(t, t.TempDir(), most)
 		var want strings.Builder

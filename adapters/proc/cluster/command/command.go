@@ -113,13 +113,13 @@ func (e Engine) Submit(ctx context.Context, r cluster.Request) (string, error) {
 	}
 	a, err := e.call(ctx, e.Settings.Submit, SubmitRequest{Version, r.Name, r.Argv, r.Dir, r.Log, own})
 	if failed, ran := errors.AsType[*cluster.ProgramError](err); ran && ctx.Err() == nil {
-		return "", &cluster.Refusal{Verdict: cluster.Unclear, Said: failed.Error()}
+		return "", &cluster.Refusal{Kind: cluster.Unclear, Said: failed.Error()}
 	}
 	if bad, is := errors.AsType[*badAnswer](err); is {
-		return "", &cluster.Refusal{Verdict: cluster.Unclear, Said: bad.Error()}
+		return "", &cluster.Refusal{Kind: cluster.Unclear, Said: bad.Error()}
 	}
 	if err == nil && a.ID == "" {
-		err = &cluster.Refusal{Verdict: cluster.Unclear, Said: e.Settings.Submit[0] + " printed no id"}
+		err = &cluster.Refusal{Kind: cluster.Unclear, Said: e.Settings.Submit[0] + " printed no id"}
 	}
 	return a.ID, err
 }
@@ -181,9 +181,9 @@ func (e Engine) call(ctx context.Context, argv []string, request any) (a Answer,
 	case a.Away != "":
 		return a, errors.New(cluster.Words(a.Away))
 	case a.Refused != "":
-		return a, &cluster.Refusal{Verdict: cluster.Never, Said: cluster.Words(a.Refused)}
+		return a, &cluster.Refusal{Kind: cluster.Never, Said: cluster.Words(a.Refused)}
 	case a.Full != "":
-		return a, &cluster.Refusal{Verdict: cluster.Later, Said: cluster.Words(a.Full)}
+		return a, &cluster.Refusal{Kind: cluster.Later, Said: cluster.Words(a.Full)}
 	default:
 		return a, failed
 	}

@@ -83,7 +83,7 @@ func TestFigures(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	const away = -1
 	for script, want := range map[string]struct {
-		submit, list cluster.Verdict // away: it cannot be asked
+		submit, list cluster.RefusalKind // away: it cannot be asked
 		said         string
 	}{
 		`echo '{"refused": "no"}'`:         {cluster.Never, cluster.Never, "no"},
@@ -101,11 +101,11 @@ func TestAnswers(t *testing.T) {
 		_, listed := e.List(t.Context(), "p-")
 		for of, c := range map[string]struct {
 			err  error
-			want cluster.Verdict
+			want cluster.RefusalKind
 		}{"submit": {submitted, want.submit}, "list": {listed, want.list}} {
-			got := cluster.Verdict(away)
+			got := cluster.RefusalKind(away)
 			if no, refused := errors.AsType[*cluster.Refusal](c.err); refused {
-				got = no.Verdict
+				got = no.Kind
 			}
 			if c.err == nil || got != c.want || !strings.Contains(c.err.Error(), want.said) {
 				t.Errorf("%s: %s: %v (%d, want %d)", script, of, c.err, got, c.want)

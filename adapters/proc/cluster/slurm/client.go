@@ -25,7 +25,7 @@ func (s Settings) call(ctx context.Context, stdin string, argv ...string) (strin
 	if unreachable(text) || ctx.Err() != nil && !patient(text) {
 		return "", fmt.Errorf("%s: %s", argv[0], text)
 	}
-	return "", fmt.Errorf("%s: %w", argv[0], &cluster.Refusal{Verdict: verdict(text), Said: text})
+	return "", fmt.Errorf("%s: %w", argv[0], &cluster.Refusal{Kind: kindOf(text), Said: text})
 }
 
 // clientEnv returns the environment of a client program, for output in English. It leaves
@@ -60,8 +60,8 @@ func complaint(stderr string) string {
 
 func patient(text string) bool { return mentions(text, "sleeping and retrying") }
 
-// verdict returns what a complaint about a request means.
-func verdict(text string) cluster.Verdict {
+// kindOf returns the kind of refusal that a complaint about a request is.
+func kindOf(text string) cluster.RefusalKind {
 	switch {
 	case full(text):
 		return cluster.Later

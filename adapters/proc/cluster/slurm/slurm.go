@@ -58,7 +58,7 @@ func (s Settings) Rehearse(ctx context.Context) error {
 func (s Settings) Submit(ctx context.Context, r cluster.Request) (string, error) {
 	own, err := s.with(r.Options)
 	if err != nil {
-		return "", &cluster.Refusal{Verdict: cluster.Never, Said: err.Error()}
+		return "", &cluster.Refusal{Kind: cluster.Never, Said: err.Error()}
 	}
 	args := []string{"sbatch", "--parsable", "--no-requeue", "--job-name=" + r.Name, "--chdir=" + r.Dir, "--signal=B:TERM@30", "--output=" + r.Log, "--open-mode=append"}
 	out, err := s.call(ctx, "#!/bin/sh\nexec "+cluster.Quote(r.Argv)+"\n", append(args, own...)...)

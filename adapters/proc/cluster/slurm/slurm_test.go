@@ -34,8 +34,8 @@ func TestComplaints(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	for text, want := range map[string]struct {
-		verdict cluster.Verdict
-		said    string
+		kind cluster.RefusalKind
+		said string
 	}{
 		"echo 'sbatch: error: invalid partition specified: moon' >&2; exit 1":                                                         {cluster.Never, "invalid partition specified: moon"},
 		"echo 'sbatch: error: The moon is full' >&2; exit 1":                                                                          {cluster.Unclear, "The moon is full"},
@@ -51,9 +51,9 @@ func TestComplaints(t *testing.T) {
 		_, err := Settings{Dir: dir}.Submit(context.Background(), cluster.Request{Name: "n", Argv: []string{"true"}, Dir: dir, Log: "/dev/null"})
 		no, refused := errors.AsType[*cluster.Refusal](err)
 		switch {
-		case err == nil || refused != (want.verdict >= 0):
+		case err == nil || refused != (want.kind >= 0):
 			t.Errorf("%s: %v", text, err)
-		case refused && (no.Verdict != want.verdict || no.Said != want.said), !refused && err.Error() != want.said:
+		case refused && (no.Kind != want.kind || no.Said != want.said), !refused && err.Error() != want.said:
 			t.Errorf("%s: %+v", text, err)
 		}
 	}

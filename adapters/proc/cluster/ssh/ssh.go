@@ -117,7 +117,7 @@ func (e *Engine) Slots() (n int) {
 func (e *Engine) Submit(ctx context.Context, r cluster.Request) (string, error) {
 	want, err := e.wanted(r.Options)
 	if err != nil {
-		return "", &cluster.Refusal{Verdict: cluster.Never, Said: err.Error()}
+		return "", &cluster.Refusal{Kind: cluster.Never, Said: err.Error()}
 	}
 	if e.unasked() {
 		if _, err := e.List(ctx, ""); err != nil {
@@ -157,9 +157,9 @@ func (e *Engine) choose(want string) (best Host, err error) {
 		e.load[best.Name]++
 		return best, nil
 	case e.down[want] != "":
-		return best, &cluster.Refusal{Verdict: cluster.NotThis, Said: e.down[want]}
+		return best, &cluster.Refusal{Kind: cluster.NotThis, Said: e.down[want]}
 	default:
-		return best, &cluster.Refusal{Verdict: cluster.NotThis, Said: "no slot is free on " + cmp.Or(want, "any host that answers")}
+		return best, &cluster.Refusal{Kind: cluster.NotThis, Said: "no slot is free on " + cmp.Or(want, "any host that answers")}
 	}
 }
 

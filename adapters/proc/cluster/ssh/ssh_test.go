@@ -139,7 +139,7 @@ func TestSlots(t *testing.T) {
 	for _, e := range []*Engine{h.Engine, h.again(h.Program, h.Hosts...)} {
 		h.Engine = e
 		_, err := h.submit("j3")
-		if no, is := errors.AsType[*cluster.Refusal](err); !is || no.Verdict != cluster.NotThis || !strings.Contains(no.Said, "no slot is free") {
+		if no, is := errors.AsType[*cluster.Refusal](err); !is || no.Kind != cluster.NotThis || !strings.Contains(no.Said, "no slot is free") {
 			t.Errorf("a fourth: %v", err)
 		}
 	}
@@ -311,7 +311,7 @@ func TestAccepts(t *testing.T) {
 func TestAProgramThatIsNotThere(t *testing.T) {
 	h := newHosts(t, Host{"a", 1})
 	_, err := h.Submit(t.Context(), cluster.Request{Name: "j", Argv: []string{"/no/such/program"}, Dir: h.dir, Log: h.dir + "/log"})
-	if no, is := errors.AsType[*cluster.Refusal](err); !is || no.Verdict != cluster.Unclear || !strings.Contains(no.Said, "host a: fork/exec /no/such/program") || len(h.list()) > 0 {
+	if no, is := errors.AsType[*cluster.Refusal](err); !is || no.Kind != cluster.Unclear || !strings.Contains(no.Said, "host a: fork/exec /no/such/program") || len(h.list()) > 0 {
 		t.Errorf("%v", err)
 	}
 	h.Engine = h.again("/no/such/vizier", h.Hosts...)
