@@ -214,6 +214,9 @@ func (x *cleanCmd) answer(c *call, s cleanScope, done app.Cleaned) error {
 		Removed: removedCounts{Jobs: len(done.Removed), Manifests: done.Manifests, Markers: done.Markers, Payloads: done.Payloads,
 			PlanDeleted: done.PlanStates, Worktrees: done.Worktrees, Branches: len(done.Branches)}}
 	outcome := "Clean completed"
+	if doc.Degraded {
+		outcome = "Clean not finished"
+	}
 	if x.DryRun {
 		doc.Outcome, outcome = "clean_planned", "Would remove"
 	}

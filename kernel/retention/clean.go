@@ -104,7 +104,8 @@ func CleanWorktrees(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.
 
 // Clean returns the plan for the second half: it removes the records, and the
 // run's manifest with its last job. Unless force is set, a job whose worktree
-// still exists keeps its record, so that a later clean can finish the work.
+// still exists keeps its record and those of its run, so that a later clean can finish the work
+// and the run stands as it did.
 func Clean(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, error) {
 	set, err := CleanOf(s, ids, force)
 	if err != nil {
@@ -112,7 +113,13 @@ func Clean(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, err
 	}
 	gone := set.jobs(s)
 	if !force {
-		gone = slices.DeleteFunc(gone, ownsWorktree)
+		runs := map[kernel.RunID]bool{}
+		for _, j := range gone {
+			if run := j.Spec.Origin.Run; run != "" && ownsWorktree(j) {
+				runs[run] = true
+			}
+		}
+		gone = slices.DeleteFunc(gone, func(j *kernel.Job) bool { return ownsWorktree(j) || runs[j.Spec.Origin.Run] })
 	}
 	return remove(s, gone), nil
 }

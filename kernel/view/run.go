@@ -28,10 +28,8 @@ var runStatusNames = kernel.NewNames[RunStatus]("run status", "succeeded", "canc
 
 func (s RunStatus) String() string { return runStatusNames.Name(s) }
 
-// RunStatusOf returns the status of the run of jobs. Jobs that only a route
-// starts, and that were not started, do not count.
-func RunStatusOf(s *kernel.Snapshot, jobs []*kernel.Job) RunStatus { return runStatus(s.Tally(jobs)) }
-
+// runStatus returns the status of a run with these jobs. Jobs that only a route starts, and that were not started, do
+// not count.
 func runStatus(t kernel.Tally) RunStatus {
 	has := func(statuses ...kernel.Status) bool {
 		return slices.ContainsFunc(statuses, func(st kernel.Status) bool { return t.Statuses[st] > 0 })

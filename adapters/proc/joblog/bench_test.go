@@ -20,7 +20,7 @@ func BenchmarkWatch(b *testing.B) {
 				if c.record {
 					w = WatchBoth(1<<26, stdout, stderr, dir+"/order.log")
 				} else {
-					w = Watch(1<<26, stdout, stderr)
+					w = watchOnly(1<<26, stdout, stderr)
 				}
 				if c.write {
 					_, _ = stdout.WriteString("a\n")

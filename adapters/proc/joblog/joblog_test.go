@@ -14,6 +14,16 @@ import (
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
+// watchOnly is WatchBoth for any logs, without the record of their order.
+func watchOnly(most int64, logs ...*os.File) *Watcher {
+	w := &Watcher{most: most}
+	for _, f := range logs {
+		w.logs = append(w.logs, &boundedLog{log: f})
+	}
+	w.begin()
+	return w
+}
+
 // places are directories on the file systems at hand: one may be able to cut
 // the beginning of a file out, another only to leave a hole.
 func places(t *testing.T) map[string]string {
@@ -213,7 +223,7 @@ func TestWatcherLeavesSmallLogsAlone(t *testing.T) {
 		if _, err := io.WriteString(log, text); err != nil {
 			t.Fatal(err)
 		}
-		Watch(most, log).Close()
+		watchOnly(most, log).Close()
 		b, err := os.ReadFile(log.Name())
 		if err != nil || string(b) != text {
 			t.Errorf("bound %d: %d bytes of %d: %v", most, len(b), size, err)
@@ -251,7 +261,7 @@ func TestWatcherOnAFullDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return log, Watch(1<<20, log)
+		return log, watchOnly(1<<20, log)
 	}
 	if _, w := watch(); w.Close() {
 		t.Error("an empty disk is full")

@@ -41,20 +41,9 @@ const (
 	longest  = 250 * time.Millisecond
 )
 
-// Watch bounds each of logs to most bytes until the watcher is closed; 0: no
-// bound. It takes over the files.
-func Watch(most int64, logs ...*os.File) *Watcher {
-	w := &Watcher{most: most}
-	for _, f := range logs {
-		w.logs = append(w.logs, &boundedLog{log: f})
-	}
-	w.begin()
-	return w
-}
-
-// WatchBoth is Watch for a command's two logs, and also records, in a file at
-// path, in which order and when they grow. Errors in recording are ignored: the
-// record helps readers, but nothing depends on it.
+// WatchBoth bounds each of a command's two logs to most bytes until the watcher is closed; 0: no
+// bound. It takes over the files. It also records, in a file at path, in which order and when they
+// grow. Errors in recording are ignored: the record helps readers, but nothing depends on it.
 func WatchBoth(most int64, stdout, stderr *os.File, path string) *Watcher {
 	w := &Watcher{most: most, logs: []*boundedLog{{log: stdout}, {log: stderr}}, order: &order{path: path}}
 	for s, b := range w.logs {
