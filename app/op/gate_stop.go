@@ -16,8 +16,9 @@ import (
 // what was changed there since, and note says so. Elsewhere such changes are
 // somebody's work, and stop ends the node.
 func commitRest(ctx context.Context, env *Env, n *Node) (note string, stop *Result, err error) {
-	if other, err := astray(ctx, env, n); err != nil || other != nil {
-		return "", unfit(n, other), err
+	if other, err := astray(ctx, env, n); err != nil || other != "" {
+		r := failed(1, "%s", other)
+		return "", unfit(n, &r), err
 	}
 	rest, err := env.Git.Uncommitted(ctx, n.Dir)
 	if err != nil || len(rest) == 0 {

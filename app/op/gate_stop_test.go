@@ -61,7 +61,12 @@ func TestTheStopConditionRefusesWhatItMayNotCommit(t *testing.T) {
 		},
 		"another branch": func(w *world, n *Node) string {
 			w.git(n.Dir, "switch", "--quiet", "--detach")
-			return "is not on branch draft/foo any more"
+			return "is not on branch draft/foo any more: another run"
+		},
+		"commits on no branch": func(w *world, n *Node) string {
+			w.git(n.Dir, "switch", "--quiet", "--detach")
+			w.git(n.Dir, "commit", "--quiet", "--allow-empty", "-m", "the agent's")
+			return "and has commits that the branch lacks: finish what git has in progress there, if anything, then put the branch at them with `git -C .vizier/tmp-worktrees/"
 		},
 		"a hook": func(w *world, n *Node) string {
 			w.write(w.dir, ".git/hooks/pre-commit", "#!/bin/sh\necho no such thing >&2; exit 1\n")

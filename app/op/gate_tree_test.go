@@ -139,3 +139,13 @@ func TestTheCIGateLeavesADirtyCheckoutAlone(t *testing.T) {
 		t.Errorf("main %s, parked %q", w.rev("main"), w.parked())
 	}
 }
+
+// A conflict marker has seven characters, or more where an attribute says so.
+func TestConflictMarkers(t *testing.T) {
+	for line, want := range map[string]bool{"<<<<<<< HEAD\n": true, ">>>>>>> c1\n": true, strings.Repeat("<", 30) + " HEAD\n": true,
+		"<<<<<< six\n": false, "<<<<<<<\n": false, "=======\n": false, " <<<<<<< HEAD\n": false, "<<<<<<<no space\n": false, "": false} {
+		if got := isMarker([]byte(line), '<') || isMarker([]byte(line), '>'); got != want {
+			t.Errorf("%q: %t", line, got)
+		}
+	}
+}

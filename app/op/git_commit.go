@@ -41,8 +41,8 @@ func gitCommit(ctx context.Context, env *Env, n *Node) (Result, error) {
 // commit commits the index, with all set after staging everything. The finder
 // commitMade tells whether an earlier attempt has done so.
 func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
-	if other, err := astray(ctx, env, n); err != nil || other != nil {
-		return deref(other), err
+	if other, err := astray(ctx, env, n); err != nil || other != "" {
+		return failed(1, "%s; then `vizier retry %s`", other, n.Job.ID), err
 	}
 	message, err := commitMessage(env, n)
 	if err != nil {
@@ -72,26 +72,23 @@ func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 	return ok("commit " + short(id)), nil
 }
 
-// astray returns a failure if n's worktree is not on its branch, or nil.
-func astray(ctx context.Context, env *Env, n *Node) (*Result, error) {
+// astray says how n's worktree is not on its branch, and what to do, or "".
+func astray(ctx context.Context, env *Env, n *Node) (string, error) {
 	branch, err := env.Git.HeadBranch(ctx, n.Dir)
 	want := n.Job.State.Context.Branch
 	if err != nil || want == "" || branch == want {
-		return nil, err
+		return "", err
 	}
 	lone := false
 	if branch == "" {
-		if lone, err = ahead(ctx, env, n.Dir, want); err != nil {
-			return nil, err
-		}
+		lone, err = ahead(ctx, env, n.Dir, want)
 	}
-	r := failed(1, "%s is not on branch %s any more: another run has taken the branch, or it was switched; in that case `git -C %s switch %s`, then `vizier retry %s`",
-		n.Dir, want, n.Dir, want, n.Job.ID)
 	if lone {
-		r = failed(1, "%s is not on branch %s any more, and has commits that the branch lacks: finish what git has in progress there, if anything, then `git -C %s switch -C %s` puts the branch at them; then `vizier retry %s`",
-			n.Dir, want, n.Dir, want, n.Job.ID)
+		return fmt.Sprintf("%s is not on branch %s any more, and has commits that the branch lacks: finish what git has in progress there, if anything, then put the branch at them with `git -C %s switch -C %s`",
+			n.Dir, want, n.Dir, want), err
 	}
-	return &r, nil
+	return fmt.Sprintf("%s is not on branch %s any more: another run has taken the branch, or it was switched; in that case `git -C %s switch %s`",
+		n.Dir, want, n.Dir, want), err
 }
 
 // ahead reports whether the commit that is checked out at dir contains the tip of branch, and more.
