@@ -145,7 +145,7 @@ mutate:
 	$(GO) run ./proptest/mutate -n $(N) -seed $(SEED)
 
 bench: build
-	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 0 ./kernel/... ./proptest/... ./adapters/... ./app/... ./cmd/vizier
 
 # What is generated from the code; those of whole commands are make golden-scripts.
 GOLDEN = ^(TestScenarios|TestFilesAreTheCases|TestVectorsConformToTheSchema|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine|TestRecordedStreams)$$

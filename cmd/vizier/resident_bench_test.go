@@ -27,19 +27,18 @@ func benchGround(b *testing.B, config string) *ground {
 	return newGround(b, config)
 }
 
-func (g *ground) batch(lines []string) []kernel.JobID {
+// batch submits jobs and returns the id of the last.
+func (g *ground) batch(lines []string) kernel.JobID {
 	g.t.Helper()
-	cmd := exec.Command("vizier", "jobs", "submit", "--batch")
+	cmd := exec.Command("vizier", "jobs", "submit", "--batch", "--format", "json")
 	cmd.Dir, cmd.Env, cmd.Stdin = g.dir, g.env, strings.NewReader(strings.Join(lines, "\n"))
 	out, err := cmd.Output()
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	var ids []kernel.JobID
-	for id := range strings.FieldsSeq(string(out)) {
-		ids = append(ids, kernel.JobID(id))
-	}
-	return ids
+	var doc submission
+	decode(g.t, string(out), &doc)
+	return doc.Jobs[len(doc.Jobs)-1].Job
 }
 
 // BenchmarkResidentDeath is the time from the death of a runner to the next
@@ -62,25 +61,33 @@ func BenchmarkResidentDeath(b *testing.B) {
 }
 
 // BenchmarkHop is the time from the start of one job of a chain to the start of
-// the next.
+// the next with a resident scheduler, x-alone that against the time without, and
+// resident-cpu-ms/hop what the resident scheduler itself takes of the processor.
 func BenchmarkHop(b *testing.B) {
-	for _, resident := range []bool{true, false} {
-		b.Run(fmt.Sprintf("resident=%t", resident), func(b *testing.B) {
-			g := benchGround(b, fmt.Sprintf("resident = %t\n", resident))
-			const length = 200
-			for b.Loop() {
-				lines := make([]string, length)
-				for i := range lines {
-					lines[i] = fmt.Sprintf(`{"ref": "j%d", "command": ["true"]}`, i)
-					if i > 0 {
-						lines[i] = fmt.Sprintf(`{"ref": "j%d", "after": ["j%d"], "command": ["true"]}`, i, i-1)
-					}
-				}
-				g.becomes(g.batch(lines)[length-1], "succeeded")
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/length/float64(b.N), "ms/hop")
-		})
+	const length = 200
+	lines := []string{`{"ref": "j0", "command": ["true"]}`}
+	for i := 1; i < length; i++ {
+		lines = append(lines, fmt.Sprintf(`{"ref": "j%d", "after": ["j%d"], "command": ["true"]}`, i, i-1))
 	}
+	grounds := []*ground{benchGround(b, "resident = false\n"), benchGround(b, "")}
+	var took [2]time.Duration
+	var ticks float64
+	for b.Loop() {
+		for i, g := range grounds {
+			begun := time.Now()
+			g.becomes(g.batch(lines), "succeeded")
+			took[i] += time.Since(begun)
+			if pid := g.resident(); pid != 0 { // it began with the batch and lingers
+				cpu, _ := used(b, pid)
+				ticks += cpu
+			}
+		}
+	}
+	hops := float64(length * b.N)
+	b.ReportMetric(took[1].Seconds()*1000/hops, "ms/hop")
+	b.ReportMetric(float64(took[1])/float64(took[0]), "x-alone")
+	b.ReportMetric(ticks*10/hops, "resident-cpu-ms/hop")
+	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkResidentIdle is what a resident scheduler costs while nothing

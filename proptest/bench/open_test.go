@@ -2,8 +2,8 @@ package bench
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,27 +19,56 @@ func behind(b testing.TB, n int) (r *repository, ids []string) {
 	return r, strings.Fields(r.vizier(batch(n, []string{"true"}, none), "jobs", "submit", "--batch"))
 }
 
-// spentBy returns the processor time of one call, start-up included, and its peak
-// memory in MiB.
-func (r *repository) spentBy(stdin string, args ...string) (time.Duration, float64) {
+// spentBy returns what one call costs, start-up included, and its peak memory in MiB.
+func (r *repository) spentBy(stdin string, args ...string) (cost, float64) {
 	r.Helper()
-	cmd := exec.Command(r.exe, args...)
-	cmd.Dir, cmd.Env, cmd.Stdin = r.dir, r.env(), strings.NewReader(stdin)
-	if err := cmd.Run(); err != nil {
-		r.Fatalf("vizier %v: %v", args, err)
-	}
+	cmd := r.command(args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	spent := costOf(r, cmd)
 	use := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), float64(use.Maxrss) / 1024
+	return spent, float64(use.Maxrss) / 1024
+}
+
+// costOf runs a command and returns what it costs.
+func costOf(b testing.TB, cmd *exec.Cmd) cost {
+	b.Helper()
+	begun := time.Now()
+	if err := cmd.Run(); err != nil {
+		b.Fatalf("%v: %v", cmd.Args, err)
+	}
+	return cost{time.Since(begun), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+}
+
+// refs returns a git repository with n branches, packed as git does by itself.
+func refs(b testing.TB, n int) string {
+	b.Helper()
+	dir, err := os.MkdirTemp(scratch, "refs")
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-ec", `git init -q
+head=$(git -c user.name=ann -c user.email=a@b commit-tree -m start $(git mktree </dev/null))
+for i in $(seq $N); do echo "create refs/heads/b$i $head"; done | git update-ref --stdin
+git gc -q`)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), fmt.Sprintf("N=%d", n))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	return dir
 }
 
 // Commands about one job, the first lines of the list, the whole list and the
-// overview, with a batch of 10,000 open jobs against one of ten.
+// overview, with a batch of 10,000 open jobs: the processor time against that with
+// ten, and of what lists many the time against git's list of as many branches.
 func BenchmarkOneOfMany(b *testing.B) {
+	branches := refs(b, 10_000)
+	lists := map[string][]string{"list": {"for-each-ref"}, "schedule": {"for-each-ref"}, "list -n 50": {"for-each-ref", "--count=50"}}
 	few, fewIDs := behind(b, 10)
 	many, manyIDs := behind(b, 10_000)
 	for _, name := range []string{"submit", "status", "show", "why", "tail", "approve", "cancel", "list -n 50", "list", "schedule", "overview"} {
 		b.Run(name, func(b *testing.B) {
-			var spent [2]time.Duration
+			var spent [2]cost
+			var git time.Duration
 			n := 0
 			for b.Loop() {
 				for i, c := range []struct {
@@ -60,33 +89,52 @@ func BenchmarkOneOfMany(b *testing.B) {
 					default:
 						args = append(args, c.ids[len(c.ids)/2])
 					}
-					took, _ := c.r.spentBy("", args...)
-					spent[i] += took
+					one, _ := c.r.spentBy("", args...)
+					spent[i].took, spent[i].cpu = spent[i].took+one.took, spent[i].cpu+one.cpu
+				}
+				if args := lists[name]; args != nil {
+					cmd := exec.Command("git", args...)
+					cmd.Dir = branches
+					git += costOf(b, cmd).took
 				}
 				n++
 			}
-			b.ReportMetric(float64(spent[1].Microseconds())/float64(n), "cpu-us")
-			b.ReportMetric(float64(spent[1])/float64(spent[0]), "x-ten")
+			b.ReportMetric(spent[1].took.Seconds()*1000/float64(n), "ms")
+			b.ReportMetric(float64(spent[1].cpu.Microseconds())/float64(n), "cpu-us")
+			b.ReportMetric(float64(spent[1].cpu)/float64(spent[0].cpu), "x-ten")
+			if git > 0 {
+				b.ReportMetric(float64(spent[1].took)/float64(git), "x-git")
+			}
 			b.ReportMetric(0, "ns/op")
 		})
 	}
 }
 
-// A batch of 10,000 jobs none of which can run, and the peak memory of submitting it.
+// A batch of 10,000 jobs none of which can run: how long submitting it takes, its peak
+// memory, and the processor time against that of a tenth of the batch.
 func BenchmarkBatch(b *testing.B) {
-	var spent time.Duration
+	var tenth, spent cost
 	var most float64
 	for b.Loop() {
-		r, _ := behind(b, 1)
-		took, held := r.spentBy(batch(10_000, []string{"true"}, none), "jobs", "submit", "--batch")
-		spent, most = spent+took, max(most, held)
+		for n, sum := range map[int]*cost{1000: &tenth, 10_000: &spent} {
+			r, _ := behind(b, 1)
+			one, held := r.spentBy(batch(n, []string{"true"}, none), "jobs", "submit", "--batch")
+			sum.took, sum.cpu, most = sum.took+one.took, sum.cpu+one.cpu, max(most, held)
+		}
 	}
 	if most > 80 { // it takes 64; if any stage keeps a second copy in memory, 145
 		b.Errorf("%.0f MiB", most)
 	}
-	b.ReportMetric(spent.Seconds()/float64(b.N), "cpu-s")
+	b.ReportMetric(spent.took.Seconds()/float64(b.N), "s")
+	b.ReportMetric(spent.cpu.Seconds()/float64(b.N), "cpu-s")
+	b.ReportMetric(float64(spent.cpu)/float64(tenth.cpu), "x-tenth") // 10 is linear
 	b.ReportMetric(most, "MiB")
 	b.ReportMetric(0, "ns/op")
+}
+
+// held returns n jobs that wait for an approval.
+func held(n int) string {
+	return strings.ReplaceAll(batch(n, []string{"true"}, none), `"ref"`, `"approval":true,"ref"`)
 }
 
 // three is the layered graph: each job waits for three jobs of the layer before,
@@ -105,27 +153,33 @@ func three(i int) []int {
 }
 
 // Twenty layers of fifty jobs against as many independent jobs, without and with
-// 10,000 other open jobs.
+// 10,000 other open jobs. The figures with x- compare processor time. jobs/s is how many
+// jobs of the layers end in a second, and fan-% that in percent of the independent ones;
+// few-% is how many end with the others open, in percent of those without.
 func BenchmarkLayers(b *testing.B) {
 	const n = 1000
-	var spent [4]time.Duration
+	var spent, took [4]time.Duration
 	for b.Loop() {
 		for i, others := range []int{0, 10_000} {
 			for k, deps := range []func(int) []int{none, three} {
 				r := newRepository(b, relaxed)
 				if others > 0 {
-					held := strings.ReplaceAll(batch(others, []string{"true"}, none), `"ref"`, `"approval":true,"ref"`)
-					r.vizier(held, "jobs", "submit", "--batch")
+					r.vizier(held(others), "jobs", "submit", "--batch")
 				}
-				before := cpu()
+				before, begun := cpu(), time.Now()
 				ids := strings.Fields(r.vizier(batch(n, []string{"true"}, deps), "jobs", "submit", "--batch"))
 				r.vizier("", append([]string{"jobs", "wait"}, ids...)...)
+				took[2*i+k] += time.Since(begun)
 				time.Sleep(100 * time.Millisecond) // the last runner is about to end: its time counts for little
 				spent[2*i+k] += cpu() - before
 			}
 		}
 	}
 	b.ReportMetric(spent[0].Seconds()*1000/float64(n*b.N), "cpu-ms/job")
+	b.ReportMetric(float64(n*b.N)/took[1].Seconds(), "jobs/s")
+	b.ReportMetric(100*float64(took[0])/float64(took[1]), "fan-%")
+	b.ReportMetric(100*float64(took[0])/float64(took[2]), "few-%-fan")
+	b.ReportMetric(100*float64(took[1])/float64(took[3]), "few-%-layers")
 	b.ReportMetric(float64(spent[1])/float64(spent[0]), "x-fan")
 	b.ReportMetric(float64(spent[2])/float64(spent[0]), "x-fan-of-few")
 	b.ReportMetric(float64(spent[3])/float64(spent[1]), "x-layers-of-few")
@@ -168,26 +222,6 @@ func BenchmarkAfterMany(b *testing.B) {
 	}
 }
 
-// The peak memory of a runner after 100 hops with 10,000 other jobs open.
-func BenchmarkRunnerMemoryAmongMany(b *testing.B) {
-	var most float64
-	for b.Loop() {
-		r := newRepository(b, relaxed)
-		r.vizier(strings.ReplaceAll(batch(10_000, []string{"true"}, none), `"ref"`, `"approval":true,"ref"`), "jobs", "submit", "--batch")
-		lines := batch(100, []string{"true"}, before) + `{"ref": "last", "after": ["j99"], "command": ["sh", "-c", "grep VmHWM /proc/$PPID/status"]}` + "\n"
-		ids := strings.Fields(r.vizier(lines, "jobs", "submit", "--batch"))
-		r.vizier("", "jobs", "wait", ids[100])
-		text := r.vizier("", "jobs", "tail", "--stream", "stdout", ids[100])
-		kib, err := strconv.ParseFloat(strings.Fields(text)[1], 64)
-		if err != nil {
-			b.Fatal(err)
-		}
-		most = max(most, kib/1024)
-	}
-	b.ReportMetric(most, "MiB")
-	b.ReportMetric(0, "ns/op")
-}
-
 // The cost of what-if with 10,000 open jobs, against that of why for one of them.
 func BenchmarkWhatIf(b *testing.B) {
 	r, ids := behind(b, 10_000)
@@ -197,8 +231,8 @@ func BenchmarkWhatIf(b *testing.B) {
 			var why, whatIf time.Duration
 			n := 0
 			for b.Loop() {
-				took, _ := r.spentBy("", "why", id)
-				why += took
+				one, _ := r.spentBy("", "why", id)
+				why += one.cpu
 				cmd := r.command(append([]string{"what-if"}, change...)...)
 				if _ = cmd.Run(); cmd.ProcessState.ExitCode() != 1 { // something changes
 					b.Fatal(cmd.ProcessState)

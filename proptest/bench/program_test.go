@@ -34,10 +34,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program returns the path of vizier, built once as for users.
+// program returns the path of vizier, built once as for users, with vizier-top beside it.
 var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // one build per run
 	exe := filepath.Join(scratch, "vizier")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", exe, "github.com/vizier-scheduler/vizier/cmd/vizier")
+	const commands = "github.com/vizier-scheduler/vizier/cmd/"
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", scratch, commands+"vizier", commands+"vizier-top")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	if err != nil {
@@ -149,7 +150,7 @@ func (r *repository) run(lines string) time.Duration {
 	ids := strings.Fields(r.vizier(lines, "jobs", "submit", "--batch"))
 	waited, _ := r.spentBy("", append([]string{"jobs", "wait"}, ids...)...)
 	took := time.Since(begun)
-	r.waited += waited
+	r.waited += waited.cpu
 	r.idle() // the last runner is about to end
 	r.cpu += cpu() - spent
 	if left := r.vizier("", "jobs", "list", "--format", "json"); !strings.Contains(left, `"jobs": []`) {
@@ -184,80 +185,46 @@ const (
 	relaxed = full + "[store]\ndurability = \"relaxed\"\n"
 )
 
-// A thousand independent jobs, against the fork and exec of as many programs. wait-%
-// is the share of the processor time that waiting for all of them costs.
+// A thousand independent jobs: with full durability against peers that keep records
+// of what they did, relaxed against task-spooler.
 func BenchmarkFan(b *testing.B) {
-	for _, c := range []struct{ name, config string }{{"full", full}, {"relaxed", relaxed}} {
-		b.Run(c.name, func(b *testing.B) {
-			const n = 1000
-			var ours, least, spent, waited time.Duration
-			for b.Loop() {
-				least += floor(b, n)
-				r := newRepository(b, c.config)
-				ours += r.run(batch(n, []string{"true"}, none))
-				spent, waited = spent+r.cpu, waited+r.waited
-			}
-			b.ReportMetric(100*float64(waited)/float64(spent), "wait-%")
-			b.ReportMetric(spent.Seconds()*1000/float64(n*b.N), "cpu-ms/job")
-			report(b, n, ours, least, "floor")
-		})
-	}
+	b.Run("full", func(b *testing.B) { compare(b, 1000, none, full, doit, goTask) })
+	b.Run("relaxed", func(b *testing.B) { compare(b, 1000, none, relaxed, spooler) })
 }
 
-// A chain of 300 jobs, against a chain in task-spooler, if that is installed, and
-// against the fork and exec of as many programs.
+// A chain of 300 jobs, against the same chain in its peers.
 func BenchmarkChain(b *testing.B) {
 	for _, c := range []struct{ name, config string }{{"full", full}, {"relaxed", relaxed}} {
-		b.Run(c.name, func(b *testing.B) {
-			const n = 300
-			var ours, least, spooler, spent time.Duration
-			for b.Loop() {
-				least += floor(b, n)
-				spooler += spool(b, n)
-				r := newRepository(b, c.config)
-				ours += r.run(batch(n, []string{"true"}, before))
-				spent += r.cpu
-			}
-			b.ReportMetric(spent.Seconds()*1000/float64(n*b.N), "cpu-ms/job")
-			report(b, n, ours, least, "floor")
-			if spooler > 0 {
-				b.ReportMetric(float64(ours)/float64(spooler), "x-tsp")
-			}
-		})
+		b.Run(c.name, func(b *testing.B) { compare(b, 300, before, c.config, spoolerChain, nqChain, ninjaChain) })
 	}
 }
 
-func report(b *testing.B, n int, ours, other time.Duration, name string) {
-	b.ReportMetric(float64(n*b.N)/ours.Seconds(), "jobs/s")
-	b.ReportMetric(ours.Seconds()*1000/float64(n*b.N), "ms/job")
-	b.ReportMetric(float64(ours)/float64(other), "x-"+name)
-}
-
-// spool returns how long a chain of n takes in task-spooler, or 0 if that is not
-// installed.
-func spool(b testing.TB, n int) time.Duration {
-	tsp, err := exec.LookPath("tsp")
-	if err != nil {
-		return 0
-	}
-	env := append(os.Environ(), "TS_SOCKET="+filepath.Join(b.TempDir(), "socket"))
-	call := func(args ...string) string {
-		cmd := exec.Command(tsp, args...)
-		cmd.Env = env
-		out, err := cmd.Output()
-		if err != nil {
-			b.Fatalf("tsp %v: %v", args, err)
+// compare runs n jobs, and the same in peers and as programs alone. x-floor and the
+// others are the time of the jobs as a multiple of that; wait-% is the share of their
+// processor time that waiting for all of them costs.
+func compare(b *testing.B, n int, deps func(int) []int, config string, peers ...peer) {
+	var ours, least, spent, waited time.Duration
+	theirs := make([]time.Duration, len(peers))
+	for b.Loop() {
+		least += floor(b, n)
+		for i, p := range peers {
+			theirs[i] += p.run(b, n)
 		}
-		return strings.TrimSpace(string(out))
+		r := newRepository(b, config)
+		ours += r.run(batch(n, []string{"true"}, deps))
+		spent, waited = spent+r.cpu, waited+r.waited
 	}
-	defer call("-K")
-	begun := time.Now()
-	last := call("true")
-	for range n - 1 {
-		last = call("-D", last, "true")
+	jobs := float64(n * b.N)
+	b.ReportMetric(jobs/ours.Seconds(), "jobs/s")
+	b.ReportMetric(ours.Seconds()*1000/jobs, "ms/job")
+	b.ReportMetric(spent.Seconds()*1000/jobs, "cpu-ms/job")
+	b.ReportMetric(100*float64(waited)/float64(spent), "wait-%")
+	b.ReportMetric(float64(ours)/float64(least), "x-floor")
+	for i, p := range peers {
+		if theirs[i] > 0 {
+			b.ReportMetric(float64(ours)/float64(theirs[i]), "x-"+p.tool)
+		}
 	}
-	call("-w", last)
-	return time.Since(begun)
 }
 
 // Reading commands on a store with 10,000 finished jobs, against one with 100.
