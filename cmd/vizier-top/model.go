@@ -78,7 +78,7 @@ func newModel(ctx context.Context, src source, plain bool) *model {
 }
 
 // Init starts reading the store.
-func (m *model) Init() tea.Cmd { return tea.Batch(m.look, m.await(), m.again()) }
+func (m *model) Init() tea.Cmd { return tea.Batch(m.look, m.again()) }
 
 // look reads the store. Only one read is under way at a time: its result
 // triggers the next.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ type fake struct {
 	dir     string
 	changed chan struct{}
 
+	looking, both atomic.Bool // a look is under way; two were at once
+
 	mu      sync.Mutex
 	jobs    []kernel.Job
 	gone    error
@@ -38,10 +41,20 @@ type fake struct {
 }
 
 func newFake(t *testing.T, jobs ...kernel.Job) *fake {
-	return &fake{dir: t.TempDir(), changed: make(chan struct{}, 1), jobs: jobs}
+	f := &fake{dir: t.TempDir(), changed: make(chan struct{}, 1), jobs: jobs}
+	f.changed <- struct{}{} // something changes while it starts
+	t.Cleanup(func() {
+		if f.both.Load() {
+			t.Error("the store was read twice at once, which it is not made for")
+		}
+	})
+	return f
 }
 
 func (f *fake) Look(context.Context) (*kernel.Snapshot, error) {
+	f.both.CompareAndSwap(false, f.looking.Swap(true))
+	defer f.looking.Store(false)
+	time.Sleep(time.Millisecond)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.gone != nil {

@@ -41,12 +41,8 @@ func (a *attachCmd) Run(c *call) error {
 	return (&tailCmd{Jobs: a.Jobs, Stream: "both", Follow: true, ETA: true}).Run(c)
 }
 
-// tellETA prints when a job or a run is expected to end, if that is known.
-func (c *call) tellETA(r *repo, ref string) error {
-	_, ids, _, err := r.Scheduler.Members(c.ctx, []string{ref})
-	if err != nil {
-		return err
-	}
+// tellETAs prints when the targets, which refs name, are expected to end, as far as that is known.
+func (c *call) tellETAs(r *repo, refs []string, targets []view.Target) error {
 	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
 	if err != nil {
 		return err
@@ -55,14 +51,16 @@ func (c *call) tellETA(r *repo, ref string) error {
 	if err != nil {
 		return err
 	}
-	var jobs []*kernel.Job
-	for _, id := range ids {
-		if j := snap.Job(id); j != nil {
-			jobs = append(jobs, j)
+	for i, t := range targets {
+		var jobs []*kernel.Job
+		for _, j := range t.Jobs {
+			if now := snap.Job(j.ID); now != nil {
+				jobs = append(jobs, now)
+			}
 		}
-	}
-	if eta := etaOf(jobs, etas); eta != nil {
-		c.ui.warn("%s: %s", ref, eta.In(snap.Now()))
+		if eta := etaOf(jobs, etas); eta != nil {
+			c.ui.warn("%s: %s", refs[i], eta.In(snap.Now()))
+		}
 	}
 	return nil
 }
@@ -80,14 +78,10 @@ func (t *tailCmd) Run(c *call) error {
 	if err := r.follow(c.ctx, t.Jobs); err != nil {
 		return err
 	}
-	if t.ETA {
-		for _, ref := range t.Jobs {
-			if err := c.tellETA(r, ref); err != nil {
-				return err
-			}
-		}
-	}
 	_, targets, err := r.Scheduler.Targets(c.ctx, t.Jobs)
+	if err == nil && t.ETA {
+		err = c.tellETAs(r, t.Jobs, targets)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -148,6 +148,8 @@ type runFollower struct {
 type followedJob struct {
 	lines *joblog.Lines
 	name  string
+	id    kernel.JobID
+	read  kernel.Revision // of its record when nothing was left to print; 0: something may be
 }
 
 func newRunFollower(r *repo, run app.RunRequest, p *linePrinter, short func(string) string) *runFollower {
@@ -163,7 +165,7 @@ func (f *runFollower) add(j *kernel.Job) {
 		f.jobs = append(f.jobs, j.ID)
 	}
 	if f.printer != nil {
-		f.logs = append(f.logs, followedJob{f.printer.lines(f.r, j.ID), inRunName(j, f.number)})
+		f.logs = append(f.logs, followedJob{lines: f.printer.lines(f.r, j.ID), name: inRunName(j, f.number), id: j.ID})
 	}
 	f.joined[j.ID] = true
 }
@@ -182,16 +184,35 @@ func (f *runFollower) join(s *kernel.Snapshot) {
 	}
 }
 
-// read prints new output.
-func (f *runFollower) read(ctx context.Context, all bool) (any bool, err error) {
-	for _, j := range f.logs {
-		more, err := j.lines.Read(ctx, all, func(l joblog.Line) error { return f.printer.line(j.name, l) })
-		any = any || more
-		if err != nil {
-			return any, wrongLog(err)
+// read prints new output of the jobs as s has them: of those that run, and of those that have changed.
+func (f *runFollower) read(ctx context.Context, s *kernel.Snapshot) (any bool, err error) {
+	for i := range f.logs {
+		j, rev := &f.logs[i], kernel.Revision(0)
+		if job := s.Job(j.id); job != nil && job.State.Status != kernel.Running {
+			rev = job.Rev
 		}
+		if rev != 0 && rev == j.read {
+			continue
+		}
+		more, err := f.print(ctx, j, rev != 0) // of a job that does not run, nothing is being written
+		if err != nil {
+			return any, err
+		}
+		if any = any || more; more {
+			rev = 0
+		}
+		j.read = rev
 	}
 	return any, nil
+}
+
+// print prints the output that j has by now, and with all also what is being written.
+func (f *runFollower) print(ctx context.Context, j *followedJob, all bool) (more bool, err error) {
+	more, err = j.lines.Read(ctx, all, func(l joblog.Line) error { return f.printer.line(j.name, l) })
+	if err != nil {
+		err = wrongLog(err)
+	}
+	return more, err
 }
 
 // known returns the jobs of the run that s contains.
@@ -233,7 +254,7 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 			}))
 		}
 		if err == nil { // the records were read first, so that what a job wrote is printed before its end
-			progress, err = f.read(c.ctx, false)
+			progress, err = f.read(c.ctx, snap)
 		}
 		if err == nil && looks == 2 && f.printer != nil {
 			err = f.printer.flow()
@@ -280,8 +301,10 @@ func (f *runFollower) drain(ctx context.Context) error {
 	if f.printer == nil {
 		return nil
 	}
-	if _, err := f.read(ctx, true); err != nil {
-		return err
+	for i := range f.logs {
+		if _, err := f.print(ctx, &f.logs[i], true); err != nil {
+			return err
+		}
 	}
 	for _, j := range f.logs {
 		if err := j.lines.End(func(l joblog.Line) error { return f.printer.line(j.name, l) }); err != nil {
