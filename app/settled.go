@@ -25,6 +25,7 @@ type Seen struct {
 	Report     Report         // of its tick; zero: there was none
 	Unsettled  []kernel.JobID // on record as running, although their runners are gone
 	Why        string         // why they are not settled
+	Failed     error          // of its tick
 	Unattended *kernel.Job    // a job that goes on only with a resident scheduler, if none is alive and none may be started; nil: there is none
 }
 
@@ -50,8 +51,8 @@ func (s *Scheduler) Settled(ctx context.Context, l Looker, read func() (*kernel.
 		if seen.Why == "" {
 			within, stop := context.WithTimeout(ctx, l.Patience)
 			defer stop()
-			if seen.Report, err = s.Tick(within); err != nil {
-				seen.Why = err.Error()
+			if seen.Report, seen.Failed = s.Tick(within); seen.Failed != nil {
+				seen.Why = seen.Failed.Error()
 			} else if seen.Snapshot, err = read(); err != nil {
 				return seen, err
 			} else {

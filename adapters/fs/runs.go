@@ -29,15 +29,26 @@ func (s *Store) FollowRun(id kernel.RunID) (io.Closer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("follow run %s: %w", id, err)
 		}
-		here, err := f.Stat()
-		if there, err2 := os.Lstat(s.abs(name)); err == nil && err2 == nil && os.SameFile(here, there) {
+		stays, err := s.isThere(f, name)
+		if stays {
 			return following{f, func() error { return s.base.remove(name) }}, nil
 		}
-		f.Close() // the last follower removed it meanwhile
-		if err != nil {
+		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, fmt.Errorf("follow run %s: %w", id, err)
 		}
 	}
+}
+
+// isThere reports whether f is still the file of that name: the last follower removes it.
+func (s *Store) isThere(f *os.File, name string) (bool, error) {
+	now, err := s.base.file(name, os.O_RDONLY)
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	defer now.Close()
+	here, err := f.Stat()
+	there, err2 := now.Stat()
+	return err == nil && err2 == nil && os.SameFile(here, there), errors.Join(err, err2)
 }
 
 // followed opens the file of a run that is followed, and takes a follower's lock.
@@ -51,13 +62,13 @@ func (s *Store) followed(name string) (*os.File, error) {
 	}
 	defer parent.close()
 	f, err := parent.file(path.Base(name), os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_SH)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
-		return nil, errors.Join(err, f.Close())
+	if err != nil && f != nil {
+		err = errors.Join(err, f.Close())
 	}
-	return f, nil
+	return f, err
 }
 
 type following struct {

@@ -33,6 +33,9 @@ func (r *Repo) Branches(ctx context.Context, prefix string) (map[string]kernel.C
 func (r *Repo) real(ctx context.Context, name string) (string, error) {
 	const most = 5 // git follows no more
 	for range most {
+		if name == "" {
+			return "", nil
+		}
 		to, err := r.symbolic(ctx, "refs/heads/"+name)
 		next, ok := strings.CutPrefix(to, "refs/heads/")
 		if err != nil || !ok {

@@ -85,6 +85,9 @@ func (r *Repo) Standing(ctx context.Context, branch string) ([]string, error) {
 func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, error) {
 	head, err := r.Head(ctx)
 	if err == nil {
+		head, err = r.real(ctx, head)
+	}
+	if err == nil {
 		branch, err = r.real(ctx, branch)
 	}
 	if err != nil {

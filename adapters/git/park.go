@@ -153,6 +153,13 @@ func (r *Repo) DeleteBranch(ctx context.Context, name string, old kernel.CommitI
 		return err
 	}
 	if to, err := r.symbolic(ctx, "refs/heads/"+name); err != nil || to != "" {
+		var head string
+		if err == nil {
+			head, err = r.symbolic(ctx, "HEAD") // which git resolves, so that deletable saw the other branch
+		}
+		if head == "refs/heads/"+name {
+			err = fmt.Errorf("%w in %s", ErrCheckedOut, r.root.Dir)
+		}
 		if err == nil {
 			_, err = r.cli.run(ctx, command{args: []string{"symbolic-ref", "--delete", "refs/heads/" + name}, writes: true})
 		}

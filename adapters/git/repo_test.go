@@ -282,6 +282,11 @@ func TestDeleteAnotherNameOfABranch(t *testing.T) {
 		lone := f.commit("lone", "y")
 		f.git("switch", "--quiet", "main")
 		f.git("symbolic-ref", "refs/heads/draft/one", "refs/heads/work")
+		f.git("symbolic-ref", "HEAD", "refs/heads/draft/one")
+		if err := open(f.root()).DeleteBranch(t.Context(), "draft/one", lone); !errors.Is(err, ErrCheckedOut) {
+			t.Errorf("while it is checked out: %v", err)
+		}
+		f.git("symbolic-ref", "HEAD", "refs/heads/main")
 		if err := open(f.root()).DeleteBranch(t.Context(), "draft/one", lone); err != nil {
 			t.Fatal(err)
 		}

@@ -68,15 +68,17 @@ func (t *Builder) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.
 // agent cannot be asked on this host: a template is right without it. It writes nothing.
 func (t *Builder) Check(ctx context.Context, flows []*Flow) (agent, err error) {
 	var runs []app.RunRequest
-	for _, f := range flows {
+	for i, f := range flows {
 		run, err := f.Compile(ctx, false)
-		if err == nil {
+		if err == nil && i == 0 { // the others come after it
 			err = t.mayMerge(ctx, run)
 		}
 		if err != nil {
 			return nil, err
 		}
-		agent = t.mayStart(run.Jobs)
+		if agent == nil {
+			agent = t.mayStart(run.Jobs)
+		}
 		runs = append(runs, run.RunRequest)
 	}
 	return agent, t.Scheduler.CheckRun(ctx, runs...)

@@ -62,13 +62,6 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return m.finish(ctx, what, source)
 	}
 	if m.tip == "" && n.Job.State.Closed { // by an earlier generation of this job
-		if there, err := m.mergedBefore(ctx); err != nil || !there {
-			if err != nil {
-				return Result{}, err
-			}
-			return failed(1, "%s was merged before, and is gone, but %s does not contain the merge any more: `git reflog %s` has its commit; to merge that again, `git branch %s COMMIT`, then `vizier retry %s`",
-				m.source, m.target, m.target, m.source, n.Job.ID), nil
-		}
 		return m.finish(ctx, m.source+" was merged before, and is gone", "")
 	}
 	if m.tip == "" {
@@ -160,18 +153,6 @@ func (m *integration) published(ctx context.Context, merged kernel.CommitID) (ke
 		return "", err
 	}
 	return merged, nil
-}
-
-// mergedBefore reports whether the target contains the merge of an earlier generation of the job.
-func (m *integration) mergedBefore(ctx context.Context) (bool, error) {
-	before := *m.n
-	for before.Job.State.Generation > 0 {
-		before.Job.State.Generation--
-		if done, err := committed(ctx, m.env, &before, m.onto, effectKey(&before, "")); err != nil || done != "" {
-			return done != "", err
-		}
-	}
-	return false, nil
 }
 
 // clear returns a result that ends the node if working trees on the target are

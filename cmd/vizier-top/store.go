@@ -85,6 +85,9 @@ func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 		s.asked = time.Now()
 	}
 	seen, err := s.r.Scheduler.Settled(ctx, l, func() (*kernel.Snapshot, error) { return s.look(ctx) })
+	if err == nil && seen.Failed != nil && !errors.Is(seen.Failed, app.ErrBusy) {
+		return nil, seen.Failed
+	}
 	return seen.Snapshot, err
 }
 

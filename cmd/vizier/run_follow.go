@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/app"
@@ -150,6 +151,7 @@ type followedJob struct {
 	name  string
 	id    kernel.JobID
 	read  kernel.Revision // of its record when nothing was left to print; 0: something may be
+	at    time.Time       // of that
 }
 
 func newRunFollower(r *repo, run app.RunRequest, p *linePrinter, short func(string) string) *runFollower {
@@ -191,17 +193,18 @@ func (f *runFollower) read(ctx context.Context, s *kernel.Snapshot) (any bool, e
 		if job := s.Job(j.id); job != nil && job.State.Status != kernel.Running {
 			rev = job.Rev
 		}
-		if rev != 0 && rev == j.read {
+		const late = 5 * time.Second // a log may be seen late on a shared file system, or what a job left behind may write
+		if rev != 0 && rev == j.read && time.Since(j.at) < late {
 			continue
 		}
-		more, err := f.print(ctx, j, rev != 0) // of a job that does not run, nothing is being written
+		more, err := f.print(ctx, j, rev != 0) // of a job that does not run, no line is half written
 		if err != nil {
 			return any, err
 		}
 		if any = any || more; more {
 			rev = 0
 		}
-		j.read = rev
+		j.read, j.at = rev, time.Now()
 	}
 	return any, nil
 }

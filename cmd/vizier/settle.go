@@ -18,14 +18,14 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	}
 	seen, err := r.Scheduler.Settled(c.ctx, app.Looker{Attended: r.Attended, Elsewhere: r.Elsewhere, Mine: func() bool { return r.Foreign == nil || r.Foreign(c.ctx) == nil },
 		Refresh: true, Forbidden: c.outside, Patience: patience}, read)
-	if err != nil {
-		return nil, err
-	}
 	if r.Full() {
 		c.ui.warn("%s: make room on it, and they go on by themselves", diskFull)
 	}
 	if seen.Report.Snapshot != nil {
 		c.report(seen.Report)
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, id := range seen.Unsettled {
 		c.ui.warn("job %s is on record as running, but its runner is gone, and this command could not settle it: %s",

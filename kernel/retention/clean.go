@@ -105,7 +105,7 @@ func CleanWorktrees(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.
 // Clean returns the plan for the second half: it removes the records, and the
 // run's manifest with its last job. Unless force is set, a job whose worktree
 // still exists keeps its record and those of its run, so that a later clean can finish the work
-// and the run stands as it did.
+// and the run has the status that it had.
 func Clean(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, error) {
 	set, err := CleanOf(s, ids, force)
 	if err != nil {
