@@ -14,6 +14,7 @@ type Looker struct {
 	Attended  func() bool   // reports whether a resident scheduler is alive
 	Elsewhere func() bool   // reports whether another host schedules, which settles its jobs itself
 	Mine      func() bool   // reports whether the store is this user's: else no scheduler is started for it
+	All       bool          // whether jobs of other executors are looked at while a resident scheduler does that as well
 	Refresh   bool          // whether executors are asked for new answers, if no resident scheduler does
 	Forbidden string        // why the caller must neither tick nor start one; "": it may
 	Patience  time.Duration // how long it waits for the answers of executors, and then for a tick
@@ -42,7 +43,7 @@ func (s *Scheduler) Settled(ctx context.Context, l Looker, read func() (*kernel.
 		if alone && l.Refresh {
 			s.Refresh(within, seen.Snapshot.Jobs()...)
 		}
-		next, ids := s.Lost(within, seen.Snapshot, alone)
+		next, ids := s.Lost(within, seen.Snapshot, alone || l.All)
 		seen.Snapshot = next
 		return ids
 	}

@@ -50,6 +50,23 @@ func TestSettled(t *testing.T) {
 	}
 }
 
+// What is known of jobs of other executors is seen while a resident scheduler looks after them, if it is asked for.
+func TestSettledSeesOtherExecutors(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		m := newMemory(job("a", func(j *kernel.Job) { running(1)(j); j.Spec.Task.Executor = "far" }))
+		s := m.scheduler()
+		s.Executors = map[string]Executor{"far": newMemory()}
+		l := Looker{Attended: func() bool { return true }, All: all, Patience: 1 << 40}
+		seen, err := s.Settled(t.Context(), l, func() (*kernel.Snapshot, error) { return s.Records(t.Context(), kernel.Scope{All: true}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known := seen.Snapshot.Facts().Runners[kernel.AttemptID{Job: "a", N: 1}].Known; known != all {
+			t.Errorf("asked for: %t, known: %t", all, known)
+		}
+	}
+}
+
 // wakes counts how often a resident scheduler was started.
 type wakes struct{ n int }
 

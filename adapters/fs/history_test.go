@@ -311,43 +311,6 @@ func TestHistoryRefusesEveryChangedByte(t *testing.T) {
 	l.finds()
 }
 
-// A sealed file that was changed is found without looking into it. One of a later version is no fault.
-func TestInspectFindsAChangedSegment(t *testing.T) {
-	l := emptyStore(t)
-	l.ask(kernel.NewJob{ID: id(1), Spec: plain(1).Spec, Approval: kernel.Require(t0, "ann")})
-	l.s.log.limit = 1 // the next commit seals
-	if _, err := l.app.Reject(t.Context(), id(1), "bob", ""); err != nil {
-		t.Fatal(err)
-	}
-	name := segment{first: 1}.file()
-	was := contentOf(t, filepath.Join(l.dir, vizierDir, name))
-	damaged := []byte(was)
-	damaged[len(damaged)/2] ^= 1
-	for row, want := range map[string]struct{ content, next string }{
-		"as it was":         {was, ""},
-		"a changed byte":    {string(damaged), "vizier history verify"},
-		"cut off":           {was[:len(was)-1], "vizier history verify"},
-		"empty":             {"", "vizier history verify"},
-		"of a later format": {historyKind + "2\n", ""},
-	} {
-		t.Run(row, func(t *testing.T) {
-			if err := os.WriteFile(filepath.Join(l.dir, vizierDir, name), []byte(want.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var next string
-			found, err := l.s.Inspect(nil)
-			for _, odd := range found {
-				if odd.Path == vizierDir+"/"+name {
-					next = odd.Next
-				}
-			}
-			if next != want.next || err != nil {
-				t.Errorf("%+v, %v", found, err)
-			}
-		})
-	}
-}
-
 // If this version of the program decides an entry otherwise, that is a sign of a change by
 // hand only if this version wrote the entry.
 func TestHistoryTellsAnUpgradeFromDamage(t *testing.T) {

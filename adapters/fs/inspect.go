@@ -105,8 +105,11 @@ func (s *Store) inspectHistory() (out []Oddity) {
 		if err == nil {
 			_, _, err = wholeSegment(b)
 		}
-		if ignoreMissing(err) != nil && !errors.Is(err, ErrNewer) {
-			out = append(out, Oddity{Path: vizierDir + "/" + g.file(), Text: err.Error() + "; no job is lost, but part of the history is", Next: "vizier history verify"})
+		switch name := vizierDir + "/" + g.file(); {
+		case errors.Is(err, errSegment):
+			out = append(out, Oddity{Path: name, Text: err.Error() + "; no job is lost, but part of the history is", Next: "vizier history verify"})
+		case ignoreMissing(err) != nil && !errors.Is(err, ErrNewer):
+			out = append(out, Oddity{Path: name, Text: err.Error()})
 		}
 	}
 	return out

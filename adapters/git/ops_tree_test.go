@@ -35,13 +35,19 @@ func TestWorkIsParkedWhereViziersDirectoryIsIgnored(t *testing.T) {
 	}
 }
 
+// twoCommits returns the commit of main, which is checked out, and one on top of it on branch next.
+func (f fixture) twoCommits() (from, to kernel.CommitID) {
+	from = f.commit("a.txt", "1\n")
+	f.git("switch", "--quiet", "--create", "next")
+	to = f.commit("a.txt", "2\n")
+	f.git("switch", "--quiet", "main")
+	return from, to
+}
+
 func TestAdvance(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t)
-	from := f.commit("a.txt", "1\n")
-	f.git("switch", "--quiet", "--create", "next")
-	to := f.commit("a.txt", "2\n")
-	f.git("switch", "--quiet", "main")
+	from, to := f.twoCommits()
 	r := Open(f.root())
 	advance := func(branch string, from, to kernel.CommitID, obstacle, moved bool) {
 		t.Helper()
@@ -76,10 +82,7 @@ func TestAdvanceByAnotherName(t *testing.T) {
 	for name, names := range map[string][2]string{"another name of what is checked out": {"trunk", "main"}, "what is checked out by another name": {"main", "trunk"}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			from := f.commit("a.txt", "1\n")
-			f.git("switch", "--quiet", "--create", "next")
-			to := f.commit("a.txt", "2\n")
-			f.git("switch", "--quiet", "main")
+			from, to := f.twoCommits()
 			f.git("branch", "--move", "trunk")
 			f.git("symbolic-ref", "refs/heads/main", "refs/heads/trunk")
 			if names[0] == "main" {
@@ -101,10 +104,7 @@ func TestAdvanceByAnotherName(t *testing.T) {
 // Settings of git merge that would have it not move the branch do not count.
 func TestAdvanceWhateverMergeOptions(t *testing.T) {
 	f := newFixture(t)
-	from := f.commit("a.txt", "1\n")
-	f.git("switch", "--quiet", "--create", "next")
-	to := f.commit("a.txt", "2\n")
-	f.git("switch", "--quiet", "main")
+	from, to := f.twoCommits()
 	r := Open(f.root())
 	f.git("config", "branch.main.mergeOptions", "--squash --no-commit")
 	if obstacle, moved, err := r.Advance(t.Context(), "main", from, to); obstacle != "" || !moved || err != nil || f.rev("main") != to || f.git("status", "--porcelain") != "" {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -152,7 +153,7 @@ func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string
 		Run: id, IDs: ids,
 		Selector: f.Choice.Selector, Alias: f.Choice.Alias, Command: t.Origin.Command, TraceParent: t.Origin.TraceParent,
 		At: t.Scheduler.Now(), By: t.By(), Ephemeral: ephemeral,
-		Head: func() (string, error) { return t.Trees.HeadBranch(ctx, t.Tree) },
+		Head: sync.OnceValues(func() (string, error) { return t.Trees.HeadBranch(ctx, t.Tree) }),
 	})
 	if err != nil {
 		return out, err

@@ -80,12 +80,12 @@ func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 	}
 	s.news.Look()
 	l := app.Looker{Attended: s.r.Attended, Elsewhere: s.r.Elsewhere, Mine: func() bool { return s.r.Store.Foreign(ctx) == nil },
-		Refresh: time.Since(s.asked) > askEvery, Forbidden: s.r.Outside, Patience: patience}
+		All: true, Refresh: time.Since(s.asked) > askEvery, Forbidden: s.r.Outside, Patience: patience}
 	if l.Refresh {
 		s.asked = time.Now()
 	}
 	seen, err := s.r.Scheduler.Settled(ctx, l, func() (*kernel.Snapshot, error) { return s.look(ctx) })
-	if err == nil && seen.Failed != nil && !errors.Is(seen.Failed, app.ErrBusy) {
+	if err == nil && seen.Failed != nil && !errors.Is(seen.Failed, app.ErrBusy) && !errors.Is(seen.Failed, context.DeadlineExceeded) {
 		return nil, seen.Failed
 	}
 	return seen.Snapshot, err

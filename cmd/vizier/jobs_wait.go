@@ -260,17 +260,20 @@ func (r *repo) waitFor(ctx context.Context, refs []string) (*waiting, error) {
 			w.late = append(w.late, id)
 		}
 	}
-	return w, w.keep(snap)
+	return w, w.keep(ctx, snap)
 }
 
-// keep keeps the ephemeral runs of the jobs until release, so that they can be told of. Who may only read
-// cannot do that.
-func (w *waiting) keep(snap *kernel.Snapshot) error {
+// keep keeps the ephemeral runs of the jobs until release, so that their end can be shown. A reader that must not
+// write here cannot do that.
+func (w *waiting) keep(ctx context.Context, snap *kernel.Snapshot) error {
 	kept := map[kernel.RunID]bool{}
 	for _, id := range w.ids {
 		j := snap.Job(id)
 		if j == nil || !j.Spec.Origin.Ephemeral || kept[j.Spec.Origin.Run] {
 			continue
+		}
+		if w.r.Foreign != nil && w.r.Foreign(ctx) != nil {
+			return nil
 		}
 		kept[j.Spec.Origin.Run] = true
 		hold, err := w.r.FollowRun(j.Spec.Origin.Run)

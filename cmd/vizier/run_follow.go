@@ -189,15 +189,15 @@ func (f *runFollower) join(s *kernel.Snapshot) {
 // read prints new output of the jobs as s has them: of those that run, and of those that have changed.
 func (f *runFollower) read(ctx context.Context, s *kernel.Snapshot) (any bool, err error) {
 	for i := range f.logs {
-		j, rev := &f.logs[i], kernel.Revision(0)
+		j, rev, ended := &f.logs[i], kernel.Revision(0), false
 		if job := s.Job(j.id); job != nil && job.State.Status != kernel.Running {
-			rev = job.Rev
+			rev, ended = job.Rev, job.State.Status.Terminal()
 		}
 		const late = 5 * time.Second // a log may be seen late on a shared file system, or what a job left behind may write
 		if rev != 0 && rev == j.read && time.Since(j.at) < late {
 			continue
 		}
-		more, err := f.print(ctx, j, rev != 0) // of a job that does not run, no line is half written
+		more, err := f.print(ctx, j, ended)
 		if err != nil {
 			return any, err
 		}
