@@ -65,13 +65,10 @@ type SpecFile struct {
 	Stem string // path relative to the directory asked for, without the extension
 }
 
-// Specs returns the Markdown files below a directory of the working tree,
+// Specs returns the Markdown files below a directory of the working tree, which is found as Spec finds a file,
 // sorted by path. A symbolic link is an error, since it may lead anywhere.
 func Specs(tree, dir string) ([]SpecFile, error) {
-	at := dir
-	if !filepath.IsAbs(at) {
-		at = filepath.Join(tree, dir)
-	}
+	at := resolvePath(tree, dir)
 	if rel, err := filepath.Rel(tree, at); err != nil || !filepath.IsLocal(rel) {
 		return nil, fmt.Errorf("outside the repository: %w", kernel.ErrInvalid)
 	}
