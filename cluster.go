@@ -29,12 +29,12 @@ import (
 
 // clusters returns the configured executors. Each has a store of its own, since
 // several goroutines use it.
-func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[string]*cluster.Cluster {
+func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store, blind func() bool) map[string]*cluster.Cluster {
 	out := map[string]*cluster.Cluster{}
 	for name, e := range cfg.Executors {
 		own := store()
 		c := &cluster.Cluster{
-			Name: name, Kind: e.Kind, Root: local.Root, Files: own, Local: local, Conclude: own.ConcludeOnce,
+			Name: name, Kind: e.Kind, Root: local.Root, Files: own, Local: local, Conclude: own.ConcludeOnce, Blind: blind,
 			Settings: cluster.Settings{Pack: e.Pack, Cores: e.CPUs, SubmitRate: e.SubmitRate, MaxSubmitted: e.MaxSubmitted,
 				NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
 			Asked: func(id kernel.JobID) ([]string, time.Duration, error) {

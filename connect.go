@@ -123,7 +123,7 @@ func (w *world) apply(cfg config.Config) {
 		s := w.newStore()
 		s.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
 		return s
-	})
+	}, w.hosts.Elsewhere)
 	executors := map[string]app.Executor{}
 	for name, c := range w.clusters {
 		executors[name], limits.Executors[name] = clusterExecutor{c, func(c *cluster.Cluster) { w.send(c) }}, cfg.Executors[name].MaxRunning

@@ -4,10 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/vizier-scheduler/vizier/adapters/proc"
 )
 
 // unaccounted is how long accounts are not asked for after a failure: a cluster without
@@ -80,13 +77,8 @@ func (c *Cluster) booked(ctx context.Context, books accountant, jobs []Job) ([]J
 
 // unfinished reports that a job belongs to an attempt of this cluster that began and has no outcome.
 func (c *Cluster) unfinished(name string) bool {
-	own, is := strings.CutPrefix(name, c.ownPrefix())
-	at := strings.LastIndexByte(own, '-')
-	if !is || at < 0 {
-		return false
-	}
-	a, err := proc.ParseAttempt(own[:at] + "/" + own[at+1:])
-	if err != nil || GivenTo(c.Files, a) != c.Name || c.ended(a) { // an error: it is a job of a pilot or of the doctor
+	a, is := attemptOf(name)
+	if !is || GivenTo(c.Files, a) != c.Name || c.ended(a) {
 		return false
 	}
 	claim, err := c.Local.Claimed(a)

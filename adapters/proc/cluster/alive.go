@@ -210,7 +210,7 @@ func (c *Cluster) Alive(_ context.Context, attempts []kernel.AttemptID) map[kern
 	if len(attempts) == 0 {
 		return facts
 	}
-	l := look{c: c, now: c.clock(), list: c.recorded(), closed: c.closed()}
+	l := look{c: c, now: c.clock(), list: c.recorded(), closed: c.closed(), blind: c.Blind != nil && c.Blind()}
 	l.open = c.open(l.list)
 	if reason, is := c.away(); is {
 		l.unreachable = fmt.Sprintf("cluster %s: %v: %s", c.Name, errAway, reason)
@@ -229,6 +229,7 @@ type look struct {
 	list        listing
 	open        int // jobs that the cluster has
 	closed      closure
+	blind       bool // locks are not seen here
 	unreachable string
 }
 
@@ -259,7 +260,7 @@ func (l *look) judge(a kernel.AttemptID) kernel.Fact[kernel.Runner] {
 // outcome that the runner wrote before it ended.
 func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	c := l.c
-	e := evidence{noLocks: c.Settings.NoLocks, lease: c.Settings.lease(), unreachable: l.unreachable}
+	e := evidence{noLocks: c.Settings.NoLocks || l.blind, lease: c.Settings.lease(), unreachable: l.unreachable}
 	if e.ended = c.ended(a); e.ended {
 		return e, nil
 	}
@@ -271,8 +272,8 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	name := c.jobName(a)
 	switch o, err := c.order(a); {
 	case err == nil:
-		name = cmp.Or(o.Pilot, name)
-		e.ordered, e.submitted, e.packed, e.advice, e.noLocks, e.lease = true, o.Job, o.Pilot != "", o.unlimited(), o.NoLocks, o.Lease
+		name = cmp.Or(o.Pilot, o.Name, name)
+		e.ordered, e.submitted, e.packed, e.advice, e.noLocks, e.lease = true, o.Job, o.Pilot != "", o.unlimited(), o.NoLocks || l.blind, o.Lease
 		if e.posted = c.posted(a); e.posted {
 			e.said = l.held(o)
 		}

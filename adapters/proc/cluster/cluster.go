@@ -75,6 +75,10 @@ type Cluster struct {
 	Conclude func(kernel.Result) error
 	Asked    func(kernel.JobID) (options []string, limit time.Duration, err error) // what a job asks for, and its own time limit; 0: none
 
+	// Blind reports that another host schedules, whose locks are not known to hold on this one; nil: none does. A
+	// lock that looks free says nothing of a runner then.
+	Blind func() bool
+
 	left   atomic.Bool // this process has left errands
 	files  sync.Mutex  // held while Conclude or Asked runs
 	looked time.Time   // when this process, a pilot, last noted that it looks for something to do

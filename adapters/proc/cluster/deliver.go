@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,8 +118,9 @@ func (d *delivery) end(all []errand, what string, ask func(context.Context, []Jo
 		if e.what != what {
 			continue
 		}
-		name := d.c.jobName(e.attempt)
-		if o, err := d.c.order(e.attempt); err == nil && o.Pilot != "" && what == toSignal {
+		o, _ := d.c.order(e.attempt)
+		name := cmp.Or(o.Name, d.c.jobName(e.attempt))
+		if o.Pilot != "" && what == toSignal {
 			name = o.Pilot // the pilot tells its workers; an attempt that must go is fenced off
 		}
 		if j, known := d.list.jobs[name]; known && !j.ended() && !slices.Contains(jobs, j) {
@@ -251,8 +253,8 @@ func (d *delivery) pace() {
 
 // open returns how many jobs in a list have not ended.
 func (c *Cluster) open(list listing) (n int) {
-	for _, j := range list.jobs {
-		if !j.ended() {
+	for name, j := range list.jobs {
+		if !j.ended() && c.ours(name) {
 			n++
 		}
 	}

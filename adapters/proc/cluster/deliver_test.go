@@ -604,3 +604,46 @@ func TestAnOrderWithItsPilot(t *testing.T) {
 		}
 	}
 }
+
+// A host that has the repository at another path knows its jobs by the names that they were given, and no job of
+// another repository. While another host schedules whose locks it does not see, a free lock says nothing.
+func TestAnotherHostLooks(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	a := f.start(1)[0]
+	o, err := f.order(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.deliver()
+	claim := fmt.Sprintf(`{"host":"n1","boot":"b","pid":1,"start":1,"began":%q}`, time.Now().UTC().Format(time.RFC3339Nano))
+	if err := errors.Join(os.WriteFile(f.Files.ClaimFile(a), []byte(claim), 0o600), os.WriteFile(f.Files.BeatFile(a), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	far := fakeCluster{t: t, fake: f.fake, Cluster: &Cluster{Name: f.Name, Engine: f.Engine, Root: f.Root + "/mounted", Files: f.Files, Local: f.Local, Conclude: f.Conclude}}
+	if far.jobName(a) == o.Name {
+		t.Fatal("the name does not depend on the path, and this tests nothing")
+	}
+	elsewhere := attemptN(77)
+	f.fake.queue = []Job{{ID: "7", Name: o.Name, State: Running, Node: "n1"}, {ID: "8", Name: far.jobName(elsewhere), State: Running}, {ID: "9", Name: "vizier-0123abcd-" + string(elsewhere.Job) + "-1", State: Running}}
+	time.Sleep(2 * tick) // the cluster is asked after the runner was last heard of
+	list, err := far.refresh(t.Context())
+	if err != nil || len(list.jobs) != 2 || far.open(list) != 2 {
+		t.Errorf("%v: of three jobs one is another repository's: %v", err, list.jobs)
+	}
+	if r := far.says(a); r.Liveness != kernel.Alive {
+		t.Errorf("%+v", r)
+	}
+	f.fake.queue[0].State = Lost
+	if _, err := far.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	blind := true
+	far.Blind = func() bool { return blind }
+	if r := far.says(a); r.Liveness != kernel.Alive || !strings.Contains(r.Remark, "its runner was heard of") {
+		t.Errorf("%+v", r)
+	}
+	blind = false
+	if r := far.says(a); r.Liveness != kernel.Dead {
+		t.Errorf("the lock is free: %+v", r)
+	}
+}

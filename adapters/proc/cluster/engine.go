@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -274,17 +275,18 @@ type answer struct {
 // listFile returns the file with the cluster's latest answer.
 func (c *Cluster) listFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".list") }
 
-// refresh asks for every job of this repository and writes the answer to a file, for all
-// processes. The caller must not hold the scheduler lock.
+// refresh asks for every job of this repository, by whatever path hosts have it, and writes the answer to a file,
+// for all processes. The caller must not hold the scheduler lock.
 func (c *Cluster) refresh(ctx context.Context) (listing, error) {
 	if err := os.MkdirAll(c.Files.ClusterDir(), 0o700); err != nil {
 		return listing{}, err
 	}
 	got := answer{Asked: c.clock()}
 	err := c.ask(ctx, func(ctx context.Context) (err error) {
-		got.Jobs, err = c.Engine.List(ctx, c.ownPrefix())
+		got.Jobs, err = c.Engine.List(ctx, jobPrefix)
 		return err
 	})
+	got.Jobs = slices.DeleteFunc(got.Jobs, func(j Job) bool { return !c.ours(j.Name) && !pilotName.MatchString(j.Name) })
 	if err == nil {
 		got.Jobs, err = c.account(ctx, got.Jobs)
 	}

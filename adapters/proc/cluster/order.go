@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -61,11 +64,14 @@ func (o order) unlimited() string {
 
 func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Itoa(a.N) }
 
-// jobName returns the name of a's job on the cluster. It is the same in every process,
-// and differs between repositories.
+// jobName returns the name of a's job on the cluster. It differs between repositories, and between hosts that
+// have one repository at different paths: the order says which name the job has.
 func (c *Cluster) jobName(a kernel.AttemptID) string {
 	return c.ownPrefix() + string(a.Job) + "-" + strconv.Itoa(a.N)
 }
+
+// pilotName matches the names of the jobs of all pilots.
+var pilotName = regexp.MustCompile("^" + jobPrefix + "[0-9a-f]+-pilot-")
 
 // jobPrefix begins the names of all jobs that Vizier gives to engines.
 const jobPrefix = "vizier-"
@@ -74,6 +80,33 @@ const jobPrefix = "vizier-"
 func (c *Cluster) ownPrefix() string {
 	of := sha256.Sum256([]byte(filepath.Clean(c.Root)))
 	return jobPrefix + hex.EncodeToString(of[:4]) + "-"
+}
+
+// attemptOf returns the attempt whose job has this name. The name may have been given by a host that has the
+// repository at another path. It is false for the jobs of pilots and of the doctor.
+func attemptOf(name string) (a kernel.AttemptID, is bool) {
+	rest, ours := strings.CutPrefix(name, jobPrefix)
+	_, of, _ := strings.Cut(rest, "-") // the repository's path
+	at := strings.LastIndexByte(of, '-')
+	if !ours || at < 0 {
+		return a, false
+	}
+	a, err := proc.ParseAttempt(of[:at] + "/" + of[at+1:])
+	return a, err == nil
+}
+
+// ours reports that a name is that of a job of this repository. The jobs of pilots count only if a host with the
+// repository at the same path gave them their names.
+func (c *Cluster) ours(name string) bool {
+	if strings.HasPrefix(name, c.ownPrefix()) {
+		return true
+	}
+	a, is := attemptOf(name)
+	if !is {
+		return false
+	}
+	_, err := os.Lstat(c.Files.OrderFile(a))
+	return err == nil
 }
 
 // writeOrder writes the order of a. It need not survive a power failure: an attempt whose
