@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -272,7 +273,8 @@ func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 // repository's root. It does not take the scheduler lock and starts no other
 // job.
 func serveOnNode(args []string, stderr io.Writer, env Environment) int {
-	debug.SetGCPercent(50)
+	debug.SetGCPercent(50) // as serveAttempt
+	runtime.GOMAXPROCS(1)
 	err := runRemote(args, env)
 	if err != nil {
 		fmt.Fprintln(stderr, "vizier runner:", err)
