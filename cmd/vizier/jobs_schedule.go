@@ -51,7 +51,7 @@ func (s *scheduleCmd) Run(c *call) error {
 	if s.Format == "html" {
 		return c.becomeWeb([]string{"--html", "--job", s.Job})
 	}
-	v, err := s.read(c, r)
+	v, snap, err := s.read(c, r)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *scheduleCmd) Run(c *call) error {
 			return nil
 		}
 		if s.Format == "summary" {
-			etas, err := s.etas(c, r, v)
+			etas, err := s.etas(c, r, v, snap)
 			if err != nil {
 				return err
 			}
@@ -89,12 +89,12 @@ func (s *scheduleCmd) Run(c *call) error {
 	return nil
 }
 
-// read returns the current schedule.
-func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
+// read returns the current schedule, and the snapshot that it shows.
+func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, *kernel.Snapshot, error) {
 	scope := kernel.Scope{All: s.All || s.Job != ""}
 	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Snapshot(c.ctx, scope) })
 	if err != nil {
-		return view.Schedule{}, err
+		return view.Schedule{}, nil, err
 	}
 	c.ui.refs.named(snap)
 	if s.Format != "summary" { // the other formats show whether artifacts exist
@@ -104,20 +104,16 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	if s.Job != "" {
 		id, err := view.NewFinder(snap).Resolve(s.Job)
 		if err != nil {
-			return view.Schedule{}, err
+			return view.Schedule{}, nil, err
 		}
 		o.Focus = id
 	}
-	return view.ScheduleOf(snap, o), nil
+	return view.ScheduleOf(snap, o), snap, nil
 }
 
 // etas returns when the jobs of the rows are expected to end, or nil if nothing
 // is known about any of them.
-func (s *scheduleCmd) etas(c *call, r *repo, v view.Schedule) ([]string, error) {
-	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
-	if err != nil {
-		return nil, err
-	}
+func (s *scheduleCmd) etas(c *call, r *repo, v view.Schedule, snap *kernel.Snapshot) ([]string, error) {
 	etas, err := r.Scheduler.ETAs(c.ctx, snap)
 	if err != nil || len(etas) == 0 {
 		return nil, err
