@@ -54,10 +54,11 @@ func (c *Cluster) Check(ctx context.Context) []Finding {
 	if f := c.Engine.Missing(); f != nil {
 		return []Finding{*f}
 	}
+	made := os.MkdirAll(c.Files.ClusterDir(), 0o700)
 	if _, err := c.refresh(ctx); err != nil {
 		return []Finding{{err.Error(), c.Engine.Mend()}}
 	}
-	if err := os.MkdirAll(c.Files.ClusterDir(), 0o700); err == nil {
+	if made == nil {
 		if f := ownShare.try(c.Files.ClusterDir()); f != nil {
 			return []Finding{*f}
 		}

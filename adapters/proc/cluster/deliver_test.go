@@ -647,3 +647,18 @@ func TestAnotherHostLooks(t *testing.T) {
 		t.Errorf("the lock is free: %+v", r)
 	}
 }
+
+// The processes of a repository that was removed do not make its directories anew.
+func TestARemovedRepositoryStaysSo(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.start(1)
+	if err := os.RemoveAll(f.Root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.refresh(t.Context()); err == nil {
+		t.Error("there is a place for the answer")
+	}
+	if _, err := os.Lstat(f.Root); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the repository is there: %v", err)
+	}
+}

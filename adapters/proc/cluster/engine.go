@@ -278,7 +278,7 @@ func (c *Cluster) listFile() string { return filepath.Join(c.Files.ClusterDir(),
 // refresh asks for every job of this repository, by whatever path hosts have it, and writes the answer to a file,
 // for all processes. The caller must not hold the scheduler lock.
 func (c *Cluster) refresh(ctx context.Context) (listing, error) {
-	if err := os.MkdirAll(c.Files.ClusterDir(), 0o700); err != nil {
+	if err := os.Mkdir(c.Files.ClusterDir(), 0o700); err != nil && !errors.Is(err, os.ErrExist) { // if the repository was removed, it stays so
 		return listing{}, err
 	}
 	got := answer{Asked: c.clock()}
