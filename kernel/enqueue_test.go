@@ -74,8 +74,8 @@ func TestEnqueueRefusals(t *testing.T) {
 		{"names in a cycle", []kernel.NewJob{fresh("a", after("b"), func(j *kernel.Job) { j.Spec.Name = "draft" }), fresh("b", after("a"))}, kernel.ErrInvalid, "a (draft) -> b -> a (draft)"},
 		{"bad need", []kernel.NewJob{fresh("a", bad(kernel.Artifact{Kind: kernel.Custom, Name: "t"}))}, kernel.ErrInvalid, "need: artifact"},
 		{"bad lock", []kernel.NewJob{fresh("a", locks(excl(" ")))}, kernel.ErrInvalid, "lock"},
-		{"pool too large", []kernel.NewJob{fresh("a", locks(pool("gpu", 3)))}, kernel.ErrInvalid, "pool gpu has 2 units, 3 asked for"},
-		{"pools too large together", []kernel.NewJob{fresh("a", locks(pool("gpu", 2), kernel.Lock{Key: "gpu", Units: 1}))}, kernel.ErrInvalid, "pool gpu has 2 units, 3 asked for"},
+		{"pool too large", []kernel.NewJob{fresh("a", locks(pool("gpu", 3)))}, kernel.ErrInvalid, "pool gpu has 2 of the 3 units asked for"},
+		{"pools too large together", []kernel.NewJob{fresh("a", locks(pool("gpu", 2), kernel.Lock{Key: "gpu", Units: 1}))}, kernel.ErrInvalid, "pool gpu has 2 of the 3 units asked for"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := kernel.NewSnapshot(kernel.Observation{Now: t0, Facts: marked(marked(facts(), x), y), Limits: kernel.Limits{Pools: map[string]int{"gpu": 2}},

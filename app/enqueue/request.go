@@ -333,6 +333,9 @@ func (t *Builder) accepts(task kernel.Task, byDefault bool) error {
 	return err
 }
 
+// notInNames reports that a character may not be in the name of a variable.
+func notInNames(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+
 func (t *Builder) task(q Request) (kernel.Task, error) {
 	task := kernel.Task{Args: q.Command, Timeout: t.Defaults.Timeout, Executor: cmp.Or(q.Executor, t.Defaults.Executor), Options: q.Option}
 	secrets, err := secretsOf(q)
@@ -348,7 +351,7 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 	for _, text := range q.Env {
 		name, _, given := strings.Cut(text, "=")
 		switch {
-		case name == "" || strings.ContainsFunc(name, unicode.IsSpace) || strings.ContainsRune(text, 0):
+		case name == "" || strings.ContainsFunc(name, notInNames) || strings.ContainsRune(text, 0):
 			errs = append(errs, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid))
 		case given:
 			task.Env = append(task.Env, text)

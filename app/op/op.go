@@ -135,7 +135,7 @@ func failure(ctx context.Context, n *Node, err error) Result {
 	case errors.As(err, &c):
 		r.Class = c.class
 	case ctx.Err() != nil:
-		r.Exit, r.Class = 143, kernel.Signal
+		r.Exit, r.Class, r.Reason = 143, kernel.Signal, "it was told to end"
 	}
 	if name := n.performs(); !strings.HasPrefix(r.Reason, name) {
 		r.Reason = name + ": " + r.Reason
