@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // pace determines how long to wait before polling again: briefly after
@@ -23,23 +24,31 @@ func (p *pace) wait(ctx context.Context, progress bool) error {
 	return pause(ctx, d)
 }
 
-// news reports whether records may have changed since the last call, by the
+// news reports which records may have changed since the last call, by the
 // store's history or, if that is not available, by time.
 type news struct {
 	r    *repo
 	at   fs.JournalOffset
-	told time.Time // when it last reported a possible change
+	told time.Time // when it last reported that all may have changed
+}
+
+// changed returns the jobs whose records have changed. all reports that those of other jobs may have, too.
+func (n *news) changed() (ids []kernel.JobID, all bool) {
+	all = true
+	if n.r.Changed != nil {
+		var told bool
+		ids, n.at, told = n.r.Changed(n.at)
+		all = !told || time.Since(n.told) >= readAll
+	}
+	if all {
+		n.told = time.Now()
+	}
+	return ids, all
 }
 
 func (n *news) any() bool {
-	if n.r.Changed != nil {
-		ids, now, told := n.r.Changed(n.at)
-		if n.at = now; told && len(ids) == 0 && time.Since(n.told) < readAll {
-			return false
-		}
-	}
-	n.told = time.Now()
-	return true
+	ids, all := n.changed()
+	return all || len(ids) > 0
 }
 
 func pause(ctx context.Context, d time.Duration) error {

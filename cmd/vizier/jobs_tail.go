@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -208,7 +209,8 @@ func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, jobs []*kernel.Job, ru
 		}
 		return t.once(p, func() error { return p.printAll(c.ctx, r, of) })
 	}
-	f := &runFollower{r: r, run: run, number: number, printer: p, short: c.ui.refs.short, joined: map[kernel.JobID]bool{}, status: map[kernel.JobID]kernel.Status{}}
+	f := newRunFollower(r, app.RunRequest{Run: run}, p, c.ui.refs.short)
+	f.number = number
 	for _, j := range jobs {
 		f.add(j)
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -52,5 +54,66 @@ func TestHear(t *testing.T) {
 	}
 	if !slices.Equal(w.news, []kernel.JobID{"a", "b"}) || w.told {
 		t.Errorf("it has heard of %v, and all was told: %v", w.news, w.told)
+	}
+}
+
+// countingStore notes what was read.
+type countingStore struct {
+	app.Store
+	read *[]kernel.Scope
+}
+
+func (s countingStore) Read(ctx context.Context, of kernel.Scope) (kernel.Records, error) {
+	*s.read = append(*s.read, of)
+	return s.Store.Read(ctx, of)
+}
+
+// A follower of many jobs reads those that changed, and all of them at the end.
+func TestAFollowerReadsWhatChanged(t *testing.T) {
+	w := newFake(t)
+	all := []kernel.JobID{w.submit(), w.submit(), w.submit()}
+	r, err := w.open(t.Context(), nil, globals{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed []kernel.JobID
+	r.Changed = func(fs.JournalOffset) ([]kernel.JobID, fs.JournalOffset, bool) {
+		return changed, fs.JournalOffset{}, true
+	}
+	var read []kernel.Scope
+	r.Scheduler.Store = countingStore{r.Scheduler.Store, &read}
+	var run app.RunRequest
+	for _, id := range all {
+		run.Jobs = append(run.Jobs, kernel.NewJob{ID: id})
+	}
+	f, c := newRunFollower(r, run, nil, nil), &call{ctx: t.Context()}
+	look := func(what string, want []kernel.JobID, whole bool) {
+		t.Helper()
+		read = nil
+		snap, err := f.look(c)
+		if err != nil || (snap != nil) != whole {
+			t.Errorf("%s: whole %v: %v", what, snap != nil, err)
+		}
+		if len(want) == 0 && len(read) > 0 || len(want) > 0 && (len(read) != 1 || !slices.Equal(read[0].Jobs, want)) {
+			t.Errorf("%s: it read %+v, not %v", what, read, want)
+		}
+	}
+	look("at first", all, true)
+	look("nothing happened", nil, false)
+	for _, id := range all {
+		w.end(id, kernel.OutcomeSucceeded)
+		if _, err := r.Scheduler.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		changed = []kernel.JobID{id}
+		look("one ended", changed, false)
+		if j := f.now[id]; j == nil || j.State.Status != kernel.Succeeded {
+			t.Errorf("it does not know that %s has ended", id)
+		}
+	}
+	changed = nil
+	look("at the end", all, true)
+	if len(f.now) != len(all) || !f.over() {
+		t.Errorf("of %d jobs it knows %d", len(all), len(f.now))
 	}
 }

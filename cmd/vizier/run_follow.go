@@ -132,16 +132,18 @@ func (t terminalRun) rows() []row {
 	return rows
 }
 
-// runFollower prints what happens in a run.
+// runFollower prints what happens in a run. It only reads records that have changed.
 type runFollower struct {
 	r       *repo
-	run     kernel.RunID
+	run     kernel.RunID // "": only these jobs are followed
 	number  kernel.Number
 	jobs    []kernel.JobID
+	now     map[kernel.JobID]*kernel.Job // those on record, as last read
+	changed news
 	printer *linePrinter           // nil: nothing is printed
 	short   func(id string) string // returns the reference of an id
 	logs    []followedJob
-	joined  map[kernel.JobID]bool
+	joined  map[kernel.JobID]bool          // the keys are those of jobs; false: not on record so far
 	status  map[kernel.JobID]kernel.Status // as last printed
 }
 
@@ -154,16 +156,19 @@ type followedJob struct {
 	at    time.Time       // of that
 }
 
-func newRunFollower(r *repo, run app.RunRequest, p *linePrinter, short func(string) string) *runFollower {
-	f := &runFollower{r: r, run: run.Run, printer: p, short: short, joined: map[kernel.JobID]bool{}, status: map[kernel.JobID]kernel.Status{}}
+// newRunFollower returns a follower of a run, or of the jobs that are added to it. short returns the reference
+// of an id, and p may be nil.
+func newRunFollower(r *repo, run app.RunRequest, p *linePrinter, short func(id string) string) *runFollower {
+	f := &runFollower{r: r, run: run.Run, changed: news{r: r}, printer: p, short: short,
+		now: map[kernel.JobID]*kernel.Job{}, joined: map[kernel.JobID]bool{}, status: map[kernel.JobID]kernel.Status{}}
 	for _, j := range run.Jobs {
-		f.jobs = append(f.jobs, j.ID)
+		f.jobs, f.joined[j.ID] = append(f.jobs, j.ID), false
 	}
 	return f
 }
 
 func (f *runFollower) add(j *kernel.Job) {
-	if !slices.Contains(f.jobs, j.ID) {
+	if _, ours := f.joined[j.ID]; !ours {
 		f.jobs = append(f.jobs, j.ID)
 	}
 	if f.printer != nil {
@@ -172,11 +177,37 @@ func (f *runFollower) add(j *kernel.Job) {
 	f.joined[j.ID] = true
 }
 
-// join adds the jobs that are on record by now, including those that jobs of
-// the run submitted.
-func (f *runFollower) join(s *kernel.Snapshot) {
-	for _, j := range s.Jobs() {
-		if f.joined[j.ID] || !slices.Contains(f.jobs, j.ID) && (f.run == "" || j.Spec.Origin.Run != f.run) {
+// look reads the records that may have changed, and adds jobs of the run that are new on record, including
+// those that its jobs submitted. whole is a snapshot of all that is followed; nil: only what changed was read.
+// If what was last read was the end, all are read once more.
+func (f *runFollower) look(c *call) (whole *kernel.Snapshot, err error) {
+	ids, all := f.changed.changed()
+	if all = all || f.over(); all {
+		ids = f.jobs
+	}
+	if !all && len(ids) == 0 {
+		return nil, nil
+	}
+	scope := app.Only(ids)
+	if all && f.run != "" {
+		scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: f.run})
+	}
+	snap, err := f.r.Scheduler.Records(c.ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	if f.r.Root == c.home { // references of another repository mean nothing here
+		c.ui.refs.named(snap)
+	}
+	for _, id := range ids {
+		delete(f.now, id)
+	}
+	for _, j := range snap.Jobs() {
+		joined, ours := f.joined[j.ID]
+		if !ours && (f.run == "" || j.Spec.Origin.Run != f.run) {
+			continue
+		}
+		if f.now[j.ID] = j; joined {
 			continue
 		}
 		if f.number == 0 {
@@ -184,13 +215,17 @@ func (f *runFollower) join(s *kernel.Snapshot) {
 		}
 		f.add(j)
 	}
+	if all {
+		whole = snap
+	}
+	return whole, nil
 }
 
-// read prints new output of the jobs as s has them: of those that run, and of those that have changed.
-func (f *runFollower) read(ctx context.Context, s *kernel.Snapshot) (any bool, err error) {
+// read prints new output of the jobs that run, and of those that have changed.
+func (f *runFollower) read(ctx context.Context) (any bool, err error) {
 	for i := range f.logs {
 		j, rev, ended := &f.logs[i], kernel.Revision(0), false
-		if job := s.Job(j.id); job != nil && job.State.Status != kernel.Running {
+		if job := f.now[j.id]; job != nil && job.State.Status != kernel.Running {
 			rev, ended = job.Rev, job.State.Status.Terminal()
 		}
 		const late = 5 * time.Second // a log may be seen late on a shared file system, or what a job left behind may write
@@ -237,39 +272,33 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 	var p pace
 	var t ticker
 	var d deadlock
-	var snap *kernel.Snapshot
-	changed := news{r: f.r}
 	for looks := 1; ; looks++ {
 		err := t.tick(c.ctx, f.r)
-		if err == nil && changed.any() {
-			scope := app.Only(f.jobs)
-			if f.run != "" {
-				scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: f.run})
-			}
-			snap, err = f.r.Scheduler.Records(c.ctx, scope)
+		var whole *kernel.Snapshot
+		if err == nil {
+			whole, err = f.look(c)
 		}
 		progress := false
 		if err == nil {
-			f.join(snap)
 			err = d.look(c, c.ctx, f.r, slices.DeleteFunc(slices.Clone(f.jobs), func(id kernel.JobID) bool {
-				j := snap.Job(id)
+				j := f.now[id]
 				return j == nil || !j.Open()
 			}))
 		}
 		if err == nil { // the records were read first, so that what a job wrote is printed before its end
-			progress, err = f.read(c.ctx, snap)
+			progress, err = f.read(c.ctx)
 		}
 		if err == nil && looks == 2 && f.printer != nil {
 			err = f.printer.flow()
 		}
 		if err == nil {
-			over := f.over(snap)
+			over := whole != nil && f.over()
 			if over {
 				err = f.drain(c.ctx)
 			}
-			progress = f.changes(c, snap) || progress
+			progress = f.changes(c) || progress
 			if over && err == nil {
-				return snap, nil
+				return whole, nil
 			}
 		}
 		if err == nil {
@@ -290,9 +319,9 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 
 // over reports whether nothing in the run will go on by itself: every job has
 // ended, or can only be woken by a route.
-func (f *runFollower) over(s *kernel.Snapshot) bool {
-	for _, id := range f.jobs {
-		if j := s.Job(id); j != nil && j.Open() && j.State.Status != kernel.Unscheduled {
+func (f *runFollower) over() bool {
+	for _, j := range f.now {
+		if j.Open() && j.State.Status != kernel.Unscheduled {
 			return false
 		}
 	}
@@ -318,10 +347,10 @@ func (f *runFollower) drain(ctx context.Context) error {
 }
 
 // changes prints the jobs whose status has changed, in schedule order.
-func (f *runFollower) changes(c *call, s *kernel.Snapshot) bool {
+func (f *runFollower) changes(c *call) bool {
 	changed := false
 	for _, id := range f.jobs {
-		j := s.Job(id)
+		j := f.now[id]
 		if j == nil {
 			continue
 		}
