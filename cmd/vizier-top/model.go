@@ -65,10 +65,12 @@ type (
 	}
 )
 
-// The time between two reads of the store if changes are not reported, and
-// between two reads of the logs; and how many lines of a job's logs are kept.
+// The time between two reads of the store if changes are not reported, and at
+// least; the time between two reads of the logs; and how many lines of a job's
+// logs are kept.
 const (
 	lookPause = time.Second
+	rest      = 100 * time.Millisecond
 	logPause  = 100 * time.Millisecond
 	mostLines = 2000
 )
@@ -87,11 +89,16 @@ func (m *model) look() tea.Msg {
 	return looked{snap, err}
 }
 
-// await waits until the store may have changed.
+// await waits until the store may have changed. Of many changes in a row it
+// does not show each.
 func (m *model) await() tea.Cmd {
 	return func() tea.Msg {
-		pause := time.NewTimer(lookPause)
+		pause, rested := time.NewTimer(lookPause), time.After(rest)
 		defer pause.Stop()
+		select {
+		case <-m.ctx.Done():
+		case <-rested:
+		}
 		select {
 		case <-m.ctx.Done():
 		case <-m.src.Changed():

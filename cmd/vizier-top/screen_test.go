@@ -316,3 +316,16 @@ func TestTheProgram(t *testing.T) {
 	tm.Type("q")
 	tm.WaitFinished(t, teatest.WithFinalTimeout(30*time.Second))
 }
+
+// Of many changes in a row the screen does not show each: it rests between two reads of the store.
+func TestItRestsBetweenReads(t *testing.T) {
+	f := newFake(t)
+	m := newModel(t.Context(), f, true)
+	begun := time.Now()
+	if _, told := m.await()().(changed); !told || time.Since(begun) < rest {
+		t.Errorf("after %s it reads again", time.Since(begun))
+	}
+	if len(f.changed) > 0 {
+		t.Error("it did not hear of the change")
+	}
+}

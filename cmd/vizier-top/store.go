@@ -112,7 +112,7 @@ func (s *store) look(ctx context.Context) (*kernel.Snapshot, error) {
 			}
 		}
 	}
-	o := kernel.Observation{Now: s.r.Scheduler.Now(), Limits: s.r.Scheduler.Limits}
+	o := kernel.Observation{Now: s.r.Scheduler.Now(), Limits: s.r.Scheduler.Limits, Jobs: make([]kernel.Job, 0, len(s.jobs))}
 	for _, j := range s.jobs {
 		o.Jobs = append(o.Jobs, j)
 	}

@@ -302,7 +302,12 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 			}
 		}
 		if err == nil {
-			err = p.wait(c.ctx, progress)
+			const many, atOnce = 16, 100 * time.Millisecond
+			if progress && len(f.jobs) > many { // what they all do next is read at once
+				err = pause(c.ctx, atOnce)
+			} else {
+				err = p.wait(c.ctx, progress)
+			}
 		}
 		if err == nil {
 			continue
