@@ -52,6 +52,7 @@ const (
 	Prompts                        // the jobs that hold the prompt file named by Key
 	Woken                          // the active jobs that only a route starts
 	Newest                         // the last Most in schedule order, of all statuses or of those in Among
+	NewestRuns                     // the jobs of the last Most runs, by the schedule order of their first jobs
 	OfNumber                       // the jobs of a number; with a Key, the one that has that part of it
 	Outsiders                      // the open jobs that are judged by facts that no job makes
 	PoolContenders                 // as Contenders, for the pool of that key
@@ -260,6 +261,8 @@ func (n Near) Selects(j *Job) bool {
 		return j.woken()
 	case Newest:
 		return n.Has(j.State.Status)
+	case NewestRuns:
+		return j.Spec.Origin.Run != ""
 	case Stoppers:
 		return j.stops()
 	case Handled:

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -293,6 +294,8 @@ func (r *cacheQuery) answer(n kernel.Near) error {
 		return r.addAll(keyWoken)
 	case kernel.Newest:
 		return r.addNewest(n)
+	case kernel.NewestRuns:
+		return r.addNewestRuns(n)
 	case kernel.OfNumber:
 		if n.Key == "" { // all of it
 			return r.addAll(keyOf(keyNumber, n.Number.String()))
@@ -403,6 +406,34 @@ func (r *cacheQuery) addNewest(n kernel.Near) error {
 	slices.Sort(all)
 	for _, key := range all[max(0, len(all)-n.Most):] {
 		if err := r.add(idIn(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addNewestRuns adds the jobs of the newest runs. Of each run it looks only at the first key.
+func (r *cacheQuery) addNewestRuns(n kernel.Near) error {
+	type run struct{ begun, prefix string }
+	var runs []run
+	for from := keyMember; ; {
+		before := len(runs)
+		err := r.s.cache.kv.eachFrom(from, keyMember, func(key string, _ []byte) bool {
+			at := len(key) - 8 - jobIDLen
+			runs = append(runs, run{key[at:], key[:at]})
+			from = key[:at] + "\xff"
+			return false
+		})
+		if err != nil {
+			return err
+		}
+		if len(runs) == before {
+			break
+		}
+	}
+	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.begun, b.begun) })
+	for _, of := range runs[max(0, len(runs)-n.Most):] {
+		if err := r.addAll(of.prefix); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,15 @@ func Pick(jobs []kernel.Job, near []kernel.Near) []kernel.Job {
 			}
 		case n.Kind == kernel.Newest:
 			list = list[max(0, len(list)-n.Most):]
+		case n.Kind == kernel.NewestRuns: // the first job of a run comes first
+			var begun []kernel.RunID
+			for _, i := range list {
+				if run := jobs[i].Spec.Origin.Run; !slices.Contains(begun, run) {
+					begun = append(begun, run)
+				}
+			}
+			newest := begun[max(0, len(begun)-n.Most):]
+			list = slices.DeleteFunc(list, func(i int) bool { return !slices.Contains(newest, jobs[i].Spec.Origin.Run) })
 		case n.Kind == kernel.Stoppers:
 			list = stoppers(jobs, at, list, n.Run)
 		case n.Kind == kernel.Due:

@@ -26,7 +26,13 @@ func (x *runsCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true})
+	snap, err := c.settled(r, func() (*kernel.Snapshot, error) {
+		scope := kernel.Scope{All: true}
+		if x.Most > 0 {
+			scope.Near = []kernel.Near{{Kind: kernel.NewestRuns, Most: x.Most}}
+		}
+		return r.Scheduler.Records(c.ctx, scope)
+	})
 	if err != nil {
 		return err
 	}
