@@ -328,9 +328,12 @@ func TestCleanTakesNoneThatIsNeeded(t *testing.T) {
 			return
 		}
 		next := s.Apply(p)
+		of := func(k *kernel.Job) bool {
+			return k.ID == j.ID || j.Spec.Origin.Run != "" && k.Spec.Origin.Run == j.Spec.Origin.Run
+		}
+		kept := slices.ContainsFunc(s.Jobs(), func(k *kernel.Job) bool { return of(k) && k.State.Context.Owned }) // its worktree, and so its run
 		for _, k := range s.Jobs() {
-			of := k.ID == j.ID || j.Spec.Origin.Run != "" && k.Spec.Origin.Run == j.Spec.Origin.Run
-			stays := !of || k.State.Context.Owned && !force
+			stays := !of(k) || kept && !force
 			if (next.Job(k.ID) != nil) != stays {
 				t.Fatalf("%s stays is %t", k.ID, !stays)
 			}

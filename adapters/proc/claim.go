@@ -246,7 +246,18 @@ func (l *Local) claimOf(a kernel.AttemptID) (c claim, ours bool, err error) {
 	if c, err = readClaim(l.Files.ClaimFile(a)); err != nil {
 		return claim{}, false, err
 	}
-	return c, c.Lock == inodeOf(l.Files.LockFile(a.Job)), nil
+	ours = c.Lock == inodeOf(l.Files.LockFile(a.Job))
+	if p, runs := c.process(); !ours && runs && !c.Spaces.away() { // its lock file may have been replaced
+		ours = p.worksIn(l.Root)
+	}
+	return c, ours, nil
+}
+
+// unlockable reports that the lock that a's runner holds is not that of the lock file here: the file was removed or
+// replaced, or it is seen by another mount, which does not pass locks on. That it looks free says nothing then.
+func (c claim) unlockable(ours bool, lock string) bool {
+	now := inodeOf(lock)
+	return c.Lock != inode{} && now != c.Lock && (ours || now.Ino == c.Lock.Ino)
 }
 
 func claimed(path string) (bool, error) {

@@ -109,6 +109,16 @@ func (p process) signal(sig os.Signal) {
 	}
 }
 
+// worksIn reports whether dir is the working directory of the process. Only Linux tells.
+func (p process) worksIn(dir string) bool {
+	at, err := os.Stat(fmt.Sprintf("/proc/%d/cwd", p.pid))
+	if err != nil {
+		return false
+	}
+	own, err := os.Stat(dir)
+	return err == nil && os.SameFile(at, own)
+}
+
 // signalable reports whether this process may signal it. A command started through
 // sudo, for example, cannot be ended.
 func (p process) signalable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM }

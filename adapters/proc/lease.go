@@ -80,7 +80,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 		return l.leaseLiveness(a, by.Host, sign)
 	case !held && unclaimed: // nothing is executed before the claim
 		return kernel.Runner{Liveness: kernel.NeverStarted, Remark: "its runner ended before it began: see stderr.log"}, nil
-	case !held:
+	case !held && !l.unlocked(a, lock):
 		return kernel.Runner{Liveness: kernel.Dead}, nil
 	}
 	last, err := l.lastSign(a, sign)
@@ -88,6 +88,20 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 		return kernel.Runner{Liveness: kernel.Stalled, Heard: last.UTC(), Remark: "stalled: not heard of for " + silent.Truncate(time.Second).String()}, nil
 	}
 	return kernel.Runner{Liveness: kernel.Alive}, nil
+}
+
+// unlocked reports that a's runner is at work although its lock looks free, see unlockable. Once its command has
+// ended, that is assumed for the time of a lease: then it goes on with other jobs.
+func (l *Local) unlocked(a kernel.AttemptID, lock string) bool {
+	c, ours, err := l.claimOf(a)
+	if err != nil || !c.Running() || c.Spaces.away() || !c.unlockable(ours, lock) {
+		return false
+	}
+	if c.Child != nil && c.Child.Running() {
+		return true
+	}
+	last, err := l.lastSign(a, l.Files.ClaimFile(a))
+	return err == nil && time.Since(last) < orDefault(l.Lease.TTL, DefaultLease)
 }
 
 // claimedBy returns the process that wrote the claim at path. The usual case, a

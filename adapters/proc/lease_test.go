@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -174,4 +175,49 @@ func TestTheLockFileOfAnotherAttempt(t *testing.T) {
 			t.Errorf("attempt %d, where the lock names %d: %+v, want %v", a.N, n, f, want)
 		}
 	}
+}
+
+// A lock file that was removed or replaced while its job runs says nothing: the process decides, and a stop reaches
+// it. After the end of its command it counts as alive for the time of a lease.
+func TestALockFileThatWasReplaced(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells where a process works")
+	}
+	w := setup(t, as("polite")...)
+	a := w.launch()
+	mustPID(t, w.said("polite "))
+	is, lock, long := w.claim(a), w.Files.LockFile(a.Job), time.Now().Add(-2*DefaultLease)
+	must(t, os.Remove(lock))
+	if got := w.liveness(a); got != kernel.Alive {
+		t.Errorf("without its lock file it is %v", got)
+	}
+	must(t, os.WriteFile(lock, nil, 0o600))
+	for what, c := range map[string]struct {
+		change func(*claim)
+		silent bool
+		want   kernel.Liveness
+	}{
+		"it runs":                        {func(*claim) {}, false, kernel.Alive},
+		"its command has ended just now": {func(c *claim) { c.Child.Start++ }, false, kernel.Alive},
+		"its command ended long ago":     {func(c *claim) { c.Child.Start++ }, true, kernel.Dead},
+		"its runner is gone":             {func(c *claim) { c.Start++ }, false, kernel.Dead},
+		"it ran in another namespace":    {func(c *claim) { c.Spaces.PID = "pid:[1]" }, false, kernel.Dead},
+		"the claim knows no lock":        {func(c *claim) { c.Lock = inode{} }, false, kernel.Dead},
+	} {
+		forged, child := is, *is.Child
+		forged.Child = &child
+		c.change(&forged)
+		temp, err := writeClaim(w.Files.ClaimFile(a), forged)
+		must(t, errors.Join(err, os.Rename(temp, w.Files.ClaimFile(a))))
+		if c.silent {
+			must(t, os.Chtimes(w.Files.ClaimFile(a), long, long))
+			_ = os.Chtimes(w.Files.HeartbeatFile(a), long, long) // there may be none
+		}
+		if got := w.liveness(a); got != c.want {
+			t.Errorf("%s: it is %v, want %v", what, got, c.want)
+		}
+	}
+	temp, err := writeClaim(w.Files.ClaimFile(a), is)
+	must(t, errors.Join(err, os.Rename(temp, w.Files.ClaimFile(a)), w.Stop(bg, a)))
+	wantResult(t, w.outcome(a), kernel.OutcomeFailed, 143, kernel.Signal, "cancelled by tester")
 }

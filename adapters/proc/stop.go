@@ -27,11 +27,12 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 	if c.elsewhere() || c.Spaces.away() {
 		return nil // its runner checks for a stop with every heartbeat
 	}
-	held, err := locked(l.Files.LockFile(a.Job))
+	lock := l.Files.LockFile(a.Job)
+	held, err := locked(lock)
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", label(a), err)
 	}
-	if p, ok := c.process(); ok && held {
+	if p, ok := c.process(); ok && (held || c.unlockable(ours, lock)) {
 		p.signal(syscall.SIGUSR1)
 		p.signal(syscall.SIGCONT) // a stopped runner would not notice
 		return nil
