@@ -1,8 +1,6 @@
 package fs
 
 import (
-	"errors"
-	iofs "io/fs"
 	"strconv"
 	"strings"
 
@@ -11,7 +9,8 @@ import (
 
 // lastNumber is the last number that a job got. It is in a file of its own, written
 // with the plan that gives it, so that removing a job frees no number. If the file is
-// missing or damaged, unnumbered is true: there may be jobs without a number.
+// missing, damaged or behind the records, unnumbered is true: there may be jobs without a
+// number, and the last one follows from the records.
 type lastNumber struct {
 	is         kernel.Number
 	unnumbered bool
@@ -37,12 +36,17 @@ func (s *Store) readLastNumber() (lastNumber, error) {
 		return lastNumber{}, nil
 	}
 	b, err := s.base.read(numberFile, 64)
-	if errors.Is(err, iofs.ErrNotExist) {
+	if err != nil { // whatever is in its place, the records tell
 		return lastNumber{unnumbered: true}, nil
 	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 63)
 	if err != nil {
-		return lastNumber{}, err
+		return lastNumber{unnumbered: true}, nil
 	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-	return lastNumber{kernel.Number(n), err != nil}, nil
+	last := lastNumber{is: kernel.Number(n)}
+	err = s.cache.kv.each(keyOf(keyNumber, (last.is + 1).String()), func(string, []byte) bool { // the file was put back
+		last.unnumbered = true
+		return false
+	})
+	return last, err
 }

@@ -1,6 +1,9 @@
 package fs
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -29,6 +32,41 @@ func TestATransactionSeesTheNumbersItGave(t *testing.T) {
 		}
 		if _, is := s.cache.kv.memtable.values[keyEntry+string(id(n+1))]; !is {
 			t.Errorf("job %d is not in the cache", n+1)
+		}
+	}
+}
+
+// The file with the last number may be damaged, or be behind the records, as after a restore: then these tell, and
+// no number is given twice. Reads go on.
+func TestANumberThatMakesNoSense(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	tx := begin(t, s)
+	j := plain(1)
+	j.Number = 3
+	err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.Create(j)}})
+	closeTx(t, tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.JobDir(""), "number")
+	for what, c := range map[string]struct {
+		put        func() error
+		unnumbered bool
+	}{
+		"as it was":          {func() error { return os.WriteFile(path, []byte("3\n"), 0o600) }, false},
+		"behind":             {func() error { return os.WriteFile(path, []byte("2\n"), 0o600) }, true},
+		"too large a number": {func() error { return os.WriteFile(path, []byte("18446744073709551615\n"), 0o600) }, true},
+		"too large a file":   {func() error { return os.WriteFile(path, make([]byte, 100), 0o600) }, true},
+		"text":               {func() error { return os.WriteFile(path, []byte("abc\n"), 0o600) }, true},
+		"a directory":        {func() error { return os.Mkdir(path, 0o700) }, true},
+		"none":               {func() error { return nil }, true},
+	} {
+		if err := errors.Join(os.RemoveAll(path), c.put()); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := s.Read(t.Context(), kernel.Scope{All: true})
+		if err != nil || rec.Unnumbered != c.unnumbered || rec.Last > 3 {
+			t.Errorf("%s: the last number is %d, unnumbered %v: %v", what, rec.Last, rec.Unnumbered, err)
 		}
 	}
 }
