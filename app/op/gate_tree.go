@@ -57,7 +57,7 @@ func (n *Node) judgedBranch() string {
 func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch string, seen workflow.Seen) (Result, error) {
 	tip, err := tipOf(ctx, env, branch)
 	if err == nil && tip == "" {
-		return failed(1, "there is no branch %s for %s to judge", branch, n.Node), nil
+		return failed(1, "there is no branch %s for %s to judge: make it again with `%s`, then `vizier retry %s`", branch, n.Node, remake(ctx, env, branch, ""), n.Job.ID), nil
 	}
 	if err != nil {
 		return Result{}, err

@@ -42,7 +42,7 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return Result{}, err
 	}
 	if m.onto == "" {
-		return *m.stuck(m.noTarget()), nil
+		return *m.stuck(m.noTarget(ctx)), nil
 	}
 	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
 		return Result{}, err
@@ -59,20 +59,21 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		if done == onto {
 			what = m.nothing()
 		}
-		return m.finish(ctx, what, source)
+		return m.finish(ctx, what, source, done)
 	}
 	if m.tip == "" && n.Job.State.Closed { // by an earlier generation of this job
-		return m.finish(ctx, m.source+" was merged before, and is gone", "")
+		return m.finishAgain(ctx)
 	}
 	if m.tip == "" {
-		return failed(1, "there is no branch %s to merge: if another run has merged the plan, nothing is left to do", m.source), nil
+		return failed(1, "there is no branch %s to merge: if another run has merged the plan, nothing is left to do; otherwise make it again with `%s`, then `vizier retry %s`",
+			m.source, remake(ctx, env, m.source, ""), n.Job.ID), nil
 	}
 	contained, err := env.Git.IsAncestor(ctx, m.tip, m.onto)
 	if err != nil {
 		return Result{}, err
 	}
 	if contained {
-		return m.finish(ctx, m.source+" is merged already", m.tip)
+		return m.finish(ctx, m.source+" is merged already", m.tip, m.tip)
 	}
 	if stop, err := m.clear(ctx, merged); err != nil || stop != nil {
 		return deref(stop), err
@@ -174,8 +175,8 @@ func (m *integration) stuck(obstacle string) *Result {
 	return &r
 }
 
-func (m *integration) noTarget() string {
-	return fmt.Sprintf("there is no branch %s to merge into: queue the merge again with another --target, or create it with `git branch %s COMMIT`", m.target, m.target)
+func (m *integration) noTarget(ctx context.Context) string {
+	return fmt.Sprintf("there is no branch %s to merge into: queue the merge again with another --target, or create it with `%s`", m.target, remake(ctx, m.env, m.target, ""))
 }
 
 // begin merges in a fresh worktree, after removing the plan's document.

@@ -66,6 +66,10 @@ type Branches interface {
 	// Heads returns the tips of local branches, "" for one that does not exist.
 	Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error)
 
+	// LastTip returns the commit that a branch which is gone was last seen at, or
+	// "" if that is not known.
+	LastTip(ctx context.Context, branch string) (kernel.CommitID, error)
+
 	// Head returns the branch of the main working tree, or "" if it is on none.
 	Head(context.Context) (string, error)
 
