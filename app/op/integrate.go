@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -302,6 +303,19 @@ func toResolve(dir string, files []string, retry kernel.JobID) string {
 		}
 	}
 	return fmt.Sprintf("resolve %s in %s, `git add` them%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, shorten(modules), retry)
+}
+
+// inTreeToResolve matches what toResolve says: the worktree, and the command that follows.
+var inTreeToResolve = regexp.MustCompile("resolve .* in ([^ ]+), `git add[^`]*` them.*, then (`vizier retry [^`]+`)")
+
+// Resolvable returns the reason of a job whose merge is in conflict, given whether its worktree is
+// still there to resolve it in. A retry without it merges anew.
+func Resolvable(reason string, there func(dir string) bool) string {
+	m := inTreeToResolve.FindStringSubmatch(reason)
+	if m == nil || there(m[1]) {
+		return reason
+	}
+	return strings.Replace(reason, m[0], "its worktree "+m[1]+" is gone, and "+m[2]+" merges anew", 1)
 }
 
 // otherConflict returns a result that ends the node if open, the plan's mark,

@@ -687,3 +687,23 @@ func TestAResolutionBeforeACrashOfItsGate(t *testing.T) {
 		t.Error("not merged as it was resolved")
 	}
 }
+
+// What the merge and its gate say of a conflict is true only while its worktree is there.
+func TestConflictWhoseWorktreeIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"readme.txt": "theirs\n"})
+	w.commit(w.dir, "readme.txt", "ours\n")
+	n := w.merge(nil)
+	gate := w.conflictGate(n, nil)
+	for _, n := range []*Node{n, gate} {
+		r := w.want(n, kernel.OutcomeBlocked)
+		if got := Resolvable(r.Reason, func(dir string) bool { return w.there(w.dir, dir) }); got != r.Reason {
+			t.Errorf("with its worktree: %s", got)
+		}
+		before, _, _ := strings.Cut(r.Reason, "resolve readme.txt")
+		want := before + "its worktree .vizier/tmp-worktrees/merge-foo is gone, and `vizier retry " + string(n.Job.ID) + "` merges anew"
+		if got := Resolvable(r.Reason, func(string) bool { return false }); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+}
