@@ -40,7 +40,7 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 		return c.end(env, n, step)
 	}
 	return once(ctx, env, n, part, nil, func(ctx context.Context, env *Env, n *Node) (Result, error) {
-		if branch := n.judgedBranch(); branch != "" {
+		if branch := n.JudgedBranch(); branch != "" {
 			return c.judgeBranch(ctx, env, n, branch, seen)
 		}
 		var note string
