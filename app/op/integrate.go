@@ -288,21 +288,28 @@ func (m *integration) conflict(ctx context.Context, files []string) (*Result, er
 			return nil, err
 		}
 	}
-	r := blocked("%smerging %s into %s "+kernel.InConflict+": %s", m.since, m.source, m.target, toResolve(m.dir, files, m.n.conflictGate()))
+	r := blocked("%smerging %s into %s "+kernel.InConflict+": %s", m.since, m.source, m.target, toResolve(ctx, m.env, m.dir, files, m.n.conflictGate()))
 	r.Produced = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: m.slug}}
 	return &r, nil
 }
 
 // toResolve says how files of the merge in dir are resolved by hand. git add does
-// not take a submodule whose directory is empty.
-func toResolve(dir string, files []string, retry kernel.JobID) string {
+// not take a submodule whose directory is empty nor, unless told, what is outside of a sparse
+// checkout.
+func toResolve(ctx context.Context, env *Env, dir string, files []string, retry kernel.JobID) string {
+	add := "git add"
+	if sparse, err := env.Git.Sparse(ctx, dir); err != nil {
+		fmt.Fprintln(env.Stderr, err)
+	} else if sparse {
+		add += " --sparse"
+	}
 	modules := ""
 	for _, f := range files {
 		if state, _, err := look(filepath.Join(dir, f)); err == nil && state == directory {
 			modules += fmt.Sprintf(" (submodule %s: `git -C %s update-index --cacheinfo 160000,COMMIT,%s`)", f, dir, f)
 		}
 	}
-	return fmt.Sprintf("resolve %s in %s, `git add` them%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, shorten(modules), retry)
+	return fmt.Sprintf("resolve %s in %s, `%s` them%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, add, shorten(modules), retry)
 }
 
 // inTreeToResolve matches what toResolve says: the worktree, and the command that follows.

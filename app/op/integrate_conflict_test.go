@@ -707,3 +707,23 @@ func TestConflictWhoseWorktreeIsGone(t *testing.T) {
 		}
 	}
 }
+
+// In a sparse checkout, what the advice names takes a file outside of it.
+func TestConflictOutsideOfASparseCheckout(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.dir, "in/a.txt", "one\n")
+	w.commit(w.dir, "out/b.txt", "one\n")
+	w.branch("draft/foo", map[string]string{"out/b.txt": "theirs\n"})
+	w.commit(w.dir, "out/b.txt", "ours\n")
+	w.write(w.dir, ".vizier/jobs/.keep", "")
+	w.git(w.dir, "sparse-checkout", "set", "in")
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked, "resolve out/b.txt in", "`git add --sparse` them")
+	w.want(w.conflictGate(n, nil), kernel.OutcomeBlocked, "`git add --sparse` them")
+	w.write(w.mergeDir(n), "out/b.txt", "both\n")
+	w.git(w.mergeDir(n), "add", "--sparse", "out/b.txt")
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.git(w.dir, "show", "main:out/b.txt") != "both" {
+		t.Error("not merged as resolved")
+	}
+}

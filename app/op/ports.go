@@ -207,6 +207,9 @@ type Merges interface {
 	// in progress.
 	Squashing(ctx context.Context, dir string) (bool, error)
 
+	// Sparse reports whether the tree at dir is a sparse checkout.
+	Sparse(ctx context.Context, dir string) (bool, error)
+
 	// Unmerged returns the paths in conflict in dir, relative to it.
 	Unmerged(ctx context.Context, dir string) ([]string, error)
 
