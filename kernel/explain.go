@@ -319,9 +319,12 @@ func (x *explainer) remedies(i int32) {
 		if text := j.agentRemedy(x.t.s.now); text != "" {
 			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
 		}
-		x.add(Remedy{Kind: RetryJob, Job: x.t.s.WayOut(j.ID)})
-		if st == BlockedByApproval && !j.State.Approval.InDoubt {
-			x.add(Remedy{Kind: ApproveJob, Job: j.ID})
+		retry := x.t.s.WayOut(j.ID)
+		x.add(Remedy{Kind: RetryJob, Job: retry})
+		for _, id := range []JobID{retry, j.ID} {
+			if x.t.s.Job(id).asksAnew() {
+				x.add(Remedy{Kind: ApproveJob, Job: id})
+			}
 		}
 		return
 	case st == Running:

@@ -212,14 +212,19 @@ func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string,
 // is here.
 func rewound(j *Job, now time.Time, by string) State {
 	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent, Grown: j.State.Grown}
-	if a := j.State.Approval; a.State != NotRequired && !a.InDoubt {
+	if j.asksAnew() {
 		fresh.Approval = Require(now, by)
-		if first := cmp.Or(a.Submitter, a.RequestedBy); first != by {
+		if first := cmp.Or(j.State.Approval.Submitter, j.State.Approval.RequestedBy); first != by {
 			fresh.Approval.Submitter = first
 		}
 	}
 	fresh.Status = j.Begins()
 	return fresh
+}
+
+// asksAnew reports whether j asks for its approval anew after a rewind.
+func (j *Job) asksAnew() bool {
+	return j.State.Approval.State != NotRequired && !j.State.Approval.InDoubt
 }
 
 // CleanedUp records the result of a RemoveWorktree. If the cleanup is not

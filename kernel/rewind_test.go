@@ -420,3 +420,24 @@ func TestAClearedSentinelIsGoneFromWhatIsKnown(t *testing.T) {
 		t.Errorf("the snapshot before has changed: %s", got)
 	}
 }
+
+// A job that was approved asks for that again after a retry, so two commands start it. An approval
+// because of a doubtful effect, which a retry settles, is not asked for again.
+func TestRetryOfWhatWasApprovedNeedsAnApproval(t *testing.T) {
+	retry, approve := kernel.Remedy{Kind: kernel.RetryJob, Job: "q"}, kernel.Remedy{Kind: kernel.ApproveJob, Job: "q"}
+	for _, c := range []struct {
+		approval kernel.Approval
+		want     []kernel.Remedy
+	}{
+		{kernel.Approval{State: kernel.Approved}, []kernel.Remedy{retry, approve}},
+		{kernel.Approval{State: kernel.Approved, InDoubt: true}, []kernel.Remedy{retry}},
+		{kernel.Approval{}, []kernel.Remedy{retry}},
+	} {
+		j := job("q", is(kernel.Failed))
+		j.State.Approval = c.approval
+		e, err := kernel.Explain(snapshot(facts(), j), "q")
+		if err != nil || !slices.Equal(e.Actions, c.want) {
+			t.Errorf("%+v: %+v, %v; want %+v", c.approval, e.Actions, err, c.want)
+		}
+	}
+}

@@ -33,14 +33,24 @@ type effectRecord struct {
 	State      string         `json:"state"`
 	BegunAt    stamp          `json:"begun_at"`
 	Result     *outcomeRecord `json:"result,omitempty"`
+	Merge      *mergeRecord   `json:"merge,omitempty"`
+}
+
+// mergeRecord is what a merge settled.
+type mergeRecord struct {
+	Source kernel.CommitID `json:"source_commit,omitempty"`
+	Target kernel.CommitID `json:"target_commit"`
 }
 
 func encodeEffect(e *effect.Record, extra map[string]json.RawMessage) ([]byte, error) {
 	r := open[effectRecord]{V: effectRecord{recordVersion, e.Key, string(e.Job), e.Generation, e.Operation, e.Part, e.Attempt, e.Round,
-		e.State.String(), stamp(e.Begun), nil}, Extra: extra}
+		e.State.String(), stamp(e.Begun), nil, nil}, Extra: extra}
 	if e.State != effect.Intended {
 		o := newOutcome(e.Result)
 		r.V.Result = &o
+	}
+	if e.Merge.Target != "" {
+		r.V.Merge = &mergeRecord{e.Merge.Source, e.Merge.Target}
 	}
 	b, err := toJSON(r)
 	if err != nil {
@@ -74,6 +84,9 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*effect.Record, map[st
 		result, err := r.V.Result.result(id)
 		d.fail("result", err)
 		e.Result = *result
+	}
+	if m := r.V.Merge; m != nil {
+		e.Merge = effect.Merge{Source: m.Source, Target: m.Target}
 	}
 	return e, r.Extra, d.err
 }

@@ -68,6 +68,9 @@ func TestEffectsAreKeptAsWritten(t *testing.T) {
 		name, _ := effectFile(j.ID, effectKey)
 		for _, e := range []effect.Record{intent(j), applied(intent(j))} {
 			e.Part = "gate"
+			if e.State == effect.Applied {
+				e.Merge = effect.Merge{Source: kernel.CommitID(strings.Repeat("1a", 20)), Target: kernel.CommitID(strings.Repeat("2b", 20))}
+			}
 			mustRecord(t, s, e)
 			if got, err := s.Effect(j.ID, effectKey); err != nil || !reflect.DeepEqual(*got, e) {
 				t.Errorf("%+v, %v; want %+v", got, err, e)

@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -95,4 +96,51 @@ func (r *Repo) BranchAt(ctx context.Context, name string) (there bool, tree stri
 	}
 	tree, err = r.cli.checkedOut(ctx, name)
 	return true, tree, err
+}
+
+// LastTip returns the commit that a branch which is gone was last seen at: the newest of those
+// that the reflog of the main working tree names, and that were parked when the branch was
+// deleted. It is "" if there are none.
+func (r *Repo) LastTip(ctx context.Context, branch string) (kernel.CommitID, error) {
+	last, when, err := r.lastCheckedOut(ctx, branch)
+	if err != nil {
+		return "", fmt.Errorf("look where branch %s was: %w", branch, err)
+	}
+	refs, err := r.cli.read(ctx, "for-each-ref", "--format=%(objectname) %(committerdate:unix) %(refname)", parkedRefs)
+	if err != nil {
+		return "", fmt.Errorf("look where branch %s was: %w", branch, err)
+	}
+	for line := range strings.Lines(string(refs)) {
+		f := strings.Fields(line)
+		rest, ok := strings.CutPrefix(f[2], parkedRefs+refPart(branch)+"-")
+		job, rest, byJob := strings.Cut(rest, "-")
+		if !ok || byJob && (!kernel.ValidJobID(job) || strings.Contains(rest, "-")) { // of another branch, or of a submodule
+			continue
+		}
+		if at, err := strconv.ParseInt(f[1], 10, 64); err == nil && at > when {
+			last, when = kernel.CommitID(f[0]), at
+		}
+	}
+	return last, nil
+}
+
+// lastCheckedOut returns the commit, and its time, that a branch was at when the main working tree
+// last had it checked out, as far as its reflog goes back, or "".
+func (r *Repo) lastCheckedOut(ctx context.Context, branch string) (last kernel.CommitID, when int64, err error) {
+	out, err := r.cli.read(ctx, "log", "--walk-reflogs", "--format=%H %ct %gs", "HEAD", "--")
+	if err != nil {
+		return "", 0, err
+	}
+	left := false                                  // the later entry is a switch from the branch
+	for line := range strings.Lines(string(out)) { // the newest first
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		moved, _ := strings.CutPrefix(f[2], "checkout: moving from ")
+		from, to, _ := strings.Cut(moved, " to ")
+		if left || to == branch || strings.HasPrefix(f[2], "Branch: renamed refs/heads/"+branch+" to ") {
+			when, err = strconv.ParseInt(f[1], 10, 64)
+			return kernel.CommitID(f[0]), when, err
+		}
+		left = from == branch
+	}
+	return "", 0, nil
 }

@@ -37,7 +37,7 @@ func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree, to ke
 		if err != nil {
 			return "", err
 		}
-		if !changed {
+		if !changed.any() {
 			continue
 		}
 		if arrived, err := r.cli.arrived(ctx, w.Path, to); arrived || err != nil {
@@ -46,21 +46,60 @@ func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree, to ke
 			}
 			continue
 		}
-		return fmt.Sprintf("%s is checked out in %s with uncommitted changes: commit them, or `git -C %s stash`", branch, w.Path, w.Path), nil
+		return fmt.Sprintf("%s is checked out in %s with uncommitted changes: commit them, or %s", branch, w.Path, changed.undo(w.Path)), nil
 	}
 	return "", nil
 }
 
-// changed reports whether the working tree at dir has changes to tracked files.
-func (c *cli) changed(ctx context.Context, dir string) (bool, error) {
-	out, err := c.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=no",
-		"--ignore-submodules=dirty", "--no-renames"}})
-	for entry := range strings.SplitSeq(string(out), "\x00") {
-		if len(entry) > 3 && !isScratch(entry[3:]) {
-			return true, err
+// changes are the changes to tracked files of a working tree.
+type changes struct {
+	unstage []string // what git stash does not take: announced by git add --intent-to-add, and staged commits of submodules
+	modules []string // submodules that are at another commit
+	others  bool
+}
+
+func (c changes) any() bool { return len(c.unstage)+len(c.modules) > 0 || c.others }
+
+// undo returns the commands that put c in the tree at dir aside.
+func (c changes) undo(dir string) string {
+	var commands []string
+	for _, does := range []struct {
+		command string
+		paths   []string
+	}{{"reset", c.unstage}, {"submodule update", c.modules}} {
+		if len(does.paths) > 0 {
+			commands = append(commands, fmt.Sprintf("`git -C %s %s -- %s`", dir, does.command, strings.Join(does.paths, " ")))
 		}
 	}
-	return false, err
+	if c.others {
+		commands = append(commands, fmt.Sprintf("`git -C %s stash`", dir))
+	}
+	return strings.Join(commands, ", then ")
+}
+
+// changed returns the changes to tracked files of the working tree at dir.
+func (c *cli) changed(ctx context.Context, dir string) (changes, error) {
+	out, err := c.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v2", "-z", "--untracked-files=no",
+		"--ignore-submodules=dirty", "--no-renames"}})
+	var all changes
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		f := strings.SplitN(entry, " ", 9) // kind, index and tree, submodule, six more of an ordinary change, path
+		if len(f) < 9 || f[0] == "1" && isScratch(f[8]) {
+			continue
+		}
+		module := f[0] == "1" && f[2][0] == 'S'
+		switch {
+		case f[0] == "1" && f[1] == ".A", module && f[1][0] == 'A':
+			all.unstage = append(all.unstage, f[8])
+		case module && f[1][0] != '.':
+			all.unstage, all.modules = append(all.unstage, f[8]), append(all.modules, f[8])
+		case module:
+			all.modules = append(all.modules, f[8])
+		default:
+			all.others = true
+		}
+	}
+	return all, err
 }
 
 // arrived reports whether the files and the index at dir are those of commit.

@@ -232,3 +232,10 @@ func (r *Repo) LastFile(ctx context.Context, tip, base kernel.CommitID, path str
 	}
 	return nil, nil
 }
+
+// Sparse reports whether the working tree at dir is a sparse checkout, in which git add refuses what
+// is outside of it unless it is run with --sparse.
+func (r *Repo) Sparse(ctx context.Context, dir string) (bool, error) {
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"config", "--type=bool", "--default=false", "--get", "core.sparseCheckout"}})
+	return strings.TrimSpace(string(out)) == "true", err
+}

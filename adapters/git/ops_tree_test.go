@@ -326,3 +326,52 @@ func TestAdvanceWhileSomebodyCommits(t *testing.T) {
 		t.Errorf("with a commit of somebody else's: %q, %v, %v", o, moved, err)
 	}
 }
+
+// What git stash does not take away has advice of its own, and the advice works.
+func TestObstacleThatIsNotStashed(t *testing.T) {
+	t.Setenv("GIT_ALLOW_PROTOCOL", "file")
+	sub := newFixture(t)
+	sub.commit("a", "1\n")
+	for name, c := range map[string]struct {
+		change func(f, in fixture)
+		advice string
+	}{
+		"a file": {func(f, _ fixture) { f.write("a", "2\n") }, "`git -C DIR stash`"},
+		"a file announced": {func(f, _ fixture) {
+			f.write("new", "x")
+			f.git("add", "--intent-to-add", "new")
+		}, "`git -C DIR reset -- new`"},
+		"a submodule":          {func(_, in fixture) { in.commit("b", "1\n") }, "`git -C DIR submodule update -- sub`"},
+		"a submodule, staged":  {func(f, in fixture) { in.commit("b", "1\n"); f.git("add", "sub") }, "`git -C DIR reset -- sub`, then `git -C DIR submodule update -- sub`"},
+		"a submodule, removed": {func(f, _ fixture) { f.git("rm", "--quiet", "--cached", "sub") }, "`git -C DIR reset -- sub`, then `git -C DIR submodule update -- sub`"},
+		"several": {func(f, in fixture) {
+			f.write("a", "2\n")
+			f.write("new", "x")
+			f.git("add", "--intent-to-add", "new")
+			in.commit("b", "1\n")
+		}, "`git -C DIR reset -- new`, then `git -C DIR submodule update -- sub`, then `git -C DIR stash`"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.TB = t
+			f.commit("a", "1\n")
+			f.git("submodule", "--quiet", "add", sub.dir, "sub")
+			f.git("commit", "--quiet", "-m", "sub")
+			c.change(f, f.in(f.path("sub")))
+			r := Open(f.root())
+			got, err := r.Obstacle(t.Context(), "main", "")
+			want := "main is checked out in " + f.dir + " with uncommitted changes: commit them, or " + strings.ReplaceAll(c.advice, "DIR", f.dir)
+			if got != want || err != nil {
+				t.Fatalf("%s, %v; want %s", got, err, want)
+			}
+			for i, command := range strings.Split(c.advice, "`") {
+				if i%2 == 1 {
+					f.git(strings.Fields(strings.TrimPrefix(command, "git -C DIR "))...)
+				}
+			}
+			if got, err := r.Obstacle(t.Context(), "main", ""); got != "" || err != nil {
+				t.Errorf("after the advice: %s, %v", got, err)
+			}
+		})
+	}
+}

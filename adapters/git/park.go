@@ -141,6 +141,9 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 		if kept, err := r.cli.kept(ctx, head, ""); kept || err != nil {
 			return err
 		}
+		if merged, err := r.mergedIn(ctx, head, w.Name); merged || err != nil {
+			return err
+		}
 	}
 	return r.park(ctx, Parked{Worktree: w.Path, Branch: w.Branch, Commit: work}, w.Name)
 }
@@ -205,6 +208,21 @@ func (c *cli) kept(ctx context.Context, commit kernel.CommitID, except string) (
 	for ref := range strings.Lines(string(out)) {
 		if strings.TrimSuffix(ref, "\n") != except {
 			return true, err
+		}
+	}
+	return false, err
+}
+
+// mergedIn reports whether commit is the result of a merge that is in progress in a worktree which
+// is not called except: that worktree keeps it.
+func (r *Repo) mergedIn(ctx context.Context, commit kernel.CommitID, except string) (bool, error) {
+	all, err := r.Worktrees()
+	for _, w := range all {
+		if w.Name == except || !r.atHome(w) {
+			continue
+		}
+		if _, _, merged, err := r.MergeState(ctx, w.Path); err == nil && merged == commit {
+			return true, nil
 		}
 	}
 	return false, err

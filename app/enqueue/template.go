@@ -160,7 +160,7 @@ func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string
 	}
 	for i := range jobs {
 		spec := &jobs[i].Spec
-		if !workflow.Anywhere(spec.Origin.About) {
+		if node := manifest.Nodes[spec.Origin.Node]; !node.Anywhere() {
 			spec.Task.Tree = t.linked()
 		}
 		if about := &spec.Origin.About; about.Class == "agent" || about.Class == "environment_shell" || about.Control != "" || len(about.Gates) > 0 {

@@ -16,8 +16,11 @@ import (
 // effectKey identifies one effect of n: it is the same for every attempt of a
 // generation, and differs for any other job, generation, operation or
 // arguments. part distinguishes the effects of one operation.
-func effectKey(n *Node, part string) string {
-	b, err := json.Marshal([]any{n.Job.ID, n.Job.State.Generation, n.Operation, part, n.Args}) // keys of maps are sorted
+func effectKey(n *Node, part string) string { return effectKeyOf(n, n.Job.State.Generation, part) }
+
+// effectKeyOf is effectKey for any generation of n's job.
+func effectKeyOf(n *Node, generation int, part string) string {
+	b, err := json.Marshal([]any{n.Job.ID, generation, n.Operation, part, n.Args}) // keys of maps are sorted
 	if err != nil {
 		panic(err) // impossible: strings and a number
 	}

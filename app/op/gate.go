@@ -37,10 +37,10 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 	}
 	seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
 	if step := workflow.Control(n.ManifestNode, seen); step.Run == workflow.Nothing {
-		return c.end(env, n, step)
+		return c.end(ctx, env, n, step)
 	}
 	return once(ctx, env, n, part, nil, func(ctx context.Context, env *Env, n *Node) (Result, error) {
-		if branch := n.judgedBranch(); branch != "" {
+		if branch := n.JudgedBranch(); branch != "" {
 			return c.judgeBranch(ctx, env, n, branch, seen)
 		}
 		var note string
@@ -70,7 +70,7 @@ func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow
 		var err error
 		switch step.Run {
 		case workflow.Nothing:
-			return c.end(env, n, step)
+			return c.end(ctx, env, n, step)
 		case workflow.RunScript:
 			exit, err = env.Shell.Run(ctx, c.dir(n), step.Script, nil)
 		case workflow.RunAgent:
@@ -358,7 +358,7 @@ func look(path string) (state string, marked bool, err error) {
 }
 
 // end returns the result of the node's last step.
-func (c *conflict) end(env *Env, n *Node, step workflow.Step) (Result, error) {
+func (c *conflict) end(ctx context.Context, env *Env, n *Node, step workflow.Step) (Result, error) {
 	if step.ClearSentinel {
 		if err := env.Files.ClearSentinel(c.slug); err != nil {
 			return Result{}, err
@@ -369,7 +369,7 @@ func (c *conflict) end(env *Env, n *Node, step workflow.Step) (Result, error) {
 		r.Class = kernel.ExitFailure
 	}
 	if step.Outcome == kernel.OutcomeBlocked && c.unmerged() {
-		r.Reason += ": " + toResolve(c.mark.Worktree, c.files, n.Job.ID)
+		r.Reason += ": " + toResolve(ctx, env, c.mark.Worktree, c.files, n.Job.ID)
 	}
 	return r, nil
 }

@@ -43,21 +43,12 @@ func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(
 	return r, err
 }
 
-// judgedBranch returns the branch that n's CI script judges, or "" if it judges
-// what is in n's own execution root.
-func (n *Node) judgedBranch() string {
-	if n.Control != "gate.cicd" && n.Operation != "cicd.run" {
-		return ""
-	}
-	return n.arg("target_branch", "target")
-}
-
 // judgeBranch runs n's scripts on the current commit of branch. A repair is put
 // on the branch, so that what the gate accepts is what others get.
 func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch string, seen workflow.Seen) (Result, error) {
 	tip, err := tipOf(ctx, env, branch)
 	if err == nil && tip == "" {
-		return failed(1, "there is no branch %s for %s to judge", branch, n.Node), nil
+		return failed(1, "there is no branch %s for %s to judge: make it again with `%s`, then `vizier retry %s`", branch, n.Node, remake(ctx, env, branch, ""), n.Job.ID), nil
 	}
 	if err != nil {
 		return Result{}, err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -42,7 +43,7 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return Result{}, err
 	}
 	if m.onto == "" {
-		return *m.stuck(m.noTarget()), nil
+		return *m.stuck(m.noTarget(ctx)), nil
 	}
 	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
 		return Result{}, err
@@ -59,20 +60,21 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		if done == onto {
 			what = m.nothing()
 		}
-		return m.finish(ctx, what, source)
+		return m.finish(ctx, what, source, done)
 	}
 	if m.tip == "" && n.Job.State.Closed { // by an earlier generation of this job
-		return m.finish(ctx, m.source+" was merged before, and is gone", "")
+		return m.finishAgain(ctx)
 	}
 	if m.tip == "" {
-		return failed(1, "there is no branch %s to merge: if another run has merged the plan, nothing is left to do", m.source), nil
+		return failed(1, "there is no branch %s to merge: if another run has merged the plan, nothing is left to do; otherwise make it again with `%s`, then `vizier retry %s`",
+			m.source, remake(ctx, env, m.source, ""), n.Job.ID), nil
 	}
 	contained, err := env.Git.IsAncestor(ctx, m.tip, m.onto)
 	if err != nil {
 		return Result{}, err
 	}
 	if contained {
-		return m.finish(ctx, m.source+" is merged already", m.tip)
+		return m.finish(ctx, m.source+" is merged already", m.tip, m.tip)
 	}
 	if stop, err := m.clear(ctx, merged); err != nil || stop != nil {
 		return deref(stop), err
@@ -174,8 +176,8 @@ func (m *integration) stuck(obstacle string) *Result {
 	return &r
 }
 
-func (m *integration) noTarget() string {
-	return fmt.Sprintf("there is no branch %s to merge into: queue the merge again with another --target, or create it with `git branch %s COMMIT`", m.target, m.target)
+func (m *integration) noTarget(ctx context.Context) string {
+	return fmt.Sprintf("there is no branch %s to merge into: queue the merge again with another --target, or create it with `%s`", m.target, remake(ctx, m.env, m.target, ""))
 }
 
 // begin merges in a fresh worktree, after removing the plan's document.
@@ -286,21 +288,41 @@ func (m *integration) conflict(ctx context.Context, files []string) (*Result, er
 			return nil, err
 		}
 	}
-	r := blocked("%smerging %s into %s "+kernel.InConflict+": %s", m.since, m.source, m.target, toResolve(m.dir, files, m.n.conflictGate()))
+	r := blocked("%smerging %s into %s "+kernel.InConflict+": %s", m.since, m.source, m.target, toResolve(ctx, m.env, m.dir, files, m.n.conflictGate()))
 	r.Produced = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: m.slug}}
 	return &r, nil
 }
 
 // toResolve says how files of the merge in dir are resolved by hand. git add does
-// not take a submodule whose directory is empty.
-func toResolve(dir string, files []string, retry kernel.JobID) string {
+// not take a submodule whose directory is empty nor, unless told, what is outside of a sparse
+// checkout.
+func toResolve(ctx context.Context, env *Env, dir string, files []string, retry kernel.JobID) string {
+	add := "git add"
+	if sparse, err := env.Git.Sparse(ctx, dir); err != nil {
+		fmt.Fprintln(env.Stderr, err)
+	} else if sparse {
+		add += " --sparse"
+	}
 	modules := ""
 	for _, f := range files {
 		if state, _, err := look(filepath.Join(dir, f)); err == nil && state == directory {
 			modules += fmt.Sprintf(" (submodule %s: `git -C %s update-index --cacheinfo 160000,COMMIT,%s`)", f, dir, f)
 		}
 	}
-	return fmt.Sprintf("resolve %s in %s, `git add` them%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, shorten(modules), retry)
+	return fmt.Sprintf("resolve %s in %s, `%s` them%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, add, shorten(modules), retry)
+}
+
+// inTreeToResolve matches what toResolve says: the worktree, and the command that follows.
+var inTreeToResolve = regexp.MustCompile("resolve .* in ([^ ]+), `git add[^`]*` them.*, then (`vizier retry [^`]+`)")
+
+// Resolvable returns the reason of a job whose merge is in conflict, given whether its worktree is
+// still there to resolve it in. A retry without it merges anew.
+func Resolvable(reason string, there func(dir string) bool) string {
+	m := inTreeToResolve.FindStringSubmatch(reason)
+	if m == nil || there(m[1]) {
+		return reason
+	}
+	return strings.Replace(reason, m[0], "its worktree "+m[1]+" is gone, and "+m[2]+" merges anew", 1)
 }
 
 // otherConflict returns a result that ends the node if open, the plan's mark,

@@ -687,3 +687,43 @@ func TestAResolutionBeforeACrashOfItsGate(t *testing.T) {
 		t.Error("not merged as it was resolved")
 	}
 }
+
+// What the merge and its gate say of a conflict is true only while its worktree is there.
+func TestConflictWhoseWorktreeIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"readme.txt": "theirs\n"})
+	w.commit(w.dir, "readme.txt", "ours\n")
+	n := w.merge(nil)
+	gate := w.conflictGate(n, nil)
+	for _, n := range []*Node{n, gate} {
+		r := w.want(n, kernel.OutcomeBlocked)
+		if got := Resolvable(r.Reason, func(dir string) bool { return w.there(w.dir, dir) }); got != r.Reason {
+			t.Errorf("with its worktree: %s", got)
+		}
+		before, _, _ := strings.Cut(r.Reason, "resolve readme.txt")
+		want := before + "its worktree .vizier/tmp-worktrees/merge-foo is gone, and `vizier retry " + string(n.Job.ID) + "` merges anew"
+		if got := Resolvable(r.Reason, func(string) bool { return false }); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+}
+
+// In a sparse checkout, what the advice names takes a file outside of it.
+func TestConflictOutsideOfASparseCheckout(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.dir, "in/a.txt", "one\n")
+	w.commit(w.dir, "out/b.txt", "one\n")
+	w.branch("draft/foo", map[string]string{"out/b.txt": "theirs\n"})
+	w.commit(w.dir, "out/b.txt", "ours\n")
+	w.write(w.dir, ".vizier/jobs/.keep", "")
+	w.git(w.dir, "sparse-checkout", "set", "in")
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked, "resolve out/b.txt in", "`git add --sparse` them")
+	w.want(w.conflictGate(n, nil), kernel.OutcomeBlocked, "`git add --sparse` them")
+	w.write(w.mergeDir(n), "out/b.txt", "both\n")
+	w.git(w.mergeDir(n), "add", "--sparse", "out/b.txt")
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.git(w.dir, "show", "main:out/b.txt") != "both" {
+		t.Error("not merged as resolved")
+	}
+}

@@ -134,3 +134,30 @@ func TestAMergeWhoseGateWasCutOff(t *testing.T) {
 	}
 	w.tidy()
 }
+
+// The gate's tree is at what the merge made, which is not lost with it: no ref is left. What the
+// script commits there is kept.
+func TestTheGateOfAMergeLeavesNoRefOfItsResult(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := planned(t)
+		w.env.Shell = &checks{}
+		n := w.merge(map[string]string{"squash": squash}).gatedBy("exit 1", "block")
+		w.want(n, kernel.OutcomeFailed)
+		if w.parked() != "" {
+			t.Errorf("squash %s: what failed is parked as %s", squash, w.parked())
+		}
+		n.Job.State.Generation++
+		n.gatedBy("test -f new.txt", "block")
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.parked() != "" {
+			t.Errorf("squash %s: what was merged is parked as %s", squash, w.parked())
+		}
+		w.tidy()
+	}
+	w := planned(t)
+	w.env.Shell = &checks{}
+	w.want(w.merge(nil).gatedBy("echo more >more.txt && git add more.txt && git commit --quiet -m more", "block"), kernel.OutcomeSucceeded)
+	if w.git(w.dir, "show", w.parked()+":more.txt") != "more" {
+		t.Error("what the script committed is lost")
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // maxMoves is how often the target may move during a merge before the node
@@ -32,7 +33,7 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 	}
 	for range maxMoves {
 		if merged == onto {
-			return m.finish(ctx, m.nothing(), source)
+			return m.finish(ctx, m.nothing(), source, onto)
 		}
 		warning, stop, err := m.judge(ctx, merged)
 		if err != nil || stop != nil {
@@ -45,14 +46,14 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 		case obstacle != "":
 			return *m.stuck(obstacle), nil
 		case moved:
-			return m.finish(ctx, fmt.Sprintf("merged %s into %s as %s%s", m.source, m.target, short(merged), warning), source)
+			return m.finish(ctx, fmt.Sprintf("merged %s into %s as %s%s", m.source, m.target, short(merged), warning), source, merged)
 		}
 		now, err := tipOf(ctx, m.env, m.target)
 		switch {
 		case err != nil:
 			return Result{}, err
 		case now == "":
-			return *m.stuck(m.noTarget()), nil
+			return *m.stuck(m.noTarget(ctx)), nil
 		}
 		again, err := git.Replay(ctx, merged, onto, now)
 		if err != nil {
@@ -200,8 +201,8 @@ func (m *integration) leave(ctx context.Context, merged kernel.CommitID) (string
 
 // finish cleans up after a merge: it deletes the source branch, if that was
 // asked for and the branch still has what was merged, the conflict's sentinel,
-// and the worktree.
-func (m *integration) finish(ctx context.Context, what string, merged kernel.CommitID) (Result, error) {
+// and the worktree. has is a commit of the target that has what the branch brought.
+func (m *integration) finish(ctx context.Context, what string, merged, has kernel.CommitID) (Result, error) {
 	git := m.env.Git
 	if m.tip != "" {
 		left, err := m.leave(ctx, merged)
@@ -233,5 +234,43 @@ func (m *integration) finish(ctx context.Context, what string, merged kernel.Com
 	if err := m.discard(ctx); err != nil {
 		what += "; its worktree is left: " + err.Error()
 	}
-	return ok(what), nil
+	r := ok(what)
+	r.Merge = effect.Merge{Source: cmp.Or(m.tip, merged), Target: has}
+	return r, nil
+}
+
+// finishAgain ends a merge whose branch is gone, of a job that has merged it before a retry. It
+// succeeds only if the target still has what was merged.
+func (m *integration) finishAgain(ctx context.Context) (Result, error) {
+	var source kernel.CommitID
+	for g := m.n.Job.State.Generation - 1; g >= 0; g-- {
+		key := effectKeyOf(m.n, g, "")
+		e, err := m.env.Effects.Effect(m.n.Job.ID, key)
+		if err != nil {
+			return Result{}, &classed{kernel.DataError, err}
+		}
+		var was effect.Merge
+		if e != nil {
+			was = e.Merge
+		}
+		source = cmp.Or(source, was.Source)
+		has, err := committed(ctx, m.env, m.n, m.onto, key)
+		if err != nil {
+			return Result{}, err
+		}
+		if has == "" && was.Target != "" {
+			there, err := m.env.Git.IsAncestor(ctx, was.Target, m.onto)
+			if err != nil { // the commit is gone
+				fmt.Fprintln(m.env.Stderr, err)
+			}
+			if there {
+				has = was.Target
+			}
+		}
+		if has != "" {
+			return m.finish(ctx, fmt.Sprintf("%s was merged before, and is gone: %s has it in %s", m.source, m.target, short(has)), source, has)
+		}
+	}
+	return failed(1, "%s was merged before, and is gone, but %s does not have that merge now: make the branch again with `%s`, then `vizier retry %s`; if it is not to be merged again, nothing is left to do",
+		m.source, m.target, remake(ctx, m.env, m.source, source), m.n.Job.ID), nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // merge returns a node that merges draft/foo into main.
@@ -349,8 +350,8 @@ func TestMergeWhenTheTargetMovesIntoAConflict(t *testing.T) {
 	w.tidy()
 }
 
-// A retry of a merge whose branch went with it has nothing to do. Of a branch that it never
-// merged it says that there is none.
+// A retry of a merge whose branch went with it has nothing to do, as long as the target has what
+// was merged. Of a branch that it never merged it says that there is none.
 func TestMergeThatIsRetriedAfterItsBranchWent(t *testing.T) {
 	w := newWorld(t)
 	w.plan(map[string]string{"new.txt": "new\n"})
@@ -360,11 +361,79 @@ func TestMergeThatIsRetriedAfterItsBranchWent(t *testing.T) {
 	n.Job.State.Generation++
 	w.want(n, kernel.OutcomeFailed, "there is no branch draft/foo to merge")
 	n.Job.State.Closed = true
-	w.want(n, kernel.OutcomeSucceeded, "draft/foo was merged before, and is gone")
+	for range 2 { // the second is after a retry of the first
+		w.want(n, kernel.OutcomeSucceeded, "draft/foo was merged before, and is gone: main has it in "+main[:12])
+		n.Job.State.Generation++
+	}
 	if w.rev("main") != main {
 		t.Error("main has moved")
 	}
 	w.tidy()
+}
+
+// The target does not have the merge any more. With what is on record, the branch is merged again.
+func TestMergeThatIsRetriedAfterItsTargetWasReset(t *testing.T) {
+	for name, c := range map[string]struct {
+		squash string
+		onMain map[string]string // before the merge: what the branch brings
+		forget bool              // what it settled, as a version did that did not record it
+	}{
+		"squash":              {squash: "true"},
+		"second parent":       {squash: "false"},
+		"nothing to commit":   {squash: "true", onMain: map[string]string{"new.txt": "new\n"}},
+		"of an older version": {squash: "true", forget: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write(w.dir, ".vizier/jobs/.keep", "")
+			before := w.rev("main")
+			w.branch("draft/foo", map[string]string{"new.txt": "new\n"})
+			tip := w.rev("draft/foo")
+			for f, text := range c.onMain {
+				w.commit(w.dir, f, text)
+			}
+			n := w.merge(map[string]string{"delete_branch": "true", "squash": c.squash})
+			w.want(n, kernel.OutcomeSucceeded)
+			if w.has("draft/foo") {
+				t.Fatal("the branch is there")
+			}
+			if c.forget {
+				e := w.journal.entries[effectKey(n, "")]
+				e.Merge = effect.Merge{}
+				w.journal.entries[e.Key] = e
+			}
+			n.Job.State.Closed = true
+			n.Job.State.Generation++
+			w.want(n, kernel.OutcomeSucceeded, "was merged before")
+			w.git(w.dir, "reset", "--quiet", "--hard", before)
+			n.Job.State.Generation++
+			back := "git branch draft/foo " + tip
+			w.want(n, kernel.OutcomeFailed, "main does not have that merge now", "`"+back+"`, then `vizier retry")
+			w.git(w.dir, strings.Fields(strings.TrimPrefix(back, "git "))...)
+			w.want(n, kernel.OutcomeSucceeded, "merged draft/foo into main")
+			if w.read(w.dir, "new.txt") != "new\n" {
+				t.Error("it is not merged")
+			}
+			w.tidy()
+		})
+	}
+}
+
+// A branch that the target had already is deleted without a merge commit.
+func TestRetryOfAMergeThatWasMergedAlready(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.dir, ".vizier/jobs/.keep", "")
+	before := w.rev("main")
+	w.git(w.dir, "branch", "draft/foo", w.commit(w.dir, "new.txt", "new\n"))
+	tip := w.rev("main")
+	n := w.merge(map[string]string{"delete_branch": "true"})
+	w.want(n, kernel.OutcomeSucceeded, "draft/foo is merged already")
+	n.Job.State.Closed = true
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded, "was merged before", "main has it in "+tip[:12])
+	w.git(w.dir, "reset", "--quiet", "--hard", before)
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeFailed, "`git branch draft/foo "+tip+"`")
 }
 
 func TestMergeBesideASubmodule(t *testing.T) {

@@ -102,7 +102,7 @@ func caughtUp(env *Env, n *Node, part, how string) {
 // current. A full disk is no error: the result goes to the runner, which waits
 // until there is room.
 func applied(ctx context.Context, env *Env, n *Node, e effect.Record, r Result) error {
-	e.State = effect.Applied
+	e.State, e.Merge = effect.Applied, r.Merge
 	e.Result = kernel.Result{Attempt: n.Job.Attempt(), Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason,
 		Produced: r.Produced, Context: r.Context, Agent: env.told, Ended: env.Now().UTC()}
 	err := env.Effects.RecordEffect(ctx, e)

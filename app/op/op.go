@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -62,6 +63,7 @@ type Result struct {
 	Produced []kernel.Artifact // in addition to what the node declares for the outcome
 	Context  *kernel.Context   // where the run continues; nil: unchanged; zero: without a context
 	Agent    *kernel.AgentRun  // what its agent reported; nil: it ran none
+	Merge    effect.Merge      // what a merge settled
 }
 
 // operation performs one operation or control policy. An error is a failure of

@@ -66,6 +66,10 @@ type Branches interface {
 	// Heads returns the tips of local branches, "" for one that does not exist.
 	Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error)
 
+	// LastTip returns the commit that a branch which is gone was last seen at, or
+	// "" if that is not known.
+	LastTip(ctx context.Context, branch string) (kernel.CommitID, error)
+
 	// Head returns the branch of the main working tree, or "" if it is on none.
 	Head(context.Context) (string, error)
 
@@ -202,6 +206,9 @@ type Merges interface {
 	// Squashing reports whether a squash merge, which has no second parent, is
 	// in progress.
 	Squashing(ctx context.Context, dir string) (bool, error)
+
+	// Sparse reports whether the tree at dir is a sparse checkout.
+	Sparse(ctx context.Context, dir string) (bool, error)
 
 	// Unmerged returns the paths in conflict in dir, relative to it.
 	Unmerged(ctx context.Context, dir string) ([]string, error)

@@ -148,9 +148,21 @@ func beginning(ctx context.Context, env *Env, n *Node) (kernel.CommitID, error) 
 	case head == "":
 		return "", errors.New("the repository has no commit to start it from: commit something first")
 	case from != "":
-		return "", fmt.Errorf("branch %s, at which it begins, is gone: make it again with `git branch %s COMMIT`, or queue the run again from another branch", from, from)
+		return "", fmt.Errorf("branch %s, at which it begins, is gone: make it again with `%s`, or queue the run again from another branch", from, remake(ctx, env, from, ""))
 	}
 	return head, nil
+}
+
+// remake returns the command that makes a branch again that is gone, at the commit at, or if that
+// is "" where the branch was last seen.
+func remake(ctx context.Context, env *Env, branch string, at kernel.CommitID) string {
+	if at == "" {
+		var err error
+		if at, err = env.Git.LastTip(ctx, branch); err != nil {
+			fmt.Fprintln(env.Stderr, err)
+		}
+	}
+	return "git branch " + branch + " " + cmp.Or(string(at), "COMMIT")
 }
 
 func tipOf(ctx context.Context, env *Env, branch string) (kernel.CommitID, error) {

@@ -62,7 +62,11 @@ func TestAPlanBeginsWhereItWasQueued(t *testing.T) {
 			t.Errorf("from %q it begins at %s", from, w.rev("draft/of-"+want))
 		}
 	}
-	w.want(w.node("worktree.prepare", map[string]string{"slug": "none", "from": "gone"}), kernel.OutcomeFailed, "branch gone, at which it begins, is gone")
+	w.want(w.node("worktree.prepare", map[string]string{"slug": "none", "from": "gone"}), kernel.OutcomeFailed, "branch gone, at which it begins, is gone", "`git branch gone COMMIT`")
+	was := w.rev("other")
+	w.git(w.dir, "switch", "--quiet", "main")
+	w.git(w.dir, "branch", "--quiet", "-D", "other")
+	w.want(w.node("worktree.prepare", map[string]string{"slug": "none", "from": "other"}), kernel.OutcomeFailed, "`git branch other "+was+"`")
 }
 
 // What agents keep by directory is kept once for a stage of a plan, however many

@@ -308,6 +308,9 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 			Fix: func(ctx context.Context) error { return r.Doctor.git.RepairWorktree(ctx, c) }})
 	}
 	for _, j := range s.Jobs() {
+		if j.Needs() == kernel.NeedsResolution && resolvable(r.Root, j.State.Reason) != j.State.Reason {
+			out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "the worktree of its merge, which is in conflict, is gone", Next: "vizier retry " + string(j.ID)})
+		}
 		c := j.State.Context
 		if c.Worktree == "" {
 			continue

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/op"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -22,12 +24,37 @@ func (r *repo) look(ctx context.Context, ids []kernel.JobID, look func(*kernel.S
 	})
 }
 
-// remarks returns snap with the remarks of executors, as far as they answer
-// quickly, since a person is waiting.
-func (r *repo) remarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
-	ctx, stop := context.WithTimeout(ctx, patience)
+// remarks returns snap with what is seen now and not on record: the remarks of executors, as far
+// as they answer quickly, since a person is waiting, and which conflicts of merges cannot be
+// resolved any more, since their worktrees are gone.
+func (c *call) remarks(r *repo, snap *kernel.Snapshot) *kernel.Snapshot {
+	ctx, stop := context.WithTimeout(c.ctx, patience)
 	defer stop()
-	return r.Scheduler.WithRemarks(ctx, snap)
+	snap = r.Scheduler.WithRemarks(ctx, snap)
+	if c.past != nil {
+		return snap
+	}
+	var gone []kernel.Action
+	for _, j := range snap.Jobs() {
+		st := j.State
+		if st.Status != kernel.BlockedByDependency {
+			continue
+		}
+		st.Reason, st.Wait.Detail = resolvable(r.Root, st.Reason), resolvable(r.Root, st.Wait.Detail)
+		if st.Reason != j.State.Reason || st.Wait.Detail != j.State.Wait.Detail {
+			gone = append(gone, kernel.PutState{Job: j.ID, If: j.Rev, State: st})
+		}
+	}
+	return snap.Apply(kernel.NewPlan(gone...))
+}
+
+// resolvable returns the reason of a job of the repository at root or, if its merge is in conflict
+// and the worktree to resolve it in is gone, one that says so.
+func resolvable(root, reason string) string {
+	return op.Resolvable(reason, func(dir string) bool {
+		_, err := os.Stat(filepath.Join(root, dir))
+		return !errors.Is(err, iofs.ErrNotExist)
+	})
 }
 
 // patience is how long a person waits for the answers of executors.

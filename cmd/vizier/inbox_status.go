@@ -94,7 +94,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 	c.ui.refs.among(ids) // look them all up with one read
 	for _, p := range st.Prompts {
 		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Renamed: p.Renamed, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
-			Repository: p.Repository, Reason: p.Reason}
+			Repository: p.Repository, Reason: resolvable(p.Repository, p.Reason)}
 		if j := p.Job; j != nil {
 			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Prompt.Branch
 			row.Reference = c.ui.refs.of(string(j.ID))

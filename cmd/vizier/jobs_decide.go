@@ -187,6 +187,7 @@ type retried struct {
 	Reset               []kernel.JobID          `json:"reset"`
 	Restarted           []kernel.JobID          `json:"restarted"`
 	Updated             []kernel.JobID          `json:"updated"`
+	AwaitingApproval    []kernel.JobID          `json:"awaiting_approval,omitempty"` // those that wait for it now
 	Reasons             map[kernel.JobID]string `json:"reasons"`        // why each job is in the set
 	Refs                map[kernel.JobID]string `json:"refs,omitempty"` // references of the listed jobs
 }
@@ -316,13 +317,18 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 			at[id] = i
 		}
 		doc := retried{"Jobs to retry", set.Of, c.ui.refs.of(string(set.Of)), set.Root, listed(set.Succeeded), listed(set.Jobs),
-			[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, set.Why, nil}
+			[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, nil, set.Why, nil}
 		if !x.DryRun {
 			c.warnDegraded(rep, set.Jobs)
 			if j := rep.Snapshot.Job(set.Of); j != nil && j.State.Status == kernel.BlockedByDependency {
 				c.ui.warn("%s is blocked as before: %s: `vizier why %s` says what to retry", j.ID, j.State.Wait.Detail, j.ID)
 			}
 			doc.Outcome, doc.Reset = "Jobs retried", doc.RetrySet
+			for _, id := range set.Jobs {
+				if j := rep.Snapshot.Job(id); j != nil && j.State.Status == kernel.WaitingOnApproval {
+					doc.AwaitingApproval = append(doc.AwaitingApproval, id)
+				}
+			}
 		}
 		docs = append(docs, doc)
 	}
@@ -348,7 +354,19 @@ func (doc retried) line() string {
 	if n := len(doc.RetrySet) - 1; n > 0 {
 		text += ", and " + view.Counted(n, "job") + " after it"
 	}
+	if len(doc.AwaitingApproval) > 0 {
+		text += "; approval needed: " + doc.approve()
+	}
 	return text
+}
+
+// approve returns the command that approves what waits for it now.
+func (doc retried) approve() string {
+	command := "vizier jobs approve"
+	for _, id := range doc.AwaitingApproval {
+		command += " " + string(id)
+	}
+	return command
 }
 
 func (doc retried) text(dryRun bool) string {
@@ -358,6 +376,9 @@ func (doc retried) text(dryRun bool) string {
 		rows = append(rows, row{"Reset", joined(doc.Reset)}, row{"Restarted", joined(doc.Restarted)})
 		if len(doc.Updated) > 0 {
 			rows = append(rows, row{"Updated", joined(doc.Updated)})
+		}
+		if len(doc.AwaitingApproval) > 0 {
+			rows = append(rows, row{"Needs approval", joined(doc.AwaitingApproval)}, row{"Next", doc.approve()})
 		}
 		return block(rows, "")
 	}

@@ -97,7 +97,7 @@ func (l *listCmd) read(c *call, r *repo) (out listing, err error) {
 		return out, err
 	}
 	o.Counts = out.snap.Counts()
-	out.snap = r.remarks(c.ctx, out.snap)
+	out.snap = c.remarks(r, out.snap)
 	out.List = view.ListOf(out.snap, o)
 	return out, nil
 }

@@ -54,7 +54,7 @@ func (s *showCmd) show(c *call, ref string) error {
 	if err != nil {
 		return err
 	}
-	snap = r.remarks(c.ctx, snap)
+	snap = c.remarks(r, snap)
 	format := s.Format
 	if s.Raw {
 		format = "json"
@@ -162,7 +162,7 @@ func (s *statusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap = r.remarks(c.ctx, snap)
+	snap = c.remarks(r, snap)
 	for _, t := range targets {
 		if t.Whole {
 			err = s.print(c, view.RunOf(snap, t.Jobs), runLine(view.RunOf(snap, t.Jobs)))

@@ -107,6 +107,9 @@ func (w *whyCmd) why(c *call, ref string) error {
 		if err != nil {
 			return err
 		}
+		if e.Root != nil && c.past == nil {
+			e.Root.Detail = resolvable(r.Root, e.Root.Detail)
+		}
 		doc := explained(e, &c.ui.refs)
 		if e.Root != nil {
 			if root := snap.Job(e.Root.Job); root != nil && view.Printed(root) {

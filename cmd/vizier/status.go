@@ -39,7 +39,7 @@ func (s *overviewCmd) Run(c *call) error {
 		return err
 	}
 	c.ui.refs.named(snap)
-	snap = r.remarks(c.ctx, snap)
+	snap = c.remarks(r, snap)
 	o := view.OverviewOptions{FailedSince: c.ui.today(snap.Now()).UTC(), Progress: r.Progress}
 	if o.Prompts, err = r.refused(c, snap, o.FailedSince); err != nil {
 		c.ui.warn("the inbox cannot be read: %v", err)

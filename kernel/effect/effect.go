@@ -44,6 +44,14 @@ type Record struct {
 	State      State
 	Begun      time.Time     // when its owner intended it
 	Result     kernel.Result // how it ended; Applied and Committed only
+	Merge      Merge         // of a merge that succeeded; zero: it is none, or of a version that did not record it
+}
+
+// Merge is what a merge that succeeded settled. Its branch may be gone afterwards, and not every
+// merge makes a commit that could be found.
+type Merge struct {
+	Source kernel.CommitID // where the merged branch was
+	Target kernel.CommitID // a commit of the target that has what the branch brought
 }
 
 // Round returns how many attempts of this generation ended with a result of

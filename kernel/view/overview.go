@@ -200,7 +200,7 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 	case x.s.ConflictBefore(j) != nil: // `vizier why` says how to resolve the other conflict
 		return needs(kind, st.Finished, st.Reason, "why")
 	default:
-		what, _, _ := strings.Cut(st.Reason, ", `git add` them") // the rest is in Command
+		what, _, _ := strings.Cut(st.Reason, ", `git add") // the rest is in Command
 		return needs(kind, st.Finished, what, "retry")
 	}
 	return it, false

@@ -1,7 +1,9 @@
 package workflow
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -129,14 +131,23 @@ func control(policy string, args ...string) Use {
 // Inventory returns everything a node may use. It must not be changed.
 func Inventory() []Use { return inventory }
 
-// Anywhere reports whether a node is independent of the working tree that its
-// run was enqueued from.
-func Anywhere(about kernel.NodeInfo) bool {
-	switch about.Operation {
+// Anywhere reports whether n is independent of the working tree that its run
+// was enqueued from.
+func (n *ManifestNode) Anywhere() bool {
+	switch n.Operation {
 	case opIntegrate, opCleanup, "merge.sentinel.write", "merge.sentinel.clear":
 		return true
 	}
-	return slices.Contains([]string{policyConflict, policyApproval, policyTerminal}, about.Control)
+	return slices.Contains([]string{policyConflict, policyApproval, policyTerminal}, n.Control) || n.JudgedBranch() != ""
+}
+
+// JudgedBranch returns the branch that n's CI script judges, in a worktree of
+// its own, or "" if it judges what is in n's own execution root.
+func (n *ManifestNode) JudgedBranch() string {
+	if n.Control != policyCICD && n.Operation != opCICD {
+		return ""
+	}
+	return cmp.Or(strings.TrimSpace(n.Args["target_branch"]), strings.TrimSpace(n.Args["target"]))
 }
 
 // arguments returns all arguments that it reads.

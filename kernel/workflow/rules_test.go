@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -156,12 +155,19 @@ func TestPayload(t *testing.T) {
 func TestAnywhere(t *testing.T) {
 	var got []string
 	for _, u := range workflow.Inventory() {
-		if workflow.Anywhere(kernel.NodeInfo{Operation: u.Operation, Control: u.Policy}) {
+		n := workflow.ManifestNode{Operation: u.Operation, Control: u.Policy}
+		if n.Anywhere() {
 			got = append(got, u.Label)
 		}
 	}
 	if all := strings.Join(got, " "); all != "cap.env.builtin.worktree.cleanup cap.env.builtin.git.integrate_plan_branch cap.env.builtin.merge.sentinel.write "+
 		"cap.env.builtin.merge.sentinel.clear control.gate.conflict_resolution control.gate.approval control.terminal" {
 		t.Error(all)
+	}
+	for _, n := range []workflow.ManifestNode{{Control: "gate.cicd"}, {Operation: "cicd.run"}} {
+		n.Args = map[string]string{"target_branch": " main "} // it judges that branch, in a worktree of its own
+		if !n.Anywhere() || n.JudgedBranch() != "main" {
+			t.Errorf("%s%s of main depends on the working tree", n.Control, n.Operation)
+		}
 	}
 }
