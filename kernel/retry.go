@@ -224,7 +224,7 @@ func rewound(j *Job, now time.Time, by string) State {
 
 // asksAnew reports whether j asks for its approval anew after a rewind.
 func (j *Job) asksAnew() bool {
-	return j.State.Approval.State != NotRequired && !j.State.Approval.InDoubt
+	return j != nil && j.State.Approval.State != NotRequired && !j.State.Approval.InDoubt
 }
 
 // CleanedUp records the result of a RemoveWorktree. If the cleanup is not
