@@ -154,6 +154,10 @@ func Gates() []Gate {
 	return out
 }
 
+// UnreadableDependency begins what is said of a job that is blocked since the record of one that it runs after
+// could not be read (seed 000). It stays blocked when that is mended, until it is retried.
+const UnreadableDependency = "scheduler data error for job dependency "
+
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 	after := t.s.jobs[i].Spec.After
 	for n := from; n < len(after); n++ {
@@ -161,7 +165,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		k, ok := t.s.find(id)
 		switch {
 		case !ok && t.s.unreadable[id] != "":
-			return blocks("scheduler data error for job dependency " + string(id) + ": " + t.s.unreadable[id]).of(id), n + 1
+			return blocks(UnreadableDependency + string(id) + ": " + t.s.unreadable[id]).of(id), n + 1
 		case !ok && slices.Contains(t.s.jobs[i].Spec.AfterAny, id): // it had ended when it was removed
 			t.s.requireSome(after[n+1:], n)
 			continue

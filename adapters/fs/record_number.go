@@ -44,7 +44,7 @@ func (s *Store) readLastNumber() (lastNumber, error) {
 		return lastNumber{unnumbered: true}, nil
 	}
 	last := lastNumber{is: kernel.Number(n)}
-	err = s.cache.kv.each(keyOf(keyNumber, (last.is + 1).String()), func(string, []byte) bool { // the file was put back
+	err = s.cache.kv.each(keyOf(keyNumber, (last.is+1).String()), func(string, []byte) bool { // the file was put back
 		last.unnumbered = true
 		return false
 	})

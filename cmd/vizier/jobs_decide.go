@@ -188,8 +188,8 @@ type retried struct {
 	Restarted           []kernel.JobID          `json:"restarted"`
 	Updated             []kernel.JobID          `json:"updated"`
 	AwaitingApproval    []kernel.JobID          `json:"awaiting_approval,omitempty"` // those that wait for it now
-	Reasons             map[kernel.JobID]string `json:"reasons"`        // why each job is in the set
-	Refs                map[kernel.JobID]string `json:"refs,omitempty"` // references of the listed jobs
+	Reasons             map[kernel.JobID]string `json:"reasons"`                     // why each job is in the set
+	Refs                map[kernel.JobID]string `json:"refs,omitempty"`              // references of the listed jobs
 }
 
 // Run rewinds the jobs and what depends on them.
