@@ -3,6 +3,7 @@ package kernel
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -154,9 +155,20 @@ func Gates() []Gate {
 	return out
 }
 
-// UnreadableDependency begins what is said of a job that is blocked since the record of one that it runs after
-// could not be read (seed 000). It stays blocked when that is mended, until it is retried.
-const UnreadableDependency = "scheduler data error for job dependency "
+// unreadableDependency begins what is said of a job that is blocked since the record of one that it runs after
+// could not be read (seed 000).
+const unreadableDependency = "scheduler data error for job dependency "
+
+// BlockedUnread returns the job whose record could not be read when j was blocked for that, or "". j stays blocked
+// when that is mended, until it is retried.
+func (j *Job) BlockedUnread() JobID {
+	rest, is := strings.CutPrefix(j.State.Wait.Detail, unreadableDependency)
+	if !is || j.State.Status != BlockedByDependency {
+		return ""
+	}
+	id, _, _ := strings.Cut(rest, ":")
+	return JobID(id)
+}
 
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 	after := t.s.jobs[i].Spec.After
@@ -165,7 +177,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		k, ok := t.s.find(id)
 		switch {
 		case !ok && t.s.unreadable[id] != "":
-			return blocks(UnreadableDependency + string(id) + ": " + t.s.unreadable[id]).of(id), n + 1
+			return blocks(unreadableDependency + string(id) + ": " + t.s.unreadable[id]).of(id), n + 1
 		case !ok && slices.Contains(t.s.jobs[i].Spec.AfterAny, id): // it had ended when it was removed
 			t.s.requireSome(after[n+1:], n)
 			continue

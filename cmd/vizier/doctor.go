@@ -253,8 +253,8 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 		runs[run] = true
 	}
 	for _, j := range s.Jobs() {
-		if st := &j.State; st.Status == kernel.BlockedByDependency && strings.HasPrefix(st.Wait.Detail, kernel.UnreadableDependency) && s.Job(st.Wait.Job) != nil {
-			out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "it is blocked, since the record of job " + string(st.Wait.Job) + " could not be read; now that can be read",
+		if of := j.BlockedUnread(); of != "" && s.Job(of) != nil {
+			out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "it is blocked, since the record of job " + string(of) + " could not be read; now that can be read",
 				Next: "vizier retry " + string(j.ID)})
 		}
 	}
