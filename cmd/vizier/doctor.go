@@ -175,8 +175,12 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		found, err = r.Scheduler.Survey(c.ctx, c.checks(r))
 		found = append([]app.Finding{late}, found...)
 	}
-	if err != nil {
+	if errors.Is(err, app.ErrBusy) || c.ctx.Err() != nil {
 		return nil, err
+	}
+	if err != nil {
+		return []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it cannot be looked at: " + err.Error(),
+			Next: "see what this names: a directory or a link in place of a file, or what you may not read; put it right, and run `vizier doctor` again"}}, nil
 	}
 	unsound, err := r.unsound(c.ctx, found)
 	if err != nil {
