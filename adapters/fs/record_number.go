@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"errors"
+	iofs "io/fs"
 	"strconv"
 	"strings"
 
@@ -35,9 +37,12 @@ func (s *Store) readLastNumber() (lastNumber, error) {
 	if s.base == nil { // it is a copy in memory
 		return lastNumber{}, nil
 	}
-	b, err := s.base.read(numberFile, 64)
-	if err != nil { // whatever is in its place, the records tell
+	b, err := s.base.read(numberFile, maxRecord)
+	if errors.Is(err, iofs.ErrNotExist) {
 		return lastNumber{unnumbered: true}, nil
+	}
+	if err != nil {
+		return lastNumber{}, err
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 63)
 	if err != nil {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -114,6 +116,9 @@ func TestStatusForPeople(t *testing.T) {
 		t.Errorf("nothing at all: %q", got)
 	}
 	w.needy()
+	if err := os.MkdirAll(filepath.Join(w.dir, "trees/x"), 0o700); err != nil { // the conflict's worktree
+		t.Fatal(err)
+	}
 	tests := w.submit("--name", "tests")
 	w.submit("--name", "package", "--after", string(tests), "--approval")
 	w.settle(w.submit("--name", "lint"), kernel.OutcomeFailed)
