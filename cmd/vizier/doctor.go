@@ -175,7 +175,7 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		found, err = r.Scheduler.Survey(c.ctx, c.checks(r))
 		found = append([]app.Finding{late}, found...)
 	}
-	if errors.Is(err, app.ErrBusy) || c.ctx.Err() != nil {
+	if errors.Is(err, app.ErrBusy) || errors.Is(err, fs.ErrForeign) || c.ctx.Err() != nil {
 		return nil, err
 	}
 	if err != nil {
