@@ -37,7 +37,7 @@ func TestATransactionSeesTheNumbersItGave(t *testing.T) {
 }
 
 // The file with the last number may be damaged, or be behind the records, as after a restore: then these tell, and
-// no number is given twice.
+// no number on record is given again.
 func TestANumberThatMakesNoSense(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	tx := begin(t, s)
