@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,9 +117,8 @@ func (d *delivery) end(all []errand, what string, ask func(context.Context, []Jo
 		if e.what != what {
 			continue
 		}
-		o, _ := d.c.order(e.attempt)
-		name := cmp.Or(o.Name, d.c.jobName(e.attempt))
-		if o.Pilot != "" && what == toSignal {
+		name := d.c.jobName(e.attempt) // not that of the order: in a copy of the repository it is the original's job
+		if o, err := d.c.order(e.attempt); err == nil && o.Pilot != "" && what == toSignal {
 			name = o.Pilot // the pilot tells its workers; an attempt that must go is fenced off
 		}
 		if j, known := d.list.jobs[name]; known && !j.ended() && !slices.Contains(jobs, j) {

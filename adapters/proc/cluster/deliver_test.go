@@ -633,6 +633,13 @@ func TestAnotherHostLooks(t *testing.T) {
 	if r := far.says(a); r.Liveness != kernel.Alive {
 		t.Errorf("%+v", r)
 	}
+	if err := far.post(toCancel, a); err != nil {
+		t.Fatal(err)
+	}
+	far.deliver()
+	if len(f.fake.cancelled) > 0 {
+		t.Error("another path, which may be that of a copy of the repository, took the job off the cluster")
+	}
 	f.fake.queue[0].State = Lost
 	if _, err := far.refresh(t.Context()); err != nil {
 		t.Fatal(err)
