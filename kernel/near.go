@@ -94,9 +94,14 @@ func (s *Snapshot) Held() []*Job { return s.jobs }
 func (s *Snapshot) With(rec Records, near []Near) *Snapshot {
 	next, jobs := *s, rec.Jobs
 	next.last = max(s.last, rec.Last)
+	next.dirty, next.created = slices.Clip(next.dirty), slices.Clip(next.created) // they are those of s
+	known := make(map[JobID]bool, len(s.dirty))
+	for _, id := range s.dirty {
+		known[id] = true
+	}
 	for _, id := range rec.Dirty {
-		if !slices.Contains(s.dirty, id) {
-			next.dirty, next.created = append(slices.Clip(next.dirty), id), append(slices.Clip(next.created), id)
+		if !known[id] {
+			next.dirty, next.created = append(next.dirty, id), append(next.created, id)
 		}
 	}
 	if next.unreadable = s.unreadable; len(rec.Unreadable) > 0 {

@@ -183,6 +183,7 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	for _, a := range scope.Artifacts {
 		artifacts[a] = true
 	}
+	scope.Jobs = slices.Clip(scope.Jobs) // it is the caller's
 	for i := range r.rec.Jobs {
 		j := &r.rec.Jobs[i]
 		if !j.Open() && j.State.Status != kernel.BlockedByDependency { // a new producer may open it again
@@ -194,7 +195,7 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 		for _, a := range slices.Concat(j.Spec.Needs, j.Spec.Closes()) {
 			artifacts[a] = true
 		}
-		scope.Jobs = append(slices.Clip(scope.Jobs), refersTo(j)...)
+		scope.Jobs = append(scope.Jobs, refersTo(j)...)
 	}
 	for _, id := range scope.Jobs {
 		if err := r.add(id); err != nil {
