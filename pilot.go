@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -61,8 +62,9 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 
 // workers runs up to n worker processes until all have ended. It begins with one, and has twice
 // as many as long as more is due than they take: of what is short, one runs many before a second
-// is there. A worker ends when it finds nothing to do; as long as another has something, the cores
-// are there, and workers are started again for what becomes due.
+// is there, and workers that wait for a core a fifth of the time are not helped by others. A worker ends
+// when it finds nothing to do; as long as another has something, the cores are there, and workers are
+// started again for what becomes due.
 func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr io.Writer) error {
 	own, err := os.Executable()
 	if err != nil {
@@ -90,6 +92,15 @@ func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
+	looked, waited := time.Now(), time.Duration(0)
+	short := func() bool { // of cores, since it was last called
+		before, since := waited, time.Since(looked)
+		looked, waited = time.Now(), 0
+		for _, worker := range running {
+			waited += proc.WaitedForCore(worker.Process.Pid)
+		}
+		return waited-before > since*time.Duration(len(running))/5
+	}
 	start(1)
 	look := time.NewTimer(pilotGrow)
 	defer look.Stop()
@@ -104,8 +115,10 @@ func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr
 				_ = worker.Process.Signal(s) // the worker may have ended
 			}
 		case <-look.C:
-			if !stop && !hours.Over() && len(running) < n && len(c.Due()) > 0 {
-				start(len(running))
+			if crowded := short(); !stop && !hours.Over() && len(running) < n && len(c.Due()) > 0 {
+				if !crowded {
+					start(len(running))
+				}
 				look.Reset(pilotGrow)
 			} else {
 				look.Reset(pilotLook)

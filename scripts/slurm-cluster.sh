@@ -178,11 +178,12 @@ await_nodes() {
 	want=$(nodes | wc -w)
 	for _ in $(seq 300); do
 		[ "$(sinfo -h -N -p main -o '%N %T' 2>/dev/null | grep -cE ' (idle|mixed|allocated)$')" = "$want" ] && return
+		if grep -qs 'fatal: .*Address already in use' "$DIR"/log/*.log; then break; fi # said once it is in the background
 		sleep 0.1
 	done
-	say "the nodes are not up after 30 s"
+	say "the nodes do not come up"
 	tail -n 5 "$DIR"/log/*.log >&2
-	exit 1
+	return 1
 }
 
 down() {
@@ -214,7 +215,7 @@ up)
 			for node in $(nodes); do start_node "$node"; done
 			await_nodes && exit 0
 		fi
-		if [ "$try" != 3 ]; then down; rm -f "$CONF"; fi
+		if [ "$try" != 3 ]; then down; rm -rf "$CONF" "$DIR/log"; fi
 	done
 	exit 1
 	;;

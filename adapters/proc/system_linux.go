@@ -5,8 +5,11 @@ package proc
 import (
 	"math"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +35,20 @@ func fileLimit(pid int) (uint64, bool) {
 	var files unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &files)
 	return files.Cur, err == nil
+}
+
+// WaitedForCore returns how long the threads of a process, which need not exist, have been ready to
+// run and waited for a core, all together: the second figure of /proc/PID/schedstat. 0 where the
+// system does not count that.
+func WaitedForCore(pid int) (waited time.Duration) {
+	threads, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	for _, thread := range threads {
+		if figures := strings.Fields(string(readProc(pid, "task/"+thread.Name()+"/schedstat"))); len(figures) > 1 {
+			ns, _ := strconv.ParseInt(figures[1], 10, 64)
+			waited += time.Duration(ns)
+		}
+	}
+	return waited
 }
 
 func spaces() Spaces {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +26,10 @@ var keepDescriptors = sync.OnceFunc(func() {
 		}
 	}
 })
+
+// WaitedForCore returns how long the threads of a process have waited for a core. No portable
+// call tells.
+func WaitedForCore(int) time.Duration { return 0 }
 
 // openDescriptors returns the numbers of this process's descriptors, and
 // perhaps others. If no file system lists them, it returns all numbers up to

@@ -235,8 +235,10 @@ func BenchmarkPacked(b *testing.B) {
 			if how == "lab" {
 				jobs = 100
 			}
+			random := drawtest.Of(b)
 			for b.Loop() {
 				r := benchRepo(b)
+				time.Sleep(time.Duration(random.Int64N(int64(time.Second)))) // Slurm starts jobs once a second
 				begin := time.Now()
 				lines := strings.Repeat(`{"command": ["true"], "executor": "`+how+`"}`+"\n", jobs)
 				if _, errs, err := r.try(lines, "submit", "--batch"); err != nil {

@@ -231,6 +231,7 @@ type look struct {
 	closed      closure
 	blind       bool // locks are not seen here
 	unreachable string
+	pilots      string // what a packed attempt waits for; "": not asked yet
 }
 
 func (l *look) judge(a kernel.AttemptID) kernel.Fact[kernel.Runner] {
@@ -256,8 +257,8 @@ func (l *look) judge(a kernel.AttemptID) kernel.Fact[kernel.Runner] {
 	return kernel.Seen(v.runner)
 }
 
-// evidence reads the files of a. It looks for the outcome last: so it does not miss an
-// outcome that the runner wrote before it ended.
+// evidence reads the files of a. If its runner is gone, it looks for the outcome last: so it
+// does not miss one that the runner wrote before it ended.
 func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	c := l.c
 	e := evidence{noLocks: c.Settings.NoLocks || l.blind, lease: c.Settings.lease(), unreachable: l.unreachable}
@@ -269,24 +270,24 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 		return e, err
 	}
 	e.host, e.void, e.began = claim.Host, claim.Void, claim.Began
-	name := c.jobName(a)
-	switch o, err := c.order(a); {
+	name, since := c.jobName(a), l.now
+	switch o, err := c.orderFile(a); {
 	case err == nil:
+		since = time.Unix(0, o.of.Modified)
+		e.age = l.now.Sub(since)
 		name = cmp.Or(o.Pilot, o.Name, name)
 		e.ordered, e.submitted, e.packed, e.advice, e.noLocks, e.lease = true, o.Job, o.Pilot != "", o.unlimited(), o.NoLocks || l.blind, o.Lease
 		if e.posted = c.posted(a); e.posted {
-			e.said = l.held(o)
+			e.said = l.held(o.order)
 		}
 	case !errors.Is(err, os.ErrNotExist):
 		return e, err
 	}
-	since, of := l.now, c.Files.OrderFile(a)
-	if !e.ordered {
-		of = filepath.Dir(filepath.Dir(of)) // the job's directory: its order was never written, or lost
-	}
-	if info, err := os.Lstat(of); err == nil {
-		since = info.ModTime()
-		e.age = l.now.Sub(since)
+	if !e.ordered { // it was never written, or lost: as old as the job's directory
+		if info, err := os.Lstat(filepath.Dir(filepath.Dir(c.Files.OrderFile(a)))); err == nil {
+			since = info.ModTime()
+			e.age = l.now.Sub(since)
+		}
 	}
 	if e.host != "" {
 		at, _, err := beatOf(c.Files.BeatFile(a))
@@ -306,7 +307,7 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 		e.cut, e.unreachable = true, fmt.Sprintf("cluster %s: %s", c.Name, j.Reason)
 	}
 	e.asked = l.list.asked.After(since.Add(tick)) && e.unreachable == ""
-	e.ended = c.ended(a)
+	e.ended = e.host != "" && !e.held && c.ended(a)
 	return e, nil
 }
 
@@ -325,7 +326,10 @@ func (l *look) held(o order) string {
 	case o.Said != "":
 		return fmt.Sprintf("cluster %s cannot take it now: %s", l.c.Name, o.Said)
 	case o.Packed:
-		return l.awaited()
+		if l.pilots == "" { // the same for all, and asked for hundreds
+			l.pilots = l.awaited()
+		}
+		return l.pilots
 	}
 	return ""
 }

@@ -136,23 +136,29 @@ type keptOrder struct {
 	of sys.Looked // the file that had it
 }
 
-// order returns the order of a. It reads the file only if that has changed since this process
-// last read it: a process that watches many attempts looks at each again and again.
+// order returns the order of a.
 func (c *Cluster) order(a kernel.AttemptID) (order, error) {
+	o, err := c.orderFile(a)
+	return o.order, err
+}
+
+// orderFile returns the order of a and what its file is. It reads the file only if that has changed
+// since this process last read it: a process that watches many attempts looks at each again and again.
+func (c *Cluster) orderFile(a kernel.AttemptID) (keptOrder, error) {
 	path := c.Files.OrderFile(a)
 	now, err := sys.Look(unix.AT_FDCWD, path)
 	if err != nil {
-		return order{}, fmt.Errorf("%s: %w", path, err)
+		return keptOrder{}, fmt.Errorf("%s: %w", path, err)
 	}
 	c.keeping.Lock()
 	kept, known := c.kept[a]
 	c.keeping.Unlock()
 	if known && kept.of == now {
-		return kept.order, nil
+		return kept, nil
 	}
 	o, err := readOrder(path)
 	if err != nil {
-		return o, err
+		return keptOrder{}, err
 	}
 	c.keeping.Lock()
 	defer c.keeping.Unlock()
@@ -160,7 +166,7 @@ func (c *Cluster) order(a kernel.AttemptID) (order, error) {
 		c.kept = map[kernel.AttemptID]keptOrder{}
 	}
 	c.kept[a] = keptOrder{o, now}
-	return o, nil
+	return c.kept[a], nil
 }
 
 // keepOnly forgets the orders of other attempts, once they are many.

@@ -1,0 +1,61 @@
+//go:build !portable
+
+package proc_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+)
+
+// Of two processes that compute on one core, each waits for it; one that sleeps does not.
+func TestWaitedForCore(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skip("this system does not count waits: ", err)
+	}
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	var one unix.CPUSet
+	for i := range len(all) * 64 {
+		if all.IsSet(i) {
+			one.Set(i)
+			break
+		}
+	}
+	start := func(script string, pin bool) int {
+		c := exec.Command("sh", "-c", script)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+		if pin {
+			if err := unix.SchedSetaffinity(c.Process.Pid, &one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c.Process.Pid
+	}
+	const loop = "while :; do :; done"
+	busy, sleeps := start(loop, true), start("exec sleep 600", false)
+	start(loop, true)
+	const enough = 200 * time.Millisecond
+	for begun := time.Now(); proc.WaitedForCore(busy) < enough; time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("after a minute it has waited %s", proc.WaitedForCore(busy))
+		}
+	}
+	if waited := proc.WaitedForCore(sleeps); waited >= enough/2 {
+		t.Errorf("a process that sleeps has waited %s", waited)
+	}
+	if waited := proc.WaitedForCore(1 << 30); waited != 0 {
+		t.Errorf("no process has waited %s", waited)
+	}
+}
