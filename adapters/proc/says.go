@@ -30,7 +30,27 @@ func (l *Local) saysIn(j *kernel.Job) says {
 	case dir == "": // this is a node, whose runner has the secrets
 		dir = filepath.Dir(os.Getenv(envReport))
 	}
+	return saysBelow(dir)
+}
+
+func saysBelow(dir string) says {
 	return says{filepath.Join(dir, "result.json"), filepath.Join(dir, "submissions.jsonl"), filepath.Join(dir, "report.jsonl")}
+}
+
+// unreadable returns why an attempt cannot end by these files, or nil. Reports decide
+// nothing.
+func (s says) unreadable() error {
+	for _, path := range []string{s.result, s.submissions} {
+		f, err := sys.OpenRegular(path, os.O_RDONLY)
+		if err == nil {
+			_, err = f.Read(make([]byte, 1))
+			err = errors.Join(err, f.Close())
+		}
+		if Unreadable(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *Local) saysInStore(a kernel.AttemptID) says {
@@ -54,7 +74,6 @@ type relay struct {
 	once    sync.Once
 	stop    chan struct{}
 	stopped chan struct{}
-	err     error // the result of end
 }
 
 // relay starts a relay for cmd. It returns nil for a command without secrets.
@@ -79,19 +98,16 @@ func (l *Local) relay(cmd command, a kernel.AttemptID) *relay {
 	return r
 }
 
-// end copies the final progress and result. It takes effect once. Its error
-// says why the result cannot count.
-func (r *relay) end() error {
+// end copies the final progress. It takes effect once.
+func (r *relay) end() {
 	if r == nil {
-		return nil
+		return
 	}
 	r.once.Do(func() {
 		close(r.stop)
 		<-r.stopped
 		r.report(true)
-		r.err = r.result()
 	})
-	return r.err
 }
 
 // report copies the end of a report that has changed. An incomplete last line
@@ -125,8 +141,11 @@ func (r *relay) report(last bool) {
 }
 
 // result copies the result file. From then on, the result is only read from the
-// copy.
+// copy. An error says why the result cannot count.
 func (r *relay) result() error {
+	if r == nil {
+		return nil
+	}
 	b, err := readResult(r.from.result)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

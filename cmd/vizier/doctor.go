@@ -291,6 +291,8 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 			out = append(out, app.Finding{Path: dir, Problem: "cannot tell whether its runner lives: " + f.Err, Next: "vizier show " + string(j.ID)})
 		case f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted):
 			out = append(out, app.Finding{Path: dir, Problem: "the job is running, and its runner is gone", Next: "vizier wait " + string(j.ID)})
+		case f.Value.Stuck && !f.Value.Pending:
+			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "do what this says, or vizier cancel " + string(j.ID)})
 		case f.Value.Stuck:
 			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "vizier cancel " + string(j.ID) + ", or end it on the cluster"})
 		}
