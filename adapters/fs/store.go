@@ -177,7 +177,8 @@ func (s *Store) Forget() {
 // Begin takes the scheduler lock and completes the writes that a crash cut
 // short. A lock that is not free before ctx ends is a *BusyError.
 func (s *Store) Begin(ctx context.Context) (*Tx, error) {
-	return s.begin(ctx, lockExclusive, nil, false)
+	tx, err := s.begin(ctx, lockExclusive, nil, false)
+	return tx, s.obstruction(err)
 }
 
 // BeginSettling is Begin for a transaction that settles r's attempt. It does not
@@ -312,6 +313,11 @@ var errBehind = errors.New("the journal holds changes that are to be written fir
 // to complete. A store that cannot be locked, on a read-only file system, is
 // read as it is.
 func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	rec, err := s.read(ctx, scope)
+	return rec, s.obstruction(err)
+}
+
+func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
 	if err := s.open(false); err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
 			return kernel.Records{}, nil

@@ -36,6 +36,7 @@ func (*doctorCmd) Help() string {
 type inspection interface {
 	Validate(context.Context) ([]fs.Problem, int, error)
 	Inspect(runs map[kernel.RunID]bool) ([]fs.Oddity, error)
+	Misplaced(context.Context) []fs.Oddity
 }
 
 // worktreeGit is what the doctor needs of git.
@@ -158,7 +159,12 @@ func (x *doctorCmd) Run(c *call) error {
 
 // examine makes all checks.
 func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
+	misplaced, blocked, err := x.clear(c.ctx, r)
+	if blocked || err != nil {
+		return misplaced, err
+	}
 	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
+	found = append(misplaced, found...)
 	foreign := errors.Is(err, fs.ErrForeign) && !x.Fix
 	if foreign { // nothing in a foreign store is run or changed
 		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "look at it, then do what this says"}}, nil
@@ -197,6 +203,31 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
 	}
 	return found, nil
+}
+
+// clear reports what is in the place of files that every command needs and, if it may, moves it aside.
+// blocked says that something is left: then nothing else can be looked at.
+func (x *doctorCmd) clear(ctx context.Context, r *repo) (found []app.Finding, blocked bool, err error) {
+	for _, o := range r.Doctor.files.Misplaced(ctx) {
+		f := app.Finding{Check: "store", Path: o.Path, Problem: o.Text, Next: o.Next}
+		if o.Fix != nil {
+			f.Fix = func(context.Context) error { return o.Fix() }
+		}
+		if x.Fix && f.Fix != nil {
+			err := f.Fix(ctx)
+			if errors.Is(err, fs.ErrForeign) {
+				return nil, true, err
+			}
+			if f.Fixed = err == nil; !f.Fixed {
+				f.Problem += "; it cannot be moved aside: " + err.Error()
+			} else {
+				f.Problem += "; it is in .vizier/jobs/aside now"
+			}
+		}
+		blocked = blocked || !f.Fixed
+		found = append(found, f)
+	}
+	return found, blocked, nil
 }
 
 // noRoom reports whether err says that a file system is full or a quota is used up.
