@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app"
@@ -109,6 +110,10 @@ func (c *call) checkClusters(r *repo) []app.Finding {
 // Run examines the repository.
 func (x *doctorCmd) Run(c *call) error {
 	r, err := c.repo()
+	if shut, ok := errors.AsType[*config.UnreadableError](err); ok {
+		f := app.Finding{Check: "configuration", Path: shut.Path, Problem: "it cannot be read, so no command works and nothing else can be looked at: " + shut.Err.Error(), Next: shut.Next()}
+		return x.report(c, diagnosis{Git: "not looked at", Sandbox: enforceable()}, []app.Finding{f})
+	}
 	if err != nil {
 		return err
 	}
@@ -120,7 +125,7 @@ func (x *doctorCmd) Run(c *call) error {
 			return err
 		}
 	}
-	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Sandbox: sandbox.Words(kernel.Sandbox{Network: kernel.NoNetwork}), Findings: []doctorFinding{}}
+	doc := diagnosis{Resident: r.Resident(), Sandbox: enforceable()}
 	var found []app.Finding
 	if x.Executor != "" {
 		found, doc.Contract, err = x.tryExecutor(c, r)
@@ -133,7 +138,13 @@ func (x *doctorCmd) Run(c *call) error {
 	if doc.Git, _, err = r.Doctor.git.ProgramVersion(c.ctx); err != nil {
 		doc.Git = "none"
 	}
+	return x.report(c, doc, found)
+}
+
+// report prints what was found.
+func (x *doctorCmd) report(c *call, doc diagnosis, found []app.Finding) (err error) {
 	open := 0
+	doc.Outcome, doc.Findings = "healthy", []doctorFinding{}
 	for _, f := range found {
 		if !f.Fixed {
 			open++
@@ -156,6 +167,9 @@ func (x *doctorCmd) Run(c *call) error {
 	}
 	return err
 }
+
+// enforceable is what this host can enforce.
+func enforceable() string { return sandbox.Words(kernel.Sandbox{Network: kernel.NoNetwork}) }
 
 // examine makes all checks.
 func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
