@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -290,17 +291,10 @@ func (r *repo) checkGit(ctx context.Context, _ *kernel.Snapshot) ([]app.Finding,
 
 func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	runs := map[kernel.RunID]bool{}
-	var out []app.Finding
 	for _, j := range s.Jobs() {
-		run := j.Spec.Origin.Run
-		if run != "" && !runs[run] && j.State.Status.Active() {
-			if _, err := r.Templates.Manifest(run); err != nil {
-				out = append(out, app.Finding{Path: ".vizier/jobs/runs/" + string(run) + ".json", Problem: "the manifest of an open run cannot be read: " + err.Error(),
-					Next: "vizier cancel " + string(j.ID)})
-			}
-		}
-		runs[run] = true
+		runs[j.Spec.Origin.Run] = true
 	}
+	out := r.checkManifests(s)
 	for _, j := range s.Jobs() {
 		if of := j.BlockedUnread(); of != "" && s.Job(of) != nil {
 			out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "it is blocked, since the record of job " + string(of) + " could not be read; now that can be read",
@@ -322,6 +316,34 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 		out = append(out, f)
 	}
 	return out, err
+}
+
+// checkManifests reports manifests that jobs which have not succeeded need, and cannot use.
+func (r *repo) checkManifests(s *kernel.Snapshot) (out []app.Finding) {
+	looked := map[kernel.RunID]bool{}
+	for _, open := range []bool{true, false} { // of an open job it matters now
+		for _, j := range s.Jobs() {
+			run := j.Spec.Origin.Run
+			if run == "" || looked[run] || j.State.Status == kernel.Succeeded || j.State.Status.Active() != open {
+				continue
+			}
+			looked[run] = true
+			data, err := r.Templates.Manifest(run)
+			if pinned := j.Spec.Origin.Manifest; err == nil && (!json.Valid(data) || pinned != "" && kernel.DigestOf(string(data)) != pinned) {
+				err = errors.New("it was cut short, or is not what its jobs were made with")
+			}
+			path := ".vizier/jobs/runs/" + string(run) + ".json"
+			switch {
+			case err != nil && open:
+				out = append(out, app.Finding{Path: path, Problem: "the manifest of an open run cannot be read: " + err.Error(),
+					Next: "put it back as it was, or vizier cancel " + string(j.ID) + " and start the run anew"})
+			case err != nil:
+				out = append(out, app.Finding{Path: path, Problem: "the manifest of a run cannot be read, so no retry of its jobs works: " + err.Error(),
+					Next: "put it back as it was, or start the run anew"})
+			}
+		}
+	}
+	return out
 }
 
 func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
