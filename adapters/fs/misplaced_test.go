@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -73,3 +75,33 @@ func TestWhatIsInThePlaceOfAFixedFile(t *testing.T) {
 		}
 	}
 }
+
+// Of a store that can only be read, the error of a change says so. It can be read all the same.
+func TestAChangeOfAReadOnlyStoreSaysSo(t *testing.T) {
+	for _, why := range []error{unix.EROFS, unix.EACCES} {
+		dir := t.TempDir()
+		s, d := newStore(t, dir), &readOnlyDisk{disk: machine{}, why: why}
+		j := plain(1)
+		commit(t, s, kernel.CreateJob{Job: &j})
+		if err := errors.Join(s.Close(), os.Remove(file(dir, markFile))); err != nil {
+			t.Fatal(err)
+		}
+		s = newStore(t, dir)
+		s.disk = d
+		_, err := s.Begin(t.Context())
+		if !errors.Is(err, why) || !strings.HasPrefix(err.Error(), "the store "+filepath.Join(dir, vizierDir)+" is read-only for you") {
+			t.Errorf("%v", err)
+		}
+		if rec, err := s.Read(t.Context(), kernel.Scope{All: true}); err != nil || len(rec.Jobs) != 1 {
+			t.Errorf("%v: %+v, %v", why, rec, err)
+		}
+	}
+}
+
+// readOnlyDisk lets nothing be created or opened for writing.
+type readOnlyDisk struct {
+	disk
+	why error
+}
+
+func (d *readOnlyDisk) create(int, string, int) (int, error) { return -1, d.why }

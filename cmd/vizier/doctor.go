@@ -187,8 +187,8 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	if errors.Is(err, fs.ErrNewer) { // this version must not change or judge the store of a newer one
 		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
 	}
-	if err != nil && readOnly(err) && !x.Fix {
-		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it can be read and not written, so nothing is started here and these checks cannot be made: " + err.Error(),
+	if err != nil && readOnly(err) {
+		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it can be read and not written, so nothing is started or repaired here and these checks cannot be made: " + err.Error(),
 			Next: "make it writable for you"}}, nil
 	}
 	if noRoom(err) {
