@@ -4,14 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	iofs "io/fs"
-	"os"
 
-	"github.com/vizier-scheduler/vizier/adapters/proc"
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/trace"
 )
@@ -28,11 +22,7 @@ const (
 // attempt enqueues the same ones.
 func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]kernel.NewJob, error) {
 	return func(ctx context.Context, j *kernel.Job) ([]kernel.NewJob, error) {
-		var lines []byte
-		err := proc.AwaitReadable(ctx, func() (err error) {
-			lines, err = readSubmissions(w.store.SubmissionsFile(j.Attempt()))
-			return err
-		})
+		lines, err := w.local.Submitted(ctx, j.Attempt(), maxSubmissionBytes)
 		if err != nil || lines == nil {
 			return nil, err
 		}
@@ -47,23 +37,4 @@ func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]k
 		}
 		return b.Jobs, err
 	}
-}
-
-// readSubmissions returns the lines that an attempt submitted; nil: none.
-func readSubmissions(path string) ([]byte, error) {
-	f, err := sys.OpenRegular(path, os.O_RDONLY)
-	if errors.Is(err, iofs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	switch st, err := f.Stat(); {
-	case err != nil:
-		return nil, err
-	case st.Size() > maxSubmissionBytes:
-		return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier submit --batch`", st.Size(), maxSubmissionBytes)
-	}
-	return io.ReadAll(io.LimitReader(f, maxSubmissionBytes))
 }

@@ -72,7 +72,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 		sign = lock
 	}
 	switch {
-	case Unreadable(err) && held:
+	case unreadable(err) && held:
 		return kernel.Runner{Liveness: kernel.Alive, Stuck: true,
 			Remark: "its claim cannot be read: " + err.Error() + "; once its command has ended, the job waits until it can be"}, nil
 	case by.Boot == "" && held: // it is being started, or its claim makes no sense: the lock decides

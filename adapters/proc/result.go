@@ -105,10 +105,10 @@ type explicitResult struct {
 	Sandbox *string          `json:"sandbox"` // likewise: what was enforced for what it started
 }
 
-// Unreadable reports whether err says that the system did not give or take what a
+// unreadable reports whether err says that the system did not give or take what a
 // command says, because of permissions, the disk, or something else in the place of
 // a file. That may pass. What can be read and makes no sense stays so.
-func Unreadable(err error) bool {
+func unreadable(err error) bool {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
@@ -116,13 +116,13 @@ func Unreadable(err error) bool {
 	return system || errors.Is(err, sys.ErrNotRegular)
 }
 
-// AwaitReadable calls f until it returns something else than an Unreadable error, or
+// untilReadable calls f until it returns something else than an unreadable error, or
 // ctx ends. The attempt of a command that did its work must not fail for a reason that
 // may pass. Alive tells why it waits.
-func AwaitReadable(ctx context.Context, f func() error) error {
+func untilReadable(ctx context.Context, f func() error) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		err := f()
-		if !Unreadable(err) {
+		if !unreadable(err) {
 			return err
 		}
 		select {
@@ -138,7 +138,7 @@ func AwaitReadable(ctx context.Context, f func() error) error {
 // what the command wanted to say.
 func explicit(ctx context.Context, path string, j *kernel.Job, r kernel.Result) kernel.Result {
 	var b []byte
-	err := AwaitReadable(ctx, func() (err error) {
+	err := untilReadable(ctx, func() (err error) {
 		b, err = readResult(path)
 		return err
 	})

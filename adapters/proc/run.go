@@ -94,13 +94,13 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		r.Produced = customOf(j.Spec.Produces)
 	}
 	told.end()
-	if err := AwaitReadable(ctx, told.result); err != nil {
+	if err := untilReadable(ctx, told.result); err != nil {
 		r = badResult(r, err)
 	} else {
 		r = explicit(ctx, l.Files.ResultFile(j.Attempt()), j, r)
 	}
 	if r.Outcome == kernel.OutcomeSucceeded {
-		if err := AwaitReadable(ctx, told.submissions); err != nil {
+		if err := untilReadable(ctx, told.submissions); err != nil {
 			r = r.Refuted(err)
 		}
 	}

@@ -2,8 +2,10 @@ package proc
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -46,7 +48,7 @@ func (s says) unreadable() error {
 			_, err = f.Read(make([]byte, 1))
 			err = errors.Join(err, f.Close())
 		}
-		if Unreadable(err) {
+		if unreadable(err) {
 			return err
 		}
 	}
@@ -248,4 +250,30 @@ func redactValue(v any, texts []hiddenText, found *bool) any {
 	default:
 		return v
 	}
+}
+
+// Submitted returns what a's command left in the file of its submissions, of at most most
+// bytes; nil: there is no such file. It waits while the file is unreadable.
+func (l *Local) Submitted(ctx context.Context, a kernel.AttemptID, most int64) (lines []byte, err error) {
+	err = untilReadable(ctx, func() (err error) {
+		lines, err = readSubmissions(l.Files.SubmissionsFile(a), most)
+		return err
+	})
+	return lines, err
+}
+
+func readSubmissions(path string, most int64) ([]byte, error) {
+	f, err := sys.OpenRegular(path, os.O_RDONLY)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() > most {
+		return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier submit --batch`", st.Size(), most)
+	}
+	return io.ReadAll(io.LimitReader(f, most))
 }
