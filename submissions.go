@@ -1,15 +1,10 @@
 package vizier
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	iofs "io/fs"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/trace"
@@ -27,28 +22,16 @@ const (
 // attempt enqueues the same ones.
 func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]kernel.NewJob, error) {
 	return func(ctx context.Context, j *kernel.Job) ([]kernel.NewJob, error) {
-		f, err := os.OpenFile(w.store.SubmissionsFile(j.Attempt()), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-		if errors.Is(err, iofs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
+		lines, err := w.local.Submitted(ctx, j.Attempt(), maxSubmissionBytes)
+		if err != nil || lines == nil {
 			return nil, err
-		}
-		defer f.Close()
-		switch st, err := f.Stat(); {
-		case err != nil:
-			return nil, err
-		case !st.Mode().IsRegular():
-			return nil, errors.New("not a regular file")
-		case st.Size() > maxSubmissionBytes:
-			return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier submit --batch`", st.Size(), maxSubmissionBytes)
 		}
 		o := &j.Spec.Origin
 		in := w.builder(cmp.Or(j.Spec.Task.Tree, root), w.config())
 		in.Origin = kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral,
 			TraceParent: trace.Of(j, j.State.Attempt, w.local.Spans).String()}
 		in.By, in.Late = func() string { return "job " + string(j.ID) }, true
-		b, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))
+		b, err := in.Batch(ctx, bytes.NewReader(lines))
 		if err == nil && len(b.Jobs) > maxSubmissions {
 			err = fmt.Errorf("%d jobs, of at most %d: submit them with `vizier submit --batch`", len(b.Jobs), maxSubmissions)
 		}

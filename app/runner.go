@@ -229,18 +229,18 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 // settle records the result and settles the job. It tries until it succeeds. While the
 // disk is full, the job keeps its runner and stays running, which is true. A
 // result that is refused although the record still names its attempt is not
-// dropped either: without it the job would be taken for lost, and run again.
-// Only if the record itself is gone, perhaps with the whole repository, does
-// settle give up: nobody waits for the result. If the repository was moved, this
+// dropped either: without it the job would be taken for lost, and run again. The
+// same holds while the record cannot be read. Only if the record itself is gone,
+// perhaps with the whole repository, does settle give up: nobody waits for the result. If the repository was moved, this
 // process can only leave the result on record: the next tick there settles the job.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
-	if err := settleAtOnce(ctx, s, result); err == nil || settled(err) && !r.underWay(result.Attempt) {
+	if err := settleAtOnce(ctx, s, result); err == nil || refused(err) && r.over(result.Attempt) {
 		return err
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := r.conclude(result)
 		err2 := finish(ctx, s, result)
-		if settled(err2) || ctx.Err() != nil || err == nil && errors.Is(err2, kernel.ErrMoved) {
+		if err2 == nil || errors.Is(err2, kernel.ErrStale) || ctx.Err() != nil || err == nil && errors.Is(err2, kernel.ErrMoved) {
 			return err2
 		}
 		if _, gone := r.Outcomes.Job(result.Attempt.Job); errors.Is(gone, kernel.ErrNotFound) {
@@ -254,16 +254,16 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 	}
 }
 
-// underWay reports whether the record names a as the running attempt.
-func (r *Runner) underWay(a kernel.AttemptID) bool {
+// over reports whether the record does not name a as the running attempt any more, or is
+// gone. A record that cannot be read does not say that.
+func (r *Runner) over(a kernel.AttemptID) bool {
 	job, err := r.Outcomes.Job(a.Job)
-	return err == nil && job.Fence(a) == nil
+	return errors.Is(err, kernel.ErrNotFound) || err == nil && job.Fence(a) != nil
 }
 
-// settled reports whether nothing is left to do with a result: err is nil, or
-// it was refused for good.
-func settled(err error) bool {
-	return err == nil || errors.Is(err, kernel.ErrStale) || errors.Is(err, kernel.ErrNotFound)
+// refused reports whether err says that there is no such running attempt, as far as could be read.
+func refused(err error) bool {
+	return errors.Is(err, kernel.ErrStale) || errors.Is(err, kernel.ErrNotFound)
 }
 
 // settleAtOnce settles the job with one commit that also records the result. If

@@ -83,6 +83,50 @@ func TestARefusedResultIsRecorded(t *testing.T) {
 	}
 }
 
+// veiled is a store that cannot read the record of job a until it has been begun a few times.
+type veiled struct {
+	*memory
+	begun int
+}
+
+func (v *veiled) Begin(context.Context) (Tx, error) {
+	v.begun++
+	return v, nil
+}
+
+func (v *veiled) hides() bool { return v.begun > 0 && v.begun < 3 }
+
+func (v *veiled) Load(scope kernel.Scope) (kernel.Records, error) {
+	if v.hides() {
+		return kernel.Records{Unreadable: map[kernel.JobID]string{"a": "permission denied"}}, nil
+	}
+	return v.memory.Load(scope)
+}
+
+func (v *veiled) Job(id kernel.JobID) (kernel.Job, error) {
+	if v.hides() {
+		return kernel.Job{}, errDisk
+	}
+	return v.memory.Job(id)
+}
+
+// A runner keeps its result while the record of its job cannot be read, even if it cannot leave it beside
+// the record, and settles the job afterwards.
+func TestAResultOutlastsARecordThatCannotBeRead(t *testing.T) {
+	m := newMemory(job("a", running(1)))
+	a := kernel.AttemptID{Job: "a", N: 1}
+	m.refuse["conclude a/1 succeeded"] = errDisk
+	v := &veiled{memory: m}
+	r := m.runner(nil)
+	r.Scheduler.Store, r.Outcomes = v, v
+	if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+		t.Fatal(err)
+	}
+	if st := m.jobs["a"].State; st.Status != kernel.Succeeded || v.begun < 3 {
+		t.Errorf("after %d transactions: %+v", v.begun, st)
+	}
+}
+
 // Serve returns the error that keeps a runner from its attempt or from releasing the lock.
 func TestServeTellsWhatWentWrong(t *testing.T) {
 	a := kernel.AttemptID{Job: "a", N: 1}

@@ -180,8 +180,8 @@ type Runner struct {
 	Began    time.Time // when the attempt began, if the executor knows better than the record; zero: it does not
 
 	// Pending means that the attempt was handed over and has not begun. Stuck
-	// means that a pending attempt will not begin unless somebody changes
-	// something.
+	// means that it will not begin, or if it is not pending not end, unless
+	// somebody changes something.
 	Pending, Stuck bool
 
 	// Late means that a dead runner was killed because the attempt was long

@@ -162,3 +162,16 @@ func TestRefusedIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// An attempt that does not end unless somebody changes something says what that is, and goes on by itself then.
+func TestStuckAtItsEnd(t *testing.T) {
+	r := kernel.Runner{Liveness: kernel.Alive, Stuck: true, Remark: "what it left cannot be read"}
+	s := snapshot(runnerOf("a", kernel.Seen(r)), job("a", running(1)))
+	if p := kernel.Decide(s); len(p.Actions()) > 0 {
+		t.Errorf("it decides %+v", p.Actions())
+	}
+	e, err := kernel.Explain(s, "a")
+	if err != nil || len(e.Unmet) != 1 || e.Unmet[0].Detail != r.Remark || !strings.HasSuffix(e.Unmet[0].Clears, "goes on by itself") {
+		t.Errorf("%+v, %v", e, err)
+	}
+}

@@ -171,6 +171,8 @@ func (s *Snapshot) remarks(a AttemptID) []Unmet {
 		return []Unmet{{Detail: "its runner cannot be asked for: " + r.Err, Clears: "its executor, once it can be asked again"}}
 	case r.Value.Gone():
 		return []Unmet{{Detail: cmp.Or(r.Value.Remark, "its runner is gone, and nobody has settled it yet"), Clears: "the next command that may write"}}
+	case r.Value.Stuck && !r.Value.Pending:
+		return []Unmet{{Detail: r.Value.Remark, Clears: "a change of what this names; then it goes on by itself"}}
 	case r.Value.Remark != "":
 		return []Unmet{{Detail: r.Value.Remark, Clears: "its executor"}}
 	case r.Value.Liveness == Stalled:

@@ -142,6 +142,11 @@ func (s *Store) Adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.base.inPlaceOf(homeFile) != "" {
+		if _, err := s.setAside(homeFile); err != nil {
+			return err
+		}
+	}
 	have, err := s.homes()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -41,15 +42,12 @@ func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 		return nil, err
 	}
 	out := append(append(s.inspectJournal(), s.inspectHistory()...), s.links(jobsDir)...)
+	out = append(out, s.inspectConflicts()...)
 	for _, id := range ids {
 		out = append(append(out, s.inspectJob(id)...), s.links(jobPath(id, ""))...)
 	}
-	temps, err := s.temps(jobsDir, 0)
-	if err != nil {
-		return nil, err
-	}
 	manifests, err := s.manifests(runs)
-	return append(append(out, temps...), manifests...), err
+	return append(append(out, s.temps(jobsDir, 0)...), manifests...), err
 }
 
 func (s *Store) inspectJob(id kernel.JobID) []Oddity {
@@ -57,27 +55,94 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 	j, _, err := s.readRecord(id)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		files, err := s.base.names(jobPath(id, ""))
-		if err != nil {
-			return []Oddity{{Path: dir, Text: err.Error()}}
-		}
-		odd := Oddity{Path: dir, Text: "a job's directory without a record"}
-		if empty(files) {
-			odd.Fix = func() error { return s.removeTree(string(id)) }
-		}
-		return []Oddity{odd}
+		return []Oddity{s.inspectUnrecorded(id, dir)}
 	case err != nil:
 		odd := Oddity{Path: name, Text: "the record cannot be read: " + err.Error()}
 		if b := s.journalled(id); b != nil && !errors.Is(err, ErrNewer) && !errors.Is(err, errPack) {
-			odd.Fix = func() error { return s.base.write(jobPath(id, recordName), b, true) }
+			odd.Fix = func() error { return s.writeInPlace(jobPath(id, recordName), b) }
 		}
 		return []Oddity{odd}
 	}
 	if word := j.State.Status.Coarse(); !s.stateFileSays(id, word) && s.Packed(id) == "" {
 		return []Oddity{{Path: vizierDir + "/" + jobPath(id, stateName), Text: fmt.Sprintf("the record means %q, and it does not say so", word),
-			Fix: func() error { return s.base.write(jobPath(id, stateName), []byte(word+"\n"), true) }}}
+			Fix: func() error { return s.writeInPlace(jobPath(id, stateName), []byte(word+"\n")) }}}
 	}
 	return nil
+}
+
+// inspectUnrecorded reports a job's directory without a record. The journal may still have the record. If it has
+// not, the job is lost, and a repair keeps what is left of it.
+func (s *Store) inspectUnrecorded(id kernel.JobID, dir string) Oddity {
+	files, err := s.base.names(jobPath(id, ""))
+	if err != nil {
+		return Oddity{Path: dir, Text: err.Error()}
+	}
+	odd := Oddity{Path: dir, Text: "a job's directory without a record"}
+	lock := jobPath(id, lockName)
+	there, err := s.base.exists(lock)
+	switch b := s.journalled(id); {
+	case err != nil || there && s.locked(lock):
+		odd.Next = "a runner is at work in it: wait for its end, and run `vizier doctor` again"
+	case b != nil:
+		odd.Text += "; the journal has the record"
+		odd.Fix = func() error { return s.restore(id, b) }
+	case empty(files):
+		odd.Text += ", and with nothing in it"
+		odd.Fix = func() error { return s.removeTree(string(id)) }
+	default:
+		odd.Text += ": job " + string(id) + " is lost, and if it was open it will not run. A repair moves what is left of it to " + vizierDir + "/" + asideDir
+		odd.Fix = func() error {
+			_, err := s.setAside(jobPath(id, ""))
+			return err
+		}
+	}
+	return odd
+}
+
+// restore puts the record of a job back whose directory is there. That changes neither the journal nor the jobs
+// directory, by which other processes learn of it, so it touches that directory.
+func (s *Store) restore(id kernel.JobID, record []byte) error {
+	if err := s.base.write(jobPath(id, recordName), record, true); err != nil {
+		return err
+	}
+	mark := jobsDir + "/.restored." + string(id) + ".tmp"
+	if err := errors.Join(s.base.writeNew(mark, nil, false), s.base.remove(mark)); err != nil || s.cache == nil {
+		return err
+	}
+	return s.reread(id) // the cache that this process may save knew that the record was gone
+}
+
+// writeInPlace writes a file durably. It first moves aside what is in its place.
+func (s *Store) writeInPlace(name string, b []byte) error {
+	if s.base.inPlaceOf(name) != "" {
+		if _, err := s.setAside(name); err != nil {
+			return err
+		}
+	}
+	return s.base.write(name, b, true)
+}
+
+// inspectConflicts reports marks of merge conflicts that nothing can be read of. The conflict is still there.
+func (s *Store) inspectConflicts() (out []Oddity) {
+	names, err := s.base.names(sentinelsDir)
+	if err != nil {
+		return []Oddity{{Path: vizierDir + "/" + sentinelsDir, Text: err.Error()}}
+	}
+	for _, name := range names {
+		at := path.Join(sentinelsDir, name)
+		if !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		b, err := s.base.read(at, maxRecord)
+		if err == nil && !json.Valid(b) {
+			err = errors.New("it was cut short or is damaged")
+		}
+		if ignoreMissing(err) != nil {
+			out = append(out, Oddity{Path: vizierDir + "/" + at, Text: "the mark of an open merge conflict cannot be read: " + err.Error(),
+				Next: "move it away, and retry the merge of this plan: it marks the conflict anew"})
+		}
+	}
+	return out
 }
 
 // inspectJournal reports an entry that was changed after it was written. No job is
@@ -105,7 +170,15 @@ func (s *Store) inspectHistory() (out []Oddity) {
 		if err == nil {
 			_, _, err = wholeSegment(b)
 		}
+		lost := false
+		if err == nil && g.opening {
+			var head segmentHead
+			head, err = s.segmentHead(g)
+			lost = err == nil && head.Lost
+		}
 		switch name := vizierDir + "/" + g.file(); {
+		case lost:
+			out = append(out, Oddity{Path: name, Text: lostEntries(g.first-1).Text + "; no job is lost by that", Next: "vizier history verify says what is missing; the rest goes on from there"})
 		case errors.Is(err, errSegment):
 			out = append(out, Oddity{Path: name, Text: err.Error() + "; no job is lost, but part of the history is", Next: "vizier history verify"})
 		case ignoreMissing(err) != nil && !errors.Is(err, ErrNewer):
@@ -154,7 +227,11 @@ func (s *Store) journalled(id kernel.JobID) []byte {
 			return nil
 		}
 		for _, g := range e.groups {
-			if g.job == id && !g.does(opPack) {
+			switch {
+			case g.job != id:
+			case g.does(opRemoveJob):
+				last = nil
+			case g.record != nil && !g.does(opPack):
 				last = g.record
 			}
 		}
@@ -167,12 +244,14 @@ func (s *Store) journalled(id kernel.JobID) []byte {
 }
 
 // temps returns the temporary files below a directory whose writers are dead.
-func (s *Store) temps(dir string, depth int) ([]Oddity, error) {
-	names, err := s.base.names(dir)
-	if err != nil || depth > 12 {
-		return nil, err
+func (s *Store) temps(dir string, depth int) (out []Oddity) {
+	if depth > 12 || dir == asideDir {
+		return nil
 	}
-	var out []Oddity
+	names, err := s.base.names(dir)
+	if err != nil {
+		return []Oddity{{Path: vizierDir + "/" + dir, Text: "it cannot be listed: " + err.Error(), Next: "make it a directory that you can read"}}
+	}
 	for _, name := range names {
 		at := path.Join(dir, name)
 		e, err := Confined{*s.base}.Stat(at)
@@ -180,17 +259,13 @@ func (s *Store) temps(dir string, depth int) ([]Oddity, error) {
 		case err != nil:
 			continue // it is gone, or reported elsewhere
 		case e.Mode == iofs.ModeDir:
-			more, err := s.temps(at, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, more...)
+			out = append(out, s.temps(at, depth+1)...)
 		case isTemp(name) && s.opts.Now().Sub(e.Changed) > staleTemp:
 			out = append(out, Oddity{Path: vizierDir + "/" + at, Text: "a temporary file that somebody left",
 				Fix: func() error { return s.base.remove(at) }})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // manifests returns the manifests that no run needs.

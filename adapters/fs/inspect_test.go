@@ -78,8 +78,8 @@ func TestInspect(t *testing.T) {
 	want := []string{
 		string(id(1)) + "/job.json: the record cannot be read [fix]",
 		string(id(2)) + "/state: the record means \"queued\", and it does not say so [fix]",
-		string(id(3)) + ": a job's directory without a record [fix]",
-		string(id(4)) + ": a job's directory without a record",
+		string(id(3)) + ": a job's directory without a record; the journal has the record [fix]",
+		string(id(4)) + ": a job's directory without a record; the journal has the record [fix]",
 		string(id(5)) + "/job.json: the record cannot be read",
 		string(id(6)) + "/state: the record means \"queued\", and it does not say so [fix]",
 		string(id(7)) + "/stdout.log: a symbolic link, which Vizier does not follow",
@@ -110,18 +110,27 @@ func TestInspect(t *testing.T) {
 	if j := find(t, read(t, newStore(t, dir)), id(1)); j.ID != id(1) || j.Rev != 1 {
 		t.Errorf("%+v", j)
 	}
-	for _, name := range []string{string(id(3)), "runs/" + string(gone) + ".json", "runs/" + string(gone) + ".follow"} {
+	for _, n := range []int{3, 4} {
+		if j := find(t, read(t, newStore(t, dir)), id(n)); j.Rev != 1 {
+			t.Errorf("job %d is not back: %+v", n, j)
+		}
+	}
+	for _, name := range []string{"runs/" + string(gone) + ".json", "runs/" + string(gone) + ".follow"} {
 		if _, err := os.Lstat(at(name)); !os.IsNotExist(err) {
 			t.Errorf("%s is there: %v", name, err)
 		}
 	}
 	texts, _ = found()
-	if !slices.Equal(texts, []string{string(id(4)) + ": a job's directory without a record", string(id(5)) + "/job.json: the record cannot be read",
+	if !slices.Equal(texts, []string{string(id(5)) + "/job.json: the record cannot be read",
 		string(id(7)) + "/stdout.log: a symbolic link, which Vizier does not follow", "events.jsonl: a symbolic link, which Vizier does not follow"}) {
 		t.Errorf("after all fixes: %q", texts)
 	}
 	must(os.Remove(at(string(id(7)) + "/stdout.log")))
 	must(os.Remove(at("events.jsonl")))
+	writeAt(t, filepath.Join(dir, ".vizier", sentinelsDir, "p.json"), `{"job_id":`)
+	if texts, _ := found(); !slices.Contains(texts, ".vizier/"+sentinelsDir+"/p.json: the mark of an open merge conflict cannot be read") {
+		t.Errorf("of a mark that was cut short: %q", texts)
+	}
 	journal := []byte(contentOf(t, at("journal/plans")))
 	journal[len(journal)/2] ^= 1
 	write("journal/plans", string(journal))

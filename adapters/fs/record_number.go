@@ -42,7 +42,7 @@ func (s *Store) readLastNumber() (lastNumber, error) {
 		return lastNumber{unnumbered: true}, nil
 	}
 	if err != nil {
-		return lastNumber{}, err
+		return lastNumber{}, s.obstruction(err)
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 63)
 	if err != nil {

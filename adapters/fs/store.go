@@ -177,7 +177,11 @@ func (s *Store) Forget() {
 // Begin takes the scheduler lock and completes the writes that a crash cut
 // short. A lock that is not free before ctx ends is a *BusyError.
 func (s *Store) Begin(ctx context.Context) (*Tx, error) {
-	return s.begin(ctx, lockExclusive, nil, false)
+	tx, err := s.begin(ctx, lockExclusive, nil, false)
+	if isReadOnly(err) && s.base != nil {
+		err = fmt.Errorf("the store %s is read-only for you, so nothing can be changed here: make it writable (%w)", s.abs(""), err)
+	}
+	return tx, s.obstruction(err)
 }
 
 // BeginSettling is Begin for a transaction that settles r's attempt. It does not
@@ -312,6 +316,11 @@ var errBehind = errors.New("the journal holds changes that are to be written fir
 // to complete. A store that cannot be locked, on a read-only file system, is
 // read as it is.
 func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	rec, err := s.read(ctx, scope)
+	return rec, s.obstruction(err)
+}
+
+func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
 	if err := s.open(false); err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
 			return kernel.Records{}, nil
@@ -326,7 +335,7 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		return rec, err
 	}
 	var refused *notAdmittedError
-	if err := s.complete(ctx, true); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || errors.As(err, &refused) {
+	if err := s.complete(ctx, true); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || isReadOnly(err) || errors.As(err, &refused) {
 		return s.readAhead(ctx, scope)
 	} else if err != nil {
 		return kernel.Records{}, err
@@ -383,7 +392,7 @@ func (s *Store) readAsItIs(ctx context.Context, scope kernel.Scope) (kernel.Reco
 }
 
 // readAhead reads the records with the changes that only the journal has, because the
-// disk is full or only a newer version can write them.
+// disk is full, the store is read-only, or only a newer version can write them.
 func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.Records, err error) {
 	unlock, err := s.take(ctx, lockShared)
 	if err != nil {

@@ -62,7 +62,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 		return kernel.Runner{}, err
 	}
 	sign := l.Files.ClaimFile(a)
-	by, err := claimedBy(sign)
+	by, private, err := claimedBy(sign)
 	unclaimed := errors.Is(err, fs.ErrNotExist)
 	if unclaimed {
 		var n int
@@ -72,7 +72,10 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 		sign = lock
 	}
 	switch {
-	case by.Boot == "" && held: // it is being started, or its claim is unreadable: the lock decides
+	case unreadable(err) && held:
+		return kernel.Runner{Liveness: kernel.Alive, Stuck: true,
+			Remark: "its claim cannot be read: " + err.Error() + "; once its command has ended, the job waits until it can be"}, nil
+	case by.Boot == "" && held: // it is being started, or its claim makes no sense: the lock decides
 		return kernel.Runner{Liveness: kernel.Alive}, nil
 	case by.Boot == "", by.Boot != here().Boot && by.Host == here().Host: // in the second case it ran before the last boot
 		return kernel.Runner{Liveness: kernel.Dead}, nil
@@ -83,11 +86,35 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	case !held && !l.unlocked(a, lock):
 		return kernel.Runner{Liveness: kernel.Dead}, nil
 	}
+	if why := l.waitsToRead(a, private); why != "" {
+		return kernel.Runner{Liveness: kernel.Alive, Remark: why, Stuck: true}, nil
+	}
 	last, err := l.lastSign(a, sign)
 	if silent := time.Since(last); err == nil && silent > orDefault(l.Lease.Stalled, DefaultStalled) {
 		return kernel.Runner{Liveness: kernel.Stalled, Heard: last.UTC(), Remark: "stalled: not heard of for " + silent.Truncate(time.Second).String()}, nil
 	}
 	return kernel.Runner{Liveness: kernel.Alive}, nil
+}
+
+// waitsToRead returns why a's runner, whose command has ended, cannot go on: what the
+// command said cannot be read. It returns "" if that is not so. private says that the
+// command has a directory of its own to say it in.
+func (l *Local) waitsToRead(a kernel.AttemptID, private bool) string {
+	err := l.saysInStore(a).unreadable()
+	if err == nil && !private {
+		return ""
+	}
+	c, ours, bad := l.claimOf(a)
+	if bad != nil || !ours || c.Child == nil || c.Spaces.away() || c.Child.Running() {
+		return ""
+	}
+	if err == nil && c.Private != "" {
+		err = saysBelow(c.Private).unreadable()
+	}
+	if err == nil {
+		return ""
+	}
+	return "its command has ended, and what it left cannot be read: " + err.Error() + "; make that a file that you can read, or remove it, and the job goes on"
 }
 
 // unlocked reports that a's runner is at work although its lock looks free, see unlockable. Once its command has
@@ -104,18 +131,20 @@ func (l *Local) unlocked(a kernel.AttemptID, lock string) bool {
 	return err == nil && time.Since(last) < orDefault(l.Lease.TTL, DefaultLease)
 }
 
-// claimedBy returns the process that wrote the claim at path. The usual case, a
-// runner of this host, is recognised without decoding the claim.
-func claimedBy(path string) (Identity, error) {
+// claimedBy returns the process that wrote the claim at path, and whether the attempt has
+// a directory for secrets. The usual case, a runner of this host, is recognised without
+// decoding the claim.
+func claimedBy(path string) (by Identity, private bool, err error) {
 	b, err := readFile(path)
+	private = bytes.Contains(b, []byte(`"private":`))
 	if err == nil && bytes.Contains(b, []byte(here().Boot)) {
-		return here(), nil
+		return here(), private, nil
 	}
 	if err != nil {
-		return Identity{}, err
+		return Identity{}, false, err
 	}
 	c, err := decodeClaim(path, b)
-	return c.Identity, err
+	return c.Identity, private, err
 }
 
 // leaseLiveness returns whether a runner of another host is alive. Its lease

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,11 +105,43 @@ type explicitResult struct {
 	Sandbox *string          `json:"sandbox"` // likewise: what was enforced for what it started
 }
 
-// explicit returns r with the corrections in the result file at path. A
-// malformed file fails the attempt, because it is not known what the command
-// wanted to say.
-func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
-	b, err := readResult(path)
+// unreadable reports whether err says that the system did not give or take what a
+// command says, because of permissions, the disk, or something else in the place of
+// a file. That may pass. What can be read and makes no sense stays so.
+func unreadable(err error) bool {
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	_, system := errors.AsType[syscall.Errno](err)
+	return system || errors.Is(err, sys.ErrNotRegular)
+}
+
+// untilReadable calls f until it returns something else than an unreadable error, or
+// ctx ends. The attempt of a command that did its work must not fail for a reason that
+// may pass. Alive tells why it waits.
+func untilReadable(ctx context.Context, f func() error) error {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		err := f()
+		if !unreadable(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// explicit returns r with the corrections in the result file at path. It waits while
+// the file is unreadable. A malformed file fails the attempt, because it is not known
+// what the command wanted to say.
+func explicit(ctx context.Context, path string, j *kernel.Job, r kernel.Result) kernel.Result {
+	var b []byte
+	err := untilReadable(ctx, func() (err error) {
+		b, err = readResult(path)
+		return err
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return r
 	}

@@ -1,6 +1,8 @@
 package proc
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,21 +94,82 @@ func TestResultFileOfANode(t *testing.T) {
 	}
 }
 
-func TestResultFileThatIsNone(t *testing.T) {
-	w := setup(t, "sh", "-c", `echo '{"outcome":"blocked"}' > real; ln -s "$PWD/real" "$VIZIER_RESULT_FILE"`)
-	if r := w.Run(bg, &w.job); r.Class != kernel.DataError {
-		t.Fatalf("a link: %+v", r)
-	}
-	w = setup(t, "sh", "-c", `mkfifo "$VIZIER_RESULT_FILE"`)
-	if r := w.Run(bg, &w.job); r.Class != kernel.DataError {
-		t.Fatalf("a pipe: %+v", r)
-	}
-	w = setup(t, "true")
+// What an earlier process left where the command says how it ended is none of its words.
+func TestResultFileOfSomebodyElse(t *testing.T) {
+	w := setup(t, "true")
 	if err := os.WriteFile(w.Files.ResultFile(w.job.Attempt()), []byte(`{"outcome":"blocked"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.Run(bg, &w.job); r.Outcome != kernel.OutcomeSucceeded {
 		t.Fatalf("left by someone else: %+v", r)
+	}
+}
+
+// While what a command said cannot be read, its attempt goes on and its executor says why. It
+// ends as the command said once that can be read, and as it would have without a word if there is none.
+func TestWhatACommandSaidIsWaitedForWhileItCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		command string
+		mend    func(file string) error
+		outcome kernel.Outcome
+	}{
+		"a link":      {`ln -s /etc/passwd "$VIZIER_RESULT_FILE"`, os.Remove, kernel.OutcomeSucceeded},
+		"a pipe":      {`mkfifo "$VIZIER_RESULT_FILE"`, os.Remove, kernel.OutcomeSucceeded},
+		"a directory": {`mkdir "$VIZIER_RESULT_FILE"`, os.Remove, kernel.OutcomeSucceeded},
+		"moved": {`echo '{"outcome":"blocked"}' > said; ln -s "$PWD/said" "$VIZIER_RESULT_FILE"`, func(file string) error {
+			to, err := os.Readlink(file)
+			return errors.Join(err, os.Rename(to, file))
+		}, kernel.OutcomeBlocked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t, "sh", "-c", c.command)
+			a := w.launch()
+			var r kernel.Runner
+			w.eventually("a remark", func() bool {
+				r = w.Alive(bg, []kernel.AttemptID{a})[a].Value
+				return r.Remark != ""
+			})
+			file := w.Files.ResultFile(a)
+			if r.Liveness != kernel.Alive || !r.Stuck || !strings.Contains(r.Remark, file+": not a regular file") {
+				t.Errorf("%+v", r)
+			}
+			if err := c.mend(file); err != nil {
+				t.Fatal(err)
+			}
+			if r := w.outcome(a); r.Outcome != c.outcome {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// A claim that cannot be read is told as long as the runner lives.
+func TestAClaimThatCannotBeReadIsTold(t *testing.T) {
+	w := setup(t, "sh", "-c", `dirname "$VIZIER_RESULT_FILE" | xargs -I D sh -c 'mv D D.away; : > D'`)
+	a := w.launch()
+	dir := filepath.Dir(w.Files.ClaimFile(a))
+	w.eventually("a remark", func() bool {
+		r := w.Alive(bg, []kernel.AttemptID{a})[a].Value
+		return r.Liveness == kernel.Alive && r.Stuck && strings.Contains(r.Remark, w.Files.ClaimFile(a)+": not a directory")
+	})
+	if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.outcome(a); r.Outcome != kernel.OutcomeSucceeded {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A stop ends the wait for what a command said.
+func TestAStopEndsTheWaitForAResult(t *testing.T) {
+	w := setup(t, "sh", "-c", `mkdir "$VIZIER_RESULT_FILE"; echo done`)
+	ctx, stop := context.WithCancel(bg)
+	go func() {
+		w.said("done")
+		stop()
+	}()
+	if r := w.Run(ctx, &w.job); r.Outcome != kernel.OutcomeFailed {
+		t.Errorf("%+v", r)
 	}
 }
 

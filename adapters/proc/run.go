@@ -93,13 +93,14 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if r.Outcome == kernel.OutcomeSucceeded {
 		r.Produced = customOf(j.Spec.Produces)
 	}
-	if err := told.end(); err != nil {
+	told.end()
+	if err := untilReadable(ctx, told.result); err != nil {
 		r = badResult(r, err)
 	} else {
-		r = explicit(l.Files.ResultFile(j.Attempt()), j, r)
+		r = explicit(ctx, l.Files.ResultFile(j.Attempt()), j, r)
 	}
 	if r.Outcome == kernel.OutcomeSucceeded {
-		if err := told.submissions(); err != nil {
+		if err := untilReadable(ctx, told.submissions); err != nil {
 			r = r.Refuted(err)
 		}
 	}

@@ -2,8 +2,10 @@ package proc
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -30,7 +32,27 @@ func (l *Local) saysIn(j *kernel.Job) says {
 	case dir == "": // this is a node, whose runner has the secrets
 		dir = filepath.Dir(os.Getenv(envReport))
 	}
+	return saysBelow(dir)
+}
+
+func saysBelow(dir string) says {
 	return says{filepath.Join(dir, "result.json"), filepath.Join(dir, "submissions.jsonl"), filepath.Join(dir, "report.jsonl")}
+}
+
+// unreadable returns why an attempt cannot end by these files, or nil. Reports decide
+// nothing.
+func (s says) unreadable() error {
+	for _, path := range []string{s.result, s.submissions} {
+		f, err := sys.OpenRegular(path, os.O_RDONLY)
+		if err == nil {
+			_, err = f.Read(make([]byte, 1))
+			err = errors.Join(err, f.Close())
+		}
+		if unreadable(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *Local) saysInStore(a kernel.AttemptID) says {
@@ -54,7 +76,6 @@ type relay struct {
 	once    sync.Once
 	stop    chan struct{}
 	stopped chan struct{}
-	err     error // the result of end
 }
 
 // relay starts a relay for cmd. It returns nil for a command without secrets.
@@ -79,19 +100,16 @@ func (l *Local) relay(cmd command, a kernel.AttemptID) *relay {
 	return r
 }
 
-// end copies the final progress and result. It takes effect once. Its error
-// says why the result cannot count.
-func (r *relay) end() error {
+// end copies the final progress. It takes effect once.
+func (r *relay) end() {
 	if r == nil {
-		return nil
+		return
 	}
 	r.once.Do(func() {
 		close(r.stop)
 		<-r.stopped
 		r.report(true)
-		r.err = r.result()
 	})
-	return r.err
 }
 
 // report copies the end of a report that has changed. An incomplete last line
@@ -125,8 +143,11 @@ func (r *relay) report(last bool) {
 }
 
 // result copies the result file. From then on, the result is only read from the
-// copy.
+// copy. An error says why the result cannot count.
 func (r *relay) result() error {
+	if r == nil {
+		return nil
+	}
 	b, err := readResult(r.from.result)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -229,4 +250,30 @@ func redactValue(v any, texts []hiddenText, found *bool) any {
 	default:
 		return v
 	}
+}
+
+// Submitted returns what a's command left in the file of its submissions, of at most most
+// bytes; nil: there is no such file. It waits while the file is unreadable.
+func (l *Local) Submitted(ctx context.Context, a kernel.AttemptID, most int64) (lines []byte, err error) {
+	err = untilReadable(ctx, func() (err error) {
+		lines, err = readSubmissions(l.Files.SubmissionsFile(a), most)
+		return err
+	})
+	return lines, err
+}
+
+func readSubmissions(path string, most int64) ([]byte, error) {
+	f, err := sys.OpenRegular(path, os.O_RDONLY)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() > most {
+		return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier submit --batch`", st.Size(), most)
+	}
+	return io.ReadAll(io.LimitReader(f, most))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app"
@@ -36,6 +38,7 @@ func (*doctorCmd) Help() string {
 type inspection interface {
 	Validate(context.Context) ([]fs.Problem, int, error)
 	Inspect(runs map[kernel.RunID]bool) ([]fs.Oddity, error)
+	Misplaced(context.Context) []fs.Oddity
 }
 
 // worktreeGit is what the doctor needs of git.
@@ -108,6 +111,10 @@ func (c *call) checkClusters(r *repo) []app.Finding {
 // Run examines the repository.
 func (x *doctorCmd) Run(c *call) error {
 	r, err := c.repo()
+	if shut, ok := errors.AsType[*config.UnreadableError](err); ok {
+		f := app.Finding{Check: "configuration", Path: shut.Path, Problem: "it cannot be read, so no command works and nothing else can be looked at: " + shut.Err.Error(), Next: shut.Next()}
+		return x.report(c, diagnosis{Git: "not looked at", Sandbox: enforceable()}, []app.Finding{f})
+	}
 	if err != nil {
 		return err
 	}
@@ -119,7 +126,7 @@ func (x *doctorCmd) Run(c *call) error {
 			return err
 		}
 	}
-	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Sandbox: sandbox.Words(kernel.Sandbox{Network: kernel.NoNetwork}), Findings: []doctorFinding{}}
+	doc := diagnosis{Resident: r.Resident(), Sandbox: enforceable()}
 	var found []app.Finding
 	if x.Executor != "" {
 		found, doc.Contract, err = x.tryExecutor(c, r)
@@ -132,7 +139,13 @@ func (x *doctorCmd) Run(c *call) error {
 	if doc.Git, _, err = r.Doctor.git.ProgramVersion(c.ctx); err != nil {
 		doc.Git = "none"
 	}
+	return x.report(c, doc, found)
+}
+
+// report prints what was found.
+func (x *doctorCmd) report(c *call, doc diagnosis, found []app.Finding) (err error) {
 	open := 0
+	doc.Outcome, doc.Findings = "healthy", []doctorFinding{}
 	for _, f := range found {
 		if !f.Fixed {
 			open++
@@ -156,9 +169,17 @@ func (x *doctorCmd) Run(c *call) error {
 	return err
 }
 
+// enforceable is what this host can enforce.
+func enforceable() string { return sandbox.Words(kernel.Sandbox{Network: kernel.NoNetwork}) }
+
 // examine makes all checks.
 func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
+	misplaced, blocked, err := x.clear(c.ctx, r)
+	if blocked || err != nil {
+		return misplaced, err
+	}
 	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
+	found = append(misplaced, found...)
 	foreign := errors.Is(err, fs.ErrForeign) && !x.Fix
 	if foreign { // nothing in a foreign store is run or changed
 		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "look at it, then do what this says"}}, nil
@@ -166,8 +187,8 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	if errors.Is(err, fs.ErrNewer) { // this version must not change or judge the store of a newer one
 		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
 	}
-	if err != nil && readOnly(err) && !x.Fix {
-		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it can be read and not written, so nothing is started here and these checks cannot be made: " + err.Error(),
+	if err != nil && readOnly(err) {
+		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it can be read and not written, so nothing is started or repaired here and these checks cannot be made: " + err.Error(),
 			Next: "make it writable for you"}}, nil
 	}
 	if noRoom(err) {
@@ -197,6 +218,31 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
 	}
 	return found, nil
+}
+
+// clear reports what is in the place of files that every command needs and, if it may, moves it aside.
+// blocked says that something is left: then nothing else can be looked at.
+func (x *doctorCmd) clear(ctx context.Context, r *repo) (found []app.Finding, blocked bool, err error) {
+	for _, o := range r.Doctor.files.Misplaced(ctx) {
+		f := app.Finding{Check: "store", Path: o.Path, Problem: o.Text, Next: o.Next}
+		if o.Fix != nil {
+			f.Fix = func(context.Context) error { return o.Fix() }
+		}
+		if x.Fix && f.Fix != nil {
+			err := f.Fix(ctx)
+			if errors.Is(err, fs.ErrForeign) {
+				return nil, true, err
+			}
+			if f.Fixed = err == nil; !f.Fixed {
+				f.Problem += "; it cannot be moved aside: " + err.Error()
+			} else {
+				f.Problem += "; it is in .vizier/jobs/aside now"
+			}
+		}
+		blocked = blocked || !f.Fixed
+		found = append(found, f)
+	}
+	return found, blocked, nil
 }
 
 // noRoom reports whether err says that a file system is full or a quota is used up.
@@ -245,17 +291,10 @@ func (r *repo) checkGit(ctx context.Context, _ *kernel.Snapshot) ([]app.Finding,
 
 func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	runs := map[kernel.RunID]bool{}
-	var out []app.Finding
 	for _, j := range s.Jobs() {
-		run := j.Spec.Origin.Run
-		if run != "" && !runs[run] && j.State.Status.Active() {
-			if _, err := r.Templates.Manifest(run); err != nil {
-				out = append(out, app.Finding{Path: ".vizier/jobs/runs/" + string(run) + ".json", Problem: "the manifest of an open run cannot be read: " + err.Error(),
-					Next: "vizier cancel " + string(j.ID)})
-			}
-		}
-		runs[run] = true
+		runs[j.Spec.Origin.Run] = true
 	}
+	out := r.checkManifests(s)
 	for _, j := range s.Jobs() {
 		if of := j.BlockedUnread(); of != "" && s.Job(of) != nil {
 			out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "it is blocked, since the record of job " + string(of) + " could not be read; now that can be read",
@@ -279,6 +318,34 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 	return out, err
 }
 
+// checkManifests reports manifests that jobs which have not succeeded need, and cannot use.
+func (r *repo) checkManifests(s *kernel.Snapshot) (out []app.Finding) {
+	looked := map[kernel.RunID]bool{}
+	for _, open := range []bool{true, false} { // of an open job it matters now
+		for _, j := range s.Jobs() {
+			run := j.Spec.Origin.Run
+			if run == "" || looked[run] || j.State.Status == kernel.Succeeded || j.State.Status.Active() != open {
+				continue
+			}
+			looked[run] = true
+			data, err := r.Templates.Manifest(run)
+			if pinned := j.Spec.Origin.Manifest; err == nil && (!json.Valid(data) || pinned != "" && kernel.DigestOf(string(data)) != pinned) {
+				err = errors.New("it was cut short, or is not what its jobs were made with")
+			}
+			path := ".vizier/jobs/runs/" + string(run) + ".json"
+			switch {
+			case err != nil && open:
+				out = append(out, app.Finding{Path: path, Problem: "the manifest of an open run cannot be read: " + err.Error(),
+					Next: "put it back as it was, or vizier cancel " + string(j.ID) + " and start the run anew"})
+			case err != nil:
+				out = append(out, app.Finding{Path: path, Problem: "the manifest of a run cannot be read, so no retry of its jobs works: " + err.Error(),
+					Next: "put it back as it was, or start the run anew"})
+			}
+		}
+	}
+	return out
+}
+
 func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	var out []app.Finding
 	for _, j := range s.Jobs() {
@@ -291,6 +358,8 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 			out = append(out, app.Finding{Path: dir, Problem: "cannot tell whether its runner lives: " + f.Err, Next: "vizier show " + string(j.ID)})
 		case f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted):
 			out = append(out, app.Finding{Path: dir, Problem: "the job is running, and its runner is gone", Next: "vizier wait " + string(j.ID)})
+		case f.Value.Stuck && !f.Value.Pending:
+			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "do what this says, or vizier cancel " + string(j.ID)})
 		case f.Value.Stuck:
 			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "vizier cancel " + string(j.ID) + ", or end it on the cluster"})
 		}

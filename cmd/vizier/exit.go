@@ -58,6 +58,9 @@ func classify(err error) class {
 	if errors.As(err, &broken) {
 		return class{"config", 2, "docs/config.md lists the keys; `vizier -C FILE` reads another file; running processes keep the earlier configuration"}
 	}
+	if shut, ok := errors.AsType[*config.UnreadableError](err); ok {
+		return class{"config", 2, shut.Next()}
+	}
 	if gone, ok := errors.AsType[kernel.Missing](err); ok {
 		hint := ""
 		if strings.HasPrefix(gone.What, "run ") {

@@ -162,6 +162,9 @@ func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.J
 		}
 	}
 	j := snap.Job(id)
+	if why := snap.Unreadable(id); why != "" {
+		return doc, &failure{class: class{"failed", 1, ""}, err: fmt.Errorf("cancel %s: it was told to stop, and its record cannot be read now: %s", id, why), hint: "vizier doctor"}
+	}
 	if j == nil {
 		return doc, fmt.Errorf("cancel %s: its record is gone: %w", id, kernel.ErrNotFound)
 	}

@@ -175,16 +175,36 @@ func digest(texts []content) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read reads the files that exist.
+// UnreadableError says that a configuration file is there and cannot be read. What it says must not be
+// taken for the defaults.
+type UnreadableError struct {
+	Path string
+	Err  error
+}
+
+func (e *UnreadableError) Error() string { return "read configuration: " + e.Err.Error() }
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// Next returns what to do about it.
+func (e *UnreadableError) Next() string {
+	return "make " + e.Path + " a file that you can read, or move it away: then the defaults apply"
+}
+
+// read reads the files that exist. A link that leads nowhere exists.
 func (src Sources) read() ([]content, error) {
 	var out []content
 	for _, f := range src.files() {
 		data, err := sys.ReadLinked(f.path, maxFile)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && !f.required:
+		case errors.Is(err, fs.ErrNotExist) && f.required:
+			return nil, fmt.Errorf("read configuration: %w", err)
+		case errors.Is(err, fs.ErrNotExist):
+			if at, bad := os.Readlink(f.path); bad == nil {
+				return nil, &UnreadableError{f.path, fmt.Errorf("%s is a symbolic link to %s, which does not exist", f.path, at)}
+			}
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("read configuration: %w", err)
+			return nil, &UnreadableError{f.path, err}
 		}
 		out = append(out, content{f.show, string(data), f.own})
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -220,9 +221,20 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(src.Root, ".vizier", "config.toml"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := load(src); err == nil || !strings.HasPrefix(err.Error(), "read configuration: ") {
-		t.Errorf("%v", err)
+	file := filepath.Join(src.Root, ".vizier", "config.toml")
+	told := func(how string) {
+		t.Helper()
+		_, err := load(src)
+		u, is := errors.AsType[*UnreadableError](err)
+		if !is || !strings.HasPrefix(err.Error(), "read configuration: ") || !strings.Contains(err.Error(), file) || !strings.Contains(u.Next(), file) {
+			t.Errorf("%s: %v", how, err)
+		}
 	}
+	told("a directory")
+	if err := errors.Join(os.Remove(file), os.Symlink("nowhere", file)); err != nil {
+		t.Fatal(err)
+	}
+	told("a link that leads nowhere")
 	src.Root = ""
 	if _, err := load(src); err != nil {
 		t.Errorf("outside of a repository: %v", err)
