@@ -114,7 +114,7 @@ func (l *Local) waitsToRead(a kernel.AttemptID, private bool) string {
 	if err == nil {
 		return ""
 	}
-	return "its command has ended, and what it left cannot be read: " + err.Error() + "; make that a file that you can read, or remove it, and the job goes on"
+	return "its command has ended, and what it left cannot be read: " + err.Error() + "; make it readable, or remove it, and the job goes on"
 }
 
 // unlocked reports that a's runner is at work although its lock looks free, see unlockable. Once its command has

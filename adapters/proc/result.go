@@ -106,14 +106,15 @@ type explicitResult struct {
 }
 
 // unreadable reports whether err says that the system did not give or take what a
-// command says, because of permissions, the disk, or something else in the place of
-// a file. That may pass. What can be read and makes no sense stays so.
+// command says, because of permissions, the disk or a directory on the way. That may
+// pass. What can be read and makes no sense stays so, and so does a link, a pipe or a
+// directory in the place of the file: the command put it there.
 func unreadable(err error) bool {
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, sys.ErrNotRegular) {
 		return false
 	}
 	_, system := errors.AsType[syscall.Errno](err)
-	return system || errors.Is(err, sys.ErrNotRegular)
+	return system
 }
 
 // untilReadable calls f until it returns something else than an unreadable error, or

@@ -94,75 +94,77 @@ func TestResultFileOfANode(t *testing.T) {
 	}
 }
 
-// What an earlier process left where the command says how it ended is none of its words.
-func TestResultFileOfSomebodyElse(t *testing.T) {
-	w := setup(t, "true")
+func TestResultFileThatIsNone(t *testing.T) {
+	w := setup(t, "sh", "-c", `echo '{"outcome":"blocked"}' > real; ln -s "$PWD/real" "$VIZIER_RESULT_FILE"`)
+	if r := w.Run(bg, &w.job); r.Class != kernel.DataError {
+		t.Fatalf("a link: %+v", r)
+	}
+	w = setup(t, "sh", "-c", `mkfifo "$VIZIER_RESULT_FILE"`)
+	if r := w.Run(bg, &w.job); r.Class != kernel.DataError {
+		t.Fatalf("a pipe: %+v", r)
+	}
+	w = setup(t, "true")
 	if err := os.WriteFile(w.Files.ResultFile(w.job.Attempt()), []byte(`{"outcome":"blocked"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.Run(bg, &w.job); r.Outcome != kernel.OutcomeSucceeded {
-		t.Fatalf("left by someone else: %+v", r)
+		t.Fatalf("a result that an earlier process left: %+v", r)
+	}
+}
+
+// takeAway makes what its command said unreadable, also for root: a file is in the place of its directory.
+const takeAway = `echo '{"outcome":"blocked"}' >"$VIZIER_RESULT_FILE"; d=$(dirname "$VIZIER_RESULT_FILE"); mv "$d" "$d.away"; : >"$d"; echo done`
+
+func bringBack(t *testing.T, dir string) {
+	t.Helper()
+	if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // While what a command said cannot be read, its attempt goes on and its executor says why. It
-// ends as the command said once that can be read, and as it would have without a word if there is none.
+// ends as the command said once that can be read.
 func TestWhatACommandSaidIsWaitedForWhileItCannotBeRead(t *testing.T) {
-	for name, c := range map[string]struct {
-		command string
-		mend    func(file string) error
-		outcome kernel.Outcome
-	}{
-		"a link":      {`ln -s /etc/passwd "$VIZIER_RESULT_FILE"`, os.Remove, kernel.OutcomeSucceeded},
-		"a pipe":      {`mkfifo "$VIZIER_RESULT_FILE"`, os.Remove, kernel.OutcomeSucceeded},
-		"a directory": {`mkdir "$VIZIER_RESULT_FILE"`, os.Remove, kernel.OutcomeSucceeded},
-		"moved": {`echo '{"outcome":"blocked"}' > said; ln -s "$PWD/said" "$VIZIER_RESULT_FILE"`, func(file string) error {
-			to, err := os.Readlink(file)
-			return errors.Join(err, os.Rename(to, file))
-		}, kernel.OutcomeBlocked},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := setup(t, "sh", "-c", c.command)
-			a := w.launch()
-			var r kernel.Runner
-			w.eventually("a remark", func() bool {
-				r = w.Alive(bg, []kernel.AttemptID{a})[a].Value
-				return r.Remark != ""
-			})
-			file := w.Files.ResultFile(a)
-			if r.Liveness != kernel.Alive || !r.Stuck || !strings.Contains(r.Remark, file+": not a regular file") {
-				t.Errorf("%+v", r)
-			}
-			if err := c.mend(file); err != nil {
-				t.Fatal(err)
-			}
-			if r := w.outcome(a); r.Outcome != c.outcome {
-				t.Errorf("%+v", r)
-			}
-		})
-	}
-}
-
-// A claim that cannot be read is told as long as the runner lives.
-func TestAClaimThatCannotBeReadIsTold(t *testing.T) {
-	w := setup(t, "sh", "-c", `dirname "$VIZIER_RESULT_FILE" | xargs -I D sh -c 'mv D D.away; : > D'`)
+	w := setup(t, "sh", "-c", takeAway)
 	a := w.launch()
-	dir := filepath.Dir(w.Files.ClaimFile(a))
 	w.eventually("a remark", func() bool {
 		r := w.Alive(bg, []kernel.AttemptID{a})[a].Value
 		return r.Liveness == kernel.Alive && r.Stuck && strings.Contains(r.Remark, w.Files.ClaimFile(a)+": not a directory")
 	})
-	if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
+	bringBack(t, filepath.Dir(w.Files.ClaimFile(a)))
+	if r := w.outcome(a); r.Outcome != kernel.OutcomeBlocked {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The same for a command with secrets, which says it in a directory of its own.
+func TestWhatACommandWithSecretsSaidIsWaitedFor(t *testing.T) {
+	privateRuntime(t)
+	w := setup(t, "sh", "-c", takeAway+`; echo "at $d"`)
+	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "T", Source: `echo hunter2`}}
+	if err := errors.Join(w.Provide(bg, &w.job), w.Claim(w.job.Attempt())); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.outcome(a); r.Outcome != kernel.OutcomeSucceeded {
+	ended := make(chan kernel.Result, 1)
+	go func() { ended <- w.Run(bg, &w.job) }()
+	dir, a := w.said("at"), w.job.Attempt()
+	w.eventually("the reason", func() bool {
+		return strings.Contains(w.waitsToRead(a, true), filepath.Join(dir, "result.json")+": not a directory")
+	})
+	select {
+	case r := <-ended:
+		t.Fatalf("it has ended: %+v", r)
+	default:
+	}
+	bringBack(t, dir)
+	if r := <-ended; r.Outcome != kernel.OutcomeBlocked {
 		t.Errorf("%+v", r)
 	}
 }
 
 // A stop ends the wait for what a command said.
 func TestAStopEndsTheWaitForAResult(t *testing.T) {
-	w := setup(t, "sh", "-c", `mkdir "$VIZIER_RESULT_FILE"; echo done`)
+	w := setup(t, "sh", "-c", takeAway)
 	ctx, stop := context.WithCancel(bg)
 	go func() {
 		w.said("done")
