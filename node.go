@@ -157,6 +157,24 @@ func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedN
 	return loadedNode{n, w.operations(live.Config(), env, n, kept, hide, stdout, stderr), kept}, at, nil
 }
 
+// mend puts back what a sandboxed command made of the link of its working tree, and if it did make
+// something of it, also the tracked files that are missing: such a command has removed the tree, and the
+// next attempt would commit that. The error says what the command did.
+func (w *world) mend(dir string) error {
+	bad := w.local.MendLink(dir)
+	if bad == nil {
+		return nil
+	}
+	n, err := w.git.RestoreMissing(context.Background(), dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; tracked files may be missing: %w", bad, err)
+	case n > 0:
+		return fmt.Errorf("%w, and so were tracked files that were missing: %d", bad, n)
+	}
+	return bad
+}
+
 // operations returns the environment of a node's operation. hide removes
 // secrets from text that is kept; nil: there are none.
 func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept *keptTo, hide func([]byte) []byte, stdout, stderr io.Writer) *op.Env {
@@ -167,7 +185,7 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept 
 	}
 	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace, Env: params, Hide: hide}
 	if n.Job.Spec.Task.Sandbox.On() {
-		shell.Step, shell.Ended = []string{w.local.Exe}, w.local.MendLink
+		shell.Step, shell.Ended = []string{w.local.Exe}, w.mend
 		shell.Confine = func(dir string, also ...string) (*sandbox.Policy, error) {
 			p, err := w.local.Confine(&n.Job, dir, also...)
 			if err == nil {

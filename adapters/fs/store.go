@@ -139,9 +139,14 @@ func (s *Store) openBase(create bool) error {
 	jobs, err := base.open(jobsDir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		base.close()
-		advice := " (a symbolic link is not followed): move it away"
-		if errors.Is(err, iofs.ErrPermission) {
-			advice = ""
+		advice := ""
+		switch st, bad := os.Lstat(filepath.Join(dir, jobsDir)); {
+		case errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP):
+			advice = " (a symbolic link is not followed): move it away"
+		case errors.Is(err, iofs.ErrPermission) && bad == nil:
+			if owner := int(st.Sys().(*syscall.Stat_t).Uid); owner != os.Geteuid() {
+				advice = fmt.Sprintf(": it belongs to user %d, and you are %d: work as its owner, or in a clone of your own", owner, os.Geteuid())
+			}
 		}
 		return fmt.Errorf("open store: %s: %w%s", filepath.Join(dir, jobsDir), err, advice)
 	}

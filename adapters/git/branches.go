@@ -98,10 +98,13 @@ func (r *Repo) BranchAt(ctx context.Context, name string) (there bool, tree stri
 	return true, tree, err
 }
 
-// LastTip returns the commit that a branch which is gone was last seen at: the newest of those
-// that the reflog of the main working tree names, and that were parked when the branch was
-// deleted. It is "" if there are none.
+// LastTip returns the commit that a branch which is gone was last seen at: that of a linked
+// working tree that is on it still, or else the newest of those that the reflog of the main working
+// tree names, and that were parked when the branch was deleted. It is "" if there are none.
 func (r *Repo) LastTip(ctx context.Context, branch string) (kernel.CommitID, error) {
+	if at := r.stillOn(branch); at != "" {
+		return at, nil
+	}
 	last, when, err := r.lastCheckedOut(ctx, branch)
 	if err != nil {
 		return "", fmt.Errorf("look where branch %s was: %w", branch, err)
@@ -122,6 +125,24 @@ func (r *Repo) LastTip(ctx context.Context, branch string) (kernel.CommitID, err
 		}
 	}
 	return last, nil
+}
+
+// stillOn returns the last commit of a linked working tree whose head is a branch that is gone, or "".
+// Git answers nothing about such a head.
+func (r *Repo) stillOn(branch string) (last kernel.CommitID) {
+	all, _ := worktrees(r.root.CommonDir)
+	for _, w := range all {
+		if w.Branch != branch {
+			continue
+		}
+		lines, _ := r.headLog(w.Name)
+		for _, line := range lines { // the old commit and the new one, which is zero where the branch was deleted
+			if f := strings.SplitN(line, " ", 3); len(f) == 3 && strings.Trim(f[1], "0") != "" {
+				last = kernel.CommitID(f[1])
+			}
+		}
+	}
+	return last
 }
 
 // lastCheckedOut returns the commit, and its time, that a branch was at when the main working tree

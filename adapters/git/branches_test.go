@@ -1,6 +1,9 @@
 package git
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,6 +41,40 @@ func TestLastTip(t *testing.T) {
 	for branch, want := range map[string]string{"draft/foo": later, "nowhere": later, "foo": "", "old": string(renamed)} {
 		if got, err := r.LastTip(t.Context(), branch); string(got) != want || err != nil {
 			t.Errorf("with parked work, %s was at %s, %v; want %s", branch, got, err, want)
+		}
+	}
+}
+
+// A linked working tree may be on a branch that is gone: then it was last there.
+func TestLastTipOfALinkedTree(t *testing.T) {
+	f := newFixture(t)
+	f.commit("a.txt", "a")
+	f.git("worktree", "add", "--quiet", "-b", "draft/foo", "wt")
+	f.git("-C", "wt", "commit", "--quiet", "--allow-empty", "--message", "plan")
+	want := f.git("-C", "wt", "rev-parse", "HEAD")
+	f.git("update-ref", "-d", "refs/heads/draft/foo")
+	if got, err := Open(f.root()).LastTip(t.Context(), "draft/foo"); string(got) != want || err != nil {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+}
+
+// The tracked files that a tree lacks come back, and others stay as they are.
+func TestRestoreMissing(t *testing.T) {
+	f := newFixture(t)
+	f.commit("a.txt", "a")
+	f.commit("dir/b.txt", "b")
+	f.commit("c.txt", "c")
+	f.write("c.txt", "changed")
+	f.write("new.txt", "new")
+	if err := errors.Join(os.Remove(filepath.Join(f.dir, "a.txt")), os.RemoveAll(filepath.Join(f.dir, "dir"))); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Open(f.root()).RestoreMissing(t.Context(), f.dir); n != 2 || err != nil {
+		t.Errorf("%d files, %v", n, err)
+	}
+	for name, want := range map[string]string{"a.txt": "a", "dir/b.txt": "b", "c.txt": "changed", "new.txt": "new"} {
+		if b, err := os.ReadFile(filepath.Join(f.dir, name)); string(b) != want || err != nil {
+			t.Errorf("%s is %q, %v", name, b, err)
 		}
 	}
 }

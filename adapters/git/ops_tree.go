@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	iofs "io/fs"
@@ -121,4 +122,15 @@ func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, erro
 		}
 	}
 	return on, nil
+}
+
+// RestoreMissing makes the tracked files anew that the tree at dir lacks, as its index has them, and
+// returns how many these were. It changes no file that is there.
+func (r *Repo) RestoreMissing(ctx context.Context, dir string) (int, error) {
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"ls-files", "--deleted", "-z"}})
+	if err != nil || len(out) == 0 {
+		return 0, err
+	}
+	_, err = r.cli.run(ctx, command{dir: dir, args: []string{"checkout-index", "-z", "--stdin"}, stdin: out, quiet: true, writes: true})
+	return bytes.Count(out, []byte{0}), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"strings"
@@ -103,6 +104,9 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		if err := untilReadable(ctx, told.submissions); err != nil {
 			r = r.Refuted(err)
 		}
+	}
+	if _, err := os.Lstat(l.Root); r.Class == kernel.ExitFailure && errors.Is(err, fs.ErrNotExist) {
+		r.Reason += "; the repository was moved meanwhile, and " + l.Root + " is no more: run `vizier doctor --fix` at its new place, and retry"
 	}
 	r.Reason = redact(r.Reason, cmd.hidden)
 	if full {

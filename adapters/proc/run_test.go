@@ -435,3 +435,14 @@ func TestRunMeasuresWhatWasUsed(t *testing.T) {
 		}
 	})
 }
+
+// A command that fails where the repository was is told that it was moved.
+func TestTheRepositoryIsMovedUnderACommand(t *testing.T) {
+	w := setup(t, "sh", "-c", `mv "$0" "$0.new"; exit 3`)
+	w.job.Spec.Task.Args = append(w.job.Spec.Task.Args, w.root)
+	r := w.Run(bg, &w.job)
+	if err := os.Rename(w.root+".new", w.root); err != nil {
+		t.Fatal(err)
+	}
+	wantResult(t, r, kernel.OutcomeFailed, 3, kernel.ExitFailure, "exit code 3; the repository was moved meanwhile, and "+w.root+" is no more: run `vizier doctor --fix` at its new place, and retry")
+}

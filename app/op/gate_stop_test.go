@@ -88,6 +88,23 @@ func TestTheStopConditionRefusesWhatItMayNotCommit(t *testing.T) {
 	}
 }
 
+// Nothing is committed onto a branch that is gone: git would begin a history of its own.
+func TestTheStopConditionOnABranchThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.env.Shell = &checks{}
+	n := w.stop("git.stage_commit", "true")
+	w.write(n.Dir, "new.txt", "")
+	tip := w.rev("draft/foo")
+	w.git(w.dir, "update-ref", "-d", "refs/heads/draft/foo")
+	w.want(n, kernel.OutcomeBlocked, "is gone: make it again with `git branch draft/foo "+tip+"`", "then `vizier retry "+string(n.Job.ID)+"`")
+	w.git(w.dir, "branch", "draft/foo", tip)
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if got := w.rev("draft/foo^"); got != tip {
+		t.Errorf("the commit is on %s, not on %s", got, tip)
+	}
+}
+
 // What is changed within a submodule is not committed by a commit of everything.
 func TestTheStopConditionBesideASubmodule(t *testing.T) {
 	w, sub := newWorld(t), newWorld(t)

@@ -76,8 +76,14 @@ func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 func astray(ctx context.Context, env *Env, n *Node) (string, error) {
 	branch, err := env.Git.HeadBranch(ctx, n.Dir)
 	want := n.Job.State.Context.Branch
-	if err != nil || want == "" || branch == want {
+	if err != nil || want == "" {
 		return "", err
+	}
+	if branch == want { // without a commit there, git would begin a history of its own
+		if tip, err := tipOf(ctx, env, want); err != nil || tip != "" {
+			return "", err
+		}
+		return fmt.Sprintf("branch %s, on which %s is, is gone: make it again with `%s`", want, n.Dir, remake(ctx, env, want, "")), nil
 	}
 	lone := false
 	if branch == "" {
