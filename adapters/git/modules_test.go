@@ -108,6 +108,7 @@ func TestSubmodulesAreRemovedWithTheirWorktree(t *testing.T) {
 // not see, is parked; a commit of everything says that it cannot have it.
 func TestFilesBelowASubmoduleThatIsNotInitialised(t *testing.T) {
 	o := newOwned(t, Open)
+	o.submodule("before") // one that is, which git lists first
 	o.submodule("dir/sub")
 	o.tree.git("submodule", "--quiet", "deinit", "--force", "dir/sub")
 	if err := o.repo.Stage(o.Context(), o.tree.dir, nil, nil); err != nil {
@@ -126,5 +127,34 @@ func TestFilesBelowASubmoduleThatIsNotInitialised(t *testing.T) {
 	o.gone()
 	if p := o.saved(); o.git("show", p.Ref+":dir/sub/more/new") != "made" || strings.Contains(o.git("ls-tree", "-r", "--name-only", p.Ref), "ignored") {
 		t.Errorf("parked %s", o.git("ls-tree", "-r", p.Ref))
+	}
+}
+
+// Whichever git process fails, a worktree with submodules is removed and their work parked,
+// or the removal says that it failed. Nor is anything staged without what git does not see.
+func TestWhicheverGitFailsWorkInSubmodulesIsNotLost(t *testing.T) {
+	ctx := t.Context()
+	fresh := func() *owned {
+		o := newOwned(t, Open)
+		sub := o.submodule("sub")
+		sub.commit("made", "x")
+		sub.write("file", "changed")
+		o.submodule("gone")
+		o.tree.git("submodule", "--quiet", "deinit", "--force", "gone")
+		o.tree.write("gone/new", "made")
+		return o
+	}
+	whicheverGitFails(t, fresh, (*owned).removed)
+
+	o := fresh()
+	calls := brittle(o.repo, 0)
+	for k, n := 0, 1; k <= n; k++ {
+		brittle(o.repo, k)
+		if err := o.repo.Stage(ctx, o.tree.dir, nil, nil); err == nil {
+			t.Errorf("process %d of %d fails, and everything is staged without gone/new", k, n)
+		}
+		if k == 0 {
+			n = *calls
+		}
 	}
 }
