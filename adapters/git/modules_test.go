@@ -2,6 +2,7 @@ package git
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,11 @@ func (o *owned) submodule(at string) fixture {
 		library.git("init", "--quiet", "--initial-branch=main")
 		library.commit("file", "library")
 	}
-	o.tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", o.path("../library"), at)
+	url, err := filepath.Rel(o.tree.dir, o.path("../library")) // the same in every repository: it is in .gitmodules
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", url, at)
 	o.tree.git("commit", "--quiet", "-m", "a submodule")
 	return o.in(o.tree.path(at))
 }
@@ -133,6 +138,9 @@ func TestFilesBelowASubmoduleThatIsNotInitialised(t *testing.T) {
 // Whichever git process fails, a worktree with submodules is removed and their work parked,
 // or the removal says that it failed. Nor is anything staged without what git does not see.
 func TestWhicheverGitFailsWorkInSubmodulesIsNotLost(t *testing.T) {
+	for _, name := range []string{"GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"} { // else the commits of submodules differ
+		t.Setenv(name, "2026-01-01T12:00:00Z")
+	}
 	ctx := t.Context()
 	fresh := func() *owned {
 		o := newOwned(t, Open)
