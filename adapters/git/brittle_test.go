@@ -194,12 +194,13 @@ func (o *owned) removed() error {
 
 func second[T any](_ T, err error) error { return err }
 
-// stands returns what branches, tags, parked work and working trees hold.
+// stands returns what branches, tags, parked work and working trees hold, and how much a
+// person was told of that was parked.
 func (o *owned) stands() string {
 	o.Helper()
 	refs := strings.Split(o.git("for-each-ref", "--format=%(objecttype) %(tree) %(subject)"), "\n")
 	slices.Sort(refs)
-	out := strings.Join(refs, "\n")
+	out := fmt.Sprintf("%s\n%d parked", strings.Join(refs, "\n"), len(o.parked))
 	for line := range strings.Lines(o.git("worktree", "list", "--porcelain")) {
 		if dir, is := strings.CutPrefix(strings.TrimSpace(line), "worktree "); is {
 			out += "\n" + strings.TrimPrefix(dir, o.dir) + "\n" + o.in(dir).git("status", "--porcelain", "--branch") + "\n" + o.in(dir).git("rev-parse", "HEAD^{tree}")

@@ -147,7 +147,7 @@ func TestWhicheverGitFailsWorkInSubmodulesIsNotLost(t *testing.T) {
 		sub := o.submodule("sub")
 		sub.commit("made", "x")
 		sub.write("file", "changed")
-		o.submodule("gone")
+		o.submodule("gone").commit("left", "x")
 		o.tree.git("submodule", "--quiet", "deinit", "--force", "gone")
 		o.tree.write("gone/new", "made")
 		return o
