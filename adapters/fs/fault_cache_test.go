@@ -99,3 +99,29 @@ func TestWhicheverReadFailsTheCacheFollowsAChange(t *testing.T) {
 		}
 	}
 }
+
+// A transaction that has read nothing else since asks no file what others wrote to the cache:
+// nobody does, while it holds the lock.
+func TestATransactionLooksOnceForWhatOthersWrote(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, d := newStore(t, dir), &faulty{}
+	s.disk = d
+	tx := begin(t, s)
+	defer closeTx(t, tx)
+	scope := kernel.Scope{Near: []kernel.Near{{Kind: kernel.Itself, Job: id(1)}}}
+	calls := func() int {
+		before := d.n
+		if _, err := tx.Load(scope); err != nil {
+			t.Fatal(err)
+		}
+		return d.n - before
+	}
+	if first, second := calls(), calls(); first == 0 || second != 0 {
+		t.Errorf("%d calls of the disk, and then %d", first, second)
+	}
+}
