@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -67,5 +68,44 @@ func TestWhateverFailsADecisionIsNotMadeAgain(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// News are the facts that differ from those before in value, or in whether or why they are
+// not known. A runner that lives is none.
+func TestNews(t *testing.T) {
+	run := kernel.AttemptID{Job: "a", N: 1}
+	runner := func(l kernel.Liveness) kernel.Facts {
+		return kernel.Facts{Runners: map[kernel.AttemptID]kernel.Fact[kernel.Runner]{run: kernel.Seen(kernel.Runner{Liveness: l})}}
+	}
+	markers := func(f kernel.Fact[[]kernel.JobID]) kernel.Facts {
+		return kernel.Facts{Markers: map[kernel.Artifact]kernel.Fact[[]kernel.JobID]{{Kind: kernel.Custom, Name: "t", Ref: "k"}: f}}
+	}
+	all := []kernel.Facts{
+		{Head: kernel.Seen("main")}, {Head: kernel.Unseen[string]("why")}, {Clean: kernel.Seen(true)}, {Clean: kernel.Seen(false)}, {Merging: kernel.Seen("merge")},
+		{Sandbox: kernel.Seen(kernel.Enforcement{Files: "none"})},
+		{Heads: map[string]kernel.Fact[kernel.CommitID]{"main": kernel.Seen(kernel.CommitID("c"))}}, {Heads: map[string]kernel.Fact[kernel.CommitID]{"main": kernel.Seen(kernel.CommitID("d"))}},
+		{Present: map[kernel.Artifact]kernel.Fact[bool]{{Kind: kernel.PlanBranch, Name: "p"}: kernel.Seen(true)}},
+		{Results: map[kernel.AttemptID]kernel.Fact[*kernel.Result]{run: kernel.Unseen[*kernel.Result]("why")}},
+		markers(kernel.Seen([]kernel.JobID{"a"})), markers(kernel.Seen([]kernel.JobID{"a", "b"})), markers(kernel.Unseen[[]kernel.JobID]("why")), markers(kernel.Unseen[[]kernel.JobID]("why else")),
+		runner(kernel.Dead), runner(kernel.Stalled),
+	}
+	none := history.News(kernel.Facts{}, kernel.Facts{})
+	for i, now := range all {
+		for k, was := range all {
+			got := history.News(was, now)
+			if i == k && !reflect.DeepEqual(got, none) {
+				t.Errorf("of the same facts %+v are news", got)
+			}
+			if i != k && !reflect.DeepEqual(got, history.News(kernel.Facts{}, now)) {
+				t.Errorf("after %+v, of %+v these are news: %+v", was, now, got)
+			}
+		}
+		if reflect.DeepEqual(history.News(kernel.Facts{}, now), none) {
+			t.Errorf("%+v are no news", now)
+		}
+	}
+	if got := history.News(kernel.Facts{}, runner(kernel.Alive)); !reflect.DeepEqual(got, none) {
+		t.Errorf("a runner that lives is news: %+v", got)
 	}
 }
