@@ -62,3 +62,14 @@ func TestAConsumerAsksForTheProducersOfItsRun(t *testing.T) {
 	}
 	t.Errorf("it asks for %+v", o.Near)
 }
+
+// What is known of a job's gates depends on the jobs before it, so an explanation on some of
+// the jobs asks for these.
+func TestAnExplanationAsksForTheJobsBefore(t *testing.T) {
+	j := job("j", after("before"))
+	s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{j}, Near: []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due}, {Kind: kernel.Itself, Job: j.ID}}})
+	s.ProbesOf("j")
+	if lacks, _ := s.Lacks(); !slices.Contains(lacks, kernel.Near{Kind: kernel.Itself, Job: "before"}) {
+		t.Errorf("it asks for %+v", lacks)
+	}
+}

@@ -109,8 +109,13 @@ func TestAMergeClosesOnlyItsPlan(t *testing.T) {
 	other := job("o", produces("custom:stage_token:approve:xfoo"), is(kernel.Succeeded))
 	alike := job("p", produces("custom:build:foo"), is(kernel.Succeeded))
 	another := job("q", produces("custom:stage_token:review:foo"), is(kernel.Succeeded))
-	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"), other, alike, another, approve("b1", is(kernel.Succeeded)), merge("c1", running(1)))
-	for id, retired := range map[kernel.JobID]bool{"o": false, "p": false, "q": true} {
+	stuck := func(j *kernel.Job) {
+		j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked
+	}
+	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"), other, alike, another, approve("b1", is(kernel.Succeeded)), merge("c1", running(1)),
+		merge("d1", inRun("rd"), stuck), job("d2", inRun("rd"), is(kernel.Failed)), job("d3", inRun("rd"), is(kernel.BlockedByDependency)), // a run that was to merge the plan
+		job("e1", inRun("re"), stuck), job("f1", stuck)) // and what has nothing to do with it
+	for id, retired := range map[kernel.JobID]bool{"o": false, "p": false, "q": true, "d1": true, "d2": false, "d3": false, "e1": false, "f1": false} {
 		if s.Job(id).State.Retired != retired {
 			t.Errorf("%s: retired %v", id, !retired)
 		}

@@ -124,12 +124,14 @@ func TestRotatedEventsAreDrainedFirst(t *testing.T) {
 		happens(t, s, "n")
 		want = append(want, fmt.Sprintf("%dn", n))
 		a = append(a, heard(t, always)...)
-		if n%4 == 0 { // two events fill a file: it is behind by one or two
-			b = append(b, heard(t, sometimes)...)
+		if n%4 == 0 { // three events fill a file: the log may have been moved while it had it open
+			if b = append(b, heard(t, sometimes)...); !slices.Equal(b, want) {
+				t.Errorf("heard %v", b)
+			}
 		}
 	}
-	if !slices.Equal(a, want) || !slices.Equal(b, want) {
-		t.Errorf("heard %v\nand %v", a, b)
+	if !slices.Equal(a, want) {
+		t.Errorf("heard %v", a)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, ".vizier/jobs/events*.jsonl"))
 	if err != nil || len(files) > 3 {

@@ -24,6 +24,7 @@ func questions() map[string]func(*Store) (string, error) {
 		for _, j := range rec.Jobs {
 			fmt.Fprintln(&text, j.ID, j.Rev, j.Spec.Name, j.State.Status, j.State.Reason)
 		}
+		fmt.Fprintln(&text, rec.Succeeded, rec.Counts)
 		return text.String(), err
 	}
 	return map[string]func(*Store) (string, error){
@@ -136,7 +137,7 @@ func TestWhicheverOpenOrReadFailsAnAnswerSaysSo(t *testing.T) {
 					tx := begin(t, s)
 					load(t, tx)
 					s.log.limit = limit
-					if err := tx.Commit(kernel.NewPlan(put(plain(3+n), func(st *kernel.State) { st.Reason = "again" }))); err != nil {
+					if err := tx.Commit(kernel.NewPlan(put(plain(3+n), func(st *kernel.State) { st.Reason, st.Status = "again", kernel.Succeeded }))); err != nil {
 						t.Fatal(err)
 					}
 					if err := tx.Done(); err != nil {

@@ -174,6 +174,16 @@ func deedsOnAFaultyDisk() map[string]func(*Store) error {
 		"an effect": func(s *Store) error {
 			return s.RecordEffect(context.Background(), effect.Record{Job: id(1), Key: strings.Repeat("a1", 32), Operation: "git.commit", Attempt: 1})
 		},
+		"a follower": func(s *Store) error {
+			f, err := s.FollowRun(kernel.RunID("run_" + id(1)))
+			if err != nil {
+				return err
+			}
+			if !s.Followed(kernel.RunID("run_" + id(1))) {
+				return errors.New("nobody follows")
+			}
+			return f.Close()
+		},
 		"a hook that is told": func(s *Store) error {
 			return s.Ack(kernel.Event{At: t0, Job: id(2), Kind: kernel.JobSucceeded})
 		},
@@ -223,6 +233,21 @@ func lasting(t *testing.T, dir string) map[string]string {
 	return files
 }
 
+// recorded returns how many decisions the history has, and asserts that it is whole.
+func recorded(t *testing.T, dir string) uint64 {
+	t.Helper()
+	v, err := newStore(t, dir).VerifyHistory(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	for _, f := range v.Findings {
+		if f.Kind != FoundNoReason { // these commits have no account
+			t.Errorf("the history: %s: %s", f.Kind, f.Text)
+		}
+	}
+	return v.Last
+}
+
 // Whichever call of the disk fails while a store brings the changes of the journal into the
 // records, a later transaction completes them.
 func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
@@ -232,7 +257,7 @@ func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
 	if err := deed(done); err != nil {
 		t.Fatal(err)
 	}
-	after, killed := lasting(t, whole), 0
+	after, killed, decisions := lasting(t, whole), 0, recorded(t, whole)
 	behind := func() (string, *Store, *faulty) { // killed once it was in the journal
 		dir, s, d := faultyStore(t)
 		d.at, d.dead = d.n+killed, true
@@ -270,6 +295,9 @@ func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
 		if got := lasting(t, dir); !maps.Equal(got, after) {
 			t.Errorf("%s fails, and something is lost:\n%s", d.where, cmp.Diff(after, got))
 		}
+		if n := recorded(t, dir); n != decisions {
+			t.Errorf("%s fails, and the history has %d decisions of %d", d.where, n, decisions)
+		}
 	}
 }
 
@@ -281,12 +309,12 @@ func TestWhicheverCallOfTheDiskFailsADeedSaysSo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, s, d := faultyStore(t)
-			before, calls := lasting(t, dir), d.n
+			before, calls, first := lasting(t, dir), d.n, recorded(t, dir)
 			if err := deed(s); err != nil {
 				t.Fatal(err)
 			}
 			calls = d.n - calls
-			after := lasting(t, dir)
+			after, last := lasting(t, dir), recorded(t, dir)
 			if calls == 0 {
 				t.Fatal("no call of the disk")
 			}
@@ -298,6 +326,9 @@ func TestWhicheverCallOfTheDiskFailsADeedSaysSo(t *testing.T) {
 					t.Error(err)
 				}
 				got := lasting(t, dir)
+				if n := recorded(t, dir); n < first || n > last || err == nil && n != last {
+					t.Errorf("%s fails: the history had %d decisions, now %d, and %d if none fails", d.where, first, n, last)
+				}
 				switch {
 				case err != nil && !errors.Is(err, unix.EIO):
 					t.Errorf("%s fails: %v", d.where, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -131,6 +132,9 @@ func (s *Store) seal(pos position) (last uint64, damaged bool, err error) {
 		r, next, err := s.log.body(at, sum)
 		if err == nil {
 			e, err = r.entry(func(group) error { return nil })
+		}
+		if _, unread := errors.AsType[syscall.Errno](err); unread { // that is no damage: it may be read the next time
+			return 0, false, err
 		}
 		damaged, outside, at = err != nil, outside || e.number == 0, next
 		if damaged || outside {

@@ -12,8 +12,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// read returns the entry at offset at and where it ends. A torn entry, which
-// was never durable and so never happened, is io.ErrUnexpectedEOF.
+// read returns the entry at offset at and where it ends. Where the journal ends, it fails
+// with io.ErrUnexpectedEOF. A torn entry counts as the end: it was never durable and so
+// never happened.
 func (j *journal) read(at int64) (entry, int64, error) {
 	var groups []group
 	r, next, err := j.body(at, nil)
@@ -46,11 +47,8 @@ func (j *journal) body(at int64, digest hash.Hash) (*reader, int64, error) {
 		return nil, at, err
 	}
 	var head [headSize]byte
-	if n, err := j.ReadAt(head[:], at); err != nil {
-		if n > 0 {
-			err = withinEntry(err)
-		}
-		return nil, at, err
+	if _, err := j.ReadAt(head[:], at); err != nil {
+		return nil, at, withinEntry(err)
 	}
 	length := int64(binary.LittleEndian.Uint32(head[:4]))
 	at += headSize
@@ -80,7 +78,7 @@ func (j *journal) body(at int64, digest hash.Hash) (*reader, int64, error) {
 	return j.section(at, length), at + length, nil
 }
 
-// withinEntry turns the end of the file within an entry into io.ErrUnexpectedEOF: the entry is torn.
+// withinEntry turns the end of the file, before or within an entry, into io.ErrUnexpectedEOF.
 func withinEntry(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -57,7 +57,7 @@ func (t *Tx) recover() error {
 	}
 	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
-		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
 			if err := log.cut(at); err != nil {
 				return fmt.Errorf("journal: %w", err)
 			}
@@ -116,7 +116,7 @@ func (j *journal) lastStarts(at int64) (map[kernel.JobID]int64, error) {
 	out := map[kernel.JobID]int64{}
 	for {
 		e, next, err := j.read(at)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return out, nil
 		}
 		if err != nil {

@@ -416,7 +416,7 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 			err = errors.Join(err, s.followGroup(g))
 		}
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // an entry that is torn never happened
+	if errors.Is(err, io.ErrUnexpectedEOF) { // the end of the journal
 		return s.records(scope)
 	}
 	return rec, err

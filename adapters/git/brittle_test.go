@@ -148,12 +148,7 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 		"another worktree":  func(o *owned) error { return second(o.repo.EnsureWorktree(ctx, "more", "more", "ahead", "")) },
 		"a detached one":    func(o *owned) error { return second(o.repo.EnsureWorktree(ctx, "more", "more", "", o.rev("main"))) },
 		"the same worktree": func(o *owned) error { return second(o.repo.EnsureWorktree(ctx, "draft-1", "draft-1", "draft/a", "")) },
-		"no worktree": func(o *owned) error {
-			if got := o.repo.RemoveWorktree(ctx, o.ctx); got.Status != kernel.CleanupDone {
-				return errors.New(got.Error)
-			}
-			return nil
-		},
+		"no worktree":       (*owned).removed,
 		"a patch": func(o *owned) error {
 			patch, err := o.repo.Patch(ctx, o.tree.dir)
 			if err == nil {
@@ -164,33 +159,48 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := newBrittle(t)
-			calls := brittle(o.repo, 0)
-			if err := deed(o); err != nil {
-				t.Fatal(err)
-			}
-			n, want := *calls, o.stands()
-			for k := 1; k <= n; k++ {
-				o := newBrittle(t)
-				brittle(o.repo, k)
-				err := deed(o)
-				brittle(o.repo, 0)
-				if got := o.stands(); err == nil && got != want {
-					t.Errorf("process %d of %d fails:\n%s\nwant\n%s", k, n, got, want)
-				}
-			}
+			whicheverGitFails(t, func() *owned { return newBrittle(t) }, deed)
 		})
 	}
 }
 
+// whicheverGitFails asserts that deed fails or is done if one of its git processes fails.
+func whicheverGitFails(t *testing.T, fresh func() *owned, deed func(*owned) error) {
+	t.Helper()
+	o := fresh()
+	calls := brittle(o.repo, 0)
+	if err := deed(o); err != nil {
+		t.Fatal(err)
+	}
+	n, want := *calls, o.stands()
+	for k := 1; k <= n; k++ {
+		o := fresh()
+		brittle(o.repo, k)
+		err := deed(o)
+		brittle(o.repo, 0)
+		if got := o.stands(); err == nil && got != want {
+			t.Errorf("process %d of %d fails:\n%s\nwant\n%s", k, n, got, want)
+		}
+	}
+}
+
+// removed removes the worktree.
+func (o *owned) removed() error {
+	if got := o.repo.RemoveWorktree(o.Context(), o.ctx); got.Status != kernel.CleanupDone {
+		return errors.New(got.Error)
+	}
+	return nil
+}
+
 func second[T any](_ T, err error) error { return err }
 
-// stands returns what branches, tags, parked work and working trees hold.
+// stands returns what branches, tags, parked work and working trees hold, and how much a
+// person was told of that was parked.
 func (o *owned) stands() string {
 	o.Helper()
 	refs := strings.Split(o.git("for-each-ref", "--format=%(objecttype) %(tree) %(subject)"), "\n")
 	slices.Sort(refs)
-	out := strings.Join(refs, "\n")
+	out := fmt.Sprintf("%s\n%d parked", strings.Join(refs, "\n"), len(o.parked))
 	for line := range strings.Lines(o.git("worktree", "list", "--porcelain")) {
 		if dir, is := strings.CutPrefix(strings.TrimSpace(line), "worktree "); is {
 			out += "\n" + strings.TrimPrefix(dir, o.dir) + "\n" + o.in(dir).git("status", "--porcelain", "--branch") + "\n" + o.in(dir).git("rev-parse", "HEAD^{tree}")

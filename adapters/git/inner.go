@@ -88,10 +88,11 @@ func (c *cli) unseen(ctx context.Context, at command, top string, links []string
 		if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
 			continue
 		}
-		if there, err := exists(filepath.Join(dir, ".git")); err != nil || there {
-			if err != nil {
-				return nil, nil, err
-			}
+		there, err := exists(filepath.Join(dir, ".git"))
+		if err != nil {
+			return nil, nil, err
+		}
+		if there {
 			continue
 		}
 		at.args = []string{"ls-files", "--others", "--exclude-standard", "-z", "--", ":(top,literal)" + name}

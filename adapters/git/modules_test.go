@@ -2,6 +2,7 @@ package git
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,11 @@ func (o *owned) submodule(at string) fixture {
 		library.git("init", "--quiet", "--initial-branch=main")
 		library.commit("file", "library")
 	}
-	o.tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", o.path("../library"), at)
+	url, err := filepath.Rel(o.tree.dir, o.path("../library")) // the same in every repository: it is in .gitmodules
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", url, at)
 	o.tree.git("commit", "--quiet", "-m", "a submodule")
 	return o.in(o.tree.path(at))
 }
@@ -108,6 +113,7 @@ func TestSubmodulesAreRemovedWithTheirWorktree(t *testing.T) {
 // not see, is parked; a commit of everything says that it cannot have it.
 func TestFilesBelowASubmoduleThatIsNotInitialised(t *testing.T) {
 	o := newOwned(t, Open)
+	o.submodule("before") // one that is, which git lists first
 	o.submodule("dir/sub")
 	o.tree.git("submodule", "--quiet", "deinit", "--force", "dir/sub")
 	if err := o.repo.Stage(o.Context(), o.tree.dir, nil, nil); err != nil {
@@ -126,5 +132,37 @@ func TestFilesBelowASubmoduleThatIsNotInitialised(t *testing.T) {
 	o.gone()
 	if p := o.saved(); o.git("show", p.Ref+":dir/sub/more/new") != "made" || strings.Contains(o.git("ls-tree", "-r", "--name-only", p.Ref), "ignored") {
 		t.Errorf("parked %s", o.git("ls-tree", "-r", p.Ref))
+	}
+}
+
+// Whichever git process fails, a worktree with submodules is removed and their work parked,
+// or the removal says that it failed. Nor is anything staged without what git does not see.
+func TestWhicheverGitFailsWorkInSubmodulesIsNotLost(t *testing.T) {
+	for _, name := range []string{"GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"} { // else the commits of submodules differ
+		t.Setenv(name, "2026-01-01T12:00:00Z")
+	}
+	ctx := t.Context()
+	fresh := func() *owned {
+		o := newOwned(t, Open)
+		sub := o.submodule("sub")
+		sub.commit("made", "x")
+		sub.write("file", "changed")
+		o.submodule("gone").commit("left", "x")
+		o.tree.git("submodule", "--quiet", "deinit", "--force", "gone")
+		o.tree.write("gone/new", "made")
+		return o
+	}
+	whicheverGitFails(t, fresh, (*owned).removed)
+
+	o := fresh()
+	calls := brittle(o.repo, 0)
+	for k, n := 0, 1; k <= n; k++ {
+		brittle(o.repo, k)
+		if err := o.repo.Stage(ctx, o.tree.dir, nil, nil); err == nil {
+			t.Errorf("process %d of %d fails, and everything is staged without gone/new", k, n)
+		}
+		if k == 0 {
+			n = *calls
+		}
 	}
 }

@@ -24,11 +24,15 @@ func TestFindRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.git("clone", "--quiet", "--separate-git-dir", f.path("../elsewhere.git"), ".", f.path("../separate"))
+	f.git("clone", "--quiet", "--no-checkout", ".", "../apart")
+	f.in(f.path("../apart")).git("config", "core.worktree", f.path("../the tree"))
+	f.write("../the tree/.git", "gitdir: "+f.path("../apart/.git")+"\n")
 
 	git := f.path(".git")
 	main := Root{Dir: f.dir, Tree: f.dir, GitDir: git, CommonDir: git}
 	fromLinked := Root{Dir: f.dir, Tree: linked, GitDir: filepath.Join(git, "worktrees/linked-tree"), CommonDir: git, Linked: true}
 	module := filepath.Join(git, "modules/sub")
+	apart := Root{Dir: f.path("../the tree"), Tree: f.path("../the tree"), GitDir: f.path("../apart/.git"), CommonDir: f.path("../apart/.git")}
 	for _, c := range []struct {
 		name, dir string
 		want      Root
@@ -46,6 +50,8 @@ func TestFindRoot(t *testing.T) {
 		{"nested repository", "inner", Root{Dir: f.path("inner"), Tree: f.path("inner"), GitDir: f.path("inner/.git"), CommonDir: f.path("inner/.git")}},
 		{"git directory elsewhere", "../separate",
 			Root{Dir: f.path("../separate"), Tree: f.path("../separate"), GitDir: f.path("../elsewhere.git"), CommonDir: f.path("../elsewhere.git")}},
+		{"a working tree apart", "../the tree", apart},
+		{"beside a working tree apart", "../apart", apart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := FindRoot(f.path(c.dir))

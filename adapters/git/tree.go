@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -109,11 +110,7 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string)
 	}
 	defer os.RemoveAll(tmp)
 	index := filepath.Join(tmp, "index")
-	have, err := os.ReadFile(filepath.Join(t.w.gitDir, "index"))
-	if err == nil {
-		err = os.WriteFile(index, have, 0o600)
-	}
-	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+	if err := copyIndex(filepath.Join(t.w.gitDir, "index"), index); err != nil {
 		return "", err
 	}
 	env := append(identity[:len(identity):len(identity)], "GIT_INDEX_FILE="+index)
@@ -144,6 +141,27 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string)
 	}
 	id, err := t.git(ctx, env, args...)
 	return kernel.CommitID(id), err
+}
+
+// copyIndex copies an index, if there is one, with its time: git compares the content of files
+// that are not older than their index, and takes the others for unchanged if their size and
+// time are as the index says.
+func copyIndex(from, to string) error {
+	info, err := os.Stat(from) // before the copy: a time that is too early only makes git compare more
+	if err != nil {
+		if errors.Is(err, iofs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to, b, 0o600); err != nil {
+		return err
+	}
+	return os.Chtimes(to, time.Time{}, info.ModTime())
 }
 
 // parkedAs returns parked work with that content and parent, or "".

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -47,7 +48,7 @@ func readFile(path string) ([]byte, error) {
 			return b, nil
 		default:
 			if b = b[:len(b)+n]; len(b) == cap(b) {
-				b = append(b, 0)[:len(b)]
+				b = slices.Grow(b, 1)
 			}
 		}
 	}

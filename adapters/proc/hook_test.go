@@ -157,6 +157,13 @@ func TestWhatWasReadIsClosed(t *testing.T) {
 			t.Fatal("a directory was read")
 		}
 	}
+	long := strings.Repeat("x", 5000)
+	if err := os.WriteFile(path, []byte(long), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := readFile(path); string(b) != long || err != nil {
+		t.Errorf("%d bytes were read of %d, %v", len(b), len(long), err)
+	}
 	if after := next(); after > before+times/2 { // other tests open files as well
 		t.Errorf("descriptors went from %d to %d", before, after)
 	}

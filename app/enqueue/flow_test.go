@@ -120,8 +120,8 @@ func TestRunsOfFlows(t *testing.T) {
 			t.Errorf("%s: on %q in %q, %+v", got.Origin.Node, got.Task.Executor, got.Task.Container, got.Origin)
 		}
 	}
-	if !json.Valid(runs[0].Manifest) {
-		t.Errorf("the manifest is no JSON:\n%s", runs[0].Manifest)
+	if m := runs[0].Manifest; !json.Valid(m) || m[len(m)-1] != '\n' {
+		t.Errorf("the manifest is no text of JSON:\n%s", m)
 	}
 	for _, c := range []struct{ after, want string }{{"zz", "unknown --after job id: zz"}, {"run_x", "use `run:run_x` for run dependencies"}} {
 		if _, err := b.Runs(context.Background(), []*Flow{f}, RunOptions{After: []string{c.after}}); err == nil || !strings.Contains(err.Error(), c.want) {

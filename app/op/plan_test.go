@@ -73,6 +73,8 @@ func TestPlanNamesAndSpecifications(t *testing.T) {
 		{map[string]string{"spec_file": "none.md"}, "", "none.md is not there"},
 		{map[string]string{}, "", "set spec_text or spec_file"},
 		{map[string]string{"spec_text": "x", "slug": "y", "plan_id": "../z"}, "", "plan_id"},
+		{map[string]string{"spec_text": "x", "slug": "y", "plan_id": strings.Repeat("z", 61)}, "", "at most 60"},
+		{map[string]string{"spec_text": "x", "slug": "at-most", "plan_id": strings.Repeat("z", 60)}, "at-most", ""},
 	} {
 		n := w.node("plan.persist", c.args)
 		if c.fails != "" {

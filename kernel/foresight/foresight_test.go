@@ -60,6 +60,7 @@ func both(f ...func(*kernel.Job)) func(*kernel.Job) {
 // Every change leads where the kernel's tick leads it, and to nothing else.
 func TestWhatIf(t *testing.T) {
 	binary := kernel.Artifact{Kind: kernel.Custom, Name: "binary", Ref: "app"}
+	branch := kernel.Artifact{Kind: kernel.PlanBranch, Name: "p", Ref: "draft/p"}
 	gpu := kernel.Lock{Key: "gpu", Mode: kernel.Shared, Units: 1}
 	for name, c := range map[string]struct {
 		jobs    []kernel.Job
@@ -81,6 +82,12 @@ func TestWhatIf(t *testing.T) {
 				named("c", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{binary} })},
 			[]foresight.Change{foresight.Succeed{Job: "a"}},
 			map[kernel.JobID]kernel.Status{"a": kernel.Succeeded, "b": kernel.Running, "c": kernel.Running},
+		},
+		"a success starts what waits for the branch that it makes": {
+			[]kernel.Job{named("a", both(running, func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{branch} })),
+				named("b", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{branch} })},
+			[]foresight.Change{foresight.Succeed{Job: "a"}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Succeeded, "b": kernel.Running},
 		},
 		"a job that waits succeeds as well": {
 			[]kernel.Job{named("a", gated), named("b", after("a"))},

@@ -218,22 +218,18 @@ func (f *future) observation() kernel.Observation {
 // unborn stands for the commit of a branch that does not exist yet.
 const unborn kernel.CommitID = "to come"
 
-// made updates the facts with what j created and removed in git.
+// made updates the facts with what j created and removed in git. Nobody reads these of
+// tokens.
 func (f *future) made(j *kernel.Job) {
 	facts := kernel.NewFacts()
 	for _, a := range j.Spec.Produces {
-		if a.Kind == kernel.Custom {
-			continue
-		}
 		facts.Present[a] = kernel.Seen(true)
 		if branch := a.Branch(); branch != "" {
 			facts.Heads[branch] = kernel.Seen(unborn)
 		}
 	}
 	for _, a := range j.Spec.Closes() {
-		if a.Kind != kernel.Custom {
-			facts.Present[a] = kernel.Seen(false)
-		}
+		facts.Present[a] = kernel.Seen(false)
 	}
 	f.observe(facts)
 }

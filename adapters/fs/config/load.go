@@ -177,7 +177,7 @@ func (t table) raw(p toml.Primitive) (any, int) {
 	line := 0
 	if _, ok := v.value.(map[string]any); ok && t.md.PrimitiveDecode(p, &inner) == nil {
 		for _, q := range inner {
-			if _, n := t.raw(q); line == 0 || n > 0 && n < line {
+			if _, n := t.raw(q); line == 0 || n < line {
 				line = n
 			}
 		}

@@ -244,6 +244,31 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// The command lines of containers need the words that nothing else says; an empty one, which
+// takes back that of another file, needs none.
+func TestCommandLinesOfContainers(t *testing.T) {
+	for text, want := range map[string]string{
+		"run = [\"podman\", \"{image}\", \"{command}\"]": "",
+		"run = [\"podman\", \"{image}\"]":                "expected {command} in it",
+		"run = [\"podman\"]":                             "expected {image} in it",
+		"run = [\"{image}\", \"{command}\", \"{odd}\"]":  "{odd} is unknown",
+		"run = []":                           "",
+		"remove = [\"podman\", \"{name}\"]":  "",
+		"remove = [\"podman\"]":              "expected {name} in it",
+		"remove = [\"{name}\", \"{image}\"]": "{image} is unknown",
+		"remove = []":                        "",
+	} {
+		user := "[containers]\nrun = [\"{image}\", \"{command}\"]\nremove = [\"{name}\"]\n"
+		c, err := load(layers(t, user, "[containers]\n"+text+"\n", nil))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		if empty := strings.HasSuffix(text, "[]"); empty && len(c.Containers.Run)*len(c.Containers.Remove) != 0 {
+			t.Errorf("%s: %+v", text, c.Containers)
+		}
+	}
+}
+
 // Tables that only dotted keys imply have the line of the first of the keys.
 func TestLinesOfImpliedTables(t *testing.T) {
 	for text, want := range map[string]string{

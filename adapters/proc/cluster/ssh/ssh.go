@@ -272,7 +272,6 @@ func (e *Engine) ask(ctx context.Context, host string, q question) (a reply, err
 		err = json.Unmarshal([]byte(out), &a)
 	}
 	if err == nil {
-		_ = os.Remove(e.restFile(host))
 		if a.Error != "" { // the host can be asked, and refused the request
 			err = &cluster.Refusal{Said: "host " + host + ": " + a.Error}
 		}

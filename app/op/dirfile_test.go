@@ -1,0 +1,43 @@
+package op
+
+import (
+	"os"
+	"runtime/debug"
+	"testing"
+)
+
+// A file that was written, read or looked for is not kept open, nor is its directory, whether
+// that went well or not. The garbage collector, which would close them some day, waits here.
+func TestNothingStaysOpen(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	dir := t.TempDir()
+	next := func() uintptr {
+		f, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return f.Fd()
+	}
+	const times = 50
+	if err := writeIn(dir, "a/b", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func(name string) error{
+		"write": func(name string) error { return writeIn(dir, name, []byte("x"), 0o600) },
+		"read":  func(name string) error { _, err := readIn(dir, name); return err },
+		"look":  func(name string) error { present(dir, name); return nil },
+	} {
+		before := next()
+		for range times {
+			if err := do("a/b"); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			_ = do("a/b/c") // b is a file
+			_ = do("a")     // that is a directory
+		}
+		if after := next(); after > before+times/2 {
+			t.Errorf("%s: %d files were open, and now %d", name, before, after)
+		}
+	}
+}
