@@ -112,12 +112,13 @@ func TestResultFileThatIsNone(t *testing.T) {
 	}
 }
 
-// takeAway makes what its command said unreadable, also for root: a file is in the place of its directory.
-const takeAway = `echo '{"outcome":"blocked"}' >"$VIZIER_RESULT_FILE"; d=$(dirname "$VIZIER_RESULT_FILE"); mv "$d" "$d.away"; : >"$d"; echo done`
+// takeAway makes what its command said unreadable, also for root: the way to it leads through a file.
+const takeAway = `echo '{"outcome":"blocked"}' >"$VIZIER_RESULT_FILE"; d=$(dirname "$VIZIER_RESULT_FILE"); mv "$d" "$d.away"; : >"$d.file"; ln -s "$d.file" "$d"; echo done`
 
+// bringBack makes it readable at once: in between it would be missing, and the command have said nothing.
 func bringBack(t *testing.T, dir string) {
 	t.Helper()
-	if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
+	if err := errors.Join(os.Symlink(dir+".away", dir+".new"), os.Rename(dir+".new", dir)); err != nil {
 		t.Fatal(err)
 	}
 }
