@@ -253,6 +253,14 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	n.Job.State.Started = time.Now().Add(time.Hour)
 	w.want(n, kernel.OutcomeSucceeded)
 
+	// So it is in the worktree that has the branch that a job takes.
+	other := w.node("worktree.prepare", map[string]string{"slug": "foo"})
+	w.write("/", filepath.Join(filepath.Dir(lock), "HEAD.lock"), "")
+	other.Job.State.Started = time.Now().Add(-time.Hour)
+	w.want(other, kernel.OutcomeFailed, "HEAD.lock")
+	other.Job.State.Started = time.Now().Add(time.Hour)
+	w.want(other, kernel.OutcomeSucceeded)
+
 	main := w.node("git.stage_commit", nil)
 	main.Job.State.Started = time.Now().Add(time.Hour)
 	w.write(w.dir, "a.txt", "")

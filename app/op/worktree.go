@@ -64,7 +64,10 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 				branch, other, other, n.Job.ID), nil
 		default:
 			fmt.Fprintf(env.Stderr, "worktree %s of an earlier job was on %s; it keeps its files and its commit, and no branch\n", other, branch)
-			err := env.Git.Release(ctx, other)
+			err := env.Git.DropStaleLocks(other, n.Job.State.Started) // an earlier attempt may have been killed right here
+			if err == nil {
+				err = env.Git.Release(ctx, other)
+			}
 			if left, again := env.Git.Standing(ctx, branch); again == nil && !slices.Contains(left, other) {
 				err = nil // its own run has removed it in the meantime
 			}
