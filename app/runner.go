@@ -231,8 +231,9 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 // result that is refused although the record still names its attempt is not
 // dropped either: without it the job would be taken for lost, and run again. The
 // same holds while the record cannot be read. Only if the record itself is gone,
-// perhaps with the whole repository, does settle give up: nobody waits for the result. If the repository was moved, this
-// process can only leave the result on record: the next tick there settles the job.
+// perhaps with the whole repository, does settle give up: nobody waits for the
+// result. If the repository was moved, this process can only leave the result on
+// record: the next tick there settles the job.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	if err := settleAtOnce(ctx, s, result); err == nil || refused(err) && r.over(result.Attempt) {
 		return err

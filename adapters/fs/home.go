@@ -190,7 +190,7 @@ func (s *Store) here() (home, error) {
 	}
 	switch dir := filepath.Join(s.Layout.root, vizierDir, jobsDir); {
 	case int(st.Uid) != os.Geteuid():
-		return home{}, s.foreign("%s belongs to user %d, and you are %d: work as its owner, or in a clone of your own", dir, st.Uid, os.Geteuid())
+		return home{}, s.foreign("%s %s", dir, belongsTo(int(st.Uid)))
 	case st.Mode&0o077 != 0:
 		return home{}, s.foreign("%s has mode %04o, so others may have written to it. Look at it; if it is yours: `vizier doctor --adopt`", dir, st.Mode&0o7777)
 	}
@@ -226,4 +226,9 @@ func (s *Store) writeHomes(r *homeRecord) error {
 		return err
 	}
 	return s.base.write(homeFile, append(b, '\n'), false)
+}
+
+// belongsTo says that something is another user's, and what to do.
+func belongsTo(owner int) string {
+	return fmt.Sprintf("belongs to user %d, and you are %d: work as its owner, or in a clone of your own", owner, os.Geteuid())
 }

@@ -145,7 +145,7 @@ func (s *Store) openBase(create bool) error {
 			advice = " (a symbolic link is not followed): move it away"
 		case errors.Is(err, iofs.ErrPermission) && bad == nil:
 			if owner := int(st.Sys().(*syscall.Stat_t).Uid); owner != os.Geteuid() {
-				advice = fmt.Sprintf(": it belongs to user %d, and you are %d: work as its owner, or in a clone of your own", owner, os.Geteuid())
+				advice = ": it " + belongsTo(owner)
 			}
 		}
 		return fmt.Errorf("open store: %s: %w%s", filepath.Join(dir, jobsDir), err, advice)

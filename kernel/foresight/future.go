@@ -218,8 +218,8 @@ func (f *future) observation() kernel.Observation {
 // unborn stands for the commit of a branch that does not exist yet.
 const unborn kernel.CommitID = "to come"
 
-// made updates the facts with what j created and removed in git. Nobody reads these of
-// tokens.
+// made updates the facts with what j created and removed. Those of tokens, which are not
+// in git, decide nothing.
 func (f *future) made(j *kernel.Job) {
 	facts := kernel.NewFacts()
 	for _, a := range j.Spec.Produces {
