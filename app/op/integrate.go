@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -313,12 +314,14 @@ func toResolve(ctx context.Context, env *Env, dir string, files []string, retry 
 }
 
 // inTreeToResolve matches what toResolve says: the worktree, and the command that follows.
-var inTreeToResolve = regexp.MustCompile("resolve .* in ([^ ]+), `git add[^`]*` them.*, then (`vizier retry [^`]+`)")
+var inTreeToResolve = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobals // compiled for who needs it
+	return regexp.MustCompile("resolve .* in ([^ ]+), `git add[^`]*` them.*, then (`vizier retry [^`]+`)")
+})
 
 // Resolvable returns the reason of a job whose merge is in conflict, given whether its worktree is
 // still there to resolve it in. A retry without it merges anew.
 func Resolvable(reason string, there func(dir string) bool) string {
-	m := inTreeToResolve.FindStringSubmatch(reason)
+	m := inTreeToResolve().FindStringSubmatch(reason)
 	if m == nil || there(m[1]) {
 		return reason
 	}

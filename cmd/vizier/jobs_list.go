@@ -212,7 +212,7 @@ func (c *call) listLines(r *repo, list listing, o view.LinesOptions) (err error)
 		if x.Below {
 			cells = append(cells, []string{"", x.Ref + strings.TrimSuffix(" "+x.Name, " "), x.Status, elapsed, c.ui.people(what)})
 		} else {
-			cells = append(cells, []string{c.ui.refs.short(x.Ref), x.Name, x.Status, elapsed, c.ui.people(what)})
+			cells = append(cells, []string{x.Ref, x.Name, x.Status, elapsed, c.ui.people(what)})
 		}
 		status = append(status, x.Standing)
 	}

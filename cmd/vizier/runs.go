@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -128,34 +127,17 @@ func (c *call) each(refs []string, format string, one func(*call, string) error)
 	return nil
 }
 
-// standing is targets with the records that determine their status.
-func (c *call) standing(refs []string) (*repo, []view.Target, *kernel.Snapshot, error) {
-	r, targets, err := c.targets(refs)
-	if err != nil {
+// standing is targets, settled, with the records that determine their status.
+func (c *call) standing(refs []string) (r *repo, targets []view.Target, snap *kernel.Snapshot, err error) {
+	if r, err = c.repo(); err != nil {
 		return nil, nil, nil, err
 	}
-	var ids []kernel.JobID
-	for _, t := range targets {
-		for _, j := range t.Jobs {
-			ids = append(ids, j.ID)
-		}
+	if err = r.follow(c.ctx, refs); err != nil {
+		return nil, nil, nil, err
 	}
-	snap, err := c.settled(r, func() (*kernel.Snapshot, error) {
-		read, err := r.Scheduler.Records(c.ctx, app.Only(ids))
-		if err != nil {
-			return nil, err
-		}
-		return r.Scheduler.WithPromptRuns(c.ctx, app.Only(ids), read, ids)
+	snap, err = c.settled(r, func() (read *kernel.Snapshot, err error) {
+		read, targets, err = r.Scheduler.Targets(c.ctx, refs)
+		return read, err
 	})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	for _, t := range targets {
-		for i, j := range t.Jobs {
-			if now := snap.Job(j.ID); now != nil { // otherwise it was removed since
-				t.Jobs[i] = now
-			}
-		}
-	}
-	return r, targets, snap, nil
+	return r, targets, snap, err
 }

@@ -286,7 +286,7 @@ func (c *Cluster) refresh(ctx context.Context) (listing, error) {
 		got.Jobs, err = c.Engine.List(ctx, jobPrefix)
 		return err
 	})
-	got.Jobs = slices.DeleteFunc(got.Jobs, func(j Job) bool { return !c.ours(j.Name) && !pilotName.MatchString(j.Name) })
+	got.Jobs = slices.DeleteFunc(got.Jobs, func(j Job) bool { return !c.ours(j.Name) && !pilotName().MatchString(j.Name) })
 	if err == nil {
 		got.Jobs, err = c.account(ctx, got.Jobs)
 	}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,7 +72,7 @@ func (c *Cluster) jobName(a kernel.AttemptID) string {
 }
 
 // pilotName matches the names of the jobs of all pilots.
-var pilotName = regexp.MustCompile("^" + jobPrefix + "[0-9a-f]+-pilot-")
+var pilotName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^" + jobPrefix + "[0-9a-f]+-pilot-") }) //nolint:gochecknoglobals // compiled for who needs it
 
 // jobPrefix begins the names of all jobs that Vizier gives to engines.
 const jobPrefix = "vizier-"
