@@ -22,7 +22,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build page setup tools demo test test-long test-portable cluster check vet raced unraced lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
+.PHONY: build page setup tools demo test test-long test-portable cluster check vet raced raced-git unraced lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -58,11 +58,11 @@ demo: setup
 	@$(MAKE) --no-print-directory build
 	@sh scripts/demo.sh bin/vizier
 
-# The two halves wait for other things, and so they go side by side. Tests make many small
+# The parts wait for other things, and so they go side by side. Tests make many small
 # files, which takes half the time in memory; test-long has them on the disk. check vets.
 test: export TMPDIR := $(or $(TMPDIR),$(shell sh scripts/memory.sh),/tmp)
 test: tools cluster
-	@$(MAKE) --no-print-directory -j 2 raced unraced
+	@$(MAKE) --no-print-directory -j 3 raced raced-git unraced
 
 # The same at length, all tests with the race detector, and the program that
 # scripts run too: longer tortures, the whole suite of clusters. And then once
@@ -91,12 +91,11 @@ cluster:
 RACED := ./cmd/vizier ./cmd/vizier-web/... ./app/... ./adapters/... ./proptest/sim
 
 raced:
-ifeq ($(LIBGIT2),yes)
-	RAPID_SEED=$(SEED) $(GO) test -vet=off -race -p 2 -timeout 20m $$($(GO) list $(RACED) | grep -v '/adapters/git$$')
-	$(GO) test -vet=off -race -tags libgit2 ./adapters/git/
-else
-	RAPID_SEED=$(SEED) $(GO) test -vet=off -race -p 2 -timeout 20m $(RACED)
-endif
+	RAPID_SEED=$(SEED) $(GO) test -vet=off -race -p 2 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
+
+# With libgit2 where it is to be had. It starts git programs one after the other.
+raced-git:
+	$(GO) test -vet=off -race $(if $(LIBGIT2),-tags libgit2) ./adapters/git/
 
 # Without cgo, as check builds it: nothing is compiled twice.
 unraced:

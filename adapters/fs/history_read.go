@@ -40,7 +40,26 @@ func (s *Store) history(ctx context.Context, records bool) (p chronicle, err err
 // take reads the history. behind says that the journal has changes that the files lack.
 func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err error) {
 	s := p.s
-	unlock, err := s.take(ctx, lockShared)
+	read := func() (err error) {
+		behind, err = p.read(records)
+		return err
+	}
+	within, stop := s.patient(ctx)
+	unlock, err := s.take(within, lockShared)
+	stop()
+	if s.pass(ctx, err) {
+		busy := err
+		err = s.beside(ctx, func() error {
+			if err := read(); err != nil || !behind || !records {
+				return err
+			}
+			return busy // the records lack what the holder has committed
+		})
+		if !errors.Is(err, errBehind) {
+			return false, err
+		}
+		unlock, err = s.take(ctx, lockShared)
+	}
 	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
 		unlock, err = s.lock.alone(ctx)
 	}
@@ -48,6 +67,15 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 		return false, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	err = read()
+	return behind, err
+}
+
+// read is take for a caller that keeps others from writing, or notices that they did.
+func (p *chronicle) read(records bool) (behind bool, err error) {
+	s := p.s
+	clear(p.records)
+	clear(p.odd)
 	if p.sealed, err = s.segments(); err != nil {
 		return false, err
 	}

@@ -28,6 +28,7 @@ func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, er
 		return nil, 0, err
 	}
 	err = s.still(ctx, func() error {
+		problems, count = nil, 0
 		ids, err := s.jobIDs()
 		if err != nil {
 			return err
@@ -55,7 +56,7 @@ func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, er
 	return problems, count, err
 }
 
-// still calls f while nobody changes the store.
+// still calls f while nobody changes the store. It may call it again, if somebody did.
 func (s *Store) still(ctx context.Context, f func() error) (err error) {
 	if err := s.open(false); err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
@@ -69,7 +70,22 @@ func (s *Store) still(ctx context.Context, f func() error) (err error) {
 	if _, err := s.Read(ctx, kernel.Scope{}); err != nil { // completes what a crash cut short
 		return err
 	}
-	unlock, err := s.take(ctx, lockShared)
+	within, stop := s.patient(ctx)
+	unlock, err := s.take(within, lockShared)
+	stop()
+	if s.pass(ctx, err) {
+		busy := err
+		err = s.beside(ctx, func() error {
+			if _, behind, err := s.behind(); behind || err != nil { // the files lack what the holder has committed
+				return errors.Join(busy, err)
+			}
+			return f()
+		})
+		if !errors.Is(err, errBehind) {
+			return err
+		}
+		unlock, err = s.take(ctx, lockShared)
+	}
 	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
 		return f()
 	}

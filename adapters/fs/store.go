@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -65,6 +66,9 @@ type Store struct {
 	base    *dir       // .vizier
 	made    bool       // its directories exist
 
+	patience time.Duration             // how long a look waits for the lock before it does without
+	passed   atomic.Pointer[BusyError] // the lock that the last look did without
+
 	// The fields below belong to the goroutine that has the lock.
 
 	log        *journal
@@ -78,7 +82,7 @@ type Store struct {
 // It touches no file until it is used.
 func NewStore(dir string, opts Options) *Store {
 	layout := NewLayout(dir)
-	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who)}
+	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who), patience: time.Second}
 }
 
 // Keep changes how much is kept from now on. It is for the goroutine that has the
@@ -335,7 +339,20 @@ func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	if s.elsewhere(ctx) {
 		return s.readAsItIs(ctx, scope)
 	}
-	rec, err := s.readShared(ctx, scope, true)
+	within, stop := s.patient(ctx)
+	rec, err := s.readShared(within, scope, true)
+	stop()
+	if s.pass(ctx, err) {
+		err = s.beside(ctx, func() (err error) {
+			if err = s.readQuarantine(); err == nil {
+				rec, err = s.ahead(scope)
+			}
+			return err
+		})
+		if err != nil {
+			rec, err = s.readShared(ctx, scope, true)
+		}
+	}
 	if !errors.Is(err, errBehind) {
 		return rec, err
 	}
@@ -404,6 +421,11 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 		return rec, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	return s.ahead(scope)
+}
+
+// ahead is readAhead for a caller that keeps others from writing, or notices that they did.
+func (s *Store) ahead(scope kernel.Scope) (kernel.Records, error) {
 	defer s.dropCache() // the cache is ahead of the files
 	pos, _, err := s.behind()
 	if err == nil {
@@ -419,8 +441,57 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 	if errors.Is(err, io.ErrUnexpectedEOF) { // the end of the journal
 		return s.records(scope)
 	}
-	return rec, err
+	return kernel.Records{}, err
 }
+
+// patient returns the context of a look that waits for the lock for a while only. If the last one
+// did without, that has been waited for already.
+func (s *Store) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	wait := s.patience
+	if s.passed.Load() != nil {
+		wait /= 100
+	}
+	return context.WithTimeout(ctx, wait)
+}
+
+// pass reports whether err says that the lock was not let go in the time that patient gives, so
+// that a look may do without it.
+func (s *Store) pass(ctx context.Context, err error) bool {
+	busy, held := errors.AsType[*BusyError](err)
+	held = held && ctx.Err() == nil
+	if !held {
+		busy = nil
+	}
+	s.passed.Store(busy)
+	return held
+}
+
+// beside calls f, which reads, while another process has the lock and does not let go: it is
+// stopped, or its disk hangs. What it has committed counts. Whoever writes begins with the journal, so
+// if that stays as it is, all does. Otherwise the error is errBehind, and what f read is worth nothing.
+func (s *Store) beside(ctx context.Context, f func() error) (err error) {
+	leave, err := s.lock.alone(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave()) }()
+	if err := s.moved(); err != nil {
+		return err
+	}
+	s.dropCache()
+	before, size, err := s.journalEnd()
+	if err != nil {
+		return err
+	}
+	read := f()
+	if after, now, err := s.journalEnd(); err != nil || after != before || now != size {
+		return errors.Join(errBehind, err)
+	}
+	return read
+}
+
+// Passed returns the lock that the last look did without, since its holder did not let go, or nil.
+func (s *Store) Passed() *BusyError { return s.passed.Load() }
 
 // refreshCache writes the cache if the lock is free. It drops errors: a cache costs
 // only time.
@@ -433,15 +504,20 @@ func (s *Store) refreshCache(ctx context.Context) {
 // behind returns the position up to which the journal was applied, and whether it has
 // more after that.
 func (s *Store) behind() (position, bool, error) {
-	if err := s.openJournal(); err != nil {
-		return position{}, false, err
-	}
-	p, _, err := s.log.position()
-	if err != nil {
-		return p, false, err
-	}
-	size, err := s.log.size()
+	p, size, err := s.journalEnd()
 	return p, size > p.end, err
+}
+
+// journalEnd returns the position up to which the journal was applied, and its size.
+func (s *Store) journalEnd() (p position, size int64, err error) {
+	if err := s.openJournal(); err != nil {
+		return p, 0, err
+	}
+	if p, _, err = s.log.position(); err != nil {
+		return p, 0, err
+	}
+	size, err = s.log.size()
+	return p, size, err
 }
 
 // load reads the records of scope, for a caller that holds the lock.

@@ -103,6 +103,8 @@ func TestBusyAndBrokenOutput(t *testing.T) {
 	w := newFake(t)
 	w.busy = true
 	has(t, w.fails(1, "jobs", "submit", "--", "true"), "scheduler is busy; retry the command", "hint: ")
+	_, _, warned := w.run("jobs", "list")
+	has(t, warned, "pid 7, vizier submit does not let go of the scheduler lock")
 	w.busy = false
 	var err bytes.Buffer
 	p := program{args: []string{"jobs", "list"}, stdout: brokenWriter{}, stderr: &err, env: w.env, open: w.open}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
@@ -65,8 +66,16 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	},
 		Effects:   func(kernel.JobID) ([]effect.Record, error) { return w.effects, nil },
 		Resident:  func() int { return w.resident },
-		Hindrance: func() vizier.Hindrance { return vizier.Hindrance{} }, Full: func() bool { return false },
+		Hindrance: func() vizier.Hindrance { return vizier.Hindrance{} }, Full: func() bool { return false }, Passed: w.passed,
 		Attended: func() bool { return w.resident != 0 }, Elsewhere: func() bool { return false }}, nil
+}
+
+// passed says that looks do without the lock while it is busy.
+func (w *fake) passed() *fs.BusyError {
+	if !w.busy {
+		return nil
+	}
+	return &fs.BusyError{Holder: "pid 7, vizier submit"}
 }
 
 // TreeOf knows no tree but its own.

@@ -18,6 +18,10 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	}
 	seen, err := r.Scheduler.Settled(c.ctx, app.Looker{Attended: r.Attended, Elsewhere: r.Elsewhere, Mine: func() bool { return r.Foreign == nil || r.Foreign(c.ctx) == nil },
 		Refresh: true, Forbidden: c.outside, Patience: patience}, read)
+	if p := r.Passed(); p != nil {
+		c.ui.warn("%s does not let go of the scheduler lock: this is what is on record, and whatever changes something waits for it; if it is stopped, kill -CONT lets it continue",
+			cmp.Or(p.Holder, "a process"))
+	}
 	if r.Full() {
 		c.ui.warn("%s: make room on it, and they go on by themselves", diskFull)
 	}

@@ -118,6 +118,9 @@ type repo struct {
 	// Full reports whether the file system of the store is full.
 	Full func() bool
 
+	// Passed returns the scheduler lock that the last read did without, because its holder does not let go, or nil.
+	Passed func() *fs.BusyError
+
 	// Attended reports whether a resident scheduler is running or just being
 	// started.
 	Attended func() bool
@@ -187,7 +190,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 		Past: v.Store,
 		At:   v.At, Evidence: v.Evidence,
 		Resident:  v.Resident,
-		Hindrance: v.Hindrance, Full: v.Store.Full,
+		Hindrance: v.Hindrance, Full: v.Store.Full, Passed: v.Store.Passed,
 		Attended: v.Attended, Elsewhere: v.Elsewhere,
 		Outside: v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,

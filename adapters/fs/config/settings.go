@@ -48,7 +48,7 @@ func settings() []setting {
 	all := []setting{
 		number("scheduler.max_running", "How many jobs run at once in this repository; 0 means as many as there are CPUs.",
 			func(c *Config) *int { return &c.Scheduler.MaxRunning }),
-		duration("scheduler.lock_timeout", "How long a command waits for another one that holds the scheduler lock.", false,
+		duration("scheduler.lock_timeout", "How long a command that changes something waits for another one that holds the scheduler lock. One that only looks waits a second, and then does without the lock.", false,
 			func(c *Config) *time.Duration { return &c.Scheduler.LockTimeout }),
 		toggle("scheduler.resident", "Whether a resident scheduler starts by itself while jobs wait for time or for the outside world.",
 			func(c *Config) *bool { return &c.Scheduler.Resident }),
