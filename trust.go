@@ -19,6 +19,10 @@ func (r *Repository) Untrusted(ctx context.Context) []config.Setting { return r.
 // run commands, trusted or not.
 func (r *Repository) Commands() []config.Setting { return r.Config.Foreign() }
 
+// Trusted reports whether the user has trusted the settings returned by Commands. Untrusted is empty, too, if
+// git does not track the file.
+func (r *Repository) Trusted() bool { return config.Trusted(r.world.env.Get, r.Root, r.Commands()) }
+
 // Trust records that the settings returned by Commands may run. It fails with
 // an *app.InsideError if the caller is inside a job.
 func (r *Repository) Trust(ctx context.Context) error {

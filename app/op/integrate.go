@@ -318,14 +318,23 @@ var inTreeToResolve = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknog
 	return regexp.MustCompile("resolve .* in ([^ ]+), `git add[^`]*` them.*, then (`vizier retry [^`]+`)")
 })
 
-// Resolvable returns the reason of a job whose merge is in conflict, given whether its worktree is
-// still there to resolve it in. A retry without it merges anew.
+// inOtherTree matches what otherConflict says: the worktree, and the command that follows.
+var inOtherTree = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobals // compiled for who needs it
+	return regexp.MustCompile("is open in ([^ ]+): resolve it there as .*; then (`vizier retry [^`]+`)")
+})
+
+// Resolvable returns the reason of a job whose merge is in conflict, or behind another conflict, given
+// whether the worktree of that is still there to resolve it in. A retry without it merges anew.
 func Resolvable(reason string, there func(dir string) bool) string {
-	m := inTreeToResolve().FindStringSubmatch(reason)
-	if m == nil || there(m[1]) {
-		return reason
+	for _, of := range []struct {
+		said *regexp.Regexp
+		gone string
+	}{{inTreeToResolve(), "its worktree %s is gone, and %s merges anew"}, {inOtherTree(), "is gone with its worktree %s, and %s merges"}} {
+		if m := of.said.FindStringSubmatch(reason); m != nil && !there(m[1]) {
+			return strings.Replace(reason, m[0], fmt.Sprintf(of.gone, m[1], m[2]), 1)
+		}
 	}
-	return strings.Replace(reason, m[0], "its worktree "+m[1]+" is gone, and "+m[2]+" merges anew", 1)
+	return reason
 }
 
 // otherConflict returns a result that ends the node if open, the plan's mark,

@@ -706,6 +706,15 @@ func TestConflictWhoseWorktreeIsGone(t *testing.T) {
 			t.Errorf("%s; want %s", got, want)
 		}
 	}
+	second := w.merge(nil)
+	r := w.want(second, kernel.OutcomeBlocked)
+	if got := Resolvable(r.Reason, func(dir string) bool { return w.there(w.dir, dir) }); got != r.Reason {
+		t.Errorf("behind a conflict that is there: %s", got)
+	}
+	got := Resolvable(r.Reason, func(string) bool { return false })
+	if want := "`vizier retry " + string(second.Job.ID) + "` merges"; !strings.HasSuffix(got, want) || strings.Contains(got, "vizier clean") {
+		t.Errorf("behind a conflict that is gone: %s; want %s", got, want)
+	}
 }
 
 // In a sparse checkout, what the advice names takes a file outside of it.

@@ -15,7 +15,7 @@ type configShowCmd struct {
 
 func (*configShowCmd) Help() string {
 	return "Each value comes from the first of these that has it: a VIZIER_* variable, the repository's .vizier/config.toml, " +
-		"the user's vizier/config.toml, the default. docs/config.md lists the keys."
+		"the user's vizier/config.toml, the default. `vizier help settings` lists the keys."
 }
 
 // shownConfig is `config show --format json`.

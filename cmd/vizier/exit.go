@@ -56,7 +56,7 @@ func classify(err error) class {
 	}
 	var broken *config.Error
 	if errors.As(err, &broken) {
-		return class{"config", 2, "docs/config.md lists the keys; `vizier -C FILE` reads another file; running processes keep the earlier configuration"}
+		return class{"config", 2, "`vizier help settings` lists the keys; `vizier -C FILE` reads another file; running processes keep the earlier configuration"}
 	}
 	if shut, ok := errors.AsType[*config.UnreadableError](err); ok {
 		return class{"config", 2, shut.Next()}

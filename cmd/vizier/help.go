@@ -19,7 +19,7 @@ var helpPages embed.FS
 
 type helpCmd struct {
 	All   bool     `short:"a" help:"List every command and global flag."`
-	Topic []string `arg:"" optional:"" help:"A topic (artifacts, exit-codes, files, gates, inbox, templates) or a command."`
+	Topic []string `arg:"" optional:"" help:"A topic (artifacts, exit-codes, files, gates, inbox, settings, templates) or a command."`
 }
 
 // Run prints a page.
@@ -29,6 +29,8 @@ func (h *helpCmd) Run(c *call) error {
 		return c.reference(nil)
 	case len(h.Topic) == 0:
 		return c.page(curated())
+	case len(h.Topic) == 1 && h.Topic[0] == settingsTopic:
+		return c.page(settingsPage())
 	case len(h.Topic) == 1:
 		if text, err := helpPages.ReadFile("help/" + h.Topic[0] + ".txt"); err == nil {
 			return c.page(string(text))
@@ -64,9 +66,30 @@ func (h *helpCmd) unknown(model *kong.Application, word string) error {
 	return &failure{class: classUsage, err: err, hint: "vizier help --all"}
 }
 
+// settingsTopic is the page that is made from the settings, for people who have no docs/config.md.
+const settingsTopic = "settings"
+
+// settingsPage returns what each key of the configuration means, and its default.
+func settingsPage() string {
+	var b strings.Builder
+	b.WriteString("Settings, with their defaults\n\n" +
+		"They stand in .vizier/config.toml, or for all repositories of yours in\n" +
+		"~/.config/vizier/config.toml. VIZIER_SCHEDULER_MAX_RUNNING=2 sets\n" +
+		"scheduler.max_running for one command, and so on. `vizier config show --origin`\n" +
+		"says what counts here, and from where.\n")
+	for _, s := range config.Keys() {
+		title := s.Key
+		if s.Value != nil {
+			title = s.TOML()
+		}
+		b.WriteString("\n  " + title + "\n" + folded("      ", s.Doc+"\n", 6, 79))
+	}
+	return b.String()
+}
+
 // topics returns the names of the pages.
 func topics() []string {
-	var out []string
+	out := []string{settingsTopic}
 	entries, err := fs.ReadDir(helpPages, "help")
 	if err != nil {
 		return nil
@@ -76,6 +99,7 @@ func topics() []string {
 			out = append(out, name)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 

@@ -145,6 +145,9 @@ func inPlace(root string, files []starter) error {
 	}
 	at := filepath.Join(root, ".gitignore")
 	real, err := filepath.EvalSymlinks(at)
+	if info, e := os.Lstat(at); err != nil && e == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return fmt.Errorf("%s is a link that leads nowhere: move it away, and run `vizier init` again", at)
+	}
 	if err != nil {
 		return nil // it does not exist; other errors are found when it is read
 	}

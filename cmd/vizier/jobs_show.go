@@ -198,6 +198,20 @@ func runLine(r view.Run) string {
 	return fmt.Sprintf("%s %s [%s] %s", cmp.Or(r.Ref, string(r.Run)), r.Name, r.Status, r.Progress())
 }
 
+// shownRun is `show RUN --format json`: docs/schemas/run_show.schema.json.
+type shownRun struct {
+	view.Run
+	Jobs []shownJob `json:"jobs"`
+}
+
+// shownJob is a job of a run.
+type shownJob struct {
+	view.Reference
+	ID     kernel.JobID `json:"job"`
+	Status string       `json:"status"`
+	Why    string       `json:"why,omitempty"`
+}
+
 // showRun prints a run and its jobs.
 func (c *call) showRun(r *repo, snap *kernel.Snapshot, t view.Target, format string) error {
 	run := view.RunOf(snap, t.Jobs)
@@ -206,7 +220,11 @@ func (c *call) showRun(r *repo, snap *kernel.Snapshot, t view.Target, format str
 		return err
 	}
 	if format == "json" {
-		return c.ui.json(run)
+		doc := shownRun{Run: run}
+		for _, j := range t.Jobs {
+			doc.Jobs = append(doc.Jobs, shownJob{view.ReferenceOf(j), j.ID, view.Standing(snap, j), cmp.Or(j.State.Wait.Detail, j.State.Reason)})
+		}
+		return c.ui.json(doc)
 	}
 	rows := []row{{"Name", run.Name}, {"Status", run.Status}, {"Progress", run.Progress()}, {"Created", c.ui.clock(run.Since, snap.Now())}, {"ID", string(run.Run)}}
 	cells := [][]string{{"Job", "Status", "Why"}}

@@ -55,6 +55,15 @@ func TestDocumentsConform(t *testing.T) {
 		} {
 			conforms(t, schema, w.ok(strings.Fields(args)...))
 		}
+		code, out, wrong := w.runIn(`{"ref": "x", "command": ["true"]}`+"\n"+`{"after": ["x"], "command": ["true"]}`+"\n", "jobs", "submit", "--batch")
+		if code != 0 {
+			t.Fatal(wrong)
+		}
+		first, _, _ := strings.Cut(out, "/")
+		conforms(t, "run_show", w.ok("jobs", "status", "--format", "json", first))
+		shown := w.ok("jobs", "show", "--format", "json", first)
+		conforms(t, "run_show", shown)
+		has(t, shown, `"jobs"`, `"why": "`)
 		_, foreseen, _ := w.run("what-if", "--format", "json", "--cancel", string(w.submit("--approval")))
 		conforms(t, "what_if", foreseen)
 		_, foreseen, _ = w.run("what-if", "--format", "json", "--to-the-end")
@@ -69,7 +78,7 @@ func TestDocumentsConform(t *testing.T) {
 		conforms(t, "jobs_retry", w.ok("jobs", "retry", "--format", "json", string(no)))
 		conforms(t, "jobs_cancel", w.ok("jobs", "cancel", "--format", "json", string(no)))
 		conforms(t, "jobs_gc", w.ok("jobs", "gc", "--dry-run", "--format", "json"))
-		_, out, _ := w.run("jobs", "wait", string(a), "--timeout", "1ms", "--format", "json")
+		_, out, _ = w.run("jobs", "wait", string(a), "--timeout", "1ms", "--format", "json")
 		conforms(t, "jobs_wait", out)
 		_, _, err := w.run("jobs", "show", "nope", "--format", "json")
 		conforms(t, "error", err)

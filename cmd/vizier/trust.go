@@ -37,6 +37,9 @@ func (x *trustCmd) Run(c *call) error {
 	}
 	untrusted := r.Untrusted(c.ctx)
 	switch {
+	case len(untrusted) == 0 && !r.Trusted():
+		c.ui.print("Outcome: needs no trust, since git does not track " + config.RepositoryFile)
+		return nil
 	case len(untrusted) == 0:
 		c.ui.print("Outcome: trusted")
 		return nil

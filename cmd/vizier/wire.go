@@ -134,9 +134,10 @@ type repo struct {
 	AgentPrograms app.AgentPrograms
 
 	// Commands returns what the repository's configuration would run, Untrusted
-	// the part of it that the user has not trusted. Trust records that it is
-	// trusted.
+	// the part of it that somebody else may have written and the user has not trusted.
+	// Trust records that it is trusted, and Trusted reports that.
 	Commands  func() []config.Setting
+	Trusted   func() bool
 	Untrusted func(context.Context) []config.Setting
 	Trust     func(context.Context) error
 
@@ -204,7 +205,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 	}
 	r.Parked = v.Git.ParkedOf
 	r.OnPark = func(tell func(git.Parked)) { v.Git.OnPark = tell }
-	r.Untrusted, r.Commands, r.Trust = v.Untrusted, v.Commands, v.Trust
+	r.Untrusted, r.Commands, r.Trusted, r.Trust = v.Untrusted, v.Commands, v.Trusted, v.Trust
 	r.Foreign, r.Adopt = v.Store.Foreign, v.Store.Adopt
 	r.Doctor.files, r.Doctor.git, r.Doctor.clusters, r.Doctor.containers = v.Store, v.Git, v.Clusters, v.CheckContainers
 	r.Doctor.traces = v.CheckTraces

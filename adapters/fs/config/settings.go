@@ -201,6 +201,20 @@ func (c *Config) Settings() []Setting {
 	return out
 }
 
+// Keys returns every key with its default and what it means, in the order of the documentation. A key
+// that ends in a name in capitals stands for all names there, and its value is nil.
+func Keys() (out []Setting) {
+	c := defaults()
+	for _, s := range settings() {
+		key := Setting{Key: s.key, Origin: "default", Doc: s.doc}
+		if s.names == nil {
+			key.Value = s.get(&c)
+		}
+		out = append(out, key)
+	}
+	return out
+}
+
 func (c *Config) setting(s setting, key string, v any) Setting {
 	origin := c.origins[key]
 	if origin == "" {
