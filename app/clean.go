@@ -264,10 +264,13 @@ func draftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
 	return slices.Compact(names)
 }
 
-func isToken(a kernel.Artifact) bool { return a.Kind == kernel.Custom && a.Name == kernel.StageToken }
+// ofPlan reports whether a is a plan's branch, or passes a plan from one stage to the next.
+func ofPlan(a kernel.Artifact) bool {
+	return a.Kind == kernel.PlanBranch || a.Kind == kernel.Custom && a.Name == kernel.StageToken
+}
 
 // userOf says which other job needs a branch: one that works on it, one that would
-// work on it after a retry, or one that let the plan pass and whose plan is not merged
+// work on it after a retry, or one that made the plan or let it pass and whose plan is not merged
 // yet; "": none.
 func userOf(snap *kernel.Snapshot, branch string, except []kernel.JobID) (user string) {
 	for _, j := range snap.Jobs() {
@@ -280,8 +283,8 @@ func userOf(snap *kernel.Snapshot, branch string, except []kernel.JobID) (user s
 			return "job " + string(j.ID) + " works on it"
 		case user == "" && !st.Retired && (st.Status == kernel.Failed || st.Status == kernel.BlockedByDependency):
 			user = "a retry of job " + string(j.ID) + " needs it"
-		case user == "" && !st.Retired && st.Status == kernel.Succeeded && slices.ContainsFunc(j.Spec.Produces, isToken):
-			user = "what job " + string(j.ID) + " let pass is not merged"
+		case user == "" && !st.Retired && st.Status == kernel.Succeeded && slices.ContainsFunc(j.Spec.Produces, ofPlan):
+			user = "what job " + string(j.ID) + " made of the plan is not merged"
 		}
 	}
 	return user

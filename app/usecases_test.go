@@ -224,7 +224,7 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 			in("d", "r", "draft/five", "", kernel.Succeeded), in("e", "r", "draft/six", "", kernel.Succeeded), in("f", "r", "draft/seven", "", kernel.Succeeded),
 			passed(in("z", "p", "draft/six", "", kernel.Succeeded), false), passed(in("zz", "p", "draft/seven", "", kernel.Succeeded), true)}
 	}
-	want := "[draft/one draft/seven draft/two] map[draft/five:a retry of job y needs it draft/four:job v works on it draft/six:what job z let pass is not merged draft/three:job u works on it]"
+	want := "[draft/one draft/seven draft/two] map[draft/five:a retry of job y needs it draft/four:job v works on it draft/six:what job z made of the plan is not merged draft/three:job u works on it]"
 	m := newMemory(jobs()...)
 	plan, err := m.scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
 	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 6 || len(m.plans) > 0 {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -104,25 +105,64 @@ func (s *Snapshot) retire(j *Job) Plan {
 	return p
 }
 
-// usedOtherCycle reports whether c is a merge that closed a cycle of its plan
-// without using what p made: p came after c, or an earlier merge closed p's
-// cycle. A retry of p does not rewind such a merge.
-func (s *Snapshot) usedOtherCycle(p, c int32) bool {
-	maker, merge := s.jobs[p], s.jobs[c]
-	if !merge.closed() || slices.Contains(merge.Spec.After, maker.ID) {
+// planCycles are the merges that closed a cycle of a plan, by plan.
+type planCycles map[string][]closing
+
+type closing struct {
+	by RunID
+	at time.Time
+}
+
+// planCycles returns the cycles of all plans among the loaded jobs.
+func (s *Snapshot) planCycles() planCycles {
+	of := planCycles{}
+	for _, j := range s.jobs {
+		if j.closed() {
+			of[j.Spec.Integrates()] = append(of[j.Spec.Integrates()], closing{j.Spec.Origin.Run, j.State.Finished})
+		}
+	}
+	return of
+}
+
+// differ reports whether consumer took what it used in another cycle of the plan than the one
+// that producer belongs to. A retry of producer does not rewind it.
+func (of planCycles) differ(producer, consumer *Job) bool {
+	plan := cmp.Or(consumer.Spec.Integrates(), producer.Spec.Origin.Plan)
+	if len(of[plan]) == 0 || consumer.State.Started.IsZero() && !consumer.closed() || !consumer.State.Status.Terminal() || slices.Contains(consumer.Spec.After, producer.ID) {
 		return false
 	}
-	if !maker.State.Retired || maker.Created.After(merge.State.Finished) {
-		return true
+	made, used := len(of[plan]), of.before(plan, consumer.State.Finished)
+	if producer.State.Retired {
+		made = of.before(plan, producer.State.Finished)
 	}
-	earlier := false
-	for _, a := range maker.Spec.Produces {
-		s.graph.eachConsumer(a, func(k int32) {
-			m := s.jobs[k]
-			earlier = earlier || m.closed() && !maker.Created.After(m.State.Finished) && m.State.Finished.Before(merge.State.Finished)
-		})
+	if in := of.closedBy(plan, consumer.Spec.Origin.Run); in != nil { // what a run does after its merge belongs to the cycle that it closed
+		used = of.before(plan, in.at)
 	}
-	return earlier
+	return made != used
+}
+
+// before returns how many cycles of plan were closed before t.
+func (of planCycles) before(plan string, t time.Time) (n int) {
+	for _, c := range of[plan] {
+		if c.at.Before(t) {
+			n++
+		}
+	}
+	return n
+}
+
+// closedBy returns the only cycle of plan that run closed, or nil.
+func (of planCycles) closedBy(plan string, run RunID) (only *closing) {
+	for i, c := range of[plan] {
+		if c.by != run {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = &of[plan][i]
+	}
+	return only
 }
 
 // closed reports whether j is a merge that closed a cycle.

@@ -261,6 +261,35 @@ func TestARetryStaysInItsCycle(t *testing.T) {
 	}
 }
 
+// A retry of a later cycle's draft does not run the stages of an earlier cycle again, which used
+// another draft, nor what their run did after its merge. A retry of the earlier one does.
+func TestARetryLeavesStagesOfOtherCyclesAlone(t *testing.T) {
+	at := func(hours int) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.Spec.Origin.Plan = "foo"
+			j.Created, j.State.Started, j.State.Finished = t0.Add(time.Duration(hours)*time.Hour), t0.Add(time.Duration(hours)*time.Hour), t0.Add(time.Duration(hours+1)*time.Hour)
+		}
+	}
+	retired := func(j *kernel.Job) { j.State.Retired = true }
+	closed := func(j *kernel.Job) { j.State.Closed = true }
+	ok := is(kernel.Succeeded)
+	gate := func(id kernel.JobID, run kernel.RunID, hours int) kernel.Job {
+		return job(id, needs(planBranch), ok, at(hours), inRun(run))
+	}
+	s := snapshot(planned(true, "b2"),
+		draft("a1", ok, at(0), retired), approve("b1", ok, at(1), retired), merge("c1", ok, at(2), closed), gate("g1", "rc1", 4),
+		draft("a2", ok, at(10)), approve("b2", is(kernel.BlockedByDependency)), merge("c2", is(kernel.BlockedByDependency)))
+	for root, want := range map[kernel.JobID]string{"a2": "a2 b2 c2", "a1": "a1 b1 b2 c1 c2 g1"} {
+		set, err := kernel.RetryOf(s, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(slices.Values(set.Jobs)); words(got) != want {
+			t.Errorf("retry of %s takes %v, want %s", root, set.Jobs, want)
+		}
+	}
+}
+
 // GC keeps the run of a job that works on a conflict, however old it is, until
 // a later merge of the plan has succeeded.
 func TestGCKeepsTheRunOfAConflict(t *testing.T) {
