@@ -290,6 +290,19 @@ func TestARetryLeavesStagesOfOtherCyclesAlone(t *testing.T) {
 	}
 }
 
+// Where a draft's commit failed, the job that wrote the plan succeeded: the failed one is the root, and
+// is to be retried.
+func TestWhySaysWhichStageOfTheDraftFailed(t *testing.T) {
+	s := snapshot(planned(false),
+		job("p", inRun("r"), produces(planBranch, planDoc), is(kernel.Succeeded)),
+		job("s", inRun("r"), after("p"), is(kernel.Failed)),
+		job("b", inRun("q"), needs(planBranch, planDoc), is(kernel.BlockedByDependency)))
+	e, err := kernel.Explain(s, "b")
+	if err != nil || e.Root == nil || e.Root.Job != "s" || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "s"}) {
+		t.Errorf("%+v, %+v, %v", e.Root, e.Actions, err)
+	}
+}
+
 // GC keeps the run of a job that works on a conflict, however old it is, until
 // a later merge of the plan has succeeded.
 func TestGCKeepsTheRunOfAConflict(t *testing.T) {

@@ -366,7 +366,11 @@ func (x *explainer) root(i int32) *RootFailure {
 				continue
 			}
 			own = u
-			if k, ok := x.t.s.find(u.Job); ok && x.t.status(k).Terminal() && x.t.status(k) != Succeeded {
+			k, ok := x.t.s.find(u.Job)
+			if ok && x.spoiler(k, u.Artifact) >= 0 {
+				k = x.spoiler(k, u.Artifact)
+			}
+			if ok && x.t.status(k).Terminal() && x.t.status(k) != Succeeded {
 				next = k
 				break
 			}

@@ -19,6 +19,8 @@ func (x *explainer) clearsJob(_ int32, v verdict) string {
 		return "a record that can be read, then a retry"
 	case !known:
 		return "a new submission"
+	case x.t.status(k) == Succeeded && x.spoiler(k, v.artifact) >= 0:
+		return "a retry of what failed"
 	case x.t.status(k) == Succeeded:
 		return "a retry of job " + string(v.job) + ", which did not make it"
 	default:
@@ -30,6 +32,8 @@ func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, via JobID) {
 	k, known := x.t.s.find(v.job)
 	why := x.t.s.unreadable[v.job]
 	switch {
+	case known && x.spoiler(k, v.artifact) >= 0:
+		return nil, x.t.s.jobs[x.spoiler(k, v.artifact)].ID
 	case known && x.t.status(k) == Succeeded: // it succeeded without producing what it declared
 		return []Remedy{{Kind: RetryJob, Job: v.job}}, ""
 	case known:
@@ -43,6 +47,27 @@ func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, via JobID) {
 		does = append(does, Remedy{Kind: RetryJob, Job: x.t.s.jobs[i].ID})
 	}
 	return does, ""
+}
+
+// spoiler returns the job that failed in p's run before what p made of a plan was committed, or -1:
+// p itself succeeded, and a retry of it alone would end in the same way.
+func (x *explainer) spoiler(p int32, a Artifact) int32 {
+	if a.Name == "" || a.Kind != PlanBranch && a.Kind != PlanDoc && a.Kind != PlanCommits || x.t.status(p) != Succeeded {
+		return -1
+	}
+	s := x.t.s
+	for _, k := range s.graph.closure([]int32{p}, func(k int32, f func(int32)) {
+		s.graph.eachSuccessor(k, func(c int32) {
+			if s.jobs[c].Spec.Origin.Run == s.jobs[p].Spec.Origin.Run {
+				f(c)
+			}
+		})
+	}) {
+		if st := x.t.status(k); st == Failed || st == Cancelled || st == BlockedByDependency && s.jobs[k].State.Outcome == OutcomeBlocked {
+			return k
+		}
+	}
+	return -1
 }
 
 func (x *explainer) clearsNeed(i int32, v verdict) string {
