@@ -3,7 +3,7 @@
 #
 #   [hooks.desktop]
 #   on = ["attention", "run.failed", "run.succeeded"]
-#   command = "sh examples/hooks/desktop.sh"
+#   command = "sh /usr/local/share/vizier/hooks/desktop.sh"
 case $VIZIER_EVENT in
 attention | approval.pending) urgency=critical ;;
 *) urgency=normal ;;

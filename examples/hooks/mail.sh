@@ -3,7 +3,7 @@
 #
 #   [hooks.mail]
 #   on = ["attention", "failed", "run.failed"]
-#   command = "VIZIER_MAIL_TO=ann@example.com sh examples/hooks/mail.sh"
+#   command = "VIZIER_MAIL_TO=ann@example.com sh /usr/local/share/vizier/hooks/mail.sh"
 # What a job says of itself may be anything: of header fields only one line.
 line() { printf '%s' "$1" | tr '[:cntrl:]' ' '; }
 exec sendmail -t <<END

@@ -4,7 +4,7 @@
 #
 #   [hooks.chat]
 #   on = ["approval.pending", "attention", "run.failed", "run.succeeded"]
-#   command = ". ~/.config/vizier/webhook.env && sh examples/hooks/webhook.sh"
+#   command = ". ~/.config/vizier/webhook.env && sh /usr/local/share/vizier/hooks/webhook.sh"
 #
 # The file has `export VIZIER_WEBHOOK_URL=…`: the address is a secret, and the configuration is committed.
 text="$VIZIER_REF $VIZIER_JOB_NAME: $VIZIER_EVENT $VIZIER_REASON

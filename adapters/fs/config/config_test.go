@@ -245,6 +245,8 @@ func TestDocsPage(t *testing.T) {
 		"The user's file is in `vizier/` below `$VIZIER_CONFIG_DIR`, `$XDG_CONFIG_HOME` or `~/.config`.\n" +
 		"`-C FILE` replaces both files for the command that has it; jobs use the files. `vizier config show --origin` prints the source of each value.\n" +
 		"An unknown key or a value of the wrong type is an error.\n\n" +
+		"In a variable, commas separate the values of a list, and spaces around them do not count; no quotes or backslashes protect a comma, so a value with one must be in a file.\n" +
+		"A variable that is set but empty does not count. Where empty means that there is no limit, no bound or no script, only a file can say so.\n\n" +
 		"| key | default | variable | meaning |\n|---|---|---|---|\n")
 	c := defaults()
 	for _, s := range settings() {
