@@ -202,3 +202,26 @@ func TestASuccessOfWhatWaitsIsAnAttempt(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// Every change brings the jobs that it is about along.
+func TestNearHoldsTheJobsOfEveryChange(t *testing.T) {
+	one, two := kernel.JobID("one"), []kernel.JobID{"two", "three"}
+	for _, c := range []foresight.Change{foresight.Approve{Job: one}, foresight.Reject{Job: one}, foresight.Succeed{Job: one}, foresight.Fail{Job: one},
+		foresight.Cancel{Jobs: two}, foresight.Retry{Jobs: two}} {
+		want := []kernel.JobID{one}
+		switch c.(type) {
+		case foresight.Cancel, foresight.Retry:
+			want = two
+		}
+		near := foresight.Near([]foresight.Change{c}, time.Time{})
+		for _, id := range want {
+			if !slices.Contains(near, kernel.Near{Kind: kernel.Itself, Job: id}) {
+				t.Errorf("%#v needs %v", c, near)
+			}
+		}
+	}
+	late := time.Unix(100, 0)
+	if near := foresight.Near([]foresight.Change{foresight.Pass{Time: time.Minute}}, late); !slices.Contains(near, kernel.Near{Kind: kernel.Due, At: late.Add(time.Minute)}) {
+		t.Errorf("what is due a minute later is not in %v", near)
+	}
+}

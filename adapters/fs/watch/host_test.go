@@ -135,3 +135,12 @@ func TestHostsWhoseLocksCross(t *testing.T) {
 		t.Errorf("the other way round: %v", err)
 	}
 }
+
+// Whatever a host calls itself, it is one file name without white space.
+func TestNamesOfHostsAreNamesOfFiles(t *testing.T) {
+	for host, want := range map[string]string{"node-1.example": "host-node-1.example", "../a b\n": "host-.._a_b_"} {
+		if got := fileName(host); got != want {
+			t.Errorf("%q: %q, want %q", host, got, want)
+		}
+	}
+}

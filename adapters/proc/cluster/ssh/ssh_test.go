@@ -15,6 +15,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // TestMain is this program on a host, too.
@@ -325,4 +326,15 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 	}
 	h.Engine = h.again(os.Args[0], h.Hosts...)
 	_ = os.Remove(h.restFile("a"))
+}
+
+// A host answers what it does not know, and what is no question, with an error.
+func TestAQuestionThatNoHostKnows(t *testing.T) {
+	var out strings.Builder
+	if err := Serve(strings.NewReader(`{"do": "dance"}`), &out); err != nil || !strings.Contains(out.String(), `\"dance\" is nothing that this version can do`) {
+		t.Errorf("%v, %s", err, out.String())
+	}
+	if err := Serve(strings.NewReader("dance"), &out); !errors.Is(err, kernel.ErrInvalid) {
+		t.Errorf("%v", err)
+	}
 }
