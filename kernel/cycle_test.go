@@ -303,6 +303,17 @@ func TestWhySaysWhichStageOfTheDraftFailed(t *testing.T) {
 	}
 }
 
+// Where a whole chain was cancelled, a retry of its last job alone would not start it.
+func TestACancelledChainIsRetriedFromItsBeginning(t *testing.T) {
+	s := snapshot(facts(), job("a", is(kernel.Cancelled)), job("b", after("a"), is(kernel.Cancelled)), job("c", after("b"), is(kernel.Cancelled)))
+	for _, id := range []kernel.JobID{"a", "b", "c"} {
+		e, err := kernel.Explain(s, id)
+		if err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}) {
+			t.Errorf("%s: %+v, %v", id, e.Actions, err)
+		}
+	}
+}
+
 // GC keeps the run of a job that works on a conflict, however old it is, until
 // a later merge of the plan has succeeded.
 func TestGCKeepsTheRunOfAConflict(t *testing.T) {

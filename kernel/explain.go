@@ -312,6 +312,9 @@ func (x *explainer) remedies(i int32) {
 		x.add(Remedy{Kind: SubmitAgain, Job: j.ID, Detail: "has no command"})
 		return
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
+		if st == Cancelled && x.before(i) {
+			return
+		}
 		if by := x.t.s.BlockedBy(j); by != nil {
 			j = by
 		}
@@ -349,6 +352,19 @@ func (x *explainer) remedies(i int32) {
 			x.remedies(k)
 		}
 	}
+}
+
+// before collects remedies for the jobs whose ends keep job i, which was cancelled, from starting, and
+// reports whether there are any: a retry of them takes i along.
+func (x *explainer) before(i int32) (any bool) {
+	for _, h := range x.verdicts(i) {
+		_, via := h.gate.remedy(x, i, h.verdict)
+		if k, ok := x.t.s.find(via); h.kind == blocked && via != "" && ok {
+			any = true
+			x.remedies(k)
+		}
+	}
+	return any
 }
 
 // root follows the blocks of job i back to the first job that failed by itself.
