@@ -127,14 +127,14 @@ func gone(ctx context.Context, env *Env, n *Node, branch string, head kernel.Com
 	if err != nil {
 		return "", err
 	}
-	says := fmt.Sprintf("branch %s is gone, and %s is not on it: if another run has merged it, nothing is left to do; otherwise ", want, n.Dir)
+	says := fmt.Sprintf("branch %s is gone, and %s is not on it: if another run has merged it, nothing is left to do; ", want, n.Dir)
 	switch {
 	case !has:
-		return says + fmt.Sprintf("make it again with `%s`, then `git -C %s switch %s`", remake(ctx, env, want, last), n.Dir, want), nil
+		return says + fmt.Sprintf("otherwise make it again with `%s`, then `git -C %s switch %s`", remake(ctx, env, want, last), n.Dir, want), nil
 	case branch == "":
-		return says + fmt.Sprintf("make it again with `git -C %s switch -c %s`", n.Dir, want), nil
+		return says + fmt.Sprintf("otherwise make it again with `git -C %s switch -c %s`", n.Dir, want), nil
 	}
-	return says + fmt.Sprintf("if %s is what it was renamed to, `git -C %s branch -m %s`, else `git -C %s switch -c %s`", branch, n.Dir, want, n.Dir, want), nil
+	return says + fmt.Sprintf("if it was renamed to %s, `git -C %s branch -m %s`; otherwise `git -C %s switch -c %s`", branch, n.Dir, want, n.Dir, want), nil
 }
 
 // compare reports whether the commit head contains tip, and whether it has commits that tip lacks.
