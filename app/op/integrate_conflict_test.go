@@ -241,6 +241,28 @@ func TestConflictThatAPersonResetsAndResolves(t *testing.T) {
 	}
 }
 
+// So it is if that is committed, where the merge is to have two parents.
+func TestConflictThatAPersonResetsAndCommits(t *testing.T) {
+	w := conflicting(t)
+	n, main := w.merge(map[string]string{"squash": "false"}), w.rev("main")
+	w.want(n, kernel.OutcomeBlocked)
+	w.git(w.mergeDir(n), "reset", "--quiet", "--hard")
+	w.resolve(n, "by hand\n")
+	w.git(w.mergeDir(n), "commit", "--quiet", "-m", "by hand")
+	w.want(n, kernel.OutcomeBlocked, "the merge was undone in its worktree", kernel.InConflict)
+	if ref := w.parked(); ref == "" || w.git(w.dir, "show", ref+":readme.txt") != "by hand" || w.rev("main") != main {
+		t.Errorf("parked %q, main %s", ref, w.git(w.dir, "log", "--oneline", "main"))
+	}
+	w.git(w.mergeDir(n), "reset", "--quiet", "--hard") // merged again by hand
+	w.shell(w.mergeDir(n), "git merge --quiet --no-commit draft/foo || true")
+	w.resolve(n, "both\n")
+	w.git(w.mergeDir(n), "commit", "--quiet", "-m", "both")
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.rev("main^") != main || w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "new\n" {
+		t.Errorf("the person's merge was not taken: %s", w.git(w.dir, "log", "--oneline", "main"))
+	}
+}
+
 // So it is if the gate's script does that.
 func TestConflictThatAScriptResets(t *testing.T) {
 	w := conflicting(t)

@@ -29,6 +29,10 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 		return true, nil, nil
 	}
 	over, changed, err := undone(ctx, m.env, m.dir, onto)
+	if err == nil && !over && !m.squash {
+		over, err = m.unparented(ctx)
+		changed = over
+	}
 	if err != nil {
 		return false, nil, err
 	}
@@ -90,6 +94,21 @@ func undone(ctx context.Context, env *Env, dir string, onto kernel.CommitID) (ov
 	}
 	edited, _, err := env.Git.Unstaged(ctx, dir)
 	return true, len(edited) > 0, err
+}
+
+// unparented reports whether a merge that is to have the source as its second parent was undone, and
+// something else was committed in its place.
+func (m *integration) unparented(ctx context.Context) (bool, error) {
+	merging, err := m.env.Git.Merging(ctx, m.dir)
+	if err != nil || merging {
+		return false, err
+	}
+	head, err := m.env.Git.HeadCommit(ctx, m.dir)
+	if err != nil {
+		return false, err
+	}
+	there, err := m.env.Git.IsAncestor(ctx, m.tip, head)
+	return !there, err
 }
 
 // empty reports whether the worktree contains nothing but the commit onto: the
