@@ -100,7 +100,8 @@ func (r *Repo) BranchAt(ctx context.Context, name string) (there bool, tree stri
 
 // LastTip returns the commit that a branch which is gone was last seen at: that of a linked
 // working tree that is on it still, or else the newest of those that the reflog of the main working
-// tree names, and that were parked when the branch was deleted. It is "" if there are none.
+// tree names, and that were parked when the branch was deleted, or else where a linked working
+// tree left it. It is "" if there are none.
 func (r *Repo) LastTip(ctx context.Context, branch string) (kernel.CommitID, error) {
 	if at := r.stillOn(branch); at != "" {
 		return at, nil
@@ -124,7 +125,34 @@ func (r *Repo) LastTip(ctx context.Context, branch string) (kernel.CommitID, err
 			last, when = kernel.CommitID(f[0]), at
 		}
 	}
+	if last == "" {
+		last = r.leftBy(branch)
+	}
 	return last, nil
+}
+
+// leftBy returns the commit that a branch was at when a linked working tree last left it for another,
+// or renamed it, or "".
+func (r *Repo) leftBy(branch string) (last kernel.CommitID) {
+	all, _ := worktrees(r.root.CommonDir)
+	when := int64(-1)
+	for _, w := range all {
+		lines, _ := r.headLog(w.Name)
+		for _, line := range lines { // old commit, new commit, who, time, zone, tab, what
+			head, what, _ := strings.Cut(line, "\t")
+			f := strings.Fields(head)
+			if len(f) < 4 || !strings.HasPrefix(what, "checkout: moving from "+branch+" to ") && !strings.HasPrefix(what, "Branch: renamed refs/heads/"+branch+" to ") {
+				continue
+			}
+			if at, err := strconv.ParseInt(f[len(f)-2], 10, 64); err == nil && at >= when {
+				last, when = kernel.CommitID(f[0]), at
+				if strings.Trim(f[0], "0") == "" { // to rename it, git deletes it first
+					last = kernel.CommitID(f[1])
+				}
+			}
+		}
+	}
+	return last
 }
 
 // stillOn returns the last commit of a linked working tree whose head is a branch that is gone, or "".

@@ -52,10 +52,20 @@ func TestLastTipOfALinkedTree(t *testing.T) {
 	f.git("worktree", "add", "--quiet", "-b", "draft/foo", "wt")
 	f.git("-C", "wt", "commit", "--quiet", "--allow-empty", "--message", "plan")
 	want := f.git("-C", "wt", "rev-parse", "HEAD")
-	f.git("update-ref", "-d", "refs/heads/draft/foo")
-	if got, err := Open(f.root()).LastTip(t.Context(), "draft/foo"); string(got) != want || err != nil {
-		t.Errorf("%s, %v; want %s", got, err, want)
+	was := func(branch string) {
+		t.Helper()
+		if got, err := Open(f.root()).LastTip(t.Context(), branch); string(got) != want || err != nil {
+			t.Errorf("%s was at %s, %v; want %s", branch, got, err, want)
+		}
 	}
+	f.git("update-ref", "-d", "refs/heads/draft/foo")
+	was("draft/foo")
+	f.git("branch", "draft/foo", want)
+	f.git("-C", "wt", "branch", "--move", "left")
+	f.git("-C", "wt", "switch", "--quiet", "--create", "other", "main")
+	f.git("branch", "--quiet", "-D", "left")
+	was("draft/foo")
+	was("left")
 }
 
 // The tracked files that a tree lacks come back, and others stay as they are.

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,55 @@ func (r *Repo) checkInner(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
+}
+
+// dropAdded takes repositories out of the index of a linked working tree that neither its commit
+// nor .gitmodules has, if git has not made them: git add adds what an agent has put there. Left in the
+// index, such a one would be committed, even if its .git is gone, in the place of its files.
+func (r *Repo) dropAdded(ctx context.Context, dir string) error {
+	top, err := r.linkedTop(dir)
+	if err != nil || top == "" {
+		return err
+	}
+	at := command{dir: top}
+	links, err := r.cli.addedLinks(ctx, at)
+	if err != nil || len(links) == 0 {
+		return err
+	}
+	unseen, _, err := r.cli.unseen(ctx, at, top, links)
+	if err != nil {
+		return err
+	}
+	at.args = []string{"config", "--file", filepath.Join(top, ".gitmodules"), "--null", "--get-regexp", `^submodule\..*\.path$`}
+	named, err := r.cli.run(ctx, at)
+	if err != nil && exitCode(err) != 1 { // exit code 1: none, or no such file
+		return err
+	}
+	var drop []string
+	for _, name := range links {
+		own, err := ownSubmodule(filepath.Join(top, name), r.root.CommonDir)
+		if err != nil {
+			return err
+		}
+		if (!own || slices.Contains(unseen, name)) && !bytes.Contains(named, []byte("\n"+name+"\x00")) {
+			drop = append(drop, name)
+		}
+	}
+	return r.updateIndex(ctx, top, drop, "--force-remove")
+}
+
+// addedLinks returns those of gitlinks that the checked-out commit does not have.
+func (c *cli) addedLinks(ctx context.Context, at command) ([]string, error) {
+	at.args = []string{"diff", "--cached", "--raw", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=none"}
+	out, err := c.run(ctx, at)
+	var links []string
+	entries := strings.Split(string(out), "\x00") // each file's change, then its name
+	for i := 0; i+1 < len(entries); i += 2 {
+		if f := strings.Fields(entries[i]); len(f) > 1 && f[1] == "160000" && f[0] != ":160000" {
+			links = append(links, entries[i+1])
+		}
+	}
+	return links, err
 }
 
 // checkUnseen returns an error if a linked working tree has files below a

@@ -66,3 +66,46 @@ func TestNoRepositoryOfAnAgentsIsLookedInto(t *testing.T) {
 		})
 	}
 }
+
+// A repository that an agent has put into its working tree stays out of the index: once its .git is
+// removed, as the error says, its files are staged. So they are if an earlier version had added it.
+func TestARepositoryOfAnAgentsIsNotLeftInTheIndex(t *testing.T) {
+	f := newFixture(t)
+	f.commit("a", "a")
+	tree := f.in(f.path("../tree"))
+	f.git("worktree", "add", "--quiet", "-b", "work", tree.dir)
+	sub := f.in(tree.path("sub"))
+	sub.mkdir("")
+	sub.git("init", "--quiet")
+	sub.commit("f", "a")
+	r := Open(f.root())
+	staged := func() string { return tree.git("ls-files", "--stage", "sub") }
+	for _, earlier := range []bool{false, true} {
+		for _, paths := range [][]string{nil, {"sub"}} {
+			if earlier {
+				tree.git("add", "sub")
+			}
+			if err := r.Stage(t.Context(), tree.dir, paths, nil); err == nil || !strings.Contains(err.Error(), "remove sub/.git") || staged() != "" {
+				t.Errorf("%v, earlier %v: %v; in the index: %s", paths, earlier, err, staged())
+			}
+		}
+	}
+	tree.git("add", "sub")
+	if err := os.Rename(sub.path(".git"), f.path("../hidden")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stage(t.Context(), tree.dir, nil, nil); err != nil || !strings.HasSuffix(staged(), "\tsub/f") {
+		t.Errorf("without its .git: %v; in the index: %s", err, staged())
+	}
+
+	// What .gitmodules names is meant.
+	tree.git("reset", "--quiet")
+	if err := os.Rename(f.path("../hidden"), sub.path(".git")); err != nil {
+		t.Fatal(err)
+	}
+	tree.git("add", "sub")
+	tree.write(".gitmodules", "[submodule \"s\"]\n\tpath = sub\n\turl = x\n")
+	if err := r.Stage(t.Context(), tree.dir, nil, nil); err == nil || !strings.HasPrefix(staged(), "160000 ") {
+		t.Errorf("a submodule: %v; in the index: %s", err, staged())
+	}
+}

@@ -30,7 +30,7 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 			specs = append(specs, ":(literal)"+p)
 		}
 	}
-	if err := r.checkInner(ctx, dir); err != nil {
+	if err := errors.Join(r.dropAdded(ctx, dir), r.checkInner(ctx, dir)); err != nil {
 		return err
 	}
 	if paths == nil {
@@ -58,6 +58,9 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 		if err := r.cli.add(ctx, dir, specs, "--force"); err != nil {
 			return err
 		}
+	}
+	if err := r.checkInner(ctx, dir); err != nil {
+		return errors.Join(err, r.dropAdded(ctx, dir))
 	}
 	return r.cli.unstage(ctx, dir)
 }

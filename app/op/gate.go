@@ -35,6 +35,9 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 	if err != nil {
 		return Result{}, err
 	}
+	if stop, err := c.lost(env, n); err != nil || stop != nil {
+		return deref(stop), err
+	}
 	seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
 	if step := workflow.Control(n.ManifestNode, seen); step.Run == workflow.Nothing {
 		return c.end(ctx, env, n, step)
@@ -82,6 +85,9 @@ func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow
 		seen.Exits = append(seen.Exits, exit)
 		if err := c.stage(ctx, env); err != nil {
 			return Result{}, err
+		}
+		if stop, err := c.lost(env, n); err != nil || stop != nil {
+			return deref(stop), err
 		}
 		if after == nil {
 			continue
@@ -136,6 +142,8 @@ type conflict struct {
 	mark  *sentinel
 	files []string             // still in conflict; relative to the worktree
 	since map[string]time.Time // when each of them was last written before the node began
+
+	undone bool // the merge is not in progress any more, and what was changed since is not all of it
 }
 
 // openConflict returns the conflict that n is to resolve, or nil if n is not a
@@ -165,7 +173,7 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
 		return c, nil // the merge is gone, and its conflict with it
 	}
-	if c.files, err = unresolved(ctx, env, c.mark.Worktree, mark.Files); err != nil {
+	if err := c.see(ctx, env); err != nil {
 		return nil, err
 	}
 	c.since = map[string]time.Time{}
@@ -302,8 +310,41 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 	if err != nil {
 		return fmt.Errorf("stage what was changed: %w", err)
 	}
+	return c.see(ctx, env)
+}
+
+// see determines what is left to resolve.
+func (c *conflict) see(ctx context.Context, env *Env) error {
+	source, onto, merged, err := env.Git.MergeState(ctx, c.mark.Worktree)
+	if err != nil {
+		return err
+	}
+	if source != "" && merged == "" {
+		if _, c.undone, err = undone(ctx, env, c.mark.Worktree, onto); err != nil {
+			return err
+		}
+	}
 	c.files, err = unresolved(ctx, env, c.mark.Worktree, c.mark.Files)
 	return err
+}
+
+// lost returns a result that ends the node if the merge was undone, or nil. The first time it says so;
+// who then retries lets the merge begin anew.
+func (c *conflict) lost(env *Env, n *Node) (*Result, error) {
+	if c == nil || !c.undone {
+		return nil, nil
+	}
+	if c.mark.Undone {
+		r := ok("the merge was undone, and begins anew")
+		return &r, env.Files.ClearSentinel(c.slug)
+	}
+	mark, err := readSentinel(env, c.slug)
+	if err != nil || mark == nil {
+		return nil, err
+	}
+	mark.Undone = true
+	r := blocked("the merge in %s was undone, and what was changed there since is not all of it: `vizier retry %s` merges anew, and keeps that under refs/vizier/parked", c.mark.Worktree, n.Job.ID)
+	return &r, keepSentinel(env, mark)
 }
 
 // directory is the state that look returns for a directory.

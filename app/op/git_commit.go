@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,42 +73,81 @@ func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 	return ok("commit " + short(id)), nil
 }
 
-// astray says how n's worktree is not on its branch, and what to do, or "".
+// astray says how n's worktree is not on its branch, and what to do, or "". No advice
+// leaves out commits of the worktree that the branch lacks.
 func astray(ctx context.Context, env *Env, n *Node) (string, error) {
 	branch, err := env.Git.HeadBranch(ctx, n.Dir)
 	want := n.Job.State.Context.Branch
 	if err != nil || want == "" {
 		return "", err
 	}
-	if branch == want { // without a commit there, git would begin a history of its own
-		if tip, err := tipOf(ctx, env, want); err != nil || tip != "" {
-			return "", err
-		}
+	tip, err := tipOf(ctx, env, want)
+	if err != nil || branch == want && tip != "" {
+		return "", err
+	}
+	if branch == want { // git would begin a history of its own
 		return fmt.Sprintf("branch %s, on which %s is, is gone: make it again with `%s`", want, n.Dir, remake(ctx, env, want, "")), nil
 	}
-	lone := false
-	if branch == "" {
-		lone, err = ahead(ctx, env, n.Dir, want)
+	head, err := env.Git.HeadCommit(ctx, n.Dir)
+	if err != nil {
+		return "", err
 	}
-	if lone {
-		return fmt.Sprintf("%s is not on branch %s any more, and has commits that the branch lacks: finish what git has in progress there, if anything, then put the branch at them with `git -C %s switch -C %s`",
-			n.Dir, want, n.Dir, want), err
+	if tip == "" {
+		return gone(ctx, env, n, branch, head)
 	}
-	return fmt.Sprintf("%s is not on branch %s any more: another run has taken the branch, or it was switched; in that case `git -C %s switch %s`",
-		n.Dir, want, n.Dir, want), err
+	has, lacks, err := compare(ctx, env, head, tip)
+	if err != nil {
+		return "", err
+	}
+	off := fmt.Sprintf("%s is not on branch %s any more", n.Dir, want)
+	back := fmt.Sprintf("`git -C %s switch %s`", n.Dir, want)
+	switch {
+	case !lacks:
+		return fmt.Sprintf("%s: another run has taken the branch, or it was switched; in that case %s", off, back), nil
+	case has && branch == "":
+		return fmt.Sprintf("%s, and has commits that the branch lacks: finish what git has in progress there, if anything, then put the branch at them with `git -C %s switch -C %s`",
+			off, n.Dir, want), nil
+	case has: // -M: while another branch has these commits too, they do not count as the run's
+		return fmt.Sprintf("%s, but on %s, which has commits that it lacks: if the agent made that branch, rename it with `git -C %s branch -M %s`; otherwise %s",
+			off, branch, n.Dir, want, back), nil
+	}
+	return fmt.Sprintf("%s, and has commits that the branch lacks: finish what git has in progress there, if anything, then %s, and take those that belong to it with `git -C %s cherry-pick ..%s`",
+		off, back, n.Dir, cmp.Or(branch, string(head))), nil
 }
 
-// ahead reports whether the commit that is checked out at dir contains the tip of branch, and more.
-func ahead(ctx context.Context, env *Env, dir, branch string) (bool, error) {
-	head, err := env.Git.HeadCommit(ctx, dir)
+// gone is what astray says of a branch that does not exist any more, while n's worktree is
+// at the commit head of another branch, or of none ("").
+func gone(ctx context.Context, env *Env, n *Node, branch string, head kernel.CommitID) (string, error) {
+	want := n.Job.State.Context.Branch
+	last, err := env.Git.LastTip(ctx, want)
 	if err != nil {
-		return false, err
+		fmt.Fprintln(env.Stderr, err)
 	}
-	tip, err := tipOf(ctx, env, branch)
-	if err != nil || tip == "" || head == "" || head == tip {
-		return false, err
+	has, _, err := compare(ctx, env, head, last)
+	if err != nil {
+		return "", err
 	}
-	return env.Git.IsAncestor(ctx, tip, head)
+	says := fmt.Sprintf("branch %s is gone, and %s is not on it: if another run has merged it, nothing is left to do; ", want, n.Dir)
+	switch {
+	case !has:
+		return says + fmt.Sprintf("otherwise make it again with `%s`, then `git -C %s switch %s`", remake(ctx, env, want, last), n.Dir, want), nil
+	case branch == "":
+		return says + fmt.Sprintf("otherwise make it again with `git -C %s switch -c %s`", n.Dir, want), nil
+	}
+	return says + fmt.Sprintf("if it was renamed to %s, `git -C %s branch -m %s`; otherwise `git -C %s switch -c %s`", branch, n.Dir, want, n.Dir, want), nil
+}
+
+// compare reports whether the commit head contains tip, and whether it has commits that tip lacks.
+// Where there is none ("") it has nothing, and lacks nothing.
+func compare(ctx context.Context, env *Env, head, tip kernel.CommitID) (has, lacks bool, err error) {
+	if head == "" || tip == "" || head == tip {
+		return head != "", false, nil
+	}
+	if has, err = env.Git.IsAncestor(ctx, tip, head); err != nil || has {
+		return has, has, err
+	}
+	within, err := env.Git.IsAncestor(ctx, head, tip)
+	return false, !within, err
 }
 
 // within returns the failure of a commit of everything that leaves changes

@@ -2,6 +2,7 @@ package op
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -268,5 +269,56 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	w.want(main, kernel.OutcomeFailed, "index.lock")
 	if !w.there(w.dir, ".git/index.lock") {
 		t.Error("a lock of the operator's was removed")
+	}
+}
+
+// Whatever an agent made of its branch, the advice works as it is typed, and all that the agent did
+// is on the branch afterwards.
+func TestAnAgentThatLeavesItsBranch(t *testing.T) {
+	for name, c := range map[string]struct {
+		agent string
+		typed []int // which of the commands that the reason names
+	}{
+		"a branch of its own":              {"git switch -q -c feature/x; $commit", []int{0}},
+		"no branch":                        {"git switch -q --detach; $commit", []int{0}},
+		"a branch from elsewhere":          {"git switch -q -c feature/x main~; $commit", []int{0, 1}},
+		"no branch, elsewhere":             {"git switch -q --detach main~; $commit", []int{0, 1}},
+		"a branch, nothing committed":      {"git switch -q -c feature/x; echo w >f", []int{0}},
+		"a renamed branch":                 {"git branch -m mine; echo w >f", []int{0}},
+		"a renamed branch, committed":      {"git branch -m mine; $commit", []int{0}},
+		"a branch that it deleted":         {"git switch -q -c feature/x; git branch -q -D draft/foo; $commit", []int{0}},
+		"no branch, and it deleted it":     {"git switch -q --detach; git branch -q -D draft/foo; $commit", []int{0}},
+		"deleted, and a branch elsewhere":  {"git switch -q -c feature/x main~; git branch -q -D draft/foo; echo w >f", []int{0, 1}},
+		"deleted while the tree was on it": {"git update-ref -d refs/heads/draft/foo; echo w >f", []int{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.commit(w.dir, "base.txt", "")
+			dir, prepared := w.prepared(map[string]string{"slug": "foo"})
+			w.commit(dir, planFile("foo"), "plan\n")
+			w.shell(dir, strings.ReplaceAll(c.agent, "$commit", "echo w >f; git add f; git commit -q -m w"))
+			n := w.node("git.stage_commit", map[string]string{"allow_empty": "false"}).in(dir)
+			n.Job.State.Context = *prepared.Context
+			r := w.want(n, kernel.OutcomeFailed, "draft/foo", "`vizier retry "+string(n.Job.ID)+"`")
+			parts := strings.Split(r.Reason, "`")
+			for _, k := range c.typed {
+				w.shell(w.dir, parts[2*k+1])
+			}
+			n.Job.State.Generation++
+			w.want(n, kernel.OutcomeSucceeded)
+			if got := w.files("draft/foo"); !slices.Contains(got, "f") || !slices.Contains(got, planFile("foo")) {
+				t.Errorf("after %q the branch has %q", r.Reason, got)
+			}
+		})
+	}
+}
+
+// shell runs a script in dir as a person would.
+func (w *world) shell(dir, text string) {
+	w.Helper()
+	cmd := exec.Command("sh", "-ec", text)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.Fatalf("%s: %v\n%s", text, err, out)
 	}
 }

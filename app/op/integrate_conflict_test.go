@@ -206,6 +206,73 @@ func TestConflictThatAPersonAborts(t *testing.T) {
 	}
 }
 
+// What is changed after somebody has undone the merge is not taken for its result: the gate says so, and the
+// merge begins anew and keeps what is there.
+func TestConflictThatAPersonResetsAndResolves(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		for _, reset := range []string{"--hard", "--mixed"} {
+			w := conflicting(t)
+			main := w.rev("main")
+			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+			w.want(n, kernel.OutcomeBlocked)
+			w.git(w.mergeDir(n), "reset", "--quiet", reset)
+			w.resolve(n, "by hand\n")
+			gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": "exit 1"})
+			w.want(gate, kernel.OutcomeBlocked, "the merge in .vizier/tmp-worktrees/merge-foo was undone", "`vizier retry "+string(gate.Job.ID)+"` merges anew")
+			if reset == "--hard" {
+				w.want(gate, kernel.OutcomeSucceeded, "begins anew")
+			} else if err := w.env.Files.ClearSentinel("foo"); err != nil { // as the kernel does at a retry of the merge
+				t.Fatal(err)
+			}
+			n.Job.State.Generation++
+			w.want(n, kernel.OutcomeBlocked, "the merge was undone in its worktree", "parked (`vizier tail "+string(n.Job.ID)+"`)", kernel.InConflict, "resolve readme.txt")
+			if ref := w.parked(); ref == "" || w.git(w.dir, "show", strings.Fields(ref)[0]+":readme.txt") != "by hand" || w.rev("main") != main || !w.has("draft/foo") {
+				t.Errorf("squash %s, %s: parked %q, main %s", squash, reset, ref, w.git(w.dir, "log", "--oneline", "main"))
+			}
+			w.resolve(n, "both\n")
+			w.want(w.conflictGate(n, nil), kernel.OutcomeSucceeded)
+			n.Job.State.Generation++
+			w.want(n, kernel.OutcomeSucceeded)
+			if w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "new\n" {
+				t.Errorf("squash %s, %s: not merged as it was resolved", squash, reset)
+			}
+			w.tidy()
+		}
+	}
+}
+
+// So it is if that is committed, where the merge is to have two parents.
+func TestConflictThatAPersonResetsAndCommits(t *testing.T) {
+	w := conflicting(t)
+	n, main := w.merge(map[string]string{"squash": "false"}), w.rev("main")
+	w.want(n, kernel.OutcomeBlocked)
+	w.git(w.mergeDir(n), "reset", "--quiet", "--hard")
+	w.resolve(n, "by hand\n")
+	w.git(w.mergeDir(n), "commit", "--quiet", "-m", "by hand")
+	w.want(n, kernel.OutcomeBlocked, "the merge was undone in its worktree", kernel.InConflict)
+	if ref := w.parked(); ref == "" || w.git(w.dir, "show", ref+":readme.txt") != "by hand" || w.rev("main") != main {
+		t.Errorf("parked %q, main %s", ref, w.git(w.dir, "log", "--oneline", "main"))
+	}
+	w.git(w.mergeDir(n), "reset", "--quiet", "--hard") // merged again by hand
+	w.shell(w.mergeDir(n), "git merge --quiet --no-commit draft/foo || true")
+	w.resolve(n, "both\n")
+	w.git(w.mergeDir(n), "commit", "--quiet", "-m", "both")
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.rev("main^") != main || w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "new\n" {
+		t.Errorf("the person's merge was not taken: %s", w.git(w.dir, "log", "--oneline", "main"))
+	}
+}
+
+// So it is if the gate's script does that.
+func TestConflictThatAScriptResets(t *testing.T) {
+	w := conflicting(t)
+	w.env.Shell = script{}
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": "git reset --quiet --hard; echo both >readme.txt"})
+	w.want(gate, kernel.OutcomeBlocked, "was undone")
+}
+
 // A person retries the merge: the kernel has dropped the mark.
 func TestConflictThatIsStartedOver(t *testing.T) {
 	w := conflicting(t)

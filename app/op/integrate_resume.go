@@ -11,7 +11,8 @@ import (
 // resume reports whether the worktree holds a merge that can be continued: one
 // of the current source, without conflicts, and not undone. A conflict that is
 // still open is left alone, and so are changes that are not staged. If a person
-// dropped the conflict by retrying the job, it is parked and the merge starts over.
+// dropped the conflict by retrying the job, or undid the merge, what is there is
+// parked and the merge starts over.
 func (m *integration) resume(ctx context.Context, source, onto, merged kernel.CommitID) (bool, *Result, error) {
 	current, err := m.current(ctx, source)
 	if err != nil {
@@ -26,6 +27,20 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 	m.from = source
 	if merged != "" {
 		return true, nil, nil
+	}
+	over, changed, err := undone(ctx, m.env, m.dir, onto)
+	if err == nil && !over && !m.squash {
+		over, err = m.unparented(ctx)
+		changed = over
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	if over {
+		if changed {
+			m.since = fmt.Sprintf("the merge was undone in its worktree, and what was changed there since is parked (`vizier tail %s`); ", m.n.Job.ID)
+		}
+		return false, nil, m.discard(ctx)
 	}
 	open, err := readSentinel(m.env, m.slug)
 	if err != nil {
@@ -51,31 +66,53 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 		r, err := m.conflict(ctx, files)
 		return false, r, err
 	}
-	goOn, err := m.resolved(ctx, onto)
-	if err == nil && !goOn {
-		err = m.discard(ctx)
+	empty, err := m.empty(ctx, onto)
+	if err == nil && empty { // resolved to exactly what the target has
+		err = m.env.Git.SetMergeState(ctx, m.dir, "", "", onto)
 	}
-	return goOn, nil, err
+	return err == nil, nil, err
 }
 
-// resolved reports whether a merge without conflicts can be continued. A squash
-// merge that was resolved to exactly what the target has looks like one that
-// somebody has undone; only git's note that a squash is in progress tells them
-// apart.
-func (m *integration) resolved(ctx context.Context, onto kernel.CommitID) (bool, error) {
-	empty, err := m.empty(ctx, onto)
-	if err != nil || !empty {
-		return err == nil, err
+// undone reports whether somebody has undone the merge in the worktree dir, onto the commit onto, and
+// whether tracked files were changed there since. While a merge is in progress, git has a note of
+// it, without which a squash merge would look the same.
+func undone(ctx context.Context, env *Env, dir string, onto kernel.CommitID) (over, changed bool, err error) {
+	head, err := env.Git.HeadCommit(ctx, dir)
+	if err != nil || head != onto {
+		return false, false, err
 	}
-	squashing, err := m.env.Git.Squashing(ctx, m.dir)
-	if err != nil || !squashing {
+	merging, err := env.Git.Merging(ctx, dir)
+	if err != nil || merging {
+		return false, false, err
+	}
+	squashing, err := env.Git.Squashing(ctx, dir)
+	if err != nil || squashing {
+		return false, false, err
+	}
+	if changed, err = env.Git.Staged(ctx, dir); err != nil || changed {
+		return true, changed, err
+	}
+	edited, _, err := env.Git.Unstaged(ctx, dir)
+	return true, len(edited) > 0, err
+}
+
+// unparented reports whether a merge that is to have the source as its second parent was undone, and
+// something else was committed in its place.
+func (m *integration) unparented(ctx context.Context) (bool, error) {
+	merging, err := m.env.Git.Merging(ctx, m.dir)
+	if err != nil || merging {
 		return false, err
 	}
-	return true, m.env.Git.SetMergeState(ctx, m.dir, "", "", onto)
+	head, err := m.env.Git.HeadCommit(ctx, m.dir)
+	if err != nil {
+		return false, err
+	}
+	there, err := m.env.Git.IsAncestor(ctx, m.tip, head)
+	return !there, err
 }
 
 // empty reports whether the worktree contains nothing but the commit onto: the
-// merge changes nothing, or somebody has undone it.
+// merge changes nothing.
 func (m *integration) empty(ctx context.Context, onto kernel.CommitID) (bool, error) {
 	head, err := m.env.Git.HeadCommit(ctx, m.dir)
 	if err != nil || head != onto {

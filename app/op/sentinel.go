@@ -25,11 +25,17 @@ type sentinel struct {
 	Created  time.Time `json:"created_at"`
 
 	Left map[string]string `json:"left,omitempty"` // the state in which the merge left each file, from look
+
+	Undone bool `json:"undone,omitempty"` // the gate has said that somebody undid the merge
 }
 
 // writeSentinel writes s as n's.
 func writeSentinel(env *Env, n *Node, s sentinel) error {
 	s.Job, s.Node, s.Run, s.Created = string(n.Job.ID), n.Node, string(n.Job.Spec.Origin.Run), env.Now().UTC()
+	return keepSentinel(env, &s)
+}
+
+func keepSentinel(env *Env, s *sentinel) error {
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("mark of the merge conflict of %s: %w", s.Slug, err)
