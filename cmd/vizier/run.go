@@ -103,7 +103,7 @@ func (x *runCmd) Run(c *call) error {
 	case x.NoRequireApproval:
 		o.Approval = &kernel.Approval{}
 	}
-	if o.ApprovalTimeout, err = enqueue.ApprovalTimeout(x.ApprovalTimeout, x.RequireApproval); err != nil {
+	if o.ApprovalTimeout, err = enqueue.ApprovalTimeout(x.ApprovalTimeout, x.RequireApproval, "--require-approval"); err != nil {
 		return err
 	}
 	runs, err := c.builder(r).Runs(c.ctx, flows, o)
