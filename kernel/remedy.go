@@ -19,6 +19,8 @@ func (x *explainer) clearsJob(_ int32, v verdict) string {
 		return "a record that can be read, then a retry"
 	case !known:
 		return "a new submission"
+	case x.t.status(k) == Succeeded && !x.t.s.jobs[k].State.Removed.IsZero():
+		return "a retry of job " + string(v.job) + ", whose files were removed"
 	case x.t.status(k) == Succeeded:
 		return "a retry of job " + string(v.job) + ", which did not make it"
 	default:
