@@ -315,7 +315,7 @@ func explainJSON(err error) error {
 		}
 		return fmt.Errorf("unknown key %s (the keys are %s)", key, strings.Join(BatchKeys(), ", "))
 	}
-	return err
+	return fmt.Errorf(`expected a JSON object such as {"command":["make"]}: %w`, err)
 }
 
 // BatchKeys returns the keys that a line of a batch may have.
