@@ -59,6 +59,8 @@ func (s *Snapshot) undecided(id JobID, verb string) (*Job, error) {
 	switch st := j.State; {
 	case st.Status == Running:
 		return nil, fmt.Errorf("job %s is running: %w", id, ErrConflict)
+	case st.Status.Terminal() && st.Status != Succeeded && st.Approval.State != NotRequired && !st.Approval.InDoubt:
+		return nil, fmt.Errorf("job %s has ended (%s) and waits for no approval: a retry asks for it anew: %w", id, st.Status, ErrConflict)
 	case st.Status.Terminal():
 		return nil, fmt.Errorf("job %s has ended (%s) and waits for no approval: %w", id, st.Status, ErrConflict)
 	case st.Approval.State == NotRequired:

@@ -319,8 +319,7 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 	for _, l := range spec.Locks {
 		size, asked := s.limits.capacity(l.Key), units(spec.Locks, l.Key)
 		if l.Pool() && asked > size {
-			return spec, fmt.Errorf("pool %s has %d of the %d units asked for: it could never start: %w",
-				l.Key, size, asked, ErrInvalid)
+			return spec, &PoolError{l.Key, size, asked}
 		}
 	}
 	spec.Configured = s.limits.configured(&spec)

@@ -1,6 +1,9 @@
 package kernel
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The classes of errors. A verb wraps one with its name and subject; a front
 // end tests for them with errors.Is.
@@ -24,6 +27,18 @@ var (
 	// path now. Only a process that opens it there can change it.
 	ErrMoved = errors.New("the repository was moved while this process had it open; run the command at its new place")
 )
+
+// PoolError says that a job asks for more units of a pool than there are. It
+// wraps ErrInvalid.
+type PoolError struct {
+	Pool       string
+	Has, Asked int
+}
+
+func (e *PoolError) Error() string {
+	return fmt.Sprintf("pool %s has %d of the %d units asked for: it could never start", e.Pool, e.Has, e.Asked)
+}
+func (e *PoolError) Unwrap() error { return ErrInvalid }
 
 // Missing says that something other than a job was not found. It wraps
 // ErrNotFound.

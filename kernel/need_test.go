@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -224,6 +225,7 @@ func TestWhyNamesTheProducerOfAnUnmetNeed(t *testing.T) {
 	const label = "custom:t:x"
 	makes := func(id kernel.JobID, o option) kernel.Job { return job(id, produces(label), o) }
 	pending := func(j *kernel.Job) { j.State.Approval.State = kernel.Pending }
+	removed := func(j *kernel.Job) { j.State.Status, j.State.Removed = kernel.Succeeded, time.Unix(1, 0) }
 	for name, c := range map[string]struct {
 		producers      []kernel.Job
 		job            kernel.JobID
@@ -233,6 +235,7 @@ func TestWhyNamesTheProducerOfAnUnmetNeed(t *testing.T) {
 		"the first":       {[]kernel.Job{makes("p", running(1)), makes("r", running(1))}, "p", "job p, running", ""},
 		"who still may":   {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", pending)}, "r", "job r, queued", "approve r"},
 		"without it":      {[]kernel.Job{makes("p", is(kernel.Succeeded))}, "p", "a retry of job p, which did not make it", "retry p"},
+		"removed":         {[]kernel.Job{makes("p", removed)}, "p", "a retry of job p, whose files were removed", "retry p"},
 		"nobody succeeds": {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", is(kernel.Cancelled))}, "p", "a retry of what failed", "retry p"},
 		"nobody":          {nil, "", "a job that produces it, then a retry", "produce "},
 	} {

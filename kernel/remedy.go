@@ -21,6 +21,8 @@ func (x *explainer) clearsJob(_ int32, v verdict) string {
 		return "a new submission"
 	case x.t.status(k) == Succeeded && x.spoiler(k, v.artifact) >= 0:
 		return "a retry of what failed"
+	case x.t.status(k) == Succeeded && !x.t.s.jobs[k].State.Removed.IsZero():
+		return "a retry of job " + string(v.job) + ", whose files were removed"
 	case x.t.status(k) == Succeeded:
 		return "a retry of job " + string(v.job) + ", which did not make it"
 	default:

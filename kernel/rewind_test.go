@@ -287,7 +287,9 @@ func TestApproveAndReject(t *testing.T) {
 	}{
 		{job("p"), kernel.ErrNotFound, " q: no such job"},
 		{job("q", running(1), approval(kernel.Pending, "")), kernel.ErrConflict, "job q is running"},
-		{job("q", is(kernel.Failed), approval(kernel.Pending, "")), kernel.ErrConflict, "job q has ended (failed) and waits for no approval"},
+		{job("q", is(kernel.Failed), approval(kernel.Pending, "")), kernel.ErrConflict, "job q has ended (failed) and waits for no approval: a retry asks for it anew: "},
+		{job("q", is(kernel.Succeeded), approval(kernel.Approved, "")), kernel.ErrConflict, "job q has ended (succeeded) and waits for no approval: conflict"},
+		{job("q", is(kernel.Failed)), kernel.ErrConflict, "job q has ended (failed) and waits for no approval: conflict"},
 		{job("q"), kernel.ErrConflict, "job q is not configured for approval gating"},
 		{granted(job("q", approval(kernel.Approved, ""))), kernel.ErrConflict, "job q is already approved"},
 		{job("q", approval(kernel.Rejected, "")), kernel.ErrConflict, "job q approval is already rejected"},

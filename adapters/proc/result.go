@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -172,7 +173,8 @@ func explicit(ctx context.Context, path string, j *kernel.Job, r kernel.Result) 
 
 // badResult returns the result of a command whose result file is invalid.
 func badResult(r kernel.Result, err error) kernel.Result {
-	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: max(r.Exit, 1), Class: kernel.DataError, Reason: "result file: " + err.Error()}
+	reason := "result file ($" + envResultFile + "): " + strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()) + `; expected JSON such as {"outcome":"failed","class":"exit","reason":"no disk"}`
+	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: max(r.Exit, 1), Class: kernel.DataError, Reason: reason}
 }
 
 func readResult(path string) ([]byte, error) {

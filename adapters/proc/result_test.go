@@ -51,7 +51,7 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 		{2, `{"attempt":"SELF","class":"timeout"}`, failed, 2, kernel.Timeout, "exit code 2", ""},
 		{5, `{"attempt":"other/1","outcome":"succeeded"}`, failed, 5, kernel.ExitFailure, "exit code 5", ""},
 		{0, `{"outcome":"succeeded","class":"exit"}`, failed, 1, kernel.DataError, `class "exit" of an attempt that succeeded`, ""},
-		{0, `{"outcome":"fine"}`, failed, 1, kernel.DataError, `unknown outcome "fine"`, ""},
+		{0, `{"outcome":"fine"}`, failed, 1, kernel.DataError, `unknown outcome "fine"; `, ""},
 		{0, `{"class":"bad"}`, failed, 1, kernel.DataError, `unknown failure class "bad"`, ""},
 		{0, `{"exit":256}`, failed, 1, kernel.DataError, "expected 0 to 255", ""},
 		{0, `{"produced":["custom:c:3"]}`, failed, 1, kernel.DataError, "does not declare it", ""},
@@ -73,6 +73,9 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 		var want []kernel.Artifact
 		for _, s := range strings.Fields(test.produced) {
 			want = append(want, artifact(t, s))
+		}
+		if test.class == kernel.DataError {
+			reason = reason && strings.HasPrefix(r.Reason, "result file ($VIZIER_RESULT_FILE): ") && strings.HasSuffix(r.Reason, `; expected JSON such as {"outcome":"failed","class":"exit","reason":"no disk"}`)
 		}
 		if r.Outcome != test.outcome || r.Exit != test.code || r.Class != test.class || !reason || !slices.Equal(r.Produced, want) {
 			t.Errorf("exit %d and %.80s: %+v", test.exit, test.file, r)

@@ -94,7 +94,7 @@ func TestSomethingElseInPlaceOfWhatIsSaid(t *testing.T) {
 	if err := os.WriteFile(w.Files.ResultFile(w.job.Attempt()), []byte(`{"outcome":"blocked"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.Run(bg, &w.job); r.Class != kernel.DataError || !strings.HasPrefix(r.Reason, "result file: ") {
+	if r := w.Run(bg, &w.job); r.Class != kernel.DataError || !strings.HasPrefix(r.Reason, "result file ($VIZIER_RESULT_FILE): ") {
 		t.Errorf("%+v", r)
 	}
 	w.job.Spec.Task.Args = []string{"sh", "-c", "true"}

@@ -75,6 +75,9 @@ func (b *Batch) Locate(err error) error {
 			class = c
 		}
 	}
+	if small, ok := errors.AsType[*kernel.PoolError](err); ok {
+		class = small
+	}
 	return &BatchError{Lines: []LineError{{at.line, strings.TrimSuffix(text, ": "+class.Error())}}, class: class}
 }
 
@@ -312,7 +315,7 @@ func explainJSON(err error) error {
 		}
 		return fmt.Errorf("unknown key %s (the keys are %s)", key, strings.Join(BatchKeys(), ", "))
 	}
-	return err
+	return fmt.Errorf(`expected a JSON object such as {"command":["make"]}: %w`, err)
 }
 
 // BatchKeys returns the keys that a line of a batch may have.
@@ -365,7 +368,7 @@ func (c *lineErrors) err() error {
 type BatchError struct {
 	Lines []LineError
 	More  int   // number of errors that are left out
-	class error // kernel.ErrInvalid, kernel.ErrNotFound or kernel.ErrConflict
+	class error // kernel.ErrInvalid, kernel.ErrNotFound, kernel.ErrConflict or a kernel.PoolError
 }
 
 // LineError is one error in a line of a batch.

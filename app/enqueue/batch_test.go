@@ -19,7 +19,7 @@ func TestAllThatIsWrongWithABatch(t *testing.T) {
 	if !ok || !errors.Is(err, kernel.ErrInvalid) {
 		t.Fatal(err)
 	}
-	want := []LineError{{1, "--retries -1"}, {2, "unknown key cmd"}, {4, "invalid character"}, {5, `--timeout "x"`}, {5, `--env "=1"`}, {5, `--cwd "/"`}, {6, `ref "a" is that of line 5 already`}}
+	want := []LineError{{1, "--retries -1"}, {2, "unknown key cmd"}, {4, `expected a JSON object such as {"command":["make"]}: invalid character`}, {5, `--timeout "x"`}, {5, `--env "=1"`}, {5, `--cwd "/"`}, {6, `ref "a" is that of line 5 already`}}
 	if len(bad.Lines) != len(want) || bad.More != 0 {
 		t.Fatalf("%d findings:\n%v", len(bad.Lines), err)
 	}

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // Request describes one job. Its keys are those of a line of a batch.
@@ -109,7 +110,7 @@ func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (ker
 		}
 	}
 	fail(budgets(q, &spec))
-	spec.ApprovalTimeout, err = ApprovalTimeout(q.ApprovalTimeout, q.Approval || spec.InDoubtPolicy() == kernel.AskInDoubt)
+	spec.ApprovalTimeout, err = ApprovalTimeout(q.ApprovalTimeout, q.Approval || spec.InDoubtPolicy() == kernel.AskInDoubt, "--approval, or --in-doubt ask")
 	fail(err)
 	if q.Estimate != "" {
 		d, err := time.ParseDuration(q.Estimate)
@@ -166,8 +167,8 @@ func Tags(texts []string) ([]kernel.Tag, error) {
 }
 
 // ApprovalTimeout parses how long an approval may take. It is an error if the
-// job asks for no approval.
-func ApprovalTimeout(text string, asks bool) (time.Duration, error) {
+// job asks for no approval; flags are those that ask for one.
+func ApprovalTimeout(text string, asks bool, flags string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -176,7 +177,7 @@ func ApprovalTimeout(text string, asks bool) (time.Duration, error) {
 	case err != nil || d <= 0:
 		return 0, fmt.Errorf("--approval-timeout %q: expected a duration such as 30m or 4h: %w", text, kernel.ErrInvalid)
 	case !asks:
-		return 0, fmt.Errorf("--approval-timeout has no effect on a job that asks for no approval: add --approval, or --in-doubt ask: %w", kernel.ErrInvalid)
+		return 0, fmt.Errorf("--approval-timeout has no effect on a job that asks for no approval: add %s: %w", flags, kernel.ErrInvalid)
 	}
 	return d.Truncate(time.Microsecond), nil
 }
@@ -194,7 +195,7 @@ func artifacts(flag string, labels []string) ([]kernel.Artifact, error) {
 }
 
 // locks parses --lock and --pool. A key may contain colons, so only a mode at
-// the end is read as one.
+// the end is read as one, and what looks like a mode is refused.
 func locks(q Request) ([]kernel.Lock, error) {
 	var out []kernel.Lock
 	for _, text := range q.Lock {
@@ -203,6 +204,11 @@ func locks(q Request) ([]kernel.Lock, error) {
 			l = kernel.Lock{Key: key, Mode: kernel.Shared}
 		} else if key, ok := strings.CutSuffix(text, ":exclusive"); ok {
 			l.Key = key
+		} else if at := strings.LastIndexByte(text, ':'); at >= 0 {
+			mode := workflow.Suggest(strings.ToLower(text[at+1:]), []string{kernel.Exclusive.String(), kernel.Shared.String()})
+			if mode != "" {
+				return nil, fmt.Errorf("--lock %q: did you mean %s:%s? If the key ends so, write %s:exclusive: %w", text, text[:at], mode, text, kernel.ErrInvalid)
+			}
 		}
 		if err := l.Validate(); err != nil {
 			return nil, fmt.Errorf("--lock %q: expected KEY or KEY:shared: %w", text, kernel.ErrInvalid)

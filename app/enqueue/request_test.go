@@ -52,8 +52,8 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 			s.RunsAfter("y", kernel.AfterAnyEnd)
 			s.Needs, s.Produces, s.MissingProducer, s.Transient = []kernel.Artifact{key}, []kernel.Artifact{key}, kernel.Wait, kernel.Remove
 		}},
-		{Request{Lock: []string{"a", "b:shared", "c:d:exclusive"}, Pool: []string{"p", "q=3"}}, func(s *kernel.Spec) {
-			s.Locks = []kernel.Lock{{Key: "a"}, {Key: "b", Mode: kernel.Shared}, {Key: "c:d"}, {Key: "p", Units: 1}, {Key: "q", Units: 3}}
+		{Request{Lock: []string{"a", "b:shared", "c:d:exclusive", "branch:main", "e:shard:exclusive"}, Pool: []string{"p", "q=3"}}, func(s *kernel.Spec) {
+			s.Locks = []kernel.Lock{{Key: "a"}, {Key: "b", Mode: kernel.Shared}, {Key: "c:d"}, {Key: "branch:main"}, {Key: "e:shard"}, {Key: "p", Units: 1}, {Key: "q", Units: 3}}
 		}},
 		{Request{Require: []string{"clean_worktree", "branch_exists", "branch_exists=x"}, Pinned: "main@" + commit}, func(s *kernel.Spec) {
 			s.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}, {Kind: kernel.BranchExists}, {Kind: kernel.BranchExists, Branch: "x"}}
@@ -114,6 +114,8 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Need: []string{"x"}}, "--need: "},
 		{Request{Produce: []string{"x"}}, "--produce: "},
 		{Request{Lock: []string{" "}}, `--lock " ": expected KEY or KEY:shared`},
+		{Request{Lock: []string{"db:exlusive"}}, `--lock "db:exlusive": did you mean db:exclusive? If the key ends so, write db:exlusive:exclusive`},
+		{Request{Lock: []string{"a:db:Shard"}}, "did you mean a:db:shared?"},
 		{Request{Pool: []string{"p=0"}}, `--pool "p=0": expected NAME or NAME=UNITS, UNITS a positive number`},
 		{Request{Pool: []string{"p=x"}}, "UNITS a positive number"},
 		{Request{Pool: []string{"=1"}}, `--pool "=1": expected NAME`},

@@ -211,7 +211,7 @@ func TestAJobMayNotAct(t *testing.T) {
 func TestActionsNeedATerminal(t *testing.T) {
 	f := newField(t)
 	s, _, _ := f.acting(nil)
-	if err := mayAct(t.Context(), s.r, os.Stdin, &bytes.Buffer{}, false); err == nil || !strings.Contains(err.Error(), "needs a terminal") {
+	if err := mayAct(t.Context(), s.r, os.Stdin, &bytes.Buffer{}, false); err == nil || !strings.Contains(err.Error(), "needs a terminal") || exitCode(err) != 10 {
 		t.Errorf("without one: %v", err)
 	}
 }

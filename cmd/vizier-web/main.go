@@ -35,8 +35,29 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "vizier:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
+}
+
+// classed is an error with an exit code of its own.
+type classed struct {
+	error
+	exit int
+}
+
+// The functions below return the errors of wrong usage and of a guard.
+func usage(format string, args ...any) error   { return &classed{fmt.Errorf(format, args...), 2} }
+func refused(format string, args ...any) error { return &classed{fmt.Errorf(format, args...), 10} }
+
+// exitCode returns the exit code of an error, as docs/user/jobs.md lists them.
+func exitCode(err error) int {
+	if own, ok := errors.AsType[*classed](err); ok {
+		return own.exit
+	}
+	if _, inside := errors.AsType[*app.InsideError](err); inside {
+		return 10
+	}
+	return 1
 }
 
 // run serves the repository that contains the working directory until ctx ends,
@@ -116,11 +137,11 @@ func run(ctx context.Context, args, environ []string, in io.Reader, out io.Write
 func mayAct(ctx context.Context, r *vizier.Repository, in io.Reader, out io.Writer, open bool) error {
 	for _, f := range []any{in, out} {
 		if f, ok := f.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-			return errors.New("--actions needs a terminal: jobs can read output that goes elsewhere, such as the key of the page")
+			return refused("--actions needs a terminal: jobs can read output that goes elsewhere, such as the key of the page")
 		}
 	}
 	if open {
-		return errors.New("--actions excludes --open: the program that opens the browser would show jobs the address; open it by hand")
+		return usage("--actions excludes --open: the program that opens the browser would show jobs the address; open it by hand")
 	}
 	if where, inside := r.Scheduler.Inside(ctx); inside {
 		return &app.InsideError{Verb: "take actions", Descent: where}
@@ -130,12 +151,15 @@ func mayAct(ctx context.Context, r *vizier.Repository, in io.Reader, out io.Writ
 
 // loopback listens on an address that only this machine can reach.
 func loopback(address string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("--listen %s: name an address and a port, such as 127.0.0.1:8080", address)
+		return nil, usage("--listen %s: name an address and a port, such as 127.0.0.1:8080", address)
 	}
 	if !local(host) {
-		return nil, fmt.Errorf("--listen %s: the page is for this machine only: name 127.0.0.1, [::1] or localhost, and from elsewhere use `ssh -L`", address)
+		return nil, usage("--listen %s: the page is for this machine only: name 127.0.0.1, [::1] or localhost, and from elsewhere use `ssh -L`", address)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -351,10 +351,12 @@ func TestWhoMayAsk(t *testing.T) {
 	if other := newServer(s.r, nil); other.prefix == s.prefix {
 		t.Error("two starts have one secret")
 	}
-	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "example.com:0", "127.0.0.1"} {
+	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "example.com:0", "127.0.0.1", "foo", "127.0.0.1:1x"} {
 		if l, err := loopback(address); err == nil {
 			l.Close()
 			t.Errorf("it listens at %s", address)
+		} else if exitCode(err) != 2 {
+			t.Errorf("--listen %s: exit code %d", address, exitCode(err))
 		}
 	}
 	if got := f.vizier("", "jobs", "status", "1/deploy"); !strings.Contains(got, "waiting_on_approval") {

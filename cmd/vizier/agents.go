@@ -53,7 +53,7 @@ func (x *agentsCmd) Run(c *call) error {
 		return err
 	}
 	if text := distrust(r.untrusted(c.ctx)); text != "" {
-		return refuse(errors.New(text+", and their programs are not asked for their version"), "vizier trust --show, then vizier trust")
+		return refuse(errors.New(text), "vizier trust --show, then vizier trust")
 	}
 	doc, stuck := agentList{Outcome: "agents", Agents: []agentItem{}}, false
 	for _, row := range app.ListAgents(c.ctx, r.AgentPrograms, c.agentChoices(r)) {

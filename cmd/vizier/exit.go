@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
@@ -67,6 +69,13 @@ func classify(err error) class {
 			hint = "vizier runs"
 		}
 		return class{"not_found", 1, hint}
+	}
+	if small, ok := errors.AsType[*kernel.PoolError](err); ok {
+		key := small.Pool
+		if strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
+			key = strconv.Quote(key)
+		}
+		return class{"invalid", 2, fmt.Sprintf("`[pools] %s = %d` in the configuration", key, small.Asked)}
 	}
 	for _, row := range []struct {
 		is error

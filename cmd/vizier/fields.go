@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -12,8 +11,8 @@ import (
 // pick returns the fields called names, by key or label and in that order.
 // Without names it returns the default ones.
 func pick(all []view.Field, names []string, where string) ([]view.Field, error) {
-	var out []view.Field
 	if len(names) == 0 {
+		var out []view.Field
 		for _, f := range all {
 			if f.Default {
 				out = append(out, f)
@@ -21,28 +20,11 @@ func pick(all []view.Field, names []string, where string) ([]view.Field, error) 
 		}
 		return out, nil
 	}
-	byKey, keys := make(map[string]view.Field, len(all)), make([]string, len(all))
-	for i, f := range all {
-		byKey[f.Key], byKey[keyOf(f.Label)], keys[i] = f, f, f.Key
+	out, err := config.Pick(all, names)
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %w", where, err, kernel.ErrInvalid)
 	}
-	for _, name := range names {
-		key := keyOf(name)
-		f, ok := byKey[key]
-		if !ok {
-			hint := "the fields are " + strings.Join(keys, ", ")
-			if near := config.Nearest(key, keys); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-			return nil, fmt.Errorf("%s: unknown field %q (%s): %w", where, name, hint, kernel.ErrInvalid)
-		}
-		out = append(out, f)
-	}
-	return out, nil
-}
-
-// keyOf returns the key for a field's name in any spelling.
-func keyOf(name string) string {
-	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
+	return out, err
 }
 
 func keysOf(fields []view.Field) []string {

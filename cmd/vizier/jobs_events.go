@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
@@ -23,7 +22,7 @@ type eventsCmd struct {
 	Follow bool     `help:"Continue with new events until interrupted."`
 	Job    string   `placeholder:"JOB" help:"Only events of this job: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	OfRun  string   `name:"run" placeholder:"RUN" help:"Only events of this run and its jobs: its number, or its id or the beginning of it."`
-	Since  string   `placeholder:"SEQ|DURATION" help:"Only events after this number, or not older than this, such as 90s or 2h."`
+	Since  string   `placeholder:"SEQ|TIME" help:"Only events after this number, or since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object per line."`
 }
 
@@ -73,7 +72,7 @@ const eventPause = time.Second
 
 // Run prints the events.
 func (e *eventsCmd) Run(c *call) error {
-	seq, from, err := e.since(time.Now())
+	seq, from, err := e.since(c)
 	if err != nil {
 		return usageError(err)
 	}
@@ -141,18 +140,14 @@ func (e *eventsCmd) Run(c *call) error {
 
 // since returns the event number after which, or the time from which, events
 // are wanted.
-func (e *eventsCmd) since(now time.Time) (seq uint64, from time.Time, err error) {
-	if e.Since == "" {
-		return 0, from, nil
-	}
+func (e *eventsCmd) since(c *call) (seq uint64, from time.Time, err error) {
 	if seq, err := strconv.ParseUint(e.Since, 10, 64); err == nil {
 		return seq, from, nil
 	}
-	d, err := time.ParseDuration(e.Since)
-	if err != nil || d < 0 {
-		return 0, from, fmt.Errorf("--since %q: expected the number of an event, or a duration such as 90s or 2h", e.Since)
+	if from, err = c.since(e.Since, time.Now()); err != nil {
+		err = fmt.Errorf("--since %q: expected the number of an event, %s", e.Since, momentForms)
 	}
-	return 0, now.Add(-d), nil
+	return 0, from, err
 }
 
 // selector reports whether an event is wanted.
@@ -335,14 +330,5 @@ func (l eventLine) text(u *ui) string {
 	}
 	_, word, _ := strings.Cut(l.Event, ".")
 	word, _, _ = strings.Cut(word, ".")
-	return u.paint(word, cut(u.people(strings.Map(printable, line)), u.columns()))
-}
-
-// printable replaces control characters, so that a job's output cannot move the
-// cursor.
-func printable(r rune) rune {
-	if unicode.IsControl(r) {
-		return ' '
-	}
-	return r
+	return u.paint(word, cut(u.people(visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(line), "")), u.columns()))
 }

@@ -166,6 +166,9 @@ func isNamed(j *kernel.Job, name string) bool {
 	return slices.ContainsFunc(names, func(s string) bool { return strings.Contains(s, name) })
 }
 
+// momentForms are the forms that since accepts.
+const momentForms = "a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time"
+
 // since parses a time: a duration before now, a day, or a time; "" is the zero
 // time.
 func (c *call) since(text string, now time.Time) (time.Time, error) {
@@ -189,7 +192,7 @@ func (c *call) since(text string, now time.Time) (time.Time, error) {
 		day := c.ui.today(now)
 		return time.Date(day.Year(), day.Month(), day.Day(), at.Hour(), at.Minute(), 0, 0, c.ui.zone), nil
 	}
-	return time.Time{}, usageError(fmt.Errorf("--since %s: expected a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time", text))
+	return time.Time{}, usageError(fmt.Errorf("--since %s: expected %s", text, momentForms))
 }
 
 // listLines prints one line per job, grouped by run.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app/op"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 type payloadCmd struct {
@@ -56,7 +57,11 @@ func (p *payloadCmd) Run(c *call) error {
 		}
 		return p.print(c, id, a, data)
 	}
-	return kernel.Missing{What: "payload of " + a.String()}
+	none := kernel.Missing{What: "payload of " + a.String()}
+	if a.Name == workflow.OperationOutput {
+		return &failure{class: classify(none), err: none, hint: "a node's output is kept only if another node needs it; `vizier tail JOB` prints what a job wrote"}
+	}
+	return none
 }
 
 // makers returns the jobs that may have made a, in order of precedence.

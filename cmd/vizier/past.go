@@ -62,7 +62,7 @@ func (c *call) moment(at string, now time.Time) (fs.Moment, error) {
 	}
 	when, err := c.since(at, now)
 	if err != nil {
-		return fs.Moment{}, usageError(fmt.Errorf("--at %s: expected an entry as `vizier history` prints it, a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time", at))
+		return fs.Moment{}, usageError(fmt.Errorf("--at %s: expected an entry as `vizier history` prints it, %s", at, momentForms))
 	}
 	if when.After(now) {
 		return fs.Moment{}, usageError(fmt.Errorf("--at %s is in the future: `vizier what-if` and `vizier simulate` look ahead", at))

@@ -21,6 +21,7 @@ import (
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // program is one run of the command line.
@@ -123,6 +124,7 @@ type call struct {
 	globals globals
 	model   *kong.Application // see whole
 	home    string            // the root of the repository that repo opened
+	inPlace func() error      // see repo.InPlace; nil: repo opened none
 	outside string            // see vizier.Repository.Outside
 	past    *repo             // what repo opens instead; see goBack
 	batch   enqueue.Batch     // the jobs that the command submits, for errors
@@ -157,7 +159,7 @@ func (c *call) repo() (*repo, error) {
 	}
 	r, err := c.open(c.ctx, c.env, c.globals)
 	if err == nil {
-		c.outside, c.home = r.Outside, r.Root
+		c.outside, c.home, c.inPlace = r.Outside, r.Root, r.InPlace
 		c.ui.refs.read, c.ui.now = c.reader(r.Scheduler), r.Scheduler.Now
 		c.ui.root = r.Root
 		if at, err := os.Stat("."); err == nil {
@@ -238,7 +240,7 @@ func (p *program) runWith(ctx context.Context) int {
 	defer context.AfterFunc(ctx, func() { out.leaveWhenStuck(func() { os.Exit(classify(context.Canceled).exit) }) })()
 	c := &call{program: p, ctx: ctx, ui: newUI(out, p.stderr, p.env)}
 	c.ui.wrapped = wrappedIn(p.args)
-	err := p.execute(c)
+	err := c.gone(p.execute(c))
 	if left := c.ui.close(); err == nil {
 		err = left
 	}
@@ -249,6 +251,18 @@ func (p *program) runWith(ctx context.Context) int {
 		own.hint = c.help()
 	}
 	return c.ui.fail(err, wantsJSON(p.args))
+}
+
+// gone returns err or, if that comes of a store that was moved or removed while the command ran,
+// an error that says so.
+func (c *call) gone(err error) error {
+	if c.inPlace == nil || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, kernel.ErrMoved) {
+		return err
+	}
+	if away := c.inPlace(); away != nil {
+		return &failure{class: class{"failed", 1, ""}, err: away}
+	}
+	return err
 }
 
 // help returns the command line that shows help on the command named by the

@@ -103,7 +103,7 @@ func (x *runCmd) Run(c *call) error {
 	case x.NoRequireApproval:
 		o.Approval = &kernel.Approval{}
 	}
-	if o.ApprovalTimeout, err = enqueue.ApprovalTimeout(x.ApprovalTimeout, x.RequireApproval); err != nil {
+	if o.ApprovalTimeout, err = enqueue.ApprovalTimeout(x.ApprovalTimeout, x.RequireApproval, "--require-approval"); err != nil {
 		return err
 	}
 	runs, err := c.builder(r).Runs(c.ctx, flows, o)
@@ -132,13 +132,16 @@ func (x *runCmd) Run(c *call) error {
 		f := flows[i]
 		ids[i] = runIdentity{f.Spec, run.Run, c.ui.refs.of(string(run.Run)), f.Choice.Selector, f.Source.ID.Value, f.Source.Version.Value, listed(rep.Roots[i]), c.ui.refs.among(rep.Roots[i]), x.Ephemeral}
 	}
-	if x.Follow {
-		return c.followRuns(r, x, ids, runs, held)
-	}
-	if c.globals.Quiet && x.Format == "text" {
+	quiet := c.globals.Quiet && x.Format == "text"
+	if quiet {
 		for _, id := range ids {
 			c.ui.print(id.Ref)
 		}
+	}
+	switch {
+	case x.Follow:
+		return c.followRuns(r, x, ids, runs, held)
+	case quiet:
 		return nil
 	}
 	return x.answer(c, ids)

@@ -46,9 +46,10 @@ type indexedEnding struct {
 // does not succeed.
 func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunRequest, held map[kernel.RunID]io.Closer) error {
 	doc := terminalRuns{Outcome: "workflow_runs_terminal", Repeat: len(runs)}
+	text := x.Format == "text" && !c.globals.Quiet
 	for i, run := range runs {
 		var p *linePrinter
-		if x.Format == "text" {
+		if text {
 			p = &linePrinter{out: c.ui.logs(), stream: "both"}
 		}
 		f := newRunFollower(r, run, p, c.ui.refs.short)
@@ -67,7 +68,7 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 		}
 		doc.Runs = append(doc.Runs, indexedEnding{i + 1, one})
 		doc.State, doc.ExitCode = one.State, one.ExitCode
-		if x.Format == "text" {
+		if text {
 			c.ui.block(one.rows())
 			f.reasons(c, snap)
 		}

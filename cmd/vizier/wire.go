@@ -100,6 +100,9 @@ type repo struct {
 	// further events.
 	Events func(after uint64) eventLog
 
+	// InPlace returns an error if the open store is not at its path any more.
+	InPlace func() error
+
 	// Past reads the history of the store; At returns the use cases as of a
 	// moment in it.
 	Past storeHistory
@@ -188,8 +191,9 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 		Events: func(after uint64) eventLog {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
 		},
-		Past: v.Store,
-		At:   v.At, Evidence: v.Evidence,
+		InPlace: v.Store.InPlace,
+		Past:    v.Store,
+		At:      v.At, Evidence: v.Evidence,
 		Resident:  v.Resident,
 		Hindrance: v.Hindrance, Full: v.Store.Full, Passed: v.Store.Passed,
 		Attended: v.Attended, Elsewhere: v.Elsewhere,

@@ -6,7 +6,7 @@ import (
 )
 
 // Preflight returns an error for nodes that lack input which they cannot do
-// without. Its messages are about what to type, not about the template. flow is
+// without, and for those that were given two specifications. Its messages are about what to type, not about the template. flow is
 // the template's name on the command line, src the composed source from which t
 // was expanded.
 func Preflight(flow string, src *Source, t *Template, positional []string) error {
@@ -14,6 +14,9 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 	entries, _ := src.ends()
 	for i := range t.nodes {
 		n := &t.nodes[i]
+		if specs := src.specs(n, &src.nodes[i]); len(specs) > 1 {
+			r.add(Diagnostic{Node: n.id.Value, Msg: "workflow `" + flow + "` has one specification: keep one of " + strings.Join(specs, " and ")})
+		}
 		if len(n.use.AnyOf) == 0 || n.arg(n.use.AnyOf...) != "" || n.unsure(n.use.AnyOf) {
 			continue
 		}
@@ -47,6 +50,23 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 		r.add(d)
 	}
 	return r.err()
+}
+
+// specs returns the inputs that gave the plan of n a specification. The
+// template's own gives way to them.
+func (s *Source) specs(n *node, from *nodeSource) (out []string) {
+	if n.use.Operation != opPlan {
+		return nil
+	}
+	for _, key := range n.use.AnyOf {
+		for _, in := range s.inputs(from, []string{key}) {
+			own := slices.ContainsFunc(s.Params, func(p Entry) bool { return p.Key == in.param && p.Value == n.arg(key) })
+			if !own && n.arg(key) != "" {
+				out = append(out, in.String())
+			}
+		}
+	}
+	return out
 }
 
 // StandIn is the value of parameters that StandIns sets.

@@ -40,6 +40,15 @@ func TestPreflightSpeaksOfFlags(t *testing.T) {
 	if err := workflow.Preflight("draft", src, tmpl, nil); err != nil {
 		t.Errorf("with a name: %v", err)
 	}
+	src, tmpl = expanded(t, preflightText, map[string]string{"name": "x", "spec_text": "t"})
+	if err := workflow.Preflight("draft", src, tmpl, nil); err != nil {
+		t.Errorf("a text instead of the template's file: %v", err)
+	}
+	src, tmpl = expanded(t, preflightText, map[string]string{"name": "x", "spec_text": "t", "spec_file": "f"})
+	want = "workflow `draft` has one specification: keep one of `--spec-text` and `--spec-file`"
+	if err := workflow.Preflight("draft", src, tmpl, nil); err == nil || err.Error() != want {
+		t.Errorf("a text and a file: %v", err)
+	}
 }
 
 func TestInlineReadsSpecsOnce(t *testing.T) {

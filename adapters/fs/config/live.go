@@ -175,11 +175,12 @@ func digest(texts []content) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// UnreadableError says that a configuration file is there and cannot be read. What it says must not be
-// taken for the defaults.
+// UnreadableError says that a configuration file is there, or was asked for by its path, and cannot be
+// read. What it says must not be taken for the defaults.
 type UnreadableError struct {
-	Path string
-	Err  error
+	Path  string
+	Err   error
+	Asked bool // it is Sources.File
 }
 
 func (e *UnreadableError) Error() string { return "read configuration: " + e.Err.Error() }
@@ -187,6 +188,9 @@ func (e *UnreadableError) Unwrap() error { return e.Err }
 
 // Next returns what to do about it.
 func (e *UnreadableError) Next() string {
+	if e.Asked {
+		return "name a file that you can read, or leave out -C: then the files of the user and of the repository apply"
+	}
 	return "make " + e.Path + " a file that you can read, or move it away: then the defaults apply"
 }
 
@@ -196,15 +200,15 @@ func (src Sources) read() ([]content, error) {
 	for _, f := range src.files() {
 		data, err := sys.ReadLinked(f.path, maxFile)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && f.required:
-			return nil, fmt.Errorf("read configuration: %w", err)
+		case err != nil && f.required:
+			return nil, &UnreadableError{f.path, err, true}
 		case errors.Is(err, fs.ErrNotExist):
 			if at, bad := os.Readlink(f.path); bad == nil {
-				return nil, &UnreadableError{f.path, fmt.Errorf("%s is a symbolic link to %s, which does not exist", f.path, at)}
+				return nil, &UnreadableError{f.path, fmt.Errorf("%s is a symbolic link to %s, which does not exist", f.path, at), false}
 			}
 			continue
 		case err != nil:
-			return nil, &UnreadableError{f.path, err}
+			return nil, &UnreadableError{f.path, err, false}
 		}
 		out = append(out, content{f.show, string(data), f.own})
 	}

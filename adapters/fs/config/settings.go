@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // setting is one key of the configuration: what it means, and where its value
@@ -104,12 +106,12 @@ func settings() []setting {
 		hooks(),
 		choice("display.lists.jobs.format", "The format of `vizier ls`: \"list\" (one line per job, by runs), \"block\", \"table\" or \"json\".",
 			[]string{"list", "block", "table", "json"}, func(c *Config) *string { return &c.Display.Jobs.Format }),
-		list("display.lists.jobs.fields", "Fields of `vizier ls` as block, table or JSON, in order; empty means the standard ones.",
-			func(c *Config) *[]string { return &c.Display.Jobs.Fields }),
+		fieldNames(list("display.lists.jobs.fields", "Fields of `vizier ls` as block, table or JSON, in order; empty means the standard ones.",
+			func(c *Config) *[]string { return &c.Display.Jobs.Fields }), view.ListFields),
 		toggle("display.lists.jobs.show_succeeded", "Whether `vizier ls` shows jobs that succeeded.",
 			func(c *Config) *bool { return &c.Display.Jobs.ShowSucceeded }),
-		list("display.lists.jobs_show.fields", "Fields of `vizier show`, in order; empty means the standard ones.",
-			func(c *Config) *[]string { return &c.Display.Show }),
+		fieldNames(list("display.lists.jobs_show.fields", "Fields of `vizier show`, in order; empty means the standard ones.",
+			func(c *Config) *[]string { return &c.Display.Show }), view.ShowFields),
 		fromJobs(), requiredFrom(),
 		text("agent", "The agent of nodes without a more specific setting: the name of a shim, or \"builtin\"; empty means codex.",
 			func(c *Config) *string { return &c.Agents.Label }),

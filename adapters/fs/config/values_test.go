@@ -235,6 +235,12 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	told("a link that leads nowhere")
+	for _, path := range []string{filepath.Join(src.Root, "absent.toml"), src.Root} {
+		_, err := load(Sources{File: path, Env: src.Env})
+		if u, is := errors.AsType[*UnreadableError](err); !is || !strings.HasPrefix(u.Next(), "name a file that you can read, or leave out -C") {
+			t.Errorf("asked for %s: %v", path, err)
+		}
+	}
 	src.Root = ""
 	if _, err := load(src); err != nil {
 		t.Errorf("outside of a repository: %v", err)
