@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -72,6 +73,9 @@ func (x *cancelCmd) Run(c *call) error {
 		}
 		doc.Jobs = append(doc.Jobs, one)
 	}
+	if x.CleanupWorktree {
+		c.staying(snap, ids)
+	}
 	switch {
 	case x.Format == "json" && single:
 		return c.ui.json(doc.Jobs[0])
@@ -81,6 +85,20 @@ func (x *cancelCmd) Run(c *call) error {
 		c.ui.print("Nothing to cancel")
 	}
 	return nil
+}
+
+// staying warns of worktrees that a cancel leaves, since the stages of a run share them.
+func (c *call) staying(snap *kernel.Snapshot, ids []kernel.JobID) {
+	told := map[string]bool{}
+	for _, id := range ids {
+		j := snap.Job(id)
+		if j == nil || j.State.Context.Worktree == "" || j.State.Context.Owned || j.Spec.Origin.Run == "" || told[j.State.Context.Worktree] {
+			continue
+		}
+		told[j.State.Context.Worktree] = true
+		run, _, _ := strings.Cut(c.ui.refs.short(string(id)), "/")
+		c.ui.warn("%s stays: the jobs of the run share it, and `vizier clean %s` removes it", j.State.Context.Worktree, run)
+	}
 }
 
 // chosen returns the jobs to cancel, dependents first, so that cancelling a job

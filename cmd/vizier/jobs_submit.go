@@ -25,7 +25,7 @@ import (
 
 type submitCmd struct {
 	Request submitFlags `embed:""`
-	Batch   bool        `help:"Read JSON Lines from standard input: one job per line, with the flags' names as keys, command, and a ref that the after of other lines can name. All are enqueued or none."`
+	Batch   bool        `help:"Read JSON Lines from standard input: one job per line, with the names of the flags as keys (options for --option), command, and a ref that the after of other lines can name. All are enqueued or none."`
 	Format  string      `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the new jobs' references, one per line."`
 }
 

@@ -408,3 +408,17 @@ func TestABatchAtOnce(t *testing.T) {
 		t.Errorf("what-if says\n%s", got)
 	}
 }
+
+// A cancel says which worktree it leaves although it was asked to remove it.
+func TestACancelSaysWhichWorktreeStays(t *testing.T) {
+	w := newFake(t)
+	one, two := w.submit("--approval"), w.submit("--approval")
+	for _, id := range []kernel.JobID{one, two} {
+		j := w.job(id)
+		j.Spec.Origin.Run, j.State.Context.Worktree = "run_"+kernel.RunID(one), ".vizier/tmp-worktrees/shared"
+	}
+	code, _, warned := w.run("jobs", "cancel", "--cleanup-worktree", string(one), string(two))
+	if code != 0 || strings.Count(warned, ".vizier/tmp-worktrees/shared stays") != 1 || !strings.Contains(warned, "`vizier clean ") {
+		t.Errorf("exit %d: %s", code, warned)
+	}
+}
