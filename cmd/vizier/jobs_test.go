@@ -422,3 +422,24 @@ func TestACancelSaysWhichWorktreeStays(t *testing.T) {
 		t.Errorf("exit %d: %s", code, warned)
 	}
 }
+
+// What a list or a status reads of the store does not grow with what it prints.
+func TestAListReadsTheStoreOnce(t *testing.T) {
+	w := newFake(t)
+	counted := func(args ...string) int {
+		before := w.reads
+		w.ok(args...)
+		return w.reads - before
+	}
+	w.submit("--approval")
+	few := counted("ls")
+	for range 20 {
+		w.submit("--approval")
+	}
+	if many := counted("ls"); many != few || few > 2 {
+		t.Errorf("ls reads %d times with one job, %d times with 21", few, many)
+	}
+	if n := counted("ls", "--format", "table"); n > 2 {
+		t.Errorf("a table reads %d times", n)
+	}
+}
