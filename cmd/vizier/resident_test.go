@@ -388,15 +388,18 @@ func TestResidentSeesAChangedConfiguration(t *testing.T) {
 	places := func(n int, linger string) {
 		g.write(".vizier/config.toml", fmt.Sprintf("[scheduler]\nresident_linger = %q\nmax_running = %d\n", linger, n))
 	}
+	rest := func() { time.Sleep(2 * time.Second) } // until the ticks of what was before are over, which see the file too
 	places(1, "50s")
 	long := g.submit("--pool", "gpu", "--", "sh", "-c", "until test -e go; do sleep 0.02; done")
 	next := g.submit("--", "true")
 	g.looksAfter()
 	g.stands(next, "waiting_on_locks")
+	rest()
 	places(8, "50s")
 	g.becomes(next, "succeeded")
 	second := g.submit("--pool", "gpu", "--", "true")
 	g.stands(second, "waiting_on_locks")
+	rest()
 	g.write("own/vizier/config.toml", "[pools]\ngpu = 2\n")
 	g.becomes(second, "succeeded")
 	both := g.submit("--pool", "gpu=2", "--", "true")
@@ -407,6 +410,7 @@ func TestResidentSeesAChangedConfiguration(t *testing.T) {
 	})
 	g.write("go", "")
 	g.becomes(long, "succeeded")
+	rest()
 	g.write("own/vizier/config.toml", "[pools]\ngpu = 2\n")
 	g.becomes(both, "succeeded")
 	places(8, "100ms")
