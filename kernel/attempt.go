@@ -34,8 +34,8 @@ const (
 	Preempted                   // its cluster took the place away for another job
 )
 
-// Resumes reports whether a resumable job is resumed, and not retried, after an attempt that ended as c.
-func (c FailureClass) Resumes() bool { return c == Timeout || c == Preempted }
+// Resumes reports whether a resumable job is resumed, and not retried, after an attempt that ended as v.
+func (v FailureClass) Resumes() bool { return v == Timeout || v == Preempted }
 
 var failureClassNames = NewNames[FailureClass]("failure class", "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
 	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
