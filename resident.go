@@ -82,7 +82,7 @@ func runResident(env Environment) error {
 	}
 	lock.Namespace, lock.Host = proc.PIDSpace(), w.hosts.Self.Name
 	w.resident = true
-	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir)
+	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir, live.Files()...)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated, Starved: proc.Starved}

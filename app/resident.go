@@ -150,6 +150,9 @@ func (r *Resident) lingerOrLeave(ctx context.Context) (left bool) {
 		return false
 	case <-linger.C:
 	}
+	if r.Outdated() { // where nothing can be watched
+		return false
+	}
 	_ = r.Scheduler.Pack(ctx)
 	if r.collect(ctx) {
 		return false

@@ -429,3 +429,15 @@ func TestResidentMakesRoomForANewerOne(t *testing.T) {
 		}
 	})
 }
+
+// Before it leaves it looks for a new configuration: not every system tells of one.
+func TestResidentDoesNotLeaveANewConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(pinnedTo("c1"), kernel.State{Status: kernel.Cancelled})
+		r, asked := s.resident(), 0
+		r.Outdated = func() bool { asked++; return asked > 1 }
+		if !r.Serve(t.Context()) || s.held {
+			t.Errorf("held %v, ticks %v", s.held, s.ticks)
+		}
+	})
+}

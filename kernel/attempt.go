@@ -34,6 +34,9 @@ const (
 	Preempted                   // its cluster took the place away for another job
 )
 
+// Resumes reports whether a resumable job is resumed, and not retried, after an attempt that ended as v.
+func (v FailureClass) Resumes() bool { return v == Timeout || v == Preempted }
+
 var failureClassNames = NewNames[FailureClass]("failure class", "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
 	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
 	"rate_limited", "unauthorized", "overloaded", "preempted")

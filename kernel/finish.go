@@ -149,7 +149,7 @@ func (r *Result) Killed(j *Job) bool {
 // resumes reports whether j continues from its checkpoint after an attempt that
 // ended as c.
 func (j *Job) resumes(c FailureClass) bool {
-	return j.Spec.Resumable && (c == Timeout || c == Preempted)
+	return j.Spec.Resumable && c.Resumes()
 }
 
 // cutOff reports whether an attempt that ended as c was interrupted and uses

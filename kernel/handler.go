@@ -40,7 +40,7 @@ func (s *Snapshot) asleep(id JobID, seen map[JobID]string) string {
 	j := s.Job(id)
 	switch {
 	case j == nil:
-	case j.Needs() == NeedsPool:
+	case j.Needs() == NeedsPool && s.tooSmall(j): // the record may be older than the configuration
 		why = j.State.Wait.Detail + "; a larger pool lets it start"
 	case j.State.Status == WaitingOnDeps && j.State.Wait.Cause == JobNotEnded:
 		if why = s.asleep(j.State.Wait.Job, seen); why != "" {
@@ -51,6 +51,12 @@ func (s *Snapshot) asleep(id JobID, seen map[JobID]string) string {
 	}
 	seen[id] = why
 	return why
+}
+
+// tooSmall reports whether j asks for more units of a pool than that has now.
+func (s *Snapshot) tooSmall(j *Job) bool {
+	_, never := s.limits.tooSmall(j.Spec.Locks)
+	return never
 }
 
 // dormant returns why no open job will wake j, which sleeps, or "" if one may.

@@ -115,12 +115,19 @@ func TestAsleepByAnother(t *testing.T) {
 		}
 	}
 	small := func(j *kernel.Job) {
+		j.Spec.Locks = []kernel.Lock{{Key: "gpu", Units: 3}}
 		j.State.Status, j.State.Wait = kernel.WaitingOnLocks, kernel.WaitReason{Kind: kernel.OnLocks, Detail: "waiting on pool gpu (needs 3 of 2: more than it has)", Cause: kernel.PoolTooSmall}
 	}
-	s := snapshot(facts(), job("a", small), job("b", waits("a")), job("c", waits("b")), job("d", waits("e")), job("e", waits("d")), job("f", waits("g")), job("g", running(1)))
-	got := s.Asleep("a", "b", "c", "d", "e", "f")
+	within := func(size int) *kernel.Snapshot {
+		return kernel.NewSnapshot(kernel.Observation{Facts: facts(), Limits: kernel.Limits{Pools: map[string]int{"gpu": size}}, Jobs: []kernel.Job{
+			job("a", small), job("b", waits("a")), job("c", waits("b")), job("d", waits("e")), job("e", waits("d")), job("f", waits("g")), job("g", running(1))}})
+	}
+	got := within(2).Asleep("a", "b", "c", "d", "e", "f")
 	const why = "waiting on pool gpu (needs 3 of 2: more than it has); a larger pool lets it start"
 	if len(got) != 3 || got["a"] != why || got["b"] != "it waits for job a: "+why || got["c"] != "it waits for job b: it waits for job a: "+why {
 		t.Errorf("%q", got)
+	}
+	if got := within(3).Asleep("a", "b"); len(got) > 0 {
+		t.Errorf("though the pool is larger now: %q", got)
 	}
 }

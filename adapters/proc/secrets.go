@@ -149,12 +149,12 @@ func (l *Local) fetch(ctx context.Context, j *kernel.Job, s kernel.Secret) (valu
 		return nil, fmt.Errorf("%s: %w: see in a terminal what it says; it is tried again by itself", from, err)
 	}
 	switch n := len(bytes.TrimSpace(value)); {
+	case len(value) > mostSecret:
+		return nil, fmt.Errorf("the value from %s is %w", from, errTooLarge)
 	case n == 0:
 		return nil, fmt.Errorf("%s has no value; %s", from, again)
 	case n < leastSecret:
 		return nil, fmt.Errorf("the value from %s is shorter than %d bytes, and could not be told from other output in logs; %s", from, leastSecret, again)
-	case len(value) > mostSecret:
-		return nil, fmt.Errorf("the value from %s is %w", from, errTooLarge)
 	}
 	return value, nil
 }
@@ -191,18 +191,20 @@ func ofHome(path string) (string, error) {
 
 // printed returns the output of a shell command at the repository's root, with
 // this process's environment. Its standard error is discarded, since it may
-// contain the value. If ctx ends first, its process group is ended: TERM, grace period,
-// KILL.
+// contain the value. If ctx ends first, or the output is larger than a secret may be, its
+// process group is ended: TERM, grace period, KILL.
 func (l *Local) printed(ctx context.Context, line string, grace time.Duration) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, secretPatience, fmt.Errorf("no end after %s", secretPatience))
 	defer cancel()
+	ctx, full := context.WithCancelCause(ctx)
+	defer full(nil)
 	var out bytes.Buffer
 	cmd := exec.Command("/bin/sh", "-c", line)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr, cmd.WaitDelay = l.Root, environment(nil, os.Environ()...), commandAttr(), time.Second
-	cmd.Stdout = &limited{&out, mostSecret + 1}
+	cmd.Stdout = &limited{&out, mostSecret + 1, func() { full(errTooLarge) }}
 	runtime.LockOSThread() // it dies with the thread that forks it
 	defer runtime.UnlockOSThread()
 	keepDescriptors()
@@ -225,6 +227,9 @@ func (l *Local) printed(ctx context.Context, line string, grace time.Duration) (
 	close(ended)
 	if !goesOn() {
 		<-killed
+		if errors.Is(context.Cause(ctx), errTooLarge) { // the caller sees that
+			return out.Bytes(), nil
+		}
 		return nil, context.Cause(ctx)
 	}
 	if errors.Is(err, exec.ErrWaitDelay) { // it left a process running, such as a key store's agent
@@ -233,14 +238,18 @@ func (l *Local) printed(ctx context.Context, line string, grace time.Duration) (
 	return out.Bytes(), err
 }
 
-// limited keeps the first bytes that are written to it.
+// limited keeps the first bytes that are written to it, and calls full once it has most.
 type limited struct {
 	out  *bytes.Buffer
 	most int
+	full func()
 }
 
 func (w *limited) Write(b []byte) (int, error) {
 	w.out.Write(b[:min(len(b), max(w.most-w.out.Len(), 0))])
+	if w.out.Len() == w.most {
+		w.full()
+	}
 	return len(b), nil
 }
 

@@ -246,6 +246,26 @@ func TestASecretThatIsTooLarge(t *testing.T) {
 	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
 }
 
+// A command that prints without end is ended as soon as it has printed too much, also
+// if it prints only blanks.
+func TestASecretWithoutEnd(t *testing.T) {
+	privateRuntime(t)
+	for _, source := range []string{"yes", "yes ''", "while :; do printf '%9999s' x; done"} {
+		w := setup(t, "true")
+		w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "S", Source: source}}
+		begun := time.Now()
+		if err := w.Provide(bg, &w.job); err != nil {
+			t.Errorf("%s: it would be tried again: %v", source, err)
+		}
+		if took := time.Since(begun); took > secretPatience/2 {
+			t.Errorf("%s: ended after %s", source, took)
+		}
+		if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure || !strings.Contains(r.Reason, "longer than the 64 KiB that a secret may have") {
+			t.Errorf("%s: %+v", source, r)
+		}
+	}
+}
+
 // A runner that is killed leaves the files of its secrets, and a sweep takes them.
 func TestSweepTakesSecrets(t *testing.T) {
 	runtime := privateRuntime(t)

@@ -289,6 +289,9 @@ func budgets(q Request, spec *kernel.Spec) error {
 		if spec.Retry, err = spec.Retry.Named(word); err != nil {
 			return fmt.Errorf("--retry-on: %w", err)
 		}
+		if c, err := kernel.ParseFailureClass(word); err == nil && q.Resumable && c.Resumes() {
+			return fmt.Errorf("--retry-on %s has no effect with --resumable, which resumes such an attempt up to --max-resumes times: remove one of them: %w", word, kernel.ErrInvalid)
+		}
 	}
 	if q.Retries > 0 && len(q.RetryOn) == 0 {
 		for _, class := range []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.LaunchFailure} {

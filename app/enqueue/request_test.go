@@ -137,6 +137,8 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Retries: -1}, "--retries -1: expected 0 or more"},
 		{Request{RetryOn: []string{"exit"}}, "--retry-on has no effect without retries"},
 		{Request{Retries: 1, RetryOn: []string{"x"}}, "--retry-on: "},
+		{Request{Resumable: true, Retries: 1, RetryOn: []string{"exit", "timeout"}}, "--retry-on timeout has no effect with --resumable"},
+		{Request{Resumable: true, Retries: 1, RetryOn: []string{"preempted"}}, "--retry-on preempted has no effect with --resumable"},
 		{Request{InDoubt: "x"}, "--in-doubt: "},
 		{Request{InDoubt: "rerun", Idempotent: true}, "--in-doubt rerun has no effect on an idempotent job"},
 		{Request{MaxReclaims: given(1)}, "--max-reclaims has no effect: add --idempotent, or --in-doubt rerun"},

@@ -70,9 +70,32 @@ func (l *listCmd) Run(c *call) error {
 		}
 		return nil
 	case list.format == "list":
-		return c.listLines(r, list, view.LinesOptions{Whole: l.Tree || len(l.Jobs) > 0 || l.Of != "" || len(l.Status) > 0, Progress: r.Progress})
+		err = c.listLines(r, list, view.LinesOptions{Whole: l.Tree || len(l.Jobs) > 0 || l.Of != "" || len(l.Status) > 0, Progress: r.Progress})
+	default:
+		err = c.listFields(r, list)
 	}
-	return c.listFields(r, list)
+	if err != nil {
+		return err
+	}
+	return c.listRestless(r, list)
+}
+
+// listRestless is restless for a list that has jobs that wait.
+func (c *call) listRestless(r *repo, list listing) (err error) {
+	waits := func(row view.ListRow) bool {
+		return row.Status.Waiting() || row.Status == kernel.Queued || row.Status == kernel.FailedRetryable
+	}
+	if !slices.ContainsFunc(list.Rows, waits) || r.Attended() {
+		return nil
+	}
+	snap := list.snap
+	if snap.Narrow() { // what others hold counts too
+		if snap, err = r.Scheduler.Records(c.ctx, kernel.Scope{}); err != nil {
+			return err
+		}
+	}
+	c.restless(r, snap)
+	return nil
 }
 
 // read reads what the list shows.

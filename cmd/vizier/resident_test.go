@@ -379,6 +379,43 @@ func TestResidentLeaves(t *testing.T) {
 	g.eventually("its leave", func() bool { return g.resident() == 0 })
 }
 
+// A changed configuration lets jobs start at once: more places while what runs goes on, and a larger
+// pool, by the user's own file too, also when there is nothing left to look after.
+func TestResidentSeesAChangedConfiguration(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	g.env = append(g.env, "VIZIER_CONFIG_DIR="+filepath.Join(g.dir, "own"))
+	places := func(n int, linger string) {
+		g.write(".vizier/config.toml", fmt.Sprintf("[scheduler]\nresident_linger = %q\nmax_running = %d\n", linger, n))
+	}
+	rest := func() { time.Sleep(2 * time.Second) } // until the ticks of what was before are over, which see the file too
+	places(1, "50s")
+	long := g.submit("--pool", "gpu", "--", "sh", "-c", "until test -e go; do sleep 0.02; done")
+	next := g.submit("--", "true")
+	g.looksAfter()
+	g.stands(next, "waiting_on_locks")
+	rest()
+	places(8, "50s")
+	g.becomes(next, "succeeded")
+	second := g.submit("--pool", "gpu", "--", "true")
+	g.stands(second, "waiting_on_locks")
+	rest()
+	g.write("own/vizier/config.toml", "[pools]\ngpu = 2\n")
+	g.becomes(second, "succeeded")
+	both := g.submit("--pool", "gpu=2", "--", "true")
+	g.write("own/vizier/config.toml", "[pools]\ngpu = 1\n")
+	g.eventually("its reason", func() bool {
+		b, _ := os.ReadFile(g.layout().RecordFile(both))
+		return bytes.Contains(b, []byte("more than it has"))
+	})
+	g.write("go", "")
+	g.becomes(long, "succeeded")
+	rest()
+	g.write("own/vizier/config.toml", "[pools]\ngpu = 2\n")
+	g.becomes(both, "succeeded")
+	places(8, "100ms")
+}
+
 // A job that nothing waits for is watched as soon as it has been running for a
 // while, and nobody need type a command for its loss to be told, and its hook to
 // be run. Of a node what its command began is gone before that.

@@ -162,6 +162,12 @@ func (x *overview) groups() (out [][]*kernel.Job) {
 	return out
 }
 
+// outgrown reports whether j waits for a larger pool on record, and the pool is larger
+// now: nobody has ticked since.
+func (x *overview) outgrown(j *kernel.Job) bool {
+	return j.Needs() == kernel.NeedsPool && x.s.Asleep(j.ID)[j.ID] == ""
+}
+
 // pending reports whether the end of j is not final yet.
 func (x *overview) pending(j *kernel.Job) bool { return x.routed && x.s.Pending(j.ID) != "" }
 
@@ -191,6 +197,7 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		return needs(kind, st.WaitSince, "", "jobs", "approve")
 	case st.Status == kernel.WaitingOnApproval:
 		return needs(kind, st.WaitSince, st.Wait.Detail, "jobs", "approve")
+	case x.outgrown(j):
 	case kind == kernel.NeedsPool:
 		return needs(kind, st.WaitSince, st.Wait.Detail, "cancel")
 	case kind == kernel.NeedsSecret:
@@ -293,6 +300,8 @@ func (x *overview) waitsFor(j *kernel.Job) string {
 		}
 	case st.Status == kernel.FailedRetryable:
 		return "automatic retry after: " + line(j.WhyEnded(x.s.Now()))
+	case x.outgrown(j):
+		return "the next tick: its pool is larger now"
 	case w.Cause == kernel.ExecutorFull:
 		return "a place among those that run"
 	default:

@@ -200,6 +200,9 @@ func (e *expander) retryOn(n *node, t Text, path string) {
 	if n.retry, err = n.retry.Named(strings.TrimSpace(word)); err != nil && sure {
 		e.fail(t.Pos, path+": "+strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()), "", []string{path})
 	}
+	if c, err := kernel.ParseFailureClass(strings.TrimSpace(word)); err == nil && sure && c.Resumes() && n.resumable && !n.doubts.about("resumable") {
+		e.fail(t.Pos, "retry_on "+c.String()+" has no effect: node `"+n.id.Value+"` is resumable", "remove one of them: such an attempt is resumed, up to max_resumes times", []string{path})
+	}
 }
 
 func (e *expander) artifacts(in []artifactSource, path string) []artifact {

@@ -91,6 +91,7 @@ func TestRulesOfNodes(t *testing.T) {
 		{"no budget", []string{sh(`, "retry": {"mode": "on_failure"}`)}, []string{"retry mode on_failure of node `x` has no budget"}},
 		{"two budgets", []string{sh(`, "max_retries": 1, "retry": {"mode": "on_failure", "budget": 2}`)}, []string{"max_retries and retry.budget of node `x` disagree"}},
 		{"two budgets that agree", []string{sh(`, "max_retries": 2, "retry": {"mode": "on_failure", "budget": 2}`)}, nil},
+		{"retries of what is resumed", []string{sh(`, "resumable": true, "max_retries": 1, "retry_on": ["exit", "timeout"]`)}, []string{"retry_on timeout has no effect: node `x` is resumable"}},
 		{"retry_on without retries", []string{sh(`, "retry_on": ["timeout"]`)}, []string{"retry_on has no effect: node `x` has no retries"}},
 		{"retry_on of no class", []string{sh(`, "max_retries": 1, "retry_on": ["sometimes"]`)}, []string{"nodes[x].retry_on[0]"}},
 		{"no time", []string{sh(`, "timeout": "0s"`)}, []string{"invalid duration value `0s` for nodes[x].timeout"}},

@@ -82,6 +82,15 @@ func Inherit(src Sources, keep string) (*Live, error) {
 // Config returns the configuration as of the last Refresh.
 func (l *Live) Config() Config { return l.c }
 
+// Files returns the paths of the files that it reads, whether they exist or not.
+func (l *Live) Files() []string {
+	var out []string
+	for _, f := range l.src.files() {
+		out = append(out, f.path)
+	}
+	return out
+}
+
 // Changes returns how often the configuration has changed.
 func (l *Live) Changes() int { return l.changes }
 

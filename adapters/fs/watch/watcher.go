@@ -1,8 +1,10 @@
 package watch
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -16,6 +18,7 @@ type Watcher struct {
 	notify *fsnotify.Watcher
 	layout fs.Layout
 	gitDir string // the git directory that all working trees share
+	config []string
 	wanted chan interest
 
 	changed, touched chan struct{}
@@ -27,13 +30,20 @@ type interest struct {
 	below map[string]bool // directories in which every change matters
 	dirs  map[string]bool // directories to watch
 	index string          // path of git's index if its changes matter; else ""
+
+	config map[string]bool // paths of configuration files
+	spare  map[string]bool // those of dirs that are watched only for config
 }
 
+// settleTime is how long a configuration file must be at rest: an editor empties it
+// before it writes it, and nothing may be decided in between.
+const settleTime = 100 * time.Millisecond
+
 // NewWatcher returns a Watcher that watches only the lock file of the resident
-// scheduler. If the system allows no more watches, it reports nothing, and
-// Watch says so.
-func NewWatcher(layout fs.Layout, gitDir string) *Watcher {
-	w := &Watcher{layout: layout, gitDir: gitDir, wanted: make(chan interest),
+// scheduler and the files config, which it always watches as far as it can. If the
+// system allows no more watches, it reports nothing, and Watch says so.
+func NewWatcher(layout fs.Layout, gitDir string, config ...string) *Watcher {
+	w := &Watcher{layout: layout, gitDir: gitDir, config: config, wanted: make(chan interest),
 		changed: make(chan struct{}, 1), touched: make(chan struct{}, 1)}
 	n, err := newNotifier()
 	if err != nil {
@@ -45,6 +55,7 @@ func NewWatcher(layout fs.Layout, gitDir string) *Watcher {
 	}
 	w.notify = n
 	go w.listen()
+	w.Watch(kernel.Probes{})
 	return w
 }
 
@@ -55,9 +66,9 @@ func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 // Touched receives a value when git's index was written.
 func (w *Watcher) Touched() <-chan struct{} { return w.touched }
 
-// Watch watches what p names from now on, and nothing else. fresh reports
-// whether a directory was not watched before, so that a change may have been
-// missed; complete reports whether everything is watched.
+// Watch watches what p names from now on, and nothing else but the configuration.
+// fresh reports whether a directory was not watched before, so that a change may have
+// been missed; complete reports whether everything that p names is watched.
 func (w *Watcher) Watch(p kernel.Probes) (fresh, complete bool) {
 	if w.notify == nil {
 		return false, p.Empty()
@@ -75,7 +86,7 @@ func (w *Watcher) Watch(p kernel.Probes) (fresh, complete bool) {
 		case w.notify.Add(dir) == nil:
 			fresh = true
 		default:
-			complete = false // gone again, or the system allows no more watches
+			complete = complete && want.spare[dir] // gone again, or the system allows no more watches
 		}
 	}
 	for path := range have {
@@ -88,7 +99,7 @@ func (w *Watcher) Watch(p kernel.Probes) (fresh, complete bool) {
 
 // interest returns what to watch for the answers to p.
 func (w *Watcher) interest(p kernel.Probes) interest {
-	want := interest{on: map[string]bool{}, below: map[string]bool{}, dirs: map[string]bool{}}
+	want := interest{on: map[string]bool{}, below: map[string]bool{}, dirs: map[string]bool{}, config: map[string]bool{}, spare: map[string]bool{}}
 	watch := func(dir string) {
 		for !isDir(dir) && dir != filepath.Dir(dir) {
 			want.on[dir] = true
@@ -132,6 +143,18 @@ func (w *Watcher) interest(p kernel.Probes) interest {
 		want.below[dir] = true
 		watch(dir)
 	}
+	needed := maps.Clone(want.dirs)
+	for _, path := range w.config {
+		want.config[path] = true
+		watch(filepath.Dir(path))
+		if to, err := filepath.EvalSymlinks(path); err == nil && to != path {
+			want.config[to] = true
+			watch(filepath.Dir(to))
+		}
+	}
+	for dir := range want.dirs {
+		want.spare[dir] = !needed[dir]
+	}
 	return want
 }
 
@@ -143,9 +166,12 @@ func isDir(path string) bool {
 // listen turns events into signals. It never waits for a receiver.
 func (w *Watcher) listen() {
 	var want interest
+	var settled <-chan time.Time
 	for {
 		select {
 		case want = <-w.wanted:
+		case <-settled:
+			signal(w.changed)
 		case _, ok := <-w.notify.Errors:
 			if !ok {
 				return
@@ -160,6 +186,8 @@ func (w *Watcher) listen() {
 				if e.Op != fsnotify.Write { // writes are the process's own announcements
 					signal(w.changed)
 				}
+			case want.config[e.Name]: // also if its mode changed: it may be readable now
+				settled = time.After(settleTime)
 			case e.Op == fsnotify.Chmod:
 			case want.on[e.Name] || want.below[filepath.Dir(e.Name)],
 				want.dirs[e.Name] && e.Has(fsnotify.Remove|fsnotify.Rename): // watch a directory above it now

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,6 +165,54 @@ func TestNewsOfTheCheckoutAndOfArtifacts(t *testing.T) {
 	f.put(".git/HEAD", "c3\n")
 	f.catchUp()
 	f.quiet("what is not asked for any more")
+}
+
+// The configuration is always watched: through links, also a file that is yet to come.
+// An editor that empties the file first is waited for.
+func TestNewsOfTheConfiguration(t *testing.T) {
+	f := newField(t)
+	home := t.TempDir()
+	own, shared := filepath.Join(home, "vizier", "config.toml"), filepath.Join(f.dir, ".vizier", "config.toml")
+	if err := errors.Join(os.WriteFile(filepath.Join(home, "dotfile"), nil, 0o600), os.Symlink(filepath.Join(home, "dotfile"), shared)); err != nil {
+		t.Fatal(err)
+	}
+	f.Watcher = NewWatcher(f.layout, f.gitDir, own, shared)
+	t.Cleanup(func() { _ = f.notify.Close() })
+	if fresh, complete := f.Watch(kernel.Probes{Clean: true}); !complete {
+		t.Errorf("fresh %v, complete %v", fresh, complete)
+	}
+	write := func(path string) {
+		t.Helper()
+		begun, told := time.Now(), false
+		for _, text := range []string{"", "[pools]\n"} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f.catchUp()
+			select {
+			case <-f.Changed():
+				if told = true; time.Since(begun) < settleTime {
+					t.Error("news of a file that is being written")
+				}
+			default:
+				told = false
+			}
+		}
+		if !told {
+			f.news(path)
+		}
+	}
+	write(filepath.Join(home, "dotfile"))
+	if err := os.Mkdir(filepath.Dir(own), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.news("a directory")
+	f.watch(kernel.Probes{Clean: true})
+	write(own)
+	if err := os.Remove(own); err != nil {
+		t.Fatal(err)
+	}
+	f.news("a file that is gone")
 }
 
 // A wake-up is signalled; the holder's own announcements are not.
