@@ -68,6 +68,13 @@ func (c *call) tellETAs(r *repo, refs []string, targets []view.Target) error {
 
 // Run prints the output. It succeeds however the job ends.
 func (t *tailCmd) Run(c *call) error {
+	if err := t.print(c); err != nil || !t.Follow {
+		return err
+	}
+	return c.away() // a job that was removed with its store has ended, too
+}
+
+func (t *tailCmd) print(c *call) error {
 	p, err := t.printer(c)
 	if err != nil {
 		return usageError(err)

@@ -256,13 +256,21 @@ func (p *program) runWith(ctx context.Context) int {
 // gone returns err or, if that comes of a store that was moved or removed while the command ran,
 // an error that says so.
 func (c *call) gone(err error) error {
-	if c.inPlace == nil || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, kernel.ErrMoved) {
-		return err
-	}
-	if away := c.inPlace(); away != nil {
-		return &failure{class: class{"failed", 1, ""}, err: away}
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, kernel.ErrMoved) || errors.Is(err, kernel.ErrNotFound) {
+		return cmp.Or(c.away(), err)
 	}
 	return err
+}
+
+// away returns an error if the store that the command opened was moved or removed since.
+func (c *call) away() error {
+	if c.inPlace == nil {
+		return nil
+	}
+	if err := c.inPlace(); err != nil {
+		return &failure{class: class{"failed", 1, ""}, err: err}
+	}
+	return nil
 }
 
 // help returns the command line that shows help on the command named by the
