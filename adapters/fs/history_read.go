@@ -44,26 +44,16 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 		behind, err = p.read(records)
 		return err
 	}
-	within, stop := s.patient(ctx)
-	unlock, err := s.take(within, lockShared)
-	stop()
-	if s.pass(ctx, err) {
-		busy := err
-		err = s.beside(ctx, func() error {
-			if err := read(); err != nil || !behind || !records {
-				return err
-			}
-			return busy // the records lack what the holder has committed
-		})
-		if !errors.Is(err, errBehind) {
-			return false, err
+	unlock, err := s.takeShared(ctx, func(held error) error {
+		if err := read(); err != nil || !behind || !records {
+			return err
 		}
-		unlock, err = s.take(ctx, lockShared)
-	}
+		return held // the records lack what the holder has committed
+	})
 	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
 		unlock, err = s.lock.alone(ctx)
 	}
-	if err != nil {
+	if err != nil || unlock == nil { // whoever has the lock writes what the files lack
 		return false, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()

@@ -70,26 +70,16 @@ func (s *Store) still(ctx context.Context, f func() error) (err error) {
 	if _, err := s.Read(ctx, kernel.Scope{}); err != nil { // completes what a crash cut short
 		return err
 	}
-	within, stop := s.patient(ctx)
-	unlock, err := s.take(within, lockShared)
-	stop()
-	if s.pass(ctx, err) {
-		busy := err
-		err = s.beside(ctx, func() error {
-			if _, behind, err := s.behind(); behind || err != nil { // the files lack what the holder has committed
-				return errors.Join(busy, err)
-			}
-			return f()
-		})
-		if !errors.Is(err, errBehind) {
-			return err
+	unlock, err := s.takeShared(ctx, func(held error) error {
+		if _, behind, err := s.behind(); behind || err != nil { // the files lack what the holder has committed
+			return errors.Join(held, err)
 		}
-		unlock, err = s.take(ctx, lockShared)
-	}
+		return f()
+	})
 	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
 		return f()
 	}
-	if err != nil {
+	if err != nil || unlock == nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()

@@ -339,20 +339,7 @@ func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	if s.elsewhere(ctx) {
 		return s.readAsItIs(ctx, scope)
 	}
-	within, stop := s.patient(ctx)
-	rec, err := s.readShared(within, scope, true)
-	stop()
-	if s.pass(ctx, err) {
-		err = s.beside(ctx, func() (err error) {
-			if err = s.readQuarantine(); err == nil {
-				rec, err = s.ahead(scope)
-			}
-			return err
-		})
-		if err != nil {
-			rec, err = s.readShared(ctx, scope, true)
-		}
-	}
+	rec, err := s.readShared(ctx, scope, true)
 	if !errors.Is(err, errBehind) {
 		return rec, err
 	}
@@ -371,11 +358,16 @@ func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 // readShared reads the files under a shared lock. It returns errBehind if the journal has
 // more; quarantined changes count only if try is true.
 func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (rec kernel.Records, err error) {
-	unlock, err := s.take(ctx, lockShared)
+	unlock, err := s.takeShared(ctx, func(error) (err error) {
+		if err = s.readQuarantine(); err == nil {
+			rec, err = s.ahead(scope)
+		}
+		return err
+	})
 	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, kernel.ErrMoved) || isReadOnly(err) {
 		return s.readAsItIs(ctx, scope)
 	}
-	if err != nil {
+	if err != nil || unlock == nil {
 		return rec, err
 	}
 	due := false
@@ -444,26 +436,28 @@ func (s *Store) ahead(scope kernel.Scope) (kernel.Records, error) {
 	return kernel.Records{}, err
 }
 
-// patient returns the context of a look that waits for the lock for a while only. If the last one
-// did without, that has been waited for already.
-func (s *Store) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+// takeShared takes the lock for a look. If its holder does not let go for a while, it calls look
+// without the lock, with the error that names the holder, and there is no lock to give back (nil).
+// If the look before did without, that has been waited for already.
+func (s *Store) takeShared(ctx context.Context, look func(held error) error) (release, error) {
 	wait := s.patience
 	if s.passed.Load() != nil {
 		wait /= 100
 	}
-	return context.WithTimeout(ctx, wait)
-}
-
-// pass reports whether err says that the lock was not let go in the time that patient gives, so
-// that a look may do without it.
-func (s *Store) pass(ctx context.Context, err error) bool {
+	within, stop := context.WithTimeout(ctx, wait)
+	unlock, err := s.take(within, lockShared)
+	stop()
 	busy, held := errors.AsType[*BusyError](err)
-	held = held && ctx.Err() == nil
-	if !held {
-		busy = nil
+	if !held || ctx.Err() != nil {
+		s.passed.Store(nil)
+		return unlock, err
 	}
 	s.passed.Store(busy)
-	return held
+	if err := s.beside(ctx, func() error { return look(busy) }); !errors.Is(err, errBehind) {
+		return nil, err
+	}
+	s.passed.Store(nil)
+	return s.take(ctx, lockShared)
 }
 
 // beside calls f, which reads, while another process has the lock and does not let go: it is
