@@ -74,28 +74,21 @@ func (l *listCmd) Run(c *call) error {
 	default:
 		err = c.listFields(r, list)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		c.listRestless(r, list)
 	}
-	return c.listRestless(r, list)
+	return err
 }
 
-// listRestless is restless for a list that has jobs that wait.
-func (c *call) listRestless(r *repo, list listing) (err error) {
+// listRestless is restless for a list that has jobs that wait. A list of few jobs does not read the
+// others, and what those hold counts too: status and why look at that.
+func (c *call) listRestless(r *repo, list listing) {
 	waits := func(row view.ListRow) bool {
 		return row.Status.Waiting() || row.Status == kernel.Queued || row.Status == kernel.FailedRetryable
 	}
-	if !slices.ContainsFunc(list.Rows, waits) || r.Attended() {
-		return nil
+	if !list.snap.Narrow() && slices.ContainsFunc(list.Rows, waits) && !r.Attended() {
+		c.restless(r, list.snap)
 	}
-	snap := list.snap
-	if snap.Narrow() { // what others hold counts too
-		if snap, err = r.Scheduler.Records(c.ctx, kernel.Scope{}); err != nil {
-			return err
-		}
-	}
-	c.restless(r, snap)
-	return nil
 }
 
 // read reads what the list shows.

@@ -431,7 +431,7 @@ func TestAListReadsTheStoreOnce(t *testing.T) {
 		w.ok(args...)
 		return w.reads - before
 	}
-	w.submit("--approval")
+	one := w.submit("--approval")
 	few := counted("ls")
 	for range 20 {
 		w.submit("--approval")
@@ -441,5 +441,8 @@ func TestAListReadsTheStoreOnce(t *testing.T) {
 	}
 	if n := counted("ls", "--format", "table"); n > 2 {
 		t.Errorf("a table reads %d times", n)
+	}
+	if n := counted("ls", string(one)); n > 2 { // the job, then what is around it
+		t.Errorf("a list of one job reads %d times", n)
 	}
 }
