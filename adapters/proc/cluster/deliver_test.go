@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -561,7 +562,12 @@ func TestManyEndsAreOneQuestion(t *testing.T) {
 	f.start(1)
 	f.deliver() // and it waits for room
 	before, begun := f.fake.lists.Load(), time.Now()
-	w := f.NewWatch(t.Context())
+	w := &Watch{c: f.Cluster, send: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	ctx, stop := context.WithCancel(t.Context())
+	var over sync.WaitGroup
+	over.Go(func() { w.deliver(ctx) })
+	defer over.Wait() // it writes into the directory of the test
+	defer stop()
 	for range 200 {
 		tell(w.room)
 		time.Sleep(time.Millisecond)
