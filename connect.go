@@ -71,8 +71,7 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 		})
 	}
 	w.store, w.newStore = newStore(), newStore
-	self := proc.Self()
-	w.hosts = watch.Hosts{Record: w.store.HostFile(), Turn: w.store.TurnFile(), Seen: w.store.HostsDir(), Resident: w.store.ResidentFile(), Self: watch.Host{Name: self.Host, Boot: self.Boot}}
+	w.hosts = watch.Hosts{Record: w.store.HostFile(), Turn: w.store.TurnFile(), Seen: w.store.HostsDir(), Resident: w.store.ResidentFile(), Self: watch.Host{Name: proc.Host(), Boot: proc.Boot()}}
 	w.local = &proc.Local{Exe: exe, ResidentExe: resident, Root: root, Files: w.store, Now: now}
 	w.scheduler = &app.Scheduler{
 		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{w.store, repo, w.local},

@@ -236,11 +236,19 @@ func (r *reader) int() int64 {
 // fingerprint changes whenever a field of t, however deep, changes its name,
 // type or place.
 func fingerprint(t reflect.Type) uint64 {
-	var text []byte
+	h := fnv.New64a()
+	var buf []byte
+	tell := func(texts ...string) {
+		buf = buf[:0]
+		for _, text := range texts {
+			buf = append(buf, text...)
+		}
+		_, _ = h.Write(buf)
+	}
 	told := map[reflect.Type]bool{timeType: true}
 	var walk func(reflect.Type)
 	walk = func(t reflect.Type) {
-		text = append(append(append(append(text, t.String()...), ' '), t.Kind().String()...), ';')
+		tell(t.String(), " ", t.Kind().String(), ";")
 		switch t.Kind() {
 		case reflect.Slice, reflect.Array, reflect.Pointer:
 			walk(t.Elem())
@@ -251,14 +259,12 @@ func fingerprint(t reflect.Type) uint64 {
 			told[t] = true
 			for i := range t.NumField() {
 				f := t.Field(i)
-				text = append(append(text, f.Name...), ':')
+				tell(f.Name, ":")
 				walk(f.Type)
 			}
 		default: // has no parts
 		}
 	}
 	walk(t)
-	h := fnv.New64a()
-	_, _ = h.Write(text)
 	return h.Sum64()
 }

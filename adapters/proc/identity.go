@@ -52,6 +52,9 @@ func (i Identity) elsewhere() bool {
 // Boot returns the id of this host's current boot.
 func Boot() string { return here().Boot }
 
+// Host returns the name of this host.
+func Host() string { return here().Host }
+
 // Self returns the identity of this process.
 func Self() Identity { return self() }
 

@@ -27,7 +27,7 @@ const secretPrefix = "VIZIER_SECRET_"
 // all over an output.
 const (
 	leastSecret = 6
-	mostSecret  = 64 << 10
+	mostSecret  = 64 << 10 // errTooLarge names it
 )
 
 // secretPatience is how long a command that prints a secret may take, unless the
@@ -110,7 +110,7 @@ func (l *Local) limit(j *kernel.Job) time.Duration {
 
 // errTooLarge says that a value is too large, which trying again does not
 // change.
-var errTooLarge = fmt.Errorf("longer than the %d KiB that a secret may have: hand over a key, and the rest encrypted with it", mostSecret>>10)
+var errTooLarge = errors.New("longer than the 64 KiB that a secret may have: hand over a key, and the rest encrypted with it")
 
 // CheckSecret returns an error for a source whose value can be known, before a
 // job is enqueued, to be unusable: a file that is too large, or not a regular

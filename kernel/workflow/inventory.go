@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -85,34 +86,36 @@ var (
 )
 
 // inventory is in the order of seed 000: 18 operations, one of them with two
-// labels, and 5 policies.
-var inventory = []Use{
-	builtin(opPrompt, Use{NoScript: true, Args: []string{"prompt_text", "prompt_file"}}),
-	shell(opPrompt, Use{OneOf: scripts}),
-	{Label: "cap.agent.invoke", Class: Agent, Operation: opAgent, WritesTree: true, NoScript: true},
-	builtin(opPrepare, Use{AnyOf: []string{"branch", "slug", "plan"}, Args: []string{"purpose", argFrom}}),
-	builtin(opCleanup, Use{}),
-	builtin(opPlan, Use{WritesTree: true, AnyOf: []string{"spec_text", "spec_file"}, Args: []string{"spec_source", "name_override", "slug", "branch",
-		"plan_body", "plan_text", "content", "plan_id", "intent", "target_branch", "target"}}),
-	builtin(opStageCommit, Use{WritesTree: true, Args: append(messages[:2:2], "allow_empty")}),
-	builtin("git.stage", Use{WritesTree: true, PathList: "files_json"}),
-	builtin(opCommit, Use{WritesTree: true, Args: messages}),
-	builtin(opIntegrate, Use{AnyOf: slices.Concat(branches, []string{"slug", "plan"}), Args: slices.Concat(targetArgs, []string{"squash", "delete_branch", "message"})}),
-	builtin(opSavePatch, Use{}),
-	builtin("patch.pipeline_prepare", Use{PathList: "files_json"}),
-	builtin("patch.execute_pipeline", Use{WritesTree: true, PathList: "files_json"}),
-	builtin("patch.pipeline_finalize", Use{}),
-	builtin("build.materialize_step", Use{AllOrNone: []string{"build_id", "step_key", "slug", "branch", "target"}, Args: []string{"pipeline"}}),
-	builtin("merge.sentinel.write", Use{Args: slices.Concat(branches, targetArgs, []string{"slug", "plan"})}),
-	builtin("merge.sentinel.clear", Use{Args: []string{"slug", "plan"}}),
-	shell(opCommand, Use{AnyOf: scripts}),
-	shell(opCICD, Use{Args: slices.Concat(scripts, targetArgs, repairs)}),
-	control(policyStop),
-	control(policyConflict, slices.Concat(targetArgs, repairs, []string{"slug", "plan", "prompt_file", "prompt_text"})...),
-	control(policyCICD, slices.Concat(targetArgs, repairs)...),
-	control(policyApproval, "required"),
-	control(policyTerminal),
-}
+// labels, and 5 policies. Most commands need no template, and do not build it.
+var inventory = sync.OnceValue(func() []Use {
+	return []Use{
+		builtin(opPrompt, Use{NoScript: true, Args: []string{"prompt_text", "prompt_file"}}),
+		shell(opPrompt, Use{OneOf: scripts}),
+		{Label: "cap.agent.invoke", Class: Agent, Operation: opAgent, WritesTree: true, NoScript: true},
+		builtin(opPrepare, Use{AnyOf: []string{"branch", "slug", "plan"}, Args: []string{"purpose", argFrom}}),
+		builtin(opCleanup, Use{}),
+		builtin(opPlan, Use{WritesTree: true, AnyOf: []string{"spec_text", "spec_file"}, Args: []string{"spec_source", "name_override", "slug", "branch",
+			"plan_body", "plan_text", "content", "plan_id", "intent", "target_branch", "target"}}),
+		builtin(opStageCommit, Use{WritesTree: true, Args: append(messages[:2:2], "allow_empty")}),
+		builtin("git.stage", Use{WritesTree: true, PathList: "files_json"}),
+		builtin(opCommit, Use{WritesTree: true, Args: messages}),
+		builtin(opIntegrate, Use{AnyOf: slices.Concat(branches, []string{"slug", "plan"}), Args: slices.Concat(targetArgs, []string{"squash", "delete_branch", "message"})}),
+		builtin(opSavePatch, Use{}),
+		builtin("patch.pipeline_prepare", Use{PathList: "files_json"}),
+		builtin("patch.execute_pipeline", Use{WritesTree: true, PathList: "files_json"}),
+		builtin("patch.pipeline_finalize", Use{}),
+		builtin("build.materialize_step", Use{AllOrNone: []string{"build_id", "step_key", "slug", "branch", "target"}, Args: []string{"pipeline"}}),
+		builtin("merge.sentinel.write", Use{Args: slices.Concat(branches, targetArgs, []string{"slug", "plan"})}),
+		builtin("merge.sentinel.clear", Use{Args: []string{"slug", "plan"}}),
+		shell(opCommand, Use{AnyOf: scripts}),
+		shell(opCICD, Use{Args: slices.Concat(scripts, targetArgs, repairs)}),
+		control(policyStop),
+		control(policyConflict, slices.Concat(targetArgs, repairs, []string{"slug", "plan", "prompt_file", "prompt_text"})...),
+		control(policyCICD, slices.Concat(targetArgs, repairs)...),
+		control(policyApproval, "required"),
+		control(policyTerminal),
+	}
+})
 
 func builtin(op string, u Use) Use {
 	u.Label, u.Class, u.Operation, u.Reconcilable = builtinPrefix+op, EnvironmentBuiltin, op, true
@@ -129,7 +132,7 @@ func control(policy string, args ...string) Use {
 }
 
 // Inventory returns everything a node may use. It must not be changed.
-func Inventory() []Use { return inventory }
+func Inventory() []Use { return inventory() }
 
 // Anywhere reports whether n is independent of the working tree that its run
 // was enqueued from.
@@ -176,7 +179,7 @@ func (u Use) slip(args []Entry, keys []string) (given Entry, meant string) {
 }
 
 func lookup(label string) (Use, bool) {
-	for _, u := range inventory {
+	for _, u := range inventory() {
 		if u.Label == label {
 			return u, true
 		}
