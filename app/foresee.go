@@ -89,26 +89,29 @@ const (
 
 // ETAs returns when the open jobs of snap, which must hold all of them, are
 // expected to end; see foresight.ETAs. It observes what their gates depend on.
-// It returns none if that would take long.
+// It returns none if that would take long, or if how long anything takes could
+// only be guessed.
 func (s *Scheduler) ETAs(ctx context.Context, snap *kernel.Snapshot) (map[kernel.JobID]foresight.ETA, error) {
-	open, known := 0, true
+	var open []*kernel.Job
+	known := true
 	for _, j := range snap.Jobs() {
 		if j.State.Status.Active() {
-			open, known = open+1, known && j.Spec.Estimate > 0
+			open, known = append(open, j), known && j.Spec.Estimate > 0
 		}
 	}
-	if open == 0 || open > mostForeseen {
+	if len(open) == 0 || len(open) > mostForeseen {
 		return nil, nil
 	}
 	habits := foresight.HabitsOf(nil)
 	if !known {
-		ids := s.IDs()
-		slices.Sort(ids) // ids grow with time
-		past, err := s.Records(ctx, Only(ids[max(0, len(ids)-mostRemembers):]))
+		past, err := s.newest(ctx, snap)
 		if err != nil {
 			return nil, err
 		}
-		habits = foresight.HabitsOf(past.Held())
+		habits = foresight.HabitsOf(past)
+	}
+	if !slices.ContainsFunc(open, func(j *kernel.Job) bool { basis, _ := habits.Basis(j); return basis > foresight.Guess }) {
+		return nil, nil
 	}
 	s.configure()
 	var etas map[kernel.JobID]foresight.ETA
@@ -120,6 +123,26 @@ func (s *Scheduler) ETAs(ctx context.Context, snap *kernel.Snapshot) (map[kernel
 		snap = s.answer(ctx, snap, asked)
 	}
 	return etas, nil
+}
+
+// newest returns the newest jobs. It reads those that snap does not hold.
+func (s *Scheduler) newest(ctx context.Context, snap *kernel.Snapshot) ([]*kernel.Job, error) {
+	ids := s.IDs()
+	slices.Sort(ids) // ids grow with time
+	var jobs []*kernel.Job
+	var others []kernel.JobID
+	for _, id := range ids[max(0, len(ids)-mostRemembers):] {
+		if j := snap.Job(id); j != nil {
+			jobs = append(jobs, j)
+		} else {
+			others = append(others, id)
+		}
+	}
+	if len(others) == 0 {
+		return jobs, nil
+	}
+	rec, err := s.Records(ctx, Only(others))
+	return append(jobs, rec.Held()...), err
 }
 
 // Foretell draws futures of everything open after changes have happened, and

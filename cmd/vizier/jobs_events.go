@@ -93,7 +93,9 @@ func (e *eventsCmd) Run(c *call) error {
 		missing = nil
 	}
 	for {
-		log.Look()
+		if e.Follow {
+			log.Look()
+		}
 		var lines []eventLine
 		var documents [][]byte
 		err := log.Read(func(line []byte) error {

@@ -11,39 +11,40 @@ type File struct {
 
 // NewFile returns a File for path. Call Look to begin watching. If the system
 // allows no more watches, no changes are reported.
-func NewFile(path string) *File {
-	f := &File{path: path, changed: make(chan struct{}, 1)}
-	n, err := newNotifier()
-	if err != nil {
-		return f
-	}
-	f.notify = n
-	go func() {
-		for {
-			select {
-			case _, ok := <-n.Errors:
-				if !ok {
-					return
-				}
-			case e, ok := <-n.Events:
-				if !ok {
-					return
-				}
-				if e.Op == fsnotify.Chmod {
-					continue
-				}
-			}
-			signal(f.changed)
-		}
-	}()
-	return f
-}
+func NewFile(path string) *File { return &File{path: path, changed: make(chan struct{}, 1)} }
 
 // Look watches the file that is at the path now. Call it before reading the
-// file.
+// file, and only if Changed is needed: a watch takes Linux milliseconds to end.
 func (f *File) Look() {
-	if f.notify != nil && len(f.notify.WatchList()) == 0 { // a watch ends when its file is moved away
+	if f.notify == nil {
+		n, err := newNotifier()
+		if err != nil {
+			return
+		}
+		f.notify = n
+		go f.serve(n)
+	}
+	if len(f.notify.WatchList()) == 0 { // a watch ends when its file is moved away
 		_ = f.notify.Add(f.path)
+	}
+}
+
+func (f *File) serve(n *fsnotify.Watcher) {
+	for {
+		select {
+		case _, ok := <-n.Errors:
+			if !ok {
+				return
+			}
+		case e, ok := <-n.Events:
+			if !ok {
+				return
+			}
+			if e.Op == fsnotify.Chmod {
+				continue
+			}
+		}
+		signal(f.changed)
 	}
 }
 
