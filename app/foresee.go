@@ -138,10 +138,10 @@ func (s *Scheduler) newest(ctx context.Context, snap *kernel.Snapshot) ([]*kerne
 			others = append(others, id)
 		}
 	}
-	if len(others) == 0 {
+	if len(jobs) > 0 && len(others) == 0 {
 		return jobs, nil
 	}
-	rec, err := s.Records(ctx, Only(others))
+	rec, err := s.Records(ctx, Only(others)) // all jobs where the store lists no ids
 	return append(jobs, rec.Held()...), err
 }
 

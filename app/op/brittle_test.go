@@ -26,9 +26,11 @@ func newBrittle(t *testing.T) brittle {
 	}
 	b := brittle{t.TempDir(), os.Getenv("PATH")}
 	script := fmt.Sprintf(`#!/bin/sh
-n=$(($(cat %[1]q/calls) + 1))
+read n <%[1]q/calls
+read fails <%[1]q/fails
+n=$((n + 1))
 echo $n >%[1]q/calls
-if [ $n = "$(cat %[1]q/fails)" ]; then
+if [ $n = $fails ]; then
 	echo disk on fire >&2
 	exit 128
 fi
