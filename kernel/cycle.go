@@ -166,7 +166,9 @@ func (of planCycles) closedBy(plan string, run RunID) (only *closing) {
 }
 
 // closed reports whether j is a merge that closed a cycle.
-func (j *Job) closed() bool { return j.State.Closed && j.State.Status == Succeeded }
+func (j *Job) closed() bool {
+	return j.State.Closed && j.State.Status == Succeeded && j.Spec.Integrates() != ""
+}
 
 // reopen returns the plan that puts blocked consumers back to waiting if one of
 // the new jobs, which s already holds, produces what they lack and their policy

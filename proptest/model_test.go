@@ -77,19 +77,27 @@ func stops(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	})
 }
 
-// apart reports whether j is a merge that closed a cycle of its plan, and p belongs to
-// another cycle: p is not retired, is newer than the end of j, or is of a cycle that an
-// earlier merge closed.
+// apart reports whether j took what it used in another cycle of its plan than the one that p
+// belongs to: the plan's merges that had succeeded before were others.
 func apart(s *kernel.Snapshot, j, p *kernel.Job) bool {
-	closed := func(m *kernel.Job) bool { return m.State.Closed && m.State.Status == kernel.Succeeded }
-	before := func(m *kernel.Job) bool {
-		return closed(m) && m.State.Finished.Before(j.State.Finished) && !p.Created.After(m.State.Finished)
+	plan := cmp.Or(j.Spec.Integrates(), p.Spec.Origin.Plan)
+	var merges []*kernel.Job
+	for _, m := range s.Jobs() {
+		if m.State.Closed && m.State.Status == kernel.Succeeded && plan != "" && m.Spec.Integrates() == plan {
+			merges = append(merges, m)
+		}
 	}
-	if !closed(j) || slices.Contains(j.Spec.After, p.ID) {
+	if began := !j.State.Started.IsZero() || slices.Contains(merges, j); !began || !j.State.Status.Terminal() || slices.Contains(j.Spec.After, p.ID) {
 		return false
 	}
-	return !p.State.Retired || p.Created.After(j.State.Finished) || slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
-		return before(m) && slices.ContainsFunc(m.Spec.Needs, func(a kernel.Artifact) bool { return slices.Contains(p.Spec.Produces, a) })
+	used := j.State.Finished
+	ofRun := slices.DeleteFunc(slices.Clone(merges), func(m *kernel.Job) bool { return m.Spec.Origin.Run != j.Spec.Origin.Run })
+	if len(ofRun) == 1 { // what a run does after its merge belongs to the cycle that it closed
+		used = ofRun[0].State.Finished
+	}
+	return slices.ContainsFunc(merges, func(m *kernel.Job) bool {
+		at := m.State.Finished
+		return at.Before(used) != (!p.State.Retired || at.Before(p.State.Finished))
 	})
 }
 
