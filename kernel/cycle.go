@@ -196,6 +196,30 @@ func (s *Snapshot) reopen(news []NewJob) Plan {
 	return p
 }
 
+// unused reports whether job c has begun and took every artifact that p makes from another
+// producer, which was newer or had ended when p had not. A retry of p does not rewind it.
+func (s *Snapshot) unused(p, c int32) bool {
+	producer, consumer := s.jobs[p], s.jobs[c]
+	began := consumer.State.Started
+	if st := consumer.State.Status; began.IsZero() || st != Running && !st.Terminal() || slices.Contains(consumer.Spec.After, producer.ID) {
+		return false
+	}
+	other := false
+	for _, a := range consumer.Spec.Needs {
+		if !slices.Contains(producer.Spec.Produces, a) {
+			continue
+		}
+		list, _ := s.graph.producersFor(c, a)
+		if other = a.Kind == Custom && slices.ContainsFunc(list, func(q int32) bool {
+			st := s.jobs[q].State
+			return q != p && q != c && st.Status == Succeeded && !st.Finished.After(began) && (q > p || producer.State.Finished.IsZero() || producer.State.Finished.After(began))
+		}); !other {
+			return false
+		}
+	}
+	return other
+}
+
 // lacks reports whether j is blocked because a is missing but may wait for a
 // new producer of it.
 func (j *Job) lacks(a Artifact) bool {

@@ -358,3 +358,93 @@ func TestARetryLeavesALaterRunOfThePlan(t *testing.T) {
 		t.Errorf("of what is needed a retry takes %v", got)
 	}
 }
+
+// A token that was made before another run worked on the plan's branch does not let a merge take
+// along what that run left: it waits for a token made since then.
+func TestATokenIsOfWhatItsBranchHeld(t *testing.T) {
+	on := func(started, finished time.Duration, o ...option) option {
+		return func(j *kernel.Job) {
+			j.Spec.Origin.Plan, j.Spec.Origin.Branch, j.Spec.Origin.About.Operation = "foo", "draft/foo", "worktree.prepare"
+			for _, f := range o {
+				f(j)
+			}
+			if started > 0 {
+				j.State.Started, j.State.Finished = t0.Add(started-time.Hour), t0.Add(finished-time.Hour)
+			}
+		}
+	}
+	token := approve("b1", is(kernel.Succeeded), on(1, 2))
+	failed := func(o ...option) kernel.Job {
+		return approve("b2", append([]option{is(kernel.Failed), on(3, 4)}, o...)...)
+	}
+	again := draft("a2", is(kernel.Succeeded), on(3, 4))
+	const anew = "waiting_on_deps dependencies: awaiting producer for " + approved
+	for name, c := range map[string]struct {
+		want   string
+		tokens []kernel.JobID
+		jobs   []kernel.Job
+	}{
+		"nothing happened since":         {"running", nil, []kernel.Job{draft("a1", is(kernel.Succeeded), on(1, 1)), token}},
+		"the next approve failed":        {"blocked_by_dependency dependencies: dependency failed for " + approved, nil, []kernel.Job{token, failed()}},
+		"it was cancelled at work":       {"blocked_by_dependency dependencies: dependency failed for " + approved, nil, []kernel.Job{token, failed(is(kernel.Cancelled))}},
+		"it was cancelled before":        {"running", nil, []kernel.Job{token, approve("b2", is(kernel.Cancelled), on(0, 0))}},
+		"it failed before":               {"running", nil, []kernel.Job{failed(on(1, 1)), token}},
+		"it belongs to a closed cycle":   {"running", nil, []kernel.Job{token, failed(func(j *kernel.Job) { j.State.Retired = true })}},
+		"it succeeded":                   {"running", []kernel.JobID{"b1", "b2"}, []kernel.Job{token, failed(is(kernel.Succeeded))}},
+		"it is for another branch":       {"running", nil, []kernel.Job{token, failed(func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/x" })}},
+		"the plan was drafted anew":      {anew, nil, []kernel.Job{token, again}},
+		"and approved since then":        {"running", []kernel.JobID{"b1", "b3"}, []kernel.Job{token, again, approve("b3", is(kernel.Succeeded), on(5, 6))}},
+		"an earlier one was tried again": {"blocked_by_dependency dependencies: dependency failed for " + approved, []kernel.JobID{"b2"}, []kernel.Job{approve("b1", is(kernel.Failed), on(5, 6)), failed(is(kernel.Succeeded))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.tokens == nil {
+				c.tokens = []kernel.JobID{"b1"}
+			}
+			expect(t, snapshot(planned(true, c.tokens...), append(c.jobs, merge("c1"))...), "c1", c.want)
+		})
+	}
+	e, err := kernel.Explain(snapshot(planned(true, "b1"), token, again, merge("c1")), "c1")
+	if err != nil || len(e.Unmet) != 1 || e.Unmet[0].Detail != "awaiting producer for "+approved+": the plan was drafted anew since it was made" {
+		t.Errorf("%+v, %v", e.Unmet, err)
+	}
+}
+
+// A retry of a producer leaves alone what took the artifact of another one.
+func TestARetryLeavesWhatTookAnothersArtifact(t *testing.T) {
+	ran := func(st kernel.Status, started, finished time.Duration) option {
+		return func(j *kernel.Job) {
+			j.State.Status, j.State.Started, j.State.Finished = st, t0.Add(started-time.Hour), t0.Add(finished-time.Hour)
+		}
+	}
+	const app = "custom:bin:app"
+	for name, c := range map[string]struct {
+		rewound string
+		retried kernel.JobID
+		jobs    []kernel.Job
+	}{
+		"an older one that failed":      {"p1", "p1", []kernel.Job{job("p1", produces(app), ran(kernel.Failed, 1, 2)), job("p2", produces(app), ran(kernel.Succeeded, 1, 3))}},
+		"an older one":                  {"p1", "p1", []kernel.Job{job("p1", produces(app), ran(kernel.Succeeded, 1, 2)), job("p2", produces(app), ran(kernel.Succeeded, 1, 3))}},
+		"the one whose artifact it was": {"p2 pz", "p2", []kernel.Job{job("p1", produces(app), ran(kernel.Succeeded, 1, 2)), job("p2", produces(app), ran(kernel.Succeeded, 1, 3))}},
+		"a newer one, made later":       {"p2", "p2", []kernel.Job{job("p1", produces(app), ran(kernel.Succeeded, 1, 2)), job("p2", produces(app), ran(kernel.Succeeded, 1, 9))}},
+		"a newer one that failed":       {"p2 pz", "p2", []kernel.Job{job("p1", produces(app), ran(kernel.Succeeded, 1, 2)), job("p2", produces(app), ran(kernel.Failed, 1, 3))}},
+		"the only one":                  {"p1 pz", "p1", []kernel.Job{job("p1", produces(app), ran(kernel.Succeeded, 1, 2))}},
+		"one that it is also after":     {"p1 pz", "p1", []kernel.Job{job("p1", produces(app), ran(kernel.Failed, 1, 2)), job("p2", produces(app), ran(kernel.Succeeded, 1, 3))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			consumer := job("pz", needs(app), ran(kernel.Succeeded, 5, 6))
+			if name == "one that it is also after" {
+				consumer.Spec.After = []kernel.JobID{"p1"}
+			}
+			set, err := kernel.RetryOf(snapshot(facts(), append(c.jobs, consumer)...), c.retried)
+			if got := words(set.Jobs); err != nil || got != c.rewound {
+				t.Errorf("rewound %s, want %s (%v)", got, c.rewound, err)
+			}
+			waiting := consumer
+			waiting.State.Status = kernel.WaitingOnDeps
+			set, err = kernel.RetryOf(snapshot(facts(), append(c.jobs, waiting)...), c.retried)
+			if got := words(set.Jobs); err != nil || got != string(c.retried)+" pz" {
+				t.Errorf("with a consumer that waits: %s (%v)", got, err)
+			}
+		})
+	}
+}

@@ -225,9 +225,13 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	case failed:
 		return blocks(producersFailed + a.String()).about(a).of(first).because(ArtifactMissing)
 	case awaited:
-		return waits("awaiting producer for " + a.String()).about(a)
+		v := waits("awaiting producer for " + a.String()).about(a)
+		v.now = why
+		return v
 	default:
-		return blocks(missing + a.String()).about(a).because(ArtifactMissing)
+		v := blocks(missing + a.String()).about(a).because(ArtifactMissing)
+		v.now = why
+		return v
 	}
 }
 
@@ -247,14 +251,18 @@ const (
 // need returns the state of artifact a for job i by seed 003's table. The producers that
 // count are those of the plan's present cycle (docs/adr/0023). If the run makes a
 // itself, only the run's producers count, even if a merge has closed their cycle. first is the
-// producer that the state depends on, if any; why says why the state is unknown.
+// producer that the state depends on, if any; why says why the state is unknown, or why a
+// token that exists does not count.
 func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	exists, why := t.exists(i, a)
-	switch {
-	case why != "":
+	if why != "" {
 		return unknown, "", why
-	case exists:
-		return met, "", ""
+	}
+	since := outdating{}
+	if exists {
+		if since = t.outdated(i, a); since == (outdating{}) {
+			return met, "", ""
+		}
 	}
 	known, active, succeeded, first := t.producersOf(i, a)
 	switch {
@@ -262,14 +270,16 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 		return producing, first, ""
 	case t.s.jobs[i].State.Closed: // it had what it needed, and has used it up
 		return met, "", ""
-	case succeeded:
+	case since.failed != "":
+		return failed, since.failed, ""
+	case succeeded && !since.drafted:
 		return notMade, first, ""
-	case known:
+	case known && !since.drafted:
 		return failed, first, ""
 	case t.s.jobs[i].Spec.MissingProducer == Wait:
-		return awaited, "", ""
+		return awaited, "", since.text()
 	default:
-		return noProducer, "", ""
+		return noProducer, "", since.text()
 	}
 }
 
@@ -392,6 +402,53 @@ func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 		}
 	}
 	return false
+}
+
+// outdating is what happened on a plan's branch since a stage's token was made.
+type outdating struct {
+	failed  JobID // it was to make the token anew, and did not
+	drafted bool  // the plan was drafted anew
+}
+
+func (o outdating) text() string {
+	if o.drafted {
+		return ": the plan was drafted anew since it was made"
+	}
+	return ""
+}
+
+// outdated returns why the stage token a, which exists, does not count for job i, which takes
+// the plan's branch (docs/adr/0023): what other runs did on the branch since then is not what
+// the token stands for.
+func (t *tick) outdated(i int32, a Artifact) outdating {
+	j := t.s.jobs[i]
+	if a.Kind != Custom || a.Name != StageToken || !j.Spec.takesBranch() {
+		return outdating{}
+	}
+	list, own := t.s.graph.producersFor(i, a)
+	owner, ok := t.s.find(t.madeFor(i, a, own).newest)
+	if own || !ok {
+		return outdating{}
+	}
+	made := t.s.jobs[owner].State.Finished
+	others := func(p int32) bool { // it is of another run for the branch, in this cycle of the plan
+		k := t.s.jobs[p]
+		return p != owner && !k.State.Retired && k.Spec.Origin.Run != j.Spec.Origin.Run && k.onBranch() && k.Spec.Origin.Branch == j.Spec.Origin.Branch
+	}
+	for _, p := range list {
+		if st := t.status(p); st.Terminal() && st != Succeeded && others(p) && t.worked(p).After(made) {
+			return outdating{failed: t.s.jobs[p].ID}
+		}
+	}
+	if plan := j.Spec.Integrates(); plan != "" {
+		drafts, _ := t.s.graph.producersFor(i, Artifact{Kind: PlanDoc, Name: plan, Ref: j.Spec.Origin.Branch}.Canonical())
+		for _, p := range drafts {
+			if others(p) && t.status(p) == Succeeded && t.s.jobs[p].State.Started.After(made) {
+				return outdating{drafted: true}
+			}
+		}
+	}
+	return outdating{}
 }
 
 // older reports whether job a was created before job b. Ids grow with time, so that jobs

@@ -88,6 +88,28 @@ type taker struct {
 	jobs   []*Job
 }
 
+// worked returns when the run of job p last began to work on its branch; zero: never.
+func (t *tick) worked(p int32) (last time.Time) {
+	o := &t.s.jobs[p].Spec.Origin
+	t.s.near.require(Near{Kind: Members, Run: o.Run})
+	for _, k := range t.s.graph.onBranch[o.Branch] {
+		if j := t.s.jobs[k]; j.Spec.Origin.Run == o.Run && j.Spec.takesBranch() {
+			if at := t.began(k); at.After(last) {
+				last = at
+			}
+		}
+	}
+	return last
+}
+
+// began returns when job i's last attempt started, also if that is in this tick.
+func (t *tick) began(i int32) time.Time {
+	if j := t.s.jobs[i]; t.status(i) != Running || j.State.Status == Running {
+		return j.State.Started
+	}
+	return t.s.now
+}
+
 // serves reports whether r makes an artifact that by needs and does not make itself. It is false
 // if by merges the branch.
 func (r *taker) serves(by *taker) bool {
@@ -135,10 +157,7 @@ func (t *tick) onBranch(branch string) (active []int32, takers map[RunID]*taker)
 		if !j.Spec.takesBranch() {
 			continue
 		}
-		at := j.State.Started
-		if t.status(i) == Running && j.State.Status != Running {
-			at = t.s.now
-		}
+		at := t.began(i)
 		if at.After(r.at) {
 			r.at = at
 		}

@@ -289,7 +289,7 @@ func (s *Snapshot) Downstream(root JobID) []JobID {
 	out, cycles := []JobID{root}, s.planCycles()
 	for _, id := range s.ids(s.graph.closure([]int32{i}, func(k int32, f func(int32)) {
 		s.graph.eachSuccessor(k, func(c int32) {
-			if !cycles.differ(s.jobs[k], s.jobs[c]) && !s.onlyAfter(k, c) {
+			if !cycles.differ(s.jobs[k], s.jobs[c]) && !s.onlyAfter(k, c) && !s.unused(k, c) {
 				f(c)
 			}
 		})

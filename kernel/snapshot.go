@@ -36,7 +36,8 @@ type Facts struct {
 }
 
 // Scope says which records a read must bring besides the open ones and those
-// that open ones refer to.
+// that open ones refer to: among these the producers of what they need, and the
+// runs that ended without a stage's token that they need.
 type Scope struct {
 	Near      []Near     // not nil: only these, if the store can tell; All, Jobs, Artifacts and Keys do not count then
 	All       bool       // every record

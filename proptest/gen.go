@@ -28,6 +28,8 @@ var (
 		{Kind: kernel.PlanBranch, Name: "foo", Ref: "draft/foo"},
 		{Kind: kernel.CommandPatch, Name: "j1"},
 		{Kind: kernel.MergeSentinel, Name: "foo"},
+		{Kind: kernel.Custom, Name: kernel.StageToken, Ref: "approve:foo"},
+		{Kind: kernel.PlanDoc, Name: "foo", Ref: "draft/foo"},
 	}
 	runs     = []kernel.RunID{"", "", "r1", "r2", "r3"}
 	branches = []string{"main", "dev"}

@@ -77,13 +77,18 @@ func stops(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	})
 }
 
+// closes reports whether j is a merge that closed a cycle of its plan.
+func closes(j *kernel.Job) bool {
+	return j.State.Closed && j.State.Status == kernel.Succeeded && j.Spec.Integrates() != ""
+}
+
 // apart reports whether j took what it used in another cycle of its plan than the one that p
 // belongs to: the plan's merges that had succeeded before were others.
 func apart(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	plan := cmp.Or(j.Spec.Integrates(), p.Spec.Origin.Plan)
 	var merges []*kernel.Job
 	for _, m := range s.Jobs() {
-		if m.State.Closed && m.State.Status == kernel.Succeeded && plan != "" && m.Spec.Integrates() == plan {
+		if closes(m) && m.Spec.Integrates() == plan {
 			merges = append(merges, m)
 		}
 	}
@@ -110,6 +115,23 @@ func onlyAfter(j, p *kernel.Job) bool {
 		!slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return slices.Contains(p.Spec.Produces, a) })
 }
 
+// tookOthers reports whether j has begun, is not after p, and all that it needs of p are custom
+// artifacts of which another producer, newer than p or ended before p, had been done by then.
+func tookOthers(s *kernel.Snapshot, j, p *kernel.Job) bool {
+	began := j.State.Started
+	if began.IsZero() || j.State.Status != kernel.Running && !j.State.Status.Terminal() || slices.Contains(j.Spec.After, p.ID) {
+		return false
+	}
+	of := slices.DeleteFunc(slices.Clone(j.Spec.Needs), func(a kernel.Artifact) bool { return !slices.Contains(p.Spec.Produces, a) })
+	return len(of) > 0 && !slices.ContainsFunc(of, func(a kernel.Artifact) bool {
+		return a.Kind != kernel.Custom || !slices.ContainsFunc(producersOf(s, j, a), func(q *kernel.Job) bool {
+			done := q.State.Status == kernel.Succeeded && !q.State.Finished.After(began)
+			open := p.State.Finished.IsZero() || p.State.Finished.After(began)
+			return q != p && q != j && done && (p.Compare(q) < 0 || open)
+		})
+	})
+}
+
 // The retry set is the closure by its definition.
 func TestDownstreamIsTheClosure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -117,7 +139,7 @@ func TestDownstreamIsTheClosure(t *testing.T) {
 		s = s.Apply(kernel.Decide(s)) // some are held back now
 		for _, root := range s.Jobs() {
 			want := closure(s, root, func(j, p *kernel.Job) bool {
-				return dependsOn(s, j, p) && !apart(s, j, p) && !onlyAfter(j, p) || heldBy(j, p)
+				return dependsOn(s, j, p) && !apart(s, j, p) && !onlyAfter(j, p) && !tookOthers(s, j, p) || heldBy(j, p)
 			})
 			got := s.Downstream(root.ID)
 			if got[0] != root.ID || len(got) != len(want) || slices.ContainsFunc(got, func(id kernel.JobID) bool { return !want[id] }) {
@@ -326,7 +348,7 @@ func tookBranch(s *kernel.Snapshot, run kernel.RunID, j *kernel.Job) (at time.Ti
 			if m.State.Started.After(at) {
 				at = m.State.Started
 			}
-			merged = merged || m.State.Closed && m.State.Status == kernel.Succeeded
+			merged = merged || closes(m)
 			inside = inside || !m.State.Started.IsZero() && (m.State.Status == kernel.Running || m.State.Context.Worktree != "" || m.Spec.Origin.About.Operation == "git.integrate_plan_branch")
 		}
 	}
@@ -338,8 +360,11 @@ func tookBranch(s *kernel.Snapshot, run kernel.RunID, j *kernel.Job) (at time.Ti
 
 func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Status, string) {
 	exists, why := there(s, j, a)
+	var failed, drafted bool
 	if exists {
-		return 0, ""
+		if failed, drafted = outdated(s, j, a); !failed && !drafted {
+			return 0, ""
+		}
 	}
 	if why != "" {
 		return kernel.WaitingOnDeps, "cannot tell whether " + a.String() + " exists: " + why
@@ -353,15 +378,64 @@ func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Sta
 		return kernel.WaitingOnDeps, "waiting on " + a.String()
 	case j.State.Closed:
 		return 0, ""
-	case in(func(s kernel.Status) bool { return s == kernel.Succeeded }):
+	case failed:
+		return kernel.BlockedByDependency, "dependency failed for " + a.String()
+	case in(func(s kernel.Status) bool { return s == kernel.Succeeded }) && !drafted:
 		return kernel.BlockedByDependency, "missing " + a.String()
-	case len(producers) > 0:
+	case len(producers) > 0 && !drafted:
 		return kernel.BlockedByDependency, "dependency failed for " + a.String()
 	case j.Spec.MissingProducer == kernel.Wait:
 		return kernel.WaitingOnDeps, "awaiting producer for " + a.String()
 	default:
 		return kernel.BlockedByDependency, "missing " + a.String()
 	}
+}
+
+// outdated reports what happened on the branch that j takes since the newest token a that exists
+// for j was made: another run worked on it and did not make the token, or drafted the plan anew.
+func outdated(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (failed, drafted bool) {
+	if a.Kind != kernel.Custom || a.Name != kernel.StageToken || !takes(j) || ownProducer(s, j, a) {
+		return false, false
+	}
+	var owner *kernel.Job
+	for _, id := range s.Facts().Markers[a].Value {
+		p := s.Job(id)
+		if p == nil {
+			p = &kernel.Job{ID: id} // nobody knows when it was made
+		} else if p.State.Retired && slices.Contains(p.Spec.Produces, a) {
+			continue
+		}
+		if owner == nil || older(s, owner.ID, id) {
+			owner = p
+		}
+	}
+	if owner == nil || s.Job(owner.ID) == nil {
+		return false, false
+	}
+	later := func(a kernel.Artifact, is func(*kernel.Job) bool) bool {
+		return slices.ContainsFunc(producersOf(s, j, a), func(p *kernel.Job) bool {
+			o := p.Spec.Origin
+			return p != owner && !p.State.Retired && o.Run != "" && o.Run != j.Spec.Origin.Run && o.Branch == j.Spec.Origin.Branch && is(p)
+		})
+	}
+	failed = later(a, func(p *kernel.Job) bool {
+		return p.State.Status.Terminal() && p.State.Status != kernel.Succeeded && slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
+			return m.Spec.Origin.Run == p.Spec.Origin.Run && m.Spec.Origin.Branch == p.Spec.Origin.Branch && takes(m) && m.State.Started.After(owner.State.Finished)
+		})
+	})
+	plan := j.Spec.Integrates()
+	doc := kernel.Artifact{Kind: kernel.PlanDoc, Name: plan, Ref: j.Spec.Origin.Branch}.Canonical()
+	return failed, !failed && plan != "" && later(doc, func(p *kernel.Job) bool {
+		return p.State.Status == kernel.Succeeded && p.State.Started.After(owner.State.Finished)
+	})
+}
+
+// older reports whether job a was created before job b.
+func older(s *kernel.Snapshot, a, b kernel.JobID) bool {
+	if p, q := s.Job(a), s.Job(b); p != nil && q != nil {
+		return p.Compare(q) < 0
+	}
+	return a < b
 }
 
 // there reports whether a exists for j, or why that is not known.
@@ -386,12 +460,6 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 	if !f.Known {
 		return false, unknown(f.Err)
 	}
-	older := func(a, b kernel.JobID) bool {
-		if p, q := s.Job(a), s.Job(b); p != nil && q != nil {
-			return p.Compare(q) < 0
-		}
-		return a < b
-	}
 	for _, owner := range f.Value {
 		if p := s.Job(owner); p != nil && p.State.Retired && slices.Contains(p.Spec.Produces, a) && !ownProducer(s, j, a) {
 			continue
@@ -401,7 +469,7 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 		}
 		// It exists for j, unless a producer between its owner and j is going to renew it.
 		if !slices.ContainsFunc(producersOf(s, j, a), func(p *kernel.Job) bool {
-			return p.State.Status.Active() && older(owner, p.ID) && p.Compare(j) < 0
+			return p.State.Status.Active() && older(s, owner, p.ID) && p.Compare(j) < 0
 		}) {
 			return true, ""
 		}

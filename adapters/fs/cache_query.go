@@ -212,6 +212,9 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	for _, key := range scope.Keys {
 		near = append(near, kernel.Near{Kind: kernel.Keyed, Key: key})
 	}
+	for _, run := range failedStages(r.rec.Jobs, artifacts) {
+		near = append(near, kernel.Near{Kind: kernel.Members, Run: run})
+	}
 	near = append(near, kernel.Near{Kind: kernel.Attended}, kernel.Near{Kind: kernel.Outsiders}, kernel.Near{Kind: kernel.Prompts})
 	for _, n := range near {
 		if err := r.answer(n); err != nil {
@@ -219,6 +222,23 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 		}
 	}
 	return nil
+}
+
+// failedStages returns the runs of jobs that ended without a token of a stage that is needed.
+// Whether such a run has worked on the plan's branch matters to what needs the token.
+func failedStages(jobs []kernel.Job, needed map[kernel.Artifact]bool) (runs []kernel.RunID) {
+	for i := range jobs {
+		j := &jobs[i]
+		if st := j.State.Status; j.Spec.Origin.Run == "" || j.State.Retired || !st.Terminal() || st == kernel.Succeeded {
+			continue
+		}
+		if slices.ContainsFunc(j.Spec.Produces, func(a kernel.Artifact) bool {
+			return a.Kind == kernel.Custom && a.Name == kernel.StageToken && needed[a]
+		}) {
+			runs = append(runs, j.Spec.Origin.Run)
+		}
+	}
+	return runs
 }
 
 // refersTo returns the jobs whose records the gates of an open job read, and those that it
