@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -86,8 +85,9 @@ var (
 )
 
 // inventory is in the order of seed 000: 18 operations, one of them with two
-// labels, and 5 policies. Most commands need no template, and do not build it.
-var inventory = sync.OnceValue(func() []Use {
+// labels, and 5 policies. It is a function, since
+// most commands need no template and must not pay for it at their start.
+func inventory() []Use {
 	return []Use{
 		builtin(opPrompt, Use{NoScript: true, Args: []string{"prompt_text", "prompt_file"}}),
 		shell(opPrompt, Use{OneOf: scripts}),
@@ -115,7 +115,7 @@ var inventory = sync.OnceValue(func() []Use {
 		control(policyApproval, "required"),
 		control(policyTerminal),
 	}
-})
+}
 
 func builtin(op string, u Use) Use {
 	u.Label, u.Class, u.Operation, u.Reconcilable = builtinPrefix+op, EnvironmentBuiltin, op, true
