@@ -36,10 +36,10 @@ vizier wait "$(vizier submit --name hello -- true)"
 vizier agents
 `
 	if _, err := exec.LookPath("bash"); err == nil {
-		script += `bash -c '. "` + prefix + `/share/bash-completion/completions/vizier"; try() { COMP_LINE=$1 COMP_POINT=${#1}; shift; COMP_WORDS=("$@") COMP_CWORD=$(($#-1)); _vizier; echo "completed: ${COMPREPLY[*]}"; }
-try "vizier show hel" vizier show hel
-try "vizier wait " vizier wait ""
-try "vizier submit --after=@la" vizier submit --after = @ la'
+		script += `bash -c '. "` + prefix + `/share/bash-completion/completions/vizier"; try() { COMP_LINE=$1$2 COMP_POINT=$((${#1} + ${#2})); _vizier vizier "$2"; echo "completed: ${COMPREPLY[*]}"; }
+try "vizier show " hel
+try "vizier wait " ""
+try "vizier submit --after=" @la'
 `
 	} else {
 		script += "echo completed: hello; echo completed: 1; echo completed: @last\n"
@@ -48,7 +48,7 @@ try "vizier submit --after=@la" vizier submit --after = @ la'
 	for shell, line := range map[string]string{
 		"fish": `complete -C "vizier show hel"; complete -C "vizier run draft --file notes"`,
 		"zsh": `compdef() { : }; _files() { print notes.md }; _describe() { print -rl -- "${(@P)2}" | tr : "\t" }
-. "` + prefix + `/share/zsh/site-functions/_vizier"; words=(vizier show hel) CURRENT=3; _vizier; words=(vizier run draft --file notes) CURRENT=5; _vizier`,
+. "` + prefix + `/share/zsh/site-functions/_vizier"; words=(vizier show hel) CURRENT=3 PREFIX=hel; _vizier; words=(vizier run draft --file notes) CURRENT=5 PREFIX=notes; _vizier`,
 	} {
 		if _, err := exec.LookPath(shell); err != nil {
 			t.Logf("%s is not installed: its completions are not tried", shell)

@@ -46,3 +46,46 @@ func Plain(s string) string {
 	}
 	return b.String()
 }
+
+// Visible returns s with everything that a terminal would act on, or that a reader would not see, in
+// the escapes of Go, except for what is in kept.
+func Visible(s, kept string) string {
+	clean := func(r rune, size int, text string) bool {
+		return r != utf8.RuneError && !Unseen(r) || size == 1 && strings.Contains(kept, text) || r == utf8.RuneError && size > 1
+	}
+	at := 0
+	for at < len(s) {
+		r, size := utf8.DecodeRuneInString(s[at:])
+		if !clean(r, size, s[at:at+size]) {
+			break
+		}
+		at += size
+	}
+	if at == len(s) {
+		return s
+	}
+	var b strings.Builder
+	b.WriteString(s[:at])
+	for at < len(s) {
+		r, size := utf8.DecodeRuneInString(s[at:])
+		text := s[at : at+size]
+		at += size
+		switch {
+		case clean(r, size, text):
+			b.WriteString(text)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	return b.String()
+}

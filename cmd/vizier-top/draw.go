@@ -2,13 +2,14 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
-	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -16,6 +17,9 @@ import (
 // wide is the least width, in columns, at which the logs are beside the tree
 // instead of below it.
 const wide = 140
+
+// narrow is the width, in columns, below which lines give up what matters least.
+const narrow = 72
 
 const helpText = `up down j k   another line           enter         jobs of a run, shown or not
 g G           first, last line       f             all, open, need you, failed
@@ -45,6 +49,10 @@ func (m *model) draw() []string {
 	lines := []string{m.style(bold, m.fit(m.header(), m.width))}
 	body := max(0, m.height-2)
 	switch {
+	case m.asks != nil && m.height == 1:
+		lines = nil
+	case m.asks != nil && m.asks.says != nil:
+		lines = append(lines, m.statement(body)...)
 	case m.help:
 		lines = append(lines, m.box(strings.Split(helpText, "\n"), m.width, body)...)
 	case m.width >= wide:
@@ -84,7 +92,7 @@ func (m *model) header() string {
 	case m.snap == nil:
 		return "vizier top"
 	}
-	text := "vizier top  " + counts(m.snap)
+	text := "vizier top  " + m.counts
 	if m.filter != everything {
 		text += "  [" + m.filter.String() + "]"
 	}
@@ -97,13 +105,52 @@ func (m *model) header() string {
 func (m *model) footer() string {
 	switch {
 	case m.asks != nil:
-		return m.style(reverse, m.fit(m.asks.text+"?  y: yes, any other key: no", m.width))
+		return m.style(reverse, m.question())
 	case m.typing:
 		return m.fit("/"+m.search+"_", m.width)
 	case m.message != "":
 		return m.fit(m.message, m.width)
 	}
 	return m.style(dim, m.fit("a approve  x reject  r retry  c cancel  f filter  / search  J K logs  ? help  q quit", m.width))
+}
+
+// question asks for the answer. If there is no room for all of it, its end stays, which names the keys.
+func (m *model) question() string {
+	yes, no := "  y: yes", ", any other key: no"
+	if m.asks.says != nil && !m.asks.seen && !m.atEnd() {
+		yes = "  space: more"
+	}
+	if m.width < narrow {
+		yes, no = yes[1:], ", n: no"
+	}
+	return m.fit(m.fit(m.asks.text+"?", m.width-ansi.StringWidth(yes+no))+yes+no, m.width)
+}
+
+// statement returns the lines of what an approval covers that fit, below one that says which these are.
+func (m *model) statement(height int) []string {
+	lines := m.covered()
+	from := min(m.asks.top, len(lines))
+	to := min(from+m.coveredHeight(), len(lines))
+	title := fmt.Sprintf("── what you approve: %d-%d of %s ", from+1, to, view.Counted(len(lines), "line"))
+	return m.box(append([]string{m.style(dim, pad(m.fit(title, m.width), m.width))}, lines[from:to]...), m.width, height)
+}
+
+// covered returns what an approval covers, in lines that fit the screen. What continues a line is indented, so that
+// it cannot be taken for another one.
+func (m *model) covered() (out []string) {
+	for _, line := range m.asks.says {
+		out = append(out, strings.Split(strings.ReplaceAll(ansi.Hardwrap(answer.Visible(line, ""), max(1, m.width-2), true), "\n", "\n  "), "\n")...)
+	}
+	return out
+}
+
+// coveredHeight returns how many of these lines fit.
+func (m *model) coveredHeight() int { return max(0, m.height-3) }
+
+// atEnd reports whether the last of these lines is on the screen.
+func (m *model) atEnd() bool {
+	end := m.asks.top + m.coveredHeight()
+	return end > m.asks.top && end >= len(m.covered())
 }
 
 // tree returns the rows that fit, including the chosen one.
@@ -118,7 +165,7 @@ func (m *model) tree(width, height int) []string {
 		case i == at:
 			line = m.style(reverse, line)
 		default:
-			line = m.style(colourOf(r.status), line)
+			line = m.style(r.colour(), line)
 		}
 		out = append(out, line)
 	}
@@ -129,8 +176,21 @@ func (m *model) tree(width, height int) []string {
 }
 
 // line formats the row as one line, with as much of its name and status as
-// fits.
+// fits. On a narrow screen the name gives way to the status and its reason.
 func (r *row) line(width int) string {
+	name := r.name
+	if r.inside && strings.TrimPrefix(r.ref, "/") == name {
+		name = ""
+	}
+	status := r.sign() + " " + r.short()
+	if width < narrow {
+		ref := r.ref
+		if r.inside {
+			ref = "  " + ref
+		}
+		nameWidth, statusWidth := max(8, width/4), 11
+		return fmt.Sprintf("%s %s %s", pad(view.Fit(oneLine(ref+" "+name), nameWidth), nameWidth), pad(view.Fit(status, statusWidth), statusWidth), oneLine(r.done+r.note))
+	}
 	nameWidth, statusWidth := 26, 17
 	if width >= 96 {
 		nameWidth = min(40, width/3)
@@ -139,21 +199,17 @@ func (r *row) line(width int) string {
 	if r.inside {
 		ref = "     " + r.ref
 	}
-	name := r.name
-	if r.inside && strings.TrimPrefix(r.ref, "/") == name {
-		name = ""
-	}
-	status := mark(r.status) + " " + r.short()
 	if r.done != "" {
 		status += " " + r.done
 	}
 	if r.took > 0 {
 		took = kernel.Brief(r.took)
 	}
-	return fmt.Sprintf("%s  %s  %s  %s", pad(view.Fit(ref+" "+oneLine(name), nameWidth), nameWidth), pad(view.Fit(status, statusWidth), statusWidth), pad(took, 6), oneLine(r.note))
+	return fmt.Sprintf("%s  %s  %s  %s", pad(view.Fit(oneLine(ref+" "+name), nameWidth), nameWidth), pad(view.Fit(status, statusWidth), statusWidth), pad(took, 6), oneLine(r.note))
 }
 
-// log returns the end of the logs, below a line that names their job.
+// log returns the end of the logs, below a line that names their job. In place of logs that are empty it
+// says what the job's own line may have no room for.
 func (m *model) log(width, height int) []string {
 	if height < 1 {
 		return nil
@@ -169,6 +225,9 @@ func (m *model) log(width, height int) []string {
 	}
 	end := max(0, len(m.lines)-m.back)
 	lines := m.lines[max(0, end-height+1):end]
+	if r := m.chosen(); len(lines) == 0 && r != nil {
+		lines = strings.Split(ansi.Wrap(oneLine(r.note), max(1, width), ""), "\n")
+	}
 	return append([]string{m.style(dim, pad(m.fit("── "+title+" ", width), width))}, lines...)
 }
 
@@ -203,15 +262,12 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }
 
-// mark returns a symbol for a status, for readers who cannot rely on colour.
-func mark(status string) string {
-	switch status {
-	case "needs you":
+// sign returns a symbol for the status, for readers who cannot rely on colour.
+func (r *row) sign() string {
+	switch s := view.Sign(r.status); {
+	case r.status == "needs you", r.needs && s != view.Sign(kernel.WaitingOnApproval.String()):
 		return "!"
-	case "cancelled":
-		return "⊘"
-	}
-	if s := view.Sign(status); s != "?" {
+	case s != "?":
 		return s
 	}
 	return "○"
@@ -225,16 +281,19 @@ func (r *row) short() string {
 	return r.status
 }
 
-func colourOf(status string) lipgloss.Style {
+func (r *row) colour() lipgloss.Style {
 	st := lipgloss.NewStyle()
-	switch status {
+	if r.needs {
+		return st.Foreground(lipgloss.Magenta).Bold(true)
+	}
+	switch r.status {
 	case "running":
 		return st.Foreground(lipgloss.Cyan)
 	case "succeeded":
 		return st.Foreground(lipgloss.Green)
 	case "failed", "blocked", "blocked_by_dependency", "blocked_by_approval":
 		return st.Foreground(lipgloss.Red)
-	case "needs you", "waiting_on_approval":
+	case "needs you":
 		return st.Foreground(lipgloss.Magenta).Bold(true)
 	case "cancelled":
 		return st.Faint(true)
@@ -242,16 +301,15 @@ func colourOf(status string) lipgloss.Style {
 	return st.Foreground(lipgloss.Yellow)
 }
 
-// oneLine removes everything from s that could move the cursor.
+// oneLine returns s on one line, with everything else that could move the cursor or hide text made visible.
 func oneLine(s string) string {
-	s = ansi.Strip(strings.ToValidUTF8(s, "\ufffd"))
-	return strings.Map(func(r rune) rune {
-		if r == '\t' || r == '\n' {
-			return ' '
-		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return -1
-		}
-		return r
-	}, s)
+	return answer.Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s), "")
+}
+
+// colours are the sequences that only colour text.
+var colours = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
+// logLine is oneLine for a line of a log, without its colours.
+func logLine(s string) string {
+	return oneLine(colours.ReplaceAllString(strings.TrimRight(s, "\r"), ""))
 }

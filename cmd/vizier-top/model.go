@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // model is the state of the screen.
@@ -25,7 +25,9 @@ type model struct {
 	left          func() bool // reports whether the process that started the program is gone; nil: not known
 
 	snap   *kernel.Snapshot // nil: nothing has been read yet
-	gone   error            // why the last read failed
+	said   progress
+	gone   error  // why the last read failed
+	counts string // how the jobs stand, in a few words
 	rows   []row
 	at     string // key of the chosen row
 	top    int    // the first row shown
@@ -49,12 +51,22 @@ type question struct {
 	what action
 	jobs []*kernel.Job
 	text string
+
+	says []string // what an approval covers
+	top  int      // the first of its lines on the screen
+	seen bool     // its last line was on the screen
 }
+
+// progress is what the running attempts reported last.
+type progress map[kernel.AttemptID]view.Progress
+
+func (p progress) of(a kernel.AttemptID) view.Progress { return p[a] }
 
 // The messages that Update receives.
 type (
 	looked struct { // the store was read
 		snap *kernel.Snapshot
+		said progress
 		err  error
 	}
 	tick    struct{}
@@ -86,7 +98,16 @@ func (m *model) Init() tea.Cmd { return tea.Batch(m.look, m.again()) }
 // triggers the next.
 func (m *model) look() tea.Msg {
 	snap, err := m.src.Look(m.ctx)
-	return looked{snap, err}
+	if err != nil {
+		return looked{err: err}
+	}
+	said := progress{}
+	for _, j := range snap.Jobs() {
+		if j.State.Status == kernel.Running {
+			said[j.Attempt()] = m.src.Progress(j.Attempt())
+		}
+	}
+	return looked{snap, said, nil}
 }
 
 // await waits until the store may have changed. Of many changes in a row it
@@ -119,7 +140,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.look
 	case looked:
 		if m.gone = msg.err; msg.err == nil {
-			m.snap = msg.snap
+			m.snap, m.said = msg.snap, msg.said
 			m.arrange()
 		}
 		return m, m.await()
@@ -146,7 +167,8 @@ func (m *model) arrange() {
 		return
 	}
 	was := m.index()
-	m.rows = rowsOf(m.snap, m.folded, m.filter, m.search)
+	m.counts = counts(m.snap)
+	m.rows = rowsOf(m.snap, m.said, m.folded, m.filter, m.search)
 	if m.index() < 0 && len(m.rows) > 0 {
 		m.at = m.rows[min(max(was, 0), len(m.rows)-1)].key
 	}
@@ -197,7 +219,7 @@ func (m *model) readLogs() {
 		if l.Stream == joblog.Stderr {
 			mark = "! "
 		}
-		if m.lines = append(m.lines, mark+oneLine(string(l.Text))); len(m.lines) > 2*mostLines {
+		if m.lines = append(m.lines, mark+logLine(string(l.Text))); len(m.lines) > 2*mostLines {
 			m.lines = append(m.lines[:0], m.lines[len(m.lines)-mostLines:]...)
 		}
 		if m.back > 0 {
@@ -342,23 +364,32 @@ func (m *model) ask(what action) {
 	if len(jobs) > 1 {
 		text += fmt.Sprintf(" (%d jobs)", len(jobs))
 	}
+	m.asks = &question{what: what, jobs: jobs, text: text}
 	if what == approve {
-		text = "approve " + jobs[0].Ref() + ": " + oneLine(strings.Join(jobs[0].Spec.Task.Args, " "))
+		m.asks.says = m.src.Approves(jobs[0])
 	}
-	m.asks = &question{what, jobs, text}
 }
 
 // called returns the reference of the chosen row.
 func (m *model) called(r *row) string {
 	if r.inside {
-		return r.jobs[0].Ref()
+		return oneLine(r.jobs[0].Ref())
 	}
-	return r.ref
+	return oneLine(r.ref)
 }
 
-// answer handles the answer to a question.
+// answer handles the answer to a question. A yes counts once all of what it covers was on the screen.
 func (m *model) answer(name string) tea.Cmd {
 	q := m.asks
+	if q.says != nil {
+		lines, height := len(m.covered()), m.coveredHeight()
+		q.seen = q.seen || m.atEnd()
+		if by, moves := map[string]int{"down": 1, "j": 1, "up": -1, "k": -1, "pgdown": height, "space": height, "pgup": -height,
+			"G": lines, "end": lines, "g": -lines, "home": -lines}[name]; moves || name == "y" && !q.seen {
+			q.top = max(0, min(q.top+by, lines-height))
+			return nil
+		}
+	}
 	m.asks = nil
 	if name != "y" {
 		m.message = "not done"

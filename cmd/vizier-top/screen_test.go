@@ -20,7 +20,9 @@ import (
 	"github.com/charmbracelet/x/exp/teatest/v2"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 var t0 = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -36,6 +38,7 @@ type fake struct {
 	jobs    []kernel.Job
 	gone    error
 	runners map[int]kernel.Runner // what is known of those of jobs
+	reports map[kernel.JobID]view.Progress
 	did     []string
 	deny    error
 }
@@ -71,6 +74,12 @@ func (f *fake) Changed() <-chan struct{} { return f.changed }
 
 func (f *fake) Lines(id kernel.JobID) *joblog.Lines {
 	return joblog.NewLines(func(name string) (*os.File, error) { return os.Open(filepath.Join(f.dir, string(id)+"."+name)) })
+}
+
+func (f *fake) Progress(a kernel.AttemptID) view.Progress { return f.reports[a.Job] }
+
+func (f *fake) Approves(j *kernel.Job) []string {
+	return answer.Approves(j, j.Spec.Statement(), nil) // no job has a manifest
 }
 
 func (f *fake) Do(_ context.Context, what action, jobs []*kernel.Job) error {
@@ -149,6 +158,8 @@ func key(s string) tea.KeyPressMsg {
 		return tea.KeyPressMsg{Code: tea.KeyEscape}
 	case "backspace":
 		return tea.KeyPressMsg{Code: tea.KeyBackspace}
+	case "space":
+		return tea.KeyPressMsg{Code: tea.KeySpace, Text: " "}
 	}
 	return tea.KeyPressMsg{Code: []rune(s)[0], Text: s}
 }
@@ -168,7 +179,7 @@ func TestTheScreenIsAsLargeAsTheTerminal(t *testing.T) {
 		f.jobs = append(f.jobs, job(500+n, strings.Repeat("名前", 30), kernel.Queued))
 	}
 	for _, size := range [][2]int{{80, 12}, {200, 60}, {139, 20}, {140, 20}, {40, 8}, {20, 5}, {10, 3}, {3, 2}, {1, 1}} {
-		for _, pressed := range []string{"", "?", "/x", "G", "Ga", "jjK", "f", "ff"} {
+		for _, pressed := range []string{"", "?", "/x", "G", "Gr", "ffa", "ffaj", "jjK", "f", "ff"} {
 			m, lines := shown(t, f, size[0], size[1], keys(pressed)...)
 			if len(lines) != size[1] {
 				t.Errorf("%v, %q: %d lines", size, pressed, len(lines))
@@ -189,7 +200,7 @@ func TestTheScreenIsAsLargeAsTheTerminal(t *testing.T) {
 func TestWhatTheScreenShows(t *testing.T) {
 	_, lines := shown(t, world(t), 100, 20, keys("jjj")...)
 	text := strings.Join(lines, "\n")
-	for _, want := range []string{"vizier top  1 need you, 2 running, 1 waiting, 1 failed", "   4 flow", "● running 1/3", "/build", "/pack", "○ waiting",
+	for _, want := range []string{"vizier top  1 needs you, 2 running, 1 waiting, 1 failed", "   4 flow", "● running 1/3", "/build", "/pack", "○ waiting",
 		"   3 serve", "1h ", "   2 deploy", "‖ approval", "   1 tests", "✗ failed", "exit code 3", "logs of 4/ship"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -197,7 +208,7 @@ func TestWhatTheScreenShows(t *testing.T) {
 	}
 	_, lines = shown(t, world(t), 80, 12, keys("jjjj")...)
 	text = strings.Join(lines, "\n")
-	if !strings.Contains(text, "logs of 3 serve") || !strings.Contains(text, "  listening\n  served one page") || strings.Contains(text, "\x1b") {
+	if !strings.Contains(text, "logs of 3 serve") || !strings.Contains(text, "  listening\n  served \\x1b[2Jone page") || strings.Contains(text, "\x1b") {
 		t.Errorf("the logs of the chosen job are\n%q", text)
 	}
 }
@@ -274,6 +285,121 @@ func TestActionsAreAskedOnceMore(t *testing.T) {
 	}
 }
 
+// What an approval covers is shown whole before a yes counts, with nothing in it hidden, whatever the size of the
+// screen; the keys that answer are always there.
+func TestAnApprovalShowsAllThatItCovers(t *testing.T) {
+	j := job(1, "innocent", kernel.WaitingOnApproval)
+	j.Spec.Task = kernel.Task{Args: []string{"sh", "-c", "echo harmless #\x1b]0;\ntouch OWNED\n#\a" + strings.Repeat("; echo on", 60) + "; echo LAST"}, Env: []string{"LD_PRELOAD=x.so"},
+		Dir: "below", Executor: "lab", Sandbox: kernel.Sandbox{Mode: kernel.RequiredSandbox}}
+	want := strings.Join(view.Statement(j.Spec.Statement()), "")
+	for _, size := range [][2]int{{80, 40}, {80, 12}, {40, 8}, {20, 5}} {
+		f := newFake(t, j)
+		m, _ := shown(t, f, size[0], size[1], keys("a")...)
+		all := make([]string, len(m.covered()))
+		for page := 0; ; page++ {
+			lines := m.draw()
+			copy(all[m.asks.top:], lines[2:len(lines)-1])
+			last := lines[len(lines)-1]
+			if strings.Contains(last, "y: yes") {
+				break
+			}
+			if !strings.Contains(last, "space: more") || !strings.Contains(last, "n: no") && !strings.Contains(last, "any other key: no") || page > 200 {
+				t.Fatalf("%v: it ends with %q", size, last)
+			}
+			if _, cmd := m.Update(key("y")); cmd != nil || m.asks == nil {
+				t.Fatalf("%v: a yes counts before all was shown", size)
+			}
+			m.Update(key("space"))
+		}
+		for i, l := range all {
+			all[i] = strings.TrimPrefix(l, "  ") // of what continues a line
+		}
+		if got := strings.Join(all, ""); got != want {
+			t.Errorf("%v: it shows\n%q\nwant\n%q", size, got, want)
+		}
+		if _, cmd := m.Update(key("y")); cmd != nil {
+			m.Update(cmd())
+		}
+		if got := strings.Join(f.did, ","); got != "approve 1" {
+			t.Errorf("%v: did %q", size, got)
+		}
+	}
+	_, lines := shown(t, newFake(t, j), 80, 40, keys("a")...)
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{`\x1b]0;\ntouch OWNED`, "LAST", `env "LD_PRELOAD"`, `directory "below"`, `executor "lab"`, `sandbox "required"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+// Nothing that somebody else wrote hides text, in whichever part of the screen.
+func TestNothingIsHidden(t *testing.T) {
+	hostile := "A\x1b]0;B\aC\u202eD\u200bE"
+	seen := `A\x1b]0;B\x07C\u202eD\u200bE`
+	j := job(1, hostile, kernel.Failed)
+	j.State.Reason = "because " + hostile
+	f := newFake(t, j)
+	f.log(t, string(j.ID), "stdout", "said \x1b[1;31m"+hostile+"\x1b[0m\r\n")
+	m, lines := shown(t, f, 200, 20)
+	m.Update(looked{err: errors.New("broken " + hostile)})
+	text := strings.Join(append(lines, m.header()), "\n")
+	for _, want := range []string{"1 " + seen, "because " + seen, "said " + seen, "broken " + seen} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%q", want, text)
+		}
+	}
+	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && answer.Unseen(r) }); i >= 0 {
+		t.Errorf("%q reaches the terminal", text[i:])
+	}
+}
+
+// Of what is wrong or under way, the screen says what a list says.
+func TestItSaysWhatAListSays(t *testing.T) {
+	secret, again, busy := job(1, "locked", kernel.Queued), job(2, "flaky", kernel.FailedRetryable), job(3, "steps", kernel.Running)
+	secret.Spec.Task.Secrets = []kernel.Secret{{Name: "X", Source: "false"}}
+	secret.State.Refused, secret.State.Reason = 1, secret.Spec.Task.Secrets[0].Unavailable()+"exit status 1"
+	again.State.Attempt, again.State.Started, again.State.Finished, again.State.Reason, again.State.RetryAt = 1, t0, t0.Add(time.Minute), "exit code 3", t0.Add(3*time.Hour)
+	f := newFake(t, secret, again, busy)
+	done, total := int64(1), int64(4)
+	f.reports = map[kernel.JobID]view.Progress{busy.ID: {Done: &done, Total: &total, Text: "step"}}
+	m, lines := shown(t, f, 260, 20)
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(strings.Split(l, "│")[0], " ")
+	}
+	text := strings.Join(lines, "\n")
+	for _, l := range view.Lines(m.snap, m.snap.Jobs(), view.LinesOptions{Progress: f.Progress}) {
+		says := l.Says(m.snap.Now().Local())
+		if says == "" || !regexp.MustCompile(l.Ref+" "+l.Name+" +. "+l.Status+" .*"+regexp.QuoteMeta(says)).MatchString(text) {
+			t.Errorf("%s %q is missing in\n%s", l.Status, says, text)
+		}
+	}
+	if !strings.Contains(text, "1 needs you") || strings.Count(text, "! ") != 1 || !regexp.MustCompile("1 locked +! waiting").MatchString(text) {
+		t.Errorf("which one needs a person is not marked in\n%s", text)
+	}
+}
+
+// On a narrow screen the name gives way to the status, and then to the reason. The reason of the chosen job is
+// there in full if it has no logs.
+func TestNarrowScreens(t *testing.T) {
+	for width, want := range map[int][]string{20: {"✗ failed", "‖ approval", "● running"}, 40: {"✗ failed    cannot begin: no", "‖ approval", "● running   1/3"}} {
+		f := world(t)
+		f.jobs[0].State.Reason = "cannot begin: no such program: deploy-everything"
+		_, lines := shown(t, f, width, 24, key("G"))
+		text := strings.Join(lines, "\n")
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%d columns: %q is missing in\n%s", width, w, text)
+			}
+		}
+		_, pane, _ := strings.Cut(text, "logs of 1")
+		_, pane, _ = strings.Cut(pane, "\n")
+		if got := strings.Join(strings.Fields(pane), ""); !strings.HasPrefix(got, strings.ReplaceAll(f.jobs[0].State.Reason, " ", "")) {
+			t.Errorf("%d columns: the reason is not there in full in\n%s", width, text)
+		}
+	}
+}
+
 // The chosen row stays chosen while others come and go, and the logs of a
 // chosen run are those of its running job.
 func TestTheChoiceStays(t *testing.T) {
@@ -306,7 +432,7 @@ func TestTheProgram(t *testing.T) {
 		teatest.WaitFor(t, io.TeeReader(tm.Output(), &seen), func([]byte) bool { return strings.Contains(ansi.Strip(seen.String()), want) }, teatest.WithDuration(30*time.Second), teatest.WithCheckInterval(5*time.Millisecond))
 		seen.Reset()
 	}
-	until("1 need you, 2 running")
+	until("1 needs you, 2 running")
 	f.change(func() { f.gone = errors.New("nothing there") })
 	until("cannot read the store")
 	f.change(func() { f.gone, f.jobs[0].State.Status = nil, kernel.Succeeded })

@@ -13,6 +13,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -27,6 +28,12 @@ type source interface {
 
 	// Lines reads a job's logs.
 	Lines(kernel.JobID) *joblog.Lines
+
+	// Progress returns the last progress that a running attempt reported.
+	Progress(kernel.AttemptID) view.Progress
+
+	// Approves returns the lines that say what an approval of a job covers.
+	Approves(*kernel.Job) []string
 
 	// Do performs a confirmed action on jobs.
 	Do(context.Context, action, []*kernel.Job) error
@@ -170,6 +177,14 @@ func scopeOf(ids []kernel.JobID) (scope kernel.Scope) {
 // Lines reads a job's logs.
 func (s *store) Lines(id kernel.JobID) *joblog.Lines {
 	return joblog.NewLines(func(name string) (*os.File, error) { return s.r.Store.OpenLog(id, name) })
+}
+
+// Progress returns the last progress that a running attempt reported.
+func (s *store) Progress(a kernel.AttemptID) view.Progress { return s.r.Store.Progress(a) }
+
+// Approves returns the lines that say what an approval of a job covers.
+func (s *store) Approves(j *kernel.Job) []string {
+	return answer.Approves(j, j.Spec.Statement(), s.r.Templates())
 }
 
 // Do calls the use cases that the commands call, so it refuses what these

@@ -97,18 +97,18 @@ func TestTopInATerminal(t *testing.T) {
 	x.run("vizier", "submit", "--name", "serve", "--", "sh", "-c", "echo listening; echo trouble >&2; until test -e go; do sleep 0.05; done; echo bye")
 	x.run("vizier", "submit", "--name", "deploy", "--approval", "--", "true")
 	x.run("touch", "begin")
-	lines := x.until("1 need you, 1 running", "2 deploy", "‖ approval", "1 serve")
+	lines := x.until("1 needs you, 1 running", "2 deploy", "‖ approval", "1 serve")
 	if len(lines) != 12 || !strings.HasPrefix(lines[0], "vizier top") || !strings.HasPrefix(lines[11], "a approve") {
 		t.Errorf("80x12:\n%s", strings.Join(lines, "\n"))
 	}
 	x.press("j")
 	x.until("logs of 1 serve", "  listening", "! trouble")
 	x.press("k", "a")
-	x.until("approve 2: true?  y: yes")
+	x.until(`command "true"`, "approve 2?  y: yes")
 	x.press("y")
-	x.until("approve 2: true: done", "✓ succeeded")
+	x.until("approve 2: done", "✓ succeeded")
 	x.tmux("resize-window", "-x", "200", "-y", "60")
-	if lines = x.until("│", "approve 2: true: done"); !strings.HasPrefix(lines[len(lines)-1], "approve 2") || len(lines) != 60 {
+	if lines = x.until("│", "approve 2: done"); !strings.HasPrefix(lines[len(lines)-1], "approve 2") || len(lines) != 60 {
 		t.Errorf("200x60: %d lines\n%s", len(lines), strings.Join(lines, "\n"))
 	}
 	for _, move := range [][2]string{{".vizier", ".away"}, {".away", ".vizier"}} {
@@ -149,11 +149,11 @@ func TestTopIsStopped(t *testing.T) {
 	x.run("vizier", "submit", "--name", "deploy", "--approval", "--", "true")
 	x.tmux("new-session", "-d", "-x", "80", "-y", "12", "bash --norc -i")
 	x.press("vizier top", "Enter")
-	x.until("1 need you", "1 deploy")
+	x.until("1 needs you", "1 deploy")
 	x.press("C-z")
 	x.until("Stopped")
 	x.press("fg; echo left $((1+1)) here", "Enter")
-	x.until("1 need you", "1 deploy")
+	x.until("1 needs you", "1 deploy")
 	x.press("q")
 	x.until("left 2 here")
 }
@@ -180,10 +180,10 @@ func TestTopEnds(t *testing.T) {
 	x.run("vizier", "submit", "--name", "deploy", "--approval", "--", "true")
 	x.run("sh", "-c", "echo 'echo $$ >top; exec vizier top' >start")
 	for name, c := range map[string]struct{ start, shows, end string }{
-		"a signal":             {"sh ./start", "1 need you", `kill "$(cat top)"`},
-		"an interrupt":         {"sh ./start", "1 need you", `kill -INT "$(cat top)"`},
-		"its parent is gone":   {"sh -c 'echo $$ >parent; sh ./start; true'", "1 need you", `kill -KILL "$(cat parent)"`},
-		"its terminal is gone": {"sh ./start", "1 need you", `tmux -S "$SOCKET" kill-server`},
+		"a signal":             {"sh ./start", "1 needs you", `kill "$(cat top)"`},
+		"an interrupt":         {"sh ./start", "1 needs you", `kill -INT "$(cat top)"`},
+		"its parent is gone":   {"sh -c 'echo $$ >parent; sh ./start; true'", "1 needs you", `kill -KILL "$(cat parent)"`},
+		"its terminal is gone": {"sh ./start", "1 needs you", `tmux -S "$SOCKET" kill-server`},
 		"a time limit": {"sh -c 'echo $$ >limit; exec timeout 600 sh ./start'", "begun",
 			`until ps -o stat= -p "$(cat top)" | grep -q T; do sleep 0.02; done; kill "$(cat limit)"`},
 	} {

@@ -18,10 +18,11 @@ type row struct {
 	name   string
 	status string // in the words of records and of runs
 	done   string // of a run: 4/15
-	note   string // why it waits or failed
+	note   string // what ls says of it: how far it is, why it waits or failed
 	took   time.Duration
 	whole  bool // a run or a batch
 	inside bool // a job of a run or a batch
+	needs  bool // a job that needs a person
 	jobs   []*kernel.Job
 }
 
@@ -64,7 +65,7 @@ func (f filter) shows(s *kernel.Snapshot, jobs []*kernel.Job) bool {
 		case open:
 			return j.State.Status.Active()
 		case needsPerson:
-			return j.Needs() != "" && !(j.State.Status.Terminal() && (s.SeenTo(j) || s.BlockedBy(j) != nil))
+			return view.NeedsYou(s, j)
 		case failed:
 			return view.EndedBadly(j)
 		default:
@@ -76,7 +77,7 @@ func (f filter) shows(s *kernel.Snapshot, jobs []*kernel.Job) bool {
 // rowsOf returns the rows of the tree, newest first. folded says of which runs the
 // jobs are hidden. By default, they are shown if the run is open, or if there is a
 // filter or a search.
-func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string) (out []row) {
+func rowsOf(s *kernel.Snapshot, said progress, folded map[string]bool, f filter, search string) (out []row) {
 	groups := map[string][]*kernel.Job{}
 	var order []string
 	for _, j := range s.Jobs() {
@@ -98,7 +99,7 @@ func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string)
 			continue
 		}
 		if len(jobs) == 1 && jobs[0].Part == "" {
-			if r := jobRow(s, jobs[0], false); r.matches(search) {
+			if r := jobRow(s, jobs[0], said, false); r.matches(search) {
 				out = append(out, r)
 			}
 			continue
@@ -107,7 +108,7 @@ func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string)
 		head := row{key: key, ref: run.Ref, name: run.Name, status: run.Status, done: run.Progress(), whole: true, jobs: jobs, took: age(s, jobs)}
 		var inside []row
 		for _, j := range jobs {
-			if r := jobRow(s, j, true); j.State.Status != kernel.Unscheduled && f.shows(s, []*kernel.Job{j}) && (search == "" || head.matches(search) || r.matches(search)) {
+			if r := jobRow(s, j, said, true); j.State.Status != kernel.Unscheduled && f.shows(s, []*kernel.Job{j}) && (search == "" || head.matches(search) || r.matches(search)) {
 				inside = append(inside, r)
 			}
 		}
@@ -125,24 +126,16 @@ func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string)
 	return out
 }
 
-func jobRow(s *kernel.Snapshot, j *kernel.Job, inside bool) row {
-	now := s.Now()
-	r := row{key: string(j.ID), ref: j.Ref(), name: view.Title(j), status: view.Standing(s, j), inside: inside, jobs: []*kernel.Job{j}, took: age(s, []*kernel.Job{j})}
+func jobRow(s *kernel.Snapshot, j *kernel.Job, said progress, inside bool) row {
+	l := view.LineOf(s, j, said.of)
+	r := row{key: string(j.ID), ref: j.Ref(), name: l.Name, status: view.Standing(s, j), inside: inside, needs: view.NeedsYou(s, j), jobs: []*kernel.Job{j}, took: l.For}
 	if inside && j.Part != "" {
 		r.ref = "/" + j.Part
 	}
 	if r.ref == "" {
 		r.ref = string(j.ID)[:8]
 	}
-	switch st := &j.State; {
-	case view.EndedBadly(j):
-		r.note = j.WhyEnded(now)
-	case st.Status == kernel.Running:
-		r.note = s.Remark(j.ID)
-	case st.Status != kernel.Succeeded:
-		r.note = st.Wait.Detail
-	}
-	r.note = view.Refer(r.note, func(id string) string {
+	r.note = view.Refer(l.Says(s.Now().Local()), func(id string) string {
 		if k := s.Job(kernel.JobID(id)); k != nil {
 			return k.Ref()
 		}
@@ -151,7 +144,7 @@ func jobRow(s *kernel.Snapshot, j *kernel.Job, inside bool) row {
 	return r
 }
 
-// age returns how long jobs have been running, or have been waiting in the queues of
+// age returns how long the jobs of a run have been running, or have been waiting in the queues of
 // executors, or how long they took together.
 func age(s *kernel.Snapshot, jobs []*kernel.Job) time.Duration {
 	var from, to time.Time
@@ -199,7 +192,11 @@ func counts(s *kernel.Snapshot) string {
 	}
 	text += fmt.Sprintf("%d waiting, %d failed", wait, fail)
 	if need > 0 {
-		text = fmt.Sprintf("%d need you, ", need) + text
+		verb := "need"
+		if need == 1 {
+			verb = "needs"
+		}
+		text = fmt.Sprintf("%d %s you, ", need, verb) + text
 	}
 	return text
 }

@@ -42,8 +42,8 @@ func (s *completionsCmd) Run(c *call) error {
 // candidate is one completion.
 type candidate struct{ text, about string }
 
-// complete prints the candidates for the last of words. It never fails, because
-// a completing shell cannot show an error.
+// complete prints the candidates for the last of words that can be typed: it leaves out a name with
+// characters that are not seen. It never fails, because a completing shell cannot show an error.
 func (c *call) complete(words []string) error {
 	if len(words) == 0 {
 		words = []string{""}
@@ -52,14 +52,16 @@ func (c *call) complete(words []string) error {
 		return err
 	}
 	for _, x := range c.candidates(words) {
-		c.ui.print(strings.TrimSuffix(x.text+"\t"+x.about, "\t"))
+		if visible(x.text, "") == x.text {
+			c.ui.print(strings.TrimSuffix(x.text+"\t"+visible(x.about, ""), "\t"))
+		}
 	}
 	return nil
 }
 
 func (c *call) candidates(words []string) []candidate {
 	last := words[len(words)-1]
-	node, pending, seen, flow := c.model.Node, (*kong.Flag)(nil), 0, ""
+	node, pending, given := c.model.Node, (*kong.Flag)(nil), []string(nil)
 	for _, w := range words[:len(words)-1] {
 		switch next := child(node, w); {
 		case pending != nil:
@@ -73,40 +75,42 @@ func (c *call) candidates(words []string) []candidate {
 		case next != nil:
 			node = next
 		default:
-			if seen == 0 && slices.Contains(flowCommands, node.Name) {
-				flow = w
-			}
-			seen++
+			given = append(given, w)
 		}
 	}
-	switch name, value, given := strings.Cut(last, "="); {
+	switch name, value, assigned := strings.Cut(last, "="); {
 	case pending != nil:
-		return matching(c.values(node, pending.Value), last)
-	case given && strings.HasPrefix(name, "--"):
+		return matching(c.values(node, pending.Value, nil), last)
+	case assigned && strings.HasPrefix(name, "--"):
 		if f := flagOf(node, name); f != nil {
-			return prefixed(name+"=", matching(c.values(node, f.Value), value))
+			return prefixed(name+"=", matching(c.values(node, f.Value, nil), value))
 		}
 		return nil
 	case strings.HasPrefix(last, "-"):
 		out := flagsOf(node)
-		if flow != "" {
-			out = append(out, c.parameters(flow)...)
+		if len(given) > 0 && slices.Contains(flowCommands, node.Name) {
+			out = append(out, c.parameters(given[0])...)
 		}
 		return matching(out, last)
 	}
-	var out []candidate
+	out := commands(node)
+	if n := len(node.Positional); n > 0 {
+		p := node.Positional[min(len(given), n-1)]
+		if len(given) < n || p.IsCumulative() {
+			out = append(out, c.values(node, p, given)...)
+		}
+	}
+	return slices.DeleteFunc(matching(out, last), func(x candidate) bool { return strings.HasPrefix(x.text, "-") }) // a name that would be a flag
+}
+
+// commands returns the commands below node.
+func commands(node *kong.Node) (out []candidate) {
 	for _, n := range node.Children {
 		if !n.Hidden {
 			out = append(out, candidate{n.Name, n.Help})
 		}
 	}
-	if n := len(node.Positional); n > 0 {
-		p := node.Positional[min(seen, n-1)]
-		if seen < n || p.IsCumulative() {
-			out = append(out, c.values(node, p)...)
-		}
-	}
-	return matching(out, last)
+	return out
 }
 
 // child returns the command of that name below node.
@@ -142,9 +146,9 @@ func flagsOf(node *kong.Node) []candidate {
 	return out
 }
 
-// values returns the candidates for the value of a flag or an argument. The name of
-// the flag or argument determines them.
-func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
+// values returns the candidates for the value of a flag, or of an argument after those given. The
+// name of the flag or argument determines them.
+func (c *call) values(node *kong.Node, v *kong.Value, given []string) []candidate {
 	var out []candidate
 	switch {
 	case v.Enum != "":
@@ -168,12 +172,7 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 	case v.Name == "flow":
 		return c.aliases()
 	case v.Name == "topic":
-		for _, t := range topics() {
-			out = append(out, candidate{text: t})
-		}
-		for _, n := range c.model.Children {
-			out = append(out, candidate{n.Name, n.Help})
-		}
+		return c.topicCandidates(given)
 	case v.Name == "fields":
 		all := view.ListFields()
 		switch {
@@ -187,6 +186,23 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 		}
 	}
 	return out
+}
+
+// topicCandidates returns what there is help on: topics and commands, or the commands below the one
+// that is given.
+func (c *call) topicCandidates(given []string) (out []candidate) {
+	node := c.model.Node
+	for _, word := range given {
+		if node = child(node, word); node == nil {
+			return nil
+		}
+	}
+	if len(given) == 0 {
+		for _, t := range topics() {
+			out = append(out, candidate{text: t})
+		}
+	}
+	return append(out, commands(node)...)
 }
 
 // jobCandidates returns the references of the jobs that a command may be used

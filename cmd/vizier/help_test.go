@@ -71,6 +71,8 @@ func TestUnknownNamesGetASuggestion(t *testing.T) {
 func TestCompletions(t *testing.T) {
 	w := newFake(t)
 	w.submit("--name", "build")
+	w.submit("--name", "hidden\x1b[31m\nevil", "--approval")
+	w.submit("--name=-x", "--approval")
 	for _, c := range []struct {
 		words []string
 		want  []string
@@ -83,6 +85,9 @@ func TestCompletions(t *testing.T) {
 		{[]string{"jobs", "list", "--format=t"}, []string{"--format=table\n"}, "block"},
 		{[]string{"-v", "jobs", "show", ""}, []string{"1\trunning build\n", "@last\t"}, "--"},
 		{[]string{"jobs", "effects", "1", ""}, nil, "1"},
+		{[]string{"show", "hid"}, nil, "hid"},
+		{[]string{"show", "evil"}, nil, "evil"},
+		{[]string{"jobs", "show", ""}, []string{"1\t", "2\t", "3\t"}, "\n-x"},
 		{[]string{"show", "bu"}, []string{"build\trunning 1\n"}, "--"},
 		{[]string{"ls", "--status", "wait"}, []string{"waiting\n", "waiting_on_deps\n"}, "failed"},
 		{[]string{"jobs", "wait", "1", ""}, []string{"1\t"}, "--"},
@@ -90,10 +95,14 @@ func TestCompletions(t *testing.T) {
 		{[]string{"jobs", "submit", "--name", "x", "--", "jobs", ""}, nil, "submit"},
 		{[]string{"ls", "--fields", "cr"}, []string{"created\t"}, "branch"},
 		{[]string{"plans", "--fields", "br"}, []string{"branch\t"}, "created"},
-		{[]string{"jobs", "approve", ""}, nil, "1"},
+		{[]string{"jobs", "approve", ""}, []string{"2\t", "3\t"}, "1\t"},
 		{[]string{"jobs", "show", "--fields", "pi"}, []string{"pid\t"}, "job"},
 		{[]string{"init", "--agent", "c"}, []string{"claude\n", "codex\n"}, "gemini"},
 		{[]string{"help", "g"}, []string{"gates\n"}, "jobs"},
+		{[]string{"help", "c"}, []string{"config\t"}, "cd\t"},
+		{[]string{"help", "jobs", ""}, []string{"approve\t"}, "gates"},
+		{[]string{"help", "jobs", "approve", ""}, nil, "approve"},
+		{[]string{"help", "gates", ""}, nil, "jobs"},
 		{[]string{"completions", ""}, []string{"bash\n", "zsh\n", "fish\n"}, "--"},
 	} {
 		got := w.ok(append([]string{"__complete"}, c.words...)...)

@@ -2,21 +2,18 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/term"
 
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
-	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 type approveCmd struct {
@@ -56,7 +53,7 @@ func (a *approveCmd) approve(c *call, r *repo, id kernel.JobID) error {
 	c.report(rep)
 	j := rep.Snapshot.Job(id)
 	st, g := j.State, j.State.Approval.Grant
-	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, append(view.Statement(g.Statement), r.arguments(j)...), listed(rep.Started()), listed(rep.Updated()), nil}
+	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, answer.Approves(j, g.Statement, r.Templates), listed(rep.Started()), listed(rep.Updated()), nil}
 	if a.Format == "json" {
 		doc.Refs = c.ui.refs.among(doc.Started, doc.Updated)
 		return c.ui.json(doc)
@@ -67,25 +64,6 @@ func (a *approveCmd) approve(c *call, r *repo, id kernel.JobID) error {
 		c.ui.verbatim("  " + line + "\n")
 	}
 	return nil
-}
-
-// arguments returns the arguments of a node from the manifest whose digest is
-// approved, in the form of a statement.
-func (r *repo) arguments(j *kernel.Job) []string {
-	pinned := j.Spec.Origin.Manifest
-	if pinned == "" {
-		return nil
-	}
-	data, err := r.Templates.Manifest(j.Spec.Origin.Run)
-	var m workflow.Manifest
-	if err != nil || kernel.DigestOf(string(data)) != pinned || json.Unmarshal(data, &m) != nil {
-		return []string{"# the manifest has changed since the job was made: it will not run"}
-	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(m.Nodes[j.Spec.Origin.Node].Args)) {
-		out = append(out, "arg "+strconv.QuoteToASCII(name)+" "+strconv.QuoteToASCII(m.Nodes[j.Spec.Origin.Node].Args[name]))
-	}
-	return out
 }
 
 // decide calls one for the pending approval of each reference. If there are

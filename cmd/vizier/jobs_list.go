@@ -217,16 +217,13 @@ func (c *call) listLines(r *repo, list listing, o view.LinesOptions) (err error)
 	if o.Wholes, err = r.Scheduler.Wholes(c.ctx, list.Jobs()); err != nil {
 		return err
 	}
-	now := list.snap.Now()
+	now := list.snap.Now().In(c.ui.zone)
 	cells := [][]string{{"#", "name", "status", "for", "what"}}
 	status := []kernel.Status{0}
 	for _, x := range view.Lines(list.snap, list.Jobs(), o) {
-		elapsed, what := "", x.What
+		elapsed, what := "", x.Says(now)
 		if x.For > 0 || x.Status == view.ShortStatus(kernel.Running) {
 			elapsed = kernel.Brief(x.For)
-		}
-		if !x.Until.IsZero() {
-			what = strings.TrimSuffix("until "+c.ui.clock(x.Until, now)+", "+what, ", ")
 		}
 		if x.Below {
 			cells = append(cells, []string{"", x.Ref + strings.TrimSuffix(" "+x.Name, " "), x.Status, elapsed, c.ui.people(what)})

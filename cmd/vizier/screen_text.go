@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // columns returns the width that output may have; 0: unlimited, because output
@@ -201,16 +202,7 @@ func folded(head, words string, from, width int) string {
 
 // clock formats a time for people: only the hour if it is today, else with its
 // day.
-func (u *ui) clock(at, now time.Time) string {
-	at, now = at.In(u.zone), now.In(u.zone)
-	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return at.Format("15:04")
-	}
-	if at.Year() == now.Year() {
-		return at.Format("Jan 2 15:04")
-	}
-	return at.Format("Jan 2 2006 15:04")
-}
+func (u *ui) clock(at, now time.Time) string { return view.Clock(at.In(u.zone), now.In(u.zone)) }
 
 // moment is clock with seconds, for events that may happen within one minute.
 func (u *ui) moment(at, now time.Time) string {

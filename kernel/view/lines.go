@@ -22,6 +22,20 @@ type Line struct {
 	Below    bool          // it is a job of the run or batch above it
 }
 
+// Says returns what the line says about its job besides the status. now is in the reader's time zone.
+func (l Line) Says(now time.Time) string {
+	if l.Until.IsZero() {
+		return l.What
+	}
+	return strings.TrimSuffix("until "+Clock(l.Until.In(now.Location()), now)+", "+l.What, ", ")
+}
+
+// LineOf returns the line of a job by itself. progress is as in LinesOptions.
+func LineOf(s *kernel.Snapshot, j *kernel.Job, progress func(kernel.AttemptID) Progress) Line {
+	x := overview{s: s, o: OverviewOptions{Progress: progress}}
+	return x.line(j)
+}
+
 // ShortStatus returns a status in one word.
 func ShortStatus(st kernel.Status) string {
 	switch {

@@ -35,6 +35,11 @@ func TestLines(t *testing.T) {
 		}
 		return b.String()
 	}
+	for _, j := range s.Jobs() {
+		if got, want := view.LineOf(s, j, nil).Says(s.Now()), map[kernel.JobID]string{"a1": "exit 2", "c1": "exit 2", "b3": "after 2/invoke_agent", "d1": "until Jan 1 2100 00:00, automatic retry after: exit code 2"}[j.ID]; got != want && j.ID != "c2" {
+			t.Errorf("%s: %q, want %q", j.ID, got, want)
+		}
+	}
 	since := kernel.Brief(s.Now().Sub(hour))
 	created := func(minute int) string { return kernel.Brief(s.Now().Sub(job("x", minute, kernel.Queued).Created)) }
 	text(t, lines(view.LinesOptions{}), `5 deploy approval `+since+`

@@ -176,6 +176,13 @@ func (x *overview) item(j *kernel.Job) Item {
 	return Item{Reference: ReferenceOf(j), Job: j.ID, Run: j.Spec.Origin.Run, Name: Title(j), Status: Standing(x.s, j)}
 }
 
+// NeedsYou reports whether j needs a person now, as an overview says it.
+func NeedsYou(s *kernel.Snapshot, j *kernel.Job) bool {
+	x := overview{s: s, routed: true}
+	_, needs := x.attention(j)
+	return needs
+}
+
 // attention returns the line of what j needs a person for, if it needs one.
 func (x *overview) attention(j *kernel.Job) (Item, bool) {
 	st, it := &j.State, x.item(j)

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,19 @@ func sketch(v view.Overview) string {
 	return b.String()
 }
 
+// overviewOf returns the overview of s, which names the jobs that need a person and no others.
+func overviewOf(t *testing.T, s *kernel.Snapshot, o view.OverviewOptions) view.Overview {
+	t.Helper()
+	v := view.OverviewOf(s, o)
+	for _, j := range s.Jobs() {
+		named := slices.ContainsFunc(v.Attention, func(it view.Item) bool { return it.Job == j.ID })
+		if needs := view.NeedsYou(s, j); needs != named {
+			t.Errorf("%s: named %v, needs you %v", j.ID, named, needs)
+		}
+	}
+	return v
+}
+
 // A run and a batch are one line each; what only waits for a person, or only
 // follows from another failure, is told by that.
 func TestOverview(t *testing.T) {
@@ -85,7 +99,7 @@ func TestOverview(t *testing.T) {
 	)
 	members := s.Tally(jobsOf(t, s, "1"))
 	members.Add(&kernel.Job{State: kernel.State{Status: kernel.Succeeded}})
-	v := view.OverviewOf(s, view.OverviewOptions{FailedSince: hour, Wholes: map[kernel.Number]kernel.Tally{1: members},
+	v := overviewOf(t, s, view.OverviewOptions{FailedSince: hour, Wholes: map[kernel.Number]kernel.Tally{1: members},
 		Prompts: []view.RefusedPrompt{{Path: "in/a b.error.md", Again: "in/a b.prompt.md", Why: "no such\nflow"}},
 		Progress: func(a kernel.AttemptID) view.Progress {
 			done, total := int64(1), int64(4)
@@ -142,16 +156,16 @@ func TestOverviewOfAConflict(t *testing.T) {
 		{gate(kernel.Unscheduled), "needs 1/merge merge conflict merging a into b is in conflict: resolve f in d vizier retry 1/merge\n"},
 		{gate(kernel.Running), "runs 1 gate\n"},
 	} {
-		text(t, sketch(view.OverviewOf(snap(merge, c.gate), view.OverviewOptions{FailedSince: hour})), c.want)
+		text(t, sketch(overviewOf(t, snap(merge, c.gate), view.OverviewOptions{FailedSince: hour})), c.want)
 	}
 	// A merge behind the conflict of another has nothing to retry before that is resolved.
 	behind := job("a3", 2, kernel.BlockedByDependency, numbered(2, "merge"), node("run_ab13", "merge"), blocked("it "+kernel.BehindConflict+"a1 is open in d"))
-	text(t, sketch(view.OverviewOf(snap(merge, gate(kernel.Running), behind), view.OverviewOptions{FailedSince: hour})), "needs 2/merge merge blocked it conflicts here too, and that of a1 is open in d vizier why 2/merge\nruns 1 gate\n")
+	text(t, sketch(overviewOf(t, snap(merge, gate(kernel.Running), behind), view.OverviewOptions{FailedSince: hour})), "needs 2/merge merge blocked it conflicts here too, and that of a1 is open in d vizier why 2/merge\nruns 1 gate\n")
 
 	// Of what else blocks the merge the gate knows nothing.
 	dirty := job("a1", 0, kernel.BlockedByDependency, numbered(1, "merge"), node("run_ab12", "merge"), blocked("main has uncommitted changes"), routes(kernel.OutcomeBlocked, "a2"))
 	idle := gate(kernel.BlockedByDependency, blocked(kernel.NoConflict+": see to it"))
-	text(t, sketch(view.OverviewOf(snap(dirty, idle), view.OverviewOptions{FailedSince: hour})), "needs 1/merge merge blocked main has uncommitted changes vizier retry 1/merge\n")
+	text(t, sketch(overviewOf(t, snap(dirty, idle), view.OverviewOptions{FailedSince: hour})), "needs 1/merge merge blocked main has uncommitted changes vizier retry 1/merge\n")
 }
 
 // Only what was launched has output to look at.

@@ -20,6 +20,19 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.999999-07:00")
 }
 
+// Clock formats a time for people: only the hour if it is on the day of now, else with its day.
+// Both are in the reader's time zone.
+func Clock(at, now time.Time) string {
+	switch {
+	case at.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return at.Format("15:04")
+	case at.Year() == now.Year():
+		return at.Format("Jan 2 15:04")
+	default:
+		return at.Format("Jan 2 2006 15:04")
+	}
+}
+
 // line returns s on one line, with other control characters visible, as in \x1b: details and
 // commands come from outside and must not move a reader's cursor.
 func line(s string) string {

@@ -1,23 +1,49 @@
 # bash completion for vizier
 _vizier() {
-    # bash breaks words at = and @ and :, which are parts of ours.
-    local line word piece rest=${COMP_LINE:0:COMP_POINT} words=() i last=-1 IFS=$'\n'
+    # $2 is what a candidate replaces: the end of the line, from the last = or : or opening quote on.
+    local line=${COMP_LINE:0:COMP_POINT} quote='' begun='' kept='' in='' words=('') last=0 i c
+    local start=$((${#line} - ${#2}))
     COMPREPLY=()
-    for ((i = 0; i <= COMP_CWORD; i++)); do
-        piece=${COMP_WORDS[i]}
-        if ((i == 0)) || [[ $rest == [[:space:]]* ]]; then
-            ((++last))
+    for ((i = 0; i <= ${#line}; i++)); do
+        if ((i == start)); then
+            kept=${words[last]} in=$quote
         fi
-        words[last]+=$piece
-        rest=${rest#"${rest%%[![:space:]]*}"}
-        rest=${rest#"$piece"}
+        c=${line:i:1}
+        case $quote$c in
+        '') ;;
+        [[:space:]])
+            if [[ $begun ]]; then
+                words[++last]='' begun=''
+            fi
+            ;;
+        \' | \") quote=$c begun=1 ;;
+        \'\' | \"\") quote='' ;;
+        \\ | \"\\)
+            begun=1
+            if [[ ! $quote || ${line:i+1:1} == [\\\"\$\`] ]]; then
+                ((++i))
+                c=${line:i:1}
+            fi
+            words[last]+=$c
+            ;;
+        *) words[last]+=$c begun=1 ;;
+        esac
     done
-    piece=${piece##*[=:]}
-    word=${words[last]%"$piece"}
-    word=${word%@} # which is replaced with what follows it
     while IFS= read -r line; do
         line=${line%%$'\t'*}
-        COMPREPLY+=("${line#"$word"}")
+        line=${line#"$kept"}
+        case $in in
+        \') line=${line//\'/$'\'\\\'\''} ;;
+        \")
+            line=${line//\\/\\\\} line=${line//\$/\\\$} line=${line//\`/\\\`}
+            line=${line//\"/\\\"} line=${line//!/$'"\'!\'"'}
+            ;;
+        *) [[ ! $line ]] || printf -v line %q "$line" ;;
+        esac
+        if [[ $in && $line == *"$in" ]]; then
+            line+=$in # bash adds none after another one
+        fi
+        COMPREPLY+=("$line")
     done < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)
 }
 complete -o default -F _vizier vizier

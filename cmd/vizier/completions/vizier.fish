@@ -1,6 +1,9 @@
 # fish completion for vizier
 function __vizier_complete
-    set -l words (commandline -opc) (commandline -ct)
+    set -l word (commandline -ct)
+    # a word in open quotes cannot be unescaped
+    set word (string unescape -- $word; or string replace --all --regex '["\']' '' -- $word)[1]
+    set -l words (commandline -opc) "$word"
     set -l found ($words[1] __complete $words[2..-1] 2>/dev/null)
     if set -q found[1]
         printf '%s\n' $found

@@ -1,11 +1,14 @@
 #compdef vizier
 # zsh completion for vizier
 _vizier() {
-    local line
+    local line name typed=$PREFIX # without an opening quote
     local -a candidates
+    [[ ${compstate[quoting]} == single ]] || typed=${(Q)PREFIX}
     while IFS= read -r line; do
-        candidates+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
-    done < <("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
+        name=${line%%$'\t'*}
+        name=${name//\\/\\\\}
+        candidates+=("${name//:/\\:}:${line#*$'\t'}")
+    done < <("${(Q)words[1]}" __complete "${(@Q)words[2,CURRENT-1]}" "$typed" 2>/dev/null)
     if (( ${#candidates} )); then
         _describe vizier candidates
     else
