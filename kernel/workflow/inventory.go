@@ -84,10 +84,10 @@ var (
 	repairs  = []string{"auto_resolve", "auto_resolve_script", "auto_resolve_command"}
 )
 
-// inventory is in the order of seed 000: 18 operations, one of them with two
-// labels, and 5 policies. It is a function, since
-// most commands need no template and must not pay for it at their start.
-func inventory() []Use {
+// Inventory returns everything a node may use, in the order of seed 000: 18 operations, one
+// of them with two labels, and 5 policies. Most commands need no template, and must not pay
+// for it at their start.
+func Inventory() []Use {
 	return []Use{
 		builtin(opPrompt, Use{NoScript: true, Args: []string{"prompt_text", "prompt_file"}}),
 		shell(opPrompt, Use{OneOf: scripts}),
@@ -130,9 +130,6 @@ func shell(op string, u Use) Use {
 func control(policy string, args ...string) Use {
 	return Use{Label: controlPrefix + policy, Policy: policy, Reconcilable: true, NoScript: true, Args: args}
 }
-
-// Inventory returns everything a node may use. It must not be changed.
-func Inventory() []Use { return inventory() }
 
 // Anywhere reports whether n is independent of the working tree that its run
 // was enqueued from.
@@ -179,7 +176,7 @@ func (u Use) slip(args []Entry, keys []string) (given Entry, meant string) {
 }
 
 func lookup(label string) (Use, bool) {
-	for _, u := range inventory() {
+	for _, u := range Inventory() {
 		if u.Label == label {
 			return u, true
 		}

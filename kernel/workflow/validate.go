@@ -145,7 +145,7 @@ func (c *checker) classify(n *node) bool {
 		return false
 	case !n.known:
 		var labels []string
-		for _, u := range inventory() {
+		for _, u := range Inventory() {
 			labels = append(labels, u.Label)
 		}
 		c.node(n, n.uses.Pos, ".uses", didYouMean(uses, labels), "node `%s` uses unknown label `%s`; declare one of "+
