@@ -280,6 +280,26 @@ func TestBrowserShowsARepository(t *testing.T) {
 	b.shows("#job h2", "succeeded")
 }
 
+// After a retry there is the output of the new attempt and nothing of the one before,
+// whether it is longer, as long or empty.
+func TestBrowserShowsTheNewAttempt(t *testing.T) {
+	f := newBrowserField(t)
+	f.vizier("", "submit", "--name", "again", "--", "sh", "-c", `case $VIZIER_ATTEMPT in
+		1|3) echo A$VIZIER_ATTEMPT-1; echo A$VIZIER_ATTEMPT-2 ;; 2) for i in 1 2 3 4; do echo A2-$i; done ;; esac; exit 1`)
+	f.vizier("", "wait", "again")
+	s, web := f.server(files(t))
+	b := newTab(t)
+	b.open(web.URL + s.prefix)
+	b.click("#rows a", "again")
+	for attempt, want := range []string{"A1-1\nA1-2\n", "A2-1\nA2-2\nA2-3\nA2-4\n", "A3-1\nA3-2\n", ""} {
+		if attempt > 0 {
+			f.vizier("", "retry", "again")
+			f.vizier("", "wait", "again")
+		}
+		b.until(fmt.Sprintf(`document.getElementById("files").innerText.includes("%d: failed") && (document.querySelector("#job pre[data-stream=stdout]")?.textContent ?? "") === %q`, attempt+1, want))
+	}
+}
+
 // Search and filters are in the address, and are there again after a reload.
 func TestBrowserKeepsFilters(t *testing.T) {
 	f := newBrowserField(t)

@@ -440,17 +440,33 @@ func TestManyAskAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// Logs come from any byte on, and whole letters at a time.
+func (f field) piece(url string) (got piece) {
+	f.Helper()
+	if _, text := f.get(url); json.Unmarshal([]byte(text), &got) != nil {
+		f.Fatalf("%s: %s", url, text)
+	}
+	return got
+}
+
+// Logs come from any byte of an attempt on, and whole letters at a time.
 func TestLogsGoOn(t *testing.T) {
 	f := newField(t)
 	f.flow()
 	s, web := f.server(nil)
 	at := web.URL + s.prefix + "log/" + f.id("1/lint") + "/stderr"
-	for query, want := range map[string]piece{"": {0, 6, "grün\n"}, "?from=0": {0, 6, "grün\n"}, "?from=4": {4, 6, "n\n"}, "?from=6": {6, 6, ""}, "?from=900": {0, 6, "grün\n"}, "?from=-1": {0, 6, "grün\n"}} {
-		var got piece
-		if _, text := f.get(at + query); json.Unmarshal([]byte(text), &got) != nil || got != want {
-			t.Errorf("%s: %s, want %+v", query, text, want)
+	first := f.piece(at)
+	file := "&file=" + first.File
+	for query, want := range map[string]piece{"": {"", 0, 6, "grün\n"}, "?from=0" + file: {"", 0, 6, "grün\n"}, "?from=4" + file: {"", 4, 6, "n\n"}, "?from=6" + file: {"", 6, 6, ""},
+		"?from=900" + file: {"", 0, 6, "grün\n"}, "?from=-1" + file: {"", 0, 6, "grün\n"}, "?from=4": {"", 0, 6, "grün\n"}} {
+		want.File = first.File
+		if got := f.piece(at + query); got != want {
+			t.Errorf("%s: %+v, want %+v", query, got, want)
 		}
+	}
+	f.vizier("", "retry", "1/lint")
+	f.vizier("", "wait", "1/lint")
+	if again := f.piece(at + "?from=6" + file); again.File == first.File || again.Text != "grün\n" {
+		t.Errorf("of the next attempt: %+v, the one before: %+v", again, first)
 	}
 	if code, text := f.get(strings.Replace(at, "stderr", "stdout", 1)); code != http.StatusOK || !strings.Contains(text, `"text":""`) {
 		t.Errorf("of what printed nothing: %d %s", code, text)
