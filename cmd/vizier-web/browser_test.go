@@ -300,6 +300,31 @@ func TestBrowserShowsTheNewAttempt(t *testing.T) {
 	}
 }
 
+// A name that would turn the page round stands there as ls prints it, emoji as they are
+// written; what a job printed turns nothing else round.
+func TestBrowserShowsWhatIsNotSeen(t *testing.T) {
+	f := newBrowserField(t)
+	f.vizier("", "submit", "--name", "a\u202eb", "--", "printf", `\u202eabc\nxyz\n`)
+	f.vizier("", "submit", "--name", "👩\u200d👧", "--", "true")
+	f.vizier("", "wait", "1", "2")
+	s, web := f.server(files(t))
+	b := newTab(t)
+	b.open(web.URL + s.prefix)
+	b.shows("#rows", `a\u202eb`)
+	b.shows("#rows", "👩\u200d👧")
+	b.click("#rows a", `a\u202eb`)
+	b.shows("#job h2", `a\u202eb`)
+	b.shows("#job pre", "xyz")
+	if got := b.is(`getComputedStyle(document.querySelector("#job pre")).unicodeBidi`); got != "plaintext" {
+		t.Errorf("output is %s", got)
+	}
+	b.click("#views button", "Timeline")
+	b.until("[...document.querySelectorAll(\"#main .picture svg text\")].some((e) => e.textContent.includes(String.raw`a\\u202eb`))")
+	if got := b.is("/[\\u202a-\\u202e\\u2066-\\u2069]/.test([document.title, ...[...document.querySelectorAll('body *:not(pre):not(script)')].map((e) => [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data).join(''))].join(''))"); got != "false" {
+		t.Error("the page has characters that turn text round")
+	}
+}
+
 // Search and filters are in the address, and are there again after a reload.
 func TestBrowserKeepsFilters(t *testing.T) {
 	f := newBrowserField(t)

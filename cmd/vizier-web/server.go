@@ -234,14 +234,19 @@ func (s *server) metrics(w http.ResponseWriter, q *http.Request) {
 
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
-	code := http.StatusInternalServerError
+	http.Error(w, answer.Visible(err.Error(), "\n\t"), status(err))
+}
+
+// status returns the HTTP status of an error.
+func status(err error) int {
 	switch {
 	case errors.Is(err, kernel.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		code = http.StatusNotFound
+		return http.StatusNotFound
 	case errors.Is(err, kernel.ErrMoved):
-		code = http.StatusServiceUnavailable
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusInternalServerError
 	}
-	http.Error(w, err.Error(), code)
 }
 
 // about returns the job in the request's path.
@@ -265,7 +270,7 @@ func (s *server) job(w http.ResponseWriter, q *http.Request) {
 		refuse(w, err)
 		return
 	}
-	text, err := answer.JSON(doc, "")
+	text, err := answer.Shown(doc)
 	if err != nil {
 		refuse(w, err)
 		return
