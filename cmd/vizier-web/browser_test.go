@@ -325,6 +325,35 @@ func TestBrowserShowsWhatIsNotSeen(t *testing.T) {
 	}
 }
 
+// A running job says in the list how far it is, as in ls, and goes on to say so.
+func TestBrowserShowsProgress(t *testing.T) {
+	f := newBrowserField(t)
+	further, proceed := filepath.Join(f.dir, "further"), filepath.Join(f.dir, "go")
+	f.vizier("", "submit", "--name", "steps", "--", "sh", "-c", `echo '{"done":1,"total":4,"text":"step"}' >>$VIZIER_REPORT; echo said; until test -e `+further+`; do sleep 0.05; done
+		echo '{"done":2,"total":4}' >>$VIZIER_REPORT; until test -e `+proceed+`; do sleep 0.05; done`)
+	for !strings.Contains(f.vizier("", "tail", "steps"), "said") {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if listed := f.vizier("", "ls"); !strings.Contains(listed, "1 of 4 (25%): step") {
+		t.Fatalf("ls: %s", listed)
+	}
+	s, web := f.server(files(t))
+	b := newTab(t)
+	b.open(web.URL + s.prefix)
+	b.shows("#rows .what", "1 of 4 (25%): step")
+	if err := os.WriteFile(further, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.shows("#rows .what", "2 of 4 (50%)")
+	if err := os.WriteFile(proceed, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.shows("#rows", "succeeded")
+	if got := b.is(`document.querySelector("#rows .what").textContent`); got != "" {
+		t.Errorf("at its end it says %s", got)
+	}
+}
+
 // Search and filters are in the address, and are there again after a reload.
 func TestBrowserKeepsFilters(t *testing.T) {
 	f := newBrowserField(t)

@@ -485,7 +485,10 @@ try {
     if (state !== undefined) { take(state); drawNeeds(); draw(); drawJob(true); }
     if (refused) { drawJob(true); $("said").textContent = `This page only reads: ${refused.message}`; }
     listen();
-    setInterval(() => { if (!document.hidden && events.readyState === EventSource.OPEN) refresh(); }, 30000); // what no event tells of
+    setInterval(() => { // what no event tells of: progress, and what changes without a scheduler
+      const often = stand?.jobs.some((j) => j.short === "running" && j.what);
+      if (!document.hidden && events.readyState === EventSource.OPEN && (often || Date.now() - fetched >= 30000)) refresh();
+    }, 5000);
     tail();
   }
 } catch (e) {
