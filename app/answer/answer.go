@@ -21,9 +21,21 @@ func JSON(v any, indent string) (string, error) {
 	return Plain(b.String()), err
 }
 
-// Unseen reports whether a terminal may act on r, or a reader does not see it.
+// Unseen reports whether a terminal may act on r, or a reader does not see it,
+// unless it is Joined.
 func Unseen(r rune) bool {
 	return r < ' ' || r >= 0x7f && (r <= 0x9f || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
+}
+
+// Joined reports whether r is a joiner, U+200C or U+200D, that belongs to the
+// characters beside it: in Persian, in Indic scripts and in emoji it decides what
+// a reader sees. Elsewhere nobody sees it.
+func Joined(before, r, after rune) bool {
+	return (r == '\u200c' || r == '\u200d') && joins(before) && joins(after)
+}
+
+func joins(r rune) bool {
+	return r > unicode.MaxASCII && r != utf8.RuneError && unicode.In(r, unicode.L, unicode.M, unicode.So, unicode.Sk)
 }
 
 // Plain returns a JSON document, or lines of several, that means the same as s and
@@ -33,9 +45,10 @@ func Plain(s string) string {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s {
+	before := rune(0)
+	for at, r := range s {
 		switch {
-		case r == '\n' || r == '\t' || !Unseen(r): // also RuneError, in place of bytes that are not UTF-8
+		case r == '\n' || r == '\t' || !Unseen(r) || Joined(before, r, second(s[at:])): // also RuneError, in place of bytes that are not UTF-8
 			b.WriteRune(r)
 		case r > 0xffff:
 			hi, lo := utf16.EncodeRune(r)
@@ -43,23 +56,36 @@ func Plain(s string) string {
 		default:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
+		before = r
 	}
 	return b.String()
 }
 
-// Visible returns s with everything that a terminal would act on, or that a reader would not see, in
-// the escapes of Go, except for what is in kept.
+// second returns the second character of s, or utf8.RuneError.
+func second(s string) rune {
+	_, size := utf8.DecodeRuneInString(s)
+	r, _ := utf8.DecodeRuneInString(s[size:])
+	return r
+}
+
+// Visible returns s with everything that a terminal would act on, or that a reader
+// would not see, made visible with the escapes of Go and of JSON, except for the
+// bytes in kept.
 func Visible(s, kept string) string {
-	clean := func(r rune, size int, text string) bool {
-		return r != utf8.RuneError && !Unseen(r) || size == 1 && strings.Contains(kept, text) || r == utf8.RuneError && size > 1
+	before := rune(0)
+	clean := func(at int, r rune, size int) bool {
+		if r == utf8.RuneError {
+			return size > 1 || strings.IndexByte(kept, s[at]) >= 0
+		}
+		return !Unseen(r) || size == 1 && strings.IndexByte(kept, s[at]) >= 0 || Joined(before, r, second(s[at:]))
 	}
 	at := 0
 	for at < len(s) {
 		r, size := utf8.DecodeRuneInString(s[at:])
-		if !clean(r, size, s[at:at+size]) {
+		if !clean(at, r, size) {
 			break
 		}
-		at += size
+		at, before = at+size, r
 	}
 	if at == len(s) {
 		return s
@@ -68,11 +94,9 @@ func Visible(s, kept string) string {
 	b.WriteString(s[:at])
 	for at < len(s) {
 		r, size := utf8.DecodeRuneInString(s[at:])
-		text := s[at : at+size]
-		at += size
 		switch {
-		case clean(r, size, text):
-			b.WriteString(text)
+		case clean(at, r, size):
+			b.WriteString(s[at : at+size])
 		case r == '\n':
 			b.WriteString(`\n`)
 		case r == '\r':
@@ -80,12 +104,44 @@ func Visible(s, kept string) string {
 		case r == '\t':
 			b.WriteString(`\t`)
 		case size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
+			fmt.Fprintf(&b, `\x%02x`, s[at])
 		case r <= 0xffff:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			fmt.Fprintf(&b, `\U%08x`, r)
 		}
+		at, before = at+size, r
 	}
 	return b.String()
+}
+
+// Shown returns v as JSON whose texts are Visible, but for line ends and tabs: for
+// a page, which shows them and no escapes.
+func Shown(v any) (string, error) {
+	text, err := JSON(v, "")
+	var b strings.Builder
+	for at := strings.IndexByte(text, '\\'); at >= 0; at = strings.IndexByte(text, '\\') {
+		size := 2
+		if text[at+1] == 'u' {
+			if size = 6; strings.HasPrefix(text[at:], `\ud`) { // the first half of a character
+				size = 12
+			}
+		}
+		b.WriteString(text[:at])
+		b.WriteString(shown(text[at : at+size]))
+		text = text[at+size:]
+	}
+	return b.String() + text, err
+}
+
+// shown returns an escape of JSON or, for a character that is Unseen, the escape of
+// what makes it visible.
+func shown(escape string) string {
+	var char string
+	if json.Unmarshal([]byte(`"`+escape+`"`), &char) == nil {
+		if visible := Visible(char, "\n\t"); visible != char {
+			return strings.ReplaceAll(visible, `\`, `\\`)
+		}
+	}
+	return escape
 }

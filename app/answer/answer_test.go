@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 )
@@ -15,6 +16,25 @@ func TestPlain(t *testing.T) {
 		}
 		if got := Plain(string(r)); got != want {
 			t.Errorf("%U is %q, want %q", r, got, want)
+		}
+	}
+}
+
+// What a page shows of a document has no characters that nobody sees, and all others as they are.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain \"quoted\" C:\\u202e\n\tend": "plain \"quoted\" C:\\u202e\n\tend",
+		"a\u202eb\u2028c\u200bd":            `a\u202eb\u2028c\u200bd`,
+		"\x1b[31m\r\b\x00\x7f\u009b":        `\x1b[31m\r\x08\x00\x7f\u009b`,
+		"\U000e0041😀\U000e007f":             `\U000e0041😀\U000e007f`,
+		"\xff\ufffd":                        "\ufffd\ufffd",
+		"👩\u200d👧":                          "👩\u200d👧",
+	} {
+		text, err := Shown(map[string]string{"is": in})
+		var got map[string]string
+		if err != nil || json.Unmarshal([]byte(text), &got) != nil || got["is"] != want {
+			t.Errorf("%+q: %v: %s: %+q, want %+q", in, err, text, got["is"], want)
 		}
 	}
 }

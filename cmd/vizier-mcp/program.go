@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,8 +21,17 @@ type program struct {
 	config string // configuration file that is read instead of the usual ones; "": the usual ones
 }
 
+// refusal is the error of a command: what it printed.
+type refusal struct {
+	exit int
+	text []byte
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("exit code %d: %s", r.exit, r.text) }
+
 // ask runs a command on behalf of the client via, and returns its output. The
-// error is the command's error message. The command is ended when ctx ends.
+// error is a *refusal if the command ended with one. The command is ended when
+// ctx ends.
 func (p program) ask(ctx context.Context, via string, a asked) ([]byte, error) {
 	given := []string{"--no-pager", "--via=" + via}
 	if !a.text {
@@ -32,52 +40,65 @@ func (p program) ask(ctx context.Context, via string, a asked) ([]byte, error) {
 	if p.config != "" {
 		given = append(given, "--config-file", p.config)
 	}
-	out, code, err := p.run(ctx, a.stdin, append(given, a.args...))
+	out, code, err := p.run(ctx, a, append(given, a.args...))
 	if err != nil || code == 0 || code == 1 && a.args[0] == "what-if" { // exit code 1: something would change
 		return out, err
 	}
-	return nil, fmt.Errorf("exit code %d: %s", code, out)
+	return nil, &refusal{code, out}
 }
 
 // run returns standard output and the exit code, or standard error if the
-// command failed without an answer.
-func (p program) run(ctx context.Context, stdin string, args []string) (out []byte, code int, err error) {
+// command failed without an answer. Of output that is too long the end is
+// returned, a JSON document that is too long is an error.
+func (p program) run(ctx context.Context, a asked, args []string) (out []byte, code int, err error) {
 	cmd := exec.CommandContext(ctx, p.file, args...)
-	cmd.Dir, cmd.Stdin = p.dir, strings.NewReader(stdin)
+	cmd.Dir, cmd.Stdin = p.dir, strings.NewReader(a.stdin)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
-	stdout, stderr := &bounded{}, &bounded{}
+	stdout, stderr := &bounded{end: a.text}, &bounded{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err = cmd.Run()
-	if stdout.cut {
-		return nil, 0, fmt.Errorf("the answer is longer than %d bytes: ask for less, such as one job or fewer lines", mostBytes)
+	if stdout.total > mostBytes && !a.text {
+		return nil, 0, fmt.Errorf("the answer is longer than %d bytes: ask for less, such as one job or a lower limit", mostBytes)
 	}
 	if exit, ended := errors.AsType[*exec.ExitError](err); ended && exit.Exited() {
-		if stdout.Len() == 0 {
+		if stdout.total == 0 {
 			stdout = stderr
 		}
-		return stdout.Bytes(), exit.ExitCode(), nil
+		return stdout.kept(), exit.ExitCode(), nil
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", p.file, err)
 	}
-	return stdout.Bytes(), 0, nil
+	return stdout.kept(), 0, nil
 }
 
-// bounded keeps the first mostBytes bytes.
+// bounded keeps the first or the last mostBytes bytes. It embeds no buffer, whose
+// other methods would write past the bound.
 type bounded struct {
-	bytes.Buffer
-	cut bool
+	end   bool // keep the last, not the first
+	text  []byte
+	total int // bytes written
 }
 
 func (b *bounded) Write(data []byte) (int, error) {
-	if room := mostBytes - b.Len(); len(data) > room {
-		b.cut = true
-		b.Buffer.Write(data[:room])
-	} else {
-		b.Buffer.Write(data)
+	b.total += len(data)
+	b.text = append(b.text, data...)
+	if over := len(b.text) - mostBytes; !b.end && over > 0 {
+		b.text = b.text[:mostBytes]
+	} else if over > mostBytes {
+		b.text = append(b.text[:0], b.text[over:]...)
 	}
 	return len(data), nil
+}
+
+// kept returns what is kept. If it is the end of more, its first line says so.
+func (b *bounded) kept() []byte {
+	if !b.end || b.total <= mostBytes {
+		return b.text
+	}
+	note := fmt.Sprintf("[the end of %d bytes: lines and grep of the tool logs select less; show names the file with everything]\n", b.total)
+	return append([]byte(note), b.text[len(b.text)-mostBytes+len(note):]...)
 }
 
 // document returns an answer as a JSON object, or nil if it is none.

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -181,15 +182,15 @@ func flags(name string, values ...string) (out []string) {
 
 func (s server) addResources(out *mcp.Server) {
 	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "log", URITemplate: "vizier://jobs/{job}/log/{stream}", MIMEType: "text/plain",
-		Description: "The last lines of a job's output. job is its number with / written as %2F, such as 14%2Fbuild; stream is stdout, stderr or both."}, s.readResource)
-	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "artifact", URITemplate: "vizier://jobs/{job}/artifact/{artifact}", MIMEType: "application/json",
-		Description: "The data of an artifact that a job made, such as custom:operation_output:build."}, s.readResource)
+		Description: "The last 200 lines of a job's output; the tool logs can give others. job is its number with / written as %2F, such as 14%2Fbuild; stream is stdout, stderr or both."}, s.readResource)
+	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "artifact", URITemplate: "vizier://jobs/{job}/artifact/{+artifact}", MIMEType: "application/json",
+		Description: "The data of an artifact that a job made, such as custom:operation_output:build. job is its number with / written as %2F."}, s.readResource)
 }
 
 func (s server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := r.Params.URI
 	path, ok := strings.CutPrefix(uri, "vizier://jobs/")
-	parts := strings.Split(path, "/")
+	parts := strings.SplitN(path, "/", 3) // an artifact may contain /
 	if !ok || len(parts) != 3 {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
@@ -213,11 +214,15 @@ func (s server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
 	if err != nil {
-		return nil, err
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	text, err := s.program.ask(ctx, client(r.Session), a)
-	if err != nil {
-		return nil, err
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	case err != nil:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mime, Text: string(text)}}}, nil
 }

@@ -357,3 +357,104 @@ func TestAClientThatHangsUp(t *testing.T) {
 		t.Errorf("left behind: %s", out)
 	}
 }
+
+// Of long output there is the end, and how to get the rest; a long document is refused.
+func TestALongAnswer(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	vizier(t, dir, "submit", "--", "sh", "-c", "echo first; head -c 3000000 /dev/zero | tr '\\0' a; echo last")
+	vizier(t, dir, append([]string{"submit", "--approval", "--", "true"}, slices.Repeat([]string{strings.Repeat("x", 100_000)}, 12)...)...)
+	vizier(t, dir, "wait", "1")
+	s, _ := connect(t, dir)
+	logs, failed := call(t, s, "logs", object{"job": "1"})
+	if failed {
+		t.Fatalf("%.300s", logs)
+	}
+	r, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "vizier://jobs/1/log/stdout"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"the tool": logs, "the resource": r.Contents[0].Text} {
+		if len(text) != mostBytes || !strings.HasPrefix(text, "[the end of 3000") || !strings.HasSuffix(text, "aaalast\n") {
+			t.Errorf("%s: %d bytes: %.150s ... %s", name, len(text), text, text[max(0, len(text)-20):])
+		}
+	}
+	if text, failed := call(t, s, "show", object{"job": "2"}); !failed || !strings.Contains(text, "ask for less") {
+		t.Errorf("a document of %d bytes: %.150s", len(text), text)
+	}
+	if text, failed := call(t, s, "logs", object{"job": "1", "grep": "first"}); failed || text != "[stdout] first\n" {
+		t.Errorf("what was left out: %v %.150s", failed, text)
+	}
+}
+
+// The URI of an artifact has it as people write it, or with escapes.
+func TestTheURIOfAnArtifact(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	flow := filepath.Join(dir, "flow.toml")
+	if err := os.WriteFile(flow, []byte(`id = "two"
+version = "v1"
+[[nodes]]
+id = "count"
+kind = "shell"
+uses = "cap.env.shell.command.run"
+args = { script = "echo counted" }
+[[nodes]]
+id = "read"
+kind = "shell"
+uses = "cap.env.shell.command.run"
+args = { script = "true" }
+needs = [{ custom = { type_id = "operation_output", key = "count" } }]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vizier(t, dir, "run", "file:"+flow)
+	vizier(t, dir, "wait", "1")
+	s, _ := connect(t, dir)
+	for _, artifact := range []string{"custom:operation_output:count", "custom%3Aoperation_output%3Acount"} {
+		r, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "vizier://jobs/1%2Fcount/artifact/" + artifact})
+		if err != nil || !strings.Contains(r.Contents[0].Text, "counted") {
+			t.Errorf("%s: %v, %v", artifact, r, err)
+		}
+	}
+	_, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "vizier://jobs/1%2Fcount/artifact/custom:operation_output:a/b"})
+	if err == nil || !strings.Contains(err.Error(), "operation_output:a/b not found") {
+		t.Errorf("one with a slash: %v", err)
+	}
+	templates, err := s.ListResourceTemplates(t.Context(), nil)
+	if err != nil || !slices.ContainsFunc(templates.ResourceTemplates, func(t *mcp.ResourceTemplate) bool {
+		return t.URITemplate == "vizier://jobs/{job}/artifact/{+artifact}"
+	}) {
+		t.Errorf("the templates: %+v, %v", templates, err)
+	}
+}
+
+// What is refused is named as assistants name it.
+func TestErrorsHaveNumbers(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	vizier(t, dir, "submit", "--", "true")
+	vizier(t, dir, "wait", "1")
+	s, _ := connect(t, dir, "--allow", "cancel")
+	if text, failed := call(t, s, "cancel", object{"jobs": []int{1}}); !failed || !strings.Contains(text, `"message":"job 1 is not active: it is succeeded"`) || len(text) > 200 {
+		t.Errorf("%s", text)
+	}
+}
+
+// Without a repository there is nothing to serve, and no configuration for it.
+func TestWithoutARepository(t *testing.T) {
+	t.Parallel()
+	dir, outside := repository(t), t.TempDir()
+	for _, more := range [][]string{nil, {"--print-config", "claude"}} {
+		cmd := exec.Command(filepath.Join(programs, "vizier"), append([]string{"mcp", "--dir", outside}, more...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "outside a git repository: "+outside) {
+			t.Errorf("%v: %v: %s", more, err, out)
+		}
+	}
+	cmd := exec.Command(filepath.Join(programs, "vizier"), "mcp", "--dir", dir, "--print-config", "claude")
+	cmd.Dir = outside
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), dir) {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -28,14 +28,15 @@ type transport struct {
 
 // Connect implements mcp.Transport.
 func (t transport) Connect(context.Context) (mcp.Connection, error) {
-	c := &connection{out: t.out, read: make(chan received), closed: make(chan struct{})}
+	c := &connection{out: t.out, open: map[jsonrpc.ID]bool{}, read: make(chan received), closed: make(chan struct{})}
 	go c.receive(bufio.NewReader(t.in))
 	return c, nil
 }
 
 type connection struct {
-	mu     sync.Mutex // held while writing a line
+	mu     sync.Mutex // held while writing a line or using open
 	out    io.Writer
+	open   map[jsonrpc.ID]bool // the calls without an answer; true: cancelled, so none is due
 	read   chan received
 	closed chan struct{}
 	once   sync.Once
@@ -67,11 +68,53 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if r, ok := m.(*jsonrpc.Response); ok {
+		if c.settle(r.ID) {
+			return nil
+		}
+		if coded := (*jsonrpc.Error)(nil); r.Error != nil && !errors.As(r.Error, &coded) { // the library has no code for a call before initialize
+			r.Error = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.Error.Error()}
+		}
+	}
 	text, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
 	return c.send(text)
+}
+
+// note takes down which calls are open, and which of these the client cancels.
+func (c *connection) note(m jsonrpc.Message) {
+	r, ok := m.(*jsonrpc.Request)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.IsCall() {
+		if _, known := c.open[r.ID]; !known { // the library refuses a second one
+			c.open[r.ID] = false
+		}
+		return
+	}
+	var given mcp.CancelledParams
+	if r.Method != "notifications/cancelled" || json.Unmarshal(r.Params, &given) != nil {
+		return
+	}
+	if id, err := jsonrpc.MakeID(given.RequestID); err == nil {
+		if _, known := c.open[id]; known {
+			c.open[id] = true
+		}
+	}
+}
+
+// settle ends a call, and reports whether it was cancelled.
+func (c *connection) settle(id jsonrpc.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cancelled := c.open[id]
+	delete(c.open, id)
+	return cancelled
 }
 
 func (c *connection) send(text []byte) error {
@@ -99,6 +142,7 @@ func (c *connection) receive(in *bufio.Reader) {
 			r.err = err
 		default:
 			r.message, r.err = c.accept(bytes.TrimSpace(line))
+			c.note(r.message)
 		}
 		if r.message == nil && r.err == nil {
 			continue

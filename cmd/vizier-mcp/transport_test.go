@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
@@ -9,10 +10,22 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// wire starts `vizier mcp` in dir, for a client of which every byte counts.
+// wire is pipes with a session that has begun.
 func wire(t *testing.T, dir string) (send func(line string), answer func() string) {
+	t.Helper()
+	send, answer = pipes(t, dir)
+	send(`{"jsonrpc":"2.0","id":"begin","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	answer()
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return send, answer
+}
+
+// pipes starts `vizier mcp` in dir, for a client of which every byte counts.
+func pipes(t *testing.T, dir string) (send func(line string), answer func() string) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(programs, "vizier"), "mcp")
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
@@ -48,9 +61,6 @@ func wire(t *testing.T, dir string) (send func(line string), answer func() strin
 		}
 		return line
 	}
-	send(`{"jsonrpc":"2.0","id":"begin","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
-	answer()
-	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return send, answer
 }
 
@@ -134,5 +144,60 @@ func TestAnEmptyResource(t *testing.T) {
 		if !has || text != want || doc.Result.Contents[0]["mimeType"] != "text/plain" {
 			t.Errorf("%s: %s", stream, line)
 		}
+	}
+}
+
+// A call that its client cancels gets no answer, others do.
+func TestACancelledCall(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	c, err := transport{strings.NewReader(`{"jsonrpc":"2.0","id":"a","method":"tools/call"}
+{"jsonrpc":"2.0","id":1,"method":"tools/call"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call"}
+{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}
+{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}
+{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"2"}}
+{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}
+`), &out}.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []jsonrpc.ID
+	for range 7 {
+		m, err := c.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := m.(*jsonrpc.Request); r.IsCall() {
+			calls = append(calls, r.ID)
+		}
+	}
+	for _, id := range calls {
+		if err := c.Write(t.Context(), &jsonrpc.Response{ID: id, Result: json.RawMessage(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := out.String(); got != `{"jsonrpc":"2.0","id":2,"result":{}}`+"\n" {
+		t.Errorf("answers:\n%s", got)
+	}
+}
+
+// Every error of the protocol has a code.
+func TestErrorsHaveCodes(t *testing.T) {
+	t.Parallel()
+	send, answer := pipes(t, repository(t))
+	has := func(line, code, says string) {
+		t.Helper()
+		send(line)
+		if got := answer(); !strings.Contains(got, `"error":{"code":`+code+`,`) || !strings.Contains(got, says) {
+			t.Errorf("%s: %s", line, got)
+		}
+	}
+	has(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "-32600", "initialization")
+	send(`{"jsonrpc":"2.0","id":"begin","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	answer()
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	for uri, says := range map[string]string{"vizier://jobs/9/log/stdout": "no job", "vizier://jobs/-C/log/stdout": "not a reference", "vizier://jobs/9/artifact/x": "expected KIND:NAME"} {
+		has(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"`+uri+`"}}`, "-32602", says)
 	}
 }

@@ -16,7 +16,10 @@ import (
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/answer"
+	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // actions lets pages that have a key make decisions. A printed address contains a
@@ -79,21 +82,42 @@ func (s *server) asked(do func(context.Context, *http.Request) (any, error)) htt
 		if err == nil {
 			doc, err = do(vizier.For(q.Context(), pids), q)
 		}
+		if err == nil {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(doc)
+			return
+		}
+		code := status(err)
 		var inside *app.InsideError
 		switch {
 		case errors.As(err, &inside), errors.Is(err, errKey), errors.Is(err, errWho):
-			http.Error(w, err.Error(), http.StatusForbidden)
+			code = http.StatusForbidden
 		case errors.Is(err, kernel.ErrConflict):
-			http.Error(w, err.Error(), http.StatusConflict)
+			code = http.StatusConflict
 		case errors.Is(err, kernel.ErrInvalid):
-			http.Error(w, err.Error(), http.StatusBadRequest)
-		case err != nil:
-			refuse(w, err)
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(doc)
+			code = http.StatusBadRequest
+		}
+		http.Error(w, answer.Visible(s.people(q.Context(), err.Error()), "\n\t"), code)
+	}
+}
+
+// people returns text with references in place of the ids of jobs. It must be
+// called in turn.
+func (s *server) people(ctx context.Context, text string) string {
+	var ids []kernel.JobID
+	for _, id := range view.IDs(text) {
+		if kernel.ValidJobID(id) {
+			ids = append(ids, kernel.JobID(id))
 		}
 	}
+	if len(ids) == 0 {
+		return text
+	}
+	snap, err := s.r.Scheduler.Records(ctx, app.Only(ids))
+	if err != nil {
+		return text // with ids is better than not at all
+	}
+	return page.People(snap, text)
 }
 
 // errWho says that the requesting process is not known.

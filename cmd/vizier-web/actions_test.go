@@ -140,7 +140,7 @@ func TestWhoMayAct(t *testing.T) {
 	if text := f.vizier("", "show", "1/deploy", "--raw", "--json"); !strings.Contains(text, `"page"`) || !strings.Contains(text, `"ann"`) {
 		t.Errorf("it is not on record how that was approved: %s", text)
 	}
-	ask("act", approve, 409, "", with(key)...)
+	ask("act", approve, 409, "job 1/deploy ", with(key)...)
 	f.vizier("", "submit", "--name", "no", "--approval", "--", "true")
 	ask("act", wish("reject", f.id("no"), "reason", "not today"), 200, "blocked", with(key)...)
 	if text := f.vizier("", "show", "no"); !strings.Contains(text, "not today") {

@@ -13,6 +13,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app/wire"
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // book is the current state of a repository, and its recent changes. It reads
@@ -50,7 +51,7 @@ func (b *book) State(ctx context.Context, have uint64) (page.State, error) {
 	if err := b.look(ctx); err != nil {
 		return page.State{}, err
 	}
-	out := page.State{Repository: filepath.Base(b.r.Root), Version: b.version}
+	out := page.State{Repository: filepath.Base(b.r.Root), Version: b.version, Progress: b.progress()}
 	if missed := b.version - have; have == 0 || have > b.version || missed > uint64(len(b.steps)) {
 		taken := wire.Taken(b.snap)
 		out.Snapshot = &taken
@@ -58,6 +59,20 @@ func (b *book) State(ctx context.Context, have uint64) (page.State, error) {
 		out.Change = b.since(have)
 	}
 	return out, nil
+}
+
+// progress returns what running jobs report of how far they are.
+func (b *book) progress() map[kernel.JobID]view.Progress {
+	out := map[kernel.JobID]view.Progress{}
+	for _, j := range b.snap.Jobs() {
+		if j.State.Status != kernel.Running {
+			continue
+		}
+		if p := b.r.Store.Progress(j.Attempt()); !p.Empty() {
+			out[j.ID] = p
+		}
+	}
+	return out
 }
 
 // since returns the change from a version to the latest.

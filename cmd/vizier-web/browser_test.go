@@ -280,6 +280,80 @@ func TestBrowserShowsARepository(t *testing.T) {
 	b.shows("#job h2", "succeeded")
 }
 
+// After a retry there is the output of the new attempt and nothing of the one before,
+// whether it is longer, as long or empty.
+func TestBrowserShowsTheNewAttempt(t *testing.T) {
+	f := newBrowserField(t)
+	f.vizier("", "submit", "--name", "again", "--", "sh", "-c", `case $VIZIER_ATTEMPT in
+		1|3) echo A$VIZIER_ATTEMPT-1; echo A$VIZIER_ATTEMPT-2 ;; 2) for i in 1 2 3 4; do echo A2-$i; done ;; esac; exit 1`)
+	f.vizier("", "wait", "again")
+	s, web := f.server(files(t))
+	b := newTab(t)
+	b.open(web.URL + s.prefix)
+	b.click("#rows a", "again")
+	for attempt, want := range []string{"A1-1\nA1-2\n", "A2-1\nA2-2\nA2-3\nA2-4\n", "A3-1\nA3-2\n", ""} {
+		if attempt > 0 {
+			f.vizier("", "retry", "again")
+			f.vizier("", "wait", "again")
+		}
+		b.until(fmt.Sprintf(`document.getElementById("files").innerText.includes("%d: failed") && (document.querySelector("#job pre[data-stream=stdout]")?.textContent ?? "") === %q`, attempt+1, want))
+	}
+}
+
+// A name that would turn the page round stands there as ls prints it, emoji as they are
+// written; what a job printed turns nothing else round.
+func TestBrowserShowsWhatIsNotSeen(t *testing.T) {
+	f := newBrowserField(t)
+	f.vizier("", "submit", "--name", "a\u202eb", "--", "printf", `\u202eabc\nxyz\n`)
+	f.vizier("", "submit", "--name", "👩\u200d👧", "--", "true")
+	f.vizier("", "wait", "1", "2")
+	s, web := f.server(files(t))
+	b := newTab(t)
+	b.open(web.URL + s.prefix)
+	b.shows("#rows", `a\u202eb`)
+	b.shows("#rows", "👩\u200d👧")
+	b.click("#rows a", `a\u202eb`)
+	b.shows("#job h2", `a\u202eb`)
+	b.shows("#job pre", "xyz")
+	if got := b.is(`getComputedStyle(document.querySelector("#job pre")).unicodeBidi`); got != "plaintext" {
+		t.Errorf("output is %s", got)
+	}
+	b.click("#views button", "Timeline")
+	b.until("[...document.querySelectorAll(\"#main .picture svg text\")].some((e) => e.textContent.includes(String.raw`a\\u202eb`))")
+	if got := b.is("/[\\u202a-\\u202e\\u2066-\\u2069]/.test([document.title, ...[...document.querySelectorAll('body *:not(pre):not(script)')].map((e) => [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data).join(''))].join(''))"); got != "false" {
+		t.Error("the page has characters that turn text round")
+	}
+}
+
+// A running job says in the list how far it is, as in ls, and goes on to say so.
+func TestBrowserShowsProgress(t *testing.T) {
+	f := newBrowserField(t)
+	further, proceed := filepath.Join(f.dir, "further"), filepath.Join(f.dir, "go")
+	f.vizier("", "submit", "--name", "steps", "--", "sh", "-c", `echo '{"done":1,"total":4,"text":"step"}' >>$VIZIER_REPORT; echo said; until test -e `+further+`; do sleep 0.05; done
+		echo '{"done":2,"total":4}' >>$VIZIER_REPORT; until test -e `+proceed+`; do sleep 0.05; done`)
+	for !strings.Contains(f.vizier("", "tail", "steps"), "said") {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if listed := f.vizier("", "ls"); !strings.Contains(listed, "1 of 4 (25%): step") {
+		t.Fatalf("ls: %s", listed)
+	}
+	s, web := f.server(files(t))
+	b := newTab(t)
+	b.open(web.URL + s.prefix)
+	b.shows("#rows .what", "1 of 4 (25%): step")
+	if err := os.WriteFile(further, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.shows("#rows .what", "2 of 4 (50%)")
+	if err := os.WriteFile(proceed, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.shows("#rows", "succeeded")
+	if got := b.is(`document.querySelector("#rows .what").textContent`); got != "" {
+		t.Errorf("at its end it says %s", got)
+	}
+}
+
 // Search and filters are in the address, and are there again after a reload.
 func TestBrowserKeepsFilters(t *testing.T) {
 	f := newBrowserField(t)

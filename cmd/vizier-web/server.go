@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
@@ -233,14 +234,19 @@ func (s *server) metrics(w http.ResponseWriter, q *http.Request) {
 
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
-	code := http.StatusInternalServerError
+	http.Error(w, answer.Visible(err.Error(), "\n\t"), status(err))
+}
+
+// status returns the HTTP status of an error.
+func status(err error) int {
 	switch {
 	case errors.Is(err, kernel.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		code = http.StatusNotFound
+		return http.StatusNotFound
 	case errors.Is(err, kernel.ErrMoved):
-		code = http.StatusServiceUnavailable
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusInternalServerError
 	}
-	http.Error(w, err.Error(), code)
 }
 
 // about returns the job in the request's path.
@@ -264,7 +270,7 @@ func (s *server) job(w http.ResponseWriter, q *http.Request) {
 		refuse(w, err)
 		return
 	}
-	text, err := answer.JSON(doc, "")
+	text, err := answer.Shown(doc)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -302,13 +308,14 @@ const mostLog = 256 << 10
 
 // piece is a part of a log.
 type piece struct {
+	File string `json:"file"` // names the file: each attempt has one of its own
 	From int64  `json:"from"` // in bytes
 	Next int64  `json:"next"` // offset of the next part
 	Text string `json:"text"`
 }
 
-// log serves a job's output from a byte offset on or, without an offset, its
-// end.
+// log serves a job's output from a byte offset of a file on or, without an offset
+// or if that is not the file of the latest attempt, its end.
 func (s *server) log(w http.ResponseWriter, q *http.Request) {
 	doc, err := s.piece(q)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // ErrNotExist: nothing was printed yet
@@ -333,14 +340,16 @@ func (s *server) piece(q *http.Request) (doc piece, err error) {
 		return doc, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
+	var at unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &at); err != nil {
 		return doc, err
 	}
-	if from, err := strconv.ParseInt(q.URL.Query().Get("from"), 10, 64); err == nil && from >= 0 && from <= info.Size() {
+	doc.File = strconv.FormatUint(at.Ino, 10)
+	asked := q.URL.Query()
+	if from, err := strconv.ParseInt(asked.Get("from"), 10, 64); err == nil && asked.Get("file") == doc.File && from >= 0 && from <= at.Size {
 		doc.From = from
 	} else {
-		doc.From = max(0, info.Size()-mostLog)
+		doc.From = max(0, at.Size-mostLog)
 	}
 	b := make([]byte, mostLog)
 	n, err := f.ReadAt(b, doc.From)

@@ -440,17 +440,85 @@ func TestManyAskAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// Logs come from any byte on, and whole letters at a time.
+// What a reader would not see, or would see turned round, the page shows as ls does.
+func TestThePageShowsWhatIsNotSeen(t *testing.T) {
+	f := newField(t)
+	const odd = "a\u202eb\u2066\u200b\U000e0041"
+	f.vizier("", "submit", "--name", odd, "--tag", "k="+odd, "--lock", "l"+odd, "--", "sh", "-c", `echo '{"exit":3,"reason":"'"$0"'"}' >$VIZIER_RESULT_FILE`, odd)
+	f.vizier("", "submit", "--name", "👩\u200d👧 می\u200cخواهم", "--after", "1", "--approval", "--", "echo", odd)
+	f.vizier("", "wait", "1")
+	listed := f.vizier("", "ls", "--all")
+	const as = `a\u202eb\u2066\u200b\U000e0041`
+	if !strings.Contains(listed, as) || !strings.Contains(listed, "👩\u200d👧 می\u200cخواهم") {
+		t.Fatalf("ls: %s", listed)
+	}
+	s, web := f.server(nil)
+	_, state := f.get(web.URL + s.prefix + "state")
+	p, err := page.Read([]byte(state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]string{}
+	for _, job := range []string{f.id("1"), f.id("2")} {
+		_, read["details "+job] = f.get(web.URL + s.prefix + "job/" + job)
+		for question, args := range map[string]map[string]any{"stand": {}, "job": {"job": job}, "graph": {"job": job}, "timeline": {}, "follows": {"what": "retry", "job": f.id("1")}} {
+			text, err := p.Ask(question, []byte(printed(args)))
+			if err != nil {
+				t.Fatal(question, err)
+			}
+			read[question+" "+job] = text
+		}
+	}
+	for name, text := range read {
+		if !strings.HasPrefix(text, "<") {
+			var doc any
+			if err := json.Unmarshal([]byte(text), &doc); err != nil {
+				t.Fatalf("%s: %v: %s", name, err, text)
+			}
+			text = fmt.Sprint(doc)
+		}
+		if answer.Visible(text, "\n\t") != text {
+			t.Errorf("%s: %+q", name, text)
+		}
+		if !strings.Contains(text, as) && strings.HasSuffix(name, f.id("1")) && !strings.HasPrefix(name, "follows") {
+			t.Errorf("%s does not have it: %+q", name, text)
+		}
+	}
+	if _, err := p.Ask("follows", []byte(printed(map[string]any{"what": "cancel", "job": f.id("1")}))); err == nil || !strings.HasPrefix(err.Error(), "job 1 is not active") {
+		t.Errorf("what is refused: %v", err)
+	}
+	if !strings.Contains(read["stand "+f.id("2")], "👩\u200d👧 می\u200cخواهم") {
+		t.Errorf("what is read joined: %+q", read["stand "+f.id("2")])
+	}
+}
+
+func (f field) piece(url string) (got piece) {
+	f.Helper()
+	if _, text := f.get(url); json.Unmarshal([]byte(text), &got) != nil {
+		f.Fatalf("%s: %s", url, text)
+	}
+	return got
+}
+
+// Logs come from any byte of an attempt on, and whole letters at a time.
 func TestLogsGoOn(t *testing.T) {
 	f := newField(t)
 	f.flow()
 	s, web := f.server(nil)
 	at := web.URL + s.prefix + "log/" + f.id("1/lint") + "/stderr"
-	for query, want := range map[string]piece{"": {0, 6, "grün\n"}, "?from=0": {0, 6, "grün\n"}, "?from=4": {4, 6, "n\n"}, "?from=6": {6, 6, ""}, "?from=900": {0, 6, "grün\n"}, "?from=-1": {0, 6, "grün\n"}} {
-		var got piece
-		if _, text := f.get(at + query); json.Unmarshal([]byte(text), &got) != nil || got != want {
-			t.Errorf("%s: %s, want %+v", query, text, want)
+	first := f.piece(at)
+	file := "&file=" + first.File
+	for query, want := range map[string]piece{"": {"", 0, 6, "grün\n"}, "?from=0" + file: {"", 0, 6, "grün\n"}, "?from=4" + file: {"", 4, 6, "n\n"}, "?from=6" + file: {"", 6, 6, ""},
+		"?from=900" + file: {"", 0, 6, "grün\n"}, "?from=-1" + file: {"", 0, 6, "grün\n"}, "?from=4": {"", 0, 6, "grün\n"}} {
+		want.File = first.File
+		if got := f.piece(at + query); got != want {
+			t.Errorf("%s: %+v, want %+v", query, got, want)
 		}
+	}
+	f.vizier("", "retry", "1/lint")
+	f.vizier("", "wait", "1/lint")
+	if again := f.piece(at + "?from=6" + file); again.File == first.File || again.Text != "grün\n" {
+		t.Errorf("of the next attempt: %+v, the one before: %+v", again, first)
 	}
 	if code, text := f.get(strings.Replace(at, "stderr", "stdout", 1)); code != http.StatusOK || !strings.Contains(text, `"text":""`) {
 		t.Errorf("of what printed nothing: %d %s", code, text)

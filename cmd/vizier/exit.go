@@ -219,7 +219,7 @@ func (u *ui) fail(err error, asJSON bool) int {
 	}
 	if asJSON {
 		if text, err := answer.JSON(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}, ""); err == nil {
-			io.WriteString(u.err, text)
+			io.WriteString(u.err, u.refs.text(text)) // a reader of an error has no record in which to look up an id
 			return c.exit
 		}
 	}

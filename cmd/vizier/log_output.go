@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
 // logs returns the writer for the output of jobs. For a file or a pipe it is
@@ -35,6 +37,7 @@ type logFilter struct {
 	strip bool
 	held  []byte // the beginning of an incomplete sequence
 	tint  bool   // a colour is on
+	last  rune   // the character before; 0: there is none on the line
 }
 
 // longestSequence is the maximum length of an escape sequence, in bytes.
@@ -74,6 +77,7 @@ func (f *logFilter) Close() error {
 func (f *logFilter) next(b *bytes.Buffer, p []byte) int {
 	switch {
 	case p[0] == '\n':
+		f.last = 0
 		f.plainAgain(b)
 		b.WriteByte('\n')
 		return 1
@@ -82,11 +86,21 @@ func (f *logFilter) next(b *bytes.Buffer, p []byte) int {
 	case p[0] == '\r' && p[1] == '\n':
 		return 1
 	case p[0] == 0x1b:
+		f.last = 0
 		return f.sequence(b, p)
 	case !utf8.FullRune(p):
 		return 0
 	}
-	_, n := utf8.DecodeRune(p)
+	r, n := utf8.DecodeRune(p)
+	if (r == '\u200c' || r == '\u200d') && !utf8.FullRune(p[n:]) {
+		return 0
+	}
+	after, _ := utf8.DecodeRune(p[n:])
+	joined := answer.Joined(f.last, r, after)
+	if f.last = r; joined {
+		b.Write(p[:n])
+		return n
+	}
 	if text := visible(string(p[:n]), "\t"); !f.strip || text == string(p[:n]) {
 		b.WriteString(text)
 	}

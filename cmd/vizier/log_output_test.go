@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/internal/drawtest"
@@ -27,6 +28,8 @@ func TestLogsOnATerminal(t *testing.T) {
 		{"\u009b31mC1 \u202etext\u2066", `\u009b31mC1 \u202etext\u2066`, "31mC1 text"},
 		{"\xff32\xfe\x9b", `\xff32\xfe\x9b`, "32"},
 		{"end\x1b[3", `end\x1b[3`, "end"},
+		{"می\u200cخواهم 👩🏽\u200d🚀 क्\u200dष\n", "می\u200cخواهم 👩🏽\u200d🚀 क्\u200dष\n", "می\u200cخواهم 👩🏽\u200d🚀 क्\u200dष\n"},
+		{"a\u200db é\u200d\u200dé é\u200c", `a\u200db é\u200d\u200dé é\u200c`, "ab éé é"},
 		{"smörgås 漢字 😀\n", "smörgås 漢字 😀\n", "smörgås 漢字 😀\n"},
 	} {
 		for piece := 1; piece <= len(c.in); piece++ {
@@ -69,7 +72,7 @@ func TestLogsIntoAPipe(t *testing.T) {
 // of it is left for a terminal.
 func TestPlain(t *testing.T) {
 	r := drawtest.Of(t)
-	letters := []rune(hostile + "\t\n\\aé漢😀\u2028\u0600")
+	letters := []rune(hostile + "\t\n\\aé漢😀\u2028\u0600\u200c\u200d\u200dмक्😀")
 	for range 2000 {
 		var b []byte
 		for range r.IntN(20) {
@@ -80,8 +83,9 @@ func TestPlain(t *testing.T) {
 			}
 		}
 		once := visible(string(b), "")
-		for _, c := range once {
-			if answer.Unseen(c) {
+		seen := []rune(once)
+		for i, c := range seen {
+			if answer.Unseen(c) && (i == 0 || i == len(seen)-1 || !answer.Joined(seen[i-1], c, seen[i+1])) {
 				t.Fatalf("%q leaves %U", b, c)
 			}
 		}
@@ -91,6 +95,15 @@ func TestPlain(t *testing.T) {
 	}
 	if got := coloured(plain(colourOn + "31" + colourOff + "x" + colourOn + "2J" + colourOff + colourOn)); got != "\x1b[31mx\\xff2J\\xfe\\xff" {
 		t.Errorf("%q", got)
+	}
+	for in, want := range map[string]string{"👩\u200d👩\u200d👧": "👩\u200d👩\u200d👧", "می\u200cخواهم": "می\u200cخواهم", "क्\u200dष": "क्\u200dष", "🏳\ufe0f\u200d🌈": "🏳\ufe0f\u200d🌈",
+		"dep\u200dloy": `dep\u200dloy`, "\u200dé": `\u200dé`, "é\u200c\u200cé": `é\u200c\u200cé`, "é\u200c": `é\u200c`, "é\u202eé": `é\u202eé`, "é\u200bé": `é\u200bé`, "é\u200d\xff": `é\u200d\xff`} {
+		if got := visible(in, ""); got != want {
+			t.Errorf("%+q: %+q", in, got)
+		}
+		if got := answer.Plain(`"` + in + `"`); utf8.ValidString(in) && got != `"`+want+`"` {
+			t.Errorf("%+q as JSON: %+q", in, got)
+		}
 	}
 	if got, want := answer.Plain("{\"a\":\"\u202e\u009b\U000e0041é\"}\n"), `{"a":"\u202e\u009b\udb40\udc41é"}`+"\n"; got != want {
 		t.Errorf("%s, want %s", got, want)

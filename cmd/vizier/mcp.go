@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/vizier-scheduler/vizier/adapters/git"
 )
 
 // mcpName is the name of the server's program, which is installed beside this
@@ -24,8 +27,12 @@ func (*mcpCmd) Help() string {
 
 // Run becomes the program of the server.
 func (m *mcpCmd) Run(c *call) error {
+	root, err := git.FindRoot(cmp.Or(m.Dir, "."))
+	if err != nil {
+		return err
+	}
 	if m.PrintConfig != "" {
-		return m.printConfig(c)
+		return m.printConfig(c, root.Dir)
 	}
 	args := []string{"--allow", strings.Join(m.Allow, ",")}
 	if m.Dir != "" {
@@ -44,16 +51,12 @@ type launch struct {
 	Args    []string `json:"args" toml:"args"`
 }
 
-func (m *mcpCmd) printConfig(c *call) error {
-	r, err := c.repo()
-	if err != nil {
-		return err
-	}
+func (m *mcpCmd) printConfig(c *call, dir string) error {
 	own, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program's file: %w", err)
 	}
-	l := launch{Command: own, Args: []string{"mcp", "--dir", r.Root}}
+	l := launch{Command: own, Args: []string{"mcp", "--dir", dir}}
 	if len(m.Allow) > 0 {
 		l.Args = append(l.Args, "--allow", strings.Join(m.Allow, ","))
 	}

@@ -111,12 +111,11 @@ func (x *overview) line(j *kernel.Job) Line {
 	from, to := st.Started, st.Finished
 	switch {
 	case st.Status == kernel.Running:
-		it := x.running([]*kernel.Job{j})
 		from = cmp.Or(x.s.Began(j), from)
 		if x.s.Submitted(j.ID) {
 			l.Status = Submitted
 		}
-		to, l.What = x.s.Now(), strings.TrimLeft(strings.TrimPrefix(it.What, j.Part), ",: ")
+		to, l.What = x.s.Now(), Going(x.s, j, x.progress(j))
 	case st.Status == kernel.WaitingOnApproval:
 		from, to, l.Until = st.WaitSince, x.s.Now(), st.Approval.ExpiresAt
 		if st.Approval.InDoubt {

@@ -174,12 +174,14 @@ func ListOf(s *kernel.Snapshot, o ListOptions) List {
 		l.Outcome = "No jobs"
 	case len(l.Rows) > 0:
 		l.Outcome = Counted(shown, "job")
-	case gone(kernel.Failed) > 0:
+	case gone(kernel.Failed) > 0, len(o.Statuses) > 0:
 		l.Outcome = "No jobs to show"
 	default:
 		l.Outcome = "No open jobs"
 	}
-	l.Hidden = hidden(gone(kernel.Failed), gone(kernel.Succeeded), gone(kernel.Unscheduled))
+	if len(o.Statuses) == 0 { // else nothing is hidden that was asked for
+		l.Hidden = hidden(gone(kernel.Failed), gone(kernel.Succeeded), gone(kernel.Unscheduled))
+	}
 	if older := shown - len(l.Rows); o.Most > 0 && older > 0 {
 		l.Hidden = strings.TrimPrefix(l.Hidden+"; "+count(older)+" older", "; ")
 	}

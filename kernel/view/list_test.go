@@ -27,6 +27,8 @@ func TestListSaysWhatItHides(t *testing.T) {
 			"No jobs to show", "1 failed, 1 succeeded (use --all to include)"},
 		{"all wins", []kernel.Status{s, f, u}, view.ListOptions{All: true, DismissFailures: true}, 3, "3 jobs", ""},
 		{"the newest", []kernel.Status{q, s, q, q}, view.ListOptions{Most: 2}, 2, "3 jobs", "1 succeeded (use --all to include); 1 older"},
+		{"by status", []kernel.Status{s, f, u}, view.ListOptions{Statuses: []kernel.Status{f}}, 1, "1 job", ""},
+		{"none of a status", []kernel.Status{s, q}, view.ListOptions{All: true, Statuses: []kernel.Status{f}}, 0, "No jobs to show", ""},
 		{"asleep", []kernel.Status{u, q}, view.ListOptions{}, 1, "1 job", "1 unscheduled (use --all to include)"},
 		{"the rest shows", []kernel.Status{kernel.WaitingOnDeps, kernel.WaitingOnApproval, kernel.WaitingOnLocks, kernel.Running,
 			kernel.FailedRetryable, kernel.Cancelled, kernel.BlockedByApproval, kernel.BlockedByDependency},

@@ -254,19 +254,39 @@ func (x *overview) running(jobs []*kernel.Job) Item {
 	if more := len(jobs) - 1; more > 0 {
 		it.What += " and " + count(more) + " more"
 	}
-	if !j.State.Stop.At.IsZero() {
-		it.What = strings.TrimPrefix(it.What+", is being cancelled", ", ")
-	} else if remark := x.s.Remark(j.ID); remark != "" {
-		it.What = strings.TrimPrefix(it.What+": "+line(remark), ": ")
-	}
-	if x.o.Progress != nil && len(jobs) == 1 {
-		p := x.o.Progress(j.Attempt())
+	var p Progress
+	if len(jobs) == 1 {
+		p = x.progress(j)
 		it.Remaining = p.remaining(x.s.Now().Sub(since))
-		if text := p.String(); text != "" {
-			it.What = strings.TrimPrefix(it.What+", "+line(text), ", ")
+	}
+	if going := Going(x.s, j, p); going != "" {
+		between := ", "
+		if j.State.Stop.At.IsZero() && x.s.Remark(j.ID) != "" {
+			between = ": "
 		}
+		it.What = strings.TrimPrefix(it.What+between+going, between)
 	}
 	return x.whole(it, j)
+}
+
+func (x *overview) progress(j *kernel.Job) Progress {
+	if x.o.Progress == nil {
+		return Progress{}
+	}
+	return x.o.Progress(j.Attempt())
+}
+
+// Going returns what there is to say of a running job with progress p: that it is
+// being cancelled, or what its executor remarks, and how far it is. It may be "".
+func Going(s *kernel.Snapshot, j *kernel.Job, p Progress) string {
+	how := s.Remark(j.ID)
+	if !j.State.Stop.At.IsZero() {
+		how = "is being cancelled"
+	}
+	if text := p.String(); text != "" {
+		how = strings.TrimPrefix(how+", "+text, ", ")
+	}
+	return line(how)
 }
 
 // remaining returns how many seconds are left if the rest goes at the speed of

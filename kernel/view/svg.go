@@ -240,7 +240,7 @@ func Fit(s string, columns int) string {
 // width of a box requires.
 func runeWidth(r rune) int {
 	switch {
-	case unicode.Is(unicode.Mn, r) || r == '\u200d':
+	case unicode.Is(unicode.Mn, r) || r == '\u200c' || r == '\u200d':
 		return 0
 	case r >= 0x1100 && unicode.In(r, unicode.Hangul, unicode.Han, unicode.Hiragana, unicode.Katakana), r >= 0xff01 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff:
 		return 2

@@ -34,6 +34,7 @@ var errUnseen = errors.New("it depends on what this page has not seen")
 
 // Ask answers a question by its name: version, stand, job, graph, timeline,
 // what-if (the document of the command) or follows (what it prints for people).
+// What a page shows of an answer is Visible as package answer defines it.
 func (p *Page) Ask(question string, args []byte) (string, error) {
 	var q request
 	if err := json.Unmarshal(args, &q); err != nil {
@@ -46,24 +47,25 @@ func (p *Page) Ask(question string, args []byte) (string, error) {
 	case "version":
 		return strconv.FormatUint(p.version, 10), nil
 	case "stand":
-		return answer.JSON(p.stand(q.News), "")
+		return answer.Shown(p.stand(q.News))
 	case "job":
 		doc, err := p.job(q.Job)
 		if err != nil {
 			return "", err
 		}
-		return answer.JSON(doc, "")
+		return answer.Shown(doc)
 	case "graph":
-		return p.graph(q)
+		picture, err := p.graph(q)
+		return answer.Visible(picture, "\n\t"), err
 	case "timeline":
-		return p.timeline(q.Run), nil
+		return answer.Visible(p.timeline(q.Run), "\n\t"), nil
 	case "what-if", "follows":
 		doc, err := p.whatIf(q)
 		switch {
 		case err != nil:
-			return "", err
+			return "", errors.New(p.people(err.Error()))
 		case question == "follows":
-			return answer.JSON(p.follows(doc), "")
+			return answer.Shown(p.follows(doc))
 		default:
 			return answer.JSON(doc, "  ")
 		}
@@ -86,13 +88,17 @@ func can(j *kernel.Job) (out []string) {
 	return out
 }
 
-// people returns text with references in place of the ids of jobs and runs.
-func (p *Page) people(text string) string {
+// people is People of the page's state.
+func (p *Page) people(text string) string { return People(p.snap, text) }
+
+// People returns text with the references of s in place of the ids of jobs and
+// runs.
+func People(s *kernel.Snapshot, text string) string {
 	return view.Refer(text, func(id string) string {
-		if j := p.snap.Job(kernel.JobID(id)); j != nil {
+		if j := s.Job(kernel.JobID(id)); j != nil {
 			return j.Ref()
 		}
-		if jobs := p.snap.Members(kernel.RunID(id)); len(jobs) > 0 && jobs[0].Number > 0 {
+		if jobs := s.Members(kernel.RunID(id)); len(jobs) > 0 && jobs[0].Number > 0 {
 			return jobs[0].Number.String()
 		}
 		return ""

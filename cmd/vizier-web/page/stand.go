@@ -32,7 +32,7 @@ type row struct {
 	Status string       `json:"status"`
 	Short  string       `json:"short"`
 	Sign   string       `json:"sign"`
-	What   string       `json:"what,omitempty"` // what it waits for, or why it ended
+	What   string       `json:"what,omitempty"` // what it waits for, how far it is, or why it ended
 	Tags   string       `json:"tags,omitempty"`
 	Since  *time.Time   `json:"since,omitempty"`
 	Took   int64        `json:"took_seconds,omitempty"`
@@ -125,7 +125,10 @@ func (p *Page) row(j *kernel.Job) row {
 	s, st, listed := p.snap, &j.State, view.RowOf(p.snap, j)
 	out := row{Job: j.ID, Run: j.Spec.Origin.Run, Ref: cmp.Or(j.Ref(), string(j.ID)), Name: view.Title(j), Status: view.Standing(s, j),
 		Short: view.ShortStatus(st.Status), Sign: view.Sign(st.Status.String()), What: p.people(listed.Text("wait")), Tags: listed.Text("tags"), Can: can(j)}
-	if st.Status.Terminal() && st.Status != kernel.Succeeded {
+	switch {
+	case st.Status == kernel.Running:
+		out.What = p.people(view.Going(s, j, p.progress[j.ID]))
+	case st.Status.Terminal() && st.Status != kernel.Succeeded:
 		out.What = p.people(j.WhyEnded(s.Now()))
 	}
 	if since := cmp.Or(st.Finished, st.Started, st.WaitSince, j.Created); !since.IsZero() {

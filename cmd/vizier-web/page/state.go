@@ -22,6 +22,7 @@ type State struct {
 	Actions    bool // its server takes actions
 	Snapshot   *wire.Snapshot
 	Change     *Change
+	Progress   map[kernel.JobID]view.Progress // of the running jobs that report it
 }
 
 // Change is the difference between a version of a repository and a later one.
@@ -45,6 +46,7 @@ type Page struct {
 	version    uint64
 	actions    bool
 	snap       *kernel.Snapshot
+	progress   map[kernel.JobID]view.Progress
 
 	rows  map[kernel.JobID]row  // all rows as last returned; nil: none were
 	runs  []view.Run            // as last returned
@@ -84,7 +86,7 @@ func (p *Page) Take(text []byte) error {
 			p.moved[j.ID] = true
 		}
 	}
-	p.repository, p.version, p.actions = s.Repository, s.Version, s.Actions
+	p.repository, p.version, p.actions, p.progress = s.Repository, s.Version, s.Actions, s.Progress
 	return nil
 }
 

@@ -369,16 +369,17 @@ async function drawFiles(job, box, ref) {
   }
 }
 
-// more reads what was written to a log since; true: there was something.
+// more reads what was written to a log since, or the log of a new attempt; true: the text is another.
 async function more(job, stream) {
   const have = logs[stream] && logs[stream].job === job ? logs[stream] : undefined;
-  const got = await fetch(`log/${job}/${stream}` + (have ? `?from=${have.next}` : ""));
+  const got = await fetch(`log/${job}/${stream}` + (have ? `?from=${have.next}&file=${have.file}` : ""));
   if (!got.ok) throw new Error(await got.text());
   const piece = await got.json();
   if (job !== at.job) return false;
-  const on = have && piece.from === have.next;
-  logs[stream] = { job, from: on ? have.from : piece.from, next: piece.next, text: ((on ? have.text : "") + piece.text).slice(-500000) };
-  return piece.text !== "";
+  const on = have && piece.file === have.file && piece.from === have.next;
+  const text = ((on ? have.text : "") + piece.text).slice(-500000);
+  logs[stream] = { job, file: piece.file, from: on ? have.from : piece.from, next: piece.next, text };
+  return text !== (have ? have.text : "");
 }
 
 // tail goes on with the logs of a job that runs.
@@ -484,7 +485,10 @@ try {
     if (state !== undefined) { take(state); drawNeeds(); draw(); drawJob(true); }
     if (refused) { drawJob(true); $("said").textContent = `This page only reads: ${refused.message}`; }
     listen();
-    setInterval(() => { if (!document.hidden && events.readyState === EventSource.OPEN) refresh(); }, 30000); // what no event tells of
+    setInterval(() => { // what no event tells of: progress, and what changes without a scheduler
+      const often = stand?.jobs.some((j) => j.short === "running" && j.what);
+      if (!document.hidden && events.readyState === EventSource.OPEN && (often || Date.now() - fetched >= 30000)) refresh();
+    }, 5000);
     tail();
   }
 } catch (e) {

@@ -8,6 +8,7 @@ package main
 import (
 	"syscall/js"
 
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
 )
 
@@ -21,7 +22,7 @@ func main() {
 			text, err = now.Ask(question, []byte(given))
 		}
 		if err != nil {
-			return map[string]any{"error": err.Error()}
+			return map[string]any{"error": answer.Visible(err.Error(), "\n\t")}
 		}
 		return map[string]any{"answer": text}
 	}))
