@@ -15,7 +15,7 @@ import (
 func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (foresight.Forecast, error) {
 	var out foresight.Forecast
 	var refused error
-	_, err := s.Look(ctx, foresight.Near(changes, s.Now()), func(snap *kernel.Snapshot) *kernel.Snapshot {
+	look := func(snap *kernel.Snapshot) *kernel.Snapshot {
 		snap = s.observe(ctx, snap)
 		for range 4 { // a change can raise new questions, which are observed in the next round
 			if out, refused = foresight.WhatIf(snap, changes); refused != nil {
@@ -28,7 +28,15 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 			snap = s.answer(ctx, snap, asked)
 		}
 		return snap
-	})
+	}
+	if slices.ContainsFunc(changes, func(c foresight.Change) bool { _, retries := c.(foresight.Retry); return retries }) {
+		snap, err := s.Snapshot(ctx, kernel.Scope{All: true}) // as Retry: what it rewinds may have ended long ago
+		if err == nil {
+			look(snap)
+		}
+		return out, errors.Join(err, refused)
+	}
+	_, err := s.Look(ctx, foresight.Near(changes, s.Now()), look)
 	return out, errors.Join(err, refused)
 }
 
