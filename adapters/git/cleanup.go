@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -20,9 +21,10 @@ import (
 // touched.
 //
 // The result is CleanupSkipped for a worktree that the job does not own,
-// CleanupDone when it is gone, CleanupFailed when removing it was refused or
-// its files could not be deleted, and CleanupDegraded when git could not be
-// made to forget it.
+// CleanupDone when it is gone, CleanupFailed when removing it was refused, and
+// CleanupDegraded when git could not be made to forget it. With CleanupDone, an
+// error says which of its files are left aside (LeftFiles): they are in nobody's
+// way. It is refused as long as something is mounted in it.
 func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
 	if !c.Owned || c.Worktree == "" {
 		return kernel.Cleanup{Status: kernel.CleanupSkipped}
@@ -32,9 +34,12 @@ func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Clea
 		err = r.removeWorktree(ctx, dir, c.Name)
 	}
 	var degraded *pruneError
+	var left *leftError
 	switch {
 	case err == nil:
 		return kernel.Cleanup{Status: kernel.CleanupDone}
+	case errors.As(err, &left):
+		return kernel.Cleanup{Status: kernel.CleanupDone, Error: err.Error()}
 	case errors.As(err, &degraded):
 		return kernel.Cleanup{Status: kernel.CleanupDegraded, Error: err.Error()}
 	default:
@@ -76,6 +81,39 @@ func (e *pruneError) Error() string {
 	return fmt.Sprintf("failed to prune worktree %s: %v; fallback cleanup failed: %v", e.name, e.first, e.fallback)
 }
 
+// leftError says that files of a removed worktree are left.
+type leftError struct {
+	aside string // where
+	cause error
+}
+
+func (e *leftError) Error() string {
+	return fmt.Sprintf("files of a removed worktree are left in %s: %v: make it possible to remove them, then run `vizier doctor --fix`", e.aside, e.cause)
+}
+
+// leftPrefix begins the name of the directory that a worktree becomes when it is
+// removed.
+const leftPrefix = ".removed-"
+
+// LeftFiles returns the directories with what is left of removed worktrees,
+// relative to the main working tree.
+func (r *Repo) LeftFiles() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(r.root.Dir, worktreeHome))
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), leftPrefix) {
+			out = append(out, filepath.Join(worktreeHome, e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// RemoveLeft removes a directory of LeftFiles.
+func (r *Repo) RemoveLeft(dir string) error { return sys.RemoveTree(filepath.Join(r.root.Dir, dir)) }
+
 // worktreeHome is the directory of the worktrees of jobs, relative to the main
 // working tree.
 const worktreeHome = ".vizier/tmp-worktrees"
@@ -109,6 +147,9 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 		dir = r.placeOf(w)
 	}
 	present, err := exists(dir)
+	if err == nil && present {
+		err = sys.Unmounted(dir)
+	}
 	if err != nil {
 		return err
 	}
@@ -118,7 +159,7 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 	if other := nameAt(dir); w.Name == "" && name != "" && other != "" && other != name {
 		present = false // the files there belong to another worktree
 	}
-	aside := filepath.Join(filepath.Dir(dir), ".removed-"+cmp.Or(name, filepath.Base(dir)))
+	aside := filepath.Join(filepath.Dir(dir), leftPrefix+cmp.Or(name, filepath.Base(dir)))
 	switch {
 	case w.Name == "" && present:
 		if os.Remove(dir+string(filepath.Separator)) != nil { // only removes an empty directory
@@ -132,8 +173,8 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(aside); err != nil {
-		return fmt.Errorf("git forgot it, but its files could not be removed: %w", err)
+	if err := sys.RemoveTree(aside); err != nil {
+		return &leftError{aside, err}
 	}
 	return nil
 }
@@ -186,7 +227,7 @@ func nameAt(dir string) string {
 // detach moves the files of w from dir to aside and makes git forget w.
 func (r *Repo) detach(ctx context.Context, w Worktree, dir, aside string, present bool) error {
 	if present {
-		if err := os.RemoveAll(aside); err != nil {
+		if err := sys.RemoveTree(aside); err != nil {
 			return err
 		}
 		if err := os.Rename(dir, aside); err != nil {

@@ -111,7 +111,7 @@ func worktreeCleanup(ctx context.Context, env *Env, n *Node) (Result, error) {
 	case kernel.CleanupDegraded:
 		return ok("degraded: " + gone.Error), nil
 	default:
-		r := ok("worktree " + c.Worktree + " is removed")
+		r := ok(strings.TrimSuffix("worktree "+c.Worktree+" is removed; "+gone.Error, "; "))
 		r.Context = &kernel.Context{}
 		return r, nil
 	}

@@ -48,6 +48,8 @@ type worktreeGit interface {
 	RepairWorktree(context.Context, kernel.Context) error
 	SeparateWorktrees() error
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
+	LeftFiles() ([]string, error)
+	RemoveLeft(dir string) error
 	ProgramVersion(context.Context) (version string, ok bool, err error)
 }
 
@@ -385,6 +387,14 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 	for _, c := range moved {
 		out = append(out, app.Finding{Path: c.Worktree, Problem: treeDisplaced,
 			Fix: func(ctx context.Context) error { return r.Doctor.git.RepairWorktree(ctx, c) }})
+	}
+	left, err := r.Doctor.git.LeftFiles()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range left {
+		out = append(out, app.Finding{Path: dir, Problem: "files of a removed worktree that could not be removed",
+			Fix: func(context.Context) error { return r.Doctor.git.RemoveLeft(dir) }})
 	}
 	for _, j := range s.Jobs() {
 		if j.Needs() == kernel.NeedsResolution && resolvable(r.Root, j.State.Reason) != j.State.Reason {
