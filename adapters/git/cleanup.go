@@ -15,8 +15,8 @@ import (
 )
 
 // RemoveWorktree removes a job's own worktree (seed 000, semantics 3.11 and
-// 3.13). Work in it that no ref keeps is parked first; if that fails, the
-// worktree is not removed. After a crash at any point, the call can be
+// 3.13). Work in it that no ref keeps is parked first, also if git's own files of
+// it are damaged; if that fails, the worktree is not removed. After a crash at any point, the call can be
 // repeated. A tree of another name that has taken its place meanwhile is not
 // touched.
 //
@@ -31,7 +31,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Clea
 	}
 	dir, err := r.ownedDir(c)
 	if err == nil {
-		err = r.removeWorktree(ctx, dir, c.Name)
+		err = r.removeWorktree(ctx, dir, c.Name, c.Branch)
 	}
 	var degraded *pruneError
 	var left *leftError
@@ -127,6 +127,9 @@ func (r *Repo) ownedDir(c kernel.Context) (string, error) {
 	below, err := filepath.Rel(home, resolved(dir))
 	switch {
 	case err != nil || below == "." || !filepath.IsLocal(below) || dir != filepath.Join(home, below):
+		if why := usable(dir); filepath.Dir(dir) == home && why != nil {
+			return "", why
+		}
 		return "", fmt.Errorf("it is not below %s", worktreeHome)
 	case strings.HasPrefix(c.Name, "vizier-workspace-") || strings.HasPrefix(filepath.Base(dir), "workspace-"):
 		return "", errors.New("it is a workspace, which no job owns")
@@ -134,11 +137,11 @@ func (r *Repo) ownedDir(c kernel.Context) (string, error) {
 	return dir, nil
 }
 
-// removeWorktree removes the worktree called name or, without a name, whatever
-// is at dir. It first moves the files aside as a whole, so that a crash never
+// removeWorktree removes the worktree called name, of branch if it has one, or,
+// without a name, whatever is at dir. It first moves the files aside as a whole, so that a crash never
 // leaves half a worktree that git still lists. If git does not forget the
 // worktree, they are moved back.
-func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
+func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string) error {
 	w, err := r.removable(dir, name)
 	if err != nil {
 		return err
@@ -148,10 +151,22 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 	}
 	present, err := exists(dir)
 	if err == nil && present {
-		err = sys.Unmounted(dir)
+		err = errors.Join(usable(dir), sys.Unmounted(dir))
 	}
 	if err != nil {
 		return err
+	}
+	if w.Name == "" {
+		w = r.unlisted(dir, name)
+	}
+	if w.Name != "" && present && w.Reason != initializing {
+		why, err := r.damage(w)
+		if err == nil && why != "" {
+			w, err = r.mend(ctx, w, branch)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil { // git works from there, and a person may have removed it
 		return err

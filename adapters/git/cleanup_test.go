@@ -262,14 +262,14 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 		{"the home itself", "it is not below", func(o *owned) { o.ctx.Worktree = worktreeHome }},
 		{"climbing", "it is not below", func(o *owned) { o.ctx.Worktree = worktreeHome + "/../../../other" }},
 		{"absolute and elsewhere", "it is not below", func(o *owned) { o.ctx.Worktree = filepath.Dir(o.dir) }},
-		{"through a link", "it is not below", func(o *owned) {
+		{"through a link", "a symbolic link is in the place", func(o *owned) {
 			o.mkdir("../other")
 			o.ctx.Worktree = worktreeHome + "/link"
 			if err := os.Symlink(o.path("../other"), o.path(o.ctx.Worktree)); err != nil {
 				o.Fatal(err)
 			}
 		}},
-		{"a link to another worktree", "it is not below", func(o *owned) {
+		{"a link to another worktree", "a symbolic link is in the place", func(o *owned) {
 			o.ctx.Worktree = worktreeHome + "/link"
 			if err := os.Symlink("draft-1", o.path(o.ctx.Worktree)); err != nil {
 				o.Fatal(err)
@@ -281,7 +281,7 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 			o.write(worktreeHome+"/stray/work", "x")
 			o.ctx.Worktree = worktreeHome + "/stray"
 		}},
-		{"a file", "git does not list it", func(o *owned) {
+		{"a file", "a file is in the place", func(o *owned) {
 			o.write(worktreeHome+"/stray", "x")
 			o.ctx.Worktree = worktreeHome + "/stray"
 		}},
