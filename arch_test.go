@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -269,6 +270,24 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 		}
 		if len(files) > 0 && len(with) != 1 {
 			t.Errorf("%s: package comments in %v, want exactly one", p.ImportPath, with)
+		}
+	}
+}
+
+// os.RemoveAll empties what is mounted below a directory, and stops at a directory that is read-only.
+func TestTreesAreRemovedByOneFunction(t *testing.T) {
+	for _, p := range goList(t) {
+		if layer, _ := layerOf(p.ImportPath); layer == "internal" || layer == "proptest" {
+			continue
+		}
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles, p.IgnoredGoFiles) {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(name, "_test.go") && strings.Contains(string(text), ".RemoveAll(") {
+				t.Errorf("%s/%s calls RemoveAll: sys.RemoveTree looks first what is mounted there", p.ImportPath, name)
+			}
 		}
 	}
 }

@@ -88,6 +88,10 @@ func (p *performer) ClearSentinel(a kernel.ClearSentinel) kernel.Plan {
 // RemoveWorktree removes a job's worktree.
 func (p *performer) RemoveWorktree(a kernel.RemoveWorktree) kernel.Plan {
 	c := p.s.Worktrees.RemoveWorktree(p.ctx, a.Context)
+	if c.Status == kernel.CleanupDone && c.Error != "" { // files are left aside, which concern no job any more
+		p.rep.warn(a.Job, errors.New(c.Error))
+		c.Error = ""
+	}
 	return p.answer(history.CleanedUp{Job: a.Job, Context: a.Context, Cancel: a.Cancel, Cleanup: c})
 }
 

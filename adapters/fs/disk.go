@@ -110,14 +110,7 @@ func (machine) link(from int, old string, to int, name string) error {
 
 func (machine) unlink(at int, name string) error { return unix.Unlinkat(at, name, 0) }
 
-// removeAll uses os.Root, which does not leave the directory through any link.
-func (machine) removeAll(dir, name string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(root.RemoveAll(name), root.Close())
-}
+func (machine) removeAll(dir, name string) error { return sys.RemoveBelow(dir, name) }
 
 // linkNew is a rename that never replaces a file, for file systems without such a
 // call. For a moment the file has both names.

@@ -10,31 +10,36 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // RemoveWorktree removes a job's own worktree (seed 000, semantics 3.11 and
-// 3.13). Work in it that no ref keeps is parked first; if that fails, the
-// worktree is not removed. After a crash at any point, the call can be
+// 3.13). Work in it that no ref keeps is parked first, also if git's own files of
+// it are damaged; if that fails, the worktree is not removed. After a crash at any point, the call can be
 // repeated. A tree of another name that has taken its place meanwhile is not
 // touched.
 //
 // The result is CleanupSkipped for a worktree that the job does not own,
-// CleanupDone when it is gone, CleanupFailed when removing it was refused or
-// its files could not be deleted, and CleanupDegraded when git could not be
-// made to forget it.
+// CleanupDone when it is gone, CleanupFailed when removing it was refused, and
+// CleanupDegraded when git could not be made to forget it. With CleanupDone, an
+// error says which of its files are left aside (LeftFiles): they are in nobody's
+// way. It is refused as long as something is mounted in it.
 func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
 	if !c.Owned || c.Worktree == "" {
 		return kernel.Cleanup{Status: kernel.CleanupSkipped}
 	}
 	dir, err := r.ownedDir(c)
 	if err == nil {
-		err = r.removeWorktree(ctx, dir, c.Name)
+		err = r.removeWorktree(ctx, dir, c.Name, c.Branch)
 	}
 	var degraded *pruneError
+	var left *leftError
 	switch {
 	case err == nil:
 		return kernel.Cleanup{Status: kernel.CleanupDone}
+	case errors.As(err, &left):
+		return kernel.Cleanup{Status: kernel.CleanupDone, Error: err.Error()}
 	case errors.As(err, &degraded):
 		return kernel.Cleanup{Status: kernel.CleanupDegraded, Error: err.Error()}
 	default:
@@ -76,6 +81,39 @@ func (e *pruneError) Error() string {
 	return fmt.Sprintf("failed to prune worktree %s: %v; fallback cleanup failed: %v", e.name, e.first, e.fallback)
 }
 
+// leftError says that files of a removed worktree are left.
+type leftError struct {
+	aside string // where
+	cause error
+}
+
+func (e *leftError) Error() string {
+	return fmt.Sprintf("files of a removed worktree are left in %s: %v: make it possible to remove them, then run `vizier doctor --fix`", e.aside, e.cause)
+}
+
+// leftPrefix begins the name of the directory that a worktree becomes when it is
+// removed.
+const leftPrefix = ".removed-"
+
+// LeftFiles returns the directories with what is left of removed worktrees,
+// relative to the main working tree.
+func (r *Repo) LeftFiles() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(r.root.Dir, worktreeHome))
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), leftPrefix) {
+			out = append(out, filepath.Join(worktreeHome, e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// RemoveLeft removes a directory of LeftFiles.
+func (r *Repo) RemoveLeft(dir string) error { return sys.RemoveTree(filepath.Join(r.root.Dir, dir)) }
+
 // worktreeHome is the directory of the worktrees of jobs, relative to the main
 // working tree.
 const worktreeHome = ".vizier/tmp-worktrees"
@@ -89,6 +127,9 @@ func (r *Repo) ownedDir(c kernel.Context) (string, error) {
 	below, err := filepath.Rel(home, resolved(dir))
 	switch {
 	case err != nil || below == "." || !filepath.IsLocal(below) || dir != filepath.Join(home, below):
+		if why := usable(dir); filepath.Dir(dir) == home && why != nil {
+			return "", why
+		}
 		return "", fmt.Errorf("it is not below %s", worktreeHome)
 	case strings.HasPrefix(c.Name, "vizier-workspace-") || strings.HasPrefix(filepath.Base(dir), "workspace-"):
 		return "", errors.New("it is a workspace, which no job owns")
@@ -96,11 +137,11 @@ func (r *Repo) ownedDir(c kernel.Context) (string, error) {
 	return dir, nil
 }
 
-// removeWorktree removes the worktree called name or, without a name, whatever
-// is at dir. It first moves the files aside as a whole, so that a crash never
+// removeWorktree removes the worktree called name, of branch if it has one, or,
+// without a name, whatever is at dir. It first moves the files aside as a whole, so that a crash never
 // leaves half a worktree that git still lists. If git does not forget the
 // worktree, they are moved back.
-func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
+func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string) error {
 	w, err := r.removable(dir, name)
 	if err != nil {
 		return err
@@ -109,8 +150,23 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 		dir = r.placeOf(w)
 	}
 	present, err := exists(dir)
+	if err == nil && present {
+		err = errors.Join(usable(dir), sys.Unmounted(dir))
+	}
 	if err != nil {
 		return err
+	}
+	if w.Name == "" {
+		w = r.unlisted(dir, name)
+	}
+	if w.Name != "" && present && w.Reason != initializing {
+		why, err := r.damage(w)
+		if err == nil && why != "" {
+			w, err = r.mend(ctx, w, branch)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil { // git works from there, and a person may have removed it
 		return err
@@ -118,7 +174,7 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 	if other := nameAt(dir); w.Name == "" && name != "" && other != "" && other != name {
 		present = false // the files there belong to another worktree
 	}
-	aside := filepath.Join(filepath.Dir(dir), ".removed-"+cmp.Or(name, filepath.Base(dir)))
+	aside := filepath.Join(filepath.Dir(dir), leftPrefix+cmp.Or(name, filepath.Base(dir)))
 	switch {
 	case w.Name == "" && present:
 		if os.Remove(dir+string(filepath.Separator)) != nil { // only removes an empty directory
@@ -132,8 +188,8 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(aside); err != nil {
-		return fmt.Errorf("git forgot it, but its files could not be removed: %w", err)
+	if err := sys.RemoveTree(aside); err != nil {
+		return &leftError{aside, err}
 	}
 	return nil
 }
@@ -186,7 +242,7 @@ func nameAt(dir string) string {
 // detach moves the files of w from dir to aside and makes git forget w.
 func (r *Repo) detach(ctx context.Context, w Worktree, dir, aside string, present bool) error {
 	if present {
-		if err := os.RemoveAll(aside); err != nil {
+		if err := sys.RemoveTree(aside); err != nil {
 			return err
 		}
 		if err := os.Rename(dir, aside); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -261,14 +262,14 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 		{"the home itself", "it is not below", func(o *owned) { o.ctx.Worktree = worktreeHome }},
 		{"climbing", "it is not below", func(o *owned) { o.ctx.Worktree = worktreeHome + "/../../../other" }},
 		{"absolute and elsewhere", "it is not below", func(o *owned) { o.ctx.Worktree = filepath.Dir(o.dir) }},
-		{"through a link", "it is not below", func(o *owned) {
+		{"through a link", "a symbolic link is in the place", func(o *owned) {
 			o.mkdir("../other")
 			o.ctx.Worktree = worktreeHome + "/link"
 			if err := os.Symlink(o.path("../other"), o.path(o.ctx.Worktree)); err != nil {
 				o.Fatal(err)
 			}
 		}},
-		{"a link to another worktree", "it is not below", func(o *owned) {
+		{"a link to another worktree", "a symbolic link is in the place", func(o *owned) {
 			o.ctx.Worktree = worktreeHome + "/link"
 			if err := os.Symlink("draft-1", o.path(o.ctx.Worktree)); err != nil {
 				o.Fatal(err)
@@ -280,7 +281,7 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 			o.write(worktreeHome+"/stray/work", "x")
 			o.ctx.Worktree = worktreeHome + "/stray"
 		}},
-		{"a file", "git does not list it", func(o *owned) {
+		{"a file", "a file is in the place", func(o *owned) {
 			o.write(worktreeHome+"/stray", "x")
 			o.ctx.Worktree = worktreeHome + "/stray"
 		}},
@@ -420,4 +421,61 @@ func TestInPlace(t *testing.T) {
 	step(true, "switched back")
 	o.remove(kernel.CleanupDone)
 	step(false, "removed")
+}
+
+// What an agent leaves read-only, such as a cache of modules, is removed all the same.
+func TestRemoveWorktreeWithReadOnlyDirectories(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
+		o := newOwned(t, open)
+		o.tree.write("ignored/d/f", "")
+		if err := os.Chmod(o.tree.path("ignored/d"), 0o555); err != nil {
+			t.Fatal(err)
+		}
+		o.remove(kernel.CleanupDone)
+		o.gone()
+	})
+}
+
+// Files that cannot be removed are left aside: the worktree is gone, a later one of the job is not in
+// the way of them, and they are found and removed once they can be.
+func TestRemoveWorktreeLeavesFilesAside(t *testing.T) {
+	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
+		o := newOwned(t, open)
+		o.tree.write("ignored/d/f", "")
+		aside := worktreeHome + "/" + leftPrefix + "draft-1"
+		chattr := func(how, path string) error { return exec.Command("chattr", how, path).Run() }
+		if err := chattr("+i", o.tree.path("ignored/d/f")); err != nil {
+			t.Skipf("no file can be made immutable here: %v", err)
+		}
+		t.Cleanup(func() { _ = chattr("-i", o.path(aside)+"/ignored/d/f") })
+		gone := o.repo.RemoveWorktree(t.Context(), o.ctx)
+		if gone.Status != kernel.CleanupDone || !strings.Contains(gone.Error, o.path(aside)) || !strings.Contains(gone.Error, "`vizier doctor --fix`") {
+			t.Errorf("%s: %s", gone.Status, gone.Error)
+		}
+		if list, err := o.repo.Worktrees(); err != nil || len(list) != 0 {
+			t.Errorf("git still lists %+v, %v", list, err)
+		}
+		again, err := o.repo.EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", "")
+		if err != nil || again.Worktree != o.ctx.Worktree {
+			t.Errorf("made anew: %+v, %v", again, err)
+		}
+		left, err := o.repo.LeftFiles()
+		if err != nil || !slices.Equal(left, []string{aside}) {
+			t.Errorf("left: %q, %v", left, err)
+		}
+		if err := o.repo.RemoveLeft(aside); err == nil {
+			t.Error("it could be removed")
+		}
+		if err := chattr("-i", o.path(aside)+"/ignored/d/f"); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.repo.RemoveLeft(aside); err != nil {
+			t.Error(err)
+		}
+		o.remove(kernel.CleanupDone)
+		o.gone()
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -56,6 +57,9 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 		ctx, cancel = context.WithTimeout(ctx, deadline)
 		defer cancel()
 	}
+	if err := c.rooted(k); err != nil {
+		return nil, err
+	}
 	op := k.args[0]
 	args := []string{"--no-pager", "-c", "core.quotePath=false", "-c", "core.safecrlf=false", "-c", "core.fsmonitor=false"} // a job may have chosen the monitor's program, which may hang
 	if k.quiet {
@@ -86,6 +90,23 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("git %s: %w", op, err)
 	}
+}
+
+// rooted returns an error if git would not find a repository in the job's worktree that k is to run
+// in. It would look further up, and work on the main working tree.
+func (c *cli) rooted(k command) error {
+	home := filepath.Join(c.root.Dir, worktreeHome)
+	below, err := filepath.Rel(home, k.dir)
+	if k.dir == "" || err != nil || below == "." || !filepath.IsLocal(below) || slices.ContainsFunc(k.env, func(v string) bool { return strings.HasPrefix(v, "GIT_DIR=") }) {
+		return nil //nolint:nilerr // it is no such worktree, or git does not look for it
+	}
+	for at := k.dir; at != home; at = filepath.Dir(at) {
+		if dir, err := gitDirOf(at); dir != "" || err != nil {
+			return nil //nolint:nilerr // git says what is wrong with it
+		}
+	}
+	top, _, _ := strings.Cut(below, string(filepath.Separator))
+	return fmt.Errorf("worktree %s has no file .git that leads to the repository", filepath.Join(home, top))
 }
 
 // foreign are the variables that would direct git to another repository or

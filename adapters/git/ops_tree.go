@@ -39,14 +39,26 @@ func (r *Repo) HeadBranch(ctx context.Context, dir string) (string, error) {
 // releasedMessage is what the reflog of a worktree's head says of its Release.
 const releasedMessage = "vizier: released"
 
-// Release detaches the working tree at dir from its branch, at the same commit.
-// Neither its files nor its index change.
+// Release detaches the linked working tree at dir from its branch, at the same
+// commit. Neither its files nor its index change, unless that is damaged.
 func (r *Repo) Release(ctx context.Context, dir string) error {
-	head, err := r.HeadCommit(ctx, dir)
+	w, err := worktreeAt(r.root.CommonDir, dir)
+	if err != nil || w.Name == "" {
+		return err
+	}
+	why, err := r.damage(w)
+	if err == nil && why != "" {
+		w, err = r.mend(ctx, w, "")
+	}
+	if err != nil {
+		return err
+	}
+	t := tree{cli: r.cli, w: w}
+	head, err := t.head(ctx)
 	if err != nil || head == "" {
 		return err
 	}
-	_, err = r.cli.run(ctx, command{dir: dir, writes: true,
+	_, err = r.cli.run(ctx, command{env: t.env(), writes: true,
 		args: []string{"update-ref", "-m", releasedMessage, "--no-deref", "HEAD", string(head), string(head)}})
 	return err
 }

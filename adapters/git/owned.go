@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +23,38 @@ import (
 // directory would pile up otherwise. So trees are found and removed by name.
 
 // OwnedWorktree returns the job's worktree that git has under a name, finished
-// or not, or zero if there is none.
+// or not, or zero if there is none. A damaged one, in which git cannot work, is
+// removed like any other, so that the job makes it anew. It is an error if
+// something else is in its place.
 func (r *Repo) OwnedWorktree(name string) (kernel.Context, error) {
 	w, err := r.named(name)
+	if err == nil {
+		w, err = r.sound(context.Background(), w, "")
+	}
 	if err != nil || w.Name == "" {
 		return kernel.Context{}, err
 	}
 	return contextOf(w), nil
+}
+
+// sound returns w or, after removing it, the zero value if it is damaged. branch is
+// that of a worktree which git does not list any more.
+func (r *Repo) sound(ctx context.Context, w Worktree, branch string) (Worktree, error) {
+	if w.Name == "" {
+		return w, nil
+	}
+	if err := usable(w.Path); err != nil {
+		return w, err
+	}
+	c := contextOf(w)
+	if why, err := r.Damage(c); err != nil || why == "" {
+		return w, err
+	}
+	c.Branch = cmp.Or(c.Branch, branch)
+	if gone := r.RemoveWorktree(ctx, c); gone.Status != kernel.CleanupDone {
+		return Worktree{}, errors.New(gone.Error)
+	}
+	return Worktree{}, nil
 }
 
 // WorktreesOf returns the worktrees that git has for the jobs: those that they
@@ -54,7 +80,8 @@ func (r *Repo) atHome(w Worktree) bool {
 // branch checked out or, if branch is "", detached at commit. It is at place, a
 // directory below .vizier/tmp-worktrees, or at the first free one of place-2,
 // place-3 and so on. An existing worktree of that name and branch is left as it
-// is. One that a crash left unfinished is made anew. One of another branch is
+// is. One that a crash left unfinished is made anew, and so is a damaged one, of
+// which the files are parked. One of another branch is
 // parked and removed first. The branch may be checked out elsewhere.
 func (r *Repo) EnsureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
 	c, err := r.ensureWorktree(ctx, name, place, branch, commit)
@@ -67,11 +94,21 @@ func (r *Repo) EnsureWorktree(ctx context.Context, name, place, branch string, c
 func (r *Repo) ensureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
 	home := filepath.Join(r.root.Dir, worktreeHome)
 	for _, dir := range []string{name, place} {
-		if _, err := r.ownedDir(kernel.Context{Worktree: filepath.Join(home, dir)}); err != nil || filepath.Base(dir) != dir {
-			return kernel.Context{}, fmt.Errorf("%s is no directory for a worktree of a job", dir)
+		_, err := r.ownedDir(kernel.Context{Worktree: filepath.Join(home, dir)})
+		if filepath.Base(dir) != dir {
+			err = errors.New("it is not a name")
+		}
+		if err != nil {
+			return kernel.Context{}, fmt.Errorf("%s is no directory for a worktree of a job: %w", dir, err)
 		}
 	}
 	w, err := r.named(name)
+	if err == nil && w.Name == "" {
+		w = r.unlisted(r.placeOf(Worktree{Name: name, Path: filepath.Join(home, name)}), name)
+	}
+	if err == nil {
+		w, err = r.sound(ctx, w, branch)
+	}
 	if err != nil {
 		return kernel.Context{}, err
 	}

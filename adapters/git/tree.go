@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -108,7 +109,7 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string)
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = sys.RemoveTree(tmp) }()
 	index := filepath.Join(tmp, "index")
 	if err := copyIndex(filepath.Join(t.w.gitDir, "index"), index); err != nil {
 		return "", err

@@ -243,14 +243,14 @@ func (l *Local) MendLink(dir string) error {
 // take a working tree for part of the one around it.
 func putLink(link, admin string) error {
 	next := link + ".vizier"
-	if err := os.RemoveAll(next); err != nil {
+	if err := sys.RemoveTree(next); err != nil {
 		return err
 	}
 	if err := os.WriteFile(next, []byte("gitdir: "+admin+"\n"), 0o644); err != nil {
 		return err
 	}
 	if st, err := os.Lstat(link); err == nil && st.IsDir() {
-		if err := os.RemoveAll(link); err != nil {
+		if err := sys.RemoveTree(link); err != nil {
 			return err
 		}
 	}

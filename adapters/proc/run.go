@@ -14,6 +14,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -34,7 +35,7 @@ func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	cmd, err := l.prepare(j)
 	if cmd.tmp != "" {
-		defer os.RemoveAll(cmd.tmp)
+		defer func() { _ = sys.RemoveTree(cmd.tmp) }()
 	}
 	if err != nil {
 		r := notStarted(err)
@@ -203,15 +204,15 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	if c.guard, err = l.newGuard(); err != nil {
 		return nil, err
 	}
-	sys := commandAttr()
+	attrs := commandAttr()
 	if cmd.sandbox != nil {
-		step, err := cmd.sandbox.Wrap(l.program(), sandbox.Command{Path: cmd.path, Args: cmd.args, Env: cmd.env}, sys)
+		step, err := cmd.sandbox.Wrap(l.program(), sandbox.Command{Path: cmd.path, Args: cmd.args, Env: cmd.env}, attrs)
 		if err != nil {
 			return nil, err
 		}
 		cmd.path, cmd.args, cmd.env = step.Path, step.Args, step.Env
 	}
-	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: []uintptr{null.Fd(), outputs[0].Fd(), outputs[1].Fd()}, Sys: sys}
+	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: []uintptr{null.Fd(), outputs[0].Fd(), outputs[1].Fd()}, Sys: attrs}
 	c.pid, err = l.start(func() (int, error) { return syscall.ForkExec(cmd.path, cmd.args, attr) })
 	if err != nil {
 		c.guard.dismiss()

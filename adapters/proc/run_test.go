@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -445,4 +446,36 @@ func TestTheRepositoryIsMovedUnderACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantResult(t, r, kernel.OutcomeFailed, 3, kernel.ExitFailure, "exit code 3; the repository was moved meanwhile, and "+w.root+" is no more: run `vizier doctor --fix` at its new place, and retry")
+}
+
+// Where something else is in the place of a job's worktree, the reason says what to do, and a retry
+// begins where the worktree is made.
+func TestSomethingInThePlaceOfTheWorktree(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	for name, c := range map[string]struct {
+		do   func(dir string) error
+		says string
+		anew bool
+	}{
+		"a file":          {func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "move DIR away, then retry", true},
+		"a link":          {func(dir string) error { return os.Symlink(t.TempDir(), dir) }, "move DIR away, then retry", true},
+		"of another mode": {func(dir string) error { return os.Mkdir(dir, 0) }, "`chmod u+rwx DIR`, then retry", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t, "true")
+			dir := filepath.Join(w.root, "trees", "a")
+			must(t, errors.Join(os.Mkdir(filepath.Dir(dir), 0o700), c.do(dir)))
+			w.job.State.Context = kernel.Context{Root: "trees/a", Worktree: "trees/a", Name: "a-1"}
+			r := w.Run(bg, &w.job)
+			if r.Outcome != kernel.OutcomeFailed || !strings.Contains(r.Reason, strings.ReplaceAll(c.says, "DIR", dir)) {
+				t.Errorf("%+v", r)
+			}
+			if anew := r.Context != nil && *r.Context == (kernel.Context{}); anew != c.anew {
+				t.Errorf("context %+v", r.Context)
+			}
+			_ = os.Chmod(dir, 0o700)
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -148,5 +149,23 @@ func TestSweepTakesTemporaryDirectories(t *testing.T) {
 	}
 	if _, err := os.Stat(at); !os.IsNotExist(err) {
 		t.Errorf("%s is left: %v", at, err)
+	}
+}
+
+// What a sandboxed command leaves read-only in its temporary directory is removed all the same.
+func TestTemporaryDirectoriesWithReadOnlyOnes(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	w := setup(t, "sh", "-c", `mkdir "$TMPDIR/m"; touch "$TMPDIR/m/f"; chmod 555 "$TMPDIR/m"; echo "at $TMPDIR"`)
+	w.job.Spec.Task.Sandbox.Mode = kernel.BestEffortSandbox
+	w.launch()
+	at := w.said("at ")
+	w.eventually("the temporary directory is gone", func() bool {
+		_, err := os.Stat(at)
+		return os.IsNotExist(err)
+	})
+	if !strings.HasPrefix(filepath.Base(at), ownTemporary) {
+		t.Errorf("the command had %s", at)
 	}
 }

@@ -331,7 +331,7 @@ func (l *Local) withdraw() {
 func sweepOutside(dirs ...string) {
 	for _, dir := range dirs {
 		if name := filepath.Base(dir); filepath.IsAbs(dir) && (strings.HasPrefix(name, privatePrefix) || strings.HasPrefix(name, ownTemporary)) {
-			_ = os.RemoveAll(dir)
+			_ = sys.RemoveTree(dir)
 		}
 	}
 }

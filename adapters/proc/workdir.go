@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -31,6 +33,9 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 		if _, err := os.Stat(path); gone || errors.Is(err, fs.ErrNotExist) {
 			return filepath.EvalSymlinks(l.Root) // an earlier attempt removed it; this one completes the work
 		}
+	}
+	if l.displaced(j.State.Context) {
+		return "", fmt.Errorf("something else is in the place of the worktree that this ran in: move %s away, then retry", filepath.Join(l.Root, j.State.Context.Worktree))
 	}
 	real, err := inside(l.Root, path, outside)
 	if err == nil && gone {
@@ -61,15 +66,22 @@ func (l *Local) astray(c kernel.Context) string {
 	return to
 }
 
+// displaced reports whether a file or a symbolic link is in the place of the
+// worktree of c.
+func (l *Local) displaced(c kernel.Context) bool {
+	st, err := os.Lstat(filepath.Join(l.Root, c.Worktree))
+	return c.Worktree != "" && err == nil && !st.IsDir()
+}
+
 // worktreeGone reports whether the worktree of c does not exist any more: its
-// directory is gone, or is now that of a worktree with another name.
+// directory is gone or displaced, or is now that of a worktree with another name.
 func (l *Local) worktreeGone(c kernel.Context) bool {
 	if c.Root == "" || c.Root == "." {
 		return false
 	}
 	dir := filepath.Join(l.Root, c.Root)
-	if _, err := os.Stat(dir); err != nil {
-		return errors.Is(err, fs.ErrNotExist)
+	if _, err := os.Stat(dir); err != nil || l.displaced(c) {
+		return err == nil || errors.Is(err, fs.ErrNotExist)
 	}
 	if c.Name == "" || c.Root != c.Worktree {
 		return false
@@ -101,6 +113,9 @@ func inside(root, path string, outside error) (string, error) {
 	}
 	if st, err := os.Stat(real); err != nil || !st.IsDir() {
 		return "", fmt.Errorf("working directory %s is not a directory", path)
+	}
+	if unix.Access(real, unix.X_OK) != nil {
+		return "", fmt.Errorf("working directory %s may not be entered: `chmod u+rwx %s`, then retry", path, path)
 	}
 	return real, nil
 }

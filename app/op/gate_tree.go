@@ -19,8 +19,12 @@ func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(
 	slug, _ := mergeOf(n)
 	name := treeName(n, "gate-"+slug)
 	remove := func(c context.Context, tree kernel.Context) error {
-		if gone := env.Git.RemoveWorktree(c, tree); gone.Error != "" {
+		gone := env.Git.RemoveWorktree(c, tree)
+		if gone.Status == kernel.CleanupFailed || gone.Status == kernel.CleanupDegraded {
 			return errors.New(gone.Error)
+		}
+		if gone.Error != "" {
+			fmt.Fprintln(env.Stderr, gone.Error)
 		}
 		return nil
 	}

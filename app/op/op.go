@@ -109,6 +109,9 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 	if err != nil {
 		r = failure(ctx, n, err)
 	}
+	if r.Outcome == kernel.OutcomeFailed && ctx.Err() == nil {
+		r = inDamaged(env, n, r)
+	}
 	if r.Class == kernel.MissingInput {
 		if err := env.Files.WriteNoInput(n.Job.ID, r.Reason); err != nil {
 			fmt.Fprintln(env.Stderr, "NO_INPUT.md was not written:", err)
@@ -126,6 +129,26 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 		}
 		r.Produced = append(r.Produced, a)
 	}
+	return r
+}
+
+// inDamaged returns the result r, or if nobody can work in n's worktree, one that says so, whose retry begins
+// where the worktree is made.
+func inDamaged(env *Env, n *Node, r Result) Result {
+	c := n.Job.State.Context
+	if c.Worktree == "" {
+		return r
+	}
+	why, err := env.Git.Damage(c)
+	if err != nil {
+		fmt.Fprintln(env.Stderr, err)
+	}
+	if why == "" {
+		return r
+	}
+	fmt.Fprintln(env.Stderr, r.Reason)
+	r.Reason = fmt.Sprintf("worktree %s cannot be used: %s", c.Worktree, why)
+	r.Context = &kernel.Context{}
 	return r
 }
 

@@ -128,8 +128,12 @@ type Trees interface {
 	Standing(ctx context.Context, branch string) ([]string, error)
 
 	// OwnedWorktree returns a job's worktree of that name, finished or not, or
-	// zero if there is none.
+	// zero if there is none. It removes a damaged one.
 	OwnedWorktree(name string) (kernel.Context, error)
+
+	// Damage returns why nobody can work in the worktree of a job; "": it is sound,
+	// or gone.
+	Damage(kernel.Context) (string, error)
 
 	// EnsureWorktree makes sure that a job has a linked worktree of its own
 	// under a name, with branch checked out or, if branch is "", detached at

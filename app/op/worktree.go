@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,6 +60,9 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	for _, other := range on {
 		switch {
 		case own.Worktree != "" && other == filepath.Join(n.Root, own.Worktree):
+		case !strings.HasPrefix(other, filepath.Join(n.Root, worktreeHome)+string(filepath.Separator)) && !rooted(other):
+			return failed(1, "branch %s is checked out in %s, whose .git is gone, so that git would work on another repository from there: `git worktree repair`, then `vizier retry %s`",
+				branch, other, n.Job.ID), nil
 		case !strings.HasPrefix(other, filepath.Join(n.Root, worktreeHome)+string(filepath.Separator)):
 			return failed(1, "branch %s is checked out in %s: put that working tree on another branch (`git -C %s switch OTHER`), then `vizier retry %s`",
 				branch, other, other, n.Job.ID), nil
@@ -83,6 +87,12 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	r := ok("worktree " + c.Worktree + " of branch " + branch)
 	r.Context = &c
 	return r, nil
+}
+
+// rooted reports whether the top of a working tree is at dir.
+func rooted(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, ".git"))
+	return err == nil
 }
 
 // treeName returns the name of n's worktree for a purpose. It is unique to the
@@ -111,7 +121,7 @@ func worktreeCleanup(ctx context.Context, env *Env, n *Node) (Result, error) {
 	case kernel.CleanupDegraded:
 		return ok("degraded: " + gone.Error), nil
 	default:
-		r := ok("worktree " + c.Worktree + " is removed")
+		r := ok(strings.TrimSuffix("worktree "+c.Worktree+" is removed; "+gone.Error, "; "))
 		r.Context = &kernel.Context{}
 		return r, nil
 	}

@@ -188,3 +188,62 @@ func TestCleanUpRefusesWhatIsNotItsOwn(t *testing.T) {
 		t.Error("the repository is gone")
 	}
 }
+
+// A tree of an earlier job that lost its file .git is taken off the branch by itself, and not the main
+// working tree, in which git would work from there.
+func TestPrepareTakesTheBranchFromADamagedTree(t *testing.T) {
+	w := newWorld(t)
+	old, _ := w.prepared(map[string]string{"slug": "foo"})
+	w.write(old, "left.txt", "unsaved\n")
+	if err := os.Remove(filepath.Join(old, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	dir, _ := w.prepared(map[string]string{"slug": "foo"})
+	if w.git(dir, "symbolic-ref", "HEAD") != "refs/heads/draft/foo" || w.git(w.dir, "symbolic-ref", "HEAD") != "refs/heads/main" || w.read(old, "left.txt") != "unsaved\n" {
+		t.Error("the branch was not handed over, or the operator's working tree changed, or work was lost")
+	}
+}
+
+// No command is advised that git would carry out in another working tree.
+func TestPrepareNamesATreeWithoutItsLink(t *testing.T) {
+	w := newWorld(t)
+	w.git(w.dir, "branch", "b")
+	tree := filepath.Join(w.dir, "tree")
+	w.git(w.dir, "worktree", "add", "--quiet", tree, "b")
+	if err := os.Remove(filepath.Join(tree, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	n := w.node("worktree.prepare", map[string]string{"branch": "b"})
+	if r := w.want(n, kernel.OutcomeFailed, tree, "`git worktree repair`"); strings.Contains(r.Reason, "switch") {
+		t.Error(r.Reason)
+	}
+	w.git(w.dir, "worktree", "repair")
+	w.want(n, kernel.OutcomeFailed, "`git -C "+tree+" switch OTHER`")
+}
+
+// A node whose worktree is damaged says so, and its retry begins where the worktree is made, which makes
+// it anew.
+func TestANodeInADamagedWorktree(t *testing.T) {
+	w := newWorld(t)
+	prepare := w.node("worktree.prepare", map[string]string{"slug": "foo"})
+	made := w.want(prepare, kernel.OutcomeSucceeded)
+	dir := filepath.Join(w.dir, made.Context.Root)
+	w.write(dir, "work.txt", "mine\n")
+	if err := os.Truncate(filepath.Join(w.git(dir, "rev-parse", "--git-dir"), "index"), 0); err != nil {
+		t.Fatal(err)
+	}
+	n := w.node("git.stage_commit", nil).in(dir)
+	n.Job.State.Context = *made.Context
+	r := w.want(n, kernel.OutcomeFailed, "worktree "+made.Context.Worktree+" cannot be used: its index is damaged")
+	if r.Context == nil || *r.Context != (kernel.Context{}) {
+		t.Errorf("context %+v", r.Context)
+	}
+	again := w.want(prepare, kernel.OutcomeSucceeded)
+	if *again.Context != *made.Context || w.git(dir, "status", "--porcelain") != "" {
+		t.Errorf("made anew: %+v", again.Context)
+	}
+	parked := w.git(w.dir, "for-each-ref", "--format=%(refname)", "refs/vizier/parked")
+	if w.git(w.dir, "show", parked+":work.txt") != "mine" {
+		t.Errorf("parked %s", parked)
+	}
+}

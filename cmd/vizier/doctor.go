@@ -48,6 +48,9 @@ type worktreeGit interface {
 	RepairWorktree(context.Context, kernel.Context) error
 	SeparateWorktrees() error
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
+	LeftFiles() ([]string, error)
+	RemoveLeft(dir string) error
+	Damage(kernel.Context) (string, error)
 	ProgramVersion(context.Context) (version string, ok bool, err error)
 }
 
@@ -386,6 +389,14 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		out = append(out, app.Finding{Path: c.Worktree, Problem: treeDisplaced,
 			Fix: func(ctx context.Context) error { return r.Doctor.git.RepairWorktree(ctx, c) }})
 	}
+	left, err := r.Doctor.git.LeftFiles()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range left {
+		out = append(out, app.Finding{Path: dir, Problem: "files of a removed worktree that could not be removed",
+			Fix: func(context.Context) error { return r.Doctor.git.RemoveLeft(dir) }})
+	}
 	for _, j := range s.Jobs() {
 		if j.Needs() == kernel.NeedsResolution && resolvable(r.Root, j.State.Reason) != j.State.Reason {
 			out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "the worktree of its merge, which is in conflict, is gone", Next: "vizier retry " + string(j.ID)})
@@ -409,8 +420,27 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 	if len(s.UnreadableIDs()) > 0 { // a worktree that seems to have no owner may belong to such a record
 		return out, nil
 	}
-	strays, err := r.Doctor.git.StrayWorktrees(owned)
-	for _, c := range strays {
+	all, err := r.Doctor.git.StrayWorktrees(func(kernel.Context) bool { return false })
+	for _, c := range all {
+		known := c
+		known.Name = cmp.Or(c.Name, r.nameAt(c))
+		maker := s.Job(kernel.JobID(known.Name[strings.LastIndexByte(known.Name, '-')+1:]))
+		if maker != nil && unended[maker.Spec.Origin.Run] {
+			why, err := r.Doctor.git.Damage(known)
+			if err != nil {
+				return out, err
+			}
+			if why == "" && !owned(c) && !r.stands(known) {
+				why = "it is gone"
+			}
+			if why != "" {
+				out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(maker.ID) + " cannot be used: " + why, Next: "vizier retry " + string(maker.ID)})
+				continue
+			}
+		}
+		if owned(c) {
+			continue
+		}
 		f := app.Finding{Path: c.Worktree, Problem: "a worktree that no job owns"}
 		if c.Name == "" {
 			f.Problem, f.Next = "a directory that no job owns and git does not know", "look at it and remove it"
@@ -433,7 +463,15 @@ func (r *repo) stands(c kernel.Context) bool {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return false
 	}
-	link, err := os.ReadFile(filepath.Join(dir, ".git"))
-	other := kernel.WorktreeName(string(link))
-	return err != nil || other == "" || other == c.Name
+	other := r.nameAt(c)
+	return other == "" || other == c.Name
+}
+
+// nameAt returns the name of the worktree whose files are where c's are to be, or "".
+func (r *repo) nameAt(c kernel.Context) string {
+	link, err := os.ReadFile(filepath.Join(r.Root, c.Worktree, ".git"))
+	if err != nil {
+		return ""
+	}
+	return kernel.WorktreeName(string(link))
 }

@@ -13,3 +13,5 @@ func mount(dir string, size int) error {
 func remount(dir string) error { return unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, "") }
 
 func unmount(dir string) error { return unix.Unmount(dir, unix.MNT_DETACH) }
+
+func bind(from, at string) error { return unix.Mount(from, at, "", unix.MS_BIND, "") }

@@ -9,3 +9,5 @@ func mount(string, int) error { return errors.ErrUnsupported }
 func remount(string) error { return errors.ErrUnsupported }
 
 func unmount(string) error { return nil }
+
+func bind(_, _ string) error { return errors.ErrUnsupported }

@@ -94,7 +94,7 @@ func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAns
 	if err != nil {
 		return kernel.AgentAnswer{}, err
 	}
-	defer os.RemoveAll(scratch)
+	defer func() { _ = sys.RemoveTree(scratch) }()
 	limits, stop := s.limits(ctx)
 	defer stop()
 	k := &conversation{Agents: a, Settings: s, q: q, scratch: scratch, limits: limits, out: &capture{limit: q.Limit, to: a.Stdout}}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -85,7 +86,7 @@ func (c *Cluster) checkNode(ctx context.Context, options []string) []Finding {
 	if err != nil {
 		return []Finding{{"the probe of a node cannot be made: " + err.Error(), "make room, or mend the directory's owner and mode"}}
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = sys.RemoveTree(dir) }()
 	lock, err := proc.TryLock(filepath.Join(dir, "lock"))
 	if err != nil {
 		return []Finding{{"flock does not work here: " + err.Error(), "put the repository on a file system that has locks"}}

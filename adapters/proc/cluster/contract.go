@@ -63,7 +63,7 @@ func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
 	t := &trial{c: c, dir: dir, tell: tell, tried: map[string]bool{}}
 	defer func() {
 		_ = c.cancel(context.WithoutCancel(ctx), t.jobs) // those that still run
-		_ = os.RemoveAll(dir)
+		_ = sys.RemoveTree(dir)
 	}()
 	if t.listed(ctx) == nil {
 		_ = t.cancels(ctx)

@@ -29,7 +29,7 @@ func (s share) try(dir string) *Finding {
 	if err != nil {
 		return &Finding{"files cannot be made in " + dir + ": " + err.Error(), "make room, or mend the directory's owner and mode"}
 	}
-	defer os.RemoveAll(place)
+	defer func() { _ = sys.RemoveTree(place) }()
 	at := func(name string) string { return filepath.Join(place, name) }
 	for _, name := range []string{"first", "second", "taken"} {
 		if err := os.WriteFile(at(name), nil, 0o600); err != nil {

@@ -1,0 +1,174 @@
+package git
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/internal/disktest"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// damages are what a power failure, a prune elsewhere or a person may do to git's files of a worktree,
+// and what Damage says of it.
+var damages = map[string]struct {
+	do   func(o *owned) error
+	says string
+}{
+	"empty index":     {func(o *owned) error { return os.Truncate(o.path(".git/worktrees/draft-1/index"), 0) }, "its index is damaged"},
+	"torn index":      {func(o *owned) error { return os.Truncate(o.path(".git/worktrees/draft-1/index"), 100) }, "its index is damaged"},
+	"garbage in HEAD": {func(o *owned) error { return put(o.path(".git/worktrees/draft-1/HEAD"), "garbage\n") }, "what it has checked out is damaged"},
+	"empty HEAD":      {func(o *owned) error { return put(o.path(".git/worktrees/draft-1/HEAD"), "") }, "what it has checked out is damaged"},
+	"no HEAD, no reflog": {func(o *owned) error {
+		return errors.Join(os.Remove(o.path(".git/worktrees/draft-1/HEAD")), os.RemoveAll(o.path(".git/worktrees/draft-1/logs")))
+	}, "what it has checked out is damaged"},
+	"no commondir":    {func(o *owned) error { return os.Remove(o.path(".git/worktrees/draft-1/commondir")) }, "the repository that it belongs to is damaged"},
+	"empty commondir": {func(o *owned) error { return put(o.path(".git/worktrees/draft-1/commondir"), "") }, "the repository that it belongs to is damaged"},
+	"no .git":         {func(o *owned) error { return os.Remove(o.tree.path(".git")) }, "its file .git is missing"},
+	"garbage in .git": {func(o *owned) error { return put(o.tree.path(".git"), "garbage") }, "its file .git is missing, or leads elsewhere"},
+	"pruned":          {func(o *owned) error { return os.RemoveAll(o.path(".git/worktrees/draft-1")) }, "git does not know it any more"},
+	"all at once": {func(o *owned) error {
+		return errors.Join(put(o.path(".git/worktrees/draft-1/HEAD"), ""), put(o.path(".git/worktrees/draft-1/commondir"), ""), put(o.path(".git/worktrees/draft-1/index"), ""))
+	}, "is damaged"},
+}
+
+func put(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
+
+// A damaged worktree is named. Whether it is removed, or made anew, its files are parked first, and
+// nothing is done to the main working tree.
+func TestDamagedWorktrees(t *testing.T) {
+	for name, c := range damages {
+		t.Run(name, func(t *testing.T) {
+			for _, again := range []bool{false, true} {
+				o := newOwned(t, Open)
+				main := o.git("symbolic-ref", "HEAD")
+				o.tree.write("file", "mine")
+				o.tree.write("new", "mine, too")
+				if why, err := o.repo.Damage(o.ctx); why != "" || err != nil {
+					t.Fatalf("sound: %q, %v", why, err)
+				}
+				if err := c.do(o); err != nil {
+					t.Fatal(err)
+				}
+				if why, err := o.repo.Damage(o.ctx); !strings.Contains(why, c.says) || !strings.HasSuffix(why, anew) || err != nil {
+					t.Errorf("damaged: %q, %v", why, err)
+				}
+				if again {
+					if own, err := o.repo.OwnedWorktree("draft-1"); own.Worktree != "" || err != nil {
+						t.Errorf("owned: %+v, %v", own, err)
+					}
+					c, err := o.repo.EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", "")
+					if err != nil || c != o.ctx {
+						t.Fatalf("%+v, %v", c, err)
+					}
+					o.kept()
+					if status := o.tree.git("status", "--porcelain"); status != "" {
+						t.Errorf("it has %s", status)
+					}
+				} else {
+					o.remove(kernel.CleanupDone)
+					o.gone()
+				}
+				p := o.saved()
+				if o.git("show", p.Ref+":file") != "mine" || o.git("show", p.Ref+":new") != "mine, too" || o.git("show", p.Ref+"^:file") != "x" {
+					t.Errorf("parked: %s", o.git("show", p.Ref))
+				}
+				if o.git("symbolic-ref", "HEAD") != main || o.git("status", "--porcelain") != "" {
+					t.Error("the main working tree has changed")
+				}
+			}
+		})
+	}
+}
+
+// Something else in the place of a worktree is left for a person to move.
+func TestSomethingInThePlaceOfAWorktree(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	for name, c := range map[string]struct {
+		do   func(o *owned, moved string) error
+		says string
+	}{
+		"a file": {func(o *owned, moved string) error {
+			return errors.Join(os.Rename(o.tree.dir, moved), put(o.tree.dir, "x"))
+		}, "a file is in the place of the worktree: move DIR away"},
+		"a link": {func(o *owned, moved string) error {
+			return errors.Join(os.Rename(o.tree.dir, moved), os.Symlink(moved, o.tree.dir))
+		}, "a symbolic link is in the place of the worktree: move DIR away"},
+		"of another mode": {func(o *owned, _ string) error { return os.Chmod(o.tree.dir, 0) }, "`chmod u+rwx DIR`"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOwned(t, Open)
+			o.tree.write("file", "mine")
+			moved := filepath.Join(t.TempDir(), "moved")
+			if err := c.do(o, moved); err != nil {
+				t.Fatal(err)
+			}
+			says := strings.ReplaceAll(c.says, "DIR", o.tree.dir)
+			why, err := o.repo.Damage(o.ctx)
+			if !strings.Contains(why, says) || err != nil {
+				t.Errorf("%q, %v", why, err)
+			}
+			if _, err := o.repo.OwnedWorktree("draft-1"); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("owned: %v", err)
+			}
+			if _, err := o.repo.EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", ""); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("made: %v", err)
+			}
+			if why := o.remove(kernel.CleanupFailed); !strings.Contains(why, says) {
+				t.Error(why)
+			}
+			_ = os.Chmod(o.tree.dir, 0o700)
+			at := o.tree.dir
+			if _, err := os.Stat(moved); err == nil {
+				at = moved
+			}
+			if b, err := os.ReadFile(filepath.Join(at, "file")); string(b) != "mine" {
+				t.Errorf("the work: %q, %v", b, err)
+			}
+		})
+	}
+}
+
+// In a job's worktree without .git, git would look further up and work on the main working tree.
+func TestNoGitWorksOnTheMainTreeInstead(t *testing.T) {
+	o := newOwned(t, Open)
+	ctx, r, dir := t.Context(), o.repo, o.tree.dir
+	if err := os.MkdirAll(o.tree.path("sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(o.tree.path(".git")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(o.tree.path(".git"), 0o700); err != nil { // which git ignores
+		t.Fatal(err)
+	}
+	o.write("file", "the user's")
+	before := o.git("rev-parse", "HEAD", "--symbolic-full-name", "HEAD")
+	for name, do := range map[string]func(dir string) error{
+		"HeadBranch":  func(dir string) error { _, err := r.HeadBranch(ctx, dir); return err },
+		"HeadCommit":  func(dir string) error { _, err := r.HeadCommit(ctx, dir); return err },
+		"Stage":       func(dir string) error { return r.Stage(ctx, dir, nil, nil) },
+		"Commit":      func(dir string) error { _, err := r.Commit(ctx, dir, "x"); return err },
+		"Detach":      func(dir string) error { return r.Detach(ctx, dir, o.rev("HEAD")) },
+		"Uncommitted": func(dir string) error { _, err := r.Uncommitted(ctx, dir); return err },
+	} {
+		for _, at := range []string{dir, filepath.Join(dir, "sub")} {
+			if err := do(at); err == nil || !strings.Contains(err.Error(), "worktree "+dir+" has no file .git that leads to the repository") {
+				t.Errorf("%s in %s: %v", name, at, err)
+			}
+		}
+	}
+	if err := r.Release(ctx, dir); err != nil {
+		t.Error(err)
+	}
+	if on, err := r.Standing(ctx, "draft/a"); err != nil || len(on) != 0 {
+		t.Errorf("on the branch after Release: %q, %v", on, err)
+	}
+	if after := o.git("rev-parse", "HEAD", "--symbolic-full-name", "HEAD"); after != before || o.git("status", "--porcelain") != "M file" {
+		t.Errorf("the main working tree is at %s, was at %s; %s", after, before, o.git("status"))
+	}
+}

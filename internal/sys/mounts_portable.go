@@ -1,0 +1,5 @@
+//go:build !linux || portable
+
+package sys
+
+func mounts(path string) ([]string, error) { return mountsByDevice(path) }
