@@ -224,6 +224,16 @@ type Merges interface {
 	// means that there is no result any more.
 	SetMergeState(ctx context.Context, dir string, source, target, merged kernel.CommitID) error
 
+	// Remember notes how the linked tree at dir is, in which a merge is in progress,
+	// before a program works in it; confined says that the program cannot write to the
+	// index. PutBack makes the tree that again, parks what has changed since, and
+	// reports whether anything had; Forget drops the note. PutBack does nothing without
+	// a note, nor where no file is in conflict any more and only a person can have
+	// staged that: then it drops the note.
+	Remember(ctx context.Context, dir string, confined bool) error
+	PutBack(ctx context.Context, dir string) (changed bool, err error)
+	Forget(ctx context.Context, dir string) error
+
 	// Replay repeats merged, a commit on top of from, on top of onto. It
 	// returns "" if that conflicts.
 	Replay(ctx context.Context, merged, from, onto kernel.CommitID) (kernel.CommitID, error)
