@@ -12,10 +12,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Unmerged returns the paths in conflict at dir, which must be the top of a
-// working tree, relative to it.
+// Unmerged returns the paths in conflict in the working tree at dir, relative to its
+// top.
 func (r *Repo) Unmerged(ctx context.Context, dir string) ([]string, error) {
-	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"ls-files", "--unmerged", "-z"}})
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"ls-files", "--unmerged", "--full-name", "-z", "--", ":(top)"}})
 	var paths []string
 	for entry := range strings.SplitSeq(string(out), "\x00") {
 		if _, p, ok := strings.Cut(entry, "\t"); ok && !slices.Contains(paths, p) {
@@ -23,6 +23,16 @@ func (r *Repo) Unmerged(ctx context.Context, dir string) ([]string, error) {
 		}
 	}
 	return paths, err
+}
+
+// checkUnmerged returns an error if files at dir are in conflict: git add would take their conflict markers for a
+// resolution.
+func (r *Repo) checkUnmerged(ctx context.Context, dir string) error {
+	files, err := r.Unmerged(ctx, dir)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s has files in conflict: %s", dir, strings.Join(files, ", "))
 }
 
 // MergeState returns the progress of a merge in a worktree of its own. It is

@@ -73,6 +73,27 @@ func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 	return ok("commit " + short(id)), nil
 }
 
+// settled wraps an operation that reads or changes the index of n's worktree: it fails while files there are in
+// conflict, whose markers would be taken for a resolution.
+func settled(run operation) operation {
+	return func(ctx context.Context, env *Env, n *Node) (Result, error) {
+		if open, err := inConflict(ctx, env, n); err != nil || open != "" {
+			return failed(1, "%s; then `vizier retry %s`", open, n.Job.ID), err
+		}
+		return run(ctx, env, n)
+	}
+}
+
+// inConflict says which files in n's worktree are in conflict, and what to do, or "".
+func inConflict(ctx context.Context, env *Env, n *Node) (string, error) {
+	files, err := env.Git.Unmerged(ctx, n.Dir)
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%s has files in conflict, of a merge or the like that is not finished: %s: resolve them there and `git -C %s add` them",
+		n.Dir, shorten(strings.Join(files, ", ")), n.Dir), nil
+}
+
 // astray says how n's worktree is not on its branch, and what to do, or "". No advice
 // leaves out commits of the worktree that the branch lacks.
 func astray(ctx context.Context, env *Env, n *Node) (string, error) {

@@ -155,7 +155,8 @@ type Trees interface {
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 }
 
-// Commits are made from the index of a working tree.
+// Commits are made from the index of a working tree, in which no file may be in
+// conflict.
 type Commits interface {
 	// Stage stages paths relative to dir (nil: the whole tree) and, even if
 	// they are ignored, the paths force relative to the top. It never stages
@@ -210,7 +211,7 @@ type Merges interface {
 	// Sparse reports whether the tree at dir is a sparse checkout.
 	Sparse(ctx context.Context, dir string) (bool, error)
 
-	// Unmerged returns the paths in conflict in dir, relative to it.
+	// Unmerged returns the paths in conflict in the tree at dir, relative to its top.
 	Unmerged(ctx context.Context, dir string) ([]string, error)
 
 	// StagePaths stages the state of paths in dir, including removals, as the
