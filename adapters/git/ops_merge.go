@@ -107,6 +107,18 @@ func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, sq
 	return err
 }
 
+// Related reports whether two commits have an ancestor in common. Otherwise git refuses to merge one into the other.
+func (r *Repo) Related(ctx context.Context, a, b kernel.CommitID) (bool, error) {
+	if err := commits(a, b); err != nil {
+		return false, fmt.Errorf("compare histories: %w", err)
+	}
+	_, err := r.cli.read(ctx, "merge-base", string(a), string(b))
+	if exitCode(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // dropRenamed removes the paths from the index at dir that only the common
 // ancestor of the merge has.
 func (r *Repo) dropRenamed(ctx context.Context, dir string) error {

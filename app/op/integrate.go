@@ -205,6 +205,11 @@ func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*R
 	if err := git.Detach(ctx, m.dir, m.onto); err != nil {
 		return nil, err
 	}
+	if related, err := git.Related(ctx, commit, m.onto); err != nil || !related {
+		r := failed(1, "%s and %s have no commit in common: join them where %s is checked out with `git merge --allow-unrelated-histories %s`, or put the commits of %s on top of %s with `git rebase --root --onto %s %s`, and `git switch %s` afterwards; then `vizier retry %s`",
+			m.source, m.target, m.target, m.source, m.source, m.target, m.target, m.source, m.target, m.n.Job.ID)
+		return &r, err
+	}
 	if err := git.Merge(ctx, m.dir, commit, m.squash); err != nil {
 		r, err := gitFailed(m.env, m.n, err)
 		return &r, err

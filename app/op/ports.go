@@ -201,6 +201,9 @@ type Merges interface {
 	// committing. Conflicts are left in progress and are not an error.
 	Merge(ctx context.Context, dir string, source kernel.CommitID, squash bool) error
 
+	// Related reports whether two commits have an ancestor in common.
+	Related(ctx context.Context, a, b kernel.CommitID) (bool, error)
+
 	// Merging reports whether a merge with a second parent is in progress.
 	Merging(ctx context.Context, dir string) (bool, error)
 
