@@ -205,6 +205,7 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept 
 	repo.OnPark, repo.ParkedBy = func(p git.Parked) { fmt.Fprintln(stderr, p) }, n.Job.ID
 	return &op.Env{
 		Git: &repo, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: scripts, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
+		Confined: n.Job.Spec.Task.Sandbox.On() && sandbox.This().Enforcement().Files == "",
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
 			return agentSettings(cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)).Limited(), nil
 		}, Self: selfPath()},

@@ -198,6 +198,12 @@ func (s *Snapshot) conflictHandler(j *Job) *Job {
 	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {
 		return j
 	}
+	return s.Resolver(j)
+}
+
+// Resolver returns the job to retry once the merge conflict of j is resolved, so that j goes on with what was
+// resolved: the job that the conflict woke, if that has ended without success, or else j.
+func (s *Snapshot) Resolver(j *Job) *Job {
 	for _, r := range j.Spec.Routes {
 		if to := s.Job(r.To); to != nil && r.On == OutcomeBlocked && to.Spec.Routed && to.State.Status.Terminal() && to.State.Status != Succeeded && s.BlockedBy(to) != j {
 			return to

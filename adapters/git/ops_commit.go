@@ -19,7 +19,8 @@ import (
 // everything below directories; nil is the whole tree. Paths are relative to
 // dir and taken literally. The paths in force are relative to the top and are
 // staged even if they are ignored. Vizier's own files (jobs, sessions, tmp,
-// tmp-worktrees, state) are never staged. In a linked working tree, Stage fails
+// tmp-worktrees, state) are never staged. Stage fails while files at dir are in
+// conflict. In a linked working tree, Stage fails
 // for the whole tree while there are files that git does not see: below a
 // submodule that is not initialised.
 func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) error {
@@ -30,7 +31,7 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 			specs = append(specs, ":(literal)"+p)
 		}
 	}
-	if err := errors.Join(r.dropAdded(ctx, dir), r.checkInner(ctx, dir)); err != nil {
+	if err := errors.Join(r.checkUnmerged(ctx, dir), r.dropAdded(ctx, dir), r.checkInner(ctx, dir)); err != nil {
 		return err
 	}
 	if paths == nil {
@@ -65,9 +66,10 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 	return r.cli.unstage(ctx, dir)
 }
 
-// StageTracked stages every change to tracked files at dir, including removals.
+// StageTracked stages every change to tracked files at dir, including removals. It fails while files there are
+// in conflict.
 func (r *Repo) StageTracked(ctx context.Context, dir string) error {
-	if err := r.checkInner(ctx, dir); err != nil {
+	if err := errors.Join(r.checkUnmerged(ctx, dir), r.checkInner(ctx, dir)); err != nil {
 		return err
 	}
 	return r.cli.add(ctx, dir, []string{":(top)"}, "--update")
@@ -266,7 +268,7 @@ func (r *Repo) Amend(ctx context.Context, dir, message string) (kernel.CommitID,
 }
 
 func (r *Repo) commit(ctx context.Context, dir, message string, more ...string) (kernel.CommitID, error) {
-	if err := r.checkInner(ctx, dir); err != nil {
+	if err := errors.Join(r.checkUnmerged(ctx, dir), r.checkInner(ctx, dir)); err != nil {
 		return "", err
 	}
 	if err := r.cli.unstage(ctx, dir); err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Unmerged returns the paths in conflict at dir, which must be the top of a
-// working tree, relative to it.
+// Unmerged returns the paths in conflict in the working tree at dir, relative to its
+// top.
 func (r *Repo) Unmerged(ctx context.Context, dir string) ([]string, error) {
-	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"ls-files", "--unmerged", "-z"}})
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"ls-files", "--unmerged", "--full-name", "-z", "--", ":(top)"}})
 	var paths []string
 	for entry := range strings.SplitSeq(string(out), "\x00") {
 		if _, p, ok := strings.Cut(entry, "\t"); ok && !slices.Contains(paths, p) {
@@ -23,6 +23,16 @@ func (r *Repo) Unmerged(ctx context.Context, dir string) ([]string, error) {
 		}
 	}
 	return paths, err
+}
+
+// checkUnmerged returns an error if files at dir are in conflict: git add would take their conflict markers for a
+// resolution.
+func (r *Repo) checkUnmerged(ctx context.Context, dir string) error {
+	files, err := r.Unmerged(ctx, dir)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s has files in conflict: %s", dir, strings.Join(files, ", "))
 }
 
 // MergeState returns the progress of a merge in a worktree of its own. It is
@@ -95,6 +105,18 @@ func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, sq
 		}
 	}
 	return err
+}
+
+// Related reports whether two commits have an ancestor in common. Otherwise git refuses to merge one into the other.
+func (r *Repo) Related(ctx context.Context, a, b kernel.CommitID) (bool, error) {
+	if err := commits(a, b); err != nil {
+		return false, fmt.Errorf("compare histories: %w", err)
+	}
+	_, err := r.cli.read(ctx, "merge-base", string(a), string(b))
+	if exitCode(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // dropRenamed removes the paths from the index at dir that only the common

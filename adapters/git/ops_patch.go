@@ -6,8 +6,12 @@ import (
 
 // Patch returns the difference between the tracked files at dir, staged or not,
 // and the checked-out commit, as a binary patch that Apply understands whatever
-// the user's settings are. It is empty if there is no difference.
+// the user's settings are. It is empty if there is no difference. Patch fails while
+// files at dir are in conflict.
 func (r *Repo) Patch(ctx context.Context, dir string) ([]byte, error) {
+	if err := r.checkUnmerged(ctx, dir); err != nil {
+		return nil, err
+	}
 	base, err := r.HeadCommit(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -29,8 +33,11 @@ func (r *Repo) Patch(ctx context.Context, dir string) ([]byte, error) {
 }
 
 // Apply applies a patch to the files and the index at dir, all of it or
-// nothing.
+// nothing. It fails while files at dir are in conflict.
 func (r *Repo) Apply(ctx context.Context, dir string, patch []byte) error {
+	if err := r.checkUnmerged(ctx, dir); err != nil {
+		return err
+	}
 	_, err := r.cli.run(ctx, command{dir: dir, stdin: patch, writes: true,
 		args: []string{"apply", "--index", "--binary", "--whitespace=nowarn", "-"}})
 	return err

@@ -119,6 +119,23 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string)
 	if err != nil {
 		return "", err
 	}
+	unmerged, err := t.git(ctx, env, "ls-files", "--unmerged", "-z")
+	if err != nil {
+		return "", err
+	}
+	for entry := range strings.SplitSeq(unmerged, "\x00") {
+		_, name, _ := strings.Cut(entry, "\t")
+		if !strings.HasPrefix(entry, "160000 ") {
+			continue
+		}
+		if there, err := exists(filepath.Join(t.w.Path, name, ".git")); err != nil || there {
+			if err != nil {
+				return "", err
+			}
+			continue
+		}
+		unseen = append(unseen[:len(unseen):len(unseen)], name) // git add would fail, as there is nothing at it
+	}
 	for _, name := range unseen {
 		if _, err := t.git(ctx, env, "update-index", "--force-remove", "--", name); err != nil {
 			return "", err

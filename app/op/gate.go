@@ -42,7 +42,7 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 	if step := workflow.Control(n.ManifestNode, seen); step.Run == workflow.Nothing {
 		return c.end(ctx, env, n, step)
 	}
-	return once(ctx, env, n, part, nil, func(ctx context.Context, env *Env, n *Node) (Result, error) {
+	r, err := once(ctx, env, n, part, nil, func(ctx context.Context, env *Env, n *Node) (Result, error) {
 		if branch := n.JudgedBranch(); branch != "" {
 			return c.judgeBranch(ctx, env, n, branch, seen)
 		}
@@ -60,6 +60,10 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 		}
 		return r, err
 	})
+	if c != nil && c.parked != "" && r.Outcome != kernel.OutcomeSucceeded {
+		r.Reason += "; " + c.parked
+	}
+	return r, err
 }
 
 // control performs the steps of n's control policy until the node has ended.
@@ -75,17 +79,14 @@ func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow
 		case workflow.Nothing:
 			return c.end(ctx, env, n, step)
 		case workflow.RunScript:
-			exit, err = env.Shell.Run(ctx, c.dir(n), step.Script, nil)
+			exit, err = c.try(ctx, env, n, func() (int, error) { return env.Shell.Run(ctx, c.dir(n), step.Script, nil) })
 		case workflow.RunAgent:
-			exit, err = c.ask(ctx, env, n)
+			exit, err = c.try(ctx, env, n, func() (int, error) { return c.ask(ctx, env, n) })
 		}
-		if err = errors.Join(err, ctx.Err()); err != nil {
+		if err != nil {
 			return Result{}, err
 		}
 		seen.Exits = append(seen.Exits, exit)
-		if err := c.stage(ctx, env); err != nil {
-			return Result{}, err
-		}
 		if stop, err := c.lost(env, n); err != nil || stop != nil {
 			return deref(stop), err
 		}
@@ -144,6 +145,9 @@ type conflict struct {
 	since map[string]time.Time // when each of them was last written before the node began
 
 	undone bool // the merge is not in progress any more, and what was changed since is not all of it
+
+	answer kernel.AgentAnswer // of the agent that was asked to resolve it
+	parked string             // says where the half-done files are of an agent or a script that failed; "": there are none
 }
 
 // openConflict returns the conflict that n is to resolve, or nil if n is not a
@@ -173,7 +177,7 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
 		return c, nil // the merge is gone, and its conflict with it
 	}
-	if err := c.see(ctx, env); err != nil {
+	if err := c.putBack(ctx, env, n); err != nil { // an attempt was killed
 		return nil, err
 	}
 	c.since = map[string]time.Time{}
@@ -246,8 +250,40 @@ func (c *conflict) dir(n *Node) string {
 	return c.mark.Worktree
 }
 
-// ask asks the agent to resolve the conflict. A failure of the agent does not
-// end the node: all that counts is whether files are in conflict afterwards.
+// try runs what is to resolve the conflict, if there is one, and stages what it resolved. If it fails or is cut
+// off, its half-done files are parked, and the conflict is put back as it was.
+func (c *conflict) try(ctx context.Context, env *Env, n *Node, run func() (int, error)) (exit int, err error) {
+	if c == nil {
+		exit, err = run()
+		return exit, errors.Join(err, ctx.Err())
+	}
+	if err := env.Git.Remember(ctx, c.mark.Worktree, env.Confined); err != nil {
+		return 0, err
+	}
+	exit, err = run()
+	if err = errors.Join(err, ctx.Err()); err != nil || exit != 0 {
+		return exit, errors.Join(err, c.putBack(context.WithoutCancel(ctx), env, n))
+	}
+	if err := c.stage(ctx, env); err != nil {
+		return 0, err
+	}
+	return 0, env.Git.Forget(ctx, c.mark.Worktree)
+}
+
+// putBack puts the conflict back as it was before an agent or a script that has not ended well, and determines
+// what is left to resolve.
+func (c *conflict) putBack(ctx context.Context, env *Env, n *Node) error {
+	changed, err := env.Git.PutBack(ctx, c.mark.Worktree)
+	if err != nil {
+		return err
+	}
+	if changed {
+		c.parked = fmt.Sprintf("what it left half done is parked (`vizier tail %s`)", n.Job.ID)
+	}
+	return c.see(ctx, env)
+}
+
+// ask asks the agent to resolve the conflict.
 func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 	var text string
 	raw, _, err := promptSource(ctx, env, n)
@@ -269,10 +305,9 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 		fmt.Fprintf(&b, "- %s\n", f)
 	}
 	b.WriteString("\nA file that has conflict markers is resolved once it has none. One that has none is resolved by writing it, also with what it has (`touch` it), or by removing it.\n")
-	a, _, err := askAgent(ctx, env, n, c.mark.Worktree, b.String())
-	if err == nil && a.Class != kernel.NoFailure {
-		fmt.Fprintf(env.Stderr, "warning: %s\n", a.Reason)
-		return max(a.Exit, 1), nil
+	c.answer, _, err = askAgent(ctx, env, n, c.mark.Worktree, b.String())
+	if err == nil && c.answer.Class != kernel.NoFailure {
+		return max(c.answer.Exit, 1), nil
 	}
 	return 0, err
 }
@@ -408,8 +443,11 @@ func (c *conflict) end(ctx context.Context, env *Env, n *Node, step workflow.Ste
 	r := Result{Outcome: step.Outcome, Exit: step.Exit, Reason: step.Reason}
 	if step.Outcome == kernel.OutcomeFailed {
 		r.Class = kernel.ExitFailure
+		if c != nil && c.answer.Class != kernel.NoFailure {
+			r.Class, r.Reason = c.answer.Class, c.answer.Reason
+		}
 	}
-	if step.Outcome == kernel.OutcomeBlocked && c.unmerged() {
+	if step.Outcome != kernel.OutcomeSucceeded && c.unmerged() {
 		r.Reason += ": " + toResolve(ctx, env, c.mark.Worktree, c.files, n.Job.ID)
 	}
 	return r, nil

@@ -16,9 +16,11 @@ import (
 // what was changed there since, and note says so. Elsewhere such changes are
 // somebody's work, and stop ends the node.
 func commitRest(ctx context.Context, env *Env, n *Node) (note string, stop *Result, err error) {
-	if other, err := astray(ctx, env, n); err != nil || other != "" {
-		r := failed(1, "%s", other)
-		return "", unfit(n, &r), err
+	for _, unready := range []func(context.Context, *Env, *Node) (string, error){astray, inConflict} {
+		if why, err := unready(ctx, env, n); err != nil || why != "" {
+			r := failed(1, "%s", why)
+			return "", unfit(n, &r), err
+		}
 	}
 	rest, err := env.Git.Uncommitted(ctx, n.Dir)
 	if err != nil || len(rest) == 0 {

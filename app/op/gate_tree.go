@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,10 @@ func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch st
 	if err != nil {
 		return Result{}, err
 	}
-	return inTree(ctx, env, n, tip, func(n *Node) (Result, error) {
+	if lacks, err := lacksMerge(ctx, env, n, branch, tip); err != nil || lacks != nil {
+		return deref(lacks), err
+	}
+	r, err := inTree(ctx, env, n, tip, func(n *Node) (Result, error) {
 		fix := repair{branch: branch, tip: tip, head: tip}
 		r, err := c.control(ctx, env, n, seen, func(exits []int) (*Result, error) {
 			switch {
@@ -84,6 +88,47 @@ func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch st
 		}
 		return r, nil
 	})
+	if err != nil || r.Outcome != kernel.OutcomeSucceeded {
+		return r, err
+	}
+	if tip, err = tipOf(ctx, env, branch); err != nil {
+		return Result{}, err
+	}
+	if lacks, err := lacksMerge(ctx, env, n, branch, tip); err != nil || lacks != nil {
+		return deref(lacks), err
+	}
+	return r, nil
+}
+
+// lacksMerge returns the failure of n, a gate after a merge into branch, if tip, the branch's commit, does not have
+// that merge: somebody has put the branch back since.
+func lacksMerge(ctx context.Context, env *Env, n *Node, branch string, tip kernel.CommitID) (*Result, error) {
+	for _, m := range n.Manifest.Nodes {
+		if m.Operation != "git.integrate_plan_branch" || !slices.Contains(n.Job.Spec.After, m.Job) || cmp.Or(m.Args["target_branch"], m.Args["target"], branch) != branch {
+			continue
+		}
+		j, err := env.Records.Job(m.Job)
+		if err != nil {
+			return nil, err
+		}
+		before := &Node{Job: j, Manifest: n.Manifest, ManifestNode: m, Root: n.Root, Dir: n.Dir}
+		was, has, err := merged(ctx, env, before, j.State.Generation, tip)
+		if err != nil || has != "" || was.Target == "" {
+			return nil, err
+		}
+		_, source := mergeOf(before)
+		at, err := tipOf(ctx, env, source)
+		if err != nil {
+			return nil, err
+		}
+		next := fmt.Sprintf("`vizier retry %s` merges it again", j.ID)
+		if at == "" {
+			next = fmt.Sprintf("make the branch again with `%s`, then `vizier retry %s`", remake(ctx, env, source, was.Source), j.ID)
+		}
+		r := failed(1, "%s was merged into %s, but %s does not have that merge now: %s; if it is not to be merged again, nothing is left to do", source, branch, branch, next)
+		return &r, nil
+	}
+	return nil, nil
 }
 
 // repair is what a script repairs in a gate's own tree. It is committed before

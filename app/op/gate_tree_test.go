@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // judge returns a CI gate about main.
@@ -146,6 +147,57 @@ func TestConflictMarkers(t *testing.T) {
 		"<<<<<< six\n": false, "<<<<<<<\n": false, "=======\n": false, " <<<<<<< HEAD\n": false, "<<<<<<<no space\n": false, "": false} {
 		if got := isMarker([]byte(line), '<') || isMarker([]byte(line), '>'); got != want {
 			t.Errorf("%q: %t", line, got)
+		}
+	}
+}
+
+// The target that the gate of a merge judges has that merge, before its script runs and when that has passed.
+func TestTheCIGateOfAMergeThatTheTargetLost(t *testing.T) {
+	for _, drop := range []string{"true", "false"} {
+		for _, squash := range []string{"true", "false"} {
+			w := planned(t)
+			sh := &checks{}
+			w.env.Shell = sh
+			before := w.rev("main")
+			w.commit(w.dir, "later.txt", "")
+			m := w.merge(map[string]string{"squash": squash, "delete_branch": drop})
+			w.want(m, kernel.OutcomeSucceeded)
+			merged := w.rev("main")
+			m.Job.State.Status = kernel.Succeeded
+			m.ManifestNode.Job = m.Job.ID
+			w.env.Records = past{m.Job}
+			gate := func(script string) *Node {
+				n := w.judge(script, nil)
+				n.Job.Spec.After = []kernel.JobID{m.Job.ID}
+				n.Manifest.Nodes = map[string]workflow.ManifestNode{"merge": m.ManifestNode}
+				return n
+			}
+			w.want(gate("true"), kernel.OutcomeSucceeded)
+			w.commit(w.dir, "on top.txt", "")
+			w.want(gate("true"), kernel.OutcomeSucceeded)
+
+			says := []string{"draft/foo was merged into main, but main does not have that merge now", "`vizier retry " + string(m.Job.ID) + "`"}
+			if drop == "true" {
+				says = append(says, "`git branch draft/foo ")
+			}
+			w.want(gate("git -C "+w.dir+" reset --quiet --hard "+before), kernel.OutcomeFailed, says...) // while it runs
+			ran := len(sh.seen)
+			r := w.want(gate("true"), kernel.OutcomeFailed, says...)
+			if len(sh.seen) != ran {
+				t.Error("its script judged a target without the merge")
+			}
+			if _, command, found := strings.Cut(r.Reason, "`git branch"); found {
+				w.shell(w.dir, "git branch"+command[:strings.IndexByte(command, '`')])
+			}
+			m.Job.State.Generation++
+			m.Job.State.Closed = true
+			w.want(m, kernel.OutcomeSucceeded, "merged draft/foo into main")
+			w.env.Records = past{m.Job}
+			w.want(gate("true"), kernel.OutcomeSucceeded)
+			if w.read(w.dir, "new.txt") != "new\n" || w.rev("main") == merged {
+				t.Errorf("drop %s, squash %s: not merged again", drop, squash)
+			}
+			w.tidy()
 		}
 	}
 }

@@ -73,8 +73,29 @@ func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 	return ok("commit " + short(id)), nil
 }
 
-// astray says how n's worktree is not on its branch, and what to do, or "". No advice
-// leaves out commits of the worktree that the branch lacks.
+// settled wraps an operation that reads or changes the index of n's worktree: it fails while files there are in
+// conflict, whose markers would be taken for a resolution.
+func settled(run operation) operation {
+	return func(ctx context.Context, env *Env, n *Node) (Result, error) {
+		if open, err := inConflict(ctx, env, n); err != nil || open != "" {
+			return failed(1, "%s; then `vizier retry %s`", open, n.Job.ID), err
+		}
+		return run(ctx, env, n)
+	}
+}
+
+// inConflict says which files in n's worktree are in conflict, and what to do, or "".
+func inConflict(ctx context.Context, env *Env, n *Node) (string, error) {
+	files, err := env.Git.Unmerged(ctx, n.Dir)
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%s has files in conflict, of a merge or the like that is not finished: %s: resolve them there and `git -C %s add` them",
+		n.Dir, shorten(strings.Join(files, ", ")), n.Dir), nil
+}
+
+// astray says how n's worktree is not on its branch, or the branch not what its stage began from, and what to do,
+// or "". No advice leaves out commits of the worktree that the branch lacks.
 func astray(ctx context.Context, env *Env, n *Node) (string, error) {
 	branch, err := env.Git.HeadBranch(ctx, n.Dir)
 	want := n.Job.State.Context.Branch
@@ -82,8 +103,11 @@ func astray(ctx context.Context, env *Env, n *Node) (string, error) {
 		return "", err
 	}
 	tip, err := tipOf(ctx, env, want)
-	if err != nil || branch == want && tip != "" {
+	if err != nil {
 		return "", err
+	}
+	if branch == want && tip != "" {
+		return rewritten(ctx, env, n, tip)
 	}
 	if branch == want { // git would begin a history of its own
 		return fmt.Sprintf("branch %s, on which %s is, is gone: make it again with `%s`", want, n.Dir, remake(ctx, env, want, "")), nil
@@ -113,6 +137,21 @@ func astray(ctx context.Context, env *Env, n *Node) (string, error) {
 	}
 	return fmt.Sprintf("%s, and has commits that the branch lacks: finish what git has in progress there, if anything, then %s, and take those that belong to it with `git -C %s cherry-pick ..%s`",
 		off, back, n.Dir, cmp.Or(branch, string(head))), nil
+}
+
+// rewritten is what astray says if tip, where n's branch is, does not contain the commit that its worktree was
+// made at: what earlier stages committed is gone from it.
+func rewritten(ctx context.Context, env *Env, n *Node, tip kernel.CommitID) (string, error) {
+	base, err := env.Git.Base(n.Dir)
+	if err != nil || base == "" {
+		return "", err
+	}
+	has, err := env.Git.IsAncestor(ctx, base, tip)
+	if err != nil || has {
+		return "", err
+	}
+	return fmt.Sprintf("branch %s does not contain %s any more, which it was at when this stage began: its history was rewritten: put it back with `git -C %s reset --soft %s`, which keeps the files as they are there",
+		n.Job.State.Context.Branch, short(base), n.Dir, base), nil
 }
 
 // gone is what astray says of a branch that does not exist any more, while n's worktree is

@@ -313,6 +313,46 @@ func TestAnAgentThatLeavesItsBranch(t *testing.T) {
 	}
 }
 
+// An agent that rewrites what was on its branch before its stage has failed, and the advice puts that back with what
+// the agent did on top. It may amend what it committed itself.
+func TestAnAgentThatRewritesItsBranch(t *testing.T) {
+	for name, c := range map[string]struct {
+		agent     string
+		rewritten bool
+	}{
+		"a history of its own":       {"git checkout -q --orphan fresh; echo w >f; git add f; git commit -q -m w; git branch -M fresh draft/foo", true},
+		"put back":                   {"git reset -q --hard HEAD~1; echo w >f", true},
+		"the plan's commit, amended": {"echo w >f; git add f; git commit -q --amend -m mine", true},
+		"its own commit, amended":    {"echo v >f; git add f; git commit -q -m v; echo w >f; git commit -qa --amend -m w", false},
+		"its own commits, squashed":  {"echo v >f; git add f; git commit -q -m v; git commit -q --allow-empty -m u; git reset -q --soft HEAD~2; echo w >f; git commit -qa -m w", false},
+	} {
+		for _, operation := range []string{"git.stage_commit", "gate.stop_condition"} {
+			t.Run(name+", "+operation, func(t *testing.T) {
+				w := newWorld(t)
+				w.env.Shell = script{}
+				w.plan(nil)
+				base := w.rev("draft/foo")
+				n, outcome := w.stop("git.stage_commit", "true"), kernel.OutcomeBlocked
+				if operation == "git.stage_commit" {
+					gate := n
+					n, outcome = w.node(operation, map[string]string{"allow_empty": "false"}).in(gate.Dir), kernel.OutcomeFailed
+					n.Job.State.Context = gate.Job.State.Context
+				}
+				w.shell(n.Dir, c.agent)
+				if c.rewritten {
+					r := w.want(n, outcome, "draft/foo does not contain "+base[:12]+" any more", "`vizier retry "+string(n.Job.ID)+"`")
+					w.shell(w.dir, strings.Split(r.Reason, "`")[1])
+					n.Job.State.Generation++
+				}
+				w.want(n, kernel.OutcomeSucceeded)
+				if w.git(w.dir, "merge-base", base, "draft/foo") != base || w.git(w.dir, "show", "draft/foo:f") != "w" {
+					t.Errorf("the branch is\n%s", w.git(w.dir, "log", "--stat", "draft/foo"))
+				}
+			})
+		}
+	}
+}
+
 // shell runs a script in dir as a person would.
 func (w *world) shell(dir, text string) {
 	w.Helper()

@@ -49,6 +49,9 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
 		return Result{}, err
 	}
+	if _, err := env.Git.PutBack(ctx, m.dir); err != nil { // what was to resolve its conflict was killed
+		return Result{}, err
+	}
 	source, onto, merged, err := env.Git.MergeState(ctx, m.dir)
 	if err != nil {
 		return Result{}, fmt.Errorf("look at worktree %s: %w", m.tree.Worktree, err)
@@ -201,6 +204,11 @@ func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*R
 	git := m.env.Git
 	if err := git.Detach(ctx, m.dir, m.onto); err != nil {
 		return nil, err
+	}
+	if related, err := git.Related(ctx, commit, m.onto); err != nil || !related {
+		r := failed(1, "%s and %s have no commit in common: join them where %s is checked out with `git merge --allow-unrelated-histories %s`, or put the commits of %s on top of %s with `git rebase --root --onto %s %s`, and `git switch %s` afterwards; then `vizier retry %s`",
+			m.source, m.target, m.target, m.source, m.source, m.target, m.target, m.source, m.target, m.n.Job.ID)
+		return &r, err
 	}
 	if err := git.Merge(ctx, m.dir, commit, m.squash); err != nil {
 		r, err := gitFailed(m.env, m.n, err)

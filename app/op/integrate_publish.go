@@ -244,33 +244,39 @@ func (m *integration) finish(ctx context.Context, what string, merged, has kerne
 func (m *integration) finishAgain(ctx context.Context) (Result, error) {
 	var source kernel.CommitID
 	for g := m.n.Job.State.Generation - 1; g >= 0; g-- {
-		key := effectKeyOf(m.n, g, "")
-		e, err := m.env.Effects.Effect(m.n.Job.ID, key)
-		if err != nil {
-			return Result{}, &classed{kernel.DataError, err}
-		}
-		var was effect.Merge
-		if e != nil {
-			was = e.Merge
-		}
-		source = cmp.Or(source, was.Source)
-		has, err := committed(ctx, m.env, m.n, m.onto, key)
+		was, has, err := merged(ctx, m.env, m.n, g, m.onto)
 		if err != nil {
 			return Result{}, err
 		}
-		if has == "" && was.Target != "" {
-			there, err := m.env.Git.IsAncestor(ctx, was.Target, m.onto)
-			if err != nil { // the commit is gone
-				fmt.Fprintln(m.env.Stderr, err)
-			}
-			if there {
-				has = was.Target
-			}
-		}
+		source = cmp.Or(source, was.Source)
 		if has != "" {
 			return m.finish(ctx, fmt.Sprintf("%s was merged before, and is gone: %s has it in %s", m.source, m.target, short(has)), source, has)
 		}
 	}
 	return failed(1, "%s was merged before, and is gone, but %s does not have that merge now: make the branch again with `%s`, then `vizier retry %s`; if it is not to be merged again, nothing is left to do",
 		m.source, m.target, remake(ctx, m.env, m.source, source), m.n.Job.ID), nil
+}
+
+// merged returns what the merge n settled in a generation, and the commit at or below onto, a commit of the
+// target, that has it. These are zero if that generation has merged nothing, or onto does not have it.
+func merged(ctx context.Context, env *Env, n *Node, generation int, onto kernel.CommitID) (was effect.Merge, has kernel.CommitID, err error) {
+	key := effectKeyOf(n, generation, "")
+	e, err := env.Effects.Effect(n.Job.ID, key)
+	if err != nil {
+		return was, "", &classed{kernel.DataError, err}
+	}
+	if e != nil {
+		was = e.Merge
+	}
+	has, err = committed(ctx, env, n, onto, key)
+	if err == nil && has == "" && was.Target != "" {
+		there, gone := env.Git.IsAncestor(ctx, was.Target, onto)
+		if gone != nil { // the commit
+			fmt.Fprintln(env.Stderr, gone)
+		}
+		if there {
+			has = was.Target
+		}
+	}
+	return was, has, err
 }

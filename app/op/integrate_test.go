@@ -522,3 +522,33 @@ func TestConflictOfASubmodule(t *testing.T) {
 		t.Errorf("the submodule is at %s, want %s", got, theirs)
 	}
 }
+
+// Histories without a common commit are not merged, and each way out that is named works as typed.
+func TestAMergeOfUnrelatedHistories(t *testing.T) {
+	for _, whose := range []string{"the plan's", "the target's"} {
+		for way := range 2 {
+			w := planned(t)
+			switch whose {
+			case "the plan's":
+				w.shell(w.dir, "git switch -q --orphan fresh; echo x >x.txt; git add x.txt; git commit -qm x; git branch -M fresh draft/foo; git switch -q main")
+			default:
+				w.shell(w.dir, "git switch -q --orphan fresh; echo y >y.txt; git add y.txt; git commit -qm y; git branch -M fresh main")
+			}
+			main := w.rev("main")
+			n := w.merge(map[string]string{"delete_branch": "true"})
+			r := w.want(n, kernel.OutcomeFailed, "draft/foo and main have no commit in common", "`vizier retry "+string(n.Job.ID)+"`")
+			if w.rev("main") != main {
+				t.Fatal("main has moved")
+			}
+			typed := strings.Split(r.Reason, "`")
+			w.shell(w.dir, [...]string{typed[1], typed[3] + " && " + typed[5]}[way])
+			n.Job.State.Generation++
+			w.want(n, kernel.OutcomeSucceeded)
+			want := map[string]string{"the plan's": "x.txt", "the target's": "new.txt"}[whose]
+			if !w.there(w.dir, want) || w.git(w.dir, "merge-base", main, "main") != main {
+				t.Errorf("%s, %d: main has %q", whose, way, w.files("main"))
+			}
+			w.tidy()
+		}
+	}
+}

@@ -42,6 +42,10 @@ type Env struct {
 	Now     func() time.Time
 	Records Records
 
+	// Confined says that the node's agent and scripts cannot write to the repository's
+	// git directory.
+	Confined bool
+
 	// Told records what agents have reported so far, in case the node does not
 	// come to its end; nil: it is not recorded.
 	Told func(kernel.AgentRun) error

@@ -159,7 +159,8 @@ type Trees interface {
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 }
 
-// Commits are made from the index of a working tree.
+// Commits are made from the index of a working tree, in which no file may be in
+// conflict.
 type Commits interface {
 	// Stage stages paths relative to dir (nil: the whole tree) and, even if
 	// they are ignored, the paths force relative to the top. It never stages
@@ -204,6 +205,9 @@ type Merges interface {
 	// committing. Conflicts are left in progress and are not an error.
 	Merge(ctx context.Context, dir string, source kernel.CommitID, squash bool) error
 
+	// Related reports whether two commits have an ancestor in common.
+	Related(ctx context.Context, a, b kernel.CommitID) (bool, error)
+
 	// Merging reports whether a merge with a second parent is in progress.
 	Merging(ctx context.Context, dir string) (bool, error)
 
@@ -214,7 +218,7 @@ type Merges interface {
 	// Sparse reports whether the tree at dir is a sparse checkout.
 	Sparse(ctx context.Context, dir string) (bool, error)
 
-	// Unmerged returns the paths in conflict in dir, relative to it.
+	// Unmerged returns the paths in conflict in the tree at dir, relative to its top.
 	Unmerged(ctx context.Context, dir string) ([]string, error)
 
 	// StagePaths stages the state of paths in dir, including removals, as the
@@ -227,6 +231,16 @@ type Merges interface {
 	// SetMergeState records what is not empty; with a source, an empty merged
 	// means that there is no result any more.
 	SetMergeState(ctx context.Context, dir string, source, target, merged kernel.CommitID) error
+
+	// Remember notes how the linked tree at dir is, in which a merge is in progress,
+	// before a program works in it; confined says that the program cannot write to the
+	// index. PutBack makes the tree that again, parks what has changed since, and
+	// reports whether anything had; Forget drops the note. PutBack does nothing without
+	// a note, nor where no file is in conflict any more and only a person can have
+	// staged that: then it drops the note.
+	Remember(ctx context.Context, dir string, confined bool) error
+	PutBack(ctx context.Context, dir string) (changed bool, err error)
+	Forget(ctx context.Context, dir string) error
 
 	// Replay repeats merged, a commit on top of from, on top of onto. It
 	// returns "" if that conflicts.

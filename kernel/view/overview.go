@@ -215,7 +215,11 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		return needs(kind, st.Finished, st.Reason, "why")
 	default:
 		what, _, _ := strings.Cut(st.Reason, ", `git add") // the rest is in Command
-		return needs(kind, st.Finished, what, "retry")
+		it, yes := needs(kind, st.Finished, what, "retry")
+		if kind == kernel.NeedsResolution {
+			it.Command[len(it.Command)-1] = called(x.s.Resolver(j))
+		}
+		return it, yes
 	}
 	return it, false
 }

@@ -153,6 +153,8 @@ func TestOverviewOfAConflict(t *testing.T) {
 	}{
 		{gate(kernel.BlockedByDependency, blocked(conflict)), "needs 1/gate gate conflict merging a into b is in conflict: resolve f in d vizier retry 1/gate\n"},
 		{gate(kernel.BlockedByDependency, blocked("the tree is gone")), "needs 1/gate gate blocked the tree is gone vizier retry 1/gate\n"},
+		{gate(kernel.Failed), "needs 1/merge merge conflict merging a into b is in conflict: resolve f in d vizier retry 1/gate\n"},
+		{gate(kernel.Cancelled), "needs 1/merge merge conflict merging a into b is in conflict: resolve f in d vizier retry 1/gate\n"},
 		{gate(kernel.Unscheduled), "needs 1/merge merge conflict merging a into b is in conflict: resolve f in d vizier retry 1/merge\n"},
 		{gate(kernel.Running), "runs 1 gate\n"},
 	} {

@@ -183,8 +183,10 @@ func conflict(n ManifestNode, s Seen) Step {
 		return Step{Run: RunScript, Script: script}
 	case s.Unmerged && !ran && n.autoResolve():
 		return Step{Run: RunAgent}
-	case ran && script != "" && s.Exits[0] != 0:
+	case ran && s.Exits[0] != 0 && script != "":
 		return failed(s.Exits[0], fmt.Sprintf("the script that resolves conflicts failed (exit %d)", s.Exits[0]))
+	case ran && s.Exits[0] != 0:
+		return failed(s.Exits[0], fmt.Sprintf("the agent that resolves conflicts failed (exit %d)", s.Exits[0]))
 	case s.Unmerged:
 		return blocked("the merge conflict is not resolved")
 	default:

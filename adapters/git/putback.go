@@ -1,0 +1,186 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// beforeRef is the ref of a linked worktree that keeps what its files were at Remember.
+const beforeRef = mergeRefs + "before"
+
+// besideIndex is the directory, in a worktree's git directory, with the copies that Remember makes of
+// inProgress.
+const besideIndex = "vizier-before"
+
+// inProgress are the files of a worktree's git directory that say how far a merge is.
+var inProgress = [...]string{"index", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "SQUASH_MSG"}
+
+// confinedNote is the file beside these copies that says that what works in the worktree cannot write to its index.
+const confinedNote = "confined"
+
+// Remember notes the state of the linked worktree at dir, in which a merge is in progress, for PutBack: its
+// commit, its files and its index. confined says that the program that is to work there cannot write to the
+// index. It fails if the worktree contains another repository. It does nothing in
+// the main working tree.
+func (r *Repo) Remember(ctx context.Context, dir string, confined bool) error {
+	t, err := r.treeAt(dir)
+	if err != nil || t.w.Name == "" {
+		return err
+	}
+	now, _, err := r.contents(ctx, t)
+	if err != nil {
+		return fmt.Errorf("note how worktree %s is: %w", dir, err)
+	}
+	notes := filepath.Join(t.w.gitDir, besideIndex)
+	err = os.RemoveAll(notes)
+	if err == nil {
+		err = os.Mkdir(notes, 0o700)
+	}
+	for _, name := range inProgress {
+		if err == nil {
+			err = copyIndex(filepath.Join(t.w.gitDir, name), filepath.Join(notes, name))
+		}
+	}
+	if err == nil && confined {
+		err = os.WriteFile(filepath.Join(notes, confinedNote), nil, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", beforeRef, string(now)}, writes: true})
+	return err
+}
+
+// PutBack makes the linked worktree at dir what it was at Remember, and forgets that. What has changed since is
+// parked; changed reports whether there was anything. If nothing is in conflict any more and only a person can
+// have staged that, it leaves the worktree as it is. It does nothing if nothing is noted.
+func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error) {
+	if present, err := exists(dir); err != nil || !present {
+		return false, err
+	}
+	t, err := r.treeAt(dir)
+	if err != nil || t.w.Name == "" {
+		return false, err
+	}
+	before, err := r.cli.resolve(ctx, dir, beforeRef)
+	if err != nil || before == "" {
+		return false, err
+	}
+	confined, err := exists(filepath.Join(t.w.gitDir, besideIndex, confinedNote))
+	if err != nil {
+		return false, err
+	}
+	if files, err := r.Unmerged(ctx, dir); err != nil || confined && len(files) == 0 {
+		if err == nil {
+			err = r.Forget(ctx, dir)
+		}
+		return false, err
+	}
+	now, head, err := r.contents(ctx, t)
+	if err != nil {
+		return false, fmt.Errorf("put worktree %s back: %w", dir, err)
+	}
+	out, err := t.git(ctx, nil, "rev-parse", string(before)+"^{tree}", string(now)+"^{tree}", string(before)+"^")
+	if err != nil {
+		return false, err
+	}
+	is := strings.Fields(out) // the files then, the files now, the commit then
+	if changed = is[0] != is[1] || is[2] != string(head); changed {
+		if err := r.save(ctx, t.w, true); err != nil {
+			return false, err
+		}
+		if err := t.becomes(ctx, now, before); err != nil {
+			return false, err
+		}
+	}
+	if _, err := t.git(ctx, []string{}, "update-ref", "--no-deref", "HEAD", is[2]); err != nil {
+		return false, err
+	}
+	for _, name := range inProgress {
+		if err := restore(filepath.Join(t.w.gitDir, besideIndex, name), filepath.Join(t.w.gitDir, name)); err != nil {
+			return false, err
+		}
+	}
+	return changed, r.Forget(ctx, dir)
+}
+
+// Forget drops what Remember noted.
+func (r *Repo) Forget(ctx context.Context, dir string) error {
+	t, err := r.treeAt(dir)
+	if err != nil || t.w.Name == "" {
+		return err
+	}
+	if _, err := r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", "-d", beforeRef}, writes: true}); err != nil {
+		return err
+	}
+	return os.RemoveAll(filepath.Join(t.w.gitDir, besideIndex))
+}
+
+// treeAt returns the linked worktree at dir. It has no name if there is none.
+func (r *Repo) treeAt(dir string) (tree, error) {
+	w, err := worktreeAt(r.root.CommonDir, dir)
+	return tree{cli: r.cli, w: w, dir: dir}, err
+}
+
+// contents returns a commit of t's files on top of its head, and that. It fails if t contains another repository.
+func (r *Repo) contents(ctx context.Context, t tree) (now, head kernel.CommitID, err error) {
+	modules, err := r.cli.modules(ctx, t.w)
+	if err != nil {
+		return "", "", err
+	}
+	s, err := t.status(ctx, modules)
+	if err != nil {
+		return "", "", err
+	}
+	if s.inner != "" {
+		return "", "", fmt.Errorf("it contains another repository, %s: move that away, then try again", s.inner)
+	}
+	if head, err = t.head(ctx); err != nil {
+		return "", "", err
+	}
+	now, err = t.commit(ctx, head, s.unseen)
+	return now, head, err
+}
+
+// becomes changes t's files from those of a commit to those of another. t's index stays as it is.
+func (t tree) becomes(ctx context.Context, from, to kernel.CommitID) error {
+	tmp, err := os.MkdirTemp("", "vizier-put-back-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	env := []string{"GIT_INDEX_FILE=" + filepath.Join(tmp, "index")}
+	if _, err := t.git(ctx, env, "read-tree", string(from)); err != nil {
+		return err
+	}
+	if _, err := t.git(ctx, env, "update-index", "-q", "--refresh"); err != nil && exitCode(err) != 1 {
+		return err
+	}
+	_, err = t.git(ctx, env, "read-tree", "--reset", "-u", string(to))
+	return err
+}
+
+// restore puts a copy in the place of a file, at once. Without a copy there was no file.
+func restore(copied, to string) error {
+	if there, err := exists(copied); err != nil || !there {
+		if err == nil {
+			err = os.Remove(to)
+		}
+		if errors.Is(err, iofs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	part := to + ".vizier"
+	if err := copyIndex(copied, part); err != nil {
+		return err
+	}
+	return os.Rename(part, to)
+}
