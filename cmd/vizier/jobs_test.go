@@ -207,7 +207,12 @@ func TestRetry(t *testing.T) {
 	w.settle(a, kernel.OutcomeFailed)
 	status(t, w, b, kernel.BlockedByDependency)
 
-	has(t, w.fails(0, "jobs", "retry", string(b)), w.ref(b)+" is blocked as before: dependency failed for job "+w.ref(a)+" (failed): `vizier why "+w.ref(b)+"` says what to retry")
+	has(t, w.fails(10, "jobs", "retry", string(b)), w.ref(b)+" is blocked as before: dependency failed for job "+w.ref(a)+" (failed): `vizier why "+w.ref(b)+"` says what to do")
+	code, out, _ := w.run("jobs", "retry", string(b), string(b))
+	has(t, out, "Outcome:               Blocked as before\n", "Restarted:             none\n")
+	if code != 10 {
+		t.Errorf("exit code %d", code)
+	}
 	dry := w.ok("jobs", "retry", string(a), "--dry-run")
 	has(t, dry, "Last successful point: "+w.ref(zero), "  "+w.ref(a)+"  asked for\n", "  "+w.ref(b)+"  runs after "+w.ref(a)+"\n")
 	status(t, w, a, kernel.Failed)
