@@ -63,26 +63,21 @@ const (
 // maxKey is the maximum length of an idempotency key, in bytes.
 const maxKey = 512
 
-// newJob makes the job of a request. after resolves a reference to a job.
-func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
-	var errs []error
+// newJob makes the job of a request, with the predecessors of before. Its error
+// has those of wrong, too.
+func (t *Builder) newJob(ctx context.Context, q Request, before kernel.Spec, wrong ...error) (kernel.NewJob, error) {
+	errs := wrong
 	fail := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	spec := kernel.Spec{Name: q.Name, Resumable: q.Resumable, Idempotent: q.Idempotent}
+	spec := kernel.Spec{Name: q.Name, After: before.After, AfterAny: before.AfterAny, Resumable: q.Resumable, Idempotent: q.Idempotent}
 	spec.Origin = t.Origin
 	if len(q.Command) == 0 {
 		fail(fmt.Errorf("expected a command: vizier submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
 	fail(checkCommand(q.Command))
-	for _, ref := range q.After {
-		ref, policy := afterPolicy(ref)
-		id, err := after(ref)
-		fail(err)
-		spec.RunsAfter(id, policy)
-	}
 	var err error
 	spec.Tags, err = Tags(q.Tag)
 	fail(err)
