@@ -2,6 +2,7 @@ package vizier
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
@@ -57,11 +59,14 @@ func runResident(env Environment) error {
 	if !cfg.Scheduler.Resident {
 		return nil
 	}
-	program := programFile()
+	program, own, err := programFile()
+	if err != nil {
+		return err
+	}
 	outdated := func() bool {
 		live.Refresh()
 		now := live.Config()
-		return live.Changes() > 0 && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || !sameFile(program, programFile())
+		return live.Changes() > 0 && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || replaced(program, own)
 	}
 	linger := cfg.Scheduler.ResidentLinger
 	w, err := connect(root, live, env, "", func(c *config.Config) { // it waits for the lock as runners do, and wakes nobody
@@ -82,7 +87,7 @@ func runResident(env Environment) error {
 	}
 	lock.Namespace, lock.Host = proc.PIDSpace(), w.hosts.Self.Name
 	w.resident = true
-	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir, live.Files()...)
+	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir, append(live.Files(), program)...)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated, Starved: proc.Starved}
@@ -120,17 +125,27 @@ func Become(program string, args, environ []string) error {
 	return fmt.Errorf("%s cannot be started: %w", file, err)
 }
 
-// programFile returns the current file of this program.
-func programFile() os.FileInfo {
+// programFile returns the path of this program's file, and the file.
+func programFile() (string, os.FileInfo, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil
+		return "", nil, fmt.Errorf("find this program's file: %w", err)
 	}
-	info, err := os.Stat(exe)
-	if err != nil {
-		return nil
-	}
-	return info
+	own, err := os.Stat(exe)
+	return exe, own, err
 }
 
-func sameFile(a, b os.FileInfo) bool { return a == nil || b == nil || os.SameFile(a, b) }
+// replaceTime is how long the file of a program may be missing while another one
+// takes its place.
+const replaceTime = time.Second
+
+// replaced reports whether the program at path is no longer the file own. If
+// there is none, nothing can be started from it.
+func replaced(path string, own os.FileInfo) bool {
+	now, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		time.Sleep(replaceTime)
+		now, err = os.Stat(path)
+	}
+	return errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(own, now)
+}

@@ -124,7 +124,7 @@ type Hindrance struct {
 }
 
 // Hindrance returns what keeps the resident scheduler from its work: it is
-// stopped, or may open too few files to start jobs. It returns the zero value if
+// stopped, its program is gone, or it may open too few files to start jobs. It returns the zero value if
 // there is none, or if that is not known, as for one in another process namespace.
 func (r *Repository) Hindrance() Hindrance {
 	pid, space := watch.Holder(r.Store.ResidentFile())
@@ -134,6 +134,10 @@ func (r *Repository) Hindrance() Hindrance {
 	if proc.Stopped(pid) {
 		return Hindrance{fmt.Sprintf("the resident scheduler (pid %d) is stopped, as by SIGSTOP or a debugger", pid),
 			[]string{"kill", "-CONT", strconv.Itoa(pid)}, "it goes on", true}
+	}
+	if gone := proc.ProgramGone(pid); gone != "" {
+		return Hindrance{fmt.Sprintf("the program of the resident scheduler (pid %d), %s, was removed or moved, so it starts nothing", pid, gone),
+			[]string{"kill", strconv.Itoa(pid)}, "the next command starts another", false}
 	}
 	if few := proc.FewFilesOf(pid); few != "" {
 		return Hindrance{few, []string{"kill", strconv.Itoa(pid)}, "the next command starts another, with its own limit", false}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -25,18 +26,34 @@ type Finding struct {
 type Check struct {
 	Name string
 	Look func(context.Context, *kernel.Snapshot) ([]Finding, error)
+
+	// Before means that the repairs come before anything is decided, since decisions
+	// rest on what they repair.
+	Before bool
 }
 
 // Examine makes all checks on one state of the world, with the scheduler lock
-// held. With fix it first ticks, which settles what a crash left, and then
-// makes the repairs that are possible; a failed repair is noted in its finding.
+// held. With fix it makes the repairs that are possible, and ticks in between, which
+// settles what a crash left; a failed repair is noted in its finding.
 // If a check fails, the failure is a finding.
-func (s *Scheduler) Examine(ctx context.Context, checks []Check, fix bool) (found []Finding, err error) {
+func (s *Scheduler) Examine(ctx context.Context, checks []Check, fix bool) ([]Finding, error) {
+	var repaired []Finding
 	if fix {
+		before := slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return !c.Before })
+		found, err := s.examine(ctx, before, true)
+		if err != nil {
+			return nil, err
+		}
+		repaired = slices.DeleteFunc(found, func(f Finding) bool { return !f.Fixed })
 		if _, err := s.Tick(ctx); err != nil {
 			return nil, fmt.Errorf("tick: %w", err)
 		}
 	}
+	found, err := s.examine(ctx, checks, fix)
+	return append(repaired, found...), err
+}
+
+func (s *Scheduler) examine(ctx context.Context, checks []Check, fix bool) (found []Finding, err error) {
 	tx, err := s.Store.Begin(ctx)
 	if err != nil {
 		return nil, err

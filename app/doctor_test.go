@@ -19,13 +19,13 @@ func TestExamine(t *testing.T) {
 		}
 		m.refuse["mend two"] = errDisk
 		checks := []Check{
-			{"files", func(_ context.Context, s *kernel.Snapshot) ([]Finding, error) {
+			{Name: "files", Look: func(_ context.Context, s *kernel.Snapshot) ([]Finding, error) {
 				if s.Job("b") == nil {
 					t.Error("it sees not every job")
 				}
 				return []Finding{{Problem: "one", Fix: mend("one")}, {Problem: "two", Fix: mend("two")}, {Problem: "three"}}, nil
 			}},
-			{"git", func(context.Context, *kernel.Snapshot) ([]Finding, error) {
+			{Name: "git", Look: func(context.Context, *kernel.Snapshot) ([]Finding, error) {
 				return []Finding{{Problem: "four"}}, errDisk
 			}},
 		}
@@ -62,11 +62,28 @@ func TestExamine(t *testing.T) {
 	}
 }
 
+// What decisions rest on is repaired before any is made, and looked at again after them.
+func TestExamineRepairsRecordsFirst(t *testing.T) {
+	m := newMemory(job("a", nil))
+	mended := false
+	checks := []Check{{Name: "records", Before: true, Look: func(_ context.Context, s *kernel.Snapshot) (found []Finding, err error) {
+		if !mended {
+			found = []Finding{{Problem: "torn", Fix: func(context.Context) error { mended = true; return m.called("mend") }}}
+		}
+		return append(found, Finding{Problem: s.Job("a").State.Status.String()}), nil
+	}}}
+	found, err := m.scheduler().Examine(t.Context(), checks, true)
+	if err != nil || len(found) != 2 || found[0].Problem != "torn" || !found[0].Fixed || found[1].Problem != "running" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	m.expectCalls(t, "mend", "commit", "start a/1", "done")
+}
+
 // A survey needs neither the lock nor a write, and repairs nothing.
 func TestSurvey(t *testing.T) {
 	m := newMemory(job("a", nil))
 	m.refuse["begin"] = errDisk
-	checks := []Check{{"files", func(_ context.Context, s *kernel.Snapshot) ([]Finding, error) {
+	checks := []Check{{Name: "files", Look: func(_ context.Context, s *kernel.Snapshot) ([]Finding, error) {
 		return []Finding{{Problem: s.Jobs()[0].State.Status.String(), Fix: func(context.Context) error { return m.called("mend") }}}, nil
 	}}}
 	found, err := m.scheduler().Survey(t.Context(), checks)

@@ -142,6 +142,12 @@ type worktreeFinder interface {
 	WorktreesOf([]kernel.JobID) (map[kernel.JobID][]kernel.Context, error)
 }
 
+// worktreeMender is a Worktrees that can have a worktree found again after the
+// repository was moved.
+type worktreeMender interface {
+	RepairWorktree(context.Context, kernel.Context) error
+}
+
 // Prompts keeps the files of prompts in accordance with their jobs.
 type Prompts interface {
 	// TendPrompt updates the copy and the name of a job's prompt. how describes

@@ -84,6 +84,9 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 			return s.takeBack(ctx, a, err)
 		}
 	}
+	if m, ok := s.Worktrees.(worktreeMender); ok && job.State.Context.Name != "" {
+		_ = m.RepairWorktree(ctx, job.State.Context) // if it fails, the workload says what is wrong
+	}
 	if err := r.Workload.Claim(a); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}

@@ -37,6 +37,13 @@ const (
 // Resumes reports whether a resumable job is resumed, and not retried, after an attempt that ended as v.
 func (v FailureClass) Resumes() bool { return v == Timeout || v == Preempted }
 
+// Reclaims reports whether an attempt that ended as v was cut off and uses the budget of
+// reclaims, which is given, and is not retried. If that is zero, a preempted attempt has
+// failed like one that a signal ended.
+func (v FailureClass) Reclaims(budget int) bool {
+	return v == WorkerLost || v == Preempted && budget > 0
+}
+
 var failureClassNames = NewNames[FailureClass]("failure class", "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
 	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
 	"rate_limited", "unauthorized", "overloaded", "preempted")

@@ -50,7 +50,7 @@ type Remedy struct {
 	Kind     RemedyKind
 	Job      JobID      // for kinds about a job
 	Artifact Artifact   // for ProduceArtifact
-	Pinned   PinnedHead // for MoveBranch
+	Pinned   PinnedHead // for MoveBranch; for MakeBranch only its branch
 	Detail   string     // what is wrong, for MendRecord, SubmitAgain and MeetCondition; what to do, for SeeToAgent; its name, for EnlargePool and SeeToSecret
 	Units    int        // for EnlargePool: how many it needs at least
 }
@@ -71,10 +71,12 @@ const (
 	EnlargePool                       // or have the job ask for less
 	SeeToSecret                       // its source has no value
 	SeeToRunner                       // it has not been heard from for too long
+	CleanTree                         // commit or put away what was changed in the main working tree
+	MakeBranch                        // that does not exist
 )
 
 var remedyNames = NewNames[RemedyKind]("remedy", "retry", "approve", "mend_record", "submit_again", "produce", "move_branch", "meet_condition", "see_to_agent",
-	"enlarge_pool", "see_to_secret", "see_to_runner")
+	"enlarge_pool", "see_to_secret", "see_to_runner", "clean_tree", "make_branch")
 
 // RootFailure is the failed job that a blocked job's block leads back to.
 type RootFailure struct {

@@ -152,12 +152,8 @@ func (j *Job) resumes(c FailureClass) bool {
 	return j.Spec.Resumable && c.Resumes()
 }
 
-// cutOff reports whether an attempt that ended as c was interrupted and uses
-// the budget of reclaims. If that budget is zero, a preempted attempt has
-// failed like one that a signal ended.
-func (j *Job) cutOff(c FailureClass) bool {
-	return c == WorkerLost || c == Preempted && j.Budget().Reclaims > 0
-}
+// cutOff reports whether an attempt that ended as c uses the budget of reclaims.
+func (j *Job) cutOff(c FailureClass) bool { return c.Reclaims(j.Budget().Reclaims) }
 
 // mayReclaim reports whether another attempt follows one that was cut off:
 // within the budget, or once more if the effect is already on record as made,

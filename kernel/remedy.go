@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +123,20 @@ func (x *explainer) remedyPrecondition(i int32, v verdict) (does []Remedy, via J
 	if v.kind == blocked {
 		return []Remedy{{Kind: SubmitAgain, Job: x.t.s.jobs[i].ID, Detail: "asks for what cannot be checked: " + v.detail}}, ""
 	}
-	return []Remedy{{Kind: MeetCondition, Detail: v.detail}}, ""
+	r := Remedy{Kind: MeetCondition, Detail: v.detail}
+	j, facts := x.t.s.jobs[i], x.t.s.facts
+	for _, p := range j.Spec.Preconditions {
+		if x.t.checkPrecondition(j, p).detail != v.detail {
+			continue
+		}
+		if p = p.canonical(); p.Kind == CleanWorktree && facts.Clean.Known {
+			r = Remedy{Kind: CleanTree}
+		} else if branch := cmp.Or(j.branchFor(p), facts.Head.Value); p.Kind == BranchExists && facts.Heads[branch].Known {
+			r = Remedy{Kind: MakeBranch, Pinned: PinnedHead{Branch: branch}}
+		}
+		break
+	}
+	return []Remedy{r}, ""
 }
 
 func (x *explainer) clearsApproval(i int32, v verdict) string {

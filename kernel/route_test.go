@@ -214,6 +214,11 @@ func TestEveryUnmetConditionIsToldOnce(t *testing.T) {
 func TestWhatAPersonCanDo(t *testing.T) {
 	const x = "custom:t:x"
 	known := func(o ...kernel.JobID) kernel.Facts { return marked(facts(), x, o...) }
+	told := func(tell func(*kernel.Facts)) kernel.Facts {
+		f := facts()
+		tell(&f)
+		return f
+	}
 	for name, c := range map[string]struct {
 		facts kernel.Facts
 		jobs  []kernel.Job
@@ -228,6 +233,15 @@ func TestWhatAPersonCanDo(t *testing.T) {
 		"a condition that nobody knows": {facts(), []kernel.Job{job("j", func(j *kernel.Job) {
 			j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CustomPrecondition, ID: "odd"}}
 		})}, "submit_again j asks for what cannot be checked: custom precondition `odd` is not supported by scheduler runtime"},
+		"a branch that is not": {told(func(f *kernel.Facts) { f.Heads["b"] = kernel.Seen(kernel.CommitID("")) }), []kernel.Job{job("j", func(j *kernel.Job) {
+			j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists, Branch: "b"}}
+		})}, "make_branch b"},
+		"a tree with changes": {told(func(f *kernel.Facts) { f.Clean = kernel.Seen(false) }), []kernel.Job{job("j", func(j *kernel.Job) {
+			j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CustomPrecondition, ID: "clean_worktree"}}
+		})}, "clean_tree"},
+		"a tree that cannot be looked at": {told(func(f *kernel.Facts) { f.Clean = kernel.Fact[bool]{Err: "no git"} }), []kernel.Job{job("j", func(j *kernel.Job) {
+			j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}}
+		})}, "meet_condition  cannot tell whether the working tree is clean: no git"},
 		"a branch elsewhere": {facts(), []kernel.Job{job("j", pinned("b", "c"))}, "move_branch b@c"},
 		"a rejection":        {facts(), []kernel.Job{job("j", approval(kernel.Rejected, "no"))}, "retry j; approve j"},
 		"it failed":          {facts(), []kernel.Job{job("j", is(kernel.Failed))}, "retry j"},
@@ -244,6 +258,8 @@ func TestWhatAPersonCanDo(t *testing.T) {
 			switch a.Kind {
 			case kernel.ProduceArtifact:
 				text = a.Kind.String() + " " + a.Artifact.String()
+			case kernel.MakeBranch:
+				text = a.Kind.String() + " " + a.Pinned.Branch
 			case kernel.MoveBranch:
 				text = a.Kind.String() + " " + a.Pinned.Branch + "@" + string(a.Pinned.Commit)
 			default:

@@ -97,7 +97,7 @@ func (r *Repo) RepairWorktree(_ context.Context, c kernel.Context) error {
 		return err
 	}
 	for _, w := range all {
-		if here := r.movedTo(w); w.Name == c.Name && here != "" {
+		if w.Name == c.Name {
 			_, err := r.repaired(w)
 			return err
 		}
@@ -130,7 +130,7 @@ func (r *Repo) repaired(w Worktree) (Worktree, error) {
 	if here == "" {
 		return w, nil
 	}
-	aside := filepath.Join(w.gitDir, "link.new")
+	aside := filepath.Join(w.gitDir, fmt.Sprintf("link.%d.new", os.Getpid())) // two jobs may begin in w at once
 	err := os.WriteFile(aside, []byte("gitdir: "+w.gitDir+"\n"), 0o666)
 	if err == nil {
 		err = os.Rename(aside, filepath.Join(here, ".git"))

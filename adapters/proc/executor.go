@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -95,7 +96,7 @@ func (l *Local) spawn(a kernel.AttemptID, lock *os.File) error {
 	defer log.Close()
 	argv := append(l.program(), "__shim", "--attempt", label(a))
 	if err := l.startProcess(argv, runnerEnv(a), null, null, log, lock); err != nil {
-		return fmt.Errorf("runner: %w", err)
+		return fmt.Errorf("runner: %w", cmp.Or(l.programGone(), err))
 	}
 	return nil
 }
@@ -120,6 +121,14 @@ func (l *Local) startProcess(argv, env []string, files ...*os.File) error {
 		l.forget(pid)
 	}()
 	return nil
+}
+
+// programGone returns an error if the program of runners is no longer where it was.
+func (l *Local) programGone() error {
+	if _, err := os.Stat(l.Exe); !os.IsNotExist(err) {
+		return nil
+	}
+	return fmt.Errorf("the program %s was removed or moved while it was in use", l.Exe)
 }
 
 // program returns the beginning of the command line of runners.

@@ -83,7 +83,7 @@ func TestStartRefusesWithAReason(t *testing.T) {
 		prepare func(*world) error
 		want    string
 	}{
-		"no such program": {func(w *world) error { w.Exe = w.root + "/gone"; return nil }, "no such file or directory"},
+		"no such program": {func(w *world) error { w.Exe = w.root + "/gone"; return nil }, "gone was removed or moved while it was in use"},
 		"no such job":     {func(w *world) error { return os.RemoveAll(layout(w.root).dir(w.job.ID)) }, "no such file or directory"},
 		"a file for a directory": {func(w *world) error {
 			dir := layout(w.root).dir(w.job.ID)
@@ -240,4 +240,25 @@ func mustPID(t testing.TB, s string) process {
 func alive(p process) bool {
 	now, ok := readProcess(p.pid)
 	return ok && now.start == p.start && !now.zombie
+}
+
+// What runs through this program waits until there is one again; what does not, need not.
+func TestTheProgramIsGone(t *testing.T) {
+	w := setup(t, "true")
+	w.Exe = w.root + "/gone"
+	must(t, w.Provide(bg, &w.job))
+	gone := "the program " + w.Exe + " was removed or moved while it was in use"
+	for name, change := range map[string]func(*kernel.Task){
+		"a node":          func(t *kernel.Task) { t.Builtin = true },
+		"a sandboxed job": func(t *kernel.Task) { t.Sandbox.Mode = kernel.RequiredSandbox },
+	} {
+		j := w.job
+		change(&j.Spec.Task)
+		if err := w.Provide(bg, &j); err == nil || err.Error() != gone {
+			t.Errorf("%s is provided for: %v", name, err)
+		}
+	}
+	if err := w.Start(bg, kernel.AttemptID{Job: w.job.ID, N: 2}); err == nil || !strings.Contains(err.Error(), gone) {
+		t.Errorf("a runner starts: %v", err)
+	}
 }

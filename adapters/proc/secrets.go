@@ -56,12 +56,17 @@ type provided struct {
 	since time.Time // when its preparation began, and with it its time limit
 }
 
-// Provide fetches the secrets of j's attempt. Its error names the secret that
-// is not available now, and what to do; nothing of the attempt was executed. If
+// Provide fetches the secrets of j's attempt. Its error names the secret, or the
+// program of its own, that is not available now, and what to do; nothing of the attempt was executed. If
 // a secret can never be used, or the attempt's time is over, its own result says so
 // instead.
 func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 	l.provided = provided{}
+	if j.Spec.Task.Builtin || j.Spec.Task.Sandbox.On() { // it is started through this program
+		if err := l.programGone(); err != nil {
+			return err
+		}
+	}
 	p := provided{attempt: j.Attempt(), since: time.Now()}
 	if limit := j.Spec.Task.Timeout; limit > 0 {
 		within, cancel := context.WithTimeoutCause(ctx, limit, errNoTime)

@@ -37,6 +37,17 @@ func fileLimit(pid int) (uint64, bool) {
 	return files.Cur, err == nil
 }
 
+// ProgramGone returns the path of the program that process pid runs if there is no
+// file any more, and else "", also if that is not known.
+func ProgramGone(pid int) string {
+	link, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+	path, deleted := strings.CutSuffix(link, " (deleted)")
+	if _, err := os.Stat(path); !deleted || !os.IsNotExist(err) { // another file may have taken its place
+		return ""
+	}
+	return path
+}
+
 // WaitedForCore returns how long the threads of a process, which need not exist, have been ready to
 // run and waited for a core, all together: the second figure of /proc/PID/schedstat. 0 where the
 // system does not count that.

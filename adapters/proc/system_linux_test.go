@@ -62,3 +62,32 @@ func TestWaitedForCore(t *testing.T) {
 		t.Errorf("no process has waited %s", waited)
 	}
 }
+
+func TestProgramGone(t *testing.T) {
+	file := t.TempDir() + "/sleep"
+	if out, err := exec.Command("cp", "/bin/sleep", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.Command(file, "60")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(cmd.Start())
+	defer func() { _ = cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }()
+	if got := proc.ProgramGone(cmd.Process.Pid); got != "" {
+		t.Errorf("%s is gone", got)
+	}
+	must(os.WriteFile(file+".new", nil, 0o600))
+	must(os.Rename(file+".new", file))
+	if got := proc.ProgramGone(cmd.Process.Pid); got != "" {
+		t.Errorf("%s is gone, where another one is", got)
+	}
+	must(os.Remove(file))
+	if got := proc.ProgramGone(cmd.Process.Pid); got != file {
+		t.Errorf("%q is gone, not its program", got)
+	}
+}

@@ -79,3 +79,6 @@ func oomKills() uint64 { return 0 }
 
 // fileLimit is not known for other processes.
 func fileLimit(int) (uint64, bool) { return 0, false }
+
+// ProgramGone is not known for other processes.
+func ProgramGone(int) string { return "" }

@@ -124,14 +124,12 @@ func (t *Builder) Batch(ctx context.Context, in io.Reader) (Batch, error) {
 
 // mint makes the jobs. A line may refer to a later one, so all ids are made
 // before references are resolved.
-func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error), bad *lineErrors) ([]kernel.NewJob, error) {
+func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[string]kernel.JobID, resolve func(string) ([]kernel.JobID, error), bad *lineErrors) ([]kernel.NewJob, error) {
 	news := make([]kernel.NewJob, len(lines))
 	unread := len(bad.lines) > 0 // references may be to lines that could not be read
 	for i, l := range lines {
-		q := l.Request
-		q.After = nil
 		var err error
-		if news[i], err = t.newJob(ctx, q, nil); err != nil {
+		if news[i], err = t.newJob(ctx, l.Request, kernel.Spec{}); err != nil {
 			bad.add(l.line, err)
 		}
 		news[i].Part = l.Ref
@@ -144,14 +142,18 @@ func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[strin
 			ref, policy := afterPolicy(ref)
 			id, inside := minted[ref]
 			if !inside && t.whole(ref) {
-				id = kernel.JobID(ref)
-			} else if !inside {
+				id, inside = kernel.JobID(ref), true
+			}
+			ids := []kernel.JobID{id}
+			if !inside {
 				var err error
-				if id, err = resolve(ref); err != nil && !unread {
+				if ids, err = resolve(ref); err != nil && !unread {
 					bad.add(l.line, err)
 				}
 			}
-			news[i].Spec.RunsAfter(id, policy)
+			for _, id := range ids {
+				news[i].Spec.RunsAfter(id, policy)
+			}
 		}
 	}
 	return news, bad.err()

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -121,26 +123,42 @@ func (e *InputError) Error() string { return e.Err.Error() }
 // Unwrap returns both the class and the cause.
 func (e *InputError) Unwrap() []error { return []error{kernel.ErrInvalid, e.Err} }
 
-// resolver returns a function that resolves the references to jobs in refs.
-func (t *Builder) resolver(ctx context.Context, refs []string) (func(string) (kernel.JobID, error), error) {
-	find, err := t.Scheduler.Resolver(ctx, refs)
+// resolver returns a function that resolves each of refs, which --after names, to
+// a job, or to the last jobs of a run: `run:RUN`, or a run's number.
+func (t *Builder) resolver(ctx context.Context, refs []string) (func(string) ([]kernel.JobID, error), error) {
+	jobs := slices.DeleteFunc(slices.Clone(refs), func(ref string) bool { return strings.HasPrefix(ref, ofRun) })
+	find, err := t.Scheduler.Resolver(ctx, jobs)
 	if err != nil {
 		return nil, err
 	}
-	return func(ref string) (kernel.JobID, error) {
+	return func(ref string) ([]kernel.JobID, error) {
+		if run, ok := strings.CutPrefix(ref, ofRun); ok {
+			return t.sinks(ctx, run)
+		}
+		if strings.HasPrefix(ref, "run_") && !strings.Contains(ref, "/") {
+			return nil, &InputError{Err: fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref)}
+		}
 		if ref == "" {
 			ref = "<empty>"
 		}
 		id, err := find(ref)
-		switch {
+		switch number, part, numbered := kernel.ParseRef(ref); {
 		case errors.Is(err, kernel.ErrNotFound):
-			return "", fmt.Errorf("unknown --after job id: %s: %w", ref, kernel.ErrNotFound)
-		case err != nil:
-			return "", fmt.Errorf("--after: %w", err)
+			return nil, fmt.Errorf("unknown --after job id: %s: %w", ref, kernel.ErrNotFound)
+		case err != nil && numbered && part == "":
+			if run, no := t.Scheduler.Run(ctx, number.String()); no == nil {
+				return t.sinks(ctx, string(run))
+			}
 		}
-		return id, nil
+		if err != nil {
+			return nil, fmt.Errorf("--after: %w", err)
+		}
+		return []kernel.JobID{id}, nil
 	}, nil
 }
+
+// ofRun begins a reference to the last jobs of a run.
+const ofRun = "run:"
 
 // linked returns the linked worktree that the requester is in, or "" for the
 // main one.

@@ -145,12 +145,12 @@ func TestRunsOfFlows(t *testing.T) {
 func TestAPredecessorNamedTwice(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
 	for _, refs := range [][]string{{id, id + ":any"}, {id + ":any", id}} {
-		spec, err := builder(nil, nil, kernel.Job{ID: id}).afters(context.Background(), refs)
+		spec, _, err := builder(nil, nil, kernel.Job{ID: id}).afters(context.Background(), refs)
 		if err != nil || !slices.Equal(spec.After, []kernel.JobID{id}) || len(spec.AfterAny) != 0 {
 			t.Errorf("%v: %+v, %v", refs, spec, err)
 		}
 	}
-	spec, err := builder(nil, nil, kernel.Job{ID: id}).afters(context.Background(), []string{id + ":any"})
+	spec, _, err := builder(nil, nil, kernel.Job{ID: id}).afters(context.Background(), []string{id + ":any"})
 	if err != nil || !slices.Equal(spec.AfterAny, []kernel.JobID{id}) {
 		t.Errorf("%+v, %v", spec, err)
 	}
@@ -264,7 +264,7 @@ func TestReferencesOfABatch(t *testing.T) {
 
 // After a run comes what follows its last jobs, whether it is named by its id or
 // its number; a job that only a route starts is none of them, and a number that is
-// one job's or part of a run's means that job.
+// one job's or part of a run's means that job. It is the same for runs, for jobs and for lines of a batch.
 func TestAfterARun(t *testing.T) {
 	member := func(id kernel.JobID, part string, routed bool) kernel.Job {
 		j := kernel.Job{ID: id, Number: 7, Part: part}
@@ -288,9 +288,16 @@ func TestAfterARun(t *testing.T) {
 		{"run:8", nil, "8 is no run"},
 		{"run:run_y", nil, "manifest not found"},
 	} {
-		spec, err := b.afters(context.Background(), []string{c.ref})
-		if !slices.Equal(spec.After, c.want) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: after %v, %v", c.ref, spec.After, err)
+		spec, wrong, err := b.afters(context.Background(), []string{c.ref})
+		one, err1 := b.One(context.Background(), Request{Command: []string{"true"}, After: []string{c.ref}})
+		batch, err2 := b.Batch(context.Background(), strings.NewReader(`{"command":["true"],"after":["`+c.ref+`"]}`))
+		for what, got := range map[string]struct {
+			after []kernel.JobID
+			err   error
+		}{"a run": {spec.After, errors.Join(append(wrong, err)...)}, "a job": {one.Spec.After, err1}, "a line": {batch.Jobs[0].Spec.After, err2}} {
+			if c.err == "" && !slices.Equal(got.after, c.want) || (got.err == nil) != (c.err == "") || got.err != nil && !strings.Contains(got.err.Error(), c.err) {
+				t.Errorf("%s after %s: after %v, %v", what, c.ref, got.after, got.err)
+			}
 		}
 	}
 }

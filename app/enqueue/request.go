@@ -63,26 +63,21 @@ const (
 // maxKey is the maximum length of an idempotency key, in bytes.
 const maxKey = 512
 
-// newJob makes the job of a request. after resolves a reference to a job.
-func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
-	var errs []error
+// newJob makes the job of a request, with the predecessors of before. Its error
+// has those of wrong, too.
+func (t *Builder) newJob(ctx context.Context, q Request, before kernel.Spec, wrong ...error) (kernel.NewJob, error) {
+	errs := wrong
 	fail := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	spec := kernel.Spec{Name: q.Name, Resumable: q.Resumable, Idempotent: q.Idempotent}
+	spec := kernel.Spec{Name: q.Name, After: before.After, AfterAny: before.AfterAny, Resumable: q.Resumable, Idempotent: q.Idempotent}
 	spec.Origin = t.Origin
 	if len(q.Command) == 0 {
 		fail(fmt.Errorf("expected a command: vizier submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
 	fail(checkCommand(q.Command))
-	for _, ref := range q.After {
-		ref, policy := afterPolicy(ref)
-		id, err := after(ref)
-		fail(err)
-		spec.RunsAfter(id, policy)
-	}
 	var err error
 	spec.Tags, err = Tags(q.Tag)
 	fail(err)
@@ -289,9 +284,6 @@ func budgets(q Request, spec *kernel.Spec) error {
 		if spec.Retry, err = spec.Retry.Named(word); err != nil {
 			return fmt.Errorf("--retry-on: %w", err)
 		}
-		if c, err := kernel.ParseFailureClass(word); err == nil && q.Resumable && c.Resumes() {
-			return fmt.Errorf("--retry-on %s has no effect with --resumable, which resumes such an attempt up to --max-resumes times: remove one of them: %w", word, kernel.ErrInvalid)
-		}
 	}
 	if q.Retries > 0 && len(q.RetryOn) == 0 {
 		for _, class := range []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.LaunchFailure} {
@@ -312,7 +304,27 @@ func budgets(q Request, spec *kernel.Spec) error {
 	if err == nil {
 		spec.Budget.Resumes, err = limit("--max-resumes", q.MaxResumes, defaultResumes, q.Resumable, "--resumable")
 	}
+	for _, word := range q.RetryOn {
+		if c, no := kernel.ParseFailureClass(word); no == nil && err == nil {
+			err = retried(c, spec)
+		}
+	}
 	return err
+}
+
+// retried returns an error if no attempt of a job as in spec that ends as c is retried,
+// whatever its policy names.
+func retried(c kernel.FailureClass, spec *kernel.Spec) error {
+	switch {
+	case spec.Resumable && c.Resumes():
+		return fmt.Errorf("--retry-on %s has no effect with --resumable, which resumes such an attempt up to --max-resumes times: remove one of them: %w", c, kernel.ErrInvalid)
+	case !c.Reclaims(spec.Budget.Reclaims):
+		return nil
+	case spec.InDoubtPolicy() == kernel.RerunInDoubt:
+		return fmt.Errorf("--retry-on %s has no effect with --idempotent, which runs such an attempt again up to --max-reclaims times: remove it: %w", c, kernel.ErrInvalid)
+	default:
+		return fmt.Errorf("--retry-on %s has no effect: nobody knows whether such an attempt did its work; if it may run again all the same, add --idempotent instead: %w", c, kernel.ErrInvalid)
+	}
 }
 
 // limit returns a budget: the one given or else def. If may is false the job

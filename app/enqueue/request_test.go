@@ -47,9 +47,7 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 		{Request{Name: "n", Tag: []string{"k=v"}, IdempotencyKey: given(strings.Repeat("k", maxKey)), Timeout: "2s"}, func(s *kernel.Spec) {
 			s.Name, s.Tags, s.IdempotencyKey, s.Task.Timeout = "n", []kernel.Tag{{Key: "k", Value: "v"}}, strings.Repeat("k", maxKey), 2*time.Second
 		}},
-		{Request{After: []string{"x", "y:any"}, Need: []string{"custom:a:b"}, Produce: []string{"custom:a:b"}, MissingProducer: "wait", Transient: "remove"}, func(s *kernel.Spec) {
-			s.RunsAfter("x", kernel.AfterSuccess)
-			s.RunsAfter("y", kernel.AfterAnyEnd)
+		{Request{Need: []string{"custom:a:b"}, Produce: []string{"custom:a:b"}, MissingProducer: "wait", Transient: "remove"}, func(s *kernel.Spec) {
 			s.Needs, s.Produces, s.MissingProducer, s.Transient = []kernel.Artifact{key}, []kernel.Artifact{key}, kernel.Wait, kernel.Remove
 		}},
 		{Request{Lock: []string{"a", "b:shared", "c:d:exclusive", "branch:main", "e:shard:exclusive"}, Pool: []string{"p", "q=3"}}, func(s *kernel.Spec) {
@@ -83,21 +81,21 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 		{Request{Cwd: os.TempDir()}, func(s *kernel.Spec) { s.Task.Tree = os.TempDir() }},
 	} {
 		b := requester()
-		want := kernel.Spec{Origin: b.Origin, Task: kernel.Task{Args: []string{"true"}, Timeout: time.Hour}}
+		want := kernel.Spec{After: []kernel.JobID{"x", "y"}, AfterAny: []kernel.JobID{"y"}, Origin: b.Origin, Task: kernel.Task{Args: []string{"true"}, Timeout: time.Hour}}
 		c.want(&want)
 		c.q.Command = []string{"true"}
-		got, err := b.newJob(context.Background(), c.q, func(ref string) (kernel.JobID, error) { return kernel.JobID(ref), nil })
+		got, err := b.newJob(context.Background(), c.q, kernel.Spec{After: []kernel.JobID{"x", "y"}, AfterAny: []kernel.JobID{"y"}})
 		if err != nil || got.ID != "id" || !reflect.DeepEqual(got.Spec, want) || got.Approval != (kernel.Approval{}) {
 			t.Errorf("%+v: %v\ngot  %+v\nwant %+v", c.q, err, got.Spec, want)
 		}
 	}
-	got, err := requester().newJob(context.Background(), Request{Command: []string{"true"}, Approval: true, ApprovalTimeout: "90m"}, nil)
+	got, err := requester().newJob(context.Background(), Request{Command: []string{"true"}, Approval: true, ApprovalTimeout: "90m"}, kernel.Spec{})
 	if err != nil || got.Approval != kernel.Require(time.Unix(5, 0), "ann") || got.Spec.ApprovalTimeout != 90*time.Minute {
 		t.Errorf("%+v, %v", got, err)
 	}
 	linked := requester()
 	linked.Tree = "/linked"
-	if got, err := linked.newJob(context.Background(), Request{Command: []string{"true"}, Cwd: "x"}, nil); err != nil || got.Spec.Task.Tree != "/linked" || got.Spec.Task.Dir != "x" {
+	if got, err := linked.newJob(context.Background(), Request{Command: []string{"true"}, Cwd: "x"}, kernel.Spec{}); err != nil || got.Spec.Task.Tree != "/linked" || got.Spec.Task.Dir != "x" {
 		t.Errorf("from a linked worktree: %+v, %v", got.Spec.Task, err)
 	}
 }
@@ -109,7 +107,6 @@ func TestJobsThatAreRefused(t *testing.T) {
 		q    Request
 		want string
 	}{
-		{Request{After: []string{"gone"}}, "no such job gone"},
 		{Request{Tag: []string{"kv"}}, "--tag"},
 		{Request{Need: []string{"x"}}, "--need: "},
 		{Request{Produce: []string{"x"}}, "--produce: "},
@@ -139,6 +136,10 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Retries: 1, RetryOn: []string{"x"}}, "--retry-on: "},
 		{Request{Resumable: true, Retries: 1, RetryOn: []string{"exit", "timeout"}}, "--retry-on timeout has no effect with --resumable"},
 		{Request{Resumable: true, Retries: 1, RetryOn: []string{"preempted"}}, "--retry-on preempted has no effect with --resumable"},
+		{Request{Retries: 1, RetryOn: []string{"exit", "worker_lost"}}, "--retry-on worker_lost has no effect: nobody knows whether such an attempt did its work; if it may run again all the same, add --idempotent instead"},
+		{Request{Retries: 1, RetryOn: []string{"worker_lost"}, InDoubt: "ask"}, "--retry-on worker_lost has no effect: "},
+		{Request{Retries: 1, RetryOn: []string{"worker_lost"}, InDoubt: "rerun"}, "--retry-on worker_lost has no effect with --idempotent, which runs such an attempt again up to --max-reclaims times"},
+		{Request{Retries: 1, RetryOn: []string{"preempted"}, Idempotent: true}, "--retry-on preempted has no effect with --idempotent"},
 		{Request{InDoubt: "x"}, "--in-doubt: "},
 		{Request{InDoubt: "rerun", Idempotent: true}, "--in-doubt rerun has no effect on an idempotent job"},
 		{Request{MaxReclaims: given(1)}, "--max-reclaims has no effect: add --idempotent, or --in-doubt rerun"},
@@ -161,12 +162,12 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Cwd: "../x"}, `--cwd "../x": outside the repository and its worktrees`},
 	} {
 		c.q.Command = []string{"true"}
-		_, err := requester().newJob(context.Background(), c.q, func(ref string) (kernel.JobID, error) { return "", errors.New("no such job " + ref) })
+		_, err := requester().newJob(context.Background(), c.q, kernel.Spec{})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: %v, want %q", c.q, err, c.want)
 		}
 	}
-	_, err := requester().newJob(context.Background(), everything, nil)
+	_, err := requester().newJob(context.Background(), everything, kernel.Spec{})
 	if err == nil || strings.Count(err.Error(), "\n") != 2 || !errors.Is(err, kernel.ErrInvalid) {
 		t.Errorf("all at once: %v", err)
 	}

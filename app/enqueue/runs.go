@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -17,15 +16,11 @@ import (
 
 // One makes the job of a single request.
 func (t *Builder) One(ctx context.Context, q Request) (kernel.NewJob, error) {
-	refs := make([]string, len(q.After))
-	for i, ref := range q.After {
-		refs[i], _ = afterPolicy(ref)
-	}
-	after, err := t.resolver(ctx, refs)
+	before, wrong, err := t.afters(ctx, q.After)
 	if err != nil {
 		return kernel.NewJob{}, err
 	}
-	return t.newJob(ctx, q, after)
+	return t.newJob(ctx, q, before, wrong...)
 }
 
 // RunOptions are the options of runs besides their templates.
@@ -39,7 +34,10 @@ type RunOptions struct {
 // Runs makes a run of each flow. Each run but the first starts after the one
 // before it.
 func (t *Builder) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.RunRequest, error) {
-	before, err := t.afters(ctx, o.After)
+	before, wrong, err := t.afters(ctx, o.After)
+	if err == nil {
+		err = errors.Join(wrong...)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -110,57 +108,40 @@ func (t *Builder) mayMerge(ctx context.Context, run Run) error {
 	return nil
 }
 
-// afters resolves refs, to jobs and to runs, into predecessors.
-func (t *Builder) afters(ctx context.Context, refs []string) (before kernel.Spec, err error) {
-	var jobs []string
-	policies := map[string]kernel.AfterPolicy{}
-	for _, text := range refs {
-		ref, policy := afterPolicy(text)
-		run, ok := strings.CutPrefix(ref, "run:")
-		if number, part, numbered := kernel.ParseRef(run); numbered && part == "" {
-			id, err := t.Scheduler.Run(ctx, number.String())
-			switch {
-			case err == nil:
-				run, ok = string(id), true
-			case ok:
-				return before, fmt.Errorf("--after %s: %w", text, err)
-			}
-		}
-		switch {
-		case ok:
-			sinks, err := t.sinks(ctx, kernel.RunID(run))
-			if err != nil {
-				return before, err
-			}
-			for _, id := range sinks {
-				before.RunsAfter(id, policy)
-			}
-		case strings.HasPrefix(ref, "run_") && !strings.Contains(ref, "/"):
-			return before, &InputError{Err: fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref)}
-		default:
-			if _, twice := policies[ref]; !twice || policy == kernel.AfterSuccess {
-				policies[ref] = policy
-			}
-			jobs = append(jobs, ref)
-		}
+// afters resolves refs, to jobs and to runs, into predecessors. wrong says what is wrong with
+// refs.
+func (t *Builder) afters(ctx context.Context, refs []string) (before kernel.Spec, wrong []error, err error) {
+	names := make([]string, len(refs))
+	for i, ref := range refs {
+		names[i], _ = afterPolicy(ref)
 	}
-	find, err := t.resolver(ctx, jobs)
+	find, err := t.resolver(ctx, names)
 	if err != nil {
-		return before, err
+		return before, nil, err
 	}
-	for _, ref := range jobs {
-		id, err := find(ref)
+	for i, ref := range refs {
+		ids, err := find(names[i])
 		if err != nil {
-			return before, err
+			wrong = append(wrong, err)
 		}
-		before.RunsAfter(id, policies[ref])
+		_, policy := afterPolicy(ref)
+		for _, id := range ids {
+			before.RunsAfter(id, policy)
+		}
 	}
-	return before, nil
+	return before, wrong, nil
 }
 
-// sinks returns the last jobs of a run on record, without jobs that only a
-// route starts.
-func (t *Builder) sinks(ctx context.Context, run kernel.RunID) ([]kernel.JobID, error) {
+// sinks returns the last jobs of a run on record, which its id or its number names, without jobs that
+// only a route starts.
+func (t *Builder) sinks(ctx context.Context, named string) ([]kernel.JobID, error) {
+	run := kernel.RunID(named)
+	if number, part, numbered := kernel.ParseRef(named); numbered && part == "" {
+		var err error
+		if run, err = t.Scheduler.Run(ctx, number.String()); err != nil {
+			return nil, fmt.Errorf("--after run:%s: %w", named, err)
+		}
+	}
 	data, err := t.Templates.Manifest(run)
 	if err != nil {
 		return nil, fmt.Errorf("invalid --after run reference `run:%s`: manifest not found: %w", run, err)

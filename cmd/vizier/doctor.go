@@ -88,7 +88,7 @@ func (c *call) checks(r *repo) []app.Check {
 	return []app.Check{
 		{Name: "git", Look: r.checkGit},
 		{Name: "disk", Look: r.checkDisk},
-		{Name: "records", Look: r.checkRecords},
+		{Name: "records", Look: r.checkRecords, Before: true},
 		{Name: "approvals", Look: checkApprovals},
 		{Name: "runners", Look: r.checkRunners},
 		{Name: "scheduler", Look: r.checkScheduler},

@@ -36,6 +36,7 @@ type fake struct {
 	dir        string
 	busy       bool
 	reads      int          // how often the records were read outside of transactions
+	onRead     func()       // called before each of these; nil: nothing
 	refusal    error        // of every launch
 	resident   int          // the process of the resident scheduler
 	inside     kernel.JobID // the job that commands run in
@@ -231,6 +232,9 @@ func (w *fake) Begin(context.Context) (app.Tx, error) {
 // Read reads no more than the jobs that are named, and everything where more is asked for.
 func (w *fake) Read(_ context.Context, scope kernel.Scope) (kernel.Records, error) {
 	w.reads++
+	if w.onRead != nil {
+		w.onRead()
+	}
 	all, err := w.Load(scope)
 	if len(scope.Jobs) > 0 && len(scope.Near) == len(scope.Jobs) && !scope.All {
 		all.Narrow = true

@@ -148,6 +148,9 @@ type retryCmd struct {
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
+// stillBlocked is the outcome of a retry that let nothing run again.
+const stillBlocked = "Blocked as before"
+
 // retriedJobs is `jobs retry --format json` of a run, of all that failed, or of
 // several jobs.
 type retriedJobs struct {
@@ -202,13 +205,16 @@ func (x *retryCmd) Run(c *call) error {
 	}
 	switch {
 	case x.Format == "json" && single:
-		return c.ui.json(doc.Retries[0])
+		err = c.ui.json(doc.Retries[0])
 	case x.Format == "json":
-		return c.ui.json(doc)
+		err = c.ui.json(doc)
 	case len(ids) == 0:
 		c.ui.print("Nothing to retry")
 	}
-	return nil
+	if err == nil && len(ids) > 0 && !slices.ContainsFunc(doc.Retries, func(one retried) bool { return one.Outcome != stillBlocked }) {
+		err = exits(10)
+	}
+	return err
 }
 
 // chosen returns the jobs to retry: those that were named and, for runs and for
@@ -298,10 +304,11 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 			[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, nil, set.Why, nil}
 		if !x.DryRun {
 			c.warnDegraded(rep, set.Jobs)
-			if j := rep.Snapshot.Job(set.Of); j != nil && j.State.Status == kernel.BlockedByDependency {
-				c.ui.warn("%s is blocked as before: %s: `vizier why %s` says what to retry", j.ID, j.State.Wait.Detail, j.ID)
-			}
 			doc.Outcome, doc.Reset = "Jobs retried", doc.RetrySet
+			if j := rep.Snapshot.Job(set.Of); j != nil && j.State.Status == kernel.BlockedByDependency {
+				doc.Outcome = stillBlocked
+				c.ui.warn("%s is blocked as before: %s: `vizier why %s` says what to do", j.ID, j.State.Wait.Detail, j.ID)
+			}
 			for _, id := range set.Jobs {
 				if j := rep.Snapshot.Job(id); j != nil && j.State.Status == kernel.WaitingOnApproval {
 					doc.AwaitingApproval = append(doc.AwaitingApproval, id)
@@ -328,6 +335,9 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 
 // line describes a retry on one line, for use with several.
 func (doc retried) line() string {
+	if doc.Outcome == stillBlocked {
+		return "Job " + string(doc.RequestedJob) + " is blocked as before"
+	}
 	text := "Job " + string(doc.RequestedJob) + " retried"
 	if n := len(doc.RetrySet) - 1; n > 0 {
 		text += ", and " + view.Counted(n, "job") + " after it"

@@ -38,7 +38,7 @@ func (*submitCmd) Help() string {
 type submitFlags struct {
 	Name            string   `placeholder:"NAME" help:"The job's name, for people."`
 	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"A label to select jobs by, as in ls --tag; repeatable."`
-	After           []string `sep:"none" placeholder:"JOB[:any]" help:"Start after this job has succeeded; with :any, once it has ended in any way; repeatable."`
+	After           []string `sep:"none" placeholder:"JOB|run:RUN" help:"Start after this job, or the last jobs of this run, have succeeded; with :any, once they have ended in any way; repeatable."`
 	Need            []string `sep:"none" placeholder:"ARTIFACT" help:"Start once this artifact exists, such as custom:TYPE:KEY; repeatable."`
 	Produce         []string `sep:"none" placeholder:"ARTIFACT" help:"An artifact that exists once the job has succeeded; repeatable."`
 	Lock            []string `sep:"none" placeholder:"KEY[:shared]" help:"Hold this lock while running; repeatable."`

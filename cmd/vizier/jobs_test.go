@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,7 +208,12 @@ func TestRetry(t *testing.T) {
 	w.settle(a, kernel.OutcomeFailed)
 	status(t, w, b, kernel.BlockedByDependency)
 
-	has(t, w.fails(0, "jobs", "retry", string(b)), w.ref(b)+" is blocked as before: dependency failed for job "+w.ref(a)+" (failed): `vizier why "+w.ref(b)+"` says what to retry")
+	has(t, w.fails(10, "jobs", "retry", string(b)), w.ref(b)+" is blocked as before: dependency failed for job "+w.ref(a)+" (failed): `vizier why "+w.ref(b)+"` says what to do")
+	code, out, _ := w.run("jobs", "retry", string(b), string(b))
+	has(t, out, "Outcome:               Blocked as before\n", "Restarted:             none\n")
+	if code != 10 {
+		t.Errorf("exit code %d", code)
+	}
 	dry := w.ok("jobs", "retry", string(a), "--dry-run")
 	has(t, dry, "Last successful point: "+w.ref(zero), "  "+w.ref(a)+"  asked for\n", "  "+w.ref(b)+"  runs after "+w.ref(a)+"\n")
 	status(t, w, a, kernel.Failed)
@@ -221,6 +227,39 @@ func TestRetry(t *testing.T) {
 	status(t, w, a, kernel.Running)
 	status(t, w, b, kernel.WaitingOnDeps)
 	has(t, w.fails(1, "jobs", "retry", string(a)), "cannot retry while jobs are running in the retry set: "+w.ref(a))
+}
+
+// Somebody else removes a job between two reads of a command: messages still name it by its
+// reference, and a wait that saw its end says how it was.
+func TestAJobThatGoesMeanwhile(t *testing.T) {
+	w := newFake(t)
+	t.Chdir(w.dir)
+	a := w.submit()
+	b := w.submit()
+	w.settle(a, kernel.OutcomeCancelled)
+	// after has the job removed once the records have been read n more times, and then calls then.
+	after := func(n int, id kernel.JobID, then func()) {
+		from := w.reads + n
+		w.onRead = func() {
+			if w.reads > from {
+				w.onRead = nil
+				w.jobs = slices.DeleteFunc(w.jobs, func(j kernel.Job) bool { return j.ID == id })
+				then()
+			}
+		}
+	}
+	after(1, a, func() {})
+	if says := w.fails(1, "jobs", "retry", "1"); !strings.HasPrefix(says, "vizier: retry 1: no such job\n") {
+		t.Errorf("%q", says)
+	}
+
+	a = w.submit()
+	w.settle(a, kernel.OutcomeFailed)
+	after(2, a, func() { w.settle(b, kernel.OutcomeSucceeded) })
+	code, out, says := w.run("jobs", "wait", "3", "2")
+	if code != 1 || out != "3 failed\n2 succeeded\n" || says != "" {
+		t.Errorf("exit %d, %q, %q", code, out, says)
+	}
 }
 
 func TestCancelEndsWaitingAndRunningJobs(t *testing.T) {

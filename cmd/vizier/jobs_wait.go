@@ -113,7 +113,7 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	all, err := r.waitFor(c.ctx, w.Jobs)
+	all, err := c.waitFor(r, w.Jobs)
 	if err != nil {
 		return err
 	}
@@ -145,13 +145,11 @@ func (w *waitCmd) Run(c *call) error {
 	if snap, err = r.Scheduler.WithPromptRuns(c.ctx, app.Only(ids), snap, ids); err != nil {
 		return err
 	}
-	doc, err := w.answer(r, snap, ids, asleep, timedOut)
+	doc, err := w.answer(all, snap, asleep, timedOut)
 	if err != nil {
 		return err
 	}
-	if r.Root == c.home { // references of another repository mean nothing here
-		c.ui.refs.named(snap) // look them up at once, not one by one as they are printed
-	}
+	c.knows(r, snap)
 	for _, id := range slices.Sorted(maps.Keys(asleep)) {
 		c.ui.warn("job %s sleeps: %s", id, asleep[id])
 	}
@@ -234,23 +232,26 @@ type waiting struct {
 
 	asleep map[kernel.JobID]string // jobs that nothing is going to start, and why
 
+	ended map[kernel.JobID]*kernel.Snapshot // jobs that have ended, as it was then: somebody may remove them
+
 	followed []io.Closer // ephemeral runs that it keeps
 }
 
 // waitFor returns a wait for the jobs that refs name; see app.Scheduler.Members. r
 // may become another repository: see follow.
-func (r *repo) waitFor(ctx context.Context, refs []string) (*waiting, error) {
-	if err := r.follow(ctx, refs); err != nil {
+func (c *call) waitFor(r *repo, refs []string) (*waiting, error) {
+	if err := r.follow(c.ctx, refs); err != nil {
 		return nil, err
 	}
 	w := &waiting{r: r}
 	if r.Changed != nil { // before the read, so that changes during it are read again
 		_, w.at, _ = r.Changed(w.at)
 	}
-	snap, ids, sleepers, err := r.Scheduler.Members(ctx, refs)
+	snap, ids, sleepers, err := r.Scheduler.Members(c.ctx, refs)
 	if err != nil {
 		return nil, err
 	}
+	c.knows(r, snap)
 	w.ids, w.sleepers, w.told = ids, sleepers, true
 	w.restart()
 	for _, id := range ids {
@@ -260,7 +261,7 @@ func (r *repo) waitFor(ctx context.Context, refs []string) (*waiting, error) {
 			w.late = append(w.late, id)
 		}
 	}
-	return w, w.keep(ctx, snap)
+	return w, w.keep(c.ctx, snap)
 }
 
 // keep keeps the ephemeral runs of the jobs until release, so that their end can be shown. A reader that must not
@@ -378,6 +379,10 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 			w.open[id], w.late = j.State.Status, append(w.late, id)
 		default:
 			delete(w.open, id)
+			if w.ended == nil {
+				w.ended = map[kernel.JobID]*kernel.Snapshot{}
+			}
+			w.ended[id] = s
 		}
 	}
 }
@@ -394,12 +399,16 @@ func (w *waiting) counts() string {
 	return strings.Join(parts, ", ")
 }
 
-func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, asleep map[kernel.JobID]string, timedOut bool) (waited, error) {
-	doc := waited{Outcome: "succeeded", Jobs: make([]view.Status, len(ids))}
-	for i, id := range ids {
+func (w *waitCmd) answer(all *waiting, now *kernel.Snapshot, asleep map[kernel.JobID]string, timedOut bool) (waited, error) {
+	doc := waited{Outcome: "succeeded", Jobs: make([]view.Status, len(all.ids))}
+	for i, id := range all.ids {
 		var paths view.Paths
 		if w.Format == "json" { // only JSON has them
-			paths = r.paths(id, w.Format)
+			paths = all.r.paths(id, w.Format)
+		}
+		s := now
+		if s.Job(id) == nil && all.ended[id] != nil {
+			s = all.ended[id]
 		}
 		status, err := view.StatusOf(s, id, paths)
 		if err != nil {

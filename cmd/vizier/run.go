@@ -16,7 +16,7 @@ type runCmd struct {
 	Flow              string   `arg:"" help:"The template: a name in .vizier/workflows or [commands], a path, or ID@VERSION."`
 	Inputs            []string `arg:"" optional:"" name:"input" help:"The template's positional inputs."`
 	Set               []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
-	After             []string `sep:"none" placeholder:"JOB|run:RUN" help:"Start after this job, or the last jobs of this run, have succeeded; repeatable."`
+	After             []string `sep:"none" placeholder:"JOB|run:RUN" help:"Start after this job, or the last jobs of this run, have succeeded; with :any, once they have ended in any way; repeatable."`
 	RequireApproval   bool     `xor:"approval" help:"Start only after a person has approved the first jobs."`
 	ApprovalTimeout   string   `placeholder:"DURATION" help:"With --require-approval: how long the first jobs wait for approval, such as 4h, before they are blocked."`
 	NoRequireApproval bool     `name:"no-require-approval" xor:"approval" help:"Start without the approval that the template asks for."`

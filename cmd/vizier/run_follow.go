@@ -197,9 +197,7 @@ func (f *runFollower) look(c *call) (whole *kernel.Snapshot, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.r.Root == c.home { // references of another repository mean nothing here
-		c.ui.refs.named(snap)
-	}
+	c.knows(f.r, snap)
 	for _, id := range ids {
 		delete(f.now, id)
 	}

@@ -103,8 +103,17 @@ func (c *call) targets(refs []string) (*repo, []view.Target, error) {
 	if err := r.follow(c.ctx, refs); err != nil {
 		return nil, nil, err
 	}
-	_, targets, err := r.Scheduler.Targets(c.ctx, refs)
+	snap, targets, err := r.Scheduler.Targets(c.ctx, refs)
+	c.knows(r, snap)
 	return r, targets, err
+}
+
+// knows has everything that is printed name the jobs of s, which r has, by their references,
+// also once they are gone. References of another repository mean nothing here.
+func (c *call) knows(r *repo, s *kernel.Snapshot) {
+	if r.Root == c.home {
+		c.ui.refs.named(s)
+	}
 }
 
 // each calls one for each reference, after checking that all of them can be

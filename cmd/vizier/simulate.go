@@ -84,6 +84,7 @@ type simulatedDemand struct {
 	Waited  float64  `json:"waited_seconds"`
 	Busy    float64  `json:"busy"`
 	Doubled *float64 `json:"doubled_saves_seconds"` // null: not computed
+	Freed   int      `json:"doubled_frees,omitempty"`
 }
 
 // doubledResources is for how many resources the effect of doubling them is
@@ -231,7 +232,7 @@ func simulatedOf(o foresight.Outlook, habits *foresight.Habits) simulated {
 		d := simulatedDemand{Kind: u.Kind.String(), Name: u.Name, Has: u.Has, Waited: u.Waited.Seconds(), Busy: u.Busy}
 		if u.Tried {
 			saves := u.Doubled.Seconds()
-			d.Doubled = &saves
+			d.Doubled, d.Freed = &saves, max(0, u.Freed)
 		}
 		doc.Resources = append(doc.Resources, d)
 	}
@@ -319,7 +320,9 @@ func (c *call) simulation(doc simulated) string {
 			continue
 		}
 		row := []string{strings.TrimSpace(d.Kind + " " + d.Name), strconv.Itoa(d.Has), "waited for " + kernel.Brief(time.Duration(d.Waited*float64(time.Second))), fmt.Sprintf("busy %.0f%%", 100*d.Busy), ""}
-		if d.Doubled != nil && *d.Doubled < 1 {
+		if d.Freed > 0 {
+			row[4] = "twice as much: " + view.Counted(d.Freed, "more job") + " would end"
+		} else if d.Doubled != nil && *d.Doubled < 1 {
 			row[4] = "twice as much gains nothing"
 		} else if d.Doubled != nil {
 			row[4] = "twice as much: " + kernel.Brief(time.Duration(*d.Doubled*float64(time.Second))) + " sooner"

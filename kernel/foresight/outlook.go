@@ -48,7 +48,8 @@ type Usage struct {
 	Waited  time.Duration // how long jobs wait for it in total, in the median future
 	Busy    float64       // the share of the time until the end in which it is in use, from 0 to 1
 	Doubled time.Duration // how much sooner the last end comes with twice as many units
-	Tried   bool          // Doubled was computed
+	Freed   int           // how many jobs end only with twice as many units
+	Tried   bool          // Doubled and Freed were computed
 }
 
 // Foretell draws futures of s. The Probes of its story's last snapshot have the
@@ -72,7 +73,8 @@ func Foretell(s *kernel.Snapshot, o Options) Outlook {
 			more, people := doubled(s, u.Resource)
 			again := f.draw(more, people, min(len(stories), 15))
 			slices.SortStableFunc(again, func(a, b Story) int { return f.last(a).Compare(f.last(b)) })
-			u.Doubled, u.Tried = before.Sub(f.last(again[(len(again)-1)/2])), true
+			with := again[(len(again)-1)/2]
+			u.Doubled, u.Freed, u.Tried = before.Sub(f.last(with)), f.ended(with)-f.ended(out.Story), true
 		}
 	}
 	return out
@@ -116,6 +118,16 @@ func (f *foreteller) last(t Story) time.Time {
 		}
 	}
 	return at
+}
+
+// ended returns how many of the wanted jobs end.
+func (f *foreteller) ended(t Story) (n int) {
+	for id := range t.Ended {
+		if f.wanted(id) {
+			n++
+		}
+	}
+	return n
 }
 
 // path returns the spans that the last end waited for.

@@ -170,6 +170,21 @@ func TestWhatMoreWouldBring(t *testing.T) {
 	}
 }
 
+// A job that asks for more than a pool has ends only with twice as much.
+func TestWhatMoreWouldFree(t *testing.T) {
+	gpu := func(units int) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.Spec.Locks = []kernel.Lock{{Key: "gpu", Mode: kernel.Shared, Units: units}} }
+	}
+	one, two := named("one", both(takes(10*time.Minute), gpu(1))), named("two", both(takes(10*time.Minute), gpu(2)))
+	o := foretold(world(one, two, named("three", after("two"))), foresight.Options{Draws: 9, Double: 1})
+	if u := o.Resources[0]; u.String() != "pool gpu" || !u.Tried || u.Freed != 2 || o.Ends[1].Ends != 0 {
+		t.Errorf("%+v, ends %+v", u, o.Ends)
+	}
+	if u := foretold(world(one), foresight.Options{Draws: 9, Double: 1}).Resources[0]; u.Freed != 0 {
+		t.Errorf("of a job that ends anyway: %+v", u)
+	}
+}
+
 // A job that needs an artifact which nothing makes does not end, and the
 // outlook says what it waits for.
 func TestWhatDoesNotEnd(t *testing.T) {

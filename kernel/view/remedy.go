@@ -23,6 +23,10 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		return nil, "queue a job that produces " + r.Artifact.String()
 	case kernel.MoveBranch:
 		return nil, "move branch " + r.Pinned.Branch + " to " + string(r.Pinned.Commit)
+	case kernel.CleanTree:
+		return nil, "commit or put away what `git status` names in the main working tree"
+	case kernel.MakeBranch:
+		return nil, "make branch " + r.Pinned.Branch + ", as `git branch -- " + r.Pinned.Branch + "` does at the commit that is checked out"
 	case kernel.MeetCondition:
 		return nil, "clear the precondition: " + r.Detail
 	case kernel.SeeToAgent:

@@ -200,8 +200,19 @@ func (e *expander) retryOn(n *node, t Text, path string) {
 	if n.retry, err = n.retry.Named(strings.TrimSpace(word)); err != nil && sure {
 		e.fail(t.Pos, path+": "+strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()), "", []string{path})
 	}
-	if c, err := kernel.ParseFailureClass(strings.TrimSpace(word)); err == nil && sure && c.Resumes() && n.resumable && !n.doubts.about("resumable") {
-		e.fail(t.Pos, "retry_on "+c.String()+" has no effect: node `"+n.id.Value+"` is resumable", "remove one of them: such an attempt is resumed, up to max_resumes times", []string{path})
+	c, err := kernel.ParseFailureClass(strings.TrimSpace(word))
+	why, hint := "", ""
+	switch {
+	case err != nil || !sure:
+	case c.Resumes() && n.resumable && !n.doubts.about("resumable"):
+		why, hint = "node `"+n.id.Value+"` is resumable", "remove one of them: such an attempt is resumed, up to max_resumes times"
+	case c.Reclaims(n.budget.Reclaims) && n.budget.Reclaims > 0 && !n.doubts.about("idempotent", "max_reclaims"):
+		why, hint = "such an attempt of node `"+n.id.Value+"` is reclaimed, up to max_reclaims times", "remove it"
+	case c == kernel.WorkerLost:
+		why, hint = "nobody knows whether such an attempt did its work", "if it may run again all the same, set idempotent = true instead"
+	}
+	if why != "" {
+		e.fail(t.Pos, "retry_on "+c.String()+" has no effect: "+why, hint, []string{path})
 	}
 }
 
