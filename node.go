@@ -49,7 +49,7 @@ func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 			r = op.Result{Exit: 143, Agent: r.Agent}
 		}
 	}
-	if err := write(r); err != nil {
+	if err := op.UntilRoom(ctx, func() error { return write(r) }); err != nil {
 		fmt.Fprintln(stderr, "vizier node:", err)
 		return max(r.Exit, 1)
 	}

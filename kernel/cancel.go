@@ -11,7 +11,8 @@ import (
 // until its processes are gone, and Finish or the next tick then ends it as
 // cancelled with exit code 143. Cancelling a job that stands for a prompt
 // cancels its whole run. With cleanup, a worktree that a cancelled job owns is
-// removed.
+// removed. A job that only a route starts, in a run of which nothing goes on, is
+// not cancelled: that would end nothing.
 func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
 	j := s.Job(id)
 	if j == nil {
@@ -45,6 +46,9 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
 	st := j.State
 	if st.Status.Terminal() {
 		return Plan{}, fmt.Errorf("job %s is not active: it is %s: %w", id, st.Status, ErrConflict)
+	}
+	if j.unrouted() && st.Status == Unscheduled && s.dormant(j) != "" {
+		return Plan{}, fmt.Errorf("there is nothing to cancel: job %s sleeps, and nothing of its run goes on: %w", id, ErrConflict)
 	}
 	if st.Status == Running {
 		p := Plan{}

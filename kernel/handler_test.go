@@ -1,7 +1,9 @@
 package kernel_test
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -192,5 +194,27 @@ func TestTheWayOutIsWhoDidNotMakeIt(t *testing.T) {
 	}
 	if got := snapshot(facts()).WayOut("zz"); got != "zz" {
 		t.Errorf("of a job that is not there: %s", got)
+	}
+}
+
+// A gate that sleeps in a run of which nothing goes on is not cancelled, for the run would be taken for a cancelled
+// one. If that has happened, a retry lets it sleep again.
+func TestASleeperOfAnEndedRunIsNotCancelled(t *testing.T) {
+	for _, st := range kernel.Statuses() {
+		s := snapshot(facts(), job("m", inRun("r"), is(st)), job("g", inRun("r"), routed, is(kernel.Unscheduled)))
+		p, err := kernel.Cancel(s, "g", "ann", false)
+		if refused := errors.Is(err, kernel.ErrConflict) && strings.Contains(err.Error(), "nothing to cancel: job g sleeps"); refused == st.Active() || (err == nil) != st.Active() {
+			t.Errorf("the other job is %s: %v", st, err)
+		}
+		if err == nil && s.Apply(p).Job("g").State.Status != kernel.Cancelled {
+			t.Errorf("the other job is %s: it is not cancelled", st)
+		}
+	}
+	for awake, want := range map[bool]kernel.Status{false: kernel.Unscheduled, true: kernel.Queued} {
+		s := snapshot(facts(), job("m", inRun("r"), is(kernel.Succeeded)), job("g", inRun("r"), routed, is(kernel.Cancelled), func(j *kernel.Job) { j.State.Awake = awake }))
+		p, err := kernel.Retry(s, "g", "ann")
+		if got := s.Apply(p).Job("g"); err != nil || got.State.Status != want || got.State.Awake != awake {
+			t.Errorf("a cancelled one, woken %t: %s, awake %t, %v", awake, got.State.Status, got.State.Awake, err)
+		}
 	}
 }

@@ -192,7 +192,8 @@ func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string,
 			st.Routed = j.State.Routed
 		}
 		st.Closed = j.State.Closed
-		if i == 0 && j.Spec.Routed {
+		asleep := from == byPerson && j.State.Status == Cancelled && j.unrouted() // it was cancelled in its sleep
+		if i == 0 && j.Spec.Routed && !asleep {
 			st.Status, st.Awake = Queued, true
 		}
 		if c := j.State.Context; c.Owned {

@@ -58,6 +58,10 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 		return []Oddity{s.inspectUnrecorded(id, dir)}
 	case err != nil:
 		odd := Oddity{Path: name, Text: "the record cannot be read: " + err.Error()}
+		if errors.Is(err, iofs.ErrPermission) { // what is there is not wrong, and cannot be written over either
+			odd.Next = "chmod -R u+rwX " + dir + ", as the user whom it belongs to"
+			return []Oddity{odd}
+		}
 		if b := s.journalled(id); b != nil && !errors.Is(err, ErrNewer) && !errors.Is(err, errPack) {
 			odd.Fix = func() error { return s.writeInPlace(jobPath(id, recordName), b) }
 		}
@@ -250,7 +254,7 @@ func (s *Store) temps(dir string, depth int) (out []Oddity) {
 	}
 	names, err := s.base.names(dir)
 	if err != nil {
-		return []Oddity{{Path: vizierDir + "/" + dir, Text: "it cannot be listed: " + err.Error(), Next: "make it a directory that you can read"}}
+		return []Oddity{{Path: vizierDir + "/" + dir, Text: "it cannot be listed: " + err.Error(), Next: "make it a directory that you can read (chmod u+rwx)"}}
 	}
 	for _, name := range names {
 		at := path.Join(dir, name)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -201,5 +202,29 @@ func TestInspectFindsAChangedSegment(t *testing.T) {
 				t.Errorf("%+v, %v", found, err)
 			}
 		})
+	}
+}
+
+// A record that may not be read is not damaged: it is not written anew, and what helps is named.
+func TestInspectOfWhatMayNotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)))
+	disktest.Owned(t, dir)
+	shut := filepath.Join(dir, ".vizier", "jobs", string(id(1)))
+	if err := os.Chmod(shut, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(shut, 0o700)
+	tx := begin(t, s)
+	defer closeTx(t, tx)
+	odd, err := s.Inspect(nil)
+	if err != nil || len(odd) == 0 {
+		t.Fatal(odd, err)
+	}
+	for _, o := range odd {
+		if o.Fix != nil || !strings.Contains(o.Next, "chmod") {
+			t.Errorf("%s: %s: next: %q", o.Path, o.Text, o.Next)
+		}
 	}
 }

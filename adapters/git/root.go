@@ -70,6 +70,9 @@ func gitDirOf(at string) (string, error) {
 		return "", err
 	}
 	if info.IsDir() {
+		if _, err := os.Lstat(filepath.Join(path, "HEAD")); errors.Is(err, iofs.ErrPermission) {
+			return "", err // it may be one
+		}
 		if !isGitDir(path) {
 			return "", nil
 		}

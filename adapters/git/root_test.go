@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
 func TestFindRoot(t *testing.T) {
@@ -139,5 +141,22 @@ func TestReadCore(t *testing.T) {
 				t.Errorf("got %+v, %v; want %+v", got, err, c.want)
 			}
 		})
+	}
+}
+
+// A git directory that may not be read may well be one: what is above it is not the repository, and `git init` is no help.
+func TestAGitDirectoryThatMayNotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	at := filepath.Join(dir, ".git")
+	if err := os.Mkdir(at, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	disktest.Owned(t, dir)
+	if err := os.Chmod(at, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(at, 0o700)
+	if _, err := FindRoot(dir); !errors.Is(err, os.ErrPermission) || errors.Is(err, ErrNotRepository) {
+		t.Error(err)
 	}
 }

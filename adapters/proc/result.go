@@ -121,10 +121,16 @@ func unreadable(err error) bool {
 // untilReadable calls f until it returns something else than an unreadable error, or
 // ctx ends. The attempt of a command that did its work must not fail for a reason that
 // may pass. Alive tells why it waits.
-func untilReadable(ctx context.Context, f func() error) error {
+func untilReadable(ctx context.Context, f func() error) error { return repeat(ctx, unreadable, f) }
+
+// noRoom reports whether err says that the disk is full.
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// repeat calls f until passing does not hold for its error, or ctx ends.
+func repeat(ctx context.Context, passing func(error) bool, f func() error) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		err := f()
-		if !unreadable(err) {
+		if !passing(err) {
 			return err
 		}
 		select {

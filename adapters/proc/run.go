@@ -63,7 +63,11 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		return notStarted(err)
 	}
 	defer keeper.dismiss()
-	c, err := l.startCommand(cmd, j.ID)
+	var c *child
+	err = repeat(ctx, noRoom, func() (err error) { // for its logs, and for what it can write to
+		c, err = l.startCommand(cmd, j.ID)
+		return err
+	})
 	if err != nil {
 		return notStarted(err)
 	}

@@ -45,7 +45,7 @@ func buildMaterializeStep(ctx context.Context, env *Env, n *Node) (Result, error
 		}
 		if doc := planFile(step.Slug); !present(n.Dir, doc) {
 			text := planDocument("pln_"+string(n.Job.ID), step.Slug, step.Branch, "Step "+step.Step+" of build "+step.Build+".", "")
-			if err := writeIn(n.Dir, doc, []byte(text), 0o644); err != nil {
+			if err := writeIn(ctx, n.Dir, doc, []byte(text), 0o644); err != nil {
 				return Result{}, err
 			}
 		}
@@ -59,7 +59,7 @@ func buildMaterializeStep(ctx context.Context, env *Env, n *Node) (Result, error
 		produced = append(produced, kernel.Artifact{Kind: kernel.TargetBranch, Name: step.Target})
 	}
 	file := plansDir + "/builds/" + step.Build + "/steps/" + step.Step + "/materialized.json"
-	if err := writeJSON(n.Dir, file, step, 0o644); err != nil {
+	if err := writeJSON(ctx, n.Dir, file, step, 0o644); err != nil {
 		return Result{}, err
 	}
 	r := ok("step in " + file)

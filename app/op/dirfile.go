@@ -1,6 +1,7 @@
 package op
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,8 +9,12 @@ import (
 )
 
 // writeIn writes a file below dir atomically. Symbolic links cannot lead it out
-// of dir.
-func writeIn(dir, name string, data []byte, perm os.FileMode) error {
+// of dir. It waits for room on the disk.
+func writeIn(ctx context.Context, dir, name string, data []byte, perm os.FileMode) error {
+	return UntilRoom(ctx, func() error { return writeOnce(dir, name, data, perm) })
+}
+
+func writeOnce(dir, name string, data []byte, perm os.FileMode) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -61,10 +66,10 @@ func present(dir, name string) bool {
 }
 
 // writeJSON writes v as an indented JSON document.
-func writeJSON(dir, name string, v any, perm os.FileMode) error {
+func writeJSON(ctx context.Context, dir, name string, v any, perm os.FileMode) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return writeIn(dir, name, append(data, '\n'), perm)
+	return writeIn(ctx, dir, name, append(data, '\n'), perm)
 }

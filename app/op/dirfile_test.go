@@ -20,11 +20,11 @@ func TestNothingStaysOpen(t *testing.T) {
 		return f.Fd()
 	}
 	const times = 50
-	if err := writeIn(dir, "a/b", nil, 0o600); err != nil {
+	if err := writeIn(t.Context(), dir, "a/b", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, do := range map[string]func(name string) error{
-		"write": func(name string) error { return writeIn(dir, name, []byte("x"), 0o600) },
+		"write": func(name string) error { return writeIn(t.Context(), dir, name, []byte("x"), 0o600) },
 		"read":  func(name string) error { _, err := readIn(dir, name); return err },
 		"look":  func(name string) error { present(dir, name); return nil },
 	} {

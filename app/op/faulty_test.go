@@ -3,6 +3,8 @@ package op
 import (
 	"context"
 	"errors"
+	"fmt"
+	"syscall"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -17,7 +19,8 @@ type faulty struct {
 	Files
 	Effects
 	Shell
-	calls, at int
+	calls, at     int
+	writes, fills int // the disk is full at the write with the number fills, and no more at the next one
 }
 
 func (f *faulty) fails() error {
@@ -27,8 +30,16 @@ func (f *faulty) fails() error {
 	return nil
 }
 
+// write is the beginning of a call that writes.
+func (f *faulty) write() error {
+	if f.writes++; f.writes == f.fills {
+		return fmt.Errorf("write: %w", syscall.ENOSPC)
+	}
+	return f.fails()
+}
+
 func (f *faulty) WritePayload(job kernel.JobID, a kernel.Artifact, data []byte) error {
-	if err := f.fails(); err != nil {
+	if err := f.write(); err != nil {
 		return err
 	}
 	return f.Files.WritePayload(job, a, data)
@@ -49,14 +60,14 @@ func (f *faulty) Producers(consumer *kernel.Job, a kernel.Artifact) ([]kernel.Jo
 }
 
 func (f *faulty) WritePatch(job kernel.JobID, data []byte) error {
-	if err := f.fails(); err != nil {
+	if err := f.write(); err != nil {
 		return err
 	}
 	return f.Files.WritePatch(job, data)
 }
 
 func (f *faulty) WriteSentinel(slug string, data []byte) error {
-	if err := f.fails(); err != nil {
+	if err := f.write(); err != nil {
 		return err
 	}
 	return f.Files.WriteSentinel(slug, data)
@@ -86,7 +97,7 @@ func (f *faulty) Effect(job kernel.JobID, key string) (*effect.Record, error) {
 // RecordEffect may lose how an effect ended: the record of the job has it too.
 func (f *faulty) RecordEffect(ctx context.Context, e effect.Record) error {
 	if e.State == effect.Intended {
-		if err := f.fails(); err != nil {
+		if err := f.write(); err != nil {
 			return err
 		}
 	}
@@ -163,9 +174,19 @@ func TestWhateverElseFails(t *testing.T) {
 			n := c.node(w)
 			f := broken(w, 0)
 			w.want(n, kernel.OutcomeSucceeded)
-			want, calls := w.standing(), f.calls
+			want, calls, writes := w.standing(), f.calls, f.writes
 			if calls == 0 {
 				t.Fatal("it called for nothing")
+			}
+			for at := 1; at <= writes; at++ { // a disk that is full for a while is waited for
+				w := c.world(t)
+				w.env.Shell = script{}
+				n := c.node(w)
+				broken(w, 0).fills = at
+				w.want(n, kernel.OutcomeSucceeded)
+				if got := w.standing(); got != want {
+					t.Errorf("the disk is full at write %d of %d: it stands\n%s\nand not\n%s", at, writes, got, want)
+				}
 			}
 			for at := 1; at <= calls; at++ {
 				w := c.world(t)

@@ -74,7 +74,7 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 		case effect.Execute, effect.Reconcile: // it is executed below
 		}
 	}
-	if err := env.Effects.RecordEffect(ctx, e); err != nil {
+	if err := UntilRoom(ctx, func() error { return env.Effects.RecordEffect(ctx, e) }); err != nil {
 		return Result{}, err
 	}
 	r, err := run(ctx, env, n)

@@ -93,7 +93,7 @@ func blocked(format string, args ...any) Result {
 // result includes what the node declares for its outcome.
 func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 	own := *env
-	env = &own
+	env, own.Files = &own, patient{env.Files, ctx}
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(env.Stderr, "panic: %v\n%s", p, debug.Stack())

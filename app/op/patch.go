@@ -56,7 +56,7 @@ func gitSavePatch(ctx context.Context, env *Env, n *Node) (Result, error) {
 
 // patchPrepare checks that every patch exists and records the list. It applies
 // none.
-func patchPrepare(_ context.Context, env *Env, n *Node) (Result, error) {
+func patchPrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	files, err := n.files()
 	if err != nil {
 		return Result{}, err
@@ -67,7 +67,7 @@ func patchPrepare(_ context.Context, env *Env, n *Node) (Result, error) {
 		}
 	}
 	p := pipeline{string(n.Job.ID), n.Node, files, env.Now().UTC()}
-	if err := writeJSON(n.Root, jobFile(n.Job.ID, pipelineName), p, 0o600); err != nil {
+	if err := writeJSON(ctx, n.Root, jobFile(n.Job.ID, pipelineName), p, 0o600); err != nil {
 		return Result{}, err
 	}
 	return ok(fmt.Sprintf("%d patches are there", len(files))), nil
@@ -127,7 +127,7 @@ func patchExecute(ctx context.Context, env *Env, n *Node) (Result, error) {
 			}
 		}
 		done.Applied++
-		if err := writeJSON(n.Root, record, done, 0o600); err != nil {
+		if err := writeJSON(ctx, n.Root, record, done, 0o600); err != nil {
 			return Result{}, err
 		}
 	}
@@ -159,7 +159,7 @@ func patchFinalize(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil || r.Outcome != kernel.OutcomeSucceeded {
 		return r, err
 	}
-	return r, writeJSON(n.Root, jobFile(n.Job.ID, finalizedName), struct {
+	return r, writeJSON(ctx, n.Root, jobFile(n.Job.ID, finalizedName), struct {
 		Job       string    `json:"job_id"`
 		Node      string    `json:"node_id"`
 		Finalized time.Time `json:"finalized_at"`

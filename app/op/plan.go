@@ -75,10 +75,10 @@ func planPersist(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return Result{}, fmt.Errorf("branch %s: %w", s.Branch, err)
 	}
 	doc := planDocument(s.PlanID, slug, s.Branch, spec, body)
-	if err := writeIn(n.Dir, planFile(slug), []byte(doc), 0o644); err != nil {
+	if err := writeIn(ctx, n.Dir, planFile(slug), []byte(doc), 0o644); err != nil {
 		return Result{}, err
 	}
-	if err := saveState(env, n, s); err != nil {
+	if err := saveState(ctx, env, n, s); err != nil {
 		return Result{}, err
 	}
 	r := ok(fmt.Sprintf("plan %s in %s", s.PlanID, planFile(slug)))
@@ -89,7 +89,7 @@ func planPersist(ctx context.Context, env *Env, n *Node) (Result, error) {
 
 // saveState writes s. If nothing else has changed, the times of the existing
 // record are kept.
-func saveState(env *Env, n *Node, s planState) error {
+func saveState(ctx context.Context, env *Env, n *Node, s planState) error {
 	name := planStates + "/" + s.PlanID + ".json"
 	s.Created = kernel.Timestamp(env.Now())
 	s.Updated = s.Created
@@ -109,7 +109,7 @@ func saveState(env *Env, n *Node, s planState) error {
 	case !errors.Is(err, iofs.ErrNotExist):
 		return err
 	}
-	return writeJSON(n.Root, name, s, 0o644)
+	return writeJSON(ctx, n.Root, name, s, 0o644)
 }
 
 func must(b []byte, err error) []byte {

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,13 +44,14 @@ func promptResolve(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err := writeText(env, n, products[0], text, nil); err != nil {
 		return Result{}, err
 	}
-	return ok(fmt.Sprintf("prompt of %d bytes", len(text))), nil
+	return ok(fmt.Sprintf("prompt of %d bytes%s", len(text), raw.from)), nil
 }
 
 // source is a prompt before its placeholders are filled in.
 type source struct {
 	text   string
-	author bool // the text was written as a prompt; otherwise it is data, in which nothing is a placeholder
+	author bool   // the text was written as a prompt; otherwise it is data, in which nothing is a placeholder
+	from   string // where a file was read, as the end of a phrase; "": there is none
 }
 
 func (s source) render(n *Node) (string, error) {
@@ -63,14 +65,14 @@ func (s source) render(n *Node) (string, error) {
 // the node.
 func promptSource(ctx context.Context, env *Env, n *Node) (source, Result, error) {
 	if text := n.Args["prompt_text"]; strings.TrimSpace(text) != "" {
-		return source{text, true}, Result{}, nil
+		return source{text: text, author: true}, Result{}, nil
 	}
 	if path := n.arg("prompt_file"); path != "" {
-		text, err := n.readFile(path)
+		text, from, err := n.readFile(path)
 		if errors.Is(err, iofs.ErrNotExist) {
 			err = missingInput("prompt file %s is neither in %s nor in the main checkout; `vizier init` writes the shipped prompts", path, n.Dir)
 		}
-		return source{text, true}, Result{}, err
+		return source{text, true, from}, Result{}, err
 	}
 	script := n.arg("command", "script")
 	if script == "" {
@@ -90,16 +92,28 @@ func promptSource(ctx context.Context, env *Env, n *Node) (source, Result, error
 
 // readFile reads a file of the execution root. A file in Vizier's own directory
 // that does not exist there is read from the main checkout, where it may be
-// uncommitted: after `vizier init`, its prompts are on no branch yet.
-func (n *Node) readFile(path string) (string, error) {
+// uncommitted: after `vizier init`, its prompts are on no branch yet. from says
+// where it was, and whether the main checkout has another.
+func (n *Node) readFile(path string) (text, from string, err error) {
+	from = ", from " + path
 	if filepath.IsAbs(path) {
-		return readRegular(path)
+		text, err = readRegular(path)
+		return text, from, err
 	}
-	text, err := readRegular(filepath.Join(n.Dir, path))
+	const ofCheckout = " of the checkout"
+	text, err = readRegular(filepath.Join(n.Dir, path))
 	if errors.Is(err, iofs.ErrNotExist) && strings.HasPrefix(filepath.ToSlash(filepath.Clean(path)), ".vizier/") {
-		return readRegular(filepath.Join(n.Root, path))
+		text, err = readRegular(filepath.Join(n.Root, path))
+		return text, from + ofCheckout, err
 	}
-	return text, err
+	if n.Dir == n.Root {
+		return text, from + ofCheckout, err
+	}
+	from += " of " + cmp.Or(n.Job.State.Context.Branch, "the worktree")
+	if other, err := readRegular(filepath.Join(n.Root, path)); err == nil && other != text {
+		from += "; that of the checkout differs"
+	}
+	return text, from, err
 }
 
 // openRegular opens a regular file. It does not block on a named pipe.
@@ -172,7 +186,7 @@ func render(n *Node, text string) (string, error) {
 
 func (n *Node) placeholder(key string) (string, error) {
 	if path, isFile := strings.CutPrefix(key, "file:"); isFile {
-		text, err := n.readFile(strings.TrimSpace(path))
+		text, _, err := n.readFile(strings.TrimSpace(path))
 		if errors.Is(err, iofs.ErrNotExist) {
 			return "", missingInput("placeholder `{{%s}}`: there is no such file in %s", key, n.Dir)
 		}

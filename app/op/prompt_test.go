@@ -124,6 +124,28 @@ func TestThePromptOfAScriptIsData(t *testing.T) {
 	}
 }
 
+// The reason says which of two files a prompt is from: the branch's, even if the checkout's was edited since.
+func TestWhereAPromptIsFromIsSaid(t *testing.T) {
+	const file = ".vizier/prompts/p.md"
+	for name, c := range map[string]struct{ branch, checkout, want string }{
+		"both":     {"ours", "ours", "prompt of 4 bytes, from " + file + " of draft/x"},
+		"edited":   {"ours", "edited", "prompt of 4 bytes, from " + file + " of draft/x; that of the checkout differs"},
+		"one":      {"ours", "", "prompt of 4 bytes, from " + file + " of draft/x"},
+		"no other": {"", "edited", "prompt of 6 bytes, from " + file + " of the checkout"},
+	} {
+		_, env, n := deskNode(t, "prompt.resolve", "")
+		n.Args["prompt_file"], n.Job.State.Context.Branch = file, "draft/x"
+		for dir, text := range map[string]string{n.Dir: c.branch, n.Root: c.checkout} {
+			if text != "" {
+				put(t, dir, file, text)
+			}
+		}
+		if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded || r.Reason != c.want {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 func TestPlaceholders(t *testing.T) {
 	for prompt, want := range map[string]string{
 		"no placeholder, {one} brace":              "no placeholder, {one} brace",

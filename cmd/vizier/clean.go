@@ -42,9 +42,10 @@ type cleanedUp struct {
 	Scope     string       `json:"scope"`   // job, jobs, batch or run
 	Requested kernel.JobID `json:"requested_job_id"`
 	view.Reference
-	Run     *kernel.RunID `json:"run_id"`
-	Removed removedCounts `json:"removed"`
-	Skipped struct {
+	Run      *kernel.RunID  `json:"run_id"`
+	Removed  removedCounts  `json:"removed"`
+	Stranded []kernel.JobID `json:"stranded,omitempty"` // blocked jobs outside that depend on it
+	Skipped  struct {
 		Branches  int `json:"branches"`
 		Worktrees int `json:"worktrees"`
 	} `json:"skipped"`
@@ -68,15 +69,17 @@ func (x *cleanCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	named := map[kernel.JobID]bool{}
 	for _, t := range targets { // check all of them before removing anything
 		for _, j := range t.Jobs {
+			named[j.ID] = true
 			if len(targets) > 1 && j.State.Status.Active() {
 				return refusedClean(fmt.Errorf("cannot clean: job %s is %s; nothing was removed: %w", j.ID, j.State.Status, kernel.ErrConflict))
 			}
 		}
 	}
 	for _, s := range cleanScopes(targets) {
-		if err := x.clean(c, r, s); err != nil {
+		if err := x.clean(c, r, s, named); err != nil {
 			return err
 		}
 	}
@@ -118,13 +121,15 @@ func cleanScopes(targets []view.Target) (out []cleanScope) {
 	return out
 }
 
-func (x *cleanCmd) clean(c *call, r *repo, s cleanScope) error {
+// clean removes the jobs of s, one scope of several that have the jobs named.
+func (x *cleanCmd) clean(c *call, r *repo, s cleanScope, named map[kernel.JobID]bool) error {
 	ids := s.ids
 	options := app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches}
 	planned, err := r.Scheduler.PlanClean(c.ctx, ids, options)
 	if err != nil {
 		return refusedClean(err)
 	}
+	planned.Stranded = slices.DeleteFunc(planned.Stranded, func(id kernel.JobID) bool { return named[id] })
 	c.ui.refs.text(strings.Join(append(texts(planned.Jobs), string(planned.Run)), " ")) // look up the references while the jobs exist
 	if x.DryRun {
 		return x.answer(c, s, planned)
@@ -139,6 +144,7 @@ func (x *cleanCmd) clean(c *call, r *repo, s cleanScope) error {
 		return refusedClean(err)
 	}
 	c.report(rep)
+	done.Stranded = planned.Stranded
 	return x.answer(c, s, done)
 }
 
@@ -161,11 +167,22 @@ func (c *call) agree(scope string, set retention.CleanSet) (bool, error) {
 	case "run":
 		what = "run " + string(set.Run) + " with " + what
 	}
+	if text := stranded(set.Stranded); text != "" {
+		what += ", although " + text
+	}
 	agreed, err := c.agreeTo("Remove "+what+"?", "vizier clean")
 	if err == nil && !agreed {
 		c.ui.print("Outcome: nothing removed")
 	}
 	return agreed, err
+}
+
+// stranded says which blocked jobs a clean leaves without what they depend on; "": none.
+func stranded(ids []kernel.JobID) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return view.Counted(len(ids), "blocked job") + " can never start without it: " + joined(ids)
 }
 
 // agreeTo asks a yes-or-no question on behalf of a command.
@@ -222,6 +239,9 @@ func (x *cleanCmd) answer(c *call, s cleanScope, done app.Cleaned) error {
 	}
 	if done.Run != "" {
 		doc.Run = &done.Run
+	}
+	if doc.Stranded = done.Stranded; len(doc.Stranded) > 0 && x.Format == "text" {
+		c.ui.warn("%s; `vizier clean` removes them too", stranded(doc.Stranded))
 	}
 	doc.Skipped.Branches, doc.Skipped.Worktrees = len(done.KeptBranches), len(done.KeptWorktrees)
 	for _, name := range slices.Sorted(maps.Keys(done.KeptBranches)) {

@@ -284,7 +284,11 @@ func (x *doctorCmd) show(c *call, doc diagnosis, open int) {
 func (r *repo) checkGit(ctx context.Context, _ *kernel.Snapshot) ([]app.Finding, error) {
 	version, ok, err := r.Doctor.git.ProgramVersion(ctx)
 	if err != nil {
-		return []app.Finding{{Path: "git", Problem: err.Error(), Next: "install git " + git.MinimumVersion + " or newer"}}, nil
+		next := "install git " + git.MinimumVersion + " or newer"
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			next = "raise the limit of open files (`ulimit -n`)"
+		}
+		return []app.Finding{{Path: "git", Problem: err.Error(), Next: next}}, nil
 	}
 	if !ok {
 		return []app.Finding{{Path: "git", Problem: "git " + version + " is older than " + git.MinimumVersion, Next: "install git " + git.MinimumVersion + " or newer"}}, nil

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -190,5 +192,22 @@ func TestErrorsQuoteOnOneLine(t *testing.T) {
 				t.Errorf("%q %s: %q is a line of %q", c.args, c.batch, line, err)
 			}
 		}
+	}
+}
+
+// fewFiles is a git that cannot be started for lack of file descriptors.
+type fewFiles struct{ worktreeGit }
+
+func (fewFiles) ProgramVersion(context.Context) (string, bool, error) {
+	return "", false, fmt.Errorf("git version: %w", os.NewSyscallError("pipe2", syscall.EMFILE))
+}
+
+// A git that is there and cannot be started is not to be installed.
+func TestTheDoctorOfTooFewFiles(t *testing.T) {
+	r := &repo{}
+	r.Doctor.git = fewFiles{}
+	found, err := r.checkGit(t.Context(), nil)
+	if err != nil || len(found) != 1 || found[0].Next != "raise the limit of open files (`ulimit -n`)" {
+		t.Errorf("%+v, %v", found, err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type initCmd struct {
 
 func (*initCmd) Help() string {
 	return "Writes the shipped templates and their prompts, a configuration and ci.sh if they are missing, and Vizier's block in " +
-		".gitignore. Apart from that block, it changes no existing file. A new configuration names an installed agent: if there are several, it asks on a " +
+		".gitignore. Apart from that block, it changes no existing file, and it writes none that git has and the working tree lacks. A new configuration names an installed agent: if there are several, it asks on a " +
 		"terminal which to use. builtin is no model: it runs the blocks of its prompt that begin with ```sh, and nothing else."
 }
 
@@ -71,6 +72,9 @@ func (x *initCmd) Run(c *call) error {
 		return err
 	}
 	if err := inPlace(r.Root, files); err != nil {
+		return err
+	}
+	if err := r.notInIndex(c.ctx, files); err != nil {
 		return err
 	}
 	var missing []string
@@ -156,6 +160,47 @@ func inPlace(root string, files []starter) error {
 		return fmt.Errorf("%s is a link to %s, outside the repository: move it away, and run `vizier init` again", at, real)
 	}
 	return nil
+}
+
+// indexed is what telling a file that is missing from one that is only not checked out needs of git.
+type indexed interface {
+	Tracked(ctx context.Context, below ...string) (string, error)
+	Sparse(ctx context.Context, dir string) (bool, error)
+}
+
+// notInIndex refuses to write a file that git's index has and the working tree lacks, as
+// in a sparse checkout: what was committed is not to be replaced by what is shipped.
+func (r *repo) notInIndex(ctx context.Context, files []starter) error {
+	var absent []string
+	for _, s := range files {
+		if missing, err := s.missing(r.Root); err == nil && missing { // errors are told when it is written
+			absent = append(absent, s.path)
+		}
+	}
+	path, back, err := r.fromIndex(ctx, absent...)
+	if err == nil && path != "" {
+		err = &failure{class: classUsage, err: fmt.Errorf("git has %s, and the working tree lacks it: nothing is written", path), hint: back}
+	}
+	return err
+}
+
+// fromIndex returns a path at or below one of those given that git's index has and the
+// working tree lacks, and how to get it back. path is "" if there is none.
+func (r *repo) fromIndex(ctx context.Context, among ...string) (path, back string, err error) {
+	if len(among) == 0 {
+		return "", "", nil
+	}
+	if path, err = r.Git.Tracked(ctx, among...); err != nil || path == "" {
+		return "", "", err
+	}
+	if _, err := os.Lstat(filepath.Join(r.Root, path)); !errors.Is(err, fs.ErrNotExist) {
+		return "", "", nil
+	}
+	back = "`git checkout -- " + path + "` brings it back"
+	if sparse, err := r.Git.Sparse(ctx, r.Root); err == nil && sparse {
+		back = "`git sparse-checkout add " + filepath.Dir(path) + "` checks it out; if it was deleted, " + back
+	}
+	return path, back, nil
 }
 
 func (s starter) missing(root string) (bool, error) {

@@ -168,7 +168,7 @@ func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.J
 		patience := cmp.Or(j.Spec.Task.Grace, r.Config.Jobs.Grace) + killMargin
 		ctx, stop := context.WithTimeout(c.ctx, patience)
 		defer stop()
-		snap, _, err = c.await(ctx, &waiting{r: r, ids: []kernel.JobID{id}})
+		snap, _, err = c.await(ctx, &waiting{r: r, ids: []kernel.JobID{id}}, nil) // it was told to stop, and may be the job of this process
 		switch {
 		case c.ctx.Err() != nil:
 			return doc, fmt.Errorf("detached: job %s was told to stop: %w", id, context.Canceled)

@@ -253,6 +253,7 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 	c.leavesWithReader()
 	var pc pace
 	var t ticker
+	var d deadlock
 	ended := false
 	a, changed := kernel.AttemptID{Job: id}, news{r: r}
 	for looks := 1; ; looks++ {
@@ -272,6 +273,11 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 		if changed.any() {
 			if ended, a.N, err = r.terminal(c, id); err != nil {
 				return detached(c, id, err)
+			}
+		}
+		if !ended {
+			if err := d.look(c, c.ctx, r, []kernel.JobID{id}); err != nil {
+				return err
 			}
 		}
 		if said != nil && r.Progress != nil && a.N > 0 {

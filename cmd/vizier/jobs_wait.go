@@ -82,17 +82,21 @@ func (t *ticker) tick(ctx context.Context, r *repo) error {
 	return nil
 }
 
-// deadlock finds out whether jobs that a job waits for wait for that job. The zero value looks at once.
+// deadlock finds out whether a job waits for itself, or for jobs that wait for it. The zero value looks at once.
 type deadlock struct{ looked time.Time }
 
-// look fails if this command runs in a job, and one of the first of open waits for the end of that job.
+// look fails if this command runs in a job, and that job is one of open, or one of the first of them waits for its
+// end.
 func (d *deadlock) look(c *call, ctx context.Context, r *repo, open []kernel.JobID) error {
 	const every, first = 5 * time.Second, 16
 	own := kernel.JobID(c.env.Get("VIZIER_JOB_ID"))
-	if !kernel.ValidJobID(string(own)) || r.Root != c.home || time.Since(d.looked) < every {
-		return nil
+	if !kernel.ValidJobID(string(own)) || r.Root != c.home || time.Since(d.looked) < every || ctx.Err() != nil {
+		return ctx.Err()
 	}
 	d.looked = time.Now()
+	if slices.Contains(open, own) {
+		return fmt.Errorf("job %s is this one: it never ends if it waits for itself: %w", own, kernel.ErrConflict)
+	}
 	slices.Sort(open)
 	id, err := r.Scheduler.HeldUpBy(ctx, own, open[:min(first, len(open))])
 	if err == nil && id != "" {
@@ -124,7 +128,7 @@ func (w *waitCmd) Run(c *call) error {
 		ctx, cancel = context.WithTimeout(c.ctx, *w.Timeout)
 	}
 	defer cancel()
-	snap, asleep, err := c.await(ctx, all)
+	snap, asleep, err := c.await(ctx, all, &deadlock{})
 	timedOut := w.Timeout != nil && c.ctx.Err() == nil && ctx.Err() != nil &&
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
@@ -174,12 +178,11 @@ func (w *waitCmd) Run(c *call) error {
 
 // await waits, ticking, until all jobs have ended; sleepers need not be woken. It
 // returns the state at that time, and the other jobs that nothing is going to
-// start, with the reason.
-func (c *call) await(ctx context.Context, all *waiting) (*kernel.Snapshot, map[kernel.JobID]string, error) {
+// start, with the reason. It fails if d, which may be nil, finds a deadlock.
+func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Snapshot, map[kernel.JobID]string, error) {
 	c.staysInFront()
 	var p pace
 	var t ticker
-	var d deadlock
 	defer c.ui.progress("")
 	for before := ""; ; {
 		if err := t.tick(ctx, all.r); err != nil {
@@ -193,8 +196,10 @@ func (c *call) await(ctx context.Context, all *waiting) (*kernel.Snapshot, map[k
 			snap, err := all.r.Scheduler.Records(ctx, app.Only(all.ids))
 			return snap, all.asleep, err
 		}
-		if err := d.look(c, ctx, all.r, slices.Collect(maps.Keys(all.open))); err != nil {
-			return nil, nil, err
+		if d != nil {
+			if err := d.look(c, ctx, all.r, slices.Collect(maps.Keys(all.open))); err != nil {
+				return nil, nil, err
+			}
 		}
 		if counts != before {
 			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(all.ids), counts))

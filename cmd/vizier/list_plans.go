@@ -21,7 +21,7 @@ type draftsCmd struct {
 }
 
 func (*draftsCmd) Help() string {
-	return "Lists a plan while its branch draft/SLUG has commits that the target branch lacks, even if it is stuck in a conflict."
+	return "Lists a plan while its branch, draft/SLUG or the one that a run on record was given, has commits that the target branch lacks, even if it is stuck in a conflict."
 }
 
 // planBranches is what the list of plans needs of git.
@@ -183,17 +183,29 @@ func (x *draftsCmd) target(c *call, r *repo) (string, kernel.CommitID, error) {
 // drafts returns the plans with commits that target does not contain, sorted by
 // name.
 func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
-	tips, err := r.Git.Branches(c.ctx, "draft/")
-	if err != nil {
-		return nil, err
-	}
 	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Records(c.ctx, kernel.Scope{All: true}) })
 	if err != nil {
 		return nil, err
 	}
+	tips, err := r.Git.Branches(c.ctx, "draft/")
+	if err != nil {
+		return nil, err
+	}
+	slugs := map[string]string{} // by branch
+	for _, j := range snap.Jobs() {
+		if j.Spec.Origin.Plan != "" && j.Spec.Origin.Branch != "" {
+			slugs[j.Spec.Origin.Branch] = j.Spec.Origin.Plan
+		}
+	}
+	given, err := r.Git.Heads(c.ctx, slices.Sorted(maps.Keys(slugs)))
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(given, func(_ string, tip kernel.CommitID) bool { return tip == "" })
+	maps.Copy(tips, given)
 	var out []draft
 	for _, branch := range slices.Sorted(maps.Keys(tips)) {
-		slug := strings.TrimPrefix(branch, "draft/")
+		slug := cmp.Or(slugs[branch], strings.TrimPrefix(branch, "draft/"))
 		merged, err := r.Git.IsAncestor(c.ctx, tips[branch], target)
 		if err != nil {
 			return nil, err
@@ -231,16 +243,24 @@ func openMerge(s *kernel.Snapshot, slug string) *kernel.Job {
 	return last
 }
 
-// jobOf returns the job that says most about a plan: an active one or else the
-// latest.
+// jobOf returns the job that says most about a plan: one that needs a person, or else
+// an active one, or else the latest.
 func jobOf(s *kernel.Snapshot, slug string) *kernel.Job {
 	var best *kernel.Job
+	most := 0
 	for _, j := range s.Jobs() {
 		if j.Spec.Origin.Plan != slug || j.State.Status == kernel.Unscheduled {
 			continue
 		}
-		if best == nil || j.State.Status.Active() || !best.State.Status.Active() {
-			best = j
+		says := 1
+		switch {
+		case j.Needs() != "" && !s.SeenTo(j):
+			says = 3
+		case j.State.Status.Active():
+			says = 2
+		}
+		if says >= most {
+			best, most = j, says
 		}
 	}
 	return best

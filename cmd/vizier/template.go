@@ -83,6 +83,9 @@ func (c *call) hinted(err error) error {
 		hint = "vizier help templates"
 		if u, ok := errors.AsType[*template.Unresolved](err); ok && u.Shipped {
 			hint = "`vizier init` puts the shipped templates into .vizier/workflows"
+			if back := c.flowInIndex(in.Flow); back != "" {
+				hint = back
+			}
 		} else if ok && u.Near != "" {
 			hint = "did you mean `vizier run " + u.Near + "`?"
 		} else if ok && len(u.Names) > 0 {
@@ -126,4 +129,15 @@ func (c *call) meantFlag(in *enqueue.InputError) string {
 		}
 	}
 	return ""
+}
+
+// flowInIndex returns how to get back the template of a flow that git's index has and the
+// working tree lacks, or "" if there is none.
+func (c *call) flowInIndex(flow string) string {
+	r, err := c.repo()
+	if err != nil {
+		return ""
+	}
+	_, back, _ := r.fromIndex(c.ctx, ".vizier/workflows/"+flow+".toml")
+	return back
 }

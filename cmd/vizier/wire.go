@@ -82,7 +82,10 @@ type repo struct {
 	FollowRun func(kernel.RunID) (io.Closer, error)
 
 	// Git answers queries about branches.
-	Git planBranches
+	Git interface {
+		planBranches
+		indexed
+	}
 
 	// Releases makes commits and tags of releases.
 	Releases releaseGit

@@ -13,6 +13,10 @@ import (
 type CleanSet struct {
 	Run  kernel.RunID   // of the first job
 	Jobs []kernel.JobID // in schedule order
+
+	// Stranded are blocked jobs outside the set that depend on it: a retry cannot
+	// start them any more.
+	Stranded []kernel.JobID
 }
 
 // CleanOf returns the set of jobs that cleaning ids removes. It fails with
@@ -48,11 +52,17 @@ func CleanOf(s *kernel.Snapshot, ids []kernel.JobID, force bool) (CleanSet, erro
 		}
 	}
 	for _, k := range all {
-		if force || scoped[k.ID] || !k.State.Status.Active() {
+		st := k.State.Status
+		active, blocked := st.Active() && !force, st == kernel.BlockedByDependency && !k.State.Retired
+		if scoped[k.ID] || !active && !blocked {
 			continue
 		}
-		if on := dependsOn(s, k, scoped); on != "" {
-			why = append(why, fmt.Sprintf("cannot clean: job %s, which is %s, %s", k.ID, k.State.Status, on))
+		switch on := dependsOn(s, k, scoped); {
+		case on == "":
+		case blocked:
+			set.Stranded = append(set.Stranded, k.ID)
+		default:
+			why = append(why, fmt.Sprintf("cannot clean: job %s, which is %s, %s", k.ID, st, on))
 		}
 	}
 	if len(why) > 0 {

@@ -81,6 +81,21 @@ func TestCleanOfSeveral(t *testing.T) {
 	}
 }
 
+// What is blocked behind the set can never start again: it is named, and forbids nothing.
+func TestCleanNamesWhatItStrands(t *testing.T) {
+	const x = "custom:t:x"
+	done, blocked := is(kernel.Succeeded), is(kernel.BlockedByDependency)
+	retired := func(j *kernel.Job) { j.State.Retired = true }
+	s := snapshot(facts(), job("a", is(kernel.Failed), produces(x), inRun("r")), job("b", blocked, after("a"), inRun("r")), job("c", blocked, after("a")), job("d", blocked, needs(x)),
+		job("e", blocked, after("d")), job("f", done, after("a")), job("g", blocked, after("a"), retired))
+	for _, force := range []bool{false, true} {
+		set, err := retention.CleanOf(s, ids("a"), force)
+		if got := words(set.Stranded); err != nil || got != "c d" {
+			t.Errorf("force %t: %s, %v", force, got, err)
+		}
+	}
+}
+
 // Worktrees go before the records that tell of them, and the manifest goes with
 // the last job of the run.
 func TestCleanInTwoHalves(t *testing.T) {

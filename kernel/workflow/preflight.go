@@ -12,17 +12,15 @@ import (
 func Preflight(flow string, src *Source, t *Template, positional []string) error {
 	var r report
 	entries, _ := src.ends()
+	byPosition := src.positionalHelps(t)
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		if specs := src.specs(n, &src.nodes[i]); len(specs) > 1 {
 			r.add(Diagnostic{Node: n.id.Value, Msg: "workflow `" + flow + "` has one specification: keep one of " + strings.Join(specs, " and ")})
 		}
-		if len(n.use.AnyOf) == 0 || n.arg(n.use.AnyOf...) != "" || n.unsure(n.use.AnyOf) {
-			continue
-		}
-		inputs := src.inputs(&src.nodes[i], n.use.AnyOf)
+		inputs := src.lacking(t, i)
 		if len(inputs) == 0 {
-			continue // no input could help; validate reports it
+			continue
 		}
 		var shown []string
 		for _, in := range inputs {
@@ -39,7 +37,7 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 			lines = append(lines, "received positional inputs: "+strings.Join(positional, ", "))
 		}
 		lines = append(lines, "examples:", "  --"+inputs[0].flag+" VALUE")
-		if len(src.CLI.Positional) > 0 && first {
+		if byPosition && first {
 			words := []string{}
 			for _, p := range src.CLI.Positional {
 				words = append(words, strings.ToUpper(p.Value))
@@ -50,6 +48,28 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 		r.add(d)
 	}
 	return r.err()
+}
+
+// lacking returns the inputs of which node i of t needs one and has none. It is empty
+// if no input could help, which validate reports.
+func (s *Source) lacking(t *Template, i int) []input {
+	n := &t.nodes[i]
+	if len(n.use.AnyOf) == 0 || n.arg(n.use.AnyOf...) != "" || n.unsure(n.use.AnyOf) {
+		return nil
+	}
+	return s.inputs(&s.nodes[i], n.use.AnyOf)
+}
+
+// positionalHelps reports whether a node of t lacks what a positional input gives.
+func (s *Source) positionalHelps(t *Template) bool {
+	for i := range t.nodes {
+		for _, in := range s.lacking(t, i) {
+			if slices.ContainsFunc(s.CLI.Positional, func(p Text) bool { return p.Value == in.param }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // specs returns the inputs that gave the plan of n a specification. The

@@ -36,6 +36,12 @@ func TestPreflightSpeaksOfFlags(t *testing.T) {
 	if err == nil || err.Error() != want || !errors.Is(err, kernel.ErrInvalid) {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
+	src, tmpl = expanded(t, strings.Replace(preflightText, `"spec_file": "S.md"`, `"spec_file": ""`, 1), map[string]string{"name": "x"})
+	want = "workflow `draft` node `p` (`plan.persist`) requires at least one non-empty input: `--spec-text`, `--spec-file`\n" +
+		"received positional inputs: x\nexamples:\n  --spec-text VALUE" // no position has it
+	if err := workflow.Preflight("draft", src, tmpl, []string{"x"}); err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
 	src, tmpl = expanded(t, preflightText, map[string]string{"name": "x"})
 	if err := workflow.Preflight("draft", src, tmpl, nil); err != nil {
 		t.Errorf("with a name: %v", err)

@@ -200,6 +200,9 @@ func (e *UnreadableError) Next() string {
 	if e.Asked {
 		return "name a file that you can read, or leave out -C: then the files of the user and of the repository apply"
 	}
+	if _, err := os.Lstat(e.Path); errors.Is(err, fs.ErrPermission) {
+		return "make " + filepath.Dir(e.Path) + " a directory that you can read (chmod u+rwx)"
+	}
 	return "make " + e.Path + " a file that you can read, or move it away: then the defaults apply"
 }
 
