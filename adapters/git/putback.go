@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -39,7 +40,7 @@ func (r *Repo) Remember(ctx context.Context, dir string, confined bool) error {
 		return fmt.Errorf("note how worktree %s is: %w", dir, err)
 	}
 	notes := filepath.Join(t.w.gitDir, besideIndex)
-	err = os.RemoveAll(notes)
+	err = sys.RemoveTree(notes)
 	if err == nil {
 		err = os.Mkdir(notes, 0o700)
 	}
@@ -120,7 +121,7 @@ func (r *Repo) Forget(ctx context.Context, dir string) error {
 	if _, err := r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", "-d", beforeRef}, writes: true}); err != nil {
 		return err
 	}
-	return os.RemoveAll(filepath.Join(t.w.gitDir, besideIndex))
+	return sys.RemoveTree(filepath.Join(t.w.gitDir, besideIndex))
 }
 
 // treeAt returns the linked worktree at dir. It has no name if there is none.
@@ -155,7 +156,7 @@ func (t tree) becomes(ctx context.Context, from, to kernel.CommitID) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer sys.RemoveTree(tmp)
 	env := []string{"GIT_INDEX_FILE=" + filepath.Join(tmp, "index")}
 	if _, err := t.git(ctx, env, "read-tree", string(from)); err != nil {
 		return err

@@ -277,7 +277,7 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 		}
 		if !ended {
 			if err := d.look(c, c.ctx, r, []kernel.JobID{id}); err != nil {
-				return err
+				return detached(c, id, err)
 			}
 		}
 		if said != nil && r.Progress != nil && a.N > 0 {
