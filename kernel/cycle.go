@@ -204,20 +204,30 @@ func (s *Snapshot) unused(p, c int32) bool {
 	if st := consumer.State.Status; began.IsZero() || st != Running && !st.Terminal() || slices.Contains(consumer.Spec.After, producer.ID) {
 		return false
 	}
+	open := producer.State.Finished.IsZero() || producer.State.Finished.After(began)
 	other := false
 	for _, a := range consumer.Spec.Needs {
 		if !slices.Contains(producer.Spec.Produces, a) {
 			continue
 		}
-		list, _ := s.graph.producersFor(c, a)
-		if other = a.Kind == Custom && slices.ContainsFunc(list, func(q int32) bool {
-			st := s.jobs[q].State
-			return q != p && q != c && st.Status == Succeeded && !st.Finished.After(began) && (q > p || producer.State.Finished.IsZero() || producer.State.Finished.After(began))
-		}); !other {
+		newest := s.newestOther(p, c, a, began)
+		if other = a.Kind == Custom && newest >= 0 && (newest > p || open); !other {
 			return false
 		}
 	}
 	return other
+}
+
+// newestOther returns the newest producer of a for job c, other than p, that had succeeded at
+// some time; -1: there is none.
+func (s *Snapshot) newestOther(p, c int32, a Artifact, at time.Time) int32 {
+	list, _ := s.graph.producersFor(c, a)
+	for _, q := range slices.Backward(list) {
+		if st := &s.jobs[q].State; q != p && q != c && st.Status == Succeeded && !st.Finished.After(at) {
+			return q
+		}
+	}
+	return -1
 }
 
 // lacks reports whether j is blocked because a is missing but may wait for a
