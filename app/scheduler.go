@@ -354,8 +354,8 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 	return e, snap, errors.Join(err, refused)
 }
 
-// HeldUpBy returns the first of jobs ids that cannot start before job by has ended; "": there
-// is none. It follows the jobs that they wait for, up to a bound.
+// HeldUpBy returns the first of jobs ids that cannot start before job by, which runs, has ended; "":
+// there is none. It follows the jobs that they wait for, up to a bound.
 func (s *Scheduler) HeldUpBy(ctx context.Context, by kernel.JobID, ids []kernel.JobID) (kernel.JobID, error) {
 	const most = 64 // explanations
 	of := map[kernel.JobID]kernel.JobID{}
@@ -363,9 +363,12 @@ func (s *Scheduler) HeldUpBy(ctx context.Context, by kernel.JobID, ids []kernel.
 		of[id] = id
 	}
 	for next := slices.Clone(ids); len(next) > 0 && len(of) < len(ids)+most; next = next[1:] {
-		e, _, err := s.Explain(ctx, next[0])
+		e, snap, err := s.Explain(ctx, next[0])
 		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 			return "", err
+		}
+		if j, holder := snap.Job(next[0]), snap.Job(by); err == nil && j != nil && holder != nil && j.State.Status.Waiting() && snap.Limits().Exclude(&holder.Spec, &j.Spec) {
+			return of[next[0]], nil
 		}
 		for _, u := range e.Unmet {
 			if u.Job == "" || u.Final || u.Artifact != (kernel.Artifact{}) { // another job may make the artifact

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,6 +98,25 @@ func (l Limits) limitOf(executor string) (int, string) {
 		return l.MaxRunning, "max_running"
 	}
 	return l.Executors[executor], "max_running of " + executor
+}
+
+// Exclude reports whether two jobs can never run at once: a lock is one's alone, or a pool or an
+// executor has no room for both.
+func (l Limits) Exclude(a, b *Spec) bool {
+	if most, _ := l.limitOf(a.Task.On()); most == 1 && b.Task.On() == a.Task.On() {
+		return true
+	}
+	return slices.ContainsFunc(a.Locks, func(x Lock) bool {
+		return slices.ContainsFunc(b.Locks, func(y Lock) bool {
+			if x.queue() != y.queue() {
+				return false
+			}
+			if x.Pool() {
+				return x.Units+y.Units > l.capacity(x.Key)
+			}
+			return x.Mode == Exclusive || y.Mode == Exclusive
+		})
+	})
 }
 
 func (l Limits) capacity(pool string) int {

@@ -195,3 +195,32 @@ func TestJobsOfAnotherHostWait(t *testing.T) {
 		t.Error("nobody would know that it waits for a host")
 	}
 }
+
+// Two jobs exclude each other if they can never run at once.
+func TestExclude(t *testing.T) {
+	limits := kernel.Limits{MaxRunning: 2, Executors: map[string]int{"far": 1}, Pools: map[string]int{"gpu": 3}}
+	with := func(on string, locks ...kernel.Lock) *kernel.Spec {
+		return &kernel.Spec{Task: kernel.Task{Executor: on}, Locks: locks}
+	}
+	a, shared, gpu := kernel.Lock{Key: "a"}, kernel.Lock{Key: "a", Mode: kernel.Shared}, func(n int) kernel.Lock { return kernel.Lock{Key: "gpu", Units: n} }
+	for name, c := range map[string]struct {
+		one, other *kernel.Spec
+		want       bool
+	}{
+		"nothing in common":            {with("", a), with("", kernel.Lock{Key: "b"}), false},
+		"one lock":                     {with("", a), with("", kernel.Lock{Key: "b"}, a), true},
+		"one wants it alone":           {with("", a), with("", shared), true},
+		"they share it":                {with("", shared), with("", shared), false},
+		"the pool has room":            {with("", gpu(1)), with("", gpu(2)), false},
+		"the pool has none":            {with("", gpu(2)), with("", gpu(2)), true},
+		"a pool that is not set":       {with("", kernel.Lock{Key: "x", Units: 1}), with("", kernel.Lock{Key: "x", Units: 1}), true},
+		"a pool and a lock":            {with("", kernel.Lock{Key: "a", Units: 1}), with("", a), false},
+		"an executor of one":           {with("far"), with("far"), true},
+		"that, and another executor":   {with("far"), with(""), false},
+		"an executor with room for it": {with(""), with(""), false},
+	} {
+		if got, back := limits.Exclude(c.one, c.other), limits.Exclude(c.other, c.one); got != c.want || back != c.want {
+			t.Errorf("%s: %v and %v", name, got, back)
+		}
+	}
+}
