@@ -384,17 +384,18 @@ func TestATokenIsOfWhatItsBranchHeld(t *testing.T) {
 		tokens []kernel.JobID
 		jobs   []kernel.Job
 	}{
-		"nothing happened since":         {"running", nil, []kernel.Job{draft("a1", is(kernel.Succeeded), on(1, 1)), token}},
-		"the next approve failed":        {"blocked_by_dependency dependencies: dependency failed for " + approved, nil, []kernel.Job{token, failed()}},
-		"it was cancelled at work":       {"blocked_by_dependency dependencies: dependency failed for " + approved, nil, []kernel.Job{token, failed(is(kernel.Cancelled))}},
-		"it was cancelled before":        {"running", nil, []kernel.Job{token, approve("b2", is(kernel.Cancelled), on(0, 0))}},
-		"it failed before":               {"running", nil, []kernel.Job{failed(on(1, 1)), token}},
-		"it belongs to a closed cycle":   {"running", nil, []kernel.Job{token, failed(func(j *kernel.Job) { j.State.Retired = true })}},
-		"it succeeded":                   {"running", []kernel.JobID{"b1", "b2"}, []kernel.Job{token, failed(is(kernel.Succeeded))}},
-		"it is for another branch":       {"running", nil, []kernel.Job{token, failed(func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/x" })}},
-		"the plan was drafted anew":      {anew, nil, []kernel.Job{token, again}},
-		"and approved since then":        {"running", []kernel.JobID{"b1", "b3"}, []kernel.Job{token, again, approve("b3", is(kernel.Succeeded), on(5, 6))}},
-		"an earlier one was tried again": {"blocked_by_dependency dependencies: dependency failed for " + approved, []kernel.JobID{"b2"}, []kernel.Job{approve("b1", is(kernel.Failed), on(5, 6)), failed(is(kernel.Succeeded))}},
+		"nothing happened since":                      {"running", nil, []kernel.Job{draft("a1", is(kernel.Succeeded), on(1, 1)), token}},
+		"the next approve failed":                     {"blocked_by_dependency dependencies: dependency failed for " + approved, nil, []kernel.Job{token, failed()}},
+		"it was cancelled at work":                    {"blocked_by_dependency dependencies: dependency failed for " + approved, nil, []kernel.Job{token, failed(is(kernel.Cancelled))}},
+		"it was cancelled before":                     {"running", nil, []kernel.Job{token, approve("b2", is(kernel.Cancelled), on(0, 0))}},
+		"it was cancelled, put back to its beginning": {"blocked_by_dependency dependencies: dependency failed for " + approved, nil, []kernel.Job{token, approve("b2", is(kernel.Cancelled), on(0, 0), func(j *kernel.Job) { j.State.Attempt = 1 })}},
+		"it failed before":                            {"running", nil, []kernel.Job{failed(on(1, 1)), token}},
+		"it belongs to a closed cycle":                {"running", nil, []kernel.Job{token, failed(func(j *kernel.Job) { j.State.Retired = true })}},
+		"it succeeded":                                {"running", []kernel.JobID{"b1", "b2"}, []kernel.Job{token, failed(is(kernel.Succeeded))}},
+		"it is for another branch":                    {"running", nil, []kernel.Job{token, failed(func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/x" })}},
+		"the plan was drafted anew":                   {anew, nil, []kernel.Job{token, again}},
+		"and approved since then":                     {"running", []kernel.JobID{"b1", "b3"}, []kernel.Job{token, again, approve("b3", is(kernel.Succeeded), on(5, 6))}},
+		"an earlier one was tried again":              {"blocked_by_dependency dependencies: dependency failed for " + approved, []kernel.JobID{"b2"}, []kernel.Job{approve("b1", is(kernel.Failed), on(5, 6)), failed(is(kernel.Succeeded))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.tokens == nil {

@@ -94,7 +94,11 @@ func (t *tick) worked(p int32) (last time.Time) {
 	t.s.near.require(Near{Kind: Members, Run: o.Run})
 	for _, k := range t.s.graph.onBranch[o.Branch] {
 		if j := t.s.jobs[k]; j.Spec.Origin.Run == o.Run && j.Spec.takesBranch() {
-			if at := t.began(k); at.After(last) {
+			at := t.began(k)
+			if at.IsZero() && j.State.Attempt > 0 { // it was put back to its beginning, and nobody knows when it had begun
+				at = t.s.now
+			}
+			if at.After(last) {
 				last = at
 			}
 		}

@@ -420,7 +420,8 @@ func outdated(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (failed, dra
 	}
 	failed = later(a, func(p *kernel.Job) bool {
 		return p.State.Status.Terminal() && p.State.Status != kernel.Succeeded && slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
-			return m.Spec.Origin.Run == p.Spec.Origin.Run && m.Spec.Origin.Branch == p.Spec.Origin.Branch && takes(m) && m.State.Started.After(owner.State.Finished)
+			return m.Spec.Origin.Run == p.Spec.Origin.Run && m.Spec.Origin.Branch == p.Spec.Origin.Branch && takes(m) &&
+				(m.State.Started.After(owner.State.Finished) || m.State.Started.IsZero() && m.State.Attempt > 0 && s.Now().After(owner.State.Finished))
 		})
 	})
 	plan := j.Spec.Integrates()

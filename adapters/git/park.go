@@ -181,6 +181,15 @@ func (r *Repo) DeleteBranch(ctx context.Context, name string, old kernel.CommitI
 	return r.Backend.DeleteBranch(ctx, name, old)
 }
 
+// Keep parks a commit that no branch, no tag and no parked work keeps.
+func (r *Repo) Keep(ctx context.Context, commit kernel.CommitID) error {
+	kept, err := r.cli.kept(ctx, commit, "")
+	if err == nil && !kept {
+		err = r.park(ctx, Parked{Commit: commit}, strings.TrimSuffix("lost-"+string(r.ParkedBy), "-"))
+	}
+	return err
+}
+
 // park keeps p's commit under a ref that contains name. It runs no hooks: a
 // failing hook must not cost anybody's work.
 func (r *Repo) park(ctx context.Context, p Parked, name string) error {

@@ -150,8 +150,16 @@ func rewritten(ctx context.Context, env *Env, n *Node, tip kernel.CommitID) (str
 	if err != nil || has {
 		return "", err
 	}
-	return fmt.Sprintf("branch %s does not contain %s any more, which it was at when this stage began: its history was rewritten: put it back with `git -C %s reset --soft %s`, which keeps the files as they are there",
-		n.Job.State.Context.Branch, short(base), n.Dir, base), nil
+	if err := env.Git.Keep(ctx, base); err != nil { // a later stage would begin without it
+		return "", err
+	}
+	related, err := env.Git.Related(ctx, base, tip)
+	back := fmt.Sprintf("merge --no-edit %s`", base)
+	if !related {
+		back = fmt.Sprintf("reset --soft %s`, which keeps the files as they are there", base)
+	}
+	return fmt.Sprintf("branch %s does not contain %s any more, which it was at when this stage began: its history was rewritten: put it back with `git -C %s %s",
+		n.Job.State.Context.Branch, short(base), n.Dir, back), err
 }
 
 // gone is what astray says of a branch that does not exist any more, while n's worktree is

@@ -341,10 +341,16 @@ func TestAnAgentThatRewritesItsBranch(t *testing.T) {
 				w.shell(n.Dir, c.agent)
 				if c.rewritten {
 					r := w.want(n, outcome, "draft/foo does not contain "+base[:12]+" any more", "`vizier retry "+string(n.Job.ID)+"`")
+					if w.git(w.dir, "for-each-ref", "--contains="+base) == "" {
+						t.Error("nothing keeps what the branch lost")
+					}
 					w.shell(w.dir, strings.Split(r.Reason, "`")[1])
 					n.Job.State.Generation++
 				}
 				w.want(n, kernel.OutcomeSucceeded)
+				if name == "put back" {
+					w.git(w.dir, "cat-file", "-e", "draft/foo:.vizier/implementation-plans/foo.md")
+				}
 				if w.git(w.dir, "merge-base", base, "draft/foo") != base || w.git(w.dir, "show", "draft/foo:f") != "w" {
 					t.Errorf("the branch is\n%s", w.git(w.dir, "log", "--stat", "draft/foo"))
 				}

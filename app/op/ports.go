@@ -88,6 +88,9 @@ type Branches interface {
 	// on it. moved is false if the branch was not at from any more.
 	Advance(ctx context.Context, branch string, from, to kernel.CommitID) (obstacle string, moved bool, err error)
 
+	// Keep parks a commit that is kept nowhere else.
+	Keep(ctx context.Context, commit kernel.CommitID) error
+
 	IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error)
 
 	// Parent returns the first parent of a commit, or "" if it has none.
