@@ -11,6 +11,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// long is set by VIZIER_LONG, which asks for everything.
+var long = os.Getenv("VIZIER_LONG") != ""
+
 // damages are what a power failure, a prune elsewhere or a person may do to git's files of a worktree,
 // and what Damage says of it.
 var damages = map[string]struct {
@@ -40,6 +43,9 @@ func put(path, text string) error { return os.WriteFile(path, []byte(text), 0o60
 // nothing is done to the main working tree.
 func TestDamagedWorktrees(t *testing.T) {
 	for name, c := range damages {
+		if strings.HasPrefix(name, "empty") && !long { // much like those that are torn, or missing
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			for _, again := range []bool{false, true} {
 				o := newOwned(t, Open)

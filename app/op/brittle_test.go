@@ -108,7 +108,11 @@ func TestWhateverGitCallFails(t *testing.T) {
 			if calls < 3 {
 				t.Fatalf("git was called %d times", calls)
 			}
-			for at := 1; at <= calls; at += c.every {
+			every := c.every
+			if os.Getenv("VIZIER_LONG") == "" {
+				every++
+			}
+			for at := 1; at <= calls; at += every {
 				w := c.world(t)
 				n := c.node(w)
 				var r Result
