@@ -404,7 +404,11 @@ func TestATokenIsOfWhatItsBranchHeld(t *testing.T) {
 			expect(t, snapshot(planned(true, c.tokens...), append(c.jobs, merge("c1"))...), "c1", c.want)
 		})
 	}
-	e, err := kernel.Explain(snapshot(planned(true, "b1"), token, again, merge("c1")), "c1")
+	e, err := kernel.Explain(snapshot(planned(true, "b1"), token, failed(), merge("c1")), "c1")
+	if err != nil || len(e.Unmet) != 1 || e.Unmet[0].Detail != "dependency failed for "+approved+": an older one does not count, since the run of the failed job worked on the branch after it" || e.Unmet[0].Job != "b2" {
+		t.Errorf("%+v, %v", e.Unmet, err)
+	}
+	e, err = kernel.Explain(snapshot(planned(true, "b1"), token, again, merge("c1")), "c1")
 	if err != nil || len(e.Unmet) != 1 || e.Unmet[0].Detail != "awaiting producer for "+approved+": the plan was drafted anew since it was made" {
 		t.Errorf("%+v, %v", e.Unmet, err)
 	}

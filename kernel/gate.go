@@ -37,7 +37,7 @@ const (
 type verdict struct {
 	kind     verdictKind
 	detail   string
-	now      string   // of a verdict that waits: what it adds to detail at the moment
+	now      string   // what explanations add to detail: see reason
 	job      JobID    // the job it is about, if any
 	artifact Artifact // the artifact it is about, if any
 	cause    WaitCause
@@ -223,7 +223,9 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	case notMade:
 		return blocks(missing + a.String()).about(a).of(first).because(ArtifactMissing)
 	case failed:
-		return blocks(producersFailed + a.String()).about(a).of(first).because(ArtifactMissing)
+		v := blocks(producersFailed + a.String()).about(a).of(first).because(ArtifactMissing)
+		v.now = why
+		return v
 	case awaited:
 		v := waits("awaiting producer for " + a.String()).about(a)
 		v.now = why
@@ -271,7 +273,7 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	case t.s.jobs[i].State.Closed: // it had what it needed, and has used it up
 		return met, "", ""
 	case since.failed != "":
-		return failed, since.failed, ""
+		return failed, since.failed, since.text()
 	case succeeded && !since.drafted:
 		return notMade, first, ""
 	case known && !since.drafted:
@@ -411,10 +413,14 @@ type outdating struct {
 }
 
 func (o outdating) text() string {
-	if o.drafted {
+	switch {
+	case o.failed != "":
+		return ": an older one does not count, since the run of the failed job worked on the branch after it"
+	case o.drafted:
 		return ": the plan was drafted anew since it was made"
+	default:
+		return ""
 	}
-	return ""
 }
 
 // outdated returns why the stage token a, which exists, does not count for job i, which takes
