@@ -1,0 +1,174 @@
+package op
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
+)
+
+// What an agent leaves that has not ended well is no resolution, whatever it did: the files are put back as they
+// were, with what a person had resolved of them, and what it left is parked. A person can then resolve them, or
+// have an agent asked again.
+func TestAConflictsAgentThatFails(t *testing.T) {
+	for name, agent := range map[string]struct {
+		does   string
+		answer kernel.AgentAnswer
+	}{
+		"it emptied the file":     {": >readme.txt", kernel.AgentAnswer{Exit: 137, Class: kernel.ExitFailure, Reason: "the agent was ended by signal 9 (exit 137)"}},
+		"its time was over":       {"echo half >readme.txt; echo half >new.txt; echo made >made.txt", kernel.AgentAnswer{Exit: 143, Class: kernel.Timeout, Reason: "it took too long"}},
+		"its limit was reached":   {"rm readme.txt", kernel.AgentAnswer{Class: kernel.RateLimited, Reason: "no more today"}},
+		"it staged its half":      {"echo half >readme.txt; git add readme.txt", kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure, Reason: "exit code 1"}},
+		"it committed its half":   {"echo half >readme.txt; git commit --quiet -am half", kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure, Reason: "exit code 1"}},
+		"it undid the merge":      {"git reset --quiet --hard; git switch --quiet -c its-own", kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure, Reason: "exit code 1"}},
+		"it undid the half merge": {"git reset --quiet; git clean --quiet -fd", kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure, Reason: "exit code 1"}},
+		"it did nothing":          {":", kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure, Reason: "exit code 1"}},
+	} {
+		for _, cut := range []string{"answers", "is cancelled", "is killed"} {
+			for _, squash := range []string{"true", "false"} {
+				if squash == "false" && cut != "answers" {
+					continue
+				}
+				if all := os.Getenv("VIZIER_LONG") != ""; !all && (squash == "false" || cut != "answers") && name != "it staged its half" {
+					continue
+				}
+				t.Run(name+" and "+cut+" squash "+squash, func(t *testing.T) {
+					w := conflicting(t)
+					n := w.merge(map[string]string{"squash": squash})
+					w.commit(w.dir, "new.txt", "ours\n") // so two files are in conflict
+					w.want(n, kernel.OutcomeBlocked)
+					dir := w.mergeDir(n)
+					w.write(dir, "new.txt", "by hand\n") // a person resolves one of them, and begins with the other
+					w.git(dir, "add", "new.txt")
+					begun := w.read(dir, "readme.txt") + "begun by hand\n"
+					w.write(dir, "readme.txt", begun)
+					w.write(dir, "note.txt", "by hand\n")
+					before, main := w.git(dir, "ls-files", "--stage")+w.git(dir, "status", "--porcelain"), w.rev("main")
+
+					ctx, stop := context.WithCancel(t.Context())
+					defer stop()
+					r := &resolver{answer: agent.answer, does: func(dir string) {
+						w.shell(dir, agent.does)
+						if cut == "is cancelled" {
+							stop()
+						}
+					}}
+					w.env.Agents = r
+					gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+					if cut == "is killed" { // the gate's next attempt finds what the agent left
+						w.killed(gate)
+						gate.Job.State.Attempt, gate.Job.State.Lost = 2, 1
+						if got := Run(t.Context(), w.env, gate); got.Outcome != kernel.OutcomeFailed || got.Class != kernel.EffectInDoubt || r.asked != 1 {
+							t.Fatalf("the attempt after the kill: %v %v %q, asked %d times", got.Outcome, got.Class, got.Reason, r.asked)
+						}
+					} else {
+						got := Run(ctx, w.env, gate)
+						class, says := agent.answer.Class, agent.answer.Reason
+						if cut == "is cancelled" {
+							class, says = kernel.Signal, "told to end"
+						} else if !strings.Contains(got.Reason, "resolve readme.txt in .vizier/tmp-worktrees/merge-foo, `git add` them, then `vizier retry "+string(gate.Job.ID)) {
+							t.Errorf("no next step in %q", got.Reason)
+						}
+						if got.Outcome != kernel.OutcomeFailed || got.Class != class || !strings.Contains(got.Reason, says) {
+							t.Errorf("the gate: %v %v %q", got.Outcome, got.Class, got.Reason)
+						}
+						if got := strings.Contains(got.Reason, "what it left half done is parked (`vizier tail"); cut == "answers" && got != (agent.does != ":") {
+							t.Errorf("it says that something is parked: %v", got)
+						}
+					}
+					if got := w.git(dir, "ls-files", "--stage") + w.git(dir, "status", "--porcelain"); got != before || w.read(dir, "readme.txt") != begun ||
+						w.read(dir, "new.txt") != "by hand\n" || w.read(dir, "note.txt") != "by hand\n" || w.there(dir, "made.txt") {
+						t.Errorf("not put back:\n%s\nbefore:\n%s\n%s", got, before, w.read(dir, "readme.txt"))
+					}
+					if got := w.parked() != ""; got != (agent.does != ":") {
+						t.Errorf("parked %q", w.parked())
+					}
+
+					w.resolve(n, "both\n")
+					gate.Job.State.Generation++
+					w.want(gate, kernel.OutcomeSucceeded, "resolved")
+					n.Job.State.Generation++
+					w.want(n, kernel.OutcomeSucceeded)
+					if w.rev("main^") != main || w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "by hand\n" || r.asked != 1 {
+						t.Errorf("not merged as the person resolved it: %s, asked %d times", w.git(w.dir, "log", "--oneline", "main"), r.asked)
+					}
+					w.tidy()
+				})
+			}
+		}
+	}
+}
+
+// killed runs a gate up to the end of its agent, and no further.
+func (w *world) killed(gate *Node) {
+	w.Helper()
+	real := w.env.Git
+	w.env.Git = noMore{real}
+	defer func() { w.env.Git = real }()
+	if r := w.run(gate); r.Outcome == kernel.OutcomeSucceeded {
+		w.Fatalf("%v %q", r.Outcome, r.Reason)
+	}
+	for key, e := range w.journal.entries { // it did not come to say how it ended
+		if e.Job == gate.Job.ID {
+			e.State, e.Result = effect.Intended, kernel.Result{}
+			w.journal.entries[key] = e
+		}
+	}
+}
+
+// noMore is a git that puts nothing back.
+type noMore struct{ Git }
+
+func (noMore) PutBack(context.Context, string) (bool, error) { return false, nil }
+
+// A merge that is retried after its agent was killed takes nothing that the agent left either.
+func TestAMergeWhoseConflictsAgentWasKilled(t *testing.T) {
+	w := conflicting(t)
+	n, main := w.merge(nil), w.rev("main")
+	w.want(n, kernel.OutcomeBlocked)
+	w.env.Agents = &resolver{does: func(dir string) { w.shell(dir, "echo half >readme.txt; git add readme.txt") }, answer: kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure}}
+	w.killed(w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"}))
+	if err := w.env.Files.ClearSentinel("foo"); err != nil { // as the kernel does at a retry of the merge
+		t.Fatal(err)
+	}
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeBlocked, kernel.InConflict, "resolve readme.txt")
+	if w.rev("main") != main || !strings.Contains(w.read(w.mergeDir(n), "readme.txt"), "<<<<<<<") || w.parked() == "" {
+		t.Errorf("main %s, parked %q", w.git(w.dir, "log", "--oneline", "main"), w.parked())
+	}
+}
+
+// What a person resolves after the agent was killed counts, where no agent can have staged it.
+func TestAPersonResolvesAfterTheAgentWasKilled(t *testing.T) {
+	for _, confined := range []bool{true, false} {
+		w := conflicting(t)
+		w.env.Confined = confined
+		n := w.merge(nil)
+		w.want(n, kernel.OutcomeBlocked)
+		r := &resolver{does: func(dir string) { w.shell(dir, "echo half >readme.txt; echo made >made.txt") }, answer: kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure, Reason: "no"}}
+		w.env.Agents = r
+		gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+		w.killed(gate)
+		w.resolve(n, "both\n")
+		gate.Job.State.Generation++
+		if !confined {
+			w.want(gate, kernel.OutcomeFailed, "resolve readme.txt in", "parked")
+			if ref := w.parked(); r.asked != 2 || w.git(w.dir, "show", strings.Fields(ref)[0]+":readme.txt") != "both" && w.git(w.dir, "show", strings.Fields(ref)[1]+":readme.txt") != "both" {
+				t.Errorf("parked %q, asked %d times", ref, r.asked)
+			}
+			continue
+		}
+		os.Remove(filepath.Join(w.mergeDir(n), "made.txt"))
+		w.want(gate, kernel.OutcomeSucceeded, "resolved")
+		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.read(w.dir, "readme.txt") != "both\n" || r.asked != 1 || w.parked() != "" {
+			t.Errorf("not merged as the person resolved it, or asked %d times, or parked %q", r.asked, w.parked())
+		}
+		w.tidy()
+	}
+}
