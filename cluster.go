@@ -154,15 +154,15 @@ type allRunners struct {
 }
 
 // watchRunners returns a watcher that watches no runner yet. Its goroutines end
-// with ctx.
-func (w *world) watchRunners(ctx context.Context) app.RunnerWatcher {
+// with ctx, and give a cluster nothing while current is false.
+func (w *world) watchRunners(ctx context.Context, current func() bool) app.RunnerWatcher {
 	local := w.local.NewRunnerWatcher()
 	if len(w.clusters) == 0 {
 		return local
 	}
 	all := &allRunners{RunnerWatcher: local, watches: map[string]*cluster.Watch{}, ended: make(chan struct{}, 1)}
 	for name, c := range w.clusters {
-		all.files, all.watches[name] = c.Files, c.NewWatch(ctx)
+		all.files, all.watches[name] = c.Files, c.NewWatch(ctx, current)
 	}
 	w.send = func(c *cluster.Cluster) {
 		if !c.NeedsSender(cluster.DefaultPoll) {

@@ -68,6 +68,14 @@ func runResident(env Environment) error {
 		now := live.Config()
 		return live.Changes() > 0 && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || replaced(program, own)
 	}
+	current := func() bool { // for other goroutines, which cannot use live
+		own, err := inherited(root, env)
+		if err != nil {
+			return true // as long as the files are invalid nothing changes
+		}
+		now := own.Config()
+		return reflect.DeepEqual(now.Settings(), cfg.Settings())
+	}
 	linger := cfg.Scheduler.ResidentLinger
 	w, err := connect(root, live, env, "", func(c *config.Config) { // it waits for the lock as runners do, and wakes nobody
 		c.Scheduler.LockTimeout, c.Scheduler.Resident = 0, false
@@ -90,7 +98,7 @@ func runResident(env Environment) error {
 	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir, append(live.Files(), program)...)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated, Starved: proc.Starved}
+	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx, current), Linger: linger, Outdated: outdated, Starved: proc.Starved}
 	if r.Serve(ctx) {
 		residentWaker{path, w.local}.Wake(kernel.Wakes{Poll: true})
 		return nil

@@ -156,8 +156,8 @@ func (r *Repository) Attended() bool {
 // leave it to that host to settle lost jobs.
 func (r *Repository) Elsewhere() bool { return r.world.hosts.Elsewhere() }
 
-// ContainerLine returns the command line that starts the container of j,
-// without its variables, or "" for a job without one.
+// ContainerLine returns the command line that starts the container of j, as a value
+// of run in [containers] with its placeholders, or "" for a job without one.
 func (r *Repository) ContainerLine(j *kernel.Job) string { return r.world.local.ContainerLine(j) }
 
 // CheckContainers returns why jobs cannot run in containers on this host, and

@@ -108,9 +108,11 @@ func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOp
 			done.Worktrees += len(all)
 		}
 	}
-	if done.Run != "" {
-		done.Manifests = 1
+	runs := map[kernel.RunID]bool{"": true}
+	for _, id := range done.Jobs {
+		runs[snap.Job(id).Spec.Origin.Run] = true
 	}
+	done.Manifests = len(runs) - 1
 	if o.KeepBranches {
 		return done, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -35,7 +36,8 @@ type Check struct {
 // Examine makes all checks on one state of the world, with the scheduler lock
 // held. With fix it makes the repairs that are possible, and ticks in between, which
 // settles what a crash left; a failed repair is noted in its finding.
-// If a check fails, the failure is a finding.
+// If a check fails, the failure is a finding. Without fix it only looks, and fails with
+// ErrBusy if it does not get the lock soon.
 func (s *Scheduler) Examine(ctx context.Context, checks []Check, fix bool) ([]Finding, error) {
 	var repaired []Finding
 	if fix {
@@ -54,7 +56,16 @@ func (s *Scheduler) Examine(ctx context.Context, checks []Check, fix bool) ([]Fi
 }
 
 func (s *Scheduler) examine(ctx context.Context, checks []Check, fix bool) (found []Finding, err error) {
-	tx, err := s.Store.Begin(ctx)
+	within := ctx
+	if !fix {
+		var stop context.CancelFunc
+		within, stop = context.WithTimeout(ctx, lookPatience)
+		defer stop()
+	}
+	tx, err := s.Store.Begin(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return nil, ErrBusy
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +77,12 @@ func (s *Scheduler) examine(ctx context.Context, checks []Check, fix bool) (foun
 	return s.look(ctx, rec, checks, fix), nil
 }
 
+// lookPatience is how long Examine waits for the scheduler lock if it repairs nothing.
+const lookPatience = time.Second
+
 // Survey makes all checks on what can be read, without the scheduler lock. It is
-// for a store that cannot be brought up to date, such as one on a full disk.
+// for a store that cannot be brought up to date, such as one on a full disk, or whose lock
+// somebody does not let go.
 func (s *Scheduler) Survey(ctx context.Context, checks []Check) ([]Finding, error) {
 	rec, err := s.Store.Read(ctx, kernel.Scope{All: true})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
-	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -49,8 +48,9 @@ type InboxTree interface {
 	Finish(rel string, n kernel.PromptName) (to string, err error)
 
 	// Why returns the reason file of a failed prompt in the inbox or, with
-	// finished, of one that has left it. It returns "" if there is none.
-	Why(rel string, finished bool) string
+	// finished, of one that has left it, and when that was written. It returns "" if there
+	// is none.
+	Why(rel string, finished bool) (why string, at time.Time)
 
 	// Gone returns the failed prompts that have left the inbox.
 	Gone() ([]inbox.PromptFile, error)
@@ -166,14 +166,14 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 		rep.Left = append(rep.Left, Left{s.Path, s.Why})
 	}
 	running := x.resolve(ctx, list, list.OfName(kernel.RunningPrompt), func(f inbox.PromptFile, err error) {
-		rep.Left = append(rep.Left, Left{inbox.NameOf(kernel.RunningPrompt, f.Rel), err.Error()})
+		rep.Left = append(rep.Left, Left{inbox.NameOf(kernel.RunningPrompt, f.Rel), kernel.Said(err)})
 	})
 	over := append(list.OfName(kernel.DonePrompt), list.OfName(kernel.ErrorPrompt)...) // including files that somebody else gave these names
 	named := append(running, x.resolve(ctx, list, over, func(inbox.PromptFile, error) {})...)
 	if tick {
 		for _, t := range targetsOf(named) {
 			if _, err := t.Scheduler.Tick(ctx); err != nil {
-				rep.Left = append(rep.Left, Left{t.Root, err.Error()})
+				rep.Left = append(rep.Left, Left{t.Root, kernel.Said(err)})
 			}
 		}
 	}
@@ -231,7 +231,7 @@ func (x *Inbox) finish(list inbox.Listing, rep *InboxReport) {
 		name := inbox.NameOf(f.Name, f.Rel)
 		switch to, err := x.Tree.Finish(f.Rel, f.Name); {
 		case err != nil:
-			rep.Left = append(rep.Left, Left{name, err.Error()})
+			rep.Left = append(rep.Left, Left{name, kernel.Said(err)})
 		case to != "":
 			rep.Finished = append(rep.Finished, Moved{name, to})
 		}
@@ -297,9 +297,9 @@ func targetsOf(prompts []placed) []*InboxTarget {
 }
 
 func (x *Inbox) fail(rel string, from kernel.PromptName, why error, rep *InboxReport) {
-	text := strings.TrimSuffix(why.Error(), ": "+kernel.ErrInvalid.Error())
+	text := kernel.Said(why)
 	if err := x.Tree.Fail(rel, from, text); err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		rep.Left = append(rep.Left, Left{inbox.NameOf(from, rel), errors.Join(why, err).Error()})
+		rep.Left = append(rep.Left, Left{inbox.NameOf(from, rel), kernel.Said(errors.Join(why, err))})
 		return
 	}
 	rep.Failed = append(rep.Failed, Left{inbox.NameOf(kernel.ErrorPrompt, rel), text})

@@ -55,7 +55,7 @@ func (x *Inbox) reviewRunning(ctx context.Context, list inbox.Listing, named []p
 	}
 	for t, files := range odd {
 		if err := x.putRight(ctx, t, files, mine, rep); err != nil {
-			rep.Left = append(rep.Left, Left{t.Root, err.Error()})
+			rep.Left = append(rep.Left, Left{t.Root, kernel.Said(err)})
 		}
 	}
 	return mine, ctx.Err()

@@ -63,7 +63,7 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 			rec, err = t.Scheduler.Store.Read(ctx, kernel.Scope{All: true})
 		}
 		if err != nil {
-			out.Left = append(out.Left, Left{t.Root, err.Error()})
+			out.Left = append(out.Left, Left{t.Root, kernel.Said(err)})
 			continue
 		}
 		runs := map[kernel.RunID][]*kernel.Job{}
@@ -93,7 +93,7 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 	}
 	for _, p := range files {
 		if p.Job == nil && p.File.Name == kernel.ErrorPrompt {
-			p.Reason = x.Tree.Why(p.File.Rel, p.Gone)
+			p.Reason, _ = x.Tree.Why(p.File.Rel, p.Gone)
 		}
 		for _, j := range jobs {
 			if p.Job == nil && p.File.Name == kernel.NewPrompt && j.Open() && j.Spec.Prompt.Rel == p.File.Rel {
@@ -164,7 +164,8 @@ func (x *Inbox) written(j *kernel.Job, f inbox.PromptFile) bool {
 	case j.HoldsPrompt() || f.Modified.Before(j.Created) || f.Modified.After(j.State.Finished):
 		return false
 	case f.Name == kernel.ErrorPrompt: // otherwise it was refused
-		id, ended := inbox.EndedJob(x.Tree.Why(f.Rel, false))
+		why, _ := x.Tree.Why(f.Rel, false)
+		id, ended := inbox.EndedJob(why)
 		return ended && id == j.ID
 	default:
 		return f.Name == kernel.DonePrompt

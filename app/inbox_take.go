@@ -22,7 +22,7 @@ func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []
 	held := holdings{}
 	for _, t := range targetsOf(append(slices.Clone(named), fresh...)) {
 		if err := held.read(ctx, t); err != nil { // a repository whose jobs are not known is left alone
-			rep.Left = append(rep.Left, Left{t.Root, err.Error()})
+			rep.Left = append(rep.Left, Left{t.Root, kernel.Said(err)})
 		}
 	}
 	mine, err := x.reviewRunning(ctx, list, named, held, rep)
@@ -41,7 +41,7 @@ func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []
 	}
 	for _, t := range targetsOf(waits) { // if the other prompt's file is gone, nothing else would tick the repository
 		if _, err := t.Scheduler.Tick(ctx); err != nil {
-			rep.Left = append(rep.Left, Left{t.Root, err.Error()})
+			rep.Left = append(rep.Left, Left{t.Root, kernel.Said(err)})
 		}
 	}
 	for len(todo) > 0 {
@@ -86,7 +86,7 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 		req, err := x.request(ctx, c)
 		switch {
 		case errors.Is(err, errVanished):
-			rep.Left = append(rep.Left, Left{c.Rel, err.Error()})
+			rep.Left = append(rep.Left, Left{c.Rel, kernel.Said(err)})
 		case err != nil:
 			x.fail(c.Rel, kernel.NewPrompt, err, rep)
 		default:
@@ -98,7 +98,7 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 	}
 	refused, _, err := target.Scheduler.TakePrompts(ctx, reqs)
 	if err != nil { // it stays a new prompt, and the next pass tries again
-		rep.Left = append(rep.Left, Left{target.Root, err.Error()})
+		rep.Left = append(rep.Left, Left{target.Root, kernel.Said(err)})
 		return nil
 	}
 	for i, req := range reqs {

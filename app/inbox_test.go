@@ -24,6 +24,7 @@ type folder struct {
 	busy   int // how often another process holds the lock
 	marked map[string]string
 	why    map[string]string // why prompts failed
+	whyAt  time.Time         // since when
 	gone   []string          // finished
 	still  bool
 	stuck  bool   // nothing can be renamed
@@ -378,7 +379,7 @@ func TestASubmissionThatFails(t *testing.T) {
 	}
 }
 
-func (f *folder) Why(rel string, _ bool) string { return f.why[rel] }
+func (f *folder) Why(rel string, _ bool) (string, time.Time) { return f.why[rel], f.whyAt }
 
 func (f *folder) Gone() ([]inbox.PromptFile, error) { return nil, f.m.refuse["gone"] }
 

@@ -99,7 +99,10 @@ func (x *Inbox) Refused(jobs []*kernel.Job, since time.Time) ([]view.RefusedProm
 	}
 	var out []view.RefusedPrompt
 	add := func(rel, file string, inode uint64, at time.Time, finished bool) {
-		why := x.Tree.Why(rel, finished)
+		why, refused := x.Tree.Why(rel, finished)
+		if !refused.IsZero() { // the file itself has changed later, if it was moved
+			at = refused
+		}
 		if _, ended := inbox.EndedJob(why); !ran[inode] && !ended {
 			again := strings.ToValidUTF8(rel, "_") // any other name would be refused again
 			out = append(out, view.RefusedPrompt{Path: file, Again: x.Tree.File(again, kernel.NewPrompt), Why: why, Since: at})

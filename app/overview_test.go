@@ -16,6 +16,7 @@ func TestRefusedPrompts(t *testing.T) {
 	f := newFolder(newMemory(), "bad.error.md", "ran.error.md", "told.error.md", "old.error.md", "new.prompt.md")
 	f.files["ran.error.md"] = "a text of its own"
 	id := kernel.JobID("0123456789abcdef0123456789abcdef")
+	f.whyAt = at.Add(-3 * time.Hour) // it was renamed an hour later
 	f.why = map[string]string{
 		"bad.prompt.md":  "no such flow",
 		"ran.prompt.md":  "whatever",
@@ -24,7 +25,7 @@ func TestRefusedPrompts(t *testing.T) {
 	}
 	jobs := []*kernel.Job{{Spec: kernel.Spec{Prompt: &kernel.Prompt{Inode: f.inode("ran.error.md")}}}}
 	got, err := f.inbox().Refused(jobs, at)
-	want := view.RefusedPrompt{Path: "/inbox/bad.error.md", Again: "/inbox/bad.prompt.md", Why: "no such flow", Since: at.Add(-2 * time.Hour)}
+	want := view.RefusedPrompt{Path: "/inbox/bad.error.md", Again: "/inbox/bad.prompt.md", Why: "no such flow", Since: at.Add(-3 * time.Hour)}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -62,7 +62,7 @@ func (p *performer) Launch(a kernel.Launch) kernel.Plan {
 	p.rep.warn(a.Attempt.Job, err)
 	var no *Refusal
 	final := errors.As(err, &no)
-	return p.answer(history.Refuse{Attempt: a.Attempt, Why: err.Error(), Final: final})
+	return p.answer(history.Refuse{Attempt: a.Attempt, Why: kernel.Said(err), Final: final})
 }
 
 // Stop asks an attempt to end.
@@ -123,5 +123,5 @@ func (r *Report) warn(id kernel.JobID, err error) {
 	if r.Refused == nil {
 		r.Refused = map[kernel.JobID]string{}
 	}
-	r.Refused[id] = err.Error()
+	r.Refused[id] = kernel.Said(err)
 }

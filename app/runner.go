@@ -373,7 +373,7 @@ func (e adopting) Enforce(ctx context.Context, a kernel.AttemptID) (bool, error)
 // takeBack queues a job again whose attempt executed nothing, because of why,
 // and ticks.
 func (s *Scheduler) takeBack(ctx context.Context, a kernel.AttemptID, why error) error {
-	rep, err := s.ask(ctx, history.Refuse{Attempt: a, Why: why.Error()})
+	rep, err := s.ask(ctx, history.Refuse{Attempt: a, Why: kernel.Said(why)})
 	if err == nil {
 		err = rep.Late
 	}

@@ -22,7 +22,7 @@ func TestSettled(t *testing.T) {
 		"lost":           {func(*memory, *Looker) {}, kernel.Failed, nil, "", 1},
 		"elsewhere":      {func(_ *memory, l *Looker) { l.Elsewhere = func() bool { return true } }, kernel.Running, nil, "", 0},
 		"must not":       {func(_ *memory, l *Looker) { l.Forbidden = "a sandbox" }, kernel.Running, []kernel.JobID{"a"}, "a sandbox", 0},
-		"a disk on fire": {func(m *memory, _ *Looker) { m.refuse["commit"] = errDisk }, kernel.Running, []kernel.JobID{"a"}, "commit: disk on fire", 1},
+		"a disk on fire": {func(m *memory, _ *Looker) { m.refuse["commit"] = errDisk }, kernel.Running, []kernel.JobID{"a"}, "disk on fire", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory(job("a", running(1)))

@@ -296,8 +296,16 @@ func (t *transaction) late(err error) error {
 	if err == nil || !t.kept {
 		return err
 	}
-	t.rep.Late, t.rep.Snapshot = fmt.Errorf("%w (%w)", kernel.ErrRecorded, err), t.snap
+	t.rep.Late, t.rep.Snapshot = onRecord(err), t.snap
 	return nil
+}
+
+// onRecord returns err as a kernel.ErrRecorded.
+func onRecord(err error) error {
+	if errors.Is(err, kernel.ErrRecorded) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", kernel.ErrRecorded, err)
 }
 
 // tell appends what has happened to the event log, before others can get the lock
@@ -438,7 +446,7 @@ func (t *transaction) flush(ctx context.Context) error {
 		plan := t.sweep(ctx, t.plan)
 		err := t.commit(plan)
 		if err != nil && !committed && !errors.Is(err, kernel.ErrRecorded) {
-			return fmt.Errorf("commit: %w", err)
+			return err
 		}
 		if err == nil {
 			for _, a := range plan.World {
@@ -454,7 +462,7 @@ func (t *transaction) flush(ctx context.Context) error {
 		}
 		if err != nil {
 			t.standOn(t.base)
-			t.rep.Late = fmt.Errorf("%w (%w)", kernel.ErrRecorded, err)
+			t.rep.Late = onRecord(err)
 			return nil
 		}
 	}

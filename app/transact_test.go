@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,8 +119,8 @@ func TestARefusedLaunchIsTakenBack(t *testing.T) {
 	}
 }
 
-// The answer to a world action is decided on top of the answers to the actions before it.
-func TestAnswersOfTheWorldAreTakenTogether(t *testing.T) {
+// looping has a job with a worktree of its own that failed, which begins it again.
+func looping() *memory {
 	m := newMemory(job("a", func(j *kernel.Job) {
 		running(1)(j)
 		j.Spec.OwnsContext, j.Spec.Routes = true, []kernel.Route{{On: kernel.OutcomeFailed, To: "a"}}
@@ -126,6 +128,12 @@ func TestAnswersOfTheWorldAreTakenTogether(t *testing.T) {
 	}))
 	m.alive = kernel.Dead
 	m.results[kernel.AttemptID{Job: "a", N: 1}] = &kernel.Result{Attempt: kernel.AttemptID{Job: "a", N: 1}, Outcome: kernel.OutcomeFailed, Ended: at}
+	return m
+}
+
+// The answer to a world action is decided on top of the answers to the actions before it.
+func TestAnswersOfTheWorldAreTakenTogether(t *testing.T) {
+	m := looping()
 	m.refuse["start a/2"] = &Refusal{"no such program"}
 	if _, err := m.scheduler().Tick(t.Context()); err != nil {
 		t.Fatal(err)
@@ -133,6 +141,26 @@ func TestAnswersOfTheWorldAreTakenTogether(t *testing.T) {
 	m.expectCalls(t, "commit", "remove w", "start a/2", "commit", "done")
 	if st := m.jobs["a"].State; st.Status != kernel.Failed || st.Attempt != 2 || st.Retried.Status != kernel.CleanupDone {
 		t.Errorf("%+v", st)
+	}
+}
+
+// The report has the decisions of every commit of the transaction.
+func TestTheDecisionsOfEveryCommitAreTold(t *testing.T) {
+	m := looping()
+	m.refuse["start a/2"] = errDisk // so the second tick has something to decide
+	rep, err := m.scheduler().transact(t.Context(), kernel.Scope{All: true}, recorded(history.Tick{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []kernel.Decision
+	deciding := 0
+	for _, p := range m.plans {
+		if want = append(want, p.Decisions...); len(p.Decisions) > 0 {
+			deciding++
+		}
+	}
+	if deciding < 2 || !slices.Equal(rep.Decisions, want) {
+		t.Errorf("told are %+v, decided %+v by %d commits", rep.Decisions, want, deciding)
 	}
 }
 
@@ -269,8 +297,8 @@ func TestWhatIsCommittedHasHappened(t *testing.T) {
 	if err != nil || !errors.Is(rep.Late, kernel.ErrRecorded) || !errors.Is(rep.Late, errDisk) {
 		t.Errorf("%v, late %v", err, rep.Late)
 	}
-	if j := m.jobs["a"]; j.State.Generation != 1 || rep.Snapshot.Job("a").State.Generation != 1 {
-		t.Errorf("%+v", j.State)
+	if j := m.jobs["a"]; j.State.Generation != 1 || !reflect.DeepEqual(rep.Snapshot.Job("a").State, j.State) {
+		t.Errorf("on record is %+v, told %+v", j.State, rep.Snapshot.Job("a").State)
 	}
 }
 
@@ -336,6 +364,9 @@ func TestWhatIsSeenIsOnRecordWithTheDecision(t *testing.T) {
 	a := kernel.AttemptID{Job: "a", N: 1}
 	if st := m.jobs["a"].State; st.Failure != kernel.WorkerLost || len(m.accounts) != 1 {
 		t.Fatalf("%+v, %d accounts", st, len(m.accounts))
+	}
+	if seen := m.accounts[0].Steps[0].Seen; seen != history.SeenAll {
+		t.Errorf("seen are %v", seen)
 	}
 	f := m.accounts[0].Steps[0].Facts
 	if _, seen := f.Results[a]; !seen || f.Runners[a].Value.Liveness != kernel.Dead {

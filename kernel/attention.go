@@ -77,9 +77,15 @@ func (s *Snapshot) ConflictBefore(j *Job) *Job {
 // HandedOn reports whether a route handed what blocked j on to another job,
 // which then ended blocked as well. A person goes on with the other job, unless
 // that job could do nothing about the block: see BlockedBy.
-func (s *Snapshot) HandedOn(j *Job) bool {
-	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
+func (s *Snapshot) HandedOn(j *Job) bool { return s.HandedOnTo(j) != nil }
+
+// HandedOnTo returns the job of HandedOn, or nil.
+func (s *Snapshot) HandedOnTo(j *Job) *Job {
+	for _, r := range j.Spec.Routes {
 		to := s.Job(r.To)
-		return r.On == OutcomeBlocked && to != nil && to.State.Status == BlockedByDependency && to.State.Outcome == OutcomeBlocked && s.BlockedBy(to) == nil
-	})
+		if r.On == OutcomeBlocked && to != nil && to.State.Status == BlockedByDependency && to.State.Outcome == OutcomeBlocked && s.BlockedBy(to) == nil {
+			return to
+		}
+	}
+	return nil
 }

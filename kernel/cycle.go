@@ -26,6 +26,9 @@ const BehindConflict = "conflicts here too, and that of "
 // something else blocks the merge.
 const NoConflict = "no merge conflict is open"
 
+// LacksMerge is part of the reason of a job that failed because its target has lost what a merge put there.
+const LacksMerge = "does not have that merge now"
+
 // StageToken is the type of the custom artifacts that pass a plan from one
 // stage to the next. Their keys end with the plan's name.
 const StageToken = "stage_token"

@@ -21,7 +21,8 @@ type tick struct {
 	watch    int32     // a job to explain; -1: none
 	watched  LockTable // the locks as they stood before it was judged
 
-	failures map[RunID]*failure // the failures when the round began
+	branches map[string]takersOf // of the branches whose jobs have kept their status since
+	failures map[RunID]*failure  // the failures when the round began
 	made     map[scoped]*made
 }
 
@@ -129,6 +130,7 @@ func (t *tick) round() bool {
 		}
 	}
 	transients := t.wake()
+	t.branches = nil
 	for i := range t.all {
 		if t.all[i].status == Failed {
 			t.noteFailure(int32(i))
@@ -155,7 +157,7 @@ func (t *tick) carry(told int) {
 			after := t.status(k)
 			t.late = t.late || after != before && (after == Running || after == WaitingOnLocks)
 		})
-		t.s.eachRival(t.queue[told], func(k int32) { t.late = t.late || t.status(k).Waiting() })
+		t.s.eachRival(t.queue[told], Rivals, func(k int32) { t.late = t.late || t.status(k).Waiting() })
 	}
 }
 
@@ -255,18 +257,17 @@ func (t *tick) judge(i int32) {
 	case (s == FailedRetryable || s == Queued) && t.delayed(i):
 		return
 	}
-	mine := t.of(i)
-	mine.judged = true
+	t.of(i).judged = true
 	for _, g := range gates {
 		switch v := g.decides(t, i); v.kind {
 		case waiting:
-			mine.status, mine.reason = g.onWait, v.reason(g.kind)
+			t.put(i, g.onWait, v.reason(g.kind))
 			if g.kind == OnLocks {
 				t.locks.Reserve(t.s.jobs[i].Spec.Locks)
 			}
 			return
 		case blocked:
-			mine.status, mine.reason = g.onBlocked, v.reason(g.kind)
+			t.put(i, g.onBlocked, v.reason(g.kind))
 			t.queue = append(t.queue, i)
 			t.late = t.late || t.holdsBack(i)
 			return
@@ -274,13 +275,22 @@ func (t *tick) judge(i int32) {
 		}
 	}
 	if len(t.s.jobs[i].Spec.Task.Args) == 0 {
-		mine.status, mine.reason = Failed, WaitReason{Kind: OnDependencies, Detail: "missing child args"}
+		t.put(i, Failed, WaitReason{Kind: OnDependencies, Detail: "missing child args"})
 		t.queue = append(t.queue, i)
 		t.late = t.late || t.holdsBack(i)
 		return
 	}
 	t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
-	mine.status, mine.reason = Running, WaitReason{}
+	t.put(i, Running, WaitReason{})
+}
+
+// put sets the judgement of a job.
+func (t *tick) put(i int32, status Status, reason WaitReason) {
+	v := t.of(i)
+	if v.status != status {
+		delete(t.branches, t.s.jobs[i].Spec.Origin.Branch)
+	}
+	v.status, v.reason = status, reason
 }
 
 // plan returns what the judgements change. Its decisions are relative to before, the

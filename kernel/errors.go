@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The classes of errors. A verb wraps one with its name and subject; a front
@@ -27,6 +28,17 @@ var (
 	// path now. Only a process that opens it there can change it.
 	ErrMoved = errors.New("the repository was moved while this process had it open; run the command at its new place")
 )
+
+// Said returns the text of err for people: without the names of ErrInvalid and ErrConflict at the
+// ends of its lines, which say nothing that the text before them does not.
+func Said(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, l := range lines {
+		l = strings.TrimSuffix(l, ": "+ErrInvalid.Error())
+		lines[i] = strings.TrimSuffix(l, ": "+ErrConflict.Error())
+	}
+	return strings.Join(lines, "\n")
+}
 
 // PoolError says that a job asks for more units of a pool than there are. It
 // wraps ErrInvalid.

@@ -347,8 +347,14 @@ func (x *explainer) remedies(i int32) {
 	if x.t.status(i).Terminal() && !slices.ContainsFunc(held, func(h heldUp) bool { return h.kind == blocked }) {
 		x.add(Remedy{Kind: RetryJob, Job: j.ID}) // it has ended, though what blocked it is gone, such as an unreadable record
 	}
+	others := len(x.actions)
 	for _, h := range held {
 		does, via := h.gate.remedy(x, i, h.verdict)
+		if slices.ContainsFunc(does, func(r Remedy) bool { return r.Kind == SubmitAgain }) { // this job can never start, whatever else is done
+			x.actions = x.actions[:others]
+			x.add(does...)
+			return
+		}
 		x.add(does...)
 		if k, ok := x.t.s.find(via); via != "" && ok {
 			x.remedies(k)

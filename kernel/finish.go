@@ -55,7 +55,7 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 // an attempt that would otherwise have succeeded.
 func (r Result) Refuted(err error) Result {
 	r.Outcome, r.Exit, r.Class, r.Produced, r.Submitted = OutcomeFailed, max(r.Exit, 1), DataError, nil, nil
-	r.Reason = "its submissions: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	r.Reason = "its submissions: " + strings.ReplaceAll(Said(err), "\n", "; ")
 	return r
 }
 

@@ -37,22 +37,22 @@ func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 	if from > 0 || !j.Spec.takesBranch() {
 		return verdict{}, 1
 	}
-	active, takers := t.onBranch(j.Spec.Origin.Branch)
-	mine := takers[j.Spec.Origin.Run]
+	takers := t.onBranch(j.Spec.Origin.Branch)
+	mine := takers.of[j.Spec.Origin.Run]
 	if mine == nil { // j's run has no active job
 		return verdict{}, 1
 	}
-	for _, k := range active {
+	for _, k := range takers.holders {
 		other := t.s.jobs[k]
-		its := takers[other.Spec.Origin.Run]
+		its := takers.of[other.Spec.Origin.Run]
 		next := k < i && other.Spec.takesBranch() && t.status(k) == WaitingOnLocks
-		took := !its.at.IsZero() && cmp.Or(its.at.Compare(mine.at), cmp.Compare(its.run, mine.run)) > 0 && (its.inside || !its.serves(mine)) && !t.waitsFor(its, mine, active)
+		took := !its.at.IsZero() && cmp.Or(its.at.Compare(mine.at), cmp.Compare(its.run, mine.run)) > 0 && (its.inside || !t.serves(its, mine)) && !t.waitsFor(its, mine)
 		if its == mine || !next && !took {
 			continue
 		}
 		v := waits("another run works on branch " + j.Spec.Origin.Branch).of(other.ID)
 		if other.mergeBlocked() {
-			if j.Spec.Origin.About.Operation == integrate && !t.behind(i, active, mine.at.IsZero()) {
+			if j.Spec.Origin.About.Operation == integrate && !t.behind(i, mine) && (!mine.at.IsZero() || !t.behind(i, takers.all...)) {
 				continue
 			}
 			v.now = ": " + other.State.Reason
@@ -62,13 +62,10 @@ func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 	return verdict{}, 1
 }
 
-// behind reports whether an older active job is to take the branch before job i: one of i's run
-// or, with others, of any run.
-func (t *tick) behind(i int32, active []int32, others bool) bool {
-	run := t.s.jobs[i].Spec.Origin.Run
-	return slices.ContainsFunc(active, func(k int32) bool {
-		j := t.s.jobs[k]
-		return k < i && j.Spec.takesBranch() && t.status(k).Active() && (others || j.Spec.Origin.Run == run)
+// behind reports whether an older active job of the runs is to take the branch before job i.
+func (t *tick) behind(i int32, runs ...*taker) bool {
+	return slices.ContainsFunc(runs, func(r *taker) bool {
+		return slices.ContainsFunc(r.takes, func(k int32) bool { return k < i && t.status(k).Active() })
 	})
 }
 
@@ -80,27 +77,38 @@ func (j *Job) mergeBlocked() bool {
 
 // taker is a run with an active job or a blocked merge, and its relation to its branch.
 type taker struct {
-	run    RunID
+	*branchRun
 	at     time.Time // when it took the branch last; zero: it has not, or has merged it
 	inside bool      // it has a worktree of the branch, or has begun to merge it
 	merges bool      // it has a job that merges the branch
 	merged bool
-	jobs   []*Job
+	active []int32 // its active jobs or, if it has none, its blocked merge
+}
+
+// takersOf is what the gate of a branch reads of it: the runs with an active job or a blocked
+// merge, by id and in the order of their first jobs, and those of these jobs that may hold others
+// up: their run took the branch, or they are next in line for a lock.
+type takersOf struct {
+	of      map[RunID]*taker
+	all     []*taker
+	holders []int32
 }
 
 // worked returns when the run of job p last began to work on its branch; zero: never.
 func (t *tick) worked(p int32) (last time.Time) {
 	o := &t.s.jobs[p].Spec.Origin
 	t.s.near.require(Near{Kind: Members, Run: o.Run})
-	for _, k := range t.s.graph.onBranch[o.Branch] {
-		if j := t.s.jobs[k]; j.Spec.Origin.Run == o.Run && j.Spec.takesBranch() {
-			at := t.began(k)
-			if at.IsZero() && j.State.Attempt > 0 { // it was put back to its beginning, and nobody knows when it had begun
-				at = t.s.now
-			}
-			if at.After(last) {
-				last = at
-			}
+	b := t.s.graph.onBranch[o.Branch]
+	if b == nil || b.at[o.Run] == nil {
+		return time.Time{}
+	}
+	for _, k := range b.at[o.Run].takes {
+		at := t.began(k)
+		if at.IsZero() && t.s.jobs[k].State.Attempt > 0 { // it was put back to its beginning, and nobody knows when it had begun
+			at = t.s.now
+		}
+		if at.After(last) {
+			last = at
 		}
 	}
 	return last
@@ -116,78 +124,100 @@ func (t *tick) began(i int32) time.Time {
 
 // serves reports whether r makes an artifact that by needs and does not make itself. It is false
 // if by merges the branch.
-func (r *taker) serves(by *taker) bool {
+func (t *tick) serves(r, by *taker) bool {
 	if by.merges {
 		return false
 	}
 	makes := func(r *taker, a Artifact) bool {
-		return slices.ContainsFunc(r.jobs, func(j *Job) bool { return slices.Contains(j.Spec.Produces, a) })
+		return slices.ContainsFunc(r.jobs, func(i int32) bool { return slices.Contains(t.s.jobs[i].Spec.Produces, a) })
 	}
-	return slices.ContainsFunc(by.jobs, func(j *Job) bool {
-		return slices.ContainsFunc(j.Spec.Needs, func(a Artifact) bool { return makes(r, a) && !makes(by, a) })
+	return slices.ContainsFunc(by.jobs, func(i int32) bool {
+		return slices.ContainsFunc(t.s.jobs[i].Spec.Needs, func(a Artifact) bool { return makes(r, a) && !makes(by, a) })
 	})
 }
 
-// onBranch returns the runs for a branch that have an active job or a blocked merge, and those
-// jobs: a run's active jobs or, if it has none, its blocked merge. It returns no jobs if there
-// is only one such run.
-func (t *tick) onBranch(branch string) (active []int32, takers map[RunID]*taker) {
+// onBranch returns the takers of a branch. The tick keeps them until the status of a job of the
+// branch changes: many jobs may wait for it.
+func (t *tick) onBranch(branch string) takersOf {
 	t.s.near.require(Near{Kind: OnBranch, Key: branch})
-	takers = map[RunID]*taker{}
-	all := t.s.graph.onBranch[branch]
-	for _, i := range all {
-		if run := t.s.jobs[i].Spec.Origin.Run; t.status(i).Active() {
-			active, takers[run] = append(active, i), &taker{run: run}
+	known, ok := t.branches[branch]
+	if !ok {
+		known = t.takersOf(branch)
+		if t.branches == nil {
+			t.branches = map[string]takersOf{}
+		}
+		t.branches[branch] = known
+	}
+	return known
+}
+
+func (t *tick) takersOf(name string) takersOf {
+	known := takersOf{of: map[RunID]*taker{}}
+	var blocked []int32
+	for _, r := range t.s.graph.onBranch[name].runs {
+		if active := t.activeOf(r); len(active) > 0 {
+			known.of[r.run] = &taker{branchRun: r, active: active}
+			known.all = append(known.all, known.of[r.run])
 		}
 	}
-	for _, i := range all {
-		if run := t.s.jobs[i].Spec.Origin.Run; takers[run] == nil && t.s.jobs[i].mergeBlocked() {
-			active, takers[run] = append(active, i), &taker{run: run}
-		}
+	if len(known.all) < 2 {
+		return known
 	}
-	if len(takers) < 2 {
-		return nil, takers
-	}
-	for run := range takers {
-		t.s.near.require(Near{Kind: Members, Run: run})
-	}
-	for _, i := range all {
-		j := t.s.jobs[i]
-		r := takers[j.Spec.Origin.Run]
-		if r == nil {
-			continue
+	for _, r := range known.all {
+		t.s.near.require(Near{Kind: Members, Run: r.run})
+		for _, i := range r.takes {
+			j := t.s.jobs[i]
+			at := t.began(i)
+			if at.After(r.at) {
+				r.at = at
+			}
+			merges := j.Spec.Origin.About.Operation == integrate
+			r.merges = r.merges || merges
+			r.inside = r.inside || !at.IsZero() && (t.status(i) == Running || j.State.Context.Worktree != "" || merges)
+			r.merged = r.merged || j.closed()
 		}
-		r.jobs = append(r.jobs, j)
-		if !j.Spec.takesBranch() {
-			continue
-		}
-		at := t.began(i)
-		if at.After(r.at) {
-			r.at = at
-		}
-		r.merges = r.merges || j.Spec.Origin.About.Operation == integrate
-		r.inside = r.inside || !at.IsZero() && (t.status(i) == Running || j.State.Context.Worktree != "" || j.Spec.Origin.About.Operation == integrate)
-		r.merged = r.merged || j.closed()
-	}
-	for _, r := range takers {
 		if r.merged {
 			r.at = time.Time{}
 		}
+		for _, k := range r.active {
+			switch st := t.status(k); {
+			case r.at.IsZero() && (st != WaitingOnLocks || !slices.Contains(r.takes, k)):
+			case st.Active():
+				known.holders = append(known.holders, k)
+			default:
+				blocked = append(blocked, k)
+			}
+		}
 	}
-	return active, takers
+	slices.Sort(known.holders)
+	slices.Sort(blocked)
+	known.holders = append(known.holders, blocked...)
+	return known
+}
+
+// activeOf returns the active jobs of a run for a branch or, if it has none, its blocked merge.
+func (t *tick) activeOf(r *branchRun) (active []int32) {
+	for _, i := range r.jobs {
+		if t.status(i).Active() {
+			active = append(active, i)
+		}
+	}
+	if active == nil {
+		if k := slices.IndexFunc(r.jobs, func(i int32) bool { return t.s.jobs[i].mergeBlocked() }); k >= 0 {
+			active = r.jobs[k : k+1]
+		}
+	}
+	return active
 }
 
 // waitsFor reports whether an active job of r waits, directly or through other jobs, for a job
 // of by, or submitted one.
-func (t *tick) waitsFor(r, by *taker, active []int32) bool {
+func (t *tick) waitsFor(r, by *taker) bool {
 	var waiting []int32
-	for _, i := range active {
-		if t.s.jobs[i].Spec.Origin.Run != r.run {
-			continue
-		}
+	for _, i := range r.active {
 		switch st := t.status(i); {
 		case st.Terminal():
-		case slices.ContainsFunc(by.jobs, func(j *Job) bool { return j.Spec.Origin.Parent == t.s.jobs[i].ID }):
+		case slices.ContainsFunc(by.jobs, func(k int32) bool { return t.s.jobs[k].Spec.Origin.Parent == t.s.jobs[i].ID }):
 			return true
 		case st != Running:
 			waiting = append(waiting, i)
@@ -218,16 +248,33 @@ func (t *tick) eachAwaited(i int32, f func(int32)) {
 	}
 }
 
-// eachRival calls f with the other jobs that take the branch of job i's run.
-func (s *Snapshot) eachRival(i int32, f func(int32)) {
+// reachesBranch reports whether waiting job j is past the gates that come before that of the
+// branch, as far as its record tells: else its branch decides nothing about it.
+func (j *Job) reachesBranch() bool {
+	st := &j.State
+	switch st.Status {
+	case WaitingOnDeps:
+		return st.Wait.Kind == OnDependencies && st.Wait.Cause == OtherCause
+	case WaitingOnApproval:
+		return false
+	default:
+		return true
+	}
+}
+
+// eachRival calls f with the other jobs that take the branch of job i's run: those of OnBranch or,
+// if kind is Rivals, at least those of Rivals.
+func (s *Snapshot) eachRival(i int32, kind NearKind, f func(int32)) {
 	if !s.jobs[i].onBranch() {
 		return
 	}
-	branch := s.jobs[i].Spec.Origin.Branch
-	s.near.require(Near{Kind: OnBranch, Key: branch})
-	for _, k := range s.graph.onBranch[branch] {
-		if k != i && s.jobs[k].Spec.takesBranch() {
-			f(k)
+	name := s.jobs[i].Spec.Origin.Branch
+	s.near.require(Near{Kind: kind, Key: name})
+	for _, r := range s.graph.onBranch[name].runs {
+		for _, k := range r.takes {
+			if k != i {
+				f(k)
+			}
 		}
 	}
 }

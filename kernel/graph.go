@@ -27,8 +27,20 @@ type graph struct {
 	stopping   map[RunID][]int32  // jobs whose failure stops a run, by that run and by the runs of their handlers
 	handlers   map[int32]bool     // jobs that may handle a failure that stops a run
 	lockers    map[queue][]int32  // jobs that name a lock or pool
-	onBranch   map[string][]int32 // jobs of runs for a branch
+	onBranch   map[string]*branch // runs for a branch
 	merges     bool               // some job's rewind depends on whether a merge is in progress
+}
+
+// branch has the runs for a branch, in the order of their first jobs.
+type branch struct {
+	runs []*branchRun
+	at   map[RunID]*branchRun
+}
+
+// branchRun has the jobs of a run for a branch, and those of them that take the branch.
+type branchRun struct {
+	run         RunID
+	jobs, takes []int32
 }
 
 // scoped is an artifact within a run.
@@ -40,6 +52,24 @@ type scoped struct {
 // ends are the two ends of an artifact's edges within a run.
 type ends struct{ producers, consumers []int32 }
 
+func (g *graph) addToBranch(i int32, s *Spec) {
+	b := g.onBranch[s.Origin.Branch]
+	if b == nil {
+		b = &branch{at: map[RunID]*branchRun{}}
+		g.onBranch[s.Origin.Branch] = b
+	}
+	r := b.at[s.Origin.Run]
+	if r == nil {
+		r = &branchRun{run: s.Origin.Run}
+		b.at[r.run] = r
+		b.runs = append(b.runs, r)
+	}
+	r.jobs = append(r.jobs, i)
+	if s.takesBranch() {
+		r.takes = append(r.takes, i)
+	}
+}
+
 func newGraph(jobs []*Job) *graph {
 	g := &graph{
 		jobs:      jobs,
@@ -49,7 +79,7 @@ func newGraph(jobs []*Job) *graph {
 		inRun:     map[scoped]ends{},
 		outside:   map[Artifact][]int32{},
 		lockers:   map[queue][]int32{},
-		onBranch:  map[string][]int32{},
+		onBranch:  map[string]*branch{},
 		stopping:  map[RunID][]int32{},
 		handlers:  map[int32]bool{},
 	}
@@ -93,7 +123,7 @@ func newGraph(jobs []*Job) *graph {
 			g.lockers[l.queue()] = add(g.lockers[l.queue()], int32(i))
 		}
 		if j.onBranch() {
-			g.onBranch[j.Spec.Origin.Branch] = append(g.onBranch[j.Spec.Origin.Branch], int32(i))
+			g.addToBranch(int32(i), &j.Spec)
 		}
 		if j.Spec.FailureMode == BlockDownstream {
 			g.stopping[j.Spec.Origin.Run] = add(g.stopping[j.Spec.Origin.Run], int32(i))

@@ -1,6 +1,9 @@
 package kernel
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Pending returns the active job, woken by a route, that may still rewind id,
 // or "". Until that job has ended, the failure or block of id is not final.
@@ -80,7 +83,7 @@ func (s *Snapshot) sendsBack(k *Job, id JobID, seen map[JobID]bool) bool {
 	for _, r := range k.Spec.Routes {
 		to := s.Job(r.To)
 		switch {
-		case to == nil:
+		case to == nil || overtaken(k, to, r):
 		case r.On == OutcomeSucceeded && slices.Contains(to.Spec.After, k.ID): // the route hands over a context and rewinds nothing
 			if to.Spec.Routed && !seen[to.ID] && s.sendsBack(to, id, seen) {
 				return true
@@ -129,14 +132,18 @@ func (s *Snapshot) WayOut(id JobID) JobID {
 }
 
 // faultyPredecessor returns the predecessor of j that succeeded without
-// producing what j needed of it, so that j would fail again if only later jobs
-// were retried. It returns nil if there is none.
+// producing what j needed of it, or whose result was lost since, so that j would fail
+// again if only later jobs were retried. It returns nil if there is none.
 func (s *Snapshot) faultyPredecessor(j *Job) *Job {
 	if j.State.Status != Failed {
 		return nil
 	}
 	var from *Job
 	switch j.State.Failure {
+	case ExitFailure:
+		if strings.Contains(j.State.Reason, LacksMerge) {
+			from = s.mergeBefore(j)
+		}
 	case MissingOutput:
 		if j.State.Agent == nil { // else the job's own agent answered nothing
 			from = NearestAgent(j, s.Job)
@@ -149,6 +156,16 @@ func (s *Snapshot) faultyPredecessor(j *Job) *Job {
 		return nil
 	}
 	return from
+}
+
+// mergeBefore returns the merge that j runs directly after, or nil.
+func (s *Snapshot) mergeBefore(j *Job) *Job {
+	for _, id := range j.Spec.After {
+		if p := s.Job(id); p != nil && p.Spec.Integrates() != "" {
+			return p
+		}
+	}
+	return nil
 }
 
 // NearestAgent returns the nearest predecessor of j that asked an agent, or nil

@@ -83,6 +83,47 @@ func TestARetryTakesBackWhatItsEndWoke(t *testing.T) {
 	}
 }
 
+// A conflict's gate that is retried after the merge has succeeded does not merge again.
+func TestAGateBehindAMergeThatSucceeded(t *testing.T) {
+	for _, st := range []kernel.Status{kernel.Succeeded, kernel.BlockedByDependency} {
+		jobs := conflicting(kernel.BlockedByDependency)
+		jobs[0].State.Status = st
+		s := snapshot(facts(), jobs...)
+		p, err := kernel.Retry(s, "g", "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := *s.Apply(p).Job("g")
+		g.State.Status, g.State.Attempt = kernel.Running, 1
+		jobs[1] = g
+		if s = snapshot(facts(), jobs...); st == kernel.Succeeded && s.Pending("t") != "" {
+			t.Error("what follows the merge waits for the gate")
+		}
+		next := ending(t, s, "g", kernel.OutcomeSucceeded)
+		if m := next.Job("m").State; next.Job("g").State.Status != kernel.Succeeded || (m.Generation == 0) != (st == kernel.Succeeded) {
+			t.Errorf("the gate %s, the merge, which was %s, is %s in generation %d", next.Job("g").State.Status, st, m.Status, m.Generation)
+		}
+	}
+}
+
+// A job whose merge the target has lost leads to that merge.
+func TestTheWayOutOfALostMerge(t *testing.T) {
+	for reason, want := range map[string]kernel.JobID{"main " + kernel.LacksMerge: "m", "exit 1": "ci"} {
+		m := merge("m", is(kernel.Succeeded), func(j *kernel.Job) { j.Spec.Needs = nil })
+		ci := job("ci", inRun("rm"), after("m"), is(kernel.Failed), func(j *kernel.Job) {
+			j.State.Failure, j.State.Reason, j.State.Outcome = kernel.ExitFailure, reason, kernel.OutcomeFailed
+		})
+		last := job("last", inRun("rm"), after("ci"), is(kernel.BlockedByDependency))
+		last.State.Wait = kernel.WaitReasonOf(kernel.OnDependencies, "dependency failed for job ci (failed)")
+		for _, id := range []kernel.JobID{"ci", "last"} {
+			e, err := kernel.Explain(snapshot(facts(), m, ci, last), id)
+			if err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: want}) || e.Root == nil || e.Root.Job != "ci" {
+				t.Errorf("%s: why %s: %+v, %v", reason, id, e, err)
+			}
+		}
+	}
+}
+
 // All jobs blocked by a conflict name the one job whose retry ends the run.
 func TestAConflictHasOneWayOut(t *testing.T) {
 	for open, want := range map[bool]string{true: "g", false: "m"} {

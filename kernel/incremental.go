@@ -31,14 +31,15 @@ import (
 // the locks out of turn; fewer slots are taken than expected; a runner is gone, and its
 // job's end may lead anywhere. A law in proptest checks that both ticks agree.
 type dirtySet struct {
-	s       *Snapshot
-	seen    map[int32]bool
-	list    []int32
-	changed map[JobID]bool // since they were judged
-	created map[JobID]bool
-	gone    bool               // a changed job no longer has a readable record
-	holds   map[queue]lockLine // the lines of locks and pools, as the running and the changed jobs leave them
-	freed   map[queue]bool     // the locks and pools of changed jobs
+	s        *Snapshot
+	seen     map[int32]bool
+	list     []int32
+	changed  map[JobID]bool // since they were judged
+	created  map[JobID]bool
+	branches map[string]bool    // those whose waiting jobs are in the set
+	gone     bool               // a changed job no longer has a readable record
+	holds    map[queue]lockLine // the lines of locks and pools, as the running and the changed jobs leave them
+	freed    map[queue]bool     // the locks and pools of changed jobs
 }
 
 // judgeIncrementally judges the dirty set. It returns false if a full tick must judge
@@ -172,9 +173,26 @@ func (a *dirtySet) add(i int32) {
 		a.seen[i] = true
 		a.list = append(a.list, i)
 		if a.s.jobs[i].Spec.takesBranch() {
-			a.s.eachRival(i, a.reader)
+			a.rivals(i)
 		}
 	}
+}
+
+// rivals adds the jobs that job i's branch may hold up. They are the same for each job of the branch.
+func (a *dirtySet) rivals(i int32) {
+	branch := a.s.jobs[i].Spec.Origin.Branch
+	if a.branches[branch] || !a.s.jobs[i].onBranch() {
+		return
+	}
+	if a.branches == nil {
+		a.branches = map[string]bool{}
+	}
+	a.branches[branch] = true
+	a.s.eachRival(i, Rivals, func(k int32) {
+		if a.s.jobs[k].reachesBranch() {
+			a.reader(k)
+		}
+	})
 }
 
 // reader adds a job that reads what changed, if a gate holds it up.
@@ -198,7 +216,7 @@ func (a *dirtySet) spread(i int32) {
 		}
 	}
 	a.s.graph.eachSuccessor(i, reader)
-	a.s.eachRival(i, reader)
+	a.rivals(i)
 	if !a.s.near.created[j.ID] { // no earlier job can have named its patch
 		a.s.graph.eachConsumer(patch, reader)
 	}
@@ -234,11 +252,11 @@ func (a *dirtySet) queues() {
 		left += n
 	}
 	a.requireLine(free)
-	for _, w := range a.s.waiters {
+	for _, w := range a.s.inLine {
 		if left == 0 {
 			break
 		}
-		if j := a.s.jobs[w]; !a.seen[w] && j.inLine() && free[j.Spec.Task.On()] > 0 {
+		if j := a.s.jobs[w]; !a.seen[w] && free[j.Spec.Task.On()] > 0 {
 			a.add(w)
 			free[j.Spec.Task.On()]--
 			left--
@@ -284,7 +302,12 @@ func (a *dirtySet) hold() {
 // line returns the line of a lock.
 func (a *dirtySet) line(q queue) *lockLine {
 	l := a.holds[q]
-	l.s, l.queue, l.rest = a.s, q, a.s.graph.lockers[q]
+	l.s, l.queue = a.s, q
+	if waiters := a.s.waiters; len(waiters) > 0 { // before these only others have named the lock
+		l.rest = a.s.graph.lockers[q]
+		from, _ := slices.BinarySearch(l.rest, waiters[0])
+		l.rest = l.rest[from:]
+	}
 	l.skip()
 	return &l
 }
@@ -431,11 +454,11 @@ func (j *Job) inLine() bool {
 func (a *dirtySet) firstInLine() []int32 {
 	var first []int32
 	open := a.slots()
-	for _, w := range a.s.waiters {
+	for _, w := range a.s.inLine {
 		if len(open) == 0 {
 			break
 		}
-		if j := a.s.jobs[w]; !a.seen[w] && j.inLine() && open[j.Spec.Task.On()] > 0 {
+		if j := a.s.jobs[w]; !a.seen[w] && open[j.Spec.Task.On()] > 0 {
 			first = append(first, w)
 			delete(open, j.Spec.Task.On())
 		}

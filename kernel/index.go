@@ -26,6 +26,7 @@ func (j *Job) Due() (at time.Time, ever bool) {
 type lists struct {
 	running   []int32
 	waiters   []int32 // for locks, pools or slots
+	inLine    []int32 // those of waiters that wait only for a slot: see Job.inLine
 	timed     []int32 // the clock may move these: see Job.Due
 	outsiders []int32 // something that no job makes may move these: see Job.outside
 }
@@ -65,6 +66,7 @@ func (s *Snapshot) relist(i int32, was, is *Job) {
 	}{
 		{&s.running, func(j *Job) bool { return j.State.Status == Running }},
 		{&s.waiters, func(j *Job) bool { return j.State.Status == WaitingOnLocks }},
+		{&s.inLine, func(j *Job) bool { return j.State.Status == WaitingOnLocks && j.inLine() }},
 		{&s.timed, func(j *Job) bool { _, ever := j.Due(); return ever }},
 		{&s.outsiders, (*Job).outside},
 	} {
@@ -82,5 +84,5 @@ func (s *Snapshot) relist(i int32, was, is *Job) {
 }
 
 func (l lists) clone() lists {
-	return lists{slices.Clone(l.running), slices.Clone(l.waiters), slices.Clone(l.timed), slices.Clone(l.outsiders)}
+	return lists{slices.Clone(l.running), slices.Clone(l.waiters), slices.Clone(l.inLine), slices.Clone(l.timed), slices.Clone(l.outsiders)}
 }

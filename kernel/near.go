@@ -57,6 +57,7 @@ const (
 	Outsiders                      // the open jobs that are judged by facts that no job makes
 	PoolContenders                 // as Contenders, for the pool of that key
 	OnBranch                       // of the runs for the branch named by Key: the open jobs and the blocked merges
+	Rivals                         // those of OnBranch that wait for the branch, as far as their records tell
 	Readers                        // those of the Outsiders that read an artifact, or the branch or other fact that Key names: see Job.Reads
 )
 
@@ -104,7 +105,7 @@ func (s *Snapshot) With(rec Records, near []Near) *Snapshot {
 			next.dirty, next.created = append(next.dirty, id), append(next.created, id)
 		}
 	}
-	if next.unreadable = s.unreadable; len(rec.Unreadable) > 0 {
+	if len(rec.Unreadable) > 0 {
 		next.unreadable = merged(s.unreadable, rec.Unreadable)
 	}
 	next.near = newPartial(near)
@@ -260,6 +261,8 @@ func (n Near) Selects(j *Job) bool {
 		return j.Spec.Origin.Run == n.Run
 	case OnBranch:
 		return (j.Open() || j.mergeBlocked()) && j.onBranch() && j.Spec.Origin.Branch == n.Key
+	case Rivals:
+		return j.Spec.takesBranch() && j.Spec.Origin.Branch == n.Key && j.State.Status.Waiting() && j.reachesBranch()
 	case Keyed:
 		return j.Spec.IdempotencyKey == n.Key
 	case Woken:

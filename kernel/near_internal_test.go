@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -44,5 +45,34 @@ func TestWhoIsAttended(t *testing.T) {
 		if got := j.attended() || j.outside(); got != c.attended {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// A change in one run for a branch reaches the runs that wait for the branch, and not those that
+// wait for something else, however many they are.
+func TestRunsBehindOthersAreNotJudged(t *testing.T) {
+	job := func(id, run string, st State) Job {
+		j := Job{ID: JobID(id), State: st}
+		j.Spec.Origin = Origin{Run: RunID(run), Branch: "draft/p"}
+		j.Spec.Origin.About.Operation = prepare
+		return j
+	}
+	held := State{Status: WaitingOnDeps, Wait: WaitReason{Kind: OnDependencies, Detail: "another run works on branch draft/p"}}
+	jobs := []Job{job("a", "ra", State{Status: Running, Attempt: 1}), job("b", "rb", held), job("c", "rc", held)}
+	for _, n := range []string{"d", "e", "f", "g"} {
+		k := job(n, "r"+n, State{Status: WaitingOnDeps, Wait: WaitReasonOf(OnDependencies, "waiting on job c")})
+		k.Spec.After = []JobID{"c"}
+		asked := job("p"+n, "rp"+n, State{Status: WaitingOnApproval, Wait: WaitReason{Kind: OnApproval}})
+		jobs = append(jobs, k, asked)
+	}
+	s := NewSnapshot(Observation{Jobs: jobs, Near: []Near{{Kind: Rivals, Key: "draft/p"}}, Dirty: []JobID{"a"}})
+	set := dirtySet{s: s, seen: map[int32]bool{}, changed: map[JobID]bool{"a": true}, created: map[JobID]bool{}}
+	set.widen(-1)
+	var got []JobID
+	for _, i := range set.list {
+		got = append(got, s.jobs[i].ID)
+	}
+	if want := []JobID{"a", "b", "c"}; !slices.Equal(got, want) {
+		t.Errorf("judged are %v, want %v", got, want)
 	}
 }

@@ -63,6 +63,21 @@ func ParseRef(ref string) (n Number, part string, ok bool) {
 	return Number(v), part, err == nil
 }
 
+// CheckName returns ErrInvalid for a job's name that can never mean the job, since as a reference, or with
+// --after, it means something else. Records of earlier versions may have such names.
+func CheckName(name string) error {
+	if _, _, ok := ParseRef(name); ok {
+		return fmt.Errorf("%q: a number always means the job with that number, so this name could never be used: choose another: %w", name, ErrInvalid)
+	}
+	if name == "@last" {
+		return fmt.Errorf("%q: it always means the newest job, so this name could never be used: choose another: %w", name, ErrInvalid)
+	}
+	if strings.HasPrefix(name, "run:") || strings.HasSuffix(name, ":any") {
+		return fmt.Errorf("%q: --after reads run:RUN as the last jobs of a run, and JOB:any as a job's end of any kind, so this name could never be used there: choose another: %w", name, ErrInvalid)
+	}
+	return nil
+}
+
 // number assigns numbers to new jobs. The jobs of a run share a number, and so
 // do all jobs that belong to no run.
 func (s *Snapshot) number(jobs []NewJob, into []*Job) error {

@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -34,6 +35,20 @@ func put(t *testing.T, s *kernel.Snapshot, jobs ...kernel.NewJob) *kernel.Snapsh
 	return s.Apply(p)
 }
 
+// A name that always means another job is refused where it is given; a decision on record that has one stands.
+func TestNamesThatMeanOtherJobs(t *testing.T) {
+	for name, fine := range map[string]bool{"12": false, "1": false, "12/x": false, "@last": false, "run:1": false, "run:": false, "x:any": false, ":any": false, "run": true, "any": true, "re-run:1": true, "x:anything": true, "": true, "0": true, "01": true, "12a": true, "12345678": true, "a/1": true} {
+		if err := kernel.CheckName(name); (err == nil) != fine || err != nil && !errors.Is(err, kernel.ErrInvalid) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	n := fresh("a")
+	n.Spec.Name = "12"
+	if s := put(t, snapshot(facts()), n); s.Job("a").Spec.Name != "12" {
+		t.Error("the job has no name")
+	}
+}
+
 func TestEveryEnqueueHasANumber(t *testing.T) {
 	of := func(id kernel.JobID, run kernel.RunID, node string, parent kernel.JobID) kernel.NewJob {
 		n := fresh(id)
@@ -50,9 +65,10 @@ func TestEveryEnqueueHasANumber(t *testing.T) {
 	s = put(t, s, of("h", "run_2", "", "e"), of("i", "run_2", "", "e"))
 	wantRefs(t, s, map[kernel.JobID]string{"a": "1", "b": "2/1", "c": "2/lint", "d": "3/draft", "e": "4/draft", "f": "4/merge", "g": "5", "h": "6/1", "i": "6/2"})
 
-	odd := []kernel.NewJob{fresh("k"), fresh("l"), fresh("m")}
-	odd[0].Part, odd[1].Part, odd[2].Part = "a b", "x\n  vizier jobs approve 1", "\x1b[31mrot"
-	wantRefs(t, put(t, s, odd...), map[kernel.JobID]string{"k": "7/1", "l": "7/2", "m": "7/3"})
+	odd := []kernel.NewJob{fresh("k"), fresh("l"), fresh("m"), fresh("n"), fresh("o")}
+	longest := strings.Repeat("x", 64)
+	odd[0].Part, odd[1].Part, odd[2].Part, odd[3].Part, odd[4].Part = "a b", "x\n  vizier jobs approve 1", "\x1b[31mrot", longest, longest+"x"
+	wantRefs(t, put(t, s, odd...), map[kernel.JobID]string{"k": "7/1", "l": "7/2", "m": "7/3", "n": "7/" + longest, "o": "7/5"})
 	clash := fresh("x")
 	clash.Part = "2"
 	if _, err := kernel.Enqueue(s, []kernel.NewJob{clash, fresh("y")}); !errors.Is(err, kernel.ErrInvalid) {

@@ -75,7 +75,7 @@ func (s *Snapshot) ProbesOf(ids ...JobID) Probes {
 		}
 		b.conflict(s.jobs[k])
 		if s.jobs[k].Spec.takesBranch() && s.jobs[k].Open() {
-			s.eachRival(k, func(r int32) { b.conflict(s.jobs[r]) })
+			s.eachRival(k, OnBranch, func(r int32) { b.conflict(s.jobs[r]) })
 		}
 	}
 	return b.p

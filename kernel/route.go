@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // DefaultRouteBudget is how often a route without a budget of its own may send
@@ -38,7 +39,7 @@ func (s *Snapshot) route(id JobID) Plan {
 			continue
 		}
 		to := s.Job(r.To)
-		if to == nil {
+		if to == nil || overtaken(j, to, r) {
 			continue
 		}
 		var q Plan
@@ -50,6 +51,13 @@ func (s *Snapshot) route(id JobID) Plan {
 		p, s = p.Then(q), s.Apply(q)
 	}
 	return p
+}
+
+// overtaken reports whether j, whose route r leads back to the job that woke it, ended well only after that job had
+// succeeded: nothing is to be done again.
+func overtaken(j, to *Job, r Route) bool {
+	return r.On == OutcomeSucceeded && j.Spec.Routed && to.State.Status == Succeeded &&
+		slices.ContainsFunc(to.Spec.Routes, func(w Route) bool { return w.On != OutcomeSucceeded && w.To == j.ID })
 }
 
 // handOver gives the context of a job that succeeded to one that runs after it,
@@ -84,7 +92,9 @@ func (s *Snapshot) handOver(from, to *Job) Plan {
 // of rewinds, even if it is rewound itself.
 func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
 	if from.State.Routed >= r.budget() {
-		return s.note(from, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.Label(), from.State.Routed))
+		own := *from // a person goes on with it: see Needs
+		own.State.Reason = strings.ReplaceAll(own.State.Reason, "vizier retry "+string(to.ID), "vizier retry "+string(from.ID))
+		return s.note(&own, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.Label(), from.State.Routed))
 	}
 	set := s.Downstream(to.ID)
 	for _, id := range set {

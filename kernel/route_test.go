@@ -98,9 +98,11 @@ func TestSendBack(t *testing.T) {
 	}
 	reasoned := job("b", running(1), after("a"), routesOf(on(kernel.OutcomeFailed, "a")), func(j *kernel.Job) { j.State.Routed = 3 })
 	s := snapshot(facts(), first(false), reasoned)
-	p, err := kernel.Finish(s, kernel.Result{Attempt: reasoned.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Reason: "no"})
-	if got := s.Apply(p).Job("b").State.Reason; err != nil || got != "no; its route to a was taken 3 times and is exhausted" {
-		t.Errorf("%q, %v", got, err)
+	for reason, want := range map[string]string{"no": "no", "resolve it, then `vizier retry a`": "resolve it, then `vizier retry b`"} { // one advice
+		p, err := kernel.Finish(s, kernel.Result{Attempt: reasoned.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Reason: reason})
+		if got := s.Apply(p).Job("b").State.Reason; err != nil || got != want+"; its route to a was taken 3 times and is exhausted" {
+			t.Errorf("%q, %v", got, err)
+		}
 	}
 }
 
@@ -224,12 +226,13 @@ func TestWhatAPersonCanDo(t *testing.T) {
 		jobs  []kernel.Job
 		want  string
 	}{
-		"a job that is gone":             {facts(), []kernel.Job{job("j", after("gone"))}, "submit_again j names job gone, which is gone, so a retry is no use"},
-		"one that waits for what failed": {facts(), []kernel.Job{job("f", is(kernel.Failed)), job("j", after("f"))}, "retry f"},
-		"one that waits for an approval": {facts(), []kernel.Job{job("p", approval(kernel.Pending, "")), job("j", after("p"))}, "approve p"},
-		"nobody makes what it needs":     {known(), []kernel.Job{job("j", needs(x))}, "produce custom:t:x; retry j"},
-		"nobody does yet":                {known(), []kernel.Job{job("j", needs(x), policy(kernel.Wait))}, "produce custom:t:x"},
-		"who was to make it did not":     {known(), []kernel.Job{job("p", is(kernel.Succeeded), produces(x)), job("j", needs(x))}, "retry p"},
+		"a job that is gone":                  {facts(), []kernel.Job{job("j", after("gone"))}, "submit_again j names job gone, which is gone, so a retry is no use"},
+		"a job that is gone, and an approval": {facts(), []kernel.Job{job("j", after("gone"), approval(kernel.Pending, ""))}, "submit_again j names job gone, which is gone, so a retry is no use"},
+		"one that waits for what failed":      {facts(), []kernel.Job{job("f", is(kernel.Failed)), job("j", after("f"))}, "retry f"},
+		"one that waits for an approval":      {facts(), []kernel.Job{job("p", approval(kernel.Pending, "")), job("j", after("p"))}, "approve p"},
+		"nobody makes what it needs":          {known(), []kernel.Job{job("j", needs(x))}, "produce custom:t:x; retry j"},
+		"nobody does yet":                     {known(), []kernel.Job{job("j", needs(x), policy(kernel.Wait))}, "produce custom:t:x"},
+		"who was to make it did not":          {known(), []kernel.Job{job("p", is(kernel.Succeeded), produces(x)), job("j", needs(x))}, "retry p"},
 		"a condition that nobody knows": {facts(), []kernel.Job{job("j", func(j *kernel.Job) {
 			j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CustomPrecondition, ID: "odd"}}
 		})}, "submit_again j asks for what cannot be checked: custom precondition `odd` is not supported by scheduler runtime"},

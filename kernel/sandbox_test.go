@@ -89,7 +89,7 @@ func TestWhatASandboxedJobSubmits(t *testing.T) {
 // The sources of secrets are read and run outside sandboxes, and an executor's
 // own options may make it load anything. So sandboxed jobs may ask for neither.
 func TestASandboxedJobHasNothingRunOutside(t *testing.T) {
-	for _, asks := range []kernel.Task{{Secrets: []kernel.Secret{{Name: "S", Source: "touch out"}}}, {Executor: "far", Options: []string{"cpus=1", "--export=LD_PRELOAD=x.so"}}, {Container: "img"}} {
+	for _, asks := range []kernel.Task{{Secrets: []kernel.Secret{{Name: "S", Source: "touch out"}}}, {Executor: "far", Options: []string{"--export=LD_PRELOAD=x.so"}}, {Executor: "far", Options: []string{"cpus=1", "--export=LD_PRELOAD=x.so"}}, {Container: "img"}} {
 		for _, mode := range []kernel.SandboxMode{kernel.NoSandbox, kernel.BestEffortSandbox} {
 			j := job("j", running(1))
 			j.Spec.Task.Sandbox.Mode = mode

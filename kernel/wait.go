@@ -18,7 +18,7 @@ type WaitReason struct {
 // on which it is.
 type WaitCause uint8
 
-// OtherCause is the zero value: no decision depends on it.
+// OtherCause is the zero value: no decision depends on which one it is.
 const (
 	OtherCause      WaitCause = iota
 	JobNotEnded               // waits for Job to end

@@ -200,8 +200,11 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 		st.Outcome, st.Exit = outcome(t), kernel.Exited(rapid.IntRange(0, 2).Draw(t, "exited"))
 		st.Failure = oneOf(t, "failed as", kernel.NoFailure, kernel.ExitFailure, kernel.WorkerLost, kernel.EffectInDoubt, kernel.OutOfMemory, kernel.Timeout)
 	}
-	if blockedMerge {
+	switch {
+	case blockedMerge:
 		st.Outcome = kernel.OutcomeBlocked
+	case st.Status == kernel.FailedRetryable:
+		st.Outcome = kernel.OutcomeFailed
 	}
 	if oneIn(t, 4, "grown before") {
 		st.Grown = kernel.Grown{Memory: rapid.IntRange(0, 3).Draw(t, "memory"), Time: rapid.IntRange(0, 2).Draw(t, "time")}

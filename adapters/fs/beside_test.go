@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -76,6 +77,11 @@ func stopped(t *testing.T, dir string) *flock.Flock {
 func TestLooksPassALockThatIsNotLetGo(t *testing.T) {
 	dir := t.TempDir()
 	makeBase(t, dir)
+	for _, n := range []int{2, 3} { // no outcomes are in there
+		if err := os.Remove(file(dir, "jobs", string(id(n)), "outcome.json")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	stopped(t, dir)
 	s := newStore(t, dir)
 	s.patience = time.Millisecond

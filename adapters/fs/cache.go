@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -27,7 +28,7 @@ type journalOffset struct {
 	end   int64
 }
 
-const cacheVersion = "vizier cache 7"
+const cacheVersion = "vizier cache 8"
 
 // cacheHead is the head of a cache that this boot and this version of the program
 // may use.
@@ -214,9 +215,13 @@ func (s *Store) reread(id kernel.JobID) error {
 	return nil
 }
 
-// maxPatrol is how many records each transaction checks for edits by hand besides
-// those it reads. In turn it reaches all jobs that have not succeeded.
+// maxPatrol is how many records a patrol checks for edits by hand, besides those that
+// the transaction reads. In turn it reaches all jobs that have not succeeded.
 const maxPatrol = 64
+
+// patrolPause is how long a process leaves between two patrols: a runner commits
+// hundreds of times a second, and people edit more slowly.
+const patrolPause = 50 * time.Millisecond
 
 // patrol checks the records of the next maxPatrol jobs.
 func (s *Store) patrol() error {

@@ -32,6 +32,7 @@ const (
 	keyMember   = "r" // run, created, id
 	keyActive   = "R" // run, created, id
 	keyBranch   = "b" // branch, created, id; open, or a blocked merge
+	keyRival    = "B" // branch, created, id; waiting for it
 	keyWoken    = "W" // created, id
 	keyKeyed    = "k" // idempotency key, created, id
 	keyStopper  = "f" // run, created, id
@@ -149,6 +150,9 @@ func keysOf(j *kernel.Job) []string {
 	}
 	if branch := j.Spec.Origin.Branch; (kernel.Near{Kind: kernel.OnBranch, Key: branch}).Selects(j) {
 		add(keyOf(keyBranch, branch))
+		if (kernel.Near{Kind: kernel.Rivals, Key: branch}).Selects(j) {
+			add(keyOf(keyRival, branch))
+		}
 	}
 	if key := j.Spec.IdempotencyKey; key != "" {
 		add(keyOf(keyKeyed, key))

@@ -324,6 +324,8 @@ func (r *cacheQuery) answer(n kernel.Near) error {
 		return r.addAll(keyOf(keyNumber, n.Number.String(), n.Key))
 	case kernel.OnBranch:
 		return r.addAll(keyOf(keyBranch, n.Key))
+	case kernel.Rivals:
+		return r.addAll(keyOf(keyRival, n.Key))
 	case kernel.Keyed:
 		return r.addAll(keyOf(keyKeyed, n.Key))
 	case kernel.Stoppers:

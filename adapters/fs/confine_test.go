@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -230,6 +231,51 @@ func TestDirectoriesHaveNoParent(t *testing.T) {
 		}
 		if _, err := base.read(path+"/x", 10); err == nil || strings.Contains(err.Error(), "no such file") {
 			t.Errorf("reading in %s: %v", path, err)
+		}
+	}
+}
+
+// One lookup of a path finds what the lookup of its elements finds, and refuses what that refuses.
+func TestALookupIsThatOfItsElements(t *testing.T) {
+	top := t.TempDir()
+	at := func(name string) string { return filepath.Join(top, name) }
+	if err := os.MkdirAll(at("base/a/b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"outside", "base/a/file", "base/a/b/file"} {
+		writeAt(t, at(name), name)
+	}
+	for name, to := range map[string]string{"base/up": "..", "base/a/link": "b", "base/a/b/out": "../../../outside", "base/a/b/abs": at("outside")} {
+		if err := os.Symlink(to, at(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base, err := openRoot(at("base"), machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.close()
+	opened := func(fd int, err error) string {
+		if err != nil {
+			return err.Error()
+		}
+		defer unix.Close(fd)
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint("file ", st.Ino)
+	}
+	for _, path := range []string{
+		"a/b", "a/b/file", "a/file", "a/none", "none/file", "a/file/x", "a/link/file", "up/outside", "a/b/out", "a/b/abs",
+		"a/../../outside", "a/..", "../outside", at("outside"),
+	} {
+		for _, flags := range []int{unix.O_RDONLY | unix.O_NONBLOCK, dirFlags} {
+			once := opened(machine{}.open(base.fd, path, flags))
+			each := opened(machine{}.walk(base.fd, path, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC))
+			if once != each {
+				t.Errorf("%s with flags %#x: %s, by its elements: %s", path, flags, once, each)
+			}
 		}
 	}
 }

@@ -48,24 +48,17 @@ func openRoot(path string, on disk) (dir, error) {
 
 // open opens the directory of that name below d.
 func (d dir) open(name string) (dir, error) {
-	at := d
-	for part := range strings.SplitSeq(name, "/") {
-		fd, err := -1, error(unix.EINVAL)
-		if part != ".." { // no path of the store has it: it would lead out
-			fd, err = d.disk.open(at.fd, part, dirFlags)
-		}
-		if at != d {
-			at.close()
-		}
-		if errors.Is(err, unix.ENOTDIR) {
-			err = fmt.Errorf("a link or a file is in the place of the directory, and Vizier follows no links: move the directory itself there: %w", err)
-		}
-		if err != nil {
-			return dir{fd: -1}, failed("open", name, err)
-		}
-		at = dir{fd, d.disk}
+	fd, err := d.lookup(name, dirFlags)
+	return dir{fd, d.disk}, err
+}
+
+// lookup opens the file of that path below d.
+func (d dir) lookup(path string, flags int) (int, error) {
+	fd, err := d.disk.open(d.fd, path, flags)
+	if errors.Is(err, unix.ENOTDIR) {
+		err = fmt.Errorf("a link or a file is in the place of the directory, and Vizier follows no links: move the directory itself there: %w", err)
 	}
-	return at, nil
+	return fd, failed("open", path, err)
 }
 
 // make opens the directory of that name below d, and makes it and its parents
@@ -288,26 +281,23 @@ func (d dir) openFile(name string, flags int) (fd int, err error) {
 
 // read reads a regular file of at most limit bytes. It does not block on a pipe
 // in the place of a record.
-func (d dir) read(path string, limit int64) (data []byte, err error) {
-	err = d.in(path, func(d dir, name string) error {
-		fd, err := d.openFile(name, unix.O_RDONLY|unix.O_NONBLOCK)
-		if err != nil {
-			return failed("open", path, err)
-		}
-		defer unix.Close(fd)
-		switch st, err := sys.Look(fd, ""); {
-		case err != nil:
-			return failed("stat", path, err)
-		case !st.Regular():
-			return fmt.Errorf("%s is not a regular file", path)
-		case st.Size > limit:
-			return fmt.Errorf("%s has %d bytes, more than the %d that make sense", path, st.Size, limit)
-		default:
-			data = make([]byte, st.Size)
-		}
-		return failed("read", path, d.disk.read(fd, data))
-	})
-	return data, err
+func (d dir) read(path string, limit int64) ([]byte, error) {
+	fd, err := d.lookup(path, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	switch st, err := sys.Look(fd, ""); {
+	case err != nil:
+		return nil, failed("stat", path, err)
+	case !st.Regular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case st.Size > limit:
+		return nil, fmt.Errorf("%s has %d bytes, more than the %d that make sense", path, st.Size, limit)
+	default:
+		data := make([]byte, st.Size)
+		return data, failed("read", path, d.disk.read(fd, data))
+	}
 }
 
 // names lists the directory of that name; a missing one is empty.

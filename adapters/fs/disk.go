@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,7 +15,7 @@ import (
 // put another one in its place, which records the calls, to see what a power failure
 // between any two may leave (power_test.go).
 type disk interface {
-	open(at int, name string, flags int) (fd int, err error)
+	open(at int, path string, flags int) (fd int, err error)         // looks up the path's elements one by one, and follows no link
 	create(at int, name string, flags int) (fd int, err error)       // or opens the file that is there, if flags say so
 	read(fd int, data []byte) error                                  // all of data; io.ErrUnexpectedEOF
 	readAt(f *os.File, data []byte, offset int64) (n int, err error) // as f.ReadAt
@@ -36,8 +37,34 @@ type disk interface {
 // machine is the disk of this machine.
 type machine struct{}
 
-func (machine) open(at int, name string, flags int) (int, error) {
-	return retry(func() (int, error) { return unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) })
+// open asks the system for all of the path at once, where it can. Where that fails for another
+// reason than a missing file, the lookup of the elements tells why.
+func (m machine) open(at int, path string, flags int) (int, error) {
+	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if strings.Contains(path, "/") && !strings.Contains(path, "..") {
+		fd, err := retry(func() (int, error) { return sys.OpenBelow(at, path, flags) })
+		if err == nil || errors.Is(err, unix.ENOENT) {
+			return fd, err
+		}
+	}
+	return m.walk(at, path, flags)
+}
+
+// walk opens path element by element.
+func (m machine) walk(at int, path string, flags int) (int, error) {
+	first, rest, more := strings.Cut(path, "/")
+	switch {
+	case first == "..": // no path of the store has it: it would lead out
+		return -1, unix.EINVAL
+	case !more:
+		return retry(func() (int, error) { return unix.Openat(at, path, flags, 0) })
+	}
+	dir, err := m.walk(at, first, dirFlags)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(dir)
+	return m.walk(dir, rest, flags)
 }
 
 func (machine) create(at int, name string, flags int) (int, error) {

@@ -209,7 +209,7 @@ func TestEventsLeaveTheCacheAlone(t *testing.T) {
 func TestEventWritersAreKilled(t *testing.T) {
 	oneGoroutine(t)
 	dir := t.TempDir()
-	s := eventStore(t, dir, 2000, 50)
+	s := eventStore(t, dir, 2000, 200) // more than two rounds write: the follower may be that late
 	happens(t, s, "a")
 	follower := s.Events(0)
 	defer follower.Close()
@@ -251,7 +251,7 @@ func TestEventWritersAreKilled(t *testing.T) {
 // playEvents writes events until it is killed.
 func playEvents(dir string) error {
 	o := options()
-	o.EventBytes, o.EventFiles = 2000, 50
+	o.EventBytes, o.EventFiles = 2000, 200
 	s := NewStore(dir, o)
 	for n := 0; ; n++ {
 		if err := s.AppendEvents([]kernel.Event{{At: t0, Kind: kernel.JobCreated, Job: id(1), Name: "a"}}); err != nil {

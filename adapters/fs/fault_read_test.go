@@ -37,7 +37,7 @@ func questions() map[string]func(*Store) (string, error) {
 				{Kind: kernel.Consumers, Artifact: custom("t", "k")}, {Kind: kernel.RunConsumers, Artifact: custom("t", "k"), Run: "r"},
 				{Kind: kernel.Producers, Artifact: custom("t", "k")}, {Kind: kernel.RunProducers, Artifact: custom("t", "k"), Run: "r"}, {Kind: kernel.Contenders, Key: "x", Most: 2},
 				{Kind: kernel.PoolContenders, Key: "x", Most: 2}, {Kind: kernel.Line, Key: "local", Most: 2}, {Kind: kernel.Waiters, Most: 2}, {Kind: kernel.Members, Run: "r"},
-				{Kind: kernel.Members, Run: "r", Most: 1}, {Kind: kernel.OnBranch, Key: "draft/p"}, {Kind: kernel.Keyed, Key: "k"}, {Kind: kernel.Stoppers, Run: "r"}, {Kind: kernel.Handled, Job: id(1)}, {Kind: kernel.Prompts, Key: "p"},
+				{Kind: kernel.Members, Run: "r", Most: 1}, {Kind: kernel.OnBranch, Key: "draft/p"}, {Kind: kernel.Rivals, Key: "draft/p"}, {Kind: kernel.Keyed, Key: "k"}, {Kind: kernel.Stoppers, Run: "r"}, {Kind: kernel.Handled, Job: id(1)}, {Kind: kernel.Prompts, Key: "p"},
 				{Kind: kernel.Woken}, {Kind: kernel.NewestRuns, Most: 2}, {Kind: kernel.Newest, Most: 2}, {Kind: kernel.OfNumber, Number: 1}, {Kind: kernel.Outsiders}, {Kind: kernel.Readers, Key: "main"}}
 			var all strings.Builder
 			var errs error

@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -187,8 +188,10 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 	}
 	ahead := make(chan chan content, 2)
 	ctx, stop := context.WithCancel(ctx)
+	var readers sync.WaitGroup
+	defer readers.Wait() // they use the store, which the caller may close
 	defer stop()
-	go func() { // the next parts are read meanwhile
+	readers.Go(func() { // the next parts are read meanwhile
 		defer close(ahead)
 		for i := from; i <= last; i++ {
 			one := make(chan content, 1)
@@ -197,7 +200,7 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 			case <-ctx.Done():
 				return
 			}
-			go func(i int) {
+			readers.Go(func() {
 				var got content
 				if c.parts[i].journal {
 					got.bytes = c.p.journal
@@ -205,15 +208,16 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 					got.head, got.bytes, got.err = c.p.s.readSegment(c.parts[i].file)
 				}
 				one <- got
-			}(i)
+			})
 		}
-	}()
+	})
 	passed := int64(0)
 	for i := from; i <= last; i++ {
-		if ctx.Err() != nil {
+		next, ok := <-ahead
+		if !ok {
 			return ctx.Err()
 		}
-		got := <-<-ahead
+		got := <-next
 		if got.err != nil {
 			return got.err
 		}

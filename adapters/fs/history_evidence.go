@@ -199,7 +199,7 @@ func (p chronicle) between(ctx context.Context, first, last uint64, only, read m
 		case begun && opening:
 			var f fold
 			f.take(e)
-			return errors.Join(seal(), open(&f, segmentHead{First: e.head.First, Tip: e.head.Tip, Began: e.head.Began, Ended: e.head.Ended}))
+			return errors.Join(seal(), open(&f, segmentHead{First: e.head.First, Tip: e.head.Tip, Began: e.head.Began, Ended: e.head.Ended, Lost: e.head.Lost}))
 		case opening || e.number < first:
 			before.take(e)
 			return nil

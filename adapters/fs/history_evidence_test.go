@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -193,5 +194,29 @@ func TestEvidenceWithMoreBehindIt(t *testing.T) {
 		if _, _, err := openEvidence(bad); !errors.Is(err, errEvidence) {
 			t.Errorf("with %q behind it: %v", more, err)
 		}
+	}
+}
+
+// Evidence that spans the loss of a journal has what came after it, and tells of the loss.
+func TestEvidenceAcrossALostJournal(t *testing.T) {
+	l := newLivedStore(t)
+	if err := errors.Join(l.s.Close(), os.Remove(filepath.Join(l.dir, vizierDir, plansFile))); err != nil {
+		t.Fatal(err)
+	}
+	l.submit(4, 1)
+	whole, err := newStore(t, l.dir).VerifyHistory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := newStore(t, l.dir).Export(t.Context(), "1", []kernel.JobID{id(1), id(4)}, noCommits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, v, err := VerifyEvidence(t.Context(), "1.0", b)
+	if err != nil || v.First != 1 || v.Last != whole.Last || v.Tip != whole.Tip || v.Decisions != whole.Decisions {
+		t.Errorf("%+v, %v; the whole history: %+v", v, err, whole)
+	}
+	if len(v.Findings) == 0 || v.Findings[0].Harmless() || v.Findings[0].Text != lostEntries(3).Text {
+		t.Errorf("it finds %+v", v.Findings)
 	}
 }

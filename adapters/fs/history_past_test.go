@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,10 +112,20 @@ func TestThePastIsWhatWas(t *testing.T) {
 			}
 		}
 	}
+	told := map[uint64]time.Time{}
+	if err := l.s.History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(h HistoryEntry) error {
+		told[h.Entry] = h.At
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	check := func(how string) {
 		t.Helper()
 		for i := range was {
 			p := l.pastAt(Moment{Entry: uint64(i + 1)})
+			if at := told[p.Entry]; !at.IsZero() && !p.At.Equal(at) {
+				t.Fatalf("%s: entry %d is from %s, and was written at %s", how, p.Entry, p.At, at)
+			}
 			if got := recordsOf(t, p); !reflect.DeepEqual(got, was[i]) {
 				t.Fatalf("%s: at entry %d there are\n%+v\nand there were\n%+v", how, i+1, got, was[i])
 			}
@@ -259,6 +271,76 @@ func TestAMilestoneThatIsDamaged(t *testing.T) {
 	}
 }
 
+// disturbed is a disk that calls onOpen for each file that is opened by its path.
+type disturbed struct {
+	machine
+	onOpen  func(path string)
+	opening atomic.Int32
+}
+
+func (d *disturbed) open(at int, path string, flags int) (int, error) {
+	d.opening.Add(1)
+	defer d.opening.Add(-1)
+	d.onOpen(path)
+	return d.machine.open(at, path, flags)
+}
+
+// Whoever asks for the past of a store may close it when the answer is there: nothing reads
+// ahead of a part that cannot be shown, and an interrupt ends the walk.
+func TestNothingReadsAheadOfThePastThatIsTold(t *testing.T) {
+	l := newLivedStore(t)
+	for n := 4; n < 10; n++ {
+		l.seal(func() { l.submit(n) })
+	}
+	l.forgetMilestones()
+	files, err := l.s.segments()
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d sealed files, %v", len(files), err)
+	}
+	past := func(ctx context.Context, onOpen func(path string)) error {
+		t.Helper()
+		d := &disturbed{onOpen: onOpen}
+		s := newStore(t, l.dir)
+		s.disk = d
+		p, err := s.PastAt(ctx, Moment{Entry: 8})
+		if n := d.opening.Load(); n > 0 {
+			t.Errorf("%d files are being opened after the answer: %v", n, err)
+		}
+		if err == nil {
+			p.Close()
+		}
+		l.forgetMilestones()
+		return err
+	}
+	for _, at := range files {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := past(ctx, func(path string) {
+			if path == at.file() {
+				cancel()
+			}
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("interrupted at %s: %v", at.file(), err)
+		}
+		cancel()
+	}
+	first := filepath.Join(l.dir, vizierDir, files[0].file())
+	b, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	writeAt(t, first, string(b))
+	err = past(t.Context(), func(path string) {
+		if slices.IndexFunc(files, func(f segment) bool { return path == f.file() }) > 0 {
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), files[0].file()) {
+		t.Errorf("with a damaged first part: %v", err)
+	}
+}
+
 // A past that cannot be shown is an error that names what can be shown, and only the
 // damaged part is lost.
 func TestThePastThatCannotBeShown(t *testing.T) {
@@ -349,7 +431,7 @@ func TestThePastThatCannotBeShown(t *testing.T) {
 	l.pastAt(Moment{Entry: 8})
 }
 
-// The check whether a milestone is due closes the milestone that it begins with.
+// The check whether a milestone is due closes the milestone that it begins with, and so does a past.
 func TestMilestonesAreClosed(t *testing.T) {
 	const times = 200
 	l := emptyStore(t)
@@ -358,7 +440,7 @@ func TestMilestonesAreClosed(t *testing.T) {
 	if err := l.s.TrimHistory(t.Context()); err != nil || !slices.Equal(l.s.milestones(), []uint64{2}) {
 		t.Fatalf("%v, milestones %v", err, l.s.milestones())
 	}
-	next := func() int {
+	next := func() int { // the next descriptor
 		f, err := l.s.base.file(milestoneFile(2), os.O_RDONLY)
 		if err != nil {
 			t.Fatal(err)
@@ -368,12 +450,29 @@ func TestMilestonesAreClosed(t *testing.T) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector would close files that nothing refers to
 	before := next()
-	for range times {
-		if err := l.s.setMilestones(t.Context()); err != nil {
-			t.Fatal(err)
+	for what, use := range map[string]func() error{
+		"the check": func() error { return l.s.setMilestones(t.Context()) },
+		"a past": func() error {
+			p, err := l.s.PastAt(t.Context(), Moment{Entry: 2})
+			if err == nil {
+				p.Close()
+			}
+			return err
+		},
+		"an entry that is not there": func() error {
+			if p, err := l.s.PastAt(t.Context(), Moment{Entry: 99}); !errors.Is(err, kernel.ErrNotFound) {
+				return fmt.Errorf("%v, %w", p, err)
+			}
+			return nil
+		},
+	} {
+		for range times {
+			if err := use(); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
 		}
-	}
-	if after := next(); after > before+times/2 { // other tests open files as well
-		t.Errorf("descriptors went from %d to %d", before, after)
+		if after := next(); after > before+times/2 { // other tests open files as well
+			t.Errorf("%s: descriptors went from %d to %d", what, before, after)
+		}
 	}
 }

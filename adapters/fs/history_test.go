@@ -246,6 +246,69 @@ func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 	}
 }
 
+// A finding says what is on record and what the history led to.
+func TestAFindingHasBothSides(t *testing.T) {
+	for name, use := range map[string]func(*livedStore){"nobody noticed": func(*livedStore) {}, "the store goes on": func(l *livedStore) { l.submit(4, 1) }} {
+		l := newLivedStore(t)
+		l.edit(1, `"exit_code": 0`, `"exit_code": 3`)
+		use(l)
+		v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+		if err != nil || len(v.Findings) != 1 || !strings.HasSuffix(v.Findings[0].Recorded, "exit_code 3") || !strings.HasSuffix(v.Findings[0].Decided, "exit_code 0") {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+	}
+}
+
+// A verification gives up after so many findings, which is no error.
+func TestAVerificationOfTooManyEdits(t *testing.T) {
+	l := emptyStore(t)
+	var all []kernel.NewJob
+	for n := 1; n <= maxFindings+1; n++ {
+		all = append(all, kernel.NewJob{ID: id(n), Spec: plain(n).Spec, Approval: kernel.Require(t0, "ann")})
+	}
+	if _, err := l.app.Submit(t.Context(), all, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	for n := range all {
+		l.edit(n+1, "job "+strconv.Itoa(n+1), "edited")
+	}
+	l.submit(len(all) + 1)
+	last := l.verified().Last
+	l.submit(len(all) + 2)
+	if v := l.verified(); v.Last != last || len(v.Findings) < maxFindings {
+		t.Errorf("it goes to entry %d with %d findings", v.Last, len(v.Findings))
+	}
+}
+
+// verified returns a verification by another process.
+func (l *livedStore) verified() Verification {
+	l.t.Helper()
+	v, err := newStore(l.t, l.dir).VerifyHistory(l.t.Context())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return v
+}
+
+// A change without an account has no reason. A commit that changes no record needs none.
+func TestAChangeThatNothingDecided(t *testing.T) {
+	for name, c := range map[string]struct {
+		plan []kernel.Action
+		want []string
+	}{
+		"a new record":     {[]kernel.Action{kernel.Create(plain(2))}, []string{FoundNoReason}},
+		"a removed record": {[]kernel.Action{kernel.RemoveJob{Job: id(1)}}, []string{FoundNoReason}},
+		"neither":          {[]kernel.Action{kernel.Announce{Event: kernel.Event{At: t0, Job: id(1), Kind: kernel.JobSucceeded}}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := emptyStore(t)
+			l.submit(1)
+			commit(t, l.s, c.plan...)
+			l.finds(c.want...)
+		})
+	}
+}
+
 // The verification repeats a decision that led from job to job along a chain, however long the chain.
 func TestHistoryVerifiesALongChain(t *testing.T) {
 	for _, length := range []int{20, 61, 100} {
@@ -900,5 +963,61 @@ func TestASegmentOfAnySize(t *testing.T) {
 	}
 	if _, _, err := openSegment(b); !errors.Is(err, errSegment) {
 		t.Error(err)
+	}
+}
+
+// Whichever call of the disk fails while the history is trimmed, it stays whole, and trimming it again does the rest.
+func TestAHistoryWhoseTrimmingFails(t *testing.T) {
+	oneGoroutine(t)
+	again := func() (*livedStore, *faulty) {
+		l := newLivedStore(t)
+		l.submit(4)
+		l.seal(func() { l.end(3, kernel.OutcomeSucceeded) })
+		l.seal(func() { l.end(4, kernel.OutcomeSucceeded) })
+		l.submit(5)
+		d := &faulty{}
+		fresh := newStoreWith(t, l.dir, l.s.opts)
+		fresh.disk = d
+		if err := l.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l.s = fresh
+		l.s.KeepHistory(1, 0)
+		return l, d
+	}
+	left := func(l *livedStore) string {
+		t.Helper()
+		files, err := os.ReadDir(filepath.Join(l.dir, vizierDir, historyDir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, f := range files {
+			if !strings.HasSuffix(f.Name(), milestoneSuffix) { // without milestones only time is lost
+				names = append(names, f.Name())
+			}
+		}
+		return strings.Join(names, " ")
+	}
+	l, d := again()
+	before := left(l)
+	if err := l.s.TrimHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	calls, want := d.n, left(l)
+	if want == before {
+		t.Fatal("nothing is trimmed")
+	}
+	for k := 1; k <= calls; k++ {
+		l, d := again()
+		d.at = k
+		err := l.s.TrimHistory(t.Context())
+		looks := strings.HasPrefix(d.where, "open") || strings.HasPrefix(d.where, "read") // what cannot be read is damaged, and stays
+		if got := left(l); err == nil && got != want && !looks {
+			t.Errorf("%s fails, and left are %s of %s without an error", d.where, got, before)
+		}
+		if l.finds(); l.s.TrimHistory(t.Context()) != nil || left(l) != want {
+			t.Errorf("after %s failed, left are %s", d.where, left(l))
+		}
 	}
 }

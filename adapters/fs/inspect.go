@@ -26,7 +26,7 @@ type Oddity struct {
 const staleTemp = time.Hour
 
 // Inspect looks for leftovers of crashes and of manual edits below .vizier/jobs: torn
-// records that the journal still has, wrong state files, directories without a
+// records that the journal still has, damaged files of attempts, wrong state files, directories without a
 // record, links in place of files, a damaged journal or history, temporary files of dead
 // processes, and manifests of runs that runs does not name. The caller holds the
 // scheduler lock during Inspect and when it calls a Fix.
@@ -67,11 +67,12 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 		}
 		return []Oddity{odd}
 	}
+	out := s.inspectAttempts(&j)
 	if word := j.State.Status.Coarse(); !s.stateFileSays(id, word) && s.Packed(id) == "" {
-		return []Oddity{{Path: vizierDir + "/" + jobPath(id, stateName), Text: fmt.Sprintf("the record means %q, and it does not say so", word),
-			Fix: func() error { return s.writeInPlace(jobPath(id, stateName), []byte(word+"\n")) }}}
+		out = append(out, Oddity{Path: vizierDir + "/" + jobPath(id, stateName), Text: fmt.Sprintf("the record means %q, and it does not say so", word),
+			Fix: func() error { return s.writeInPlace(jobPath(id, stateName), []byte(word+"\n")) }})
 	}
-	return nil
+	return out
 }
 
 // inspectUnrecorded reports a job's directory without a record. The journal may still have the record. If it has
@@ -220,31 +221,37 @@ func isTemp(name string) bool {
 
 // journalled returns the last record of a job in the journal, if it still has one.
 func (s *Store) journalled(id kernel.JobID) []byte {
-	pos, _, err := s.log.position()
-	if err != nil {
-		return nil
-	}
 	var last []byte
-	for at := int64(0); at < pos.end; {
-		e, next, err := s.log.read(at)
-		if err != nil {
-			return nil
+	if !s.eachJournalled(id, func(g group) {
+		switch {
+		case g.does(opRemoveJob):
+			last = nil
+		case g.record != nil && !g.does(opPack):
+			last = g.record
 		}
-		for _, g := range e.groups {
-			switch {
-			case g.job != id:
-			case g.does(opRemoveJob):
-				last = nil
-			case g.record != nil && !g.does(opPack):
-				last = g.record
-			}
-		}
-		at = next
+	}) {
+		return nil
 	}
 	if _, _, err := decodeRecord(id, last); err != nil {
 		return nil
 	}
 	return last
+}
+
+// eachJournalled calls f with each part of the journal about a job. It returns false if the journal cannot be read.
+func (s *Store) eachJournalled(id kernel.JobID, f func(group)) bool {
+	pos, _, err := s.log.position()
+	for at := int64(0); err == nil && at < pos.end; {
+		var e entry
+		if e, at, err = s.log.read(at); err == nil {
+			for _, g := range e.groups {
+				if g.job == id {
+					f(g)
+				}
+			}
+		}
+	}
+	return err == nil
 }
 
 // temps returns the temporary files below a directory whose writers are dead.

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Each transaction that reads only a few jobs also checks some of the others in turn,
-// except those that succeeded. So an edit by hand is found in the time of one round.
+// A transaction that reads only a few jobs also checks some of the others in turn, except
+// those that succeeded, if the process has not done so for a moment. So an edit by hand is
+// found in the time of one round.
 func TestEditsAreFoundInTurn(t *testing.T) {
 	const jobs = 3*maxPatrol + 10
 	dir := t.TempDir()
@@ -69,6 +71,13 @@ func TestEditsAreFoundInTurn(t *testing.T) {
 	for range 5 {
 		if len(look()) > 0 {
 			t.Error("it looks at what has succeeded")
+		}
+	}
+	s.pause = time.Hour
+	edited(3)
+	for range 5 {
+		if len(look()) > 0 {
+			t.Error("it looks again before the pause is over")
 		}
 	}
 }

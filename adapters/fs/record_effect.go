@@ -108,7 +108,7 @@ func (s *Store) Effect(id kernel.JobID, key string) (*effect.Record, error) {
 	e, _, err := decodeEffect(id, key, b)
 	if err != nil {
 		// The file is invalid, not an argument of the caller.
-		why := strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())
+		why := kernel.Said(err)
 		return nil, errors.New(filepath.Join(vizierDir, s.fileOf(id, file)) + ": " + why + ": move the file away if you know what became of the effect")
 	}
 	return e, nil

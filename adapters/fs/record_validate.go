@@ -19,7 +19,7 @@ type Problem struct {
 	Text string
 }
 
-// Validate checks every record on the disk against the published schema and the
+// Validate checks every record on the disk, with the files of its attempts, against the published schema and the
 // invariants of seed 004. It changes nothing, and returns how many records there
 // are.
 func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, err error) {
@@ -49,6 +49,11 @@ func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, er
 			}
 			for _, text := range texts {
 				problems = append(problems, Problem{id, vizierDir + "/" + s.fileOf(id, recordName), text})
+			}
+			if j, _, err := decodeRecord(id, b); err == nil {
+				for _, odd := range s.inspectAttempts(&j) {
+					problems = append(problems, Problem{id, odd.Path, odd.Text})
+				}
 			}
 		}
 		return nil

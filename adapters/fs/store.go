@@ -74,6 +74,8 @@ type Store struct {
 	log        *journal
 	cache      *cache                  // of the records; nil: to be opened
 	tx         *Tx                     // the transaction under way, if one is
+	patrolled  time.Time               // when this process last checked records for edits by hand
+	pause      time.Duration           // how long it leaves between two such checks
 	quarantine []quarantinedGroup      // as of when the lock was taken last
 	found      map[kernel.JobID][]byte // records that others had changed, not on record yet; empty: gone
 }
@@ -82,7 +84,7 @@ type Store struct {
 // It touches no file until it is used.
 func NewStore(dir string, opts Options) *Store {
 	layout := NewLayout(dir)
-	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who), patience: time.Second}
+	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who), patience: time.Second, pause: patrolPause}
 }
 
 // Keep changes how much is kept from now on. It is for the goroutine that has the
@@ -187,10 +189,19 @@ func (s *Store) Forget() {
 // short. A lock that is not free before ctx ends is a *BusyError.
 func (s *Store) Begin(ctx context.Context) (*Tx, error) {
 	tx, err := s.begin(ctx, lockExclusive, nil, false)
-	if isReadOnly(err) && s.base != nil {
-		err = fmt.Errorf("the store %s is read-only for you, so nothing can be changed here: make it writable (%w)", s.abs(""), err)
+	return tx, s.obstruction(s.unwritable(err))
+}
+
+// unwritable returns err with what to do about it, if it says that the store is read-only or its file system full.
+func (s *Store) unwritable(err error) error {
+	switch {
+	case s.base == nil:
+	case isReadOnly(err):
+		return fmt.Errorf("the store %s is read-only for you, so nothing can be changed here: make it writable (%w)", s.abs(""), err)
+	case isFull(err):
+		return fmt.Errorf("the file system of the store %s is full, so nothing can be changed here: make room on it (%w)", s.abs(""), err)
 	}
-	return tx, s.obstruction(err)
+	return err
 }
 
 // BeginSettling is Begin for a transaction that settles r's attempt. It does not
@@ -344,7 +355,7 @@ func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		return rec, err
 	}
 	var refused *notAdmittedError
-	if err := s.complete(ctx, true); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || isReadOnly(err) || errors.As(err, &refused) {
+	if err := s.complete(ctx, true); isFull(err) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || isReadOnly(err) || errors.As(err, &refused) {
 		return s.readAhead(ctx, scope)
 	} else if err != nil {
 		return kernel.Records{}, err

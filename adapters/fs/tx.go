@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/history"
@@ -17,8 +18,7 @@ type Tx struct {
 	turn       Turn // nil: no other host schedules
 	pos        position
 	unfinished []kernel.WorldAction
-	settling   *kernel.Result // the result that the transaction settles, while it is not on record; else nil
-	patrolled  bool
+	settling   *kernel.Result         // the result that the transaction settles, while it is not on record; else nil
 	account    *history.Account       // of the next commit
 	facts      map[kernel.Near]string // that the next commit judged by: see JudgedBy
 	caught     *cache                 // the cache that has been brought to pos; nobody else writes it meanwhile
@@ -28,14 +28,14 @@ type Tx struct {
 
 // Load reads the records of scope.
 func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
-	if !t.patrolled && scope.Near != nil {
+	if scope.Near != nil && time.Since(t.s.patrolled) >= t.s.pause {
 		if err := t.s.catchUp(t.pos); err != nil {
 			return kernel.Records{}, err
 		}
 		if err := t.s.patrol(); err != nil {
 			t.s.dropCache()
 		}
-		t.patrolled = true
+		t.s.patrolled = time.Now()
 	}
 	return t.s.load(t.pos, scope)
 }
@@ -95,8 +95,10 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.write(b.e, t.s.log.full(t.pos)); err != nil {
+	if err := t.write(b.e, t.s.log.full(t.pos)); errors.Is(err, kernel.ErrRecorded) {
 		return err
+	} else if err != nil {
+		return t.s.unwritable(err)
 	}
 	if damaged || t.know(p, b.jobs) != nil { // a record that was read anew may have edits that the decision of p did not see
 		t.s.dropCache()
@@ -160,7 +162,7 @@ func (t *Tx) write(e entry, full bool) (err error) {
 	t.last = nil
 	var at kernel.JobID
 	if _, err := body.entry(func(g group) error { at = g.job; return t.s.applyGroup(g) }); err != nil {
-		t.cut = fmt.Errorf("apply %s: %w: %w", at, err, kernel.ErrRecorded)
+		t.cut = fmt.Errorf("%w (apply %s: %w)", kernel.ErrRecorded, at, err)
 		return t.cut
 	}
 	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()

@@ -92,5 +92,5 @@ func (s *Store) NoteCollected() error {
 	if err := s.open(true); err != nil {
 		return err
 	}
-	return s.base.write(collectedFile, []byte(s.opts.Now().UTC().Format(time.RFC3339)+"\n"), false)
+	return s.unwritable(s.base.write(collectedFile, []byte(s.opts.Now().UTC().Format(time.RFC3339)+"\n"), false))
 }

@@ -30,6 +30,21 @@ func (r *Repo) Branches(ctx context.Context, prefix string) (map[string]kernel.C
 	return tips, nil
 }
 
+// Containing returns the local branches that contain a commit, without the one called except.
+func (r *Repo) Containing(ctx context.Context, commit kernel.CommitID, except string) ([]string, error) {
+	if err := commits(commit); err != nil {
+		return nil, fmt.Errorf("look for a commit: %w", err)
+	}
+	out, err := r.cli.read(ctx, "for-each-ref", "--format=%(refname)", "--contains="+string(commit), "refs/heads/")
+	var on []string
+	for ref := range strings.Lines(string(out)) {
+		if name := strings.TrimPrefix(strings.TrimSuffix(ref, "\n"), "refs/heads/"); name != except {
+			on = append(on, name)
+		}
+	}
+	return on, err
+}
+
 // real returns the branch that name stands for: another one if name is a symbolic ref, else name.
 func (r *Repo) real(ctx context.Context, name string) (string, error) {
 	const most = 5 // git follows no more

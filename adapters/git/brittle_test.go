@@ -56,8 +56,9 @@ func TestWhicheverGitFailsAnAnswerSaysSo(t *testing.T) {
 	}
 	for name, ask := range map[string]func(r *Repo) (string, error){
 		"branches":     func(r *Repo) (string, error) { return several(r.Branches(ctx, "draft/")) },
+		"containing":   func(r *Repo) (string, error) { return several(r.Containing(ctx, main, "main")) },
 		"a branch":     func(r *Repo) (string, error) { return several(r.BranchAt(ctx, "draft/a")) },
-		"an obstacle":  func(r *Repo) (string, error) { return several(r.Obstacle(ctx, "main", ahead)) },
+		"an obstacle":  func(r *Repo) (string, error) { return several(r.Obstacle(ctx, "main")) },
 		"staged":       func(r *Repo) (string, error) { return several(r.Staged(ctx, dir)) },
 		"uncommitted":  func(r *Repo) (string, error) { return several(r.Uncommitted(ctx, dir)) },
 		"untracked":    func(r *Repo) (string, error) { return several(r.Untracked(ctx, dir)) },
@@ -141,7 +142,7 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 			}
 			return err
 		},
-		"an empty commit":   func(o *owned) error { return second(o.repo.CommitEmpty(ctx, "ahead", o.rev("ahead"), "nothing")) },
+		"an empty commit":   func(o *owned) error { return second(o.repo.EmptyCommit(ctx, o.rev("ahead"), "nothing")) },
 		"a tag":             func(o *owned) error { return second(o.repo.CreateTag(ctx, "v2", o.rev("main"), "two")) },
 		"no tag":            func(o *owned) error { return o.repo.DeleteTag(ctx, "v1", o.git("rev-parse", "v1")) },
 		"no branch":         func(o *owned) error { return o.repo.DeleteBranch(ctx, "ahead", o.rev("ahead")) },

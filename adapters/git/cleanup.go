@@ -48,13 +48,16 @@ func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Clea
 }
 
 // InPlace reports whether the worktree of c exists at its path, belongs to c and
-// was not taken off its branch by Release.
+// was not taken off its branch by Release. One that nobody may look into counts as c's.
 func (r *Repo) InPlace(c kernel.Context) bool {
 	dir := c.Worktree
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(r.root.Dir, dir)
 	}
 	name := nameAt(dir)
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, iofs.ErrPermission) {
+		name = c.Name
+	}
 	return name != "" && (c.Name == "" || name == c.Name) && !r.released(name)
 }
 
@@ -151,6 +154,7 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string) err
 	}
 	present, err := exists(dir)
 	if err == nil && present {
+		sys.LetIn(dir)
 		err = errors.Join(usable(dir), sys.Unmounted(dir))
 	}
 	if err != nil {

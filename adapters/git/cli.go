@@ -144,21 +144,13 @@ func (c *cli) objects(ctx context.Context, mode string, files []File, see func(f
 }
 
 func (c *cli) Head(ctx context.Context) (string, error) {
-	out, err := c.read(ctx, "symbolic-ref", "--quiet", "HEAD")
-	if exitCode(err) == 1 {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	name, _ := strings.CutPrefix(strings.TrimSuffix(string(out), "\n"), "refs/heads/")
-	return name, nil
+	return c.headBranch(ctx, c.root.Dir)
 }
 
 func (c *cli) Clean(ctx context.Context) (bool, error) {
 	args := []string{"status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all",
 		"--no-renames", "--"}
-	out, err := c.read(ctx, append(args, notScratch()...)...)
+	out, err := c.run(ctx, command{whole: true, args: append(args, notScratch()...)})
 	return err == nil && len(out) == 0, err
 }
 

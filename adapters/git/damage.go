@@ -18,15 +18,22 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Damage returns why nobody can work in the worktree of c, and what to do; "": it is sound, or gone.
-func (r *Repo) Damage(c kernel.Context) (string, error) {
+// Damage returns why nobody can work in the worktree of c, and what to do; "": it is sound, or gone. stays reports that
+// it can be used again as it is, once that is done.
+func (r *Repo) Damage(c kernel.Context) (why string, stays bool, err error) {
 	dir := absolute(r.root.Dir, c.Worktree)
 	if there, err := exists(dir); err != nil || !there {
-		return "", err
+		return "", false, err
 	}
 	if err := usable(dir); err != nil {
-		return err.Error(), nil //nolint:nilerr // that is the answer
+		return err.Error(), errors.Is(err, errShut), nil
 	}
+	why, err = r.brokenAt(dir, c)
+	return why, false, err
+}
+
+// brokenAt is Damage of the directory dir, as far as it is about what is in it.
+func (r *Repo) brokenAt(dir string, c kernel.Context) (string, error) {
 	all, err := r.Worktrees()
 	for _, w := range all {
 		switch {
@@ -55,7 +62,10 @@ func (r *Repo) Damage(c kernel.Context) (string, error) {
 // anew says what becomes of a damaged worktree.
 const anew = ": a retry of the job that made it parks what is in it, and makes it anew"
 
-// usable returns an error if something else is in the place of a working tree, or if the user may not
+// errShut says that the user may not work in a working tree.
+var errShut = errors.New("you may not work in the worktree")
+
+// usable returns an error if something else is in the place of a working tree, or errShut if the user may not
 // work there. A missing one is no error.
 func usable(dir string) error {
 	st, err := os.Lstat(dir)
@@ -69,7 +79,7 @@ func usable(dir string) error {
 	case !st.IsDir():
 		return fmt.Errorf("a file is in the place of the worktree: move %s away, then retry", dir)
 	case unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK) != nil:
-		return fmt.Errorf("you may not work in the worktree: `chmod u+rwx %s`, then retry", dir)
+		return fmt.Errorf("%w: `chmod u+rwx %s`, as its owner, then retry", errShut, dir)
 	}
 	return nil
 }

@@ -1,7 +1,10 @@
 package git
 
 import (
+	"crypto/sha1"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,13 +55,13 @@ func TestDamagedWorktrees(t *testing.T) {
 				main := o.git("symbolic-ref", "HEAD")
 				o.tree.write("file", "mine")
 				o.tree.write("new", "mine, too")
-				if why, err := o.repo.Damage(o.ctx); why != "" || err != nil {
+				if why, _, err := o.repo.Damage(o.ctx); why != "" || err != nil {
 					t.Fatalf("sound: %q, %v", why, err)
 				}
 				if err := c.do(o); err != nil {
 					t.Fatal(err)
 				}
-				if why, err := o.repo.Damage(o.ctx); !strings.Contains(why, c.says) || !strings.HasSuffix(why, anew) || err != nil {
+				if why, _, err := o.repo.Damage(o.ctx); !strings.Contains(why, c.says) || !strings.HasSuffix(why, anew) || err != nil {
 					t.Errorf("damaged: %q, %v", why, err)
 				}
 				if again {
@@ -104,7 +107,6 @@ func TestSomethingInThePlaceOfAWorktree(t *testing.T) {
 		"a link": {func(o *owned, moved string) error {
 			return errors.Join(os.Rename(o.tree.dir, moved), os.Symlink(moved, o.tree.dir))
 		}, "a symbolic link is in the place of the worktree: move DIR away"},
-		"of another mode": {func(o *owned, _ string) error { return os.Chmod(o.tree.dir, 0) }, "`chmod u+rwx DIR`"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOwned(t, Open)
@@ -114,9 +116,9 @@ func TestSomethingInThePlaceOfAWorktree(t *testing.T) {
 				t.Fatal(err)
 			}
 			says := strings.ReplaceAll(c.says, "DIR", o.tree.dir)
-			why, err := o.repo.Damage(o.ctx)
-			if !strings.Contains(why, says) || err != nil {
-				t.Errorf("%q, %v", why, err)
+			why, stays, err := o.repo.Damage(o.ctx)
+			if !strings.Contains(why, says) || stays || err != nil {
+				t.Errorf("%q, %v, %v", why, stays, err)
 			}
 			if _, err := o.repo.OwnedWorktree("draft-1"); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("owned: %v", err)
@@ -127,13 +129,50 @@ func TestSomethingInThePlaceOfAWorktree(t *testing.T) {
 			if why := o.remove(kernel.CleanupFailed); !strings.Contains(why, says) {
 				t.Error(why)
 			}
-			_ = os.Chmod(o.tree.dir, 0o700)
-			at := o.tree.dir
-			if _, err := os.Stat(moved); err == nil {
-				at = moved
-			}
-			if b, err := os.ReadFile(filepath.Join(at, "file")); string(b) != "mine" {
+			if b, err := os.ReadFile(filepath.Join(moved, "file")); string(b) != "mine" {
 				t.Errorf("the work: %q, %v", b, err)
+			}
+		})
+	}
+}
+
+// A worktree of the user's that its mode keeps them from is let them into where it is needed, and removed like any other.
+func TestAWorktreeThatIsShut(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	for name, mode := range map[string]os.FileMode{"closed": 0, "only to read": 0o555, "only to write": 0o300} {
+		t.Run(name, func(t *testing.T) {
+			o := newOwned(t, Open)
+			o.tree.write("file", "mine")
+			shut := func() {
+				if err := os.Chmod(o.tree.dir, mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			shut()
+			want := "you may not work in the worktree: `chmod u+rwx " + o.tree.dir + "`, as its owner, then retry"
+			if why, stays, err := o.repo.Damage(o.ctx); why != want || !stays || err != nil {
+				t.Errorf("%q, stays %v, %v", why, stays, err)
+			}
+			if !o.repo.InPlace(o.ctx) {
+				t.Error("it is not in its place")
+			}
+			if c, err := o.repo.OwnedWorktree("draft-1"); c != o.ctx || err != nil {
+				t.Errorf("owned: %+v, %v", c, err)
+			}
+			shut()
+			if c, err := o.repo.EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", ""); c != o.ctx || err != nil {
+				t.Errorf("made: %+v, %v", c, err)
+			}
+			if got := o.tree.content("file"); got != "mine" {
+				t.Errorf("it has %q", got)
+			}
+			shut()
+			o.remove(kernel.CleanupDone)
+			o.gone()
+			if got := o.git("show", o.saved().Ref+":file"); got != "mine" {
+				t.Errorf("parked %q", got)
 			}
 		})
 	}
@@ -176,5 +215,47 @@ func TestNoGitWorksOnTheMainTreeInstead(t *testing.T) {
 	}
 	if after := o.git("rev-parse", "HEAD", "--symbolic-full-name", "HEAD"); after != before || o.git("status", "--porcelain") != "M file" {
 		t.Errorf("the main working tree is at %s, was at %s; %s", after, before, o.git("status"))
+	}
+}
+
+// An index is sound as git writes it, and with nothing in it, and damaged if a byte differs or is missing.
+func TestASoundIndex(t *testing.T) {
+	for _, format := range []string{"sha1", "sha256"} {
+		f := newFixture(t, "--object-format="+format)
+		index := f.path(".git/index")
+		is := func(what string, want bool) {
+			t.Helper()
+			if sound, err := soundIndex(index); sound != want || err != nil {
+				t.Errorf("%s, %s: sound %v, %v", format, what, sound, err)
+			}
+		}
+		is("missing", true)
+		f.write("file", "x")
+		for what, makes := range map[string][]string{"empty": {"read-tree", "--empty"}, "with a file": {"add", "file"}} {
+			f.git(makes...)
+			is(what, true)
+			whole := f.content(".git/index")
+			for n := range len(whole) {
+				f.write(".git/index", whole[:n])
+				is(fmt.Sprintf("%s, the first %d bytes", what, n), false)
+				f.write(".git/index", whole[:n]+string([]byte{whole[n] ^ 1})+whole[n+1:])
+				is(fmt.Sprintf("%s, byte %d changed", what, n), false)
+			}
+			f.write(".git/index", whole)
+		}
+		shortest := "DIRC\x00\x00\x00\x02\x00\x00\x00\x00"
+		if sum := sha1.Sum([]byte(shortest)); format == "sha1" {
+			shortest += string(sum[:])
+		} else {
+			sum := sha256.Sum256([]byte(shortest))
+			shortest += string(sum[:])
+		}
+		f.write(".git/index", shortest)
+		f.git("ls-files", "--stage") // git takes it, too
+		is("the shortest", true)
+		f.git("-c", "index.skipHash=true", "add", "file")
+		is("without a checksum", true)
+		f.write(".git/index", "no index, but long enough for one, with or without the longer checksum")
+		is("something else", false)
 	}
 }

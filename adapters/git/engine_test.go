@@ -247,7 +247,7 @@ func TestNoGit(t *testing.T) {
 	f := newFixture(t)
 	c := newCLI(f.root())
 	t.Setenv("PATH", t.TempDir())
-	_, err := c.Head(t.Context())
+	_, err := c.Clean(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "git is not in PATH: install git") {
 		t.Errorf("got %v", err)
 	}

@@ -29,9 +29,11 @@ type command struct {
 	args   []string
 	env    []string // added to the environment
 	stdin  []byte
-	writes bool // it may take locks
-	quiet  bool // disable hooks
-	hooks  bool // may run hooks, which may take any time: no deadline
+	writes bool       // it may take locks
+	quiet  bool       // disable hooks
+	hooks  bool       // may run hooks, which may take any time: no deadline
+	held   []*os.File // files that stay open, with their locks, as long as it runs
+	whole  bool       // fail with an *UnreadError if git could not read all of the working tree that it asks for
 }
 
 // Error is a git process that failed.
@@ -44,13 +46,19 @@ type Error struct {
 func (e *Error) Error() string {
 	text := strings.Join(strings.FieldsFunc(e.Stderr, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	if text == "" {
-		text = "no message"
+		return fmt.Sprintf("git %s printed nothing (exit %d)%s", e.Op, e.Code, silent[e.Op])
 	}
 	return fmt.Sprintf("git %s: %s (exit %d)", e.Op, text, e.Code)
 }
 
+// silent says which hook may have failed, of the subcommands whose exit code is that of a hook.
+var silent = map[string]string{
+	"commit":   ": a hook, such as pre-commit, may have refused",
+	"checkout": ": the hook post-checkout may have failed",
+}
+
 // run runs one git process and returns its standard output, even if it fails
-// with an *Error.
+// with an *Error, or with an *UnreadError of one.
 func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	if !k.hooks {
 		var cancel context.CancelFunc
@@ -72,6 +80,7 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	}
 	cmd.Env = append(environ(os.Environ(), k.writes), k.env...)
 	cmd.Stdin = bytes.NewReader(k.stdin)
+	cmd.ExtraFiles = k.held
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -80,13 +89,16 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	var exit *exec.ExitError
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay): // git succeeded; a process it started still holds its output
+		if k.whole {
+			return stdout.Bytes(), c.unread(k, stderr.String())
+		}
 		return stdout.Bytes(), nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("git %s: %w", op, ctx.Err())
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, errors.New("git is not in PATH: install git, or add its directory to PATH")
 	case errors.As(err, &exit):
-		return stdout.Bytes(), &Error{Op: op, Code: exit.ExitCode(), Stderr: stderr.String()}
+		return stdout.Bytes(), c.failed(k, &Error{Op: op, Code: exit.ExitCode(), Stderr: stderr.String()})
 	default:
 		return nil, fmt.Errorf("git %s: %w", op, err)
 	}

@@ -26,6 +26,15 @@ func (r *Repo) checkInner(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	return r.checkLinks(top, links)
+}
+
+// checkLinks is checkInner of the linked working tree with its top at top and the submodules links in its
+// index. With top "" there is nothing to check.
+func (r *Repo) checkLinks(top string, links []string) error {
+	if top == "" {
+		return nil
+	}
 	for _, name := range links {
 		if own, err := ownSubmodule(filepath.Join(top, name), r.root.CommonDir); err != nil || !own {
 			return errors.Join(err, fmt.Errorf("%s is a repository within %s, and git would run what its configuration says: remove %s, or leave the directory out of what is committed", name, top, filepath.Join(name, ".git")))
@@ -36,37 +45,38 @@ func (r *Repo) checkInner(ctx context.Context, dir string) error {
 
 // dropAdded takes repositories out of the index of a linked working tree that neither its commit
 // nor .gitmodules has, if git has not made them: git add adds what an agent has put there. Left in the
-// index, such a one would be committed, even if its .git is gone, in the place of its files.
-func (r *Repo) dropAdded(ctx context.Context, dir string) error {
-	top, err := r.linkedTop(dir)
-	if err != nil || top == "" {
-		return err
+// index, such a one would be committed, even if its .git is gone, in the place of its files. It returns
+// those of links, the submodules in the index, that are left.
+func (r *Repo) dropAdded(ctx context.Context, top string, links []string) ([]string, error) {
+	if top == "" || len(links) == 0 {
+		return links, nil
 	}
 	at := command{dir: top}
-	links, err := r.cli.addedLinks(ctx, at)
-	if err != nil || len(links) == 0 {
-		return err
+	added, err := r.cli.addedLinks(ctx, at)
+	if err != nil || len(added) == 0 {
+		return links, err
 	}
-	unseen, _, err := r.cli.unseen(ctx, at, top, links)
+	unseen, _, err := r.cli.unseen(ctx, at, top, added)
 	if err != nil {
-		return err
+		return links, err
 	}
 	at.args = []string{"config", "--file", filepath.Join(top, ".gitmodules"), "--null", "--get-regexp", `^submodule\..*\.path$`}
 	named, err := r.cli.run(ctx, at)
 	if err != nil && exitCode(err) != 1 { // exit code 1: none, or no such file
-		return err
+		return links, err
 	}
 	var drop []string
-	for _, name := range links {
+	for _, name := range added {
 		own, err := ownSubmodule(filepath.Join(top, name), r.root.CommonDir)
 		if err != nil {
-			return err
+			return links, err
 		}
 		if (!own || slices.Contains(unseen, name)) && !bytes.Contains(named, []byte("\n"+name+"\x00")) {
 			drop = append(drop, name)
 		}
 	}
-	return r.updateIndex(ctx, top, drop, "--force-remove")
+	left := slices.DeleteFunc(slices.Clone(links), func(name string) bool { return slices.Contains(drop, name) })
+	return left, r.updateIndex(ctx, top, drop, "--force-remove")
 }
 
 // addedLinks returns those of gitlinks that the checked-out commit does not have.
@@ -83,19 +93,13 @@ func (c *cli) addedLinks(ctx context.Context, at command) ([]string, error) {
 	return links, err
 }
 
-// checkUnseen returns an error if a linked working tree has files below a
-// submodule that is not initialised: git neither shows nor adds them.
-func (r *Repo) checkUnseen(ctx context.Context, dir string) error {
-	top, err := r.linkedTop(dir)
-	if err != nil || top == "" {
-		return err
+// checkUnseen returns an error if the linked working tree at top has files below one of links, the submodules in its
+// index, that is not initialised: git neither shows nor adds them.
+func (r *Repo) checkUnseen(ctx context.Context, top string, links []string) error {
+	if top == "" {
+		return nil
 	}
-	at := command{dir: top}
-	links, err := r.cli.gitlinks(ctx, at)
-	if err != nil {
-		return err
-	}
-	unseen, files, err := r.cli.unseen(ctx, at, top, links)
+	unseen, files, err := r.cli.unseen(ctx, command{dir: top}, top, links)
 	if err != nil || len(files) == 0 {
 		return err
 	}
@@ -115,18 +119,56 @@ func (r *Repo) linkedTop(dir string) (string, error) {
 	return top, err
 }
 
+// index is what the index of a working tree has, as far as a commit depends on it. Paths are relative to the top.
+type index struct {
+	links    []string // submodules, whether they are initialised or not
+	unmerged []string // in conflict
+	scratch  bool     // some of Vizier's own files are staged
+}
+
+// index returns what the index of the working tree of at has.
+func (c *cli) index(ctx context.Context, at command) (i index, err error) {
+	at.args = []string{"ls-files", "--stage", "--full-name", "-z", "--", ":(top)"}
+	staged, err := c.run(ctx, at)
+	for entry := range bytes.SplitSeq(staged, []byte{0}) { // mode, object and stage, then the path
+		head, path, ok := bytes.Cut(entry, []byte("\t"))
+		if !ok {
+			continue
+		}
+		name := string(path)
+		if bytes.HasPrefix(head, []byte("160000 ")) {
+			i.links = append(i.links, name)
+		}
+		if !bytes.HasSuffix(head, []byte(" 0")) {
+			i.unmerged = append(i.unmerged, name)
+		}
+		i.scratch = i.scratch || isScratch(name)
+	}
+	i.links, i.unmerged = slices.Compact(i.links), slices.Compact(i.unmerged) // a path in conflict has up to three entries, one after the other
+	return i, err
+}
+
 // gitlinks returns the paths of the submodules that the index of a working tree
 // has, whether they are initialised or not.
 func (c *cli) gitlinks(ctx context.Context, at command) ([]string, error) {
-	at.args = []string{"ls-files", "--stage", "-z"}
-	staged, err := c.run(ctx, at)
-	var links []string
-	for entry := range strings.SplitSeq(string(staged), "\x00") {
-		if _, name, ok := strings.Cut(entry, "\t"); ok && strings.HasPrefix(entry, "160000 ") && !slices.Contains(links, name) {
-			links = append(links, name)
-		}
+	i, err := c.index(ctx, at)
+	return i.links, err
+}
+
+// ready returns what the index of the working tree at dir has, and the top of the linked working tree that dir is in,
+// or "". It fails if files are in conflict, since git would take their conflict markers for a resolution, or
+// if checkInner would. With mayDrop, it calls dropAdded before.
+func (r *Repo) ready(ctx context.Context, dir string, mayDrop bool) (i index, top string, err error) {
+	if top, err = r.linkedTop(dir); err != nil {
+		return i, top, err
 	}
-	return links, err
+	if i, err = r.cli.index(ctx, command{dir: dir}); err != nil {
+		return i, top, err
+	}
+	if mayDrop {
+		i.links, err = r.dropAdded(ctx, top, i.links)
+	}
+	return i, top, errors.Join(inConflict(dir, i.unmerged), err, r.checkLinks(top, i.links))
 }
 
 // unseen returns the submodules among links that are, in the working tree at top,
@@ -147,6 +189,7 @@ func (c *cli) unseen(ctx context.Context, at command, top string, links []string
 		}
 		at.args = []string{"ls-files", "--others", "--exclude-standard", "-z", "--", ":(top,literal)" + name}
 		at.env = append(slices.Clone(at.env), "GIT_INDEX_FILE="+filepath.Join(dir, ".git", "none")) // it does not exist, so git sees no submodules
+		at.whole = true
 		out, err := c.run(ctx, at)
 		if err != nil {
 			return nil, nil, err

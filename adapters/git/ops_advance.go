@@ -4,28 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Obstacle says why the working trees that have branch checked out cannot
-// follow it to the commit to ("" if that is not known yet), and what to do
-// about it. It returns "" if they can.
-func (r *Repo) Obstacle(ctx context.Context, branch string, to kernel.CommitID) (string, error) {
+// follow it, and what to do about it. It returns "" if they can. It first ends
+// what an Advance that was killed has left half done in them.
+func (r *Repo) Obstacle(ctx context.Context, branch string) (string, error) {
 	on, err := r.worktreesOn(ctx, branch)
 	if err != nil {
 		return "", err
 	}
-	return r.obstacle(ctx, branch, on, to)
+	return r.obstacle(ctx, branch, on)
 }
 
-// obstacle is Obstacle for the trees on. A tree whose files are already those
-// of the commit, because of a crash before the branch was moved, is not an
-// obstacle.
-func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree, to kernel.CommitID) (string, error) {
+// obstacle is Obstacle for the trees on.
+func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree) (string, error) {
+	if obstacle, err := r.endAll(ctx, branch, on); err != nil || obstacle != "" {
+		return obstacle, err
+	}
 	for _, w := range on {
+		if w.away {
+			return awayWith(branch, w), nil
+		}
 		op, err := operation(w.gitDir)
 		if err != nil {
 			return "", err
@@ -37,18 +41,112 @@ func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree, to ke
 		if err != nil {
 			return "", err
 		}
-		if !changed.any() {
-			continue
+		if changed.any() && !changed.others && len(changed.unstage) == 0 { // a merge that moved a submodule leaves it so
+			return fmt.Sprintf("%s is checked out in %s, where submodules are at other commits than it has: run %s; a commit would take these for it",
+				branch, w.Path, changed.undo(w.Path)), nil
 		}
-		if arrived, err := r.cli.arrived(ctx, w.Path, to); arrived || err != nil {
-			if err != nil {
-				return "", err
-			}
-			continue
+		if changed.any() {
+			return fmt.Sprintf("%s is checked out in %s with uncommitted changes: commit them, or %s", branch, w.Path, changed.undo(w.Path)), nil
 		}
-		return fmt.Sprintf("%s is checked out in %s with uncommitted changes: commit them, or %s", branch, w.Path, changed.undo(w.Path)), nil
 	}
 	return "", nil
+}
+
+// EndAdvance ends what an Advance of branch that was killed has left half done:
+// the working trees that have it checked out become what it is. obstacle,
+// unless "", says why one cannot.
+func (r *Repo) EndAdvance(ctx context.Context, branch string) (obstacle string, err error) {
+	on, err := r.worktreesOn(ctx, branch)
+	if err != nil {
+		return "", err
+	}
+	return r.endAll(ctx, branch, on)
+}
+
+// endAll is EndAdvance for the trees on. It also ends what it can in trees that somebody has put on another branch
+// meanwhile, which are in nobody's way.
+func (r *Repo) endAll(ctx context.Context, branch string, on []Worktree) (obstacle string, err error) {
+	_ = r.eachHalfWay(func(f *following) error {
+		if slices.ContainsFunc(on, func(w Worktree) bool { return w.Path == f.w.Path }) {
+			f.release()
+			return nil
+		}
+		_, err := f.end(ctx)
+		return err
+	})
+	for _, w := range on {
+		f, busy, err := r.take(w, false)
+		if err != nil {
+			return "", err
+		}
+		if busy {
+			return obstacleIn(branch, w, isFollowing), nil
+		}
+		if f == nil {
+			continue
+		}
+		if w.away {
+			f.release()
+			return awayWith(branch, w), nil
+		}
+		obstacle, err := f.end(ctx)
+		if err != nil && ctx.Err() == nil {
+			obstacle = fmt.Sprintf("which is half way to another commit (%v): see to that", err)
+		}
+		if obstacle != "" {
+			return obstacleIn(branch, w, obstacle), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// HalfWay returns the working trees that an Advance which was killed has left half
+// way between two commits.
+func (r *Repo) HalfWay() (dirs []string, err error) {
+	err = r.eachHalfWay(func(f *following) error {
+		if f.to != "" || f.holdsIndex() { // else it has ended, or has not begun
+			dirs = append(dirs, f.w.Path)
+		}
+		f.release()
+		return nil
+	})
+	return dirs, err
+}
+
+// EndHalfWay ends what HalfWay finds in the working tree at dir.
+func (r *Repo) EndHalfWay(ctx context.Context, dir string) error {
+	return r.eachHalfWay(func(f *following) error {
+		if f.w.Path != dir {
+			f.release()
+			return nil
+		}
+		obstacle, err := f.end(ctx)
+		if err == nil && obstacle != "" {
+			err = errors.New(obstacle)
+		}
+		return err
+	})
+}
+
+// eachHalfWay calls do with each tree that has a note which nobody holds.
+func (r *Repo) eachHalfWay(do func(*following) error) error {
+	trees, err := r.Worktrees()
+	for _, w := range append(trees, Worktree{Path: r.root.Dir, gitDir: r.root.CommonDir}) {
+		f, _, failed := r.take(w, false)
+		if f != nil && failed == nil {
+			failed = do(f)
+		}
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// obstacleIn says what is wrong with a tree that has branch checked out.
+func obstacleIn(branch string, w Worktree, what string) string {
+	return fmt.Sprintf("%s is checked out in %s, %s", branch, w.Path, what)
 }
 
 // changes are the changes to tracked files of a working tree.
@@ -102,106 +200,81 @@ func (c *cli) changed(ctx context.Context, dir string) (changes, error) {
 	return all, err
 }
 
-// arrived reports whether the files and the index at dir are those of commit.
-func (c *cli) arrived(ctx context.Context, dir string, commit kernel.CommitID) (bool, error) {
-	if commit == "" {
-		return false, nil
-	}
-	for _, args := range [][]string{
-		{"diff-index", "--cached", "--quiet", "--ignore-submodules=none", string(commit), "--"},
-		{"diff", "--quiet", "--no-ext-diff", "--ignore-submodules=dirty"},
-	} {
-		_, err := c.run(ctx, command{dir: dir, args: args})
-		if exitCode(err) == 1 {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
 // Advance atomically moves branch from one commit to a descendant of it,
 // together with the working trees that have it checked out. moved is false if
 // the branch is not at from any more. obstacle, unless "", says why a tree
-// cannot follow; then nothing has changed.
+// cannot follow, or git does not move the branch; then nothing has changed.
+// After a kill EndAdvance ends it. What git does not track in a tree stays, ignored or not.
 func (r *Repo) Advance(ctx context.Context, branch string, from, to kernel.CommitID) (obstacle string, moved bool, err error) {
 	if err := commits(from, to); err != nil {
 		return "", false, fmt.Errorf("advance %s: %w", branch, err)
 	}
 	on, err := r.worktreesOn(ctx, branch)
 	if err == nil {
-		obstacle, err = r.obstacle(ctx, branch, on, to)
+		obstacle, err = r.obstacle(ctx, branch, on)
 	}
 	if err != nil || obstacle != "" {
 		return obstacle, false, err
 	}
-	for i, w := range on {
-		now, err := r.cli.refAt(ctx, "refs/heads/"+branch)
-		switch {
-		case err != nil:
-			return "", false, err
-		case i == 0 && now != from || i > 0 && now != to:
-			return "", i > 0, nil
+	if len(on) == 0 {
+		err = r.UpdateRef(ctx, "refs/heads/"+branch, to, from)
+		if errors.Is(err, ErrMoved) {
+			return "", false, nil
 		}
-		obstacle, err := r.follow(ctx, w, branch, i == 0, from, to)
-		if err != nil {
-			return "", i > 0, err
+		return "", err == nil, err
+	}
+	if now, err := r.cli.refAt(ctx, "refs/heads/"+branch); err != nil || now != from {
+		return "", false, err
+	}
+	var begun []*following
+	for _, w := range on {
+		var f *following
+		if f, obstacle, err = r.begin(ctx, w, from, to); obstacle != "" {
+			obstacle = obstacleIn(branch, w, obstacle)
 		}
-		if obstacle != "" {
-			if now, err := r.cli.refAt(ctx, "refs/heads/"+branch); err == nil && i == 0 && now != from { // somebody committed meanwhile
-				return "", false, nil
-			}
-			return obstacle, i > 0, nil
+		if f == nil {
+			break
+		}
+		begun = append(begun, f)
+	}
+	if err == nil && obstacle == "" {
+		obstacle, moved, err = r.moveWith(ctx, begun, branch, from, to)
+	}
+	for _, f := range begun {
+		stays, unread := f.stays(ctx)
+		if moved && (stays || unread != nil) {
+			err = errors.Join(err, f.arrive())
+		} else {
+			err = errors.Join(err, f.comeBack(ctx))
 		}
 	}
-	if len(on) > 0 {
+	if moved && err == nil { // as git merge does; whatever the hook says
+		_, _ = r.cli.run(ctx, command{dir: on[0].Path, args: []string{"hook", "run", "--ignore-missing", "post-merge", "--", "0"}, writes: true, hooks: true})
+	}
+	return obstacle, moved, err
+}
+
+// moveWith moves branch, which the trees of all have checked out.
+func (r *Repo) moveWith(ctx context.Context, all []*following, branch string, from, to kernel.CommitID) (obstacle string, moved bool, err error) {
+	k := command{dir: all[0].w.Path, writes: true, hooks: true,
+		args: []string{"update-ref", "-m", "vizier: Fast-forward", "refs/heads/" + branch, string(to), string(from)}}
+	for _, f := range all {
+		k.held = append(k.held, f.note)
+	}
+	_, err = r.cli.run(ctx, k)
+	if err == nil {
 		return "", true, nil
 	}
-	err = r.UpdateRef(ctx, "refs/heads/"+branch, to, from)
-	if errors.Is(err, ErrMoved) {
-		return "", false, nil
-	}
-	return "", err == nil, err
-}
-
-// follow moves the files of w from one commit to the other. The first tree
-// moves the branch as well.
-func (r *Repo) follow(ctx context.Context, w Worktree, branch string, first bool, from, to kernel.CommitID) (obstacle string, err error) {
-	arrived, err := r.cli.arrived(ctx, w.Path, to)
+	now, unread := r.cli.refAt(context.WithoutCancel(ctx), "refs/heads/"+branch)
 	switch {
-	case err != nil:
-		return "", err
-	case arrived && first:
-		return "", r.UpdateRef(ctx, "refs/heads/"+branch, to, from)
-	case arrived:
-		return "", nil
+	case unread != nil:
+		return "", false, errors.Join(err, unread)
+	case now == to:
+		return "", true, nil
+	case now != from: // somebody committed meanwhile
+		return "", false, nil
+	case exitCode(err) > 0:
+		return fmt.Sprintf("git does not move %s (%v): see to that", branch, err), false, nil
 	}
-	args := []string{"merge", "--quiet", "--ff-only", "--no-squash", "--no-autostash", string(to)}
-	if !first {
-		args = []string{"read-tree", "-m", "-u", string(from), string(to)}
-	}
-	_, err = r.cli.run(ctx, command{dir: w.Path, args: args, writes: true, hooks: true})
-	for again := 0; again < 10 && busyIndex(err) && ctx.Err() == nil; again++ {
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-		_, err = r.cli.run(ctx, command{dir: w.Path, args: args, writes: true, hooks: true})
-	}
-	if exitCode(err) > 0 {
-		return fmt.Sprintf("%s is checked out in %s, which git cannot bring up to date (%v): see to that", branch, w.Path, err), nil
-	}
-	if err != nil {
-		return "", err
-	}
-	now, err := r.cli.refAt(ctx, "refs/heads/"+branch)
-	if err == nil && now != to {
-		obstacle = fmt.Sprintf("%s is checked out in %s, where git merge did not move it: look at the settings of git merge there", branch, w.Path)
-	}
-	return obstacle, err
+	return "", false, err
 }
-
-// busyIndex reports that another git process has locked the index of the working tree.
-func busyIndex(err error) bool { return err != nil && strings.Contains(err.Error(), "index.lock") }

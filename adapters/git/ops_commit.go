@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -31,15 +29,16 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 			specs = append(specs, ":(literal)"+p)
 		}
 	}
-	if err := errors.Join(r.checkUnmerged(ctx, dir), r.dropAdded(ctx, dir), r.checkInner(ctx, dir)); err != nil {
+	before, top, err := r.ready(ctx, dir, true)
+	if err != nil {
 		return err
 	}
 	if paths == nil {
-		if err := r.checkUnseen(ctx, dir); err != nil {
+		if err := r.checkUnseen(ctx, top, before.links); err != nil {
 			return err
 		}
 	}
-	own, err := r.cli.unignored(ctx, command{dir: dir}, scratch[:])
+	own, err := r.cli.unignored(ctx, command{dir: top}, scratch[:]) // "" is the main working tree
 	if err != nil {
 		return err
 	}
@@ -60,16 +59,21 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 			return err
 		}
 	}
-	if err := r.checkInner(ctx, dir); err != nil {
-		return errors.Join(err, r.dropAdded(ctx, dir))
+	staged, err := r.cli.index(ctx, command{dir: dir})
+	if err != nil {
+		return err
 	}
-	return r.cli.unstage(ctx, dir)
+	if err := r.checkLinks(top, staged.links); err != nil {
+		_, dropped := r.dropAdded(ctx, top, staged.links)
+		return errors.Join(err, dropped)
+	}
+	return r.cli.unstage(ctx, dir, staged)
 }
 
 // StageTracked stages every change to tracked files at dir, including removals. It fails while files there are
 // in conflict.
 func (r *Repo) StageTracked(ctx context.Context, dir string) error {
-	if err := errors.Join(r.checkUnmerged(ctx, dir), r.checkInner(ctx, dir)); err != nil {
+	if _, _, err := r.ready(ctx, dir, false); err != nil {
 		return err
 	}
 	return r.cli.add(ctx, dir, []string{":(top)"}, "--update")
@@ -151,7 +155,7 @@ func (c *cli) leftBehind(ctx context.Context, dir, name string) (bool, error) {
 // for the second letter of their status (the file compared with the index), and
 // the untracked paths.
 func (r *Repo) status(ctx context.Context, dir string, counts func(file byte) bool) (tracked, untracked []string, err error) {
-	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all",
+	out, err := r.cli.run(ctx, command{dir: dir, whole: true, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=all",
 		"--ignore-submodules=none", "--no-renames"}})
 	for entry := range strings.SplitSeq(string(out), "\x00") {
 		switch {
@@ -166,38 +170,31 @@ func (r *Repo) status(ctx context.Context, dir string, counts func(file byte) bo
 }
 
 // unignored returns those of dirs, given relative to the top, that git does not
-// ignore in the tree of at. Excluding an ignored one would be an error for git
+// ignore in the tree of at, which runs at the top. Excluding an ignored one would be an error for git
 // add.
 func (c *cli) unignored(ctx context.Context, at command, dirs []string) ([]string, error) {
-	at.args = []string{"rev-parse", "--show-cdup"}
-	top, err := c.run(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	up := strings.TrimSuffix(string(top), "\n")
-	var in strings.Builder
-	for _, d := range dirs {
-		in.WriteString(up + d + "\x00")
-	}
-	at.args, at.stdin = []string{"check-ignore", "--no-index", "--stdin", "-z"}, []byte(in.String())
+	at.args, at.stdin = []string{"check-ignore", "--no-index", "--stdin", "-z"}, []byte(strings.Join(dirs, "\x00")+"\x00")
 	out, err := c.run(ctx, at)
 	if err != nil && exitCode(err) != 1 { // exit code 1: none is ignored
 		return nil, err
 	}
 	ignored := strings.Split(string(out), "\x00")
-	return slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return slices.Contains(ignored, up+d) }), nil
+	return slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return slices.Contains(ignored, d) }), nil
 }
 
 // add runs git add with pathspecs.
 func (c *cli) add(ctx context.Context, dir string, specs []string, flag string) error {
-	_, err := c.run(ctx, command{dir: dir, writes: true, stdin: []byte(strings.Join(specs, "\x00") + "\x00"),
+	_, err := c.run(ctx, command{dir: dir, writes: true, whole: true, stdin: []byte(strings.Join(specs, "\x00") + "\x00"),
 		args: []string{"add", flag, "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"}}) // also what a sparse checkout leaves out
 	return err
 }
 
-// unstage removes Vizier's own files from the index if somebody else staged
+// unstage removes Vizier's own files from the index at dir if it has some: somebody else staged
 // them.
-func (c *cli) unstage(ctx context.Context, dir string) error {
+func (c *cli) unstage(ctx context.Context, dir string, staged index) error {
+	if !staged.scratch {
+		return nil
+	}
 	args := []string{"reset", "--quiet", "--"}
 	for _, d := range scratch[:] {
 		args = append(args, ":(top)"+d)
@@ -223,7 +220,7 @@ func (r *Repo) StagePaths(ctx context.Context, dir string, paths []string) error
 		switch {
 		case err == nil:
 			there = append(there, p)
-		case errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		case absent(err):
 			gone = append(gone, p)
 		default:
 			return err
@@ -256,7 +253,8 @@ func (r *Repo) Staged(ctx context.Context, dir string) (bool, error) {
 
 // Commit commits the index of the working tree at dir and returns the commit.
 // The repository's hooks and signing apply (semantics 3.19). If no identity is
-// configured, Vizier's is used.
+// configured, Vizier's is used. Commit fails while files there are in conflict, or
+// are staged with conflict markers: see Leftover.
 func (r *Repo) Commit(ctx context.Context, dir, message string) (kernel.CommitID, error) {
 	return r.commit(ctx, dir, message)
 }
@@ -268,10 +266,14 @@ func (r *Repo) Amend(ctx context.Context, dir, message string) (kernel.CommitID,
 }
 
 func (r *Repo) commit(ctx context.Context, dir, message string, more ...string) (kernel.CommitID, error) {
-	if err := errors.Join(r.checkUnmerged(ctx, dir), r.checkInner(ctx, dir)); err != nil {
+	staged, _, err := r.ready(ctx, dir, false)
+	if err != nil {
 		return "", err
 	}
-	if err := r.cli.unstage(ctx, dir); err != nil {
+	if err := r.cli.unstage(ctx, dir, staged); err != nil {
+		return "", err
+	}
+	if err := r.checkLeftover(ctx, dir); err != nil {
 		return "", err
 	}
 	// If only submodules were staged that are configured to be ignored, git
@@ -304,14 +306,17 @@ func (r *Repo) Message(ctx context.Context, commit kernel.CommitID) (string, err
 func (c *cli) fallbackIdentity(ctx context.Context, dir string) []string {
 	var env []string
 	for _, who := range []string{"AUTHOR", "COMMITTER"} {
-		_, err := c.run(ctx, command{dir: dir, args: []string{"-c", "user.useConfigOnly=true", "var", "GIT_" + who + "_IDENT"}})
-		if err == nil {
-			continue
-		}
+		var missing []string
 		for _, v := range [][2]string{{"GIT_" + who + "_NAME", "Vizier"}, {"GIT_" + who + "_EMAIL", "vizier@local"}} {
 			if os.Getenv(v[0]) == "" {
-				env = append(env, v[0]+"="+v[1])
+				missing = append(missing, v[0]+"="+v[1])
 			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		if _, err := c.run(ctx, command{dir: dir, args: []string{"-c", "user.useConfigOnly=true", "var", "GIT_" + who + "_IDENT"}}); err != nil {
+			env = append(env, missing...)
 		}
 	}
 	return env

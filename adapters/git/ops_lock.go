@@ -61,14 +61,22 @@ func (r *Repo) DropStaleRefLocks(branches []string, before time.Time) error {
 		}
 	}
 	for _, p := range paths {
-		p = filepath.Join(r.root.CommonDir, p)
-		info, err := os.Lstat(p)
-		if err != nil || !info.Mode().IsRegular() || !info.ModTime().Before(before) || r.atWorkSince(info.ModTime()) {
-			continue
+		if err := r.dropStale(filepath.Join(r.root.CommonDir, p), func(at time.Time) bool { return at.Before(before) }); err != nil {
+			return err
 		}
-		if err := os.Remove(p); err != nil && !errors.Is(err, iofs.ErrNotExist) {
-			return fmt.Errorf("drop the lock that a killed git left: %w", err)
-		}
+	}
+	return nil
+}
+
+// dropStale removes a lock file that was made when may says, unless a git still at work in the
+// repository may hold it.
+func (r *Repo) dropStale(path string, may func(at time.Time) bool) error {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || !may(info.ModTime()) || r.atWorkSince(info.ModTime()) {
+		return nil //nolint:nilerr // it is not there, or whoever runs into it reports it
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return fmt.Errorf("drop the lock that a killed git left: %w", err)
 	}
 	return nil
 }

@@ -29,8 +29,15 @@ func (r *Repo) Unmerged(ctx context.Context, dir string) ([]string, error) {
 // resolution.
 func (r *Repo) checkUnmerged(ctx context.Context, dir string) error {
 	files, err := r.Unmerged(ctx, dir)
-	if err != nil || len(files) == 0 {
+	if err != nil {
 		return err
+	}
+	return inConflict(dir, files)
+}
+
+func inConflict(dir string, files []string) error {
+	if len(files) == 0 {
+		return nil
 	}
 	return fmt.Errorf("%s has files in conflict: %s", dir, strings.Join(files, ", "))
 }
@@ -149,6 +156,16 @@ func (r *Repo) Squashing(_ context.Context, dir string) (bool, error) {
 		return false, err
 	}
 	return exists(filepath.Join(w.gitDir, "SQUASH_MSG"))
+}
+
+// Rebasing reports whether a rebase is in progress in the linked worktree at dir.
+func (r *Repo) Rebasing(_ context.Context, dir string) (bool, error) {
+	w, err := worktreeAt(r.root.CommonDir, dir)
+	if err != nil || w.Name == "" {
+		return false, err
+	}
+	now, err := operation(w.gitDir)
+	return now == "rebase", err
 }
 
 // Detach forces the worktree at dir to a commit, discarding changes that are in

@@ -12,6 +12,10 @@ func (r *Repo) Patch(ctx context.Context, dir string) ([]byte, error) {
 	if err := r.checkUnmerged(ctx, dir); err != nil {
 		return nil, err
 	}
+	// git diff takes what it cannot read for deleted.
+	if _, err := r.cli.run(ctx, command{dir: dir, whole: true, args: []string{"status", "--porcelain=v1", "--untracked-files=no", "--ignore-submodules=dirty"}}); err != nil {
+		return nil, err
+	}
 	base, err := r.HeadCommit(ctx, dir)
 	if err != nil {
 		return nil, err

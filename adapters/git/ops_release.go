@@ -52,12 +52,12 @@ func (r *Repo) History(ctx context.Context, since string, tip kernel.CommitID) (
 	return log, nil
 }
 
-// CommitEmpty adds a commit without changes to branch. It fails with ErrMoved
-// if the branch is not at from. Index and files are not touched, so no hook
-// runs; commit.gpgSign applies.
-func (r *Repo) CommitEmpty(ctx context.Context, branch string, from kernel.CommitID, message string) (kernel.CommitID, error) {
+// EmptyCommit makes a commit without changes on top of from, which is on no
+// branch yet. Index and files are not touched, so no hook runs; commit.gpgSign
+// applies.
+func (r *Repo) EmptyCommit(ctx context.Context, from kernel.CommitID, message string) (kernel.CommitID, error) {
 	if err := commits(from); err != nil {
-		return "", fmt.Errorf("commit to %s: %w", branch, err)
+		return "", fmt.Errorf("commit: %w", err)
 	}
 	args := []string{"commit-tree", string(from) + "^{tree}", "-p", string(from), "-F", "-"}
 	sign, err := r.cli.read(ctx, "config", "--type=bool", "--default=false", "--get", "commit.gpgSign")
@@ -68,11 +68,7 @@ func (r *Repo) CommitEmpty(ctx context.Context, branch string, from kernel.Commi
 		args = slices.Insert(args, 1, "-S")
 	}
 	out, err := r.cli.run(ctx, command{args: args, stdin: []byte(message), env: r.cli.fallbackIdentity(ctx, ""), writes: true, hooks: true})
-	if err != nil {
-		return "", err
-	}
-	id := kernel.CommitID(strings.TrimSpace(string(out)))
-	return id, r.UpdateRef(ctx, "refs/heads/"+branch, id, from)
+	return kernel.CommitID(strings.TrimSpace(string(out))), err
 }
 
 // CreateTag creates an annotated tag and returns the tag object, for DeleteTag.

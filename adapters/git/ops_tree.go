@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	iofs "io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -13,6 +15,9 @@ import (
 // HeadCommit returns the commit of the working tree at dir, or "" if its branch
 // has none yet.
 func (r *Repo) HeadCommit(ctx context.Context, dir string) (kernel.CommitID, error) {
+	if _, commit, ok := head(dir); ok && commit != "" {
+		return commit, nil
+	}
 	return r.cli.resolve(ctx, dir, "HEAD")
 }
 
@@ -28,7 +33,14 @@ func (c *cli) resolve(ctx context.Context, dir, name string) (kernel.CommitID, e
 // HeadBranch returns the branch that the working tree at dir has checked out,
 // or "" if HEAD is detached.
 func (r *Repo) HeadBranch(ctx context.Context, dir string) (string, error) {
-	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"symbolic-ref", "--quiet", "HEAD"}})
+	return r.cli.headBranch(ctx, dir)
+}
+
+func (c *cli) headBranch(ctx context.Context, dir string) (string, error) {
+	if branch, _, ok := head(dir); ok {
+		return branch, nil
+	}
+	out, err := c.run(ctx, command{dir: dir, args: []string{"symbolic-ref", "--quiet", "HEAD"}})
 	if exitCode(err) == 1 {
 		return "", nil
 	}
@@ -85,16 +97,30 @@ func (r *Repo) baseOf(name string) (kernel.CommitID, error) {
 }
 
 // Standing returns the working trees that have branch checked out or rebase it, the main one
-// first.
+// first. It fails if one of them is locked and not there, as on a disk that is away.
 func (r *Repo) Standing(ctx context.Context, branch string) ([]string, error) {
 	trees, err := r.worktreesOn(ctx, branch)
 	dirs := make([]string, len(trees))
 	for i, w := range trees {
+		if w.away {
+			return nil, errors.New(awayWith(branch, w))
+		}
 		dirs[i] = w.Path
 	}
 	return dirs, err
 }
 
+// awayWith says that a tree which is away has branch checked out, and what to do about it.
+func awayWith(branch string, w Worktree) string {
+	lock := "locked"
+	if w.Reason != "" {
+		lock += " (" + w.Reason + ")"
+	}
+	return obstacleIn(branch, w, fmt.Sprintf("a worktree that is %s and not there: bring it back or, if it is gone for good, run `git worktree unlock %s`, then `git worktree prune`", lock, w.Path))
+}
+
+// worktreesOn returns the working trees of Standing, and those that are away: when one is back, its next commit would
+// take back what has moved the branch meanwhile. One that is gone and not locked is in nobody's way.
 func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, error) {
 	head, err := r.Head(ctx)
 	if err == nil {
@@ -126,10 +152,15 @@ func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, erro
 			return nil, err
 		}
 		present, err := exists(w.Path)
+		rooted := false
+		if err == nil && present {
+			rooted, err = exists(filepath.Join(w.Path, ".git"))
+		}
 		if err != nil {
 			return nil, err
 		}
-		if to := leadsTo(w.Path); present && (to == "" || to == resolved(w.gitDir)) { // else it belongs to the repository that this one is a copy of
+		w.away = w.Locked && w.Reason != initializing && !rooted                                // a disk that is away may leave an empty directory
+		if to := leadsTo(w.Path); w.away || present && (to == "" || to == resolved(w.gitDir)) { // else it belongs to the repository that this one is a copy of
 			on = append(on, w)
 		}
 	}

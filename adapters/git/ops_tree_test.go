@@ -2,9 +2,11 @@ package git
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,12 +60,10 @@ func TestAdvance(t *testing.T) {
 	}
 	f.write("a.txt", "mine\n")
 	advance("main", from, to, true, false)
-	// A crash came after the files and before the branch.
 	f.git("reset", "--quiet", "--hard")
-	f.git("read-tree", "-m", "-u", string(from), string(to))
 	advance("main", from, to, false, true)
 	if f.rev("main") != to || f.git("status", "--porcelain") != "" {
-		t.Error("what a crash left half done was not completed")
+		t.Error("the checkout did not follow")
 	}
 	advance("main", from, to, false, false) // it is not at from
 
@@ -101,14 +101,19 @@ func TestAdvanceByAnotherName(t *testing.T) {
 	}
 }
 
-// Settings of git merge that would have it not move the branch do not count.
-func TestAdvanceWhateverMergeOptions(t *testing.T) {
+// Where git merge would have brought the checkout along, its hook runs, with the index free again, and
+// settings of it that would not do not count.
+func TestAdvanceRunsTheHookOfAMerge(t *testing.T) {
 	f := newFixture(t)
 	from, to := f.twoCommits()
 	r := Open(f.root())
 	f.git("config", "branch.main.mergeOptions", "--squash --no-commit")
-	if obstacle, moved, err := r.Advance(t.Context(), "main", from, to); obstacle != "" || !moved || err != nil || f.rev("main") != to || f.git("status", "--porcelain") != "" {
-		t.Error(obstacle, moved, err, f.rev("main"))
+	f.write(".git/hooks/post-merge", "#!/bin/sh\n[ $1 = 0 ] && echo new >new && git add new\n")
+	if err := os.Chmod(f.path(".git/hooks/post-merge"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if obstacle, moved, err := r.Advance(t.Context(), "main", from, to); obstacle != "" || !moved || err != nil || f.rev("main") != to || f.git("status", "--porcelain") != "A  new" {
+		t.Error(obstacle, moved, err, f.rev("main"), f.git("status", "--porcelain"))
 	}
 }
 
@@ -284,7 +289,7 @@ func TestARebasedBranchIsCheckedOut(t *testing.T) {
 	r := Open(f.root())
 	const says = "where a rebase is in progress: finish or abort it"
 	for _, branch := range []string{"main", "below"} {
-		if o, err := r.Obstacle(ctx, branch, to); err != nil || !strings.Contains(o, says) {
+		if o, err := r.Obstacle(ctx, branch); err != nil || !strings.Contains(o, says) {
 			t.Errorf("%s: obstacle %q, %v", branch, o, err)
 		}
 		if on, err := r.Standing(ctx, branch); err != nil || len(on) != 1 {
@@ -317,12 +322,14 @@ func TestAdvanceWhileSomebodyCommits(t *testing.T) {
 		t.Errorf("with the index of another process for a moment: %q, %v, %v", o, moved, err)
 	}
 	f.git("reset", "--quiet", "--hard", string(from))
-	hook := filepath.Join(f.dir, ".git", "hooks", "reference-transaction")
-	f.write(".git/hooks/reference-transaction", "#!/bin/sh\n[ \"$1\" = prepared ] || exit 0\nrm "+hook+"\ngit update-ref refs/heads/main $(git commit-tree -p main -m theirs main^{tree})\nexit 1\n")
-	if err := os.Chmod(hook, 0o755); err != nil {
-		t.Fatal(err)
+	run := r.cli.exec
+	r.cli.exec = func(cmd *exec.Cmd) error {
+		if slices.Contains(cmd.Args, "update-ref") {
+			f.git("update-ref", "refs/heads/main", f.git("commit-tree", "-p", "main", "-m", "theirs", "main^{tree}"))
+		}
+		return run(cmd)
 	}
-	if o, moved, err := r.Advance(ctx, "main", from, to); o != "" || moved || err != nil || f.rev("main") == from {
+	if o, moved, err := r.Advance(ctx, "main", from, to); o != "" || moved || err != nil || f.rev("main") == from || f.git("status", "--porcelain") != "" {
 		t.Errorf("with a commit of somebody else's: %q, %v, %v", o, moved, err)
 	}
 }
@@ -359,8 +366,11 @@ func TestObstacleThatIsNotStashed(t *testing.T) {
 			f.git("commit", "--quiet", "-m", "sub")
 			c.change(f, f.in(f.path("sub")))
 			r := Open(f.root())
-			got, err := r.Obstacle(t.Context(), "main", "")
+			got, err := r.Obstacle(t.Context(), "main")
 			want := "main is checked out in " + f.dir + " with uncommitted changes: commit them, or " + strings.ReplaceAll(c.advice, "DIR", f.dir)
+			if name == "a submodule" {
+				want = "main is checked out in " + f.dir + ", where submodules are at other commits than it has: run " + strings.ReplaceAll(c.advice, "DIR", f.dir) + "; a commit would take these for it"
+			}
 			if got != want || err != nil {
 				t.Fatalf("%s, %v; want %s", got, err, want)
 			}
@@ -369,9 +379,73 @@ func TestObstacleThatIsNotStashed(t *testing.T) {
 					f.git(strings.Fields(strings.TrimPrefix(command, "git -C DIR "))...)
 				}
 			}
-			if got, err := r.Obstacle(t.Context(), "main", ""); got != "" || err != nil {
+			if got, err := r.Obstacle(t.Context(), "main"); got != "" || err != nil {
 				t.Errorf("after the advice: %s, %v", got, err)
 			}
 		})
 	}
+}
+
+// A locked worktree that is not there, as on a disk that is away, holds its branch: on coming back, its next commit would
+// take back what has moved the branch. One that is gone and not locked, or was never finished, holds nothing.
+func TestALockedWorktreeThatIsAway(t *testing.T) {
+	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
+		for name, leave := range map[string]func(string) error{
+			"gone":                 func(string) error { return nil },
+			"an empty mount point": func(dir string) error { return os.Mkdir(dir, 0o755) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				ctx, f := t.Context(), newFixture(t)
+				from, to := f.twoCommits()
+				usb, away := f.path("../usb"), f.path("../away")
+				f.git("worktree", "add", "--quiet", "-b", "rel", usb, string(from))
+				f.git("worktree", "lock", "--reason", "on a USB disk", usb)
+				if err := errors.Join(os.Rename(usb, away), leave(usb)); err != nil {
+					t.Fatal(err)
+				}
+				r := open(f.root())
+				want := "rel is checked out in " + usb + ", a worktree that is locked (on a USB disk) and not there: bring it back or, if it is gone for good, run `git worktree unlock " + usb + "`, then `git worktree prune`"
+				if o, err := r.Obstacle(ctx, "rel"); o != want || err != nil {
+					t.Errorf("obstacle %q, %v", o, err)
+				}
+				if on, err := r.Standing(ctx, "rel"); err == nil || err.Error() != want {
+					t.Errorf("standing %q, %v", on, err)
+				}
+				if o, err := r.EndAdvance(ctx, "rel"); o != "" || err != nil { // nothing is half way
+					t.Errorf("end: %q, %v", o, err)
+				}
+				if o, moved, err := r.Advance(ctx, "rel", from, to); o != want || moved || err != nil || f.rev("rel") != from {
+					t.Errorf("obstacle %q, moved %v, %v; rel is at %s", o, moved, err, f.rev("rel"))
+				}
+				if dropped, kept, err := r.DropBranch(ctx, "rel"); dropped || !strings.Contains(kept, usb) || err != nil {
+					t.Errorf("dropped %v, kept %q, %v", dropped, kept, err)
+				}
+				_ = os.Remove(usb)
+				if err := os.Rename(away, usb); err != nil {
+					t.Fatal(err)
+				}
+				if o, moved, err := r.Advance(ctx, "rel", from, to); o != "" || !moved || err != nil {
+					t.Errorf("when it is back: %q, moved %v, %v", o, moved, err)
+				}
+				if got := f.in(usb).git("status", "--porcelain"); got != "" {
+					t.Errorf("it has not followed: %s", got)
+				}
+				f.git("worktree", "unlock", usb)
+				if err := os.Rename(usb, away); err != nil {
+					t.Fatal(err)
+				}
+				for _, lock := range []string{"", initializing} {
+					if lock != "" {
+						f.git("worktree", "lock", "--reason", lock, usb)
+					}
+					if o, err := r.Obstacle(ctx, "rel"); o != "" || err != nil {
+						t.Errorf("with lock %q: obstacle %q, %v", lock, o, err)
+					}
+					if on, err := r.Standing(ctx, "rel"); len(on) != 0 || err != nil {
+						t.Errorf("with lock %q: standing %q, %v", lock, on, err)
+					}
+				}
+			})
+		}
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -43,11 +44,12 @@ func (r *Repo) sound(ctx context.Context, w Worktree, branch string) (Worktree, 
 	if w.Name == "" {
 		return w, nil
 	}
+	sys.LetIn(w.Path)
 	if err := usable(w.Path); err != nil {
 		return w, err
 	}
 	c := contextOf(w)
-	if why, err := r.Damage(c); err != nil || why == "" {
+	if why, _, err := r.Damage(c); err != nil || why == "" {
 		return w, err
 	}
 	c.Branch = cmp.Or(c.Branch, branch)
@@ -86,7 +88,7 @@ func (r *Repo) atHome(w Worktree) bool {
 func (r *Repo) EnsureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
 	c, err := r.ensureWorktree(ctx, name, place, branch, commit)
 	if err != nil {
-		return kernel.Context{}, fmt.Errorf("add worktree %s: %w", name, err)
+		return kernel.Context{}, fmt.Errorf("add worktree %s: %w", place, err)
 	}
 	return c, nil
 }
@@ -279,8 +281,12 @@ func (r *Repo) fill(ctx context.Context, w Worktree) error {
 		return err
 	}
 	none := strings.Repeat("0", len(head))
-	if _, err := r.cli.run(ctx, command{dir: w.Path, writes: true, hooks: true,
-		args: []string{"hook", "run", "--ignore-missing", "post-checkout", "--", none, string(head), "1"}}); err != nil {
+	_, err = r.cli.run(ctx, command{dir: w.Path, writes: true, hooks: true,
+		args: []string{"hook", "run", "--ignore-missing", "post-checkout", "--", none, string(head), "1"}})
+	if e := (*Error)(nil); errors.As(err, &e) {
+		e.Op = "hook run post-checkout"
+	}
+	if err != nil {
 		return err
 	}
 	return os.Remove(filepath.Join(w.gitDir, "locked"))

@@ -60,8 +60,8 @@ func (r *Repo) Remember(ctx context.Context, dir string, confined bool) error {
 }
 
 // PutBack makes the linked worktree at dir what it was at Remember, and forgets that. What has changed since is
-// parked; changed reports whether there was anything. If nothing is in conflict any more and only a person can
-// have staged that, it leaves the worktree as it is. It does nothing if nothing is noted.
+// parked; changed reports whether there was anything. If only a person can have staged anything, the index stays as it is,
+// and with it the files that were staged since. It does nothing if nothing is noted.
 func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error) {
 	if present, err := exists(dir); err != nil || !present {
 		return false, err
@@ -78,28 +78,31 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	if err != nil {
 		return false, err
 	}
-	if files, err := r.Unmerged(ctx, dir); err != nil || confined && len(files) == 0 {
-		if err == nil {
-			err = r.Forget(ctx, dir)
-		}
-		return false, err
-	}
 	now, head, err := r.contents(ctx, t)
 	if err != nil {
 		return false, fmt.Errorf("put worktree %s back: %w", dir, err)
 	}
-	out, err := t.git(ctx, nil, "rev-parse", string(before)+"^{tree}", string(now)+"^{tree}", string(before)+"^")
+	files := string(before) + "^{tree}" // as they are to be
+	if confined {
+		if files, err = t.withStaged(ctx, before, now); err != nil {
+			return false, err
+		}
+	}
+	out, err := t.git(ctx, nil, "rev-parse", files, string(now)+"^{tree}", string(before)+"^")
 	if err != nil {
 		return false, err
 	}
-	is := strings.Fields(out) // the files then, the files now, the commit then
-	if changed = is[0] != is[1] || is[2] != string(head); changed {
+	is := strings.Fields(out) // the files as they are to be, the files now, the commit then
+	if changed = is[0] != is[1] || !confined && is[2] != string(head); changed {
 		if err := r.save(ctx, t.w, true); err != nil {
 			return false, err
 		}
-		if err := t.becomes(ctx, now, before); err != nil {
+		if err := t.becomes(ctx, is[1], is[0]); err != nil {
 			return false, err
 		}
+	}
+	if confined {
+		return changed, r.Forget(ctx, dir)
 	}
 	if _, err := t.git(ctx, []string{}, "update-ref", "--no-deref", "HEAD", is[2]); err != nil {
 		return false, err
@@ -110,6 +113,44 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 		}
 	}
 	return changed, r.Forget(ctx, dir)
+}
+
+// withStaged returns a tree with the files of the commit before, but those of now that were staged since Remember.
+func (t tree) withStaged(ctx context.Context, before, now kernel.CommitID) (string, error) {
+	differ := map[string]int{} // entries of the index, then or now; both have the others
+	for i, env := range [][]string{{"GIT_INDEX_FILE=" + filepath.Join(t.w.gitDir, besideIndex, "index")}, nil} {
+		out, err := t.git(ctx, env, "ls-files", "--stage", "-z", "--", ":(top)")
+		if err != nil {
+			return "", err
+		}
+		for entry := range strings.SplitSeq(out, "\x00") {
+			if differ[entry]++; i > 0 && differ[entry] > 1 {
+				delete(differ, entry)
+			}
+		}
+	}
+	if len(differ) == 0 {
+		return string(before) + "^{tree}", nil
+	}
+	var paths strings.Builder
+	for entry := range differ {
+		_, path, _ := strings.Cut(entry, "\t")
+		paths.WriteString(":(top,literal)" + path + "\x00")
+	}
+	tmp, err := os.MkdirTemp("", "vizier-put-back-")
+	if err != nil {
+		return "", err
+	}
+	defer sys.RemoveTree(tmp)
+	env := []string{"GIT_INDEX_FILE=" + filepath.Join(tmp, "index")}
+	if _, err := t.git(ctx, env, "read-tree", string(before)); err != nil {
+		return "", err
+	}
+	if _, err := t.cli.run(ctx, command{dir: t.dir, env: append(t.env(), env...), writes: true, quiet: true, stdin: []byte(paths.String()),
+		args: []string{"reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", string(now)}}); err != nil {
+		return "", err
+	}
+	return t.git(ctx, env, "write-tree")
 }
 
 // Forget drops what Remember noted.
@@ -150,21 +191,21 @@ func (r *Repo) contents(ctx context.Context, t tree) (now, head kernel.CommitID,
 	return now, head, err
 }
 
-// becomes changes t's files from those of a commit to those of another. t's index stays as it is.
-func (t tree) becomes(ctx context.Context, from, to kernel.CommitID) error {
+// becomes changes t's files from those of a tree to those of another. t's index stays as it is.
+func (t tree) becomes(ctx context.Context, from, to string) error {
 	tmp, err := os.MkdirTemp("", "vizier-put-back-")
 	if err != nil {
 		return err
 	}
 	defer sys.RemoveTree(tmp)
 	env := []string{"GIT_INDEX_FILE=" + filepath.Join(tmp, "index")}
-	if _, err := t.git(ctx, env, "read-tree", string(from)); err != nil {
+	if _, err := t.git(ctx, env, "read-tree", from); err != nil {
 		return err
 	}
 	if _, err := t.git(ctx, env, "update-index", "-q", "--refresh"); err != nil && exitCode(err) != 1 {
 		return err
 	}
-	_, err = t.git(ctx, env, "read-tree", "--reset", "-u", string(to))
+	_, err = t.git(ctx, env, "read-tree", "--reset", "-u", to)
 	return err
 }
 

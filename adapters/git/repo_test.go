@@ -132,8 +132,8 @@ func TestObserveIsBatched(t *testing.T) {
 		}
 		return count.Load()
 	}
-	if one, all := processes(1), processes(many); one != 4 || all != 4 {
-		t.Errorf("%d git processes for one name, %d for %d; want 4", one, all, many)
+	if one, all := processes(1), processes(many); one != 3 || all != 3 {
+		t.Errorf("%d git processes for one name, %d for %d; want 3", one, all, many)
 	}
 }
 

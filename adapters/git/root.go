@@ -156,6 +156,9 @@ func mainTree(r Root, at string) (string, error) {
 	switch {
 	case core.worktree != "":
 		dir = absolute(r.CommonDir, core.worktree)
+	case core.bare && filepath.Base(r.CommonDir) == ".git":
+		return "", fmt.Errorf("core.bare is true in %s, so it is a bare repository, and vizier keeps its records in a main working tree: "+
+			"if %s is that, run `git --git-dir=%s config core.bare false`; otherwise run vizier in a clone that has one", filepath.Join(r.CommonDir, "config"), filepath.Dir(r.CommonDir), r.CommonDir)
 	case core.bare:
 		return "", fmt.Errorf("%s is a bare repository: vizier keeps its records in a main working tree, "+
 			"so run it in a clone that has one", r.CommonDir)

@@ -86,6 +86,8 @@ func TestFindRootRefuses(t *testing.T) {
 	f.in(f.path("../pointed")).git("config", "core.worktree", f.path("../garbage"))
 	f.git("clone", "--quiet", ".", "../thief")
 	f.in(f.path("../thief")).git("config", "core.worktree", f.dir)
+	f.git("clone", "--quiet", ".", "../marked")
+	f.in(f.path("../marked")).git("config", "core.bare", "true")
 	if err := os.Rename(f.path("../orphaned"), f.path("../renamed")); err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +97,7 @@ func TestFindRootRefuses(t *testing.T) {
 		{"bare", "../bare.git", "is a git directory without a working tree"},
 		{"within a bare one", "../bare.git/hooks", "is a git directory without a working tree"},
 		{"worktree of a bare one", "../of bare", "bare.git is a bare repository"},
+		{"a checkout that is marked as bare", "../marked", "if " + f.path("../marked") + " is that, run `git --git-dir=" + f.path("../marked/.git") + " config core.bare false`"},
 		{"worktree of one that does not tell", "../of separate", "does not say where its main working tree is"},
 		{"dangling", "../dangling", "nowhere, which is no git directory"},
 		{"garbage", "../garbage", "does not begin with `gitdir:`"},

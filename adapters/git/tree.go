@@ -31,6 +31,7 @@ func (t tree) git(ctx context.Context, env []string, args ...string) (string, er
 		env:    append(t.env(), env...),
 		writes: len(env) > 0,
 		quiet:  true,
+		whole:  true,
 	})
 	return strings.TrimSuffix(string(out), "\n"), err
 }

@@ -18,6 +18,7 @@ type Worktree struct {
 	Locked bool
 	Reason string // of the lock
 	gitDir string
+	away   bool // of worktreesOn: it is locked and not there
 }
 
 // worktrees lists the linked worktrees in the order of their names. It reads

@@ -102,7 +102,7 @@ func notStarted(err error) kernel.Result {
 	if e, ok := errors.AsType[*EndedError](err); ok {
 		return e.result()
 	}
-	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 126, Class: kernel.LaunchFailure, Reason: err.Error()}
+	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 126, Class: kernel.LaunchFailure, Reason: kernel.Said(err)}
 	if e, ok := errors.AsType[*launchError](err); ok {
 		r.Exit = e.exit
 	}

@@ -225,6 +225,7 @@ func (l *Local) MendLink(dir string) error {
 	if admin == "" {
 		return nil
 	}
+	sys.LetIn(tree)
 	link := filepath.Join(tree, ".git")
 	if st, err := os.Lstat(link); err == nil && st.Mode().IsRegular() {
 		text, _ := os.ReadFile(link)

@@ -1,12 +1,14 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -100,6 +102,41 @@ func TestTheTreeOfADirectory(t *testing.T) {
 		}
 		if tree, admin := l.treeOf(c.dir); tree != c.tree || admin != want {
 			t.Errorf("%s: %s, %s", c.dir, tree, admin)
+		}
+	}
+}
+
+// The link of a working tree that a command has shut to the user can be looked at all the same.
+func TestMendLinkOfATreeThatIsShut(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, tree := filepath.Join(home, "root"), filepath.Join(home, "tree")
+	admin := filepath.Join(root, ".git", "worktrees", "x")
+	link := filepath.Join(tree, ".git")
+	write := func(path, text string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(admin, "gitdir"), link+"\n")
+	l := &Local{Root: root}
+	for text, says := range map[string]string{"gitdir: " + admin + "\n": "", "gitdir: elsewhere\n": "it was put back"} {
+		for _, mode := range []os.FileMode{0, 0o500} {
+			write(link, text)
+			if err := os.Chmod(tree, mode); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.MendLink(tree); (err == nil) != (says == "") || err != nil && !strings.HasSuffix(err.Error(), says) {
+				t.Errorf("mode %o: %v", mode, err)
+			}
+			if got, err := os.ReadFile(link); string(got) != "gitdir: "+admin+"\n" || err != nil {
+				t.Errorf("mode %o: %q, %v", mode, got, err)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -132,7 +133,7 @@ func (l *Local) Contain(j *kernel.Job, dir string, args, env []string) (argv, cl
 }
 
 // containerLine returns the command line of j's container. A word with a placeholder in several is
-// repeated for each of its values; a placeholder that is not in several stays as it is.
+// repeated for each of its values.
 func (l *Local) containerLine(j *kernel.Job, dir string, args []string, several map[string][]string) []string {
 	one := strings.NewReplacer("{image}", j.Spec.Task.Container, "{name}", l.containerName(j.Attempt()), "{dir}", dir,
 		"{user}", strconv.Itoa(os.Getuid())+":"+strconv.Itoa(os.Getgid()))
@@ -156,25 +157,17 @@ words:
 	return out
 }
 
-// ContainerLine returns, for people, the command line that starts the container of j, without its
-// variables; "" for a job without a container.
+// ContainerLine returns the command line that starts the container of j, as a value of run in
+// [containers] with its placeholders; "" for a job without a container.
 func (l *Local) ContainerLine(j *kernel.Job) string {
 	if j.Spec.Task.Container == "" {
 		return ""
 	}
-	dir, err := l.dir(j)
-	if err != nil {
-		return ""
-	}
-	args := j.Spec.Task.Args
-	if j.Spec.Task.Builtin {
-		args = []string{"{command}"}
-	}
-	several := map[string][]string{}
-	if mounts, err := l.mounts(j, dir, "{tmpdir}"); err == nil {
-		several["{mount}"] = mounts
-	}
-	return strings.Join(l.containerLine(j, dir, args, several), " ")
+	var out strings.Builder
+	enc := json.NewEncoder(&out) // of such words, JSON is TOML
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(l.Containers.Run) // strings can always be encoded
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // mounts returns what j's container sees of the host, as arguments of engines. The paths

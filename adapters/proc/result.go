@@ -164,6 +164,9 @@ func explicit(ctx context.Context, path string, j *kernel.Job, r kernel.Result) 
 			err = errors.New("more than one value")
 		}
 	}
+	if err == nil {
+		err = exactKeys(b)
+	}
 	if err == nil && e.Attempt != "" && e.Attempt != label(j.Attempt()) {
 		return r
 	}
@@ -177,9 +180,23 @@ func explicit(ctx context.Context, path string, j *kernel.Job, r kernel.Result) 
 	return said
 }
 
+// exactKeys fails for a key of a result in another case than its own, which encoding/json takes too.
+func exactKeys(result []byte) error {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(result, &keys); err != nil {
+		return err
+	}
+	for key := range keys {
+		if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") != "" {
+			return fmt.Errorf("json: unknown field %q", key)
+		}
+	}
+	return nil
+}
+
 // badResult returns the result of a command whose result file is invalid.
 func badResult(r kernel.Result, err error) kernel.Result {
-	reason := "result file ($" + envResultFile + "): " + strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()) + `; expected JSON such as {"outcome":"failed","class":"exit","reason":"no disk"}`
+	reason := "result file ($" + envResultFile + "): " + kernel.Said(err) + `; expected JSON such as {"outcome":"failed","class":"exit","reason":"no disk"}`
 	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: max(r.Exit, 1), Class: kernel.DataError, Reason: reason}
 }
 

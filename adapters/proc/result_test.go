@@ -59,6 +59,8 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 		{0, `{"context":{}}`, failed, 1, kernel.DataError, "only a workflow node has one", ""},
 		{0, `{"agent":{}}`, failed, 1, kernel.DataError, "only a workflow node asks one", ""},
 		{0, `{"outcme":"succeeded"}`, failed, 1, kernel.DataError, "unknown field", ""},
+		{0, `{"Outcome":"succeeded"}`, failed, 1, kernel.DataError, `unknown field "Outcome"`, ""},
+		{0, `{"claſs":"exit"}`, failed, 1, kernel.DataError, "unknown field", ""},
 		{7, `{"outcome":`, failed, 7, kernel.DataError, "unexpected EOF", ""},
 		{0, `{} {}`, failed, 1, kernel.DataError, "more than one value", ""},
 		{0, strings.Repeat(" ", resultLimit+1), failed, 1, kernel.DataError, "longer than", ""},

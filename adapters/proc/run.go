@@ -110,6 +110,10 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 			r = r.Refuted(err)
 		}
 	}
+	dropUnless(l.Files.ResultFile(j.Attempt()), resultLimit)
+	if r.Outcome != kernel.OutcomeSucceeded { // else they are still to be read
+		dropUnless(l.Files.SubmissionsFile(j.Attempt()), submissionsLimit)
+	}
 	if _, err := os.Lstat(l.Root); r.Class == kernel.ExitFailure && errors.Is(err, fs.ErrNotExist) {
 		r.Reason += "; the repository was moved meanwhile, and " + l.Root + " is no more: run `vizier doctor --fix` at its new place, and retry"
 	}
@@ -119,7 +123,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	}
 	if b := j.Spec.Task.Sandbox; b.On() {
 		if err := l.MendLink(cmd.dir); err != nil {
-			r = kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: err.Error(), Context: r.Context, Place: r.Place}
+			r = kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: kernel.Said(err), Context: r.Context, Place: r.Place}
 		}
 		if !j.Spec.Task.Builtin { // a node reports what it started in a sandbox itself
 			r.Place.Sandbox = Kept(j)

@@ -253,13 +253,27 @@ func redactValue(v any, texts []hiddenText, found *bool) any {
 }
 
 // Submitted returns what a's command left in the file of its submissions, of at most most
-// bytes; nil: there is no such file. It waits while the file is unreadable.
+// bytes; nil: there is no such file. It waits while the file is unreadable. What is larger,
+// or no file, is an error, and removed.
 func (l *Local) Submitted(ctx context.Context, a kernel.AttemptID, most int64) (lines []byte, err error) {
+	path := l.Files.SubmissionsFile(a)
 	err = untilReadable(ctx, func() (err error) {
-		lines, err = readSubmissions(l.Files.SubmissionsFile(a), most)
+		lines, err = readSubmissions(path, most)
 		return err
 	})
+	if err != nil {
+		dropUnless(path, most)
+	}
 	return lines, err
+}
+
+// dropUnless removes what is at path unless it is a regular file of at most most bytes. What a
+// command leaves in the place of a file is refused then, and would stay for nothing. It is removed before the
+// result is on record: if this process dies between the two, the attempt is lost, and nobody reads its files.
+func dropUnless(path string, most int64) {
+	if st, err := os.Lstat(path); err == nil && (!st.Mode().IsRegular() || st.Size() > most) {
+		_ = sys.RemoveTree(path) // what cannot be removed goes with the job's directory
+	}
 }
 
 func readSubmissions(path string, most int64) ([]byte, error) {

@@ -169,3 +169,41 @@ func TestTemporaryDirectoriesWithReadOnlyOnes(t *testing.T) {
 		t.Errorf("the command had %s", at)
 	}
 }
+
+// What is refused in the place of the files that a command says something in does not stay, whether it is too
+// large or no file, and however the attempt ends; what a link names does.
+func TestWhatIsRefusedDoesNotStay(t *testing.T) {
+	for _, put := range []string{`head -c 3000000 /dev/zero >"$f"`, `ln -s kept "$f"`, `mkfifo "$f"`, `mkdir "$f" && touch "$f/kept"`} {
+		for _, end := range []string{"true", "false"} {
+			w := setup(t, "sh", "-c", `for f in "$VIZIER_SUBMISSIONS" "$VIZIER_RESULT_FILE"; do `+put+`; done; `+end)
+			kept := filepath.Join(filepath.Dir(w.Files.ResultFile(w.job.Attempt())), "kept")
+			if err := os.WriteFile(kept, []byte("it"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			w.Run(bg, &w.job)
+			w.gone(put, w.Files.ResultFile(w.job.Attempt()), w.Files.SubmissionsFile(w.job.Attempt()))
+			if _, err := os.Lstat(kept); err != nil {
+				t.Error(err)
+			}
+		}
+		// If only the submissions are refused, it is by the one who reads them.
+		w := setup(t, "sh", "-c", `f=$VIZIER_SUBMISSIONS; `+put)
+		if r := w.Run(bg, &w.job); r.Outcome != kernel.OutcomeSucceeded {
+			t.Errorf("%s: %+v", put, r)
+		}
+		if lines, err := w.Submitted(bg, w.job.Attempt(), 1<<20); err == nil {
+			t.Errorf("%s: %d bytes", put, len(lines))
+		}
+		w.gone(put, w.Files.SubmissionsFile(w.job.Attempt()))
+	}
+}
+
+// gone checks that nothing is at the paths.
+func (w *world) gone(what string, paths ...string) {
+	w.t.Helper()
+	for _, path := range paths {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			w.t.Errorf("%s: %s is there: %v", what, filepath.Base(path), err)
+		}
+	}
+}

@@ -157,8 +157,6 @@ func TestASecretThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// A value that is too large fails the attempt: no trying again makes it smaller. Of a
-// file it can be told beforehand.
 // The attempt's time limit and its end by a person also end the command of a secret, with
 // what that has started, and several commands together have no more time than one.
 func TestTheCommandOfASecretIsEnded(t *testing.T) {
@@ -195,8 +193,14 @@ func TestTheCommandOfASecretIsEnded(t *testing.T) {
 	}
 	for _, text := range pids {
 		pid, _ := strconv.Atoi(text)
-		if p, ok := readProcess(pid); ok && !p.zombie {
-			t.Errorf("process %d is left", pid)
+		for wait := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // it was sent a signal, not waited for
+			if p, ok := readProcess(pid); !ok || p.zombie {
+				break
+			}
+			if time.Now().After(wait) {
+				t.Errorf("process %d is left", pid)
+				break
+			}
 		}
 	}
 }
@@ -215,6 +219,8 @@ func TestTheTimeOfSecretsCounts(t *testing.T) {
 	}
 }
 
+// A value that is too large fails the attempt: no trying again makes it smaller. Of a
+// file it can be told beforehand.
 func TestASecretThatIsTooLarge(t *testing.T) {
 	privateRuntime(t)
 	w := setup(t, "true")

@@ -92,7 +92,7 @@ func (b *Batch) line(id kernel.JobID) *lineOf {
 }
 
 // Batch makes the jobs described by in, one JSON object per line (see
-// BatchKeys). Its error lists every bad line.
+// Request). Its error lists every bad line.
 func (t *Builder) Batch(ctx context.Context, in io.Reader) (Batch, error) {
 	lines, bad := parseBatch(in)
 	minted := make(map[string]kernel.JobID, len(lines))
@@ -204,14 +204,13 @@ func decodeStrict(text []byte, into *batchLine) error {
 	if err := checkText(text); err != nil {
 		return err
 	}
-	if key := duplicateKey(text); key != "" {
-		return fmt.Errorf("the key %s stands twice: remove one of them", key)
+	if err := checkKeys(text); err != nil {
+		return err
 	}
 	if bytes.IndexByte(text, '-') >= 0 {
 		text = normalizeKeys(text)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return explainJSON(err)
 	}
@@ -248,30 +247,32 @@ func checkText(text []byte) error {
 	return nil
 }
 
-// duplicateKey returns a key that the object has more than once, in any spelling, or
-// "".
-func duplicateKey(object []byte) string {
+// checkKeys returns an error about a key of the object that a line does not have, or that stands twice, in any
+// spelling. A decoder would take keys in any case, and the last of two. What is no object is left to it.
+func checkKeys(object []byte) error {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return ""
+		return nil
 	}
 	seen := map[string]bool{}
 	for d.More() {
 		t, err := d.Token()
 		key, ok := t.(string)
-		name := strings.ReplaceAll(strings.ToLower(key), "-", "_")
+		name := strings.ReplaceAll(key, "-", "_")
 		var skipped json.RawMessage
 		switch {
 		case err != nil || !ok:
-			return ""
+			return nil
 		case seen[name]:
-			return key
+			return fmt.Errorf("the key %s stands twice: remove one of them", key)
+		case !slices.Contains(batchKeys(), name):
+			return unknownKey(key)
 		case d.Decode(&skipped) != nil:
-			return ""
+			return nil
 		}
 		seen[name] = true
 	}
-	return ""
+	return nil
 }
 
 // normalizeKeys returns the object with the dashes in its known keys replaced by
@@ -284,7 +285,7 @@ func normalizeKeys(text []byte) []byte {
 	changed := false
 	for key, v := range object {
 		name := strings.ReplaceAll(key, "-", "_")
-		if _, taken := object[name]; !taken && slices.Contains(BatchKeys(), name) {
+		if _, taken := object[name]; !taken && slices.Contains(batchKeys(), name) {
 			delete(object, key)
 			object[name], changed = v, true
 		}
@@ -310,25 +311,25 @@ func explainJSON(err error) error {
 		key := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:] // without the names of embedded structs
 		return fmt.Errorf("%s: expected %s, found %s", key, want, wrong.Value)
 	}
-	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		key := strings.Trim(quoted, `"`)
-		if near := workflow.Suggest(key, BatchKeys()); near != "" {
-			return fmt.Errorf("unknown key %s (did you mean %s?)", key, near)
-		}
-		return fmt.Errorf("unknown key %s (the keys are %s)", key, strings.Join(BatchKeys(), ", "))
-	}
 	return fmt.Errorf(`expected a JSON object such as {"command":["make"]}: %w`, err)
 }
 
-// BatchKeys returns the keys that a line of a batch may have.
-func BatchKeys() []string {
+func unknownKey(key string) error {
+	if near := workflow.Suggest(strings.ToLower(key), batchKeys()); near != "" {
+		return fmt.Errorf("unknown key %s (did you mean %s?)", key, near)
+	}
+	return fmt.Errorf("unknown key %s (the keys are %s)", key, strings.Join(batchKeys(), ", "))
+}
+
+// batchKeys returns the keys that a line of a batch may have.
+var batchKeys = sync.OnceValue(func() []string {
 	keys := []string{"ref"}
 	t := reflect.TypeFor[Request]()
 	for i := range t.NumField() {
 		keys = append(keys, t.Field(i).Tag.Get("json"))
 	}
 	return keys
-}
+})
 
 // lineErrors collects the errors of a batch.
 type lineErrors struct {
@@ -354,7 +355,7 @@ func (c *lineErrors) add(line int, err error) {
 		}
 		return
 	}
-	c.lines = append(c.lines, LineError{line, strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())})
+	c.lines = append(c.lines, LineError{line, kernel.Said(err)})
 }
 
 func (c *lineErrors) err() error {

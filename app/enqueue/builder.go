@@ -135,13 +135,15 @@ func (t *Builder) resolver(ctx context.Context, refs []string) (func(string) ([]
 		if run, ok := strings.CutPrefix(ref, ofRun); ok {
 			return t.sinks(ctx, run)
 		}
-		if strings.HasPrefix(ref, "run_") && !strings.Contains(ref, "/") {
-			return nil, &InputError{Err: fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref)}
-		}
 		if ref == "" {
 			ref = "<empty>"
 		}
 		id, err := find(ref)
+		if strings.HasPrefix(ref, "run_") && !strings.Contains(ref, "/") {
+			if _, no := t.Scheduler.Run(ctx, ref); no == nil || err != nil {
+				return nil, &InputError{Err: fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref)}
+			}
+		}
 		switch number, part, numbered := kernel.ParseRef(ref); {
 		case errors.Is(err, kernel.ErrNotFound):
 			return nil, fmt.Errorf("unknown --after job id: %s: %w", ref, kernel.ErrNotFound)

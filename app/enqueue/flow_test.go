@@ -249,6 +249,8 @@ func TestReferencesOfABatch(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"command":["true"],"ref":"a:any"}`:  `line 1: ref "a:any" ends in :any`,
+		`{"COMMAND":["true"]}`:                "line 1: unknown key COMMAND (did you mean command?)",
+		`{"command":["true"],"Name":"x"}`:     "line 1: unknown key Name (did you mean name?)",
 		`{"comand":["true"]}`:                 "line 1: unknown key comand (did you mean command?)",
 		`{"command":"true"}`:                  "line 1: command: expected an array of strings, found string",
 		`{"retries":"1"}`:                     "line 1: retries: expected int, found string",

@@ -78,7 +78,11 @@ func (t *Builder) newJob(ctx context.Context, q Request, before kernel.Spec, wro
 		fail(fmt.Errorf("expected a command: vizier submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
 	fail(checkCommand(q.Command))
-	var err error
+	err := kernel.CheckName(q.Name)
+	if err != nil {
+		err = fmt.Errorf("--name %w", err)
+	}
+	fail(err)
 	spec.Tags, err = Tags(q.Tag)
 	fail(err)
 	spec.Needs, err = artifacts("need", q.Need)

@@ -107,6 +107,11 @@ func TestJobsThatAreRefused(t *testing.T) {
 		q    Request
 		want string
 	}{
+		{Request{Name: "12"}, `--name "12": a number always means the job with that number, so this name could never be used: choose another`},
+		{Request{Name: "12/x"}, `--name "12/x": a number always means`},
+		{Request{Name: "@last"}, `--name "@last": it always means the newest job`},
+		{Request{Name: "run:1"}, `--name "run:1": --after reads run:RUN as the last jobs of a run`},
+		{Request{Name: "x:any"}, `--name "x:any": --after reads run:RUN as`},
 		{Request{Tag: []string{"kv"}}, "--tag"},
 		{Request{Need: []string{"x"}}, "--need: "},
 		{Request{Produce: []string{"x"}}, "--produce: "},

@@ -216,6 +216,13 @@ func TestACommitOfTheStageBeforeDoesNotCount(t *testing.T) {
 	w.want(again, kernel.OutcomeSucceeded, "committed before")
 	w.commit(filepath.Join(w.dir, tree.Worktree), "new.txt", "by the agent itself")
 	w.want(strict(), kernel.OutcomeSucceeded, "committed before")
+
+	w.git(w.dir, "update-ref", "refs/heads/main", "draft/foo") // by the agent as well
+	w.env.Records = past{{ID: "asker", State: kernel.State{Agent: &kernel.AgentState{Last: kernel.AgentRun{Agent: "claude"}}}}}
+	moved := strict()
+	moved.Job.Spec.After = []kernel.JobID{"asker"}
+	base, tip := w.git(w.dir, "rev-parse", "--short=12", "main~"), w.git(w.dir, "rev-parse", "--short=12", "main")
+	w.want(moved, kernel.OutcomeFailed, "agent claude ended well and left nothing to commit: what was committed to draft/foo since the stage began is on main already (`git log "+base+".."+tip+"`)", "vizier retry asker")
 }
 
 func TestRunsOfAConflictGateAreOne(t *testing.T) {

@@ -38,6 +38,9 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 	if stop, err := c.lost(env, n); err != nil || stop != nil {
 		return deref(stop), err
 	}
+	if seen.Merged, err = mergeSucceeded(env, n); err != nil {
+		return Result{}, err
+	}
 	seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
 	if step := workflow.Control(n.ManifestNode, seen); step.Run == workflow.Nothing {
 		return c.end(ctx, env, n, step)
@@ -79,7 +82,7 @@ func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow
 		case workflow.Nothing:
 			return c.end(ctx, env, n, step)
 		case workflow.RunScript:
-			exit, err = c.try(ctx, env, n, func() (int, error) { return env.Shell.Run(ctx, c.dir(n), step.Script, nil) })
+			exit, err = c.try(ctx, env, n, func() (int, error) { return runScript(ctx, env, n, c.dir(n), step.Script) })
 		case workflow.RunAgent:
 			exit, err = c.try(ctx, env, n, func() (int, error) { return c.ask(ctx, env, n) })
 		}
@@ -187,6 +190,24 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	return c, nil
 }
 
+// mergeSucceeded reports whether a merge has succeeded whose conflicts n resolves.
+func mergeSucceeded(env *Env, n *Node) (bool, error) {
+	if n.Control != "gate.conflict_resolution" || env.Records == nil {
+		return false, nil
+	}
+	for _, m := range n.Manifest.Nodes {
+		if !slices.ContainsFunc(m.Routes[kernel.OutcomeBlocked.String()], func(r workflow.ManifestRoute) bool { return r.Node == n.Node }) {
+			continue
+		}
+		switch j, err := env.Records.Job(m.Job); {
+		case errors.Is(err, kernel.ErrNotFound):
+		case err != nil || j.State.Status == kernel.Succeeded:
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // written returns when a file was last written, or zero if there is none.
 func written(path string) time.Time {
 	st, err := os.Lstat(path)
@@ -285,6 +306,7 @@ func (c *conflict) putBack(ctx context.Context, env *Env, n *Node) error {
 
 // ask asks the agent to resolve the conflict.
 func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
+	env.said = "" // what follows is the agent's
 	var text string
 	raw, _, err := promptSource(ctx, env, n)
 	if err == nil {

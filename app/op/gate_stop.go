@@ -16,7 +16,7 @@ import (
 // what was changed there since, and note says so. Elsewhere such changes are
 // somebody's work, and stop ends the node.
 func commitRest(ctx context.Context, env *Env, n *Node) (note string, stop *Result, err error) {
-	for _, unready := range []func(context.Context, *Env, *Node) (string, error){astray, inConflict} {
+	for _, unready := range []func(context.Context, *Env, *Node) (string, error){rebasing, astray, inConflict} {
 		if why, err := unready(ctx, env, n); err != nil || why != "" {
 			r := failed(1, "%s", why)
 			return "", unfit(n, &r), err
@@ -70,6 +70,7 @@ func unfit(n *Node, r *Result) *Result {
 	if r == nil {
 		return nil
 	}
-	b := blocked("%s; then `vizier retry %s`", r.Reason, n.Job.ID)
+	then := fmt.Sprintf("; then `vizier retry %s`", n.Job.ID)
+	b := blocked("%s", strings.TrimSuffix(r.Reason, then)+then)
 	return &b
 }

@@ -51,6 +51,9 @@ func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(
 // judgeBranch runs n's scripts on the current commit of branch. A repair is put
 // on the branch, so that what the gate accepts is what others get.
 func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch string, seen workflow.Seen) (Result, error) {
+	if obstacle, err := env.Git.EndAdvance(ctx, branch); err != nil || obstacle != "" {
+		return blocked("%s; then run `vizier retry %s`", obstacle, n.Job.ID), err
+	}
 	tip, err := tipOf(ctx, env, branch)
 	if err == nil && tip == "" {
 		return failed(1, "there is no branch %s for %s to judge: make it again with `%s`, then `vizier retry %s`", branch, n.Node, remake(ctx, env, branch, ""), n.Job.ID), nil
@@ -125,7 +128,7 @@ func lacksMerge(ctx context.Context, env *Env, n *Node, branch string, tip kerne
 		if at == "" {
 			next = fmt.Sprintf("make the branch again with `%s`, then `vizier retry %s`", remake(ctx, env, source, was.Source), j.ID)
 		}
-		r := failed(1, "%s was merged into %s, but %s does not have that merge now: %s; if it is not to be merged again, nothing is left to do", source, branch, branch, next)
+		r := failed(1, "%s was merged into %s, but %s "+kernel.LacksMerge+": %s; if it is not to be merged again, nothing is left to do", source, branch, branch, next)
 		return &r, nil
 	}
 	return nil, nil

@@ -66,6 +66,10 @@ func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 	if !staged {
 		return unchanged(ctx, env, n)
 	}
+	if left, err := env.Git.Leftover(ctx, n.Dir); err != nil || len(left) > 0 {
+		return failed(1, "%s has files that were in conflict and still have conflict markers: %s: resolve them there and `git -C %s add` them, or commit them there if the markers are meant; then `vizier retry %s`",
+			n.Dir, shorten(strings.Join(left, ", ")), n.Dir, n.Job.ID), err
+	}
 	id, err := env.Git.Commit(ctx, n.Dir, withEffect(message, effectKey(n, "")))
 	if err != nil {
 		return gitFailed(env, n, err)
@@ -73,15 +77,53 @@ func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 	return ok("commit " + short(id)), nil
 }
 
-// settled wraps an operation that reads or changes the index of n's worktree: it fails while files there are in
-// conflict, whose markers would be taken for a resolution.
+// settled wraps an operation that reads or changes the index of n's worktree: it fails while a rebase is in progress
+// there, or files are in conflict, whose markers would be taken for a resolution.
 func settled(run operation) operation {
 	return func(ctx context.Context, env *Env, n *Node) (Result, error) {
-		if open, err := inConflict(ctx, env, n); err != nil || open != "" {
-			return failed(1, "%s; then `vizier retry %s`", open, n.Job.ID), err
+		for _, unready := range []func(context.Context, *Env, *Node) (string, error){rebasing, inConflict} {
+			if open, err := unready(ctx, env, n); err != nil || open != "" {
+				return failed(1, "%s; then `vizier retry %s`", open, n.Job.ID), err
+			}
 		}
 		return run(ctx, env, n)
 	}
+}
+
+// rebasing says that a rebase is in progress in n's worktree, and how it ends with a branch that still has what its stage
+// began from, or "".
+func rebasing(ctx context.Context, env *Env, n *Node) (string, error) {
+	branch := n.Job.State.Context.Branch
+	if branch == "" {
+		return "", nil
+	}
+	if yes, err := env.Git.Rebasing(ctx, n.Dir); err != nil || !yes {
+		return "", err
+	}
+	base, err := env.Git.Base(n.Dir)
+	if err != nil {
+		return "", err
+	}
+	if base != "" {
+		head, err := env.Git.HeadCommit(ctx, n.Dir)
+		if err != nil {
+			return "", err
+		}
+		if has, err := env.Git.IsAncestor(ctx, base, head); err != nil || !has {
+			return fmt.Sprintf("a rebase in %s is not finished, and would take from %s what it had when this stage began: undo it with `git -C %s rebase --abort`, which keeps what was committed before it",
+				n.Dir, branch, n.Dir), err
+		}
+	}
+	files, err := env.Git.Unmerged(ctx, n.Dir)
+	if err != nil {
+		return "", err
+	}
+	first := ""
+	if len(files) > 0 {
+		first = fmt.Sprintf("resolve %s there, `git -C %s add` them, and ", shorten(strings.Join(files, ", ")), n.Dir)
+	}
+	return fmt.Sprintf("a rebase in %s is not finished: %scontinue it with `git -C %s -c core.editor=true rebase --continue` until it is, or undo it with `git -C %s rebase --abort`",
+		n.Dir, first, n.Dir, n.Dir), nil
 }
 
 // inConflict says which files in n's worktree are in conflict, and what to do, or "".
@@ -228,16 +270,34 @@ func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if touched, err := env.Git.Touched(ctx, tip, base, n.Job.State.Context.Branch, n.Job.Created); err != nil || touched {
 		return ok("nothing more to commit: the run has committed before"), err
 	}
-	who, next, why := "nothing was changed", n.Job.ID, ""
+	elsewhere, err := n.elsewhere(ctx, env, base, tip)
+	if err != nil {
+		return Result{}, err
+	}
+	who, next, why := cmp.Or(elsewhere, "nothing was changed"), n.Job.ID, ""
 	if asked := agentBefore(env, n); asked != nil {
 		run := asked.State.Agent.Last
-		who, next = fmt.Sprintf("agent %s ended well and changed nothing", run.Agent), asked.ID
+		who, next = fmt.Sprintf("agent %s ended well and %s", run.Agent, cmp.Or(elsewhere, "changed nothing")), asked.ID
 		if len(run.Denied) > 0 {
 			why = "; " + denied(run) + ", which permissions = \"run\" or \"all\" of its table in .vizier/config.toml lets it"
 		}
 	}
 	return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.MissingOutput,
 		Reason: fmt.Sprintf("%s%s; `vizier retry %s` asks again, and where nothing is to be done run it with `--set allow_empty=true`", who, why, next)}, nil
+}
+
+// elsewhere says that what n's branch has had since its worktree was made at base is on other branches already, such
+// as the target of its merge, or "".
+func (n *Node) elsewhere(ctx context.Context, env *Env, base, tip kernel.CommitID) (string, error) {
+	if base == "" || base == tip {
+		return "", nil
+	}
+	branch := n.Job.State.Context.Branch
+	on, err := env.Git.Containing(ctx, tip, branch)
+	if err != nil || len(on) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("left nothing to commit: what was committed to %s since the stage began is on %s already (`git log %s..%s`)", branch, shorten(strings.Join(on, ", ")), short(base), short(tip)), nil
 }
 
 // agentBefore returns the nearest job before n that ran an agent, or nil if

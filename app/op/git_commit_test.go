@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
@@ -208,6 +209,43 @@ func TestSigningIsHonoured(t *testing.T) {
 	}
 }
 
+// A stage fails whose work git cannot read, and commits it once it can be read.
+func TestACommitWhereADirectoryCannotBeRead(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	w := newWorld(t)
+	w.git(w.dir, "branch", "draft/foo")
+	tree, err := w.env.Git.EnsureWorktree(t.Context(), "stage-x", "stage-x", "draft/foo", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(w.dir, tree.Worktree)
+	node := func() *Node {
+		n := w.node("git.stage_commit", nil).in(dir)
+		n.Job.State.Context = tree
+		return n
+	}
+	w.write(dir, "closed/file", "work")
+	w.write(dir, "open", "work")
+	chmod := func(mode os.FileMode) {
+		if err := os.Chmod(filepath.Join(dir, "closed"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chmod(0)
+	t.Cleanup(func() { chmod(0o755) })
+	w.want(node(), kernel.OutcomeFailed, "git.stage_commit: cannot read closed in "+tree.Worktree)
+	if got := w.rev("draft/foo"); got != w.rev("main") {
+		t.Errorf("committed as %s", got)
+	}
+	chmod(0o755)
+	w.want(node(), kernel.OutcomeSucceeded, "commit ")
+	if got := w.git(w.dir, "show", "draft/foo:closed/file", "draft/foo:open"); got != "workwork" {
+		t.Errorf("committed %q", got)
+	}
+}
+
 func TestCommitsInUnusualPlaces(t *testing.T) {
 	w := newEmptyWorld(t)
 	w.write(w.dir, "first.txt", "")
@@ -298,7 +336,7 @@ func TestAnAgentThatLeavesItsBranch(t *testing.T) {
 			w.commit(dir, planFile("foo"), "plan\n")
 			w.shell(dir, strings.ReplaceAll(c.agent, "$commit", "echo w >f; git add f; git commit -q -m w"))
 			n := w.node("git.stage_commit", map[string]string{"allow_empty": "false"}).in(dir)
-			n.Job.State.Context = *prepared.Context
+			n.Job.Created, n.Job.State.Context = time.Now().Add(-time.Hour), *prepared.Context // its run was there before the agent
 			r := w.want(n, kernel.OutcomeFailed, "draft/foo", "`vizier retry "+string(n.Job.ID)+"`")
 			parts := strings.Split(r.Reason, "`")
 			for _, k := range c.typed {

@@ -185,6 +185,17 @@ func (w *world) branch(name string, files map[string]string) {
 	w.git(w.dir, "worktree", "remove", "--force", dir)
 }
 
+// inStage returns a node of operation in the worktree of the stop condition stop, or that itself, and
+// the outcome of what cannot go on there.
+func (w *world) inStage(stop *Node, operation string, args map[string]string) (*Node, kernel.Outcome) {
+	if operation == "gate.stop_condition" {
+		return stop, kernel.OutcomeBlocked
+	}
+	n := w.node(operation, args).in(stop.Dir)
+	n.Job.State.Context = stop.Job.State.Context
+	return n, kernel.OutcomeFailed
+}
+
 // node returns a node of an operation, in a job and a run of its own.
 func (w *world) node(operation string, args map[string]string) *Node {
 	w.jobs++

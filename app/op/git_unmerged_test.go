@@ -28,13 +28,7 @@ func TestNothingIsCommittedOfFilesInConflict(t *testing.T) {
 				w := newWorld(t)
 				w.env.Shell = script{}
 				n := w.stop("git.stage_commit", "true")
-				outcome := kernel.OutcomeBlocked
-				if operation != "gate.stop_condition" {
-					prepared := n
-					n = w.node(operation, args).in(prepared.Dir)
-					n.Job.State.Context = prepared.Job.State.Context
-					outcome = kernel.OutcomeFailed
-				}
+				n, outcome := w.inStage(n, operation, args)
 				w.commit(n.Dir, "readme.txt", "plan\n")
 				w.commit(w.dir, "readme.txt", "target\n")
 				w.write(n.Dir, "some.patch", "")
@@ -61,14 +55,25 @@ func TestNothingIsCommittedOfFilesInConflict(t *testing.T) {
 	}
 }
 
-// A repair that leaves files in conflict is none.
+// A repair that leaves files in conflict, or stages them so, is none.
 func TestARepairInConflict(t *testing.T) {
+	for script, says := range map[string]string{
+		"git merge --quiet other || true":                       "has files in conflict: readme.txt",
+		"git merge --quiet other || true; git add readme.txt":   "are staged with conflict markers: readme.txt",
+		"git merge --quiet other || true; git reset --quiet; :": "are staged with conflict markers: readme.txt",
+	} {
+		t.Run(script, func(t *testing.T) { aRepairInConflict(t, script, says) })
+	}
+}
+
+func aRepairInConflict(t *testing.T, script, says string) {
+	t.Helper()
 	w := newWorld(t)
 	w.env.Shell = &checks{}
 	w.branch("other", map[string]string{"readme.txt": "other\n"})
 	tip := w.commit(w.dir, "readme.txt", "ours\n")
-	n := w.judge("false", map[string]string{"auto_resolve": "true", "auto_resolve_script": "git merge --quiet other || true"})
-	w.want(n, kernel.OutcomeFailed, "has files in conflict: readme.txt", "on main: fix it there, then `vizier retry")
+	n := w.judge("false", map[string]string{"auto_resolve": "true", "auto_resolve_script": script})
+	w.want(n, kernel.OutcomeFailed, says, "on main: fix it there, then `vizier retry")
 	if w.rev("main") != tip {
 		t.Errorf("main has %s", w.git(w.dir, "show", "main"))
 	}

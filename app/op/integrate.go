@@ -46,6 +46,11 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if m.onto == "" {
 		return *m.stuck(m.noTarget(ctx)), nil
 	}
+	for _, branch := range []string{m.target, m.source} {
+		if obstacle, err := env.Git.EndAdvance(ctx, branch); err != nil || obstacle != "" {
+			return deref(m.stuck(obstacle)), err
+		}
+	}
 	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
 		return Result{}, err
 	}
@@ -70,8 +75,9 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return m.finishAgain(ctx)
 	}
 	if m.tip == "" {
+		was, err := m.merging(ctx, source)
 		return failed(1, "there is no branch %s to merge: if another run has merged the plan, nothing is left to do; otherwise make it again with `%s`, then `vizier retry %s`",
-			m.source, remake(ctx, env, m.source, ""), n.Job.ID), nil
+			m.source, remake(ctx, env, m.source, was), n.Job.ID), err
 	}
 	contained, err := env.Git.IsAncestor(ctx, m.tip, m.onto)
 	if err != nil {
@@ -80,7 +86,7 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if contained {
 		return m.finish(ctx, m.source+" is merged already", m.tip, m.tip)
 	}
-	if stop, err := m.clear(ctx, merged); err != nil || stop != nil {
+	if stop, err := m.clear(ctx); err != nil || stop != nil {
 		return deref(stop), err
 	}
 	goOn, stop, err := m.resume(ctx, source, onto, merged)
@@ -164,10 +170,10 @@ func (m *integration) published(ctx context.Context, merged kernel.CommitID) (ke
 // clear returns a result that ends the node if working trees on the target are
 // in the way, before anything has happened or before the target is moved to
 // what an earlier attempt merged.
-func (m *integration) clear(ctx context.Context, merged kernel.CommitID) (*Result, error) {
-	obstacle, err := m.env.Git.Obstacle(ctx, m.target, merged)
+func (m *integration) clear(ctx context.Context) (*Result, error) {
+	obstacle, err := m.env.Git.Obstacle(ctx, m.target)
 	if err == nil && obstacle == "" {
-		obstacle, err = m.env.Git.Obstacle(ctx, m.source, "")
+		obstacle, err = m.env.Git.Obstacle(ctx, m.source)
 	}
 	if err != nil || obstacle == "" {
 		return nil, err
@@ -234,6 +240,9 @@ func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*R
 	return m.conflict(ctx, files)
 }
 
+// removedDoc begins the message of the commit that removeDoc makes.
+const removedDoc = "chore: remove implementation plan doc "
+
 // removeDoc commits the removal of the plan's document on top of the source, so
 // that the merge does not bring it along. The branch follows when the target has
 // moved (leave): until then other stages of the plan need the document.
@@ -247,7 +256,7 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	if err := git.RemoveFile(ctx, m.dir, doc); err != nil {
 		return nil, err
 	}
-	id, err := git.Commit(ctx, m.dir, withEffect("chore: remove implementation plan doc "+m.slug, effectKey(m.n, "remove plan doc")))
+	id, err := git.Commit(ctx, m.dir, withEffect(removedDoc+m.slug, effectKey(m.n, "remove plan doc")))
 	if err != nil {
 		// Detach first, or the removal would be parked as if it were a person's
 		// work.
@@ -256,6 +265,19 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	}
 	m.from = id
 	return nil, nil
+}
+
+// merging returns the commit of the branch that a merge in progress has as its source: source, or its parent if
+// removeDoc made it. It is "" if nothing is being merged.
+func (m *integration) merging(ctx context.Context, source kernel.CommitID) (kernel.CommitID, error) {
+	if source == "" {
+		return "", nil
+	}
+	text, err := m.env.Git.Message(ctx, source)
+	if err == nil && strings.HasPrefix(text, removedDoc) {
+		return m.env.Git.Parent(ctx, source)
+	}
+	return source, err
 }
 
 // current reports whether source, the commit that was merged in the worktree, is
@@ -343,6 +365,16 @@ func Resolvable(reason string, there func(dir string) bool) string {
 		}
 	}
 	return reason
+}
+
+// LeftToResolve returns the reason of a job whose merge is in conflict, with what its gate has left to resolve since,
+// by the gate's reason.
+func LeftToResolve(reason, gate string) string {
+	was, is := inTreeToResolve().FindString(reason), inTreeToResolve().FindString(gate)
+	if was == "" || is == "" {
+		return reason
+	}
+	return strings.Replace(reason, was, is, 1)
 }
 
 // otherConflict returns a result that ends the node if open, the plan's mark,

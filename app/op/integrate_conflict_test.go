@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // mergeDir returns the worktree of a merge.
@@ -123,6 +124,43 @@ func TestConflictIsResolvedByItsGate(t *testing.T) {
 		t.Error("not merged as the gate resolved it")
 	}
 	w.tidy()
+}
+
+// A merge in conflict whose branch is gone names the commit that it was merging, and goes on from there.
+func TestAMergeInConflictWhoseBranchIsGone(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := conflicting(t)
+		tip := w.rev("draft/foo")
+		n := w.merge(map[string]string{"squash": squash})
+		w.want(n, kernel.OutcomeBlocked)
+		w.resolve(n, "both\n")
+		w.git(w.dir, "branch", "-D", "draft/foo")
+		n.Job.State.Generation++
+		r := w.want(n, kernel.OutcomeFailed, "there is no branch draft/foo to merge", "`git branch draft/foo "+tip+"`, then `vizier retry ")
+		_, command, _ := strings.Cut(r.Reason, "`git branch")
+		w.shell(w.dir, "git branch"+command[:strings.IndexByte(command, '`')])
+		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.read(w.dir, "readme.txt") != "both\n" {
+			t.Error("what was resolved is lost")
+		}
+	}
+}
+
+// A gate that is retried after its merge has succeeded has nothing to do.
+func TestAConflictGateAfterItsMerge(t *testing.T) {
+	for st, want := range map[kernel.Status]kernel.Outcome{kernel.Succeeded: kernel.OutcomeSucceeded, kernel.Failed: kernel.OutcomeBlocked} {
+		w := newWorld(t)
+		w.write(w.dir, ".vizier/tmp/any", "") // else there is no store
+		m := w.merge(nil)
+		m.Job.State.Status = st
+		m.ManifestNode.Job = m.Job.ID
+		w.env.Records = past{m.Job}
+		gate := w.conflictGate(m, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+		m.ManifestNode.Routes = map[string][]workflow.ManifestRoute{"blocked": {{Node: gate.Node}}}
+		gate.Manifest.Nodes = map[string]workflow.ManifestNode{"merge": m.ManifestNode, "gone": {Job: "gone", Routes: m.Routes}}
+		w.want(gate, want, map[kernel.Status]string{kernel.Succeeded: "nothing is left to resolve", kernel.Failed: kernel.NoConflict}[st])
+	}
 }
 
 // A file with conflict markers stays in conflict, however it was changed.
@@ -771,6 +809,16 @@ func TestConflictWhoseWorktreeIsGone(t *testing.T) {
 		want := before + "its worktree .vizier/tmp-worktrees/merge-foo is gone, and `vizier retry " + string(n.Job.ID) + "` merges anew"
 		if got := Resolvable(r.Reason, func(string) bool { return false }); got != want {
 			t.Errorf("%s; want %s", got, want)
+		}
+	}
+	was := "a note: " + toResolve(t.Context(), w.env, "d", []string{"one", "two"}, "gate") + "; more"
+	is := "not resolved: " + toResolve(t.Context(), w.env, "d", []string{"two"}, "gate")
+	if got := LeftToResolve(was, is); got != strings.Replace(was, "resolve one, two in d", "resolve two in d", 1) {
+		t.Errorf("after its gate: %s", got)
+	}
+	for _, c := range [][2]string{{was, "no merge conflict is open"}, {"main has moved", is}} {
+		if got := LeftToResolve(c[0], c[1]); got != c[0] {
+			t.Errorf("%s, after %s: %s", c[0], c[1], got)
 		}
 	}
 	second := w.merge(nil)

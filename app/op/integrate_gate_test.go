@@ -44,7 +44,7 @@ func TestTheGateOfAMergeIsAskedBeforeTheTargetMoves(t *testing.T) {
 		w.plan(map[string]string{"new.txt": "wrong\n"})
 		before, main := w.photograph(), w.rev("main")
 		n := w.merge(map[string]string{"squash": squash}).gatedBy("test -f readme.txt && touch litter && grep right new.txt", "block")
-		r := w.want(n, kernel.OutcomeFailed, "cicd gate of the_node failed (exit 1)", "main has not moved", "fix draft/foo", "vizier retry")
+		r := w.want(n, kernel.OutcomeFailed, "the check before the merge of the_node failed (exit 1)", "main has not moved", "fix draft/foo", "vizier retry")
 		if r.Class != kernel.ExitFailure || w.rev("main") != main || len(sh.seen) != 1 || sh.seen[0] == main {
 			t.Fatalf("class %v, main %s, the gate saw %v", r.Class, w.rev("main"), sh.seen)
 		}
@@ -93,7 +93,7 @@ func TestAGateThatWarnsLetsTheMergePass(t *testing.T) {
 	w := newWorld(t)
 	w.env.Shell = &checks{}
 	w.plan(map[string]string{"new.txt": "new\n"})
-	w.want(w.merge(nil).gatedBy("exit 3", "warn"), kernel.OutcomeSucceeded, "merged draft/foo into main", "warning: the cicd gate of the_node failed (exit 3)")
+	w.want(w.merge(nil).gatedBy("exit 3", "warn"), kernel.OutcomeSucceeded, "merged draft/foo into main", "warning: the check before the merge of the_node failed (exit 3)")
 	w.tidy()
 }
 

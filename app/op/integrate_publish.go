@@ -253,7 +253,7 @@ func (m *integration) finishAgain(ctx context.Context) (Result, error) {
 			return m.finish(ctx, fmt.Sprintf("%s was merged before, and is gone: %s has it in %s", m.source, m.target, short(has)), source, has)
 		}
 	}
-	return failed(1, "%s was merged before, and is gone, but %s does not have that merge now: make the branch again with `%s`, then `vizier retry %s`; if it is not to be merged again, nothing is left to do",
+	return failed(1, "%s was merged before, and is gone, but %s "+kernel.LacksMerge+": make the branch again with `%s`, then `vizier retry %s`; if it is not to be merged again, nothing is left to do",
 		m.source, m.target, remake(ctx, m.env, m.source, source), m.n.Job.ID), nil
 }
 

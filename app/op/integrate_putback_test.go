@@ -3,7 +3,6 @@ package op
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -142,14 +141,15 @@ func TestAMergeWhoseConflictsAgentWasKilled(t *testing.T) {
 	}
 }
 
-// What a person resolves after the agent was killed counts, where no agent can have staged it.
+// What a person stages after the agent was killed counts, where no agent can have staged it. All else that changed
+// since is put back and parked.
 func TestAPersonResolvesAfterTheAgentWasKilled(t *testing.T) {
 	for _, confined := range []bool{true, false} {
 		w := conflicting(t)
 		w.env.Confined = confined
 		n := w.merge(nil)
 		w.want(n, kernel.OutcomeBlocked)
-		r := &resolver{does: func(dir string) { w.shell(dir, "echo half >readme.txt; echo made >made.txt") }, answer: kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure, Reason: "no"}}
+		r := &resolver{does: func(dir string) { w.shell(dir, "echo half >readme.txt; echo half >new.txt; echo made >made.txt") }, answer: kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure, Reason: "no"}}
 		w.env.Agents = r
 		gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
 		w.killed(gate)
@@ -162,13 +162,43 @@ func TestAPersonResolvesAfterTheAgentWasKilled(t *testing.T) {
 			}
 			continue
 		}
-		os.Remove(filepath.Join(w.mergeDir(n), "made.txt"))
 		w.want(gate, kernel.OutcomeSucceeded, "resolved")
+		if dir := w.mergeDir(n); w.git(dir, "status", "--porcelain") != "A  new.txt\nM  readme.txt" {
+			t.Errorf("beside what is staged: %s", w.git(dir, "status", "--porcelain"))
+		}
+		if ref := w.parked(); w.git(w.dir, "show", ref+":new.txt") != "half" || w.git(w.dir, "show", ref+":made.txt") != "made" {
+			t.Errorf("parked: %s", ref)
+		}
 		n.Job.State.Generation++
 		w.want(n, kernel.OutcomeSucceeded)
-		if w.read(w.dir, "readme.txt") != "both\n" || r.asked != 1 || w.parked() != "" {
-			t.Errorf("not merged as the person resolved it, or asked %d times, or parked %q", r.asked, w.parked())
+		if w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "new\n" || w.there(w.dir, "made.txt") || r.asked != 1 {
+			t.Errorf("not merged as the person resolved it, or asked %d times", r.asked)
 		}
 		w.tidy()
+	}
+}
+
+// The same holds for a part of the resolution: only the other files are in conflict then.
+func TestAPersonResolvesAPartAfterTheAgentWasKilled(t *testing.T) {
+	w := conflicting(t)
+	w.env.Confined = true
+	w.commit(w.dir, "new.txt", "ours\n")
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	dir := w.mergeDir(n)
+	left := w.read(dir, "new.txt")
+	gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+	w.env.Agents = &resolver{does: func(dir string) { w.shell(dir, "echo half >readme.txt; echo half >new.txt") }, answer: kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure, Reason: "no"}}
+	w.killed(gate)
+	w.resolve(n, "both\n")
+	w.write(dir, "readme.txt", "both, and more\n")
+	gate.Args["auto_resolve"] = "false"
+	gate.Job.State.Generation++
+	w.want(gate, kernel.OutcomeBlocked, "resolve new.txt in")
+	if w.read(dir, "readme.txt") != "both, and more\n" || w.git(dir, "show", ":readme.txt") != "both" || w.read(dir, "new.txt") != left {
+		t.Errorf("readme.txt %q, new.txt %q", w.read(dir, "readme.txt"), w.read(dir, "new.txt"))
+	}
+	if ref := w.parked(); w.git(w.dir, "show", ref+":new.txt") != "half" {
+		t.Errorf("parked: %s", ref)
 	}
 }

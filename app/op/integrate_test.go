@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -176,45 +177,67 @@ func TestMergeWhenTheCheckoutBecomesDirtyMeanwhile(t *testing.T) {
 	w.tidy()
 }
 
-// A crash comes when the checkout's files are the new ones and the branch has
-// not moved yet.
-func TestMergeWhenTheCheckoutIsAheadOfItsBranch(t *testing.T) {
-	w := newWorld(t)
-	w.plan(map[string]string{"new.txt": ""})
-	n, main := w.merge(nil), w.rev("main")
-	w.env.Git = &moving{Git: w.env.Git, move: func(branch string) {
-		if branch == "main" {
-			merged := w.rev("refs/worktree/vizier/merged", w.mergeDir(n))
-			w.git(w.dir, "read-tree", "-m", "-u", main, merged)
-			panic("crash")
-		}
-	}}
-	w.want(n, kernel.OutcomeFailed, "crash")
-	w.env.Git = w.env.Git.(*moving).Git
-	w.want(n, kernel.OutcomeSucceeded)
-	if w.git(w.dir, "status", "--porcelain") != "" || w.git(w.dir, "rev-list", "--count", main+"..main") != "1" {
-		t.Error("not completed")
+// A kill comes while the checkout follows its branch: git photographs what it would leave, and the next attempt
+// begins with that.
+func TestMergeAfterAKillWhileTheCheckoutFollows(t *testing.T) {
+	for _, at := range []string{"smudge", "prepared", "committed"} { // within the files, before the branch has moved, and after that
+		t.Run(at, func(t *testing.T) {
+			w := newWorld(t)
+			w.commit(w.dir, ".gitattributes", "readme.txt filter=copy\n")
+			w.plan(map[string]string{"readme.txt": "two\n", "new.txt": "new\n"})
+			n, main := w.merge(nil), w.rev("main")
+			killed := filepath.Join(t.TempDir(), "killed")
+			w.env.Git = &moving{Git: w.env.Git, move: func(string) {
+				w.write(w.dir, ".git/hooks/reference-transaction", "#!/bin/sh\n[ $1 = "+at+" ] && [ ! -e "+killed+" ] && cp -a "+w.dir+" "+killed+"\n[ $1 != smudge ] || cat\n")
+				hook := filepath.Join(w.dir, ".git/hooks/reference-transaction")
+				if err := os.Chmod(hook, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				w.git(w.dir, "config", "filter.copy.smudge", hook+" smudge")
+			}, then: func() { panic("crash") }}
+			w.want(n, kernel.OutcomeFailed, "crash")
+			w.env.Git = w.env.Git.(*moving).Git
+			if err := errors.Join(os.Rename(w.dir, w.dir+".old"), os.Rename(killed, w.dir), os.Remove(filepath.Join(w.dir, ".git/hooks/reference-transaction"))); err != nil {
+				t.Fatal(err)
+			}
+			w.git(w.dir, "config", "--remove-section", "filter.copy")
+			for _, lock := range []string{"HEAD.lock", "refs/heads/main.lock"} { // some systems cannot tell whose they are
+				_ = os.Remove(filepath.Join(w.dir, ".git", lock))
+			}
+			if moved := w.rev("main") != main; moved != (at == "committed") || w.git(w.dir, "status", "--porcelain") == "" {
+				t.Fatalf("moved %v, and %q", moved, w.git(w.dir, "status", "--porcelain"))
+			}
+			w.want(n, kernel.OutcomeSucceeded)
+			if got := w.git(w.dir, "status", "--porcelain"); got != "" || w.git(w.dir, "rev-list", "--count", main+"..main") != "1" || w.read(w.dir, "new.txt") != "new\n" {
+				t.Errorf("not completed: %q", got)
+			}
+			w.tidy()
+		})
 	}
-	w.tidy()
 }
 
+// What git does not track is not overwritten, whether it ignores it or not, and blocks the merge unless
+// it is what the merge brings.
 func TestMergeWithAnUntrackedFileInTheWay(t *testing.T) {
-	w := newWorld(t)
-	w.branch("draft/foo", map[string]string{"new.txt": "theirs\n"})
-	w.write(w.dir, "new.txt", "operator's\n")
-	before, main := w.photograph(), w.rev("main")
-	n := w.merge(nil)
-	w.want(n, kernel.OutcomeBlocked, "new.txt", w.dir)
-	w.unchanged(before)
-	if w.rev("main") != main {
-		t.Error("main moved")
+	for _, ignored := range []string{"", "new.txt\n"} {
+		w := newWorld(t)
+		w.branch("draft/foo", map[string]string{"new.txt": "theirs\n"})
+		w.write(w.dir, ".git/info/exclude", ignored)
+		w.write(w.dir, "new.txt", "operator's\n")
+		before, main := w.photograph(), w.rev("main")
+		n := w.merge(nil)
+		w.want(n, kernel.OutcomeBlocked, "new.txt", w.dir, "move it away")
+		w.unchanged(before)
+		if w.rev("main") != main {
+			t.Error("main moved")
+		}
+		w.write(w.dir, "new.txt", "theirs\n")
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.git(w.dir, "status", "--porcelain") != "" || w.git(w.dir, "rev-list", "--count", main+"..main") != "1" {
+			t.Error("not merged once")
+		}
+		w.tidy()
 	}
-	os.Remove(filepath.Join(w.dir, "new.txt"))
-	w.want(n, kernel.OutcomeSucceeded)
-	if w.read(w.dir, "new.txt") != "theirs\n" || w.git(w.dir, "rev-list", "--count", main+"..main") != "1" {
-		t.Error("not merged once")
-	}
-	w.tidy()
 }
 
 func TestMergeBringsEveryCheckoutOfItsBranchesAlong(t *testing.T) {
@@ -318,10 +341,14 @@ func TestMergeWhenTheTargetHasItAllMeanwhile(t *testing.T) {
 type moving struct {
 	Git
 	move func(branch string)
+	then func() // unless nil
 }
 
 func (g *moving) Advance(ctx context.Context, branch string, from, to kernel.CommitID) (string, bool, error) {
 	g.move(branch)
+	if g.then != nil {
+		defer g.then()
+	}
 	return g.Git.Advance(ctx, branch, from, to)
 }
 

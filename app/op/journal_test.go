@@ -32,7 +32,7 @@ func newTrial(t testing.TB, operation, gate string) *trial {
 	t.Helper()
 	dir := t.TempDir()
 	s := &trial{does: map[string]func(context.Context) int{}}
-	s.env = &Env{Effects: &s.journal, Events: &s.journal, Shell: s, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now}
+	s.env = &Env{Files: unlogged{}, Effects: &s.journal, Events: &s.journal, Shell: s, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now}
 	s.Node = &Node{Root: dir, Dir: dir, Job: kernel.Job{ID: "00000000000000000000000000000001"}}
 	s.ManifestNode = workflow.ManifestNode{Node: "n", Uses: operation, Operation: operation, Args: map[string]string{"command": "op"}}
 	if gate != "" {
@@ -41,6 +41,11 @@ func newTrial(t testing.TB, operation, gate string) *trial {
 	s.Job.State.Status, s.Job.State.Attempt = kernel.Running, 1
 	return s
 }
+
+// unlogged has no logs.
+type unlogged struct{ Files }
+
+func (unlogged) LogTail(kernel.JobID, string, int64) ([]byte, error) { return nil, nil }
 
 func (s *trial) Run(ctx context.Context, _, script string, _ []string) (int, error) {
 	s.ran = append(s.ran, script)

@@ -51,6 +51,7 @@ type Env struct {
 	Told func(kernel.AgentRun) error
 
 	told *kernel.AgentRun // what the agents asked by n have reported so far
+	said string           // the last line of the last script, if that failed and printed any
 }
 
 // Records reads the records of jobs.
@@ -113,6 +114,9 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 	if err != nil {
 		r = failure(ctx, n, err)
 	}
+	if env.said != "" && (r.Class == kernel.ExitFailure || r.Outcome == kernel.OutcomeBlocked) {
+		r.Reason += "; the script's last line was: " + env.said
+	}
 	if r.Outcome == kernel.OutcomeFailed && ctx.Err() == nil {
 		r = inDamaged(env, n, r)
 	}
@@ -136,14 +140,14 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 	return r
 }
 
-// inDamaged returns the result r, or if nobody can work in n's worktree, one that says so, whose retry begins
-// where the worktree is made.
+// inDamaged returns the result r, or if nobody can work in n's worktree, one that says so. Its retry begins
+// where the worktree is made, unless that can be used again as it is.
 func inDamaged(env *Env, n *Node, r Result) Result {
 	c := n.Job.State.Context
 	if c.Worktree == "" {
 		return r
 	}
-	why, err := env.Git.Damage(c)
+	why, stays, err := env.Git.Damage(c)
 	if err != nil {
 		fmt.Fprintln(env.Stderr, err)
 	}
@@ -152,7 +156,9 @@ func inDamaged(env *Env, n *Node, r Result) Result {
 	}
 	fmt.Fprintln(env.Stderr, r.Reason)
 	r.Reason = fmt.Sprintf("worktree %s cannot be used: %s", c.Worktree, why)
-	r.Context = &kernel.Context{}
+	if !stays {
+		r.Context = &kernel.Context{}
+	}
 	return r
 }
 

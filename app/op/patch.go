@@ -73,9 +73,20 @@ func patchPrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return ok(fmt.Sprintf("%d patches are there", len(files))), nil
 }
 
-// patchAt returns a patch's text. The path is relative to the execution root or
-// else to the repository.
+// patchAt returns a patch's text. file is the id of a node whose patch n needs,
+// or a path that is relative to the execution root or else to the repository.
 func (n *Node) patchAt(file string) ([]byte, error) {
+	id, err := n.patchOf(file)
+	if err != nil {
+		return nil, err
+	}
+	if id != "" {
+		data, err := readIn(n.Root, jobFile(id, patchName))
+		if errors.Is(err, iofs.ErrNotExist) {
+			return nil, missingInput("the patch of node %s is not there", file)
+		}
+		return data, err
+	}
 	for _, dir := range []string{n.Dir, n.Root} {
 		data, err := readIn(dir, filepath.ToSlash(file))
 		if errors.Is(err, iofs.ErrNotExist) {
@@ -84,6 +95,23 @@ func (n *Node) patchAt(file string) ([]byte, error) {
 		return data, err
 	}
 	return nil, missingInput("patch %s is not there", file)
+}
+
+// patchOf returns the job of the node called node, in this template or in n's
+// stage, if n needs its patch; otherwise "".
+func (n *Node) patchOf(node string) (kernel.JobID, error) {
+	stage := n.Node[:strings.LastIndex("__"+n.Node, "__")]
+	for _, r := range n.Needs {
+		a, err := r.Artifact()
+		if err != nil {
+			return "", err
+		}
+		id := kernel.JobID(a.Name)
+		if a.Kind == kernel.CommandPatch && (n.Manifest.Nodes[stage+node].Job == id || n.Manifest.Nodes[node].Job == id) {
+			return id, nil
+		}
+	}
+	return "", nil
 }
 
 // patchExecute applies patches to files and index, in order, and stops at the

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 func TestSaveAndApplyPatches(t *testing.T) {
@@ -73,6 +74,36 @@ func TestSaveAndApplyPatches(t *testing.T) {
 	if w.rev("HEAD") != base {
 		t.Error("something was committed")
 	}
+}
+
+// A patch that a node of the run has kept is named by that node, in a stage
+// without the stage's name too, if the node that applies it needs it.
+func TestThePatchOfANode(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.dir, "readme.txt", "changed\n")
+	save := w.node("git.save_worktree_patch", nil)
+	w.want(save, kernel.OutcomeSucceeded)
+	dir, _ := w.prepared(map[string]string{"slug": "foo"})
+	before := w.read(dir, "readme.txt")
+	patch := kernel.Artifact{Kind: kernel.CommandPatch, Name: string(save.Job.ID)}
+	for _, name := range []string{"keep", "one__keep"} {
+		for _, op := range []string{"patch.pipeline_prepare", "patch.execute_pipeline"} {
+			n := w.node(op, map[string]string{"files_json": `["` + name + `"]`}).in(dir)
+			n.Node = "one__apply"
+			n.Manifest.Nodes = map[string]workflow.ManifestNode{"one__keep": {Node: "one__keep", Job: save.Job.ID}}
+			w.want(n, kernel.OutcomeFailed, "patch "+name+" is not there")
+			n.Needs = append(n.Needs, workflow.RecordOf(patch))
+			w.want(n, kernel.OutcomeSucceeded, "1 patches")
+		}
+		if got := w.read(dir, "readme.txt"); got != "changed\n" || got == before {
+			t.Errorf("%s: readme.txt is %q", name, got)
+		}
+		w.git(dir, "reset", "--quiet", "--hard")
+	}
+	n := w.node("patch.execute_pipeline", map[string]string{"files_json": `["keep"]`}).in(dir)
+	n.Manifest.Nodes = map[string]workflow.ManifestNode{"keep": {Node: "keep", Job: "gone"}}
+	n.Needs = append(n.Needs, workflow.RecordOf(kernel.Artifact{Kind: kernel.CommandPatch, Name: "gone"}))
+	w.want(n, kernel.OutcomeFailed, "the patch of node keep is not there")
 }
 
 func TestPatchPipelineStopsAtTheFirstFailure(t *testing.T) {

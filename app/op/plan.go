@@ -161,7 +161,7 @@ func specText(n *Node) (string, error) {
 		case err != nil:
 		case strings.TrimSpace(data) == "":
 			err = missingInput("specification %s is empty", place)
-		case !utf8.ValidString(data):
+		case !utf8.ValidString(data), strings.ContainsRune(data, 0):
 			err = missingInput("specification %s is not UTF-8 text", place)
 		}
 		return strings.TrimSpace(data), err

@@ -58,6 +58,7 @@ func TestPersistAPlan(t *testing.T) {
 func TestPlanNamesAndSpecifications(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.dir, "spec.md", "From a File, with Ünicode and more words than six\n")
+	w.write(w.dir, "nul.md", "a\x00b\n")
 	for _, c := range []struct {
 		args  map[string]string
 		slug  string
@@ -71,6 +72,7 @@ func TestPlanNamesAndSpecifications(t *testing.T) {
 		{map[string]string{"spec_text": "x", "slug": "é!"}, "", "must include letters or numbers"},
 		{map[string]string{"spec_text": "!!!"}, "", "set name_override"},
 		{map[string]string{"spec_file": "none.md"}, "", "none.md is not there"},
+		{map[string]string{"spec_file": "nul.md"}, "", "nul.md is not UTF-8 text"},
 		{map[string]string{}, "", "set spec_text or spec_file"},
 		{map[string]string{"spec_text": "x", "slug": "y", "plan_id": "../z"}, "", "plan_id"},
 		{map[string]string{"spec_text": "x", "slug": "y", "plan_id": strings.Repeat("z", 61)}, "", "at most 60"},

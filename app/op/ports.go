@@ -79,14 +79,18 @@ type Branches interface {
 	// Commits that are kept nowhere else are parked.
 	DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error
 
-	// Obstacle says why the working trees on branch could not follow it to a
-	// commit ("" if the commit is not known yet), and what to do about it. It
-	// is "" if they could.
-	Obstacle(ctx context.Context, branch string, to kernel.CommitID) (string, error)
+	// Obstacle says why the working trees on branch could not follow it, and
+	// what to do about it. It is "" if they could. It first does what EndAdvance does.
+	Obstacle(ctx context.Context, branch string) (string, error)
 
 	// Advance moves branch by compare-and-swap, together with the working trees
-	// on it. moved is false if the branch was not at from any more.
+	// on it. moved is false if the branch was not at from any more. obstacle says
+	// why nothing has changed.
 	Advance(ctx context.Context, branch string, from, to kernel.CommitID) (obstacle string, moved bool, err error)
+
+	// EndAdvance ends what an Advance of branch that was killed has left half
+	// done in the working trees on it. obstacle says why it cannot.
+	EndAdvance(ctx context.Context, branch string) (obstacle string, err error)
 
 	// Keep parks a commit that is kept nowhere else.
 	Keep(ctx context.Context, commit kernel.CommitID) error
@@ -109,6 +113,9 @@ type Branches interface {
 	// has the line mark in its message, or "" if there is none.
 	Marked(ctx context.Context, tip kernel.CommitID, mark string, since time.Time) (kernel.CommitID, error)
 
+	// Containing returns the branches that contain a commit, without the one called except.
+	Containing(ctx context.Context, commit kernel.CommitID, except string) ([]string, error)
+
 	// Touched reports whether a commit changes a file outside of .vizier, among
 	// the ancestors of tip that were made after since and are on no other
 	// branch than the named one. With branch "", other branches are not
@@ -127,16 +134,17 @@ type Trees interface {
 	// that is not known.
 	Base(dir string) (kernel.CommitID, error)
 
-	// Standing returns the trees that have branch checked out.
+	// Standing returns the trees that have branch checked out. It fails if one of them
+	// is locked and not there.
 	Standing(ctx context.Context, branch string) ([]string, error)
 
 	// OwnedWorktree returns a job's worktree of that name, finished or not, or
 	// zero if there is none. It removes a damaged one.
 	OwnedWorktree(name string) (kernel.Context, error)
 
-	// Damage returns why nobody can work in the worktree of a job; "": it is sound,
-	// or gone.
-	Damage(kernel.Context) (string, error)
+	// Damage returns why nobody can work in the worktree of a job, and what to do; "": it
+	// is sound, or gone. stays reports that it can be used again as it is, once that is done.
+	Damage(kernel.Context) (why string, stays bool, err error)
 
 	// EnsureWorktree makes sure that a job has a linked worktree of its own
 	// under a name, with branch checked out or, if branch is "", detached at
@@ -188,6 +196,10 @@ type Commits interface {
 	// Staged reports whether the index has changes to commit.
 	Staged(ctx context.Context, dir string) (bool, error)
 
+	// Leftover returns the paths that were in conflict at dir and are staged with their
+	// conflict markers. Commit fails while there are any.
+	Leftover(ctx context.Context, dir string) ([]string, error)
+
 	// Commit commits the index. Hooks and signing apply.
 	Commit(ctx context.Context, dir, message string) (kernel.CommitID, error)
 
@@ -218,6 +230,9 @@ type Merges interface {
 	// in progress.
 	Squashing(ctx context.Context, dir string) (bool, error)
 
+	// Rebasing reports whether a rebase is in progress in the linked tree at dir.
+	Rebasing(ctx context.Context, dir string) (bool, error)
+
 	// Sparse reports whether the tree at dir is a sparse checkout.
 	Sparse(ctx context.Context, dir string) (bool, error)
 
@@ -239,8 +254,7 @@ type Merges interface {
 	// before a program works in it; confined says that the program cannot write to the
 	// index. PutBack makes the tree that again, parks what has changed since, and
 	// reports whether anything had; Forget drops the note. PutBack does nothing without
-	// a note, nor where no file is in conflict any more and only a person can have
-	// staged that: then it drops the note.
+	// a note, and where only a person can have staged anything, it leaves that as it is.
 	Remember(ctx context.Context, dir string, confined bool) error
 	PutBack(ctx context.Context, dir string) (changed bool, err error)
 	Forget(ctx context.Context, dir string) error

@@ -78,12 +78,14 @@ func promptSource(ctx context.Context, env *Env, n *Node) (source, Result, error
 	if script == "" {
 		return source{}, Result{}, missingInput("no prompt: set prompt_text, prompt_file, command or script")
 	}
+	before := logEnds(env, n)
 	out, exit, err := env.Shell.Output(ctx, n.Dir, script, nil, maxText)
+	env.hears(n, exit, before)
 	switch {
 	case err != nil:
 		return source{}, Result{}, err
 	case exit != 0:
-		return source{}, failed(exit, "the prompt's script failed (exit %d)", exit), nil
+		return source{}, failed(exit, "the prompt's script %s", ended(exit)), nil
 	case len(out) > maxText:
 		return source{}, Result{}, fmt.Errorf("the prompt's script printed more than %d bytes", maxText)
 	}

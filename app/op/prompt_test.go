@@ -212,10 +212,12 @@ func TestWherePromptsComeFrom(t *testing.T) {
 		class kernel.FailureClass
 		want  string // the script that ran, or a part of the reason
 	}{
-		"nowhere":             {map[string]string{"prompt_text": " "}, 0, kernel.MissingInput, "set prompt_text, prompt_file, command or script"},
-		"a file that is gone": {map[string]string{"prompt_file": "gone.md"}, 0, kernel.MissingInput, "prompt file gone.md is neither in"},
-		"a script":            {map[string]string{"script": "make prompt"}, 0, kernel.NoFailure, "make prompt"},
-		"a script that fails": {map[string]string{"command": "false"}, 3, kernel.ExitFailure, "exit 3"},
+		"nowhere":                      {map[string]string{"prompt_text": " "}, 0, kernel.MissingInput, "set prompt_text, prompt_file, command or script"},
+		"a file that is gone":          {map[string]string{"prompt_file": "gone.md"}, 0, kernel.MissingInput, "prompt file gone.md is neither in"},
+		"a shipped one that is gone":   {map[string]string{"prompt_file": ".vizier/prompts/gone.md"}, 0, kernel.MissingInput, "prompt file .vizier/prompts/gone.md is neither in"},
+		"an absolute one that is gone": {map[string]string{"prompt_file": "/nowhere/gone.md"}, 0, kernel.MissingInput, "prompt file /nowhere/gone.md is neither in"},
+		"a script":                     {map[string]string{"script": "make prompt"}, 0, kernel.NoFailure, "make prompt"},
+		"a script that fails":          {map[string]string{"command": "false"}, 3, kernel.ExitFailure, "exit 3"},
 	} {
 		d, env, n := deskNode(t, "prompt.resolve", "")
 		n.Args, d.exit = row.args, row.exit

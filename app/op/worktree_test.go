@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -245,5 +246,32 @@ func TestANodeInADamagedWorktree(t *testing.T) {
 	parked := w.git(w.dir, "for-each-ref", "--format=%(refname)", "refs/vizier/parked")
 	if w.git(w.dir, "show", parked+":work.txt") != "mine" {
 		t.Errorf("parked %s", parked)
+	}
+}
+
+// A node that its worktree is shut to says how to open it, and its retry goes on there.
+func TestANodeInAShutWorktree(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	w := newWorld(t)
+	made := w.want(w.node("worktree.prepare", map[string]string{"slug": "foo"}), kernel.OutcomeSucceeded)
+	dir := filepath.Join(w.dir, made.Context.Root)
+	w.write(dir, "work.txt", "mine\n")
+	if err := os.Chmod(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	n := w.node("git.stage_commit", nil).in(dir)
+	n.Job.State.Context = *made.Context
+	r := w.want(n, kernel.OutcomeFailed, "worktree "+made.Context.Worktree+" cannot be used: you may not work in the worktree: `chmod u+rwx "+made.Context.Worktree+"`, as its owner, then retry")
+	if r.Context != nil && *r.Context != *made.Context {
+		t.Errorf("context %+v", r.Context)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.want(n, kernel.OutcomeSucceeded)
+	if got := w.git(w.dir, "show", "draft/foo:work.txt"); got != "mine" {
+		t.Errorf("committed %q", got)
 	}
 }

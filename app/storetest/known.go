@@ -376,7 +376,7 @@ func randomNear(r *rand.Rand, all []kernel.Job) []kernel.Near {
 		{Kind: kernel.Consumers, Artifact: a}, {Kind: kernel.RunConsumers, Run: run, Artifact: a}, {Kind: kernel.RunConsumers, Artifact: a},
 		{Kind: kernel.Producers, Artifact: a}, {Kind: kernel.RunProducers, Run: run, Artifact: a},
 		{Kind: kernel.Contenders, Key: "x"}, {Kind: kernel.Contenders, Key: "x", Most: most}, {Kind: kernel.PoolContenders, Key: "x"}, {Kind: kernel.PoolContenders, Key: "x", Most: most}, {Kind: kernel.Line, Key: kernel.LocalExecutor, Most: most}, {Kind: kernel.Waiters, Most: most},
-		{Kind: kernel.Members, Run: "r1", Most: most}, {Kind: kernel.OnBranch, Key: j.Spec.Origin.Branch}, {Kind: kernel.Keyed, Key: "k1"}, {Kind: kernel.Stoppers, Run: run},
+		{Kind: kernel.Members, Run: "r1", Most: most}, {Kind: kernel.OnBranch, Key: j.Spec.Origin.Branch}, {Kind: kernel.Rivals, Key: j.Spec.Origin.Branch}, {Kind: kernel.Keyed, Key: "k1"}, {Kind: kernel.Stoppers, Run: run},
 		{Kind: kernel.Handled, Job: j.ID}, {Kind: kernel.Woken}, {Kind: kernel.NewestRuns, Most: most}, {Kind: kernel.Newest, Most: most}, kernel.Near{Kind: kernel.Newest, Most: most}.With(j.State.Status).With(k.State.Status),
 		{Kind: kernel.Outsiders}, {Kind: kernel.Readers, Artifact: a}, {Kind: kernel.Readers, Key: "main"}, {Kind: kernel.Readers, Key: ":clean"},
 		{Kind: kernel.Prompts, Key: "/in/inbox/x.running.md"}, {Kind: kernel.OfNumber, Number: k.Number}, {Kind: kernel.OfNumber, Number: k.Number, Key: "a"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,7 +56,7 @@ func (p program) run(ctx context.Context, a asked, args []string) (out []byte, c
 	cmd.Dir, cmd.Stdin = p.dir, strings.NewReader(a.stdin)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
-	stdout, stderr := &bounded{end: a.text}, &bounded{}
+	stdout, stderr := &bounded{end: a.text, lines: a.lines}, &bounded{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err = cmd.Run()
 	if stdout.total > mostBytes && !a.text {
@@ -77,6 +78,7 @@ func (p program) run(ctx context.Context, a asked, args []string) (out []byte, c
 // other methods would write past the bound.
 type bounded struct {
 	end   bool // keep the last, not the first
+	lines int  // keep no more than this many lines, with end; 0: as many as there are
 	text  []byte
 	total int // bytes written
 }
@@ -94,11 +96,18 @@ func (b *bounded) Write(data []byte) (int, error) {
 
 // kept returns what is kept. If it is the end of more, its first line says so.
 func (b *bounded) kept() []byte {
-	if !b.end || b.total <= mostBytes {
-		return b.text
+	text, note := b.text, ""
+	if more := bytes.Count(text, []byte("\n")) - b.lines; b.end && b.lines > 0 && more > 0 {
+		for range more {
+			_, text, _ = bytes.Cut(text, []byte("\n"))
+		}
+		note = fmt.Sprintf("[the last of more than %d lines: lines and grep of the tool logs select others; show names the file with everything]\n", b.lines)
 	}
-	note := fmt.Sprintf("[the end of %d bytes: lines and grep of the tool logs select less; show names the file with everything]\n", b.total)
-	return append([]byte(note), b.text[len(b.text)-mostBytes+len(note):]...)
+	if b.end && len(text) > mostBytes {
+		note = fmt.Sprintf("[the end of %d bytes: lines and grep of the tool logs select less; show names the file with everything]\n", b.total)
+		text = text[len(text)-mostBytes:]
+	}
+	return append([]byte(note), text[max(0, len(text)+len(note)-mostBytes):]...)
 }
 
 // document returns an answer as a JSON object, or nil if it is none.

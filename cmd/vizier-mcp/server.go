@@ -87,6 +87,7 @@ type asked struct {
 	args  []string
 	stdin string
 	text  bool // its output is not JSON
+	lines int  // how many lines of text are answered, the last; 0: all
 }
 
 // add adds a tool. command converts the tool's input to a command.
@@ -182,7 +183,7 @@ func flags(name string, values ...string) (out []string) {
 
 func (s server) addResources(out *mcp.Server) {
 	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "log", URITemplate: "vizier://jobs/{job}/log/{stream}", MIMEType: "text/plain",
-		Description: "The last 200 lines of a job's output; the tool logs can give others. job is its number with / written as %2F, such as 14%2Fbuild; stream is stdout, stderr or both."}, s.readResource)
+		Description: "The last 200 lines of a job's output, after a line that says so if there are more; the tool logs can give others. job is its number with / written as %2F, such as 14%2Fbuild; stream is stdout, stderr or both."}, s.readResource)
 	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "artifact", URITemplate: "vizier://jobs/{job}/artifact/{+artifact}", MIMEType: "application/json",
 		Description: "The data of an artifact that a job made, such as custom:operation_output:build. job is its number with / written as %2F."}, s.readResource)
 }

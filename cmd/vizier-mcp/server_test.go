@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,7 +111,7 @@ func TestAnswersAreTheCommandLines(t *testing.T) {
 		{"show", object{"job": "2"}, []string{"show", "2", "--json"}},
 		{"show", object{"job": 2}, []string{"show", "2", "--json"}}, // as some assistants have it
 		{"list", object{"status": []string{"failed"}}, []string{"list", "--all", "--status=failed", "--most=50", "--json"}},
-		{"logs", object{"job": "broken", "lines": 1}, []string{"tail", "--lines=1", "broken"}},
+		{"logs", object{"job": "broken", "lines": 2}, []string{"tail", "broken"}},
 		{"what_if", object{"approve": []int{3}}, nil},
 		{"why", object{"job": "after"}, nil},
 		{"status", object{}, nil},
@@ -364,7 +365,8 @@ func TestALongAnswer(t *testing.T) {
 	dir := repository(t)
 	vizier(t, dir, "submit", "--", "sh", "-c", "echo first; head -c 3000000 /dev/zero | tr '\\0' a; echo last")
 	vizier(t, dir, append([]string{"submit", "--approval", "--", "true"}, slices.Repeat([]string{strings.Repeat("x", 100_000)}, 12)...)...)
-	vizier(t, dir, "wait", "1")
+	vizier(t, dir, "submit", "--", "seq", "300")
+	vizier(t, dir, "wait", "1", "3")
 	s, _ := connect(t, dir)
 	logs, failed := call(t, s, "logs", object{"job": "1"})
 	if failed {
@@ -377,6 +379,19 @@ func TestALongAnswer(t *testing.T) {
 	for name, text := range map[string]string{"the tool": logs, "the resource": r.Contents[0].Text} {
 		if len(text) != mostBytes || !strings.HasPrefix(text, "[the end of 3000") || !strings.HasSuffix(text, "aaalast\n") {
 			t.Errorf("%s: %d bytes: %.150s ... %s", name, len(text), text, text[max(0, len(text)-20):])
+		}
+	}
+	left := "[the last of more than %d lines: lines and grep of the tool logs select others; show names the file with everything]\n"
+	r, err = s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "vizier://jobs/3/log/stdout"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := r.Contents[0].Text; !strings.HasPrefix(text, fmt.Sprintf(left, 200)+"101\n") || strings.Count(text, "\n") != 201 || !strings.HasSuffix(text, "\n300\n") {
+		t.Errorf("many lines: %.300s", text)
+	}
+	for lines, want := range map[int]string{2: fmt.Sprintf(left, 2) + "[stdout] 299\n[stdout] 300\n", 300: vizier(t, dir, "tail", "3") + "\n"} {
+		if text, failed := call(t, s, "logs", object{"job": "3", "lines": lines}); failed || text != want {
+			t.Errorf("%d lines: %v %.300s", lines, failed, text)
 		}
 	}
 	if text, failed := call(t, s, "show", object{"job": "2"}); !failed || !strings.Contains(text, "ask for less") {

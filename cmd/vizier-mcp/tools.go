@@ -63,11 +63,12 @@ func logsTool(in logsInput) (asked, error) {
 	if in.Lines < 0 || in.Lines > most {
 		err = fmt.Errorf("lines is %d: expected 1 to %d", in.Lines, most)
 	}
-	args := []string{"tail", "--lines=" + strconv.Itoa(cmp.Or(in.Lines, 200)), "--stream=" + cmp.Or(in.Stream, "both")}
+	lines := cmp.Or(in.Lines, 200)
+	args := []string{"tail", "--lines=" + strconv.Itoa(lines+1), "--stream=" + cmp.Or(in.Stream, "both")}
 	if in.Failed {
 		args = append(args, "--failed")
 	}
-	return asked{args: append(append(args, flags("grep", in.Grep)...), job...), text: true}, err
+	return asked{args: append(append(args, flags("grep", in.Grep)...), job...), text: true, lines: lines}, err
 }
 
 type whatIfInput struct {

@@ -223,8 +223,9 @@ func (m *model) log(width, height int) []string {
 			title += fmt.Sprintf("  (%d lines back, J goes on)", m.back)
 		}
 	}
-	end := max(0, len(m.lines)-m.back)
-	lines := m.lines[max(0, end-height+1):end]
+	lines := m.output()
+	end := max(0, len(lines)-m.back)
+	lines = lines[max(0, end-height+1):end]
 	if r := m.chosen(); len(lines) == 0 && r != nil {
 		lines = strings.Split(ansi.Wrap(oneLine(r.note), max(1, width), ""), "\n")
 	}

@@ -38,7 +38,8 @@ type model struct {
 	logs   *joblog.Lines
 	logsOf kernel.JobID
 	lines  []string
-	back   int // lines that the logs are scrolled back
+	begun  []string // the lines that have no end yet
+	back   int      // lines that the logs are scrolled back
 
 	asks    *question
 	typing  bool // a search is being typed
@@ -152,7 +153,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.again()
 	case done:
 		if m.message = msg.text; msg.err != nil {
-			m.message = "not done: " + oneLine(msg.err.Error())
+			m.message = "not done: " + oneLine(view.People(m.snap, kernel.Said(msg.err)))
 		}
 		return m, nil
 	case tea.KeyPressMsg:
@@ -200,7 +201,7 @@ func (m *model) follow() {
 	if m.logs != nil {
 		_ = m.logs.Close()
 	}
-	m.logs, m.logsOf, m.lines, m.back = nil, id, nil, 0
+	m.logs, m.logsOf, m.lines, m.begun, m.back = nil, id, nil, nil, 0
 	if id != "" {
 		m.logs = m.src.Lines(id)
 		m.logs.Last(mostLines)
@@ -215,11 +216,7 @@ func (m *model) readLogs() {
 		return
 	}
 	_, err := m.logs.Read(m.ctx, len(m.lines) == 0, func(l joblog.Line) error {
-		mark := "  "
-		if l.Stream == joblog.Stderr {
-			mark = "! "
-		}
-		if m.lines = append(m.lines, mark+logLine(string(l.Text))); len(m.lines) > 2*mostLines {
+		if m.lines = append(m.lines, marked(l)); len(m.lines) > 2*mostLines {
 			m.lines = append(m.lines[:0], m.lines[len(m.lines)-mostLines:]...)
 		}
 		if m.back > 0 {
@@ -227,12 +224,27 @@ func (m *model) readLogs() {
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if m.begun = nil; err != nil && !errors.Is(err, context.Canceled) {
 		m.lines = []string{"! " + oneLine(err.Error())}
 		_ = m.logs.Close()
 		m.logs = nil
+		return
+	}
+	for _, l := range m.logs.Unended() {
+		m.begun = append(m.begun, marked(l))
 	}
 }
+
+// marked is a line of a log as it is shown.
+func marked(l joblog.Line) string {
+	if l.Stream == joblog.Stderr {
+		return "! " + logLine(string(l.Text))
+	}
+	return "  " + logLine(string(l.Text))
+}
+
+// output is what is shown of the logs.
+func (m *model) output() []string { return append(slices.Clip(m.lines), m.begun...) }
 
 // stoppable reports whether a shell started this program as a job of its own,
 // and so can continue it after it was stopped.
@@ -284,7 +296,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case "J":
 		m.back = max(0, m.back-m.logHeight()/2-1)
 	case "K":
-		m.back = min(max(0, len(m.lines)-m.logHeight()), m.back+m.logHeight()/2+1)
+		m.back = min(max(0, len(m.output())-m.logHeight()), m.back+m.logHeight()/2+1)
 	case "f":
 		m.filter = (m.filter + 1) % filters
 		m.arrange()

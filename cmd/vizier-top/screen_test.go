@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -213,6 +214,28 @@ func TestWhatTheScreenShows(t *testing.T) {
 	}
 }
 
+// The last line of a log is shown before its end is written, and once.
+func TestALineWithoutAnEndIsShown(t *testing.T) {
+	f := newFake(t, job(1, "asks", kernel.Failed))
+	id := string(f.jobs[0].ID)
+	f.log(t, id, "stderr", "FATAL: the real")
+	m, _ := shown(t, f, 80, 12)
+	has := func(want ...string) {
+		t.Helper()
+		if got := m.log(80, 5)[1:]; !slices.Equal(got, want) {
+			t.Errorf("the logs are %q, want %q", got, want)
+		}
+	}
+	has("! FATAL: the real")
+	f.log(t, id, "stdout", "one\nPassword: ")
+	m.Update(tick{})
+	has("  one", "  Password: ", "! FATAL: the real")
+	f.log(t, id, "stderr", "FATAL: the real error\nend")
+	m.Update(tick{}) // what no record says the order of is read at the second look
+	m.Update(tick{})
+	has("  one", "! FATAL: the real error", "  Password: ", "! end")
+}
+
 // The time of an attempt on a cluster is since its node began it, and until then since it
 // was handed over.
 func TestTimesOfJobsElsewhere(t *testing.T) {
@@ -271,7 +294,7 @@ func TestActionsAreAskedOnceMore(t *testing.T) {
 		}
 	}
 	f := world(t)
-	f.deny = errors.New("a job may not\napprove")
+	f.deny = fmt.Errorf("job %s may not\napprove: %w", f.jobs[2].ID, kernel.ErrConflict)
 	m := newModel(t.Context(), f, true)
 	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
 	m.Update(m.look())
@@ -280,7 +303,7 @@ func TestActionsAreAskedOnceMore(t *testing.T) {
 			m.Update(cmd())
 		}
 	}
-	if got := m.footer(); got != "not done: a job may not approve" {
+	if got := m.footer(); got != "not done: job 3 may not approve" {
 		t.Errorf("of a refusal it says %q", got)
 	}
 }

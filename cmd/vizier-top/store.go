@@ -225,6 +225,9 @@ func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 
 // able returns those of jobs that an action applies to.
 func able(what action, jobs []*kernel.Job) (out []*kernel.Job) {
+	if what == retry && len(jobs) > 1 {
+		return view.ToRetry(jobs)
+	}
 	for _, j := range jobs {
 		st := j.State.Status
 		yes := false
@@ -234,7 +237,7 @@ func able(what action, jobs []*kernel.Job) (out []*kernel.Job) {
 		case cancel:
 			yes = st.Active()
 		case retry:
-			yes = view.EndedBadly(j) || len(jobs) == 1 && st.Terminal()
+			yes = st.Terminal()
 		}
 		if yes {
 			out = append(out, j)

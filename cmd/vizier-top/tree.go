@@ -135,12 +135,7 @@ func jobRow(s *kernel.Snapshot, j *kernel.Job, said progress, inside bool) row {
 	if r.ref == "" {
 		r.ref = string(j.ID)[:8]
 	}
-	r.note = view.Refer(l.Says(s.Now().Local()), func(id string) string {
-		if k := s.Job(kernel.JobID(id)); k != nil {
-			return k.Ref()
-		}
-		return ""
-	})
+	r.note = view.People(s, l.Says(s.Now().Local()))
 	return r
 }
 

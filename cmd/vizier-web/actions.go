@@ -17,7 +17,6 @@ import (
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/answer"
-	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -97,7 +96,7 @@ func (s *server) asked(do func(context.Context, *http.Request) (any, error)) htt
 		case errors.Is(err, kernel.ErrInvalid):
 			code = http.StatusBadRequest
 		}
-		http.Error(w, answer.Visible(s.people(q.Context(), err.Error()), "\n\t"), code)
+		http.Error(w, answer.Visible(s.people(q.Context(), kernel.Said(err)), "\n\t"), code)
 	}
 }
 
@@ -117,7 +116,7 @@ func (s *server) people(ctx context.Context, text string) string {
 	if err != nil {
 		return text // with ids is better than not at all
 	}
-	return page.People(snap, text)
+	return view.People(snap, text)
 }
 
 // errWho says that the requesting process is not known.

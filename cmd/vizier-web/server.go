@@ -234,7 +234,7 @@ func (s *server) metrics(w http.ResponseWriter, q *http.Request) {
 
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
-	http.Error(w, answer.Visible(err.Error(), "\n\t"), status(err))
+	http.Error(w, answer.Visible(kernel.Said(err), "\n\t"), status(err))
 }
 
 // status returns the HTTP status of an error.

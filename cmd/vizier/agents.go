@@ -2,14 +2,12 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
-	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/app"
 )
 
@@ -19,7 +17,7 @@ type agentsCmd struct {
 
 func (*agentsCmd) Help() string {
 	return "Lists the installed agents and those that templates ask, each with its version, its templates and its problems. " +
-		"It starts their programs only for version and help. Exits 1 if the agent of a template cannot start."
+		"It starts the programs that it knows, only for version and help, and none that a configuration names as `command`. Exits 1 if the agent of a template cannot start."
 }
 
 // agentList is `agents --format json`.
@@ -51,9 +49,6 @@ func (x *agentsCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
 		return err
-	}
-	if text := distrust(r.untrusted(c.ctx)); text != "" {
-		return refuse(errors.New(text), "vizier trust --show, then vizier trust")
 	}
 	doc, stuck := agentList{Outcome: "agents", Agents: []agentItem{}}, false
 	for _, row := range app.ListAgents(c.ctx, r.AgentPrograms, c.agentChoices(r)) {
@@ -100,7 +95,11 @@ func (u *ui) agents(d agentList) string {
 
 // flows returns the templates that have a name.
 func (r *repo) flows() []string {
-	return slices.Concat(template.Loader{Root: r.Root}.Names(), slices.Sorted(maps.Keys(r.Config.Commands)))
+	var names []string
+	for _, n := range r.Named() {
+		names = append(names, n.Name)
+	}
+	return slices.Concat(names, slices.Sorted(maps.Keys(r.Config.Commands)))
 }
 
 // flowsHere returns one line that lists templates. Their names come from files, so

@@ -39,7 +39,7 @@ func (*cleanCmd) Help() string {
 // cleanedUp is `clean --format json`.
 type cleanedUp struct {
 	Outcome   string       `json:"outcome"` // clean_completed, or clean_planned of a dry run
-	Scope     string       `json:"scope"`   // job, jobs, batch or run
+	Scope     string       `json:"scope"`   // job, jobs, batch, run or several
 	Requested kernel.JobID `json:"requested_job_id"`
 	view.Reference
 	Run      *kernel.RunID  `json:"run_id"`
@@ -63,89 +63,75 @@ type removedCounts struct {
 	Branches      int `json:"branches"`
 }
 
-// Run cleans each target.
+// Run cleans all targets together: what one of them needs may go with another.
 func (x *cleanCmd) Run(c *call) error {
 	r, targets, err := c.targets(x.Jobs)
 	if err != nil {
 		return err
 	}
-	named := map[kernel.JobID]bool{}
-	for _, t := range targets { // check all of them before removing anything
-		for _, j := range t.Jobs {
-			named[j.ID] = true
-			if len(targets) > 1 && j.State.Status.Active() {
-				return refusedClean(fmt.Errorf("cannot clean: job %s is %s; nothing was removed: %w", j.ID, j.State.Status, kernel.ErrConflict))
-			}
-		}
-	}
-	for _, s := range cleanScopes(targets) {
-		if err := x.clean(c, r, s, named); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// cleanScope is a set of jobs that are removed together.
-type cleanScope struct {
-	word string // run, batch, job; jobs: several that belong to no run or batch
-	ids  []kernel.JobID
-}
-
-// cleanScopes returns a scope for each run and batch of targets, and one for all
-// other jobs.
-func cleanScopes(targets []view.Target) (out []cleanScope) {
-	done, jobs := map[string]bool{}, -1
-	for _, t := range targets {
-		s := cleanScope{word: "batch"}
-		for _, j := range t.Jobs {
-			what := cmp.Or(string(j.Spec.Origin.Run), string(j.ID))
-			if !done[what] {
-				s.ids = append(s.ids, j.ID)
-			}
-			if done[what] = true; j.Spec.Origin.Run != "" {
-				s.word = "run"
-			}
-		}
-		switch alone := len(s.ids) == 1 && s.word != "run"; {
-		case len(s.ids) == 0:
-			continue
-		case alone && jobs >= 0:
-			out[jobs] = cleanScope{"jobs", append(out[jobs].ids, s.ids...)}
-			continue
-		case alone:
-			s.word, jobs = "job", len(out)
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// clean removes the jobs of s, one scope of several that have the jobs named.
-func (x *cleanCmd) clean(c *call, r *repo, s cleanScope, named map[kernel.JobID]bool) error {
-	ids := s.ids
+	s := scopeOf(targets)
 	options := app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches}
-	planned, err := r.Scheduler.PlanClean(c.ctx, ids, options)
+	planned, err := r.Scheduler.PlanClean(c.ctx, s.ids, options)
 	if err != nil {
 		return refusedClean(err)
 	}
-	planned.Stranded = slices.DeleteFunc(planned.Stranded, func(id kernel.JobID) bool { return named[id] })
 	c.ui.refs.text(strings.Join(append(texts(planned.Jobs), string(planned.Run)), " ")) // look up the references while the jobs exist
 	if x.DryRun {
 		return x.answer(c, s, planned)
 	}
 	if !x.Yes {
-		if agreed, err := c.agree(s.word, planned.CleanSet); !agreed || err != nil {
+		if agreed, err := c.agree(s.word, x.Jobs, planned.CleanSet); !agreed || err != nil {
 			return err
 		}
 	}
-	done, rep, err := r.Scheduler.Clean(c.ctx, ids, options)
+	done, rep, err := r.Scheduler.Clean(c.ctx, s.ids, options)
 	if err != nil {
 		return refusedClean(err)
 	}
 	c.report(rep)
 	done.Stranded = planned.Stranded
 	return x.answer(c, s, done)
+}
+
+// cleanScope is a set of jobs that are removed together.
+type cleanScope struct {
+	word string         // run, batch, job; jobs: several that belong to no run or batch; several: several of these
+	ids  []kernel.JobID // of a run, one of its jobs
+}
+
+// scopeOf returns the scope of targets.
+func scopeOf(targets []view.Target) (s cleanScope) {
+	done := map[string]bool{}
+	for _, t := range targets {
+		runs, before := false, len(s.ids)
+		for _, j := range t.Jobs {
+			what := cmp.Or(string(j.Spec.Origin.Run), string(j.ID))
+			if !done[what] {
+				s.ids = append(s.ids, j.ID)
+			}
+			done[what], runs = true, runs || j.Spec.Origin.Run != ""
+		}
+		word := "batch"
+		switch n := len(s.ids) - before; {
+		case n == 0:
+			continue
+		case n == 1 && runs:
+			word = "run"
+		case n == 1:
+			word = "job"
+		case runs:
+			word = "several"
+		}
+		switch {
+		case before == 0:
+			s.word = word
+		case word == "job" && (s.word == "job" || s.word == "jobs"):
+			s.word = "jobs"
+		default:
+			s.word = "several"
+		}
+	}
+	return s
 }
 
 // refusedClean turns a conflict into a refusal.
@@ -156,8 +142,8 @@ func refusedClean(err error) error {
 	return err
 }
 
-// agree asks for confirmation.
-func (c *call) agree(scope string, set retention.CleanSet) (bool, error) {
+// agree asks for confirmation to remove set, which names mean.
+func (c *call) agree(scope string, names []string, set retention.CleanSet) (bool, error) {
 	what := view.Counted(len(set.Jobs), "job")
 	switch scope {
 	case "job":
@@ -166,6 +152,8 @@ func (c *call) agree(scope string, set retention.CleanSet) (bool, error) {
 		what += " of a batch"
 	case "run":
 		what = "run " + string(set.Run) + " with " + what
+	case "several":
+		what = strings.Join(names, ", ") + " with " + what
 	}
 	if text := stranded(set.Stranded); text != "" {
 		what += ", although " + text
@@ -189,7 +177,7 @@ func stranded(ids []kernel.JobID) string {
 func (c *call) agreeTo(question, command string) (bool, error) {
 	in, ok := c.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, errors.New(command + " asks first, and there is no terminal: use --yes")
+		return false, usageError(errors.New(command + " asks first, and there is no terminal: use --yes"))
 	}
 	fmt.Fprint(c.ui.err, visible(c.ui.people(question), "")+" [y/N] ")
 	line, err := c.typed()
@@ -237,7 +225,9 @@ func (x *cleanCmd) answer(c *call, s cleanScope, done app.Cleaned) error {
 	if x.DryRun {
 		doc.Outcome, outcome = "clean_planned", "Would remove"
 	}
-	if done.Run != "" {
+	if s.word != "run" {
+		done.Run = ""
+	} else {
 		doc.Run = &done.Run
 	}
 	if doc.Stranded = done.Stranded; len(doc.Stranded) > 0 && x.Format == "text" {

@@ -3,12 +3,12 @@ package main
 import (
 	_ "embed"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -123,7 +123,7 @@ func child(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// flagOf returns the flag called word of node or of one of its parents.
+// flagOf returns the flag called word of node, of one of its parents or of the command that it stands for by itself.
 func flagOf(node *kong.Node, word string) *kong.Flag {
 	name, _, _ := strings.Cut(word, "=")
 	for _, group := range node.AllFlags(false) {
@@ -132,6 +132,9 @@ func flagOf(node *kong.Node, word string) *kong.Flag {
 				return f
 			}
 		}
+	}
+	if node.DefaultCmd != nil {
+		return flagOf(node.DefaultCmd, word)
 	}
 	return nil
 }
@@ -161,7 +164,9 @@ func (c *call) values(node *kong.Node, v *kong.Value, given []string) []candidat
 		for _, name := range append(agent.Known(), agent.Builtin) {
 			out = append(out, candidate{text: name})
 		}
-	case v.Name == "job" || v.Name == "after":
+	case v.Flag != nil && strings.HasPrefix(v.Flag.PlaceHolder, "JOB"):
+		return c.jobCandidates(v.Name)
+	case v.Name == "job":
 		return c.jobCandidates(node.Name)
 	case v.Name == "run" && node.Name != "run":
 		return c.runCandidates()
@@ -290,8 +295,8 @@ func (c *call) aliases() []candidate {
 			out = append(out, candidate{name, fmt.Sprint(s.Value)})
 		}
 	}
-	for _, name := range (template.Loader{Root: r.Root}).Names() {
-		out = append(out, candidate{name, ".vizier/workflows/" + name + ".toml"})
+	for _, n := range r.Named() {
+		out = append(out, candidate{n.Name, filepath.ToSlash(n.Path)})
 	}
 	return out
 }

@@ -51,6 +51,23 @@ func TestAFullDiskIsToldOf(t *testing.T) {
 	if got := told(); len(got) != 5 {
 		t.Errorf("only %v say that the disk is full", got)
 	}
+	for _, args := range [][]string{{"submit", "--", "true"}, {"jobs", "approve", "1"}, {"cancel", "1"}, {"jobs", "gc", "--keep"}} {
+		if out := vizier(args...); !strings.Contains(out, "vizier: the file system of the store "+root+"/.vizier is full, so nothing can be changed here: make room on it (") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+}
+
+// A file system that is read-only is told of by every command that would change something.
+func TestAReadOnlyFileSystemIsToldOf(t *testing.T) {
+	root, vizier := onASmallDisk(t)
+	vizier("submit", "--approval", "--", "true")
+	disktest.ReadOnly(t, root)
+	for _, args := range [][]string{{"submit", "--", "true"}, {"jobs", "approve", "1"}, {"cancel", "1"}, {"jobs", "gc"}, {"jobs", "gc", "--keep"}} {
+		if out := vizier(args...); !strings.Contains(out, "vizier: the store "+root+"/.vizier is read-only for you, so nothing can be changed here: make it writable (") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
 }
 
 // A disk with room for the journal alone, so that what is on record cannot be
@@ -78,6 +95,9 @@ func TestTheDoctorOnADiskWithRoomForTheJournal(t *testing.T) {
 		if said = vizier("cancel", "1"); err != nil || said == "Job 1 cancelled\n" {
 			t.Skipf("no amount of room is enough for the journal alone: %s", said)
 		}
+	}
+	if strings.Count(said, "it is on record") != 1 || !strings.Contains(said, "no space left on device): make room on ") {
+		t.Error(said)
 	}
 	for _, args := range [][]string{{"doctor"}, {"doctor", "--fix"}} {
 		has(t, vizier(args...), "what is on record cannot be written out", diskFull, "the record cannot be read", "0123456789abcdef0123456789abcdef/job.json")

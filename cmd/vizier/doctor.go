@@ -50,7 +50,9 @@ type worktreeGit interface {
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 	LeftFiles() ([]string, error)
 	RemoveLeft(dir string) error
-	Damage(kernel.Context) (string, error)
+	HalfWay() ([]string, error)
+	EndHalfWay(ctx context.Context, dir string) error
+	Damage(kernel.Context) (why string, stays bool, err error)
 	ProgramVersion(context.Context) (version string, ok bool, err error)
 }
 
@@ -142,6 +144,9 @@ func (x *doctorCmd) Run(c *call) error {
 	if doc.Git, _, err = r.Doctor.git.ProgramVersion(c.ctx); err != nil {
 		doc.Git = "none"
 	}
+	if err := c.ctx.Err(); err != nil { // what was interrupted was not looked at
+		return err
+	}
 	return x.report(c, doc, found)
 }
 
@@ -194,6 +199,13 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it can be read and not written, so nothing is started or repaired here and these checks cannot be made: " + err.Error(),
 			Next: "make it writable for you"}}, nil
 	}
+	if errors.Is(err, app.ErrBusy) && !errors.Is(err, app.ErrOtherHost) && !x.Fix {
+		if found, err = r.Scheduler.Survey(c.ctx, c.checks(r)); err == nil && r.Passed() != nil {
+			found = append([]app.Finding{{Check: "scheduler", Path: ".vizier/jobs/scheduler.lock", Problem: unreleased(r.Passed()),
+				Next: "if it is stopped, `kill -CONT` lets it continue"}}, found...)
+		}
+		found = append(misplaced, found...)
+	}
 	if noRoom(err) {
 		late := app.Finding{Check: "disk", Path: ".vizier/jobs/journal", Problem: "what is on record cannot be written out, and nothing can be repaired: " + err.Error(), Next: "make room on it; the next command does it"}
 		found, err = r.Scheduler.Survey(c.ctx, c.checks(r))
@@ -213,11 +225,10 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	found = append(found, unsound...)
 	untrusted := r.untrusted(c.ctx)
 	found = append(found, untrustedFinding(untrusted)...)
-	mayRun := !foreign && len(untrusted) == 0
-	if mayRun {
+	if !foreign && len(untrusted) == 0 {
 		found = append(found, c.checkClusters(r)...)
 	}
-	if r.AgentPrograms != nil && mayRun {
+	if r.AgentPrograms != nil && !foreign { // none that a configuration names is started
 		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
 	}
 	return found, nil
@@ -393,6 +404,14 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		out = append(out, app.Finding{Path: c.Worktree, Problem: treeDisplaced,
 			Fix: func(ctx context.Context) error { return r.Doctor.git.RepairWorktree(ctx, c) }})
 	}
+	half, err := r.Doctor.git.HalfWay()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range half {
+		out = append(out, app.Finding{Path: dir, Problem: "it was to follow its branch when that was killed, so its files are partly new, and git is locked out of it",
+			Fix: func(ctx context.Context) error { return r.Doctor.git.EndHalfWay(ctx, dir) }})
+	}
 	left, err := r.Doctor.git.LeftFiles()
 	if err != nil {
 		return nil, err
@@ -430,7 +449,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		known.Name = cmp.Or(c.Name, r.nameAt(c))
 		maker := s.Job(kernel.JobID(known.Name[strings.LastIndexByte(known.Name, '-')+1:]))
 		if maker != nil && unended[maker.Spec.Origin.Run] {
-			why, err := r.Doctor.git.Damage(known)
+			why, stays, err := r.Doctor.git.Damage(known)
 			if err != nil {
 				return out, err
 			}
@@ -438,7 +457,11 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 				why = "it is gone"
 			}
 			if why != "" {
-				out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(maker.ID) + " cannot be used: " + why, Next: "vizier retry " + string(maker.ID)})
+				next := "vizier retry " + string(maker.ID)
+				if stays {
+					next = "do what this says"
+				}
+				out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(maker.ID) + " cannot be used: " + why, Next: next})
 				continue
 			}
 		}

@@ -234,7 +234,7 @@ func (u *ui) fail(err error, asJSON bool) int {
 // at the ends of its lines, and without Go's names for an interrupt and a
 // time-out.
 func message(err error) string {
-	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
+	text := strings.ReplaceAll(kernel.Said(err), context.Canceled.Error(), "interrupted")
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "time is up")
 	var found workflow.Diagnostics
 	errors.As(err, &found)
@@ -250,10 +250,5 @@ func message(err error) string {
 			text = strings.ReplaceAll(text, l.Text, plainLine(l.Text))
 		}
 	}
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		l = strings.TrimSuffix(l, ": "+kernel.ErrInvalid.Error())
-		lines[i] = strings.TrimSuffix(l, ": "+kernel.ErrConflict.Error())
-	}
-	return strings.Join(lines, "\n")
+	return text
 }

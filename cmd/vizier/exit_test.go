@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/gofrs/flock"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
@@ -113,7 +115,7 @@ func TestBusyAndBrokenOutput(t *testing.T) {
 	if code := p.runWith(t.Context()); code != 1 {
 		t.Errorf("exit %d", code)
 	}
-	has(t, err.String(), "vizier: write output: no space", "only its output is lost")
+	has(t, err.String(), "vizier: write output: no space", "only the output is lost", "repeat one that changes something")
 }
 
 // An interrupt ends the wait for an answer.
@@ -209,5 +211,32 @@ func TestTheDoctorOfTooFewFiles(t *testing.T) {
 	found, err := r.checkGit(t.Context(), nil)
 	if err != nil || len(found) != 1 || found[0].Next != "raise the limit of open files (`ulimit -n`)" {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// The doctor says who does not let go of the scheduler lock, and what else it can tell without it.
+func TestTheDoctorDoesWithoutALockThatIsNotLetGo(t *testing.T) {
+	root := t.TempDir()
+	run := func(name string, args ...string) string {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "HOME="+t.TempDir(), "VIZIER_SCHEDULER_RESIDENT=false", "VIZIER_SCHEDULER_LOCK_TIMEOUT=2s")
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	run("git", "init", "-q")
+	run("vizier", "submit", "--approval", "--", "true")
+	lock := flock.New(filepath.Join(root, ".vizier", "jobs", "scheduler.lock"))
+	if err := lock.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	out := run("vizier", "doctor")
+	has(t, out, "does not let go of the scheduler lock", "if it is stopped, `kill -CONT` lets it continue", "Git:")
+	has(t, run("vizier", "doctor", "--fix"), "scheduler is busy; retry the command")
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if out := run("vizier", "doctor"); strings.Contains(out, "let go") {
+		t.Error(out)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -61,7 +62,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
 		Limits: w.limits, Keep: retention.Policy(cfg.GC.Keep), Now: func() time.Time { return w.now }, NewID: w.mint,
 		Inside: func(context.Context) (app.Descent, bool) { return app.Descent{Job: w.inside}, w.inside != "" }}
-	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir), Builder: func(who vizier.Asker) *enqueue.Builder {
+	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir), Named: template.Loader{Root: w.dir}.Named, Builder: func(who vizier.Asker) *enqueue.Builder {
 		return &enqueue.Builder{Scheduler: s, Trees: w, Root: w.dir, Tree: w.dir, Origin: kernel.Origin{Command: who.Command}, By: who.Name,
 			Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor}}
 	},

@@ -103,6 +103,11 @@ func TestCompletions(t *testing.T) {
 		{[]string{"help", "jobs", ""}, []string{"approve\t"}, "gates"},
 		{[]string{"help", "jobs", "approve", ""}, nil, "approve"},
 		{[]string{"help", "gates", ""}, nil, "jobs"},
+		{[]string{"jobs", "--format", ""}, []string{"text\n", "json\n"}, "list"},
+		{[]string{"what-if", "--approve", ""}, []string{"2\t", "3\t"}, "1\t"},
+		{[]string{"what-if", "--retry", ""}, []string{"1\t", "2\t"}, "--"},
+		{[]string{"what-if", "--fail", "1"}, []string{"1\t"}, "--"},
+		{[]string{"what-if", "--after", ""}, nil, "1"},
 		{[]string{"completions", ""}, []string{"bash\n", "zsh\n", "fish\n"}, "--"},
 	} {
 		got := w.ok(append([]string{"__complete"}, c.words...)...)

@@ -72,7 +72,7 @@ type historyChange struct {
 
 // Run lists the entries.
 func (h *historyListCmd) Run(c *call) error {
-	r, err := c.repo()
+	r, err := c.repoOf([]string{h.Job})
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ func (r *repo) look(ctx context.Context, ids []kernel.JobID, look func(*kernel.S
 }
 
 // remarks returns snap with what is seen now and not on record: the remarks of executors, as far
-// as they answer quickly, since a person is waiting, and which conflicts of merges cannot be
-// resolved any more, since their worktrees are gone.
+// as they answer quickly, since a person is waiting, which conflicts of merges cannot be
+// resolved any more, since their worktrees are gone, and what the gates of the others have left to resolve.
 func (c *call) remarks(r *repo, snap *kernel.Snapshot) *kernel.Snapshot {
 	ctx, stop := context.WithTimeout(c.ctx, patience)
 	defer stop()
@@ -40,12 +40,21 @@ func (c *call) remarks(r *repo, snap *kernel.Snapshot) *kernel.Snapshot {
 		if st.Status != kernel.BlockedByDependency {
 			continue
 		}
-		st.Reason, st.Wait.Detail = resolvable(r.Root, st.Reason), resolvable(r.Root, st.Wait.Detail)
+		st.Reason, st.Wait.Detail = toResolve(r.Root, snap, j, st.Reason), resolvable(r.Root, st.Wait.Detail)
 		if st.Reason != j.State.Reason || st.Wait.Detail != j.State.Wait.Detail {
 			gone = append(gone, kernel.PutState{Job: j.ID, If: j.Rev, State: st})
 		}
 	}
 	return snap.Apply(kernel.NewPlan(gone...))
+}
+
+// toResolve returns the reason of job j, as resolvable does. If its merge is in conflict, it names what the gate, which
+// ended after it, has left to resolve.
+func toResolve(root string, snap *kernel.Snapshot, j *kernel.Job, reason string) string {
+	if gate := snap.HandedOnTo(j); gate != nil {
+		reason = op.LeftToResolve(reason, gate.State.Reason)
+	}
+	return resolvable(root, reason)
 }
 
 // resolvable returns the reason of a job of the repository at root or, if its merge is in conflict

@@ -20,6 +20,17 @@ func (r *repo) job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.Jo
 	return r.Scheduler.Job(ctx, ref)
 }
 
+// repoOf opens the repository with the jobs of refs, which are empty where a flag is not given:
+// see follow.
+func (c *call) repoOf(refs []string) (*repo, error) {
+	r, err := c.repo()
+	if err != nil {
+		return nil, err
+	}
+	named := slices.DeleteFunc(slices.Clone(refs), func(ref string) bool { return ref == "" })
+	return r, r.follow(c.ctx, named)
+}
+
 // follow turns r into the repository that contains the jobs of refs, if r's inbox
 // runs prompts there: a person who drops a prompt knows its job's id, but not in
 // which repository it runs. Only whole ids are looked up elsewhere, and r's own

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -74,7 +75,11 @@ func (x *initCmd) Run(c *call) error {
 	if err := inPlace(r.Root, files); err != nil {
 		return err
 	}
-	if err := r.notInIndex(c.ctx, files); err != nil {
+	inGit, back, err := r.inIndex(c.ctx, files)
+	if err == nil && inGit != "" && !x.Check {
+		err = &failure{class: classUsage, err: fmt.Errorf("git has %s, and the working tree lacks it: nothing is written", inGit), hint: back}
+	}
+	if err != nil {
 		return err
 	}
 	var missing []string
@@ -111,14 +116,15 @@ func (x *initCmd) Run(c *call) error {
 			return fmt.Errorf("write .gitignore: %w", err)
 		}
 	}
-	if err := x.answer(c, missing); err != nil || agent == "" {
+	if err := x.answer(c, missing, cmp.Or(back, "vizier init")); err != nil || agent == "" {
 		return err
 	}
 	c.ui.print("Agent: " + agent)
 	return nil
 }
 
-func (x *initCmd) answer(c *call, missing []string) error {
+// answer says what was missing, and for --check with next what to do about it.
+func (x *initCmd) answer(c *call, missing []string, next string) error {
 	switch {
 	case x.Check && len(missing) == 0:
 		c.ui.print("Outcome: vizier init check: satisfied")
@@ -127,7 +133,7 @@ func (x *initCmd) answer(c *call, missing []string) error {
 		for _, m := range missing {
 			c.ui.print("missing: " + m)
 		}
-		return &failure{class: class{"failed", 1, "vizier init"}, err: errors.New("vizier init --check failed")}
+		return &failure{class: class{"failed", 1, next}, err: errors.New("vizier init --check failed")}
 	case len(missing) == 0:
 		c.ui.print("Outcome: vizier init already satisfied")
 	default:
@@ -168,20 +174,17 @@ type indexed interface {
 	Sparse(ctx context.Context, dir string) (bool, error)
 }
 
-// notInIndex refuses to write a file that git's index has and the working tree lacks, as
-// in a sparse checkout: what was committed is not to be replaced by what is shipped.
-func (r *repo) notInIndex(ctx context.Context, files []starter) error {
+// inIndex returns one of files that git's index has and the working tree lacks, as in a sparse
+// checkout, and how to get it back: what was committed is not to be replaced by what is shipped.
+// path is "" if there is none.
+func (r *repo) inIndex(ctx context.Context, files []starter) (path, back string, err error) {
 	var absent []string
 	for _, s := range files {
 		if missing, err := s.missing(r.Root); err == nil && missing { // errors are told when it is written
 			absent = append(absent, s.path)
 		}
 	}
-	path, back, err := r.fromIndex(ctx, absent...)
-	if err == nil && path != "" {
-		err = &failure{class: classUsage, err: fmt.Errorf("git has %s, and the working tree lacks it: nothing is written", path), hint: back}
-	}
-	return err
+	return r.fromIndex(ctx, absent...)
 }
 
 // fromIndex returns a path at or below one of those given that git's index has and the

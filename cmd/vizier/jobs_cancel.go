@@ -47,31 +47,60 @@ type cancelledJobs struct {
 	Jobs []cancelled `json:"jobs"`
 }
 
+// cancelRequested is the outcome of a cancel that another process is going to do.
+const cancelRequested = "Cancel requested"
+
+// lines says what was done. A job that had ended before has none: there is a warning of it.
+func (doc cancelledJobs) lines() (out []doneLine) {
+	for _, one := range doc.Jobs {
+		switch {
+		case one.Outcome == cancelRequested:
+			out = append(out, doneLine{job: one.Job, what: "is asked to end"})
+		case one.Status == kernel.Cancelled.String() && one.Cleanup == kernel.CleanupDone.String():
+			out = append(out, doneLine{job: one.Job, what: "cancelled, and its worktree removed"})
+		case one.Status == kernel.Cancelled.String():
+			out = append(out, doneLine{job: one.Job, what: "cancelled"})
+		}
+	}
+	return out
+}
+
 // Run cancels the jobs and waits until their processes are gone.
 func (x *cancelCmd) Run(c *call) error {
 	if x.All == (len(x.Jobs) > 0) {
 		return usageError(errors.New("expected jobs to cancel, or --all"))
 	}
-	r, ids, single, err := x.chosen(c)
+	r, jobs, single, err := x.chosen(c)
 	if err != nil {
 		return err
 	}
-	if x.All && !x.Yes && len(ids) > 0 {
-		if agreed, err := c.agreeTo("Cancel "+view.Counted(len(ids), "job")+"?", "vizier cancel --all"); !agreed || err != nil {
+	if x.All && !x.Yes && len(jobs) > 0 {
+		if agreed, err := c.agreeTo("Cancel "+view.Counted(len(jobs), "job")+"?", "vizier cancel --all"); !agreed || err != nil {
 			return err
 		}
 	}
-	snap, ids, err := x.cancel(c, r, ids, single)
+	all := &waiting{r: r}
+	defer all.release(c)
+	if err := all.keep(c.ctx, jobs); err != nil {
+		return err
+	}
+	snap, ids, err := x.cancel(c, r, idsOf(jobs), single)
 	if err != nil {
 		return err
 	}
 	doc := cancelledJobs{Jobs: []cancelled{}}
 	for _, id := range ids {
-		one, err := x.outcome(c, r, snap, id)
-		if err != nil {
-			return err
+		one, failed := x.outcome(c, r, snap, id)
+		if err = failed; err != nil {
+			break
 		}
 		doc.Jobs = append(doc.Jobs, one)
+	}
+	if x.Format == "text" {
+		c.ui.done(doc.lines())
+	}
+	if err != nil {
+		return err
 	}
 	if x.CleanupWorktree {
 		c.staying(snap, ids)
@@ -92,7 +121,7 @@ func (c *call) staying(snap *kernel.Snapshot, ids []kernel.JobID) {
 	told := map[string]bool{}
 	for _, id := range ids {
 		j := snap.Job(id)
-		if j == nil || j.State.Context.Worktree == "" || j.State.Context.Owned || j.Spec.Origin.Run == "" || told[j.State.Context.Worktree] {
+		if j == nil || j.State.Context.Worktree == "" || j.State.Context.Owned || j.Spec.Origin.Run == "" || j.Spec.Origin.Ephemeral || told[j.State.Context.Worktree] {
 			continue
 		}
 		told[j.State.Context.Worktree] = true
@@ -103,7 +132,7 @@ func (c *call) staying(snap *kernel.Snapshot, ids []kernel.JobID) {
 
 // chosen returns the jobs to cancel, dependents first, so that cancelling a job
 // does not end them in another way. single is true if one job was named.
-func (x *cancelCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, err error) {
+func (x *cancelCmd) chosen(c *call) (r *repo, jobs []*kernel.Job, single bool, err error) {
 	if x.All {
 		if r, err = c.repo(); err != nil {
 			return nil, nil, false, err
@@ -114,28 +143,31 @@ func (x *cancelCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, e
 		}
 		for _, j := range slices.Backward(snap.Jobs()) {
 			if j.State.Status.Active() {
-				ids = append(ids, j.ID)
+				jobs = append(jobs, j)
 			}
 		}
-		return r, ids, false, nil
+		return r, jobs, false, nil
 	}
 	r, targets, err := c.targets(x.Jobs)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	var jobs []*kernel.Job
 	for _, t := range targets {
 		for _, j := range t.Jobs {
-			if !slices.Contains(jobs, j) && (!t.Whole || j.State.Status.Active()) {
+			if !t.Whole || j.State.Status.Active() {
 				jobs = append(jobs, j)
 			}
 		}
 	}
 	slices.SortFunc(jobs, func(a, b *kernel.Job) int { return b.Compare(a) })
+	return r, slices.Compact(jobs), len(targets) == 1 && !targets[0].Whole, nil
+}
+
+func idsOf(jobs []*kernel.Job) (ids []kernel.JobID) {
 	for _, j := range jobs {
 		ids = append(ids, j.ID)
 	}
-	return r, ids, len(targets) == 1 && !targets[0].Whole, nil
+	return ids
 }
 
 // cancel cancels jobs in one transaction, and returns those that it could
@@ -163,7 +195,7 @@ func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, single bool) (*
 // outcome waits until a cancelled job has ended, and returns how.
 func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.JobID) (doc cancelled, err error) {
 	if j := snap.Job(id); r.Outside != "" && !j.State.Status.Terminal() {
-		return x.requested(c, r, j), nil
+		return x.requested(r, j), nil
 	} else if !j.State.Status.Terminal() {
 		patience := cmp.Or(j.Spec.Task.Grace, r.Config.Jobs.Grace) + killMargin
 		ctx, stop := context.WithTimeout(c.ctx, patience)
@@ -195,23 +227,13 @@ func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.J
 		doc.Outcome = "Job ended before it could be cancelled"
 		c.ui.warn("job %s ended as %s before it could be cancelled", id, j.State.Status)
 	}
-	if j.State.Status == kernel.Cancelled && x.Format == "text" {
-		text := "Job " + string(id) + " cancelled"
-		if j.State.Cancelled.Status == kernel.CleanupDone {
-			text += ", and its worktree removed"
-		}
-		c.ui.print(text)
-	}
 	return doc, nil
 }
 
 // requested returns the answer for a job that another process is going to end.
-func (x *cancelCmd) requested(c *call, r *repo, j *kernel.Job) cancelled {
-	if x.Format == "text" {
-		c.ui.print(fmt.Sprintf("Job %s is asked to end", j.ID))
-	}
+func (x *cancelCmd) requested(r *repo, j *kernel.Job) cancelled {
 	p := x.paths(r, j.ID)
-	return cancelled{"Cancel requested", j.ID, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String()}
+	return cancelled{cancelRequested, j.ID, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String()}
 }
 
 // paths returns the paths of a job's logs for JSON. Text does not contain them, so

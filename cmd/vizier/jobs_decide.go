@@ -142,7 +142,7 @@ func (x *rejectCmd) reject(c *call, r *repo, id kernel.JobID) error {
 }
 
 type retryCmd struct {
-	Jobs   []string `arg:"" optional:"" name:"job" help:"The jobs, or runs, whose failed jobs run again: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Jobs   []string `arg:"" optional:"" name:"job" help:"The jobs, or runs, whose failed and blocked jobs run again: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Failed bool     `help:"Retry all failed jobs."`
 	DryRun bool     `help:"Only print the jobs that would run again, each with the reason."`
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
@@ -192,6 +192,7 @@ func (x *retryCmd) Run(c *call) error {
 			return err
 		}
 	}
+	var lines []doneLine
 	for i := range doc.Retries {
 		one := &doc.Retries[i]
 		switch {
@@ -200,9 +201,10 @@ func (x *retryCmd) Run(c *call) error {
 		case x.DryRun || len(doc.Retries) == 1:
 			c.ui.verbatim(prose(hung(c.ui.people(one.text(x.DryRun)), c.ui.columns()), c.ui.columns()))
 		default:
-			c.ui.print(one.line())
+			lines = append(lines, one.line())
 		}
 	}
+	c.ui.done(lines)
 	switch {
 	case x.Format == "json" && single:
 		err = c.ui.json(doc.Retries[0])
@@ -242,10 +244,12 @@ func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, er
 			return nil, nil, false, err
 		}
 		for _, t := range targets {
-			for _, j := range t.Jobs {
-				if !slices.Contains(jobs, j) && (!t.Whole || view.EndedBadly(j)) {
-					jobs = append(jobs, j)
-				}
+			of := t.Jobs
+			if t.Whole {
+				of = view.ToRetry(of)
+			}
+			jobs = append(jobs, of...)
+			for _, j := range of {
 				named[j.ID] = named[j.ID] || !t.Whole
 			}
 		}
@@ -253,7 +257,7 @@ func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, er
 	}
 	slices.SortFunc(jobs, (*kernel.Job).Compare)
 	var others []kernel.JobID
-	for _, j := range jobs {
+	for _, j := range slices.Compact(jobs) {
 		if named[j.ID] {
 			ids = append(ids, j.ID)
 		} else {
@@ -334,18 +338,19 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 }
 
 // line describes a retry on one line, for use with several.
-func (doc retried) line() string {
+func (doc retried) line() doneLine {
 	if doc.Outcome == stillBlocked {
-		return "Job " + string(doc.RequestedJob) + " is blocked as before"
+		return doneLine{job: doc.RequestedJob, what: "is blocked as before"}
 	}
-	text := "Job " + string(doc.RequestedJob) + " retried"
+	text := "retried"
 	if n := len(doc.RetrySet) - 1; n > 0 {
 		text += ", and " + view.Counted(n, "job") + " after it"
 	}
+	l := doneLine{job: doc.RequestedJob, what: text}
 	if len(doc.AwaitingApproval) > 0 {
-		text += "; approval needed: " + doc.approve()
+		l.approve = doc.approve()
 	}
-	return text
+	return l
 }
 
 // approve returns the command that approves what waits for it now.

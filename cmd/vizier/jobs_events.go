@@ -76,7 +76,7 @@ func (e *eventsCmd) Run(c *call) error {
 	if err != nil {
 		return usageError(err)
 	}
-	r, err := c.repo()
+	r, err := c.repoOf(append(slices.Clone(e.Jobs), e.Job, e.OfRun))
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (l *listCmd) Run(c *call) error {
 	if err := c.goBack(l.At); err != nil {
 		return err
 	}
-	r, err := c.repo()
+	r, err := c.repoOf(append(slices.Clone(l.Jobs), l.Of))
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *call) listRestless(r *repo, list listing) {
 	waits := func(row view.ListRow) bool {
 		return row.Status.Waiting() || row.Status == kernel.Queued || row.Status == kernel.FailedRetryable
 	}
-	if !list.snap.Narrow() && slices.ContainsFunc(list.Rows, waits) && !r.Attended() {
+	if !list.snap.Narrow() && slices.ContainsFunc(list.Rows, waits) && !r.Attended() && !c.foreign(r) {
 		c.restless(r, list.snap)
 	}
 }
@@ -213,7 +213,7 @@ func (c *call) since(text string, now time.Time) (time.Time, error) {
 
 // listLines prints one line per job, grouped by run.
 func (c *call) listLines(r *repo, list listing, o view.LinesOptions) (err error) {
-	c.ui.refs.named(list.snap)
+	c.knows(r, list.snap)
 	if o.Wholes, err = r.Scheduler.Wholes(c.ctx, list.Jobs()); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (p *payloadCmd) Run(c *call) error {
 // makers returns the jobs that may have made a, in order of precedence.
 func (p *payloadCmd) makers(c *call, r *repo, a kernel.Artifact) ([]kernel.JobID, error) {
 	if p.Job != "" {
-		_, id, err := r.Scheduler.Job(c.ctx, p.Job)
+		_, id, err := r.job(c.ctx, p.Job)
 		return []kernel.JobID{id}, err
 	}
 	var reader kernel.Job // no particular consumer

@@ -44,7 +44,7 @@ func (s *scheduleCmd) Run(c *call) error {
 	if s.Watch {
 		return (&topCmd{Job: s.Job}).Run(c)
 	}
-	r, err := c.repo()
+	r, err := c.repoOf([]string{s.Job})
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *scheduleCmd) Run(c *call) error {
 		}
 		c.ui.print("Schedule (DAG, verbose)")
 		for line := range v.DAG() {
-			c.ui.print(line)
+			c.ui.print(cut(c.ui.people(line), c.ui.columns()))
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, *kernel.Snapshot, e
 	if err != nil {
 		return view.Schedule{}, nil, err
 	}
-	c.ui.refs.named(snap)
+	c.knows(r, snap)
 	if s.Format != "summary" { // the other formats show whether artifacts exist
 		snap = r.observeBlocked(c.ctx, snap, blockedJobs(snap))
 	}
@@ -140,5 +140,8 @@ func (c *call) summary(v view.Schedule, rows []view.ScheduleRow, etas []string) 
 			cells[i] = append(cells[i], text)
 		}
 	}
-	return grid{cells: cells, shrink: []int{4, 2}, paint: c.ui.paintColumn(cells, 3)}.text(c.ui.columns())
+	if c.ui.slim() {
+		without(cells, 1, 2) // the job's reference says it
+	}
+	return grid{cells: cells, shrink: []int{4, 2, 1, 3, 5}, paint: c.ui.paintColumn(cells, 3)}.text(c.ui.columns())
 }

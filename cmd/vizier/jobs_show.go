@@ -231,7 +231,7 @@ func (c *call) showRun(r *repo, snap *kernel.Snapshot, t view.Target, format str
 	for _, j := range t.Jobs {
 		cells = append(cells, []string{label(snap)(j.ID), view.Standing(snap, j), c.ui.people(cmp.Or(j.State.Wait.Detail, j.State.Reason))})
 	}
-	text := "Run " + cmp.Or(run.Ref, string(run.Run)) + "\n" + block(rows, "") + "\n" + c.ui.table(cells, 1)
+	text := "Run " + cmp.Or(run.Ref, string(run.Run)) + "\n" + hung(block(rows, ""), c.ui.columns()) + "\n" + c.ui.table(cells, 1)
 	if len(run.Parked) > 0 {
 		text += "\nParked:\n  " + strings.Join(run.Parked, "\n  ") + "\n"
 	}

@@ -284,7 +284,11 @@ func (c *call) report(rep app.Report) {
 		c.ui.warn("this is a sandbox, where Vizier starts and ends no process; the request is on record: %s", c.outside)
 	}
 	if rep.Late != nil {
-		c.ui.warn("%v", rep.Late)
+		next := ""
+		if noRoom(rep.Late) {
+			next = ": make room on the file system of the repository"
+		}
+		c.ui.warn("%v%s", rep.Late, next)
 	}
 	for _, id := range slices.Sorted(maps.Keys(rep.Refused)) {
 		c.ui.warn("job %s: %s", id, rep.Refused[id])

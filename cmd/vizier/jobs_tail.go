@@ -217,7 +217,7 @@ func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, jobs []*kernel.Job, ru
 		return t.once(p, func() error { return p.printAll(c.ctx, r, of) })
 	}
 	f := newRunFollower(r, app.RunRequest{Run: run}, p, c.ui.refs.short)
-	f.number = number
+	f.number, f.output = number, true
 	for _, j := range jobs {
 		f.add(j)
 	}

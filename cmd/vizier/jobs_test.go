@@ -446,6 +446,23 @@ func TestABatchAtOnce(t *testing.T) {
 	if _, got, _ := w.run("what-if", "--cancel", "2"); strings.Count(got, "cancelled by what-if") != mostExplained+2 {
 		t.Errorf("what-if says\n%s", got)
 	}
+
+	one := w.submit("--approval")
+	if got, want := w.ok("cancel", "2/3", "2", string(one)), fmt.Sprintf("Job 3 cancelled\n%d jobs of 2 cancelled\n", mostExplained+2); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := w.ok("retry", "2"), fmt.Sprintf("%d jobs of 2 retried; approval needed: vizier ls 2 --status waiting_on_approval\n", mostExplained+2); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	w.ok("cancel", "2")
+	for n := 1; n <= mostExplained+2; n++ {
+		if status(t, w, w.id(fmt.Sprintf("2/%d", n)), kernel.Cancelled); n < 5 {
+			w.ok("retry", fmt.Sprintf("2/%d", n))
+		}
+	}
+	if got := w.ok("cancel", "2"); strings.Count(got, "\n") != 4 || !strings.HasPrefix(got, "Job 2/4 cancelled\nJob 2/3 cancelled\n") {
+		t.Errorf("a few are\n%s", got)
+	}
 }
 
 // A cancel says which worktree it leaves although it was asked to remove it.

@@ -11,7 +11,7 @@ type validateCmd struct {
 }
 
 func (*validateCmd) Help() string {
-	return "Reads every job.json and its state file. Changes nothing. Exits 0 if all are valid, 1 if one is not."
+	return "Reads every job.json, its state file, and what says how each attempt that has ended began and ended. Changes nothing. Exits 0 if all are valid, 1 if one is not."
 }
 
 // validated is `jobs validate --format json`.

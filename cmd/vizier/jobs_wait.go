@@ -184,6 +184,7 @@ func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Sn
 	var p pace
 	var t ticker
 	defer c.ui.progress("")
+	told := map[kernel.JobID]bool{}
 	for before := ""; ; {
 		if err := t.tick(ctx, all.r); err != nil {
 			return nil, nil, err
@@ -191,6 +192,12 @@ func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Sn
 		open, counts, err := all.look(ctx)
 		if err != nil {
 			return nil, nil, err
+		}
+		for _, id := range slices.Sorted(maps.Keys(all.lacks)) {
+			if !told[id] {
+				told[id] = true
+				c.ui.warn("job %s waits for a person: %s", id, all.lacks[id])
+			}
 		}
 		if open == 0 {
 			snap, err := all.r.Scheduler.Records(ctx, app.Only(all.ids))
@@ -237,6 +244,8 @@ type waiting struct {
 
 	asleep map[kernel.JobID]string // jobs that nothing is going to start, and why
 
+	lacks map[kernel.JobID]string // jobs that have not ended and lack a secret, and why
+
 	ended map[kernel.JobID]*kernel.Snapshot // jobs that have ended, as it was then: somebody may remove them
 
 	followed []io.Closer // ephemeral runs that it keeps
@@ -259,23 +268,27 @@ func (c *call) waitFor(r *repo, refs []string) (*waiting, error) {
 	c.knows(r, snap)
 	w.ids, w.sleepers, w.told = ids, sleepers, true
 	w.restart()
+	var jobs []*kernel.Job
 	for _, id := range ids {
-		if j := snap.Job(id); j != nil && j.Open() && j.State.Status != kernel.Unscheduled && j.Needs() != kernel.NeedsPool {
-			w.open[id] = j.State.Status
+		j := snap.Job(id)
+		if j != nil {
+			jobs = append(jobs, j)
+		}
+		if j != nil && j.Open() && j.State.Status != kernel.Unscheduled && j.Needs() != kernel.NeedsPool {
+			w.waits(j)
 		} else { // whether it has ended depends on other jobs
 			w.late = append(w.late, id)
 		}
 	}
-	return w, w.keep(c.ctx, snap)
+	return w, w.keep(c.ctx, jobs)
 }
 
 // keep keeps the ephemeral runs of the jobs until release, so that their end can be shown. A reader that must not
 // write here cannot do that.
-func (w *waiting) keep(ctx context.Context, snap *kernel.Snapshot) error {
+func (w *waiting) keep(ctx context.Context, jobs []*kernel.Job) error {
 	kept := map[kernel.RunID]bool{}
-	for _, id := range w.ids {
-		j := snap.Job(id)
-		if j == nil || !j.Spec.Origin.Ephemeral || kept[j.Spec.Origin.Run] {
+	for _, j := range jobs {
+		if !j.Spec.Origin.Ephemeral || kept[j.Spec.Origin.Run] {
 			continue
 		}
 		if w.r.Foreign != nil && w.r.Foreign(ctx) != nil {
@@ -379,7 +392,7 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 		case j.State.Status == kernel.Unscheduled:
 			w.open[id], w.late = j.State.Status, append(w.late, id) // whether it wakes depends on other jobs
 		case j.Open():
-			w.open[id] = j.State.Status
+			w.waits(j)
 		case s.Pending(id) != "":
 			w.open[id], w.late = j.State.Status, append(w.late, id)
 		default:
@@ -390,6 +403,17 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 			w.ended[id] = s
 		}
 	}
+}
+
+// waits notes that j has not ended.
+func (w *waiting) waits(j *kernel.Job) {
+	if w.open[j.ID] = j.State.Status; j.Needs() != kernel.NeedsSecret {
+		return
+	}
+	if w.lacks == nil {
+		w.lacks = map[kernel.JobID]string{}
+	}
+	w.lacks[j.ID] = j.State.Reason
 }
 
 func (w *waiting) counts() string {

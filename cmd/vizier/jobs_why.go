@@ -108,7 +108,9 @@ func (w *whyCmd) why(c *call, ref string) error {
 			return err
 		}
 		if e.Root != nil && c.past == nil {
-			e.Root.Detail = resolvable(r.Root, e.Root.Detail)
+			if root := snap.Job(e.Root.Job); root != nil {
+				e.Root.Detail = toResolve(r.Root, snap, root, e.Root.Detail)
+			}
 		}
 		doc := explained(e, &c.ui.refs)
 		if e.Root != nil {
@@ -270,6 +272,8 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 		b.WriteString("\nTo start it, in this order:\n")
 	case len(doc.Actions) > 0:
 		b.WriteString("\nTo start it:\n")
+	case e.Outlook == kernel.Sleeps && e.Status.Waiting():
+		fmt.Fprintf(&b, "\nNothing starts it before that; if that never comes, `vizier cancel %s` ends it.\n", e.Job)
 	case alone == nil && outlooks[e.Outlook] != "":
 		b.WriteString("\n" + outlooks[e.Outlook] + "\n")
 	}

@@ -163,5 +163,25 @@ func measure(p []byte) (n int, colour bool) {
 	case p[at] < 0x40 || p[at] > 0x7e:
 		return 1, false
 	}
-	return at + 1, p[1] == '[' && p[at] == 'm' && strings.Trim(string(p[from:at]), "0123456789;:") == ""
+	set := string(p[from:at])
+	return at + 1, p[1] == '[' && p[at] == 'm' && strings.Trim(set, "0123456789;:") == "" && !conceals(set)
+}
+
+// conceals reports whether the parameters of a colour hide the text after it. An 8 that is part of
+// another parameter, such as a colour's number, does not.
+func conceals(set string) bool {
+	fields := strings.Split(set, ";")
+	for at := 0; at < len(fields); at++ {
+		switch strings.TrimLeft(fields[at], "0") {
+		case "8":
+			return true
+		case "38", "48", "58":
+			if at+1 < len(fields) && strings.TrimLeft(fields[at+1], "0") == "5" {
+				at += 2
+			} else if at+1 < len(fields) && strings.TrimLeft(fields[at+1], "0") == "2" {
+				at += 4
+			}
+		}
+	}
+	return false
 }

@@ -245,7 +245,7 @@ func (p *program) runWith(ctx context.Context) int {
 		err = left
 	}
 	if err == nil && out.err != nil {
-		err = &failure{class: class{"failed", 1, "the command itself is done and only its output is lost: before you repeat it, see `vizier status`"}, err: out.err}
+		err = &failure{class: class{"failed", 1, "only the output is lost, and what the command changes is done: before you repeat one that changes something, see `vizier status`"}, err: out.err}
 	}
 	if own, ok := errors.AsType[*failure](err); ok && own.class == classUsage && own.hint == "" {
 		own.hint = c.help()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -28,7 +29,8 @@ func (*releaseCmd) Help() string {
 		"feat Y, fix and perf Z. The release is a commit without changes, chore(release): vX.Y.Z, and an annotated tag, both with the notes. " +
 		"The script (or [release.gate] script) runs in sh at the repository's root with VIZIER_RELEASE_VERSION, VIZIER_RELEASE_TAG " +
 		"(empty with --no-tag), VIZIER_RELEASE_COMMIT and VIZIER_RELEASE_RANGE. If it fails, tag and branch go back, " +
-		"unless something else has moved them meanwhile; it never touches files."
+		"unless something else has moved them meanwhile; it never touches files. A release that was killed before its end " +
+		"is undone by the next vizier release."
 }
 
 // releaseGit is what a release needs of git.
@@ -40,7 +42,11 @@ type releaseGit interface {
 	Tags(ctx context.Context, commit kernel.CommitID) ([]string, error)
 	TagExists(ctx context.Context, name string) (bool, error)
 	History(ctx context.Context, since string, tip kernel.CommitID) ([][2]string, error)
-	CommitEmpty(ctx context.Context, branch string, from kernel.CommitID, message string) (kernel.CommitID, error)
+	LeftRelease() (git.Begun, error)
+	BeginReleasing() (*git.Releasing, error)
+	Undoes(context.Context, git.Begun) (bool, error)
+	UndoBegun(context.Context, git.Begun) (undone bool, err error)
+	EmptyCommit(ctx context.Context, from kernel.CommitID, message string) (kernel.CommitID, error)
 	CreateTag(ctx context.Context, name string, at kernel.CommitID, message string) (object string, err error)
 	DeleteTag(ctx context.Context, name, object string) error
 	UpdateRef(ctx context.Context, ref string, to, from kernel.CommitID) error
@@ -57,6 +63,7 @@ type release struct {
 	count  int // commits since last
 	notes  string
 	script string
+	right  *git.Releasing // nil: of a dry run that finds no release left
 
 	commit    kernel.CommitID // the release's commit, once made
 	tagObject string
@@ -75,6 +82,12 @@ func (x *releaseCmd) Run(c *call) error {
 	if x.NoReleaseScript {
 		rel.script = ""
 	}
+	if err := rel.begin(c, x.DryRun); err != nil {
+		return err
+	}
+	if rel.right != nil {
+		defer rel.right.End() //nolint:errcheck // the process ends
+	}
 	if err := rel.ready(c.ctx); err != nil {
 		return err
 	}
@@ -83,6 +96,10 @@ func (x *releaseCmd) Run(c *call) error {
 	}
 	if rel.bump == app.NoBump {
 		c.ui.print("Outcome: No release created")
+		if rel.count == 0 {
+			c.ui.print("There is nothing to release: " + rel.branch + " has no commit since " + rel.last)
+			return nil
+		}
 		none := fmt.Sprintf("None of the %d commits since %s asks for one", rel.count, cmp.Or(rel.last, "the beginning"))
 		if rel.count == 1 {
 			none = fmt.Sprintf("The one commit since %s asks for none", cmp.Or(rel.last, "the beginning"))

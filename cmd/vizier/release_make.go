@@ -7,7 +7,51 @@ import (
 	"os/exec"
 	"slices"
 	"syscall"
+
+	"github.com/vizier-scheduler/vizier/adapters/git"
 )
+
+// begin takes the right to make a release, and first undoes one that a killed process has left: nobody knows
+// whether its script would have let it pass. A dry run takes the right only to see whether that process was killed, and
+// undoes nothing.
+func (rel *release) begin(c *call, dryRun bool) error {
+	if dryRun {
+		if left, err := rel.git.LeftRelease(); err != nil || left.Commit == "" {
+			return err
+		}
+	}
+	right, err := rel.git.BeginReleasing()
+	if errors.Is(err, git.ErrReleasing) {
+		return refuse(err, "try again when it has ended")
+	}
+	if err != nil {
+		return err
+	}
+	rel.right = right
+	left, err := rel.git.LeftRelease()
+	if err != nil || left.Commit == "" {
+		return err
+	}
+	undo := rel.git.UndoBegun
+	if dryRun {
+		undo = rel.git.Undoes
+	}
+	undone, err := undo(c.ctx, left)
+	switch {
+	case errors.Is(err, git.ErrMoved):
+		return refuse(fmt.Errorf("release %s, commit %.12s, was killed before its end, and cannot be undone: %w", left.Tag, left.Commit, err),
+			"if it is to stay, run its script by hand; else revert what belongs to it and remove its tag with `git tag -d "+left.Tag+"`; then remove `vizier-release` in the git directory")
+	case err != nil:
+		return fmt.Errorf("undo release %s, which was killed before its end: %w", left.Tag, err)
+	case dryRun && undone:
+		return refuse(fmt.Errorf("release %s of %s was killed before its end", left.Tag, left.Branch), "the next `vizier release` undoes it first")
+	case dryRun:
+		return nil
+	case undone:
+		c.ui.warn(fmt.Sprintf("release %s was killed before its end, and is undone: %s is at %.12s again", left.Tag, left.Branch, left.From))
+	}
+	return rel.right.Forget()
+}
 
 // make makes the commit and the tag and runs the script. If that fails,
 // everything is undone.
@@ -17,8 +61,15 @@ func (rel *release) make(c *call, root string, noTag bool) error {
 	if rel.notes != "" {
 		message += "\n" + rel.notes
 	}
-	if rel.commit, err = rel.git.CommitEmpty(c.ctx, rel.branch, rel.head, message); err != nil {
-		return fmt.Errorf("release %s: %w", rel.next.Tag(), err)
+	rel.commit, err = rel.git.EmptyCommit(c.ctx, rel.head, message)
+	if err == nil {
+		err = rel.right.Note(git.Begun{Branch: rel.branch, From: rel.head, Commit: rel.commit, Tag: rel.next.Tag()})
+	}
+	if err == nil {
+		err = rel.git.UpdateRef(c.ctx, "refs/heads/"+rel.branch, rel.commit, rel.head)
+	}
+	if err != nil {
+		return fmt.Errorf("release %s: %w", rel.next.Tag(), errors.Join(err, rel.right.Forget()))
 	}
 	if !noTag {
 		rel.tagObject, err = rel.git.CreateTag(c.ctx, rel.next.Tag(), rel.commit, rel.next.Tag()+"\n\n"+rel.notes)
@@ -27,10 +78,11 @@ func (rel *release) make(c *call, root string, noTag bool) error {
 		err = rel.gate(c, root)
 	}
 	if err == nil {
-		return nil
+		return rel.right.Forget()
 	}
 	err = fmt.Errorf("release %s: %w", rel.next.Tag(), err)
-	if undo := rel.undo(context.WithoutCancel(c.ctx)); undo != nil { // even after an interrupt
+	undo := rel.undo(context.WithoutCancel(c.ctx)) // even after an interrupt
+	if undo = errors.Join(undo, rel.right.Forget()); undo != nil {
 		return fmt.Errorf("%w; not everything could be undone: %w", err, undo)
 	}
 	return fmt.Errorf("%w; the release is undone: %s is at %.12s again", err, rel.branch, rel.head)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
+	"github.com/vizier-scheduler/vizier/internal/proctest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -163,13 +165,10 @@ func (g *ground) kill(pid int) {
 // processes returns the processes that came of this test and have word in their
 // command line.
 func (g *ground) processes(word string) (pids []int) {
-	all, _ := filepath.Glob("/proc/[0-9]*")
-	for _, p := range all {
-		environ, _ := os.ReadFile(p + "/environ")
-		line, _ := os.ReadFile(p + "/cmdline")
-		if bytes.Contains(environ, []byte(g.mark+"\x00")) && bytes.Contains(line, []byte(word)) {
-			pid, _ := strconv.Atoi(filepath.Base(p))
-			pids = append(pids, pid)
+	for _, p := range proctest.All() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if slices.Contains(p.Environ, g.mark) && bytes.Contains(line, []byte(word)) {
+			pids = append(pids, p.PID)
 		}
 	}
 	return pids
@@ -355,11 +354,17 @@ func TestNoResidentWhereNothingNeedsOne(t *testing.T) {
 	plain.submit("--after", string(a), "--", "true")
 	never(plain)
 	flag := newGround(t, "")
-	flag.submit("--no-resident", "--require", "branch_exists=x", "--", "true")
+	waits := flag.submit("--no-resident", "--require", "branch_exists=x", "--", "true")
+	if text := flag.vizier("--no-resident", "why", string(waits)); !strings.Contains(text, "(--no-resident starts none)") {
+		t.Errorf("%s", text) // the configuration did not turn it off
+	}
 	flag.becomes(flag.submit("--no-resident", "--", "true"), "succeeded") // its runner ticks as well
 	never(flag)
 	off := newGround(t, "resident = false\n")
-	off.submit("--require", "branch_exists=x", "--", "true")
+	waits = off.submit("--require", "branch_exists=x", "--", "true")
+	if text := off.vizier("why", string(waits)); !strings.Contains(text, "([scheduler] resident is off)") {
+		t.Errorf("%s", text)
+	}
 	never(off)
 }
 

@@ -142,6 +142,7 @@ type runFollower struct {
 	now     map[kernel.JobID]*kernel.Job // those on record, as last read
 	changed news
 	printer *linePrinter           // nil: nothing is printed
+	output  bool                   // the output of jobs alone is asked for: into a file or a pipe, nothing else is printed
 	short   func(id string) string // returns the reference of an id
 	logs    []followedJob
 	joined  map[kernel.JobID]bool          // the keys are those of jobs; false: not on record so far
@@ -368,7 +369,11 @@ func (f *runFollower) changes(c *call) bool {
 			if f.run != "" {
 				text = fmt.Sprintf("[run:%s] %s (%s)", f.short(string(f.run)), text, j.Spec.Origin.Node)
 			}
-			c.ui.print(text)
+			if f.output && !c.ui.outTTY {
+				c.ui.warn("%s", text)
+			} else {
+				c.ui.print(text)
+			}
 		}
 	}
 	return changed

@@ -91,16 +91,13 @@ func (c *call) pendingIn(ref string) (*repo, kernel.JobID, error) {
 	case 1:
 		return r, found, nil
 	}
-	return nil, "", fmt.Errorf("%s wait for an approval: name one of them: %w", strings.Join(pending, ", "), kernel.ErrInvalid)
+	return nil, "", fmt.Errorf("%s wait for an approval: name those that you mean: %w", strings.Join(pending, ", "), kernel.ErrInvalid)
 }
 
 // targets opens the repository and resolves refs, to jobs or whole runs.
 func (c *call) targets(refs []string) (*repo, []view.Target, error) {
-	r, err := c.repo()
+	r, err := c.repoOf(refs)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := r.follow(c.ctx, refs); err != nil {
 		return nil, nil, err
 	}
 	snap, targets, err := r.Scheduler.Targets(c.ctx, refs)
@@ -138,10 +135,7 @@ func (c *call) each(refs []string, format string, one func(*call, string) error)
 
 // standing is targets, settled, with the records that determine their status.
 func (c *call) standing(refs []string) (r *repo, targets []view.Target, snap *kernel.Snapshot, err error) {
-	if r, err = c.repo(); err != nil {
-		return nil, nil, nil, err
-	}
-	if err = r.follow(c.ctx, refs); err != nil {
+	if r, err = c.repoOf(refs); err != nil {
 		return nil, nil, nil, err
 	}
 	snap, err = c.settled(r, func() (read *kernel.Snapshot, err error) {

@@ -51,7 +51,7 @@ type grid struct {
 	paint  func(row, column int, padded string) string
 }
 
-// The minimum widths of a narrowed column: of one in shrink, and of any other.
+// The minimum widths of a narrowed column: of one in shrink, as long as that suffices, and of any.
 const (
 	narrowest = 8
 	sliver    = 3
@@ -129,18 +129,37 @@ func (g grid) fit(widths []int, width int) {
 		}
 		widths[widest]--
 	}
-	for _, i := range g.shrink {
-		if i < len(widths) && over > 0 {
-			give := min(over, max(0, widths[i]-narrowest))
-			widths[i] -= give
-			over -= give
+	for _, least := range []int{narrowest, sliver} {
+		for _, i := range g.shrink {
+			if i < len(widths) && over > 0 {
+				give := min(over, max(0, widths[i]-least))
+				widths[i] -= give
+				over -= give
+			}
+		}
+	}
+}
+
+// slim is the width of a terminal below which tables leave out what matters least.
+const slim = 60
+
+// slim reports whether output goes to such a terminal.
+func (u *ui) slim() bool { return 0 < u.columns() && u.columns() < slim }
+
+// without empties columns of cells, so that a grid leaves them out.
+func without(cells [][]string, columns ...int) {
+	for _, line := range cells {
+		for _, i := range columns {
+			if i < len(line) {
+				line[i] = ""
+			}
 		}
 	}
 }
 
 // hung returns a block of labels and values with values that are too long for
-// the terminal continued on further lines, below their beginning. Words are not
-// broken, so that they can be copied.
+// the terminal continued on further lines, below their beginning, or below their labels
+// if these are wide. Words are not broken, so that they can be copied.
 func hung(text string, width int) string {
 	if width <= 0 {
 		return text
@@ -149,8 +168,12 @@ func hung(text string, width int) string {
 	for line := range strings.SplitAfterSeq(text, "\n") {
 		label, value, ok := strings.Cut(line, ": ")
 		from := displaywidth.String(label) + 2 + len(value) - len(strings.TrimLeft(value, " "))
-		if !ok || displaywidth.String(line) <= width || from > width/2 {
+		if !ok || displaywidth.String(strings.TrimSuffix(line, "\n")) <= width {
 			b.WriteString(line)
+			continue
+		}
+		if from > width/2 {
+			b.WriteString(label + ":\n" + folded("  ", value, 2, width))
 			continue
 		}
 		b.WriteString(folded(label+": "+value[:from-displaywidth.String(label)-2], value, from, width))

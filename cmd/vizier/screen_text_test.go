@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/clipperhouse/displaywidth"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // A grid fits any terminal that has room for what does not give way, by the width
@@ -78,6 +81,47 @@ func TestBlocksHang(t *testing.T) {
 	}
 	if got := hung(text, 0); got != text {
 		t.Errorf("no terminal: %q", got)
+	}
+}
+
+// Where labels are wide, values that are too long go on below these.
+func TestBlocksHangBelowWideLabels(t *testing.T) {
+	text := "Workflow template version: the second of them\nName:                      x\n"
+	want := "Workflow template version:\n  the second of them\nName:                      x\n"
+	if got := hung(text, 40); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A schedule and a simulation fit a terminal of 40 columns, and without one nothing is left out.
+func TestSchedulesAndSimulationsFit(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	then := now.Add(time.Hour)
+	saves := 3600.0
+	job := kernel.Job{ID: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa1", Number: 12, Part: "merge_conflict_resolution", Created: now}
+	job.Spec.Name, job.Spec.Origin.Plan, job.Spec.Origin.Node = "merge conflict resolution", "a-long-slug", "merge_conflict_resolution"
+	job.State.Status, job.State.Wait.Detail = kernel.WaitingOnApproval, "awaiting human approval to execute it again"
+	v := view.ScheduleOf(kernel.NewSnapshot(kernel.Observation{Now: now, Jobs: []kernel.Job{job}}), view.ScheduleOptions{Label: func(kernel.JobID) string { return job.Ref() }})
+	ref := view.ReferenceOf(&job)
+	span := simulatedSpan{Reference: ref, Name: job.Spec.Name, Start: now, End: then, WaitedFor: "pool a-long-name"}
+	doc := simulated{Now: now, Draws: 9,
+		Ends:      []simulatedEnd{{Reference: ref, Name: job.Spec.Name, Ends: 9, Succeeded: 3, Basis: "recorded", From: 12, P50: &then, P90: &then}},
+		Path:      []simulatedSpan{span},
+		Resources: []simulatedDemand{{Kind: "pool", Name: "a-long-name", Has: 2, Waited: saves, Busy: 1, Doubled: &saves}},
+	}
+	for _, width := range []int{40, 0} {
+		c := &call{ui: &ui{width: width, zone: time.UTC, now: func() time.Time { return now }}}
+		text := c.summary(v, v.Rows, []string{"eta 1h (of 12 before)"}) + c.simulation(doc)
+		for line := range strings.Lines(text) {
+			if w := displaywidth.String(strings.TrimSuffix(line, "\n")); width > 0 && w > width {
+				t.Errorf("%d columns are used by %q", w, line)
+			}
+		}
+		for _, whole := range []string{"merge conflict resolution", "a-long-slug", "waited for pool a-long-name", "busy 100%"} {
+			if strings.Contains(text, whole) != (width == 0) {
+				t.Errorf("%d columns, %q:\n%s", width, whole, text)
+			}
+		}
 	}
 }
 

@@ -3,12 +3,18 @@ package main
 import (
 	"cmp"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // diskFull is the state of a repository whose file system is full.
 const diskFull = "the file system of the repository is full: jobs that have ended stay running until that can be recorded, and none starts"
+
+// unreleased says what follows from a scheduler lock that a look did without.
+func unreleased(p *fs.BusyError) string {
+	return cmp.Or(p.Holder, "a process") + " does not let go of the scheduler lock: this is what is on record, and whatever changes something waits for it"
+}
 
 // settled returns the result of read, after it has settled what it can: see app.Scheduler.Settled. It warns of
 // what it cannot settle.
@@ -19,8 +25,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	seen, err := r.Scheduler.Settled(c.ctx, app.Looker{Attended: r.Attended, Elsewhere: r.Elsewhere, Mine: func() bool { return r.Foreign == nil || r.Foreign(c.ctx) == nil },
 		Refresh: true, Forbidden: c.outside, Patience: patience}, read)
 	if p := r.Passed(); p != nil {
-		c.ui.warn("%s does not let go of the scheduler lock: this is what is on record, and whatever changes something waits for it; if it is stopped, kill -CONT lets it continue",
-			cmp.Or(p.Holder, "a process"))
+		c.ui.warn("%s; if it is stopped, kill -CONT lets it continue", unreleased(p))
 	}
 	if r.Full() {
 		c.ui.warn("%s: make room on it, and they go on by themselves", diskFull)
@@ -37,7 +42,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	}
 	if j := seen.Unattended; j != nil {
 		c.ui.warn("no scheduler is running (%s), and job %s is with executor %s: `vizier wait %s` lets it and its dependents continue",
-			cmp.Or(c.outside, "[scheduler] resident is off"), j.ID, j.Spec.Task.On(), j.ID)
+			cmp.Or(c.outside, r.Off), j.ID, j.Spec.Task.On(), j.ID)
 	}
 	return seen.Snapshot, nil
 }

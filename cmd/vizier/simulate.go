@@ -99,7 +99,11 @@ func (x *simulateCmd) Run(c *call) error {
 	if len(x.Set) > 0 && x.Flow == "" {
 		return usageError(errors.New("--set has no effect without --run"))
 	}
-	r, err := c.repo()
+	var jobs []string
+	if x.Flow == "" {
+		jobs = x.Runs
+	}
+	r, err := c.repoOf(jobs)
 	if err != nil {
 		return err
 	}
@@ -111,7 +115,7 @@ func (x *simulateCmd) Run(c *call) error {
 	if err != nil {
 		return c.batch.Locate(err)
 	}
-	c.ui.refs.named(out.Story.Then) // which has jobs that are not on record too
+	c.knows(r, out.Story.Then) // which has jobs that are not on record too
 	doc := simulatedOf(out, habits)
 	switch x.Format {
 	case "json":
@@ -289,7 +293,10 @@ func (c *call) simulation(doc simulated) string {
 		}
 		cells = append(cells, row)
 	}
-	parts := []string{grid{cells: cells, shrink: []int{1, 5}}.text(c.ui.columns())}
+	if c.ui.slim() {
+		without(cells, 3, 5)
+	}
+	parts := []string{grid{cells: cells, shrink: []int{1, 5, 0}}.text(c.ui.columns())}
 	if doc.Cut {
 		remarks = append(remarks, "the simulation stopped early: too many events")
 	}
@@ -297,7 +304,7 @@ func (c *call) simulation(doc simulated) string {
 		for i, text := range remarks {
 			remarks[i] = plainLine(text)
 		}
-		parts = append(parts, strings.Join(remarks, "\n")+"\n")
+		parts = append(parts, prose(strings.Join(remarks, "\n")+"\n", c.ui.columns()))
 	}
 	if len(doc.Path) > 0 {
 		cells = nil
@@ -312,7 +319,10 @@ func (c *call) simulation(doc simulated) string {
 		if more := len(doc.Path) - most; more > 0 {
 			text += fmt.Sprintf("  %d before these: --format json has them\n", more)
 		}
-		parts = append(parts, text+grid{cells: cells, indent: "  ", shrink: []int{1, 5}}.text(c.ui.columns()))
+		if c.ui.slim() {
+			without(cells, 1, 5)
+		}
+		parts = append(parts, text+grid{cells: cells, indent: "  ", shrink: []int{1, 5, 2, 0}}.text(c.ui.columns()))
 	}
 	cells = nil
 	for _, d := range doc.Resources {
@@ -329,11 +339,14 @@ func (c *call) simulation(doc simulated) string {
 		}
 		cells = append(cells, row)
 	}
+	if c.ui.slim() {
+		without(cells, 3)
+	}
 	if len(cells) > 0 {
-		parts = append(parts, c.ui.bold("what jobs wait for")+"\n"+grid{cells: cells[:min(most, len(cells))], indent: "  ", shrink: []int{0, 4}}.text(c.ui.columns()))
+		parts = append(parts, c.ui.bold("what jobs wait for")+"\n"+grid{cells: cells[:min(most, len(cells))], indent: "  ", shrink: []int{0, 4, 2}}.text(c.ui.columns()))
 	}
 	if assumed := answer.AssumedText(doc.Assumed); assumed != "" {
-		parts = append(parts, assumed)
+		parts = append(parts, prose(assumed, c.ui.columns()))
 	}
 	return strings.Join(parts, "\n")
 }

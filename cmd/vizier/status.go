@@ -52,7 +52,7 @@ func (s *overviewCmd) Run(c *call) error {
 	if err := r.expect(c, snap, v); err != nil {
 		return err
 	}
-	foreign, displaced := len(v.Attention) > 0 && c.foreign(r), c.displaced(r)
+	foreign, displaced := c.foreign(r), c.displaced(r)
 	for i := range v.Attention {
 		switch {
 		case foreign:
@@ -65,7 +65,9 @@ func (s *overviewCmd) Run(c *call) error {
 		err = c.ui.json(overviewDoc{snap.Now(), v, residentScheduler{r.Resident()}})
 	} else {
 		c.ui.text(c.ui.overview(v, snap.Now()))
-		c.restless(r, snap)
+		if !foreign {
+			c.restless(r, snap)
+		}
 		if text := distrust(r.untrusted(c.ctx)); text != "" {
 			c.ui.warn("%s: `vizier trust --show` lists them, `vizier trust` lets them run", text)
 		}
@@ -139,7 +141,7 @@ func (r *repo) refused(c *call, snap *kernel.Snapshot, since time.Time) ([]view.
 }
 
 // restless warns of work that only continues once somebody ticks, and of a
-// scheduler that may fail to do it.
+// scheduler that may fail to do it. The store is not foreign.
 func (c *call) restless(r *repo, snap *kernel.Snapshot) {
 	if h := r.Hindrance(); h.Problem != "" {
 		c.ui.warn("%s: `%s`, and %s", h.Problem, strings.Join(h.Command, " "), h.Then)
@@ -208,7 +210,7 @@ func (u *ui) overview(v view.Overview, now time.Time) string {
 				took = kernel.Brief(time.Duration(it.Took) * time.Second)
 			}
 			when := u.clock(*it.Since, now)
-			if 0 < u.columns() && u.columns() < 60 { // what to type matters more
+			if u.slim() { // what to type matters more
 				took, when = "", ""
 			}
 			return []string{it.Ref, besides(it), it.What, took, when, strings.Join(it.Command, " ")}
@@ -232,6 +234,7 @@ func besides(it view.Item) string {
 // since they are to be typed; one that takes half of the terminal's width gets
 // a line of its own.
 func (u *ui) attention(items []view.Item, now time.Time) string {
+	items, more := together(items)
 	var cells [][]string
 	long := func(command string) bool { return u.columns() > 0 && displaywidth.String(command) > u.columns()/2 }
 	for _, it := range items {
@@ -270,8 +273,47 @@ func (u *ui) attention(items []view.Item, now time.Time) string {
 		if command := typed(it.Command); long(command) {
 			b.WriteString("      " + command + "\n")
 		}
+		if n := more[it.Ref]; n > 0 {
+			fmt.Fprintf(&b, "      and %d more of %s alike: vizier ls %s --status waiting_on_approval\n", n, it.Number, it.Number)
+		}
 	}
 	return b.String()
+}
+
+// together returns items without the approvals of a run or batch that are like its first one, where there are more
+// than a part of the overview has lines, and how many each first one stands for beside itself.
+func together(items []view.Item) (out []view.Item, more map[string]int) {
+	type alike struct {
+		number kernel.Number
+		what   string
+		until  time.Time
+	}
+	of := func(it view.Item) alike {
+		a := alike{number: it.Number, what: it.What}
+		if it.Until != nil {
+			a.until = *it.Until
+		}
+		return a
+	}
+	together := func(it view.Item) bool { return it.Kind == kernel.NeedsApproval && strings.Contains(it.Ref, "/") }
+	n, first := map[alike]int{}, map[alike]string{}
+	for _, it := range items {
+		if together(it) {
+			n[of(it)]++
+		}
+	}
+	more = map[string]int{}
+	for _, it := range items {
+		switch a := of(it); {
+		case !together(it) || n[a] <= most:
+			out = append(out, it)
+		case first[a] == "":
+			out, first[a] = append(out, it), it.Ref
+		default:
+			more[first[a]]++
+		}
+	}
+	return out, more
 }
 
 // section returns a part of the overview: its title, and a line for each item.

@@ -80,7 +80,7 @@ func followed(t *testing.T, text string, last int) {
 	t.Helper()
 	at, marked, marks := 0, false, 0
 	for l := range strings.Lines(text) {
-		if strings.HasSuffix(l, "dropped here]\n") { // perhaps only the end of a mark: its beginning was read before it was written
+		if _, mark, ok := strings.Cut(l, "[vizier: "); ok && strings.HasSuffix(mark, "dropped here]\n") {
 			marked, marks = true, marks+1
 			continue
 		}

@@ -81,12 +81,16 @@ func distrust(untrusted []config.Setting) string {
 	if len(names) == 0 {
 		return ""
 	}
-	so := []string{"its hooks do not run, and its agents are not asked for their version"}
-	if slices.Contains(names, "otel.endpoint") {
-		if so = append(so, "nobody is sent spans"); len(names) == 1 {
-			so = so[1:]
+	var so []string
+	for table, what := range map[string]string{"hooks": "its hooks do not run", "otel": "nobody is sent spans", "": "commands that only look start none of its programs"} {
+		if slices.ContainsFunc(names, func(name string) bool {
+			of, _, _ := strings.Cut(name, ".")
+			return of == table || table == "" && of != "hooks" && of != "otel"
+		}) {
+			so = append(so, what)
 		}
 	}
+	slices.Sort(so)
 	return fmt.Sprintf("not trusted here: %s of the repository's configuration: %s", strings.Join(names, ", "), strings.Join(so, "; "))
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -27,10 +28,8 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 		return nil
 	}
 	u := &unattended{Job: rest.Job, Command: []string{"vizier", "wait", string(rest.Job)}}
-	why := "no resident scheduler is alive"
-	if !r.Config.Scheduler.Resident {
-		why = "[scheduler] resident is off"
-	} else if own := proc.TooFewFiles(); own != "" {
+	why := cmp.Or(r.Off, "no resident scheduler is alive")
+	if own := proc.TooFewFiles(); r.Off == "" && own != "" {
 		why = "none is started from here: " + own
 	}
 	u.text = "no scheduler is running (" + why + ")"
@@ -74,7 +73,7 @@ func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: h.Problem, Next: strings.Join(h.Command, " ") + ": " + h.Then}}, nil
 	}
 	for _, rest := range s.TickWaits() {
-		if u := r.unattended(rest, s.Now()); u != nil && (rest.Now || r.Config.Scheduler.Resident) {
+		if u := r.unattended(rest, s.Now()); u != nil && (rest.Now || r.Off == "") {
 			return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: u.text, Next: strings.Join(u.Command, " ")}}, nil
 		}
 	}
@@ -88,10 +87,10 @@ func (c *call) warnUnattended(r *repo, j *kernel.Job) {
 		return
 	}
 	e, snap, err := r.Scheduler.Explain(c.ctx, j.ID)
-	if err != nil {
+	if err != nil || c.foreign(r) {
 		return
 	}
-	if alone := r.unattended(e.TickWait, snap.Now()); alone != nil && (e.TickWait.Now || r.Config.Scheduler.Resident) {
+	if alone := r.unattended(e.TickWait, snap.Now()); alone != nil && (e.TickWait.Now || r.Off == "") {
 		c.ui.warn("%s: `%s` has it go on", alone.text, strings.Join(alone.Command, " "))
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +54,12 @@ func (x *whatIfCmd) Run(c *call) error {
 }
 
 func (x *whatIfCmd) foreseen(c *call) (doc answer.Foreseen, err error) {
-	r, err := c.repo()
+	jobs := slices.Concat(x.Retry, x.Cancel, x.Reject, x.Approve, x.Succeed)
+	for _, text := range x.Fail {
+		ref, _, _ := strings.Cut(text, ":")
+		jobs = append(jobs, ref)
+	}
+	r, err := c.repoOf(jobs)
 	if err != nil {
 		return doc, err
 	}
@@ -66,7 +72,7 @@ func (x *whatIfCmd) foreseen(c *call) (doc answer.Foreseen, err error) {
 		if err != nil {
 			return doc, c.batch.Locate(err)
 		}
-		c.ui.refs.named(forecast.Then)
+		c.knows(r, forecast.Then)
 		doc = answer.ForeseenOf(forecast, story, true)
 		doc.Assumed = answer.AssumedOf(story, habits)
 		return doc, nil
@@ -77,7 +83,7 @@ func (x *whatIfCmd) foreseen(c *call) (doc answer.Foreseen, err error) {
 	if err != nil {
 		return doc, c.batch.Locate(err)
 	}
-	c.ui.refs.named(forecast.Then) // which has jobs that are not on record too
+	c.knows(r, forecast.Then) // which has jobs that are not on record too
 	return answer.ForeseenOf(forecast, foresight.Story{}, false), nil
 }
 
@@ -107,12 +113,12 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		}
 	}
 	if len(x.Cancel) > 0 {
-		_, ids, _, err := (&cancelCmd{Jobs: x.Cancel}).chosen(c)
+		_, jobs, _, err := (&cancelCmd{Jobs: x.Cancel}).chosen(c)
 		if err != nil {
 			return nil, err
 		}
-		if len(ids) > 0 {
-			out = append(out, foresight.Cancel{Jobs: ids})
+		if len(jobs) > 0 {
+			out = append(out, foresight.Cancel{Jobs: idsOf(jobs)})
 		}
 	}
 	for _, ref := range x.Reject {

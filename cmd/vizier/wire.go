@@ -10,6 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
+	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
@@ -30,6 +31,10 @@ type repo struct {
 	// Builder returns the builder of jobs and runs for a requester; see
 	// call.builder.
 	Builder func(vizier.Asker) *enqueue.Builder
+
+	// Named returns the templates that have a name besides those of the
+	// configuration.
+	Named func() []template.Named
 
 	// Templates reads the manifests of runs.
 	Templates interface {
@@ -63,8 +68,8 @@ type repo struct {
 	// Attempts returns the attempts of a job that are on record.
 	Attempts func(kernel.JobID) ([]kernel.Result, error)
 
-	// Contained returns the command line that starts a job's container, or ""
-	// if it has none.
+	// Contained returns the command line that starts a job's container, as run in
+	// [containers] has it, or "" if it has none.
 	Contained func(*kernel.Job) string
 
 	// Progress returns the last progress that an attempt's command reported.
@@ -115,8 +120,9 @@ type repo struct {
 	Evidence func(ctx context.Context, about string, ids []kernel.JobID) ([]byte, error)
 
 	// Resident returns the pid of the resident scheduler, or 0 if none is
-	// alive.
+	// alive. Off says why none is started, if none is; "": one is started when it is needed.
 	Resident func() int
+	Off      string
 
 	// Hindrance returns what keeps the resident scheduler from its work.
 	Hindrance func() vizier.Hindrance
@@ -183,13 +189,13 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 			return nil, err
 		}
 	}
-	return newRepo(ctx, v), nil
+	return newRepo(ctx, v, g.NoResident), nil
 }
 
-// newRepo wraps an opened repository for the commands.
-func newRepo(ctx context.Context, v *vizier.Repository) *repo {
+// newRepo wraps an opened repository for the commands. noResident is the flag.
+func newRepo(ctx context.Context, v *vizier.Repository, noResident bool) *repo {
 	r := &repo{
-		Scheduler: v.Scheduler, Config: v.Config, Root: v.Root, Tree: v.Tree, Builder: v.Builder, Templates: v.Templates(), Logs: v.Store, Changed: v.Store.Changed,
+		Scheduler: v.Scheduler, Config: v.Config, Root: v.Root, Tree: v.Tree, Builder: v.Builder, Named: v.Templates().Named, Templates: v.Templates(), Logs: v.Store, Changed: v.Store.Changed,
 		Effects: v.Store.Effects, Attempts: v.Store.Attempts, Progress: v.Store.Progress, Contained: v.ContainerLine, Payloads: v.Store, FollowRun: v.Store.FollowRun, Git: v.Git, Releases: v.Git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
@@ -207,8 +213,14 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 			if err != nil {
 				return nil, err
 			}
-			return newRepo(ctx, other), nil
+			return newRepo(ctx, other, noResident), nil
 		},
+	}
+	switch {
+	case noResident:
+		r.Off = "--no-resident starts none"
+	case !v.Config.Scheduler.Resident:
+		r.Off = "[scheduler] resident is off"
 	}
 	r.Parked = v.Git.ParkedOf
 	r.OnPark = func(tell func(git.Parked)) { v.Git.OnPark = tell }

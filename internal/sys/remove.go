@@ -117,12 +117,27 @@ func RemoveBelow(dir, name string) error {
 func openUp(root *os.Root, name string) {
 	_ = iofs.WalkDir(root.FS(), filepath.ToSlash(name), func(at string, d iofs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
-			if st, err := d.Info(); err == nil && st.Mode().Perm()&0o700 != 0o700 {
-				_ = root.Chmod(at, st.Mode().Perm()|0o700) // who may not is told by the removal
-			}
+			letIn(root, at)
 		}
-		return nil //nolint:nilerr // the same
+		return nil //nolint:nilerr // the removal tells
 	})
+}
+
+// LetIn lets the user work in the directory at path if it is the user's and no symbolic link. Whoever
+// may not is told by what comes next.
+func LetIn(path string) {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	letIn(root, filepath.Base(path))
+}
+
+func letIn(root *os.Root, name string) {
+	if st, err := root.Lstat(name); err == nil && st.IsDir() && st.Mode().Perm()&0o700 != 0o700 {
+		_ = root.Chmod(name, st.Mode()|0o700)
+	}
 }
 
 // located returns err with the path that it is about below dir.

@@ -217,7 +217,7 @@ func TestPromptsWithoutAPromptsName(t *testing.T) {
 	jobs := []*kernel.Job{job("a", kernel.Failed, 1), job("b", kernel.Running, 1), job("c", kernel.Succeeded, 2), job("d", kernel.Running, 3), job("e", kernel.Running, 4), {ID: "f"}}
 	want := []inbox.Stray{
 		{Path: "x.txt", Why: "it is the prompt of job b, which is not over: rename it to d/x.running.md"},
-		{Path: "over.md", Why: "it was the prompt of job c, which is over (succeeded): move it out of the inbox, or to run it again, rename it to d/x.prompt.md"},
+		{Path: "over.md", Why: "it was the prompt of job c, which is over (succeeded): to run it again, rename it to d/x.prompt.md"},
 		{Path: "s", Why: "a symbolic link"},
 	}
 	if got := l.Odd(jobs); !slices.Equal(got, want) {

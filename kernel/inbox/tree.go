@@ -59,7 +59,7 @@ func (l Listing) renamed(jobs []*kernel.Job) (out []Stray) {
 		case last.Open():
 			out = append(out, Stray{f.Rel, "it is the prompt of job " + string(last.ID) + ", which is not over: rename it to " + NameOf(kernel.RunningPrompt, last.Spec.Prompt.Rel)})
 		default:
-			out = append(out, Stray{f.Rel, "it was the prompt of job " + string(last.ID) + ", which is over (" + last.State.Status.String() + "): move it out of the inbox, or to run it again, rename it to " + last.Spec.Prompt.Rel})
+			out = append(out, Stray{f.Rel, "it was the prompt of job " + string(last.ID) + ", which is over (" + last.State.Status.String() + "): to run it again, rename it to " + last.Spec.Prompt.Rel})
 		}
 	}
 	return out

@@ -27,7 +27,7 @@ type Paths struct {
 	Stdout, Stderr, Outcome string
 	Hooks                   string // logs of the hooks that ran for the job
 	Pack                    string // the file that the job's files are packed in
-	Container               string // the command line that starts its container
+	Container               string // the command line that starts its container, with placeholders
 	Parked                  string // what was kept of worktrees and branches of its run, and how to get it back
 
 	Progress Progress // of the latest attempt

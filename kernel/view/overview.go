@@ -87,7 +87,7 @@ type RefusedPrompt struct {
 // OverviewOf returns the overview of s. A runner counts as stalled if the
 // snapshot's facts say so; see kernel.Liveness.
 func OverviewOf(s *kernel.Snapshot, o OverviewOptions) Overview {
-	x := overview{s: s, o: o, routed: slices.ContainsFunc(s.Jobs(), func(j *kernel.Job) bool { return j.Spec.Routed && j.State.Status.Active() })}
+	x := overview{s: s, o: o, routed: slices.ContainsFunc(s.Jobs(), func(j *kernel.Job) bool { return j.Spec.Routed && j.State.Status.Active() }), tells: map[kernel.JobID]bool{}}
 	v := Overview{Attention: []Item{}, Running: []Item{}, Waiting: []Item{}, Failed: []Item{}, FailedSince: o.FailedSince, Unreadable: unreadable(s)}
 	if most := s.Limits().MaxRunning; most > 0 {
 		v.Places = most
@@ -146,6 +146,8 @@ type overview struct {
 	s      *kernel.Snapshot
 	o      OverviewOptions
 	routed bool // a job that only a route starts is active: failures may yet be reversed
+
+	tells map[kernel.JobID]bool // see told
 }
 
 // groups returns the jobs grouped by number, in schedule order.
@@ -166,6 +168,20 @@ func (x *overview) groups() (out [][]*kernel.Job) {
 // now: nobody has ticked since.
 func (x *overview) outgrown(j *kernel.Job) bool {
 	return j.Needs() == kernel.NeedsPool && x.s.Asleep(j.ID)[j.ID] == ""
+}
+
+// outgrows returns that j, which waits for locks, asks for more units than a pool has now, or "". Its
+// record may be older than the configuration.
+func (x *overview) outgrows(j *kernel.Job) string {
+	if j.State.Status != kernel.WaitingOnLocks {
+		return ""
+	}
+	free := kernel.NewLockTable(x.s.Limits())
+	why, _, cause := free.Denied(j.Spec.Task.On(), j.Spec.Locks)
+	if cause != kernel.PoolTooSmall {
+		return ""
+	}
+	return why
 }
 
 // pending reports whether the end of j is not final yet.
@@ -333,6 +349,8 @@ func (x *overview) waitsFor(j *kernel.Job) string {
 		return "automatic retry after: " + line(j.WhyEnded(x.s.Now()))
 	case x.outgrown(j):
 		return "the next tick: its pool is larger now"
+	case x.outgrows(j) != "":
+		return x.outgrows(j)
 	case w.Cause == kernel.ExecutorFull:
 		return "a place among those that run"
 	default:
@@ -354,7 +372,8 @@ func Short(j *kernel.Job) string {
 }
 
 // failed reports whether j failed lately, for good, and by itself. A failure
-// that only follows from another one is shown by that other one.
+// that only follows from another one is shown by that other one; one that follows
+// from what was cancelled elsewhere is shown by the first job that it blocks.
 func (x *overview) failed(j *kernel.Job) bool {
 	st := &j.State
 	switch at := cmp.Or(st.Finished, st.WaitSince); {
@@ -365,10 +384,54 @@ func (x *overview) failed(j *kernel.Job) bool {
 	case st.Status != kernel.BlockedByDependency, EndedBadly(j):
 		return false
 	}
-	return !slices.ContainsFunc(x.s.Predecessors(j.ID), func(id kernel.JobID) bool {
-		st := x.s.Job(id).State.Status
-		return st.Terminal() && st != kernel.Succeeded
-	})
+	by := x.blockers(j)
+	return !among(by, j) && !slices.ContainsFunc(by, x.told)
+}
+
+// blockers returns the jobs whose ends keep j, which is blocked, from starting.
+func (x *overview) blockers(j *kernel.Job) (out []*kernel.Job) {
+	by := x.s.Predecessors(j.ID)
+	switch w := j.State.Wait; w.Cause {
+	case kernel.ArtifactMissing: // what a producer made outdates the failures before it
+		by = x.s.Producers(j.ID, w.Artifact)
+		for n, id := range slices.Backward(by) {
+			if x.s.Job(id).State.Status == kernel.Succeeded {
+				by = by[n:]
+				break
+			}
+		}
+	case kernel.RunStopped:
+		by = []kernel.JobID{w.Job}
+	default:
+	}
+	for _, id := range by {
+		if p := x.s.Job(id); p != nil && p.State.Status.Terminal() && p.State.Status != kernel.Succeeded && !slices.Contains(j.Spec.AfterAny, id) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// among reports whether one of jobs shares j's number.
+func among(jobs []*kernel.Job, j *kernel.Job) bool {
+	return j.Number != 0 && slices.ContainsFunc(jobs, func(p *kernel.Job) bool { return p.Number == j.Number })
+}
+
+// told reports whether an overview tells of what ended p: a person who cancelled it knows.
+func (x *overview) told(p *kernel.Job) bool {
+	switch {
+	case p.State.Status == kernel.Cancelled:
+		return false
+	case p.State.Status != kernel.BlockedByDependency, EndedBadly(p):
+		return true
+	}
+	yes, known := x.tells[p.ID]
+	if !known {
+		by := x.blockers(p)
+		yes = !among(by, p) || slices.ContainsFunc(by, x.told)
+		x.tells[p.ID] = yes
+	}
+	return yes
 }
 
 // Printed reports whether j failed after it was launched, so that its output may say more.

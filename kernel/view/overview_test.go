@@ -16,7 +16,50 @@ func numbered(n int, part string) func(*kernel.Job) {
 	return func(j *kernel.Job) { j.Number, j.Part = kernel.Number(n), part }
 }
 
-// waitsForJob has a job wait for another.
+// What follows from a job that somebody cancelled is shown by the first job of another run that it blocks:
+// nothing else tells of it. A failure tells of what follows from it.
+func TestOverviewOfWhatACancelledJobBlocks(t *testing.T) {
+	t.Parallel()
+	token := kernel.Artifact{Kind: kernel.Custom, Name: kernel.StageToken, Ref: "approve:x"}
+	makes := func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{token} }
+	blocked := func(id string, n int, part string, at int, edit ...func(*kernel.Job)) kernel.Job {
+		return job(id, at, kernel.BlockedByDependency, append(edit, numbered(n, part), ended(20, "", kernel.NoFailure))...)
+	}
+	lacks := func(j *kernel.Job) {
+		j.Spec.Needs = []kernel.Artifact{token}
+		j.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Cause: kernel.ArtifactMissing, Artifact: token, Detail: "dependency failed for " + token.String()}
+	}
+	earlier := job("a0", 0, kernel.Failed, numbered(1, "terminal"), ended(1, "exit code 2", kernel.ExitFailure), makes)
+	made := job("a1", 1, kernel.Succeeded, numbered(2, "terminal"), ended(2, "", kernel.NoFailure), makes)
+	rest := []kernel.Job{
+		blocked("b2", 3, "terminal", 3, after("b1"), makes), blocked("c1", 4, "merge", 4, lacks), blocked("c2", 4, "check", 5, after("c1")),
+		blocked("d1", 5, "", 6, after("c2")), job("e1", 7, kernel.Cancelled, numbered(6, ""), ended(20, "", kernel.NoFailure)), blocked("e2", 7, "", 8, after("e1")),
+		blocked("f1", 8, "x", 9, after("e1")), blocked("f2", 8, "y", 10, after("e1", "f1")),
+	}
+	cancelled := job("b1", 2, kernel.Cancelled, numbered(3, "agent"), ended(20, "", kernel.NoFailure))
+	text(t, sketch(overviewOf(t, snap(append([]kernel.Job{earlier, made, cancelled}, rest...)...), view.OverviewOptions{FailedSince: hour.Add(10 * time.Minute)})),
+		"failed 4/merge do c1 dependency failed for custom:stage_token:approve:x vizier why 4/merge\nfailed 7 do e2 blocked_by_dependency vizier why 7\nfailed 8/x do f1 blocked_by_dependency vizier why 8/x\n")
+	failed := job("b1", 2, kernel.Failed, numbered(3, "agent"), ended(20, "exit code 2", kernel.ExitFailure))
+	text(t, sketch(overviewOf(t, snap(append([]kernel.Job{earlier, made, failed}, rest[:4]...)...), view.OverviewOptions{FailedSince: hour.Add(10 * time.Minute)})),
+		"failed 3/agent do b1 exit 2 vizier tail 3/agent\n")
+}
+
+// A job that waits for a pool which was made too small for it since is said to want more than it has.
+func TestWaitsForAPoolThatShrank(t *testing.T) {
+	t.Parallel()
+	j := job("a", 0, kernel.WaitingOnLocks, numbered(1, ""), func(j *kernel.Job) {
+		j.Spec.Locks = []kernel.Lock{{Key: "gpu", Units: 2}}
+		j.State.Wait = kernel.WaitReason{Kind: kernel.OnLocks, Detail: "waiting on pool gpu (needs 2 of 4)"}
+	})
+	for units, want := range map[int]string{1: "waiting on pool gpu (needs 2 of 1: more than it has)", 4: "waiting on pool gpu (needs 2 of 4)"} {
+		s := kernel.NewSnapshot(kernel.Observation{Now: hour, Limits: kernel.Limits{Pools: map[string]int{"gpu": units}}, Jobs: []kernel.Job{j}})
+		lines := view.Lines(s, s.Jobs(), view.LinesOptions{})
+		if len(lines) != 1 || lines[0].What != want {
+			t.Errorf("%d units: %+v, want %q", units, lines, want)
+		}
+	}
+}
+
 // jobsOf are the jobs that ref means.
 func jobsOf(t *testing.T, s *kernel.Snapshot, ref string) []*kernel.Job {
 	t.Helper()
@@ -27,6 +70,7 @@ func jobsOf(t *testing.T, s *kernel.Snapshot, ref string) []*kernel.Job {
 	return target.Jobs
 }
 
+// waitsForJob has a job wait for another.
 func waitsForJob(id kernel.JobID) func(*kernel.Job) {
 	return func(j *kernel.Job) {
 		j.Spec.After = []kernel.JobID{id}

@@ -1,6 +1,10 @@
 package view
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
 
 const idLength = 32
 
@@ -22,6 +26,20 @@ func Refer(s string, of func(id string) string) string {
 	}
 	b.WriteString(s[at:])
 	return b.String()
+}
+
+// People returns text with the references of s in place of the ids of jobs and
+// runs.
+func People(s *kernel.Snapshot, text string) string {
+	return Refer(text, func(id string) string {
+		if j := s.Job(kernel.JobID(id)); j != nil {
+			return j.Ref()
+		}
+		if jobs := s.Members(kernel.RunID(id)); len(jobs) > 0 && jobs[0].Number > 0 {
+			return jobs[0].Number.String()
+		}
+		return ""
+	})
 }
 
 // IDs returns everything in s that may be the id of a job or a run.

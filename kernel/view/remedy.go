@@ -3,6 +3,7 @@ package view
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -20,6 +21,9 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 	case kernel.SubmitAgain:
 		return nil, "submit the work again: the record of job " + string(r.Job) + " " + r.Detail
 	case kernel.ProduceArtifact:
+		if plan, ok := strings.CutPrefix(r.Artifact.Ref, "approve:"); ok && r.Artifact.Kind == kernel.Custom && r.Artifact.Name == kernel.StageToken {
+			return []string{"vizier", "run", "approve", "--name", plan}, ""
+		}
 		return nil, "queue a job that produces " + r.Artifact.String()
 	case kernel.MoveBranch:
 		return nil, "move branch " + r.Pinned.Branch + " to " + string(r.Pinned.Commit)

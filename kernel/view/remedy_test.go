@@ -26,6 +26,16 @@ func TestEveryRemedyHasWords(t *testing.T) {
 	}
 }
 
+// The token of a plan's stage is made by the command of the stage, another artifact by a job that nobody knows.
+func TestTheCommandOfAStage(t *testing.T) {
+	for ref, want := range map[string]string{"approve:a": "vizier run approve --name a", "review:a": "queue a job that produces custom:stage_token:review:a"} {
+		command, text := view.Remedy(kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: kernel.Artifact{Kind: kernel.Custom, Name: kernel.StageToken, Ref: ref}})
+		if got := strings.Join(command, " ") + text; got != want {
+			t.Errorf("%s: %q", ref, got)
+		}
+	}
+}
+
 // A job that has ended asks for its approval only once a retry has taken it back.
 func TestInOrder(t *testing.T) {
 	retry, approve := kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}, kernel.Remedy{Kind: kernel.ApproveJob, Job: "b"}

@@ -121,8 +121,31 @@ func RunsOf(s *kernel.Snapshot) []Run {
 	return out
 }
 
+// ToRetry returns those of a run's jobs that a retry of the run begins with: those that ended
+// badly, and those that something outside of the run has blocked.
+func ToRetry(jobs []*kernel.Job) (out []*kernel.Job) {
+	bad, lost := map[kernel.JobID]bool{}, map[kernel.Artifact]bool{} // what of the run keeps its other jobs from starting
+	for _, j := range jobs {
+		if st := j.State.Status; st.Terminal() && st != kernel.Succeeded {
+			bad[j.ID] = true
+			for _, a := range j.Spec.Produces {
+				lost[a] = true
+			}
+		}
+	}
+	for _, j := range jobs {
+		outside := j.State.Status == kernel.BlockedByDependency && !bad[j.State.Wait.Job] &&
+			!slices.ContainsFunc(j.Spec.After, func(id kernel.JobID) bool { return bad[id] }) &&
+			!slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return lost[a] })
+		if outside || EndedBadly(j) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
 // EndedBadly reports whether j ended without success by itself, and not because
-// of another job. A retry of its run begins with such jobs.
+// of another job.
 func EndedBadly(j *kernel.Job) bool {
 	switch j.State.Status {
 	case kernel.Failed, kernel.Cancelled, kernel.BlockedByApproval:

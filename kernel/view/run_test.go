@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -37,6 +38,33 @@ func TestRunStatus(t *testing.T) {
 	conflict := snap(job("a", 0, kernel.BlockedByDependency, func(j *kernel.Job) { j.State.Outcome = kernel.OutcomeBlocked }))
 	if got := view.RunStatusOf(conflict, conflict.Jobs()); got != view.RunNeedsYou {
 		t.Errorf("a job that is blocked by itself: %s", got)
+	}
+}
+
+// A retry of a run begins with what ended badly and with what something outside of the run has
+// blocked, but not with what follows from another job of the run.
+func TestToRetry(t *testing.T) {
+	t.Parallel()
+	needs, makes := needs(t, "custom:report:lint"), makes(t, "custom:report:lint")
+	for _, c := range []struct {
+		name string
+		jobs []kernel.Job
+		want []kernel.JobID
+	}{
+		{"all succeeded", []kernel.Job{job("a", 0, kernel.Succeeded), job("b", 1, kernel.Unscheduled)}, nil},
+		{"after a failure", []kernel.Job{job("a", 0, kernel.Failed), job("b", 1, kernel.BlockedByDependency, after("a")), job("c", 2, kernel.BlockedByDependency, after("b"))}, []kernel.JobID{"a"}},
+		{"by an artifact", []kernel.Job{job("a", 0, kernel.BlockedByDependency, needs), job("b", 1, kernel.Cancelled, makes)}, []kernel.JobID{"b"}},
+		{"held back", []kernel.Job{job("a", 0, kernel.Failed), job("b", 1, kernel.BlockedByDependency, func(j *kernel.Job) { j.State.Wait = kernel.WaitReason{Cause: kernel.RunStopped, Job: "a"} })}, []kernel.JobID{"a"}},
+		{"outside", []kernel.Job{job("a", 0, kernel.BlockedByDependency, needs), job("b", 1, kernel.BlockedByDependency, after("a")), job("c", 2, kernel.Queued)}, []kernel.JobID{"a"}},
+		{"outside and inside", []kernel.Job{job("a", 0, kernel.Failed), job("b", 1, kernel.BlockedByDependency, needs, after("elsewhere"))}, []kernel.JobID{"a", "b"}},
+	} {
+		var got []kernel.JobID
+		for _, j := range view.ToRetry(snap(c.jobs...).Jobs()) {
+			got = append(got, j.ID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
 	}
 }
 

@@ -192,3 +192,35 @@ func TestStartedElsewhere(t *testing.T) {
 		equal(t, *view.OverviewOf(s, view.OverviewOptions{}).Running[0].Since, c.since)
 	}
 }
+
+// An approval that does not count says why: what of the job differs, or that nothing is there to compare it with.
+func TestShowSaysWhyASealIsBroken(t *testing.T) {
+	t.Parallel()
+	approved := func(change func(*kernel.Job)) string {
+		j := job("a", 0, kernel.WaitingOnApproval, func(j *kernel.Job) {
+			j.Spec.Task.Args = []string{"ship"}
+			j.State.Approval = kernel.Approval{State: kernel.Approved, Grant: &kernel.Grant{Digest: j.Spec.Digest(), Statement: j.Spec.Statement()}}
+		}, change)
+		for _, v := range show(t, snap(j), "a", view.Paths{}) {
+			if v[0] == "Approval seal" {
+				return v[1]
+			}
+		}
+		return ""
+	}
+	nothing := "broken: what was approved is not on record"
+	for name, c := range map[string]struct {
+		change func(*kernel.Job)
+		want   string
+	}{
+		"as approved":       {func(*kernel.Job) {}, ""},
+		"another command":   {func(j *kernel.Job) { j.Spec.Task.Args = []string{"rm"} }, `broken: command: "ship" -> "rm"`},
+		"a field more":      {func(j *kernel.Job) { j.Spec.Task.Dir = "x" }, `broken: directory: none -> "x"`},
+		"no statement":      {func(j *kernel.Job) { j.Spec.Task.Args = []string{"rm"}; j.State.Approval.Grant.Statement = "" }, nothing},
+		"another statement": {func(j *kernel.Job) { j.Spec.Task.Args = []string{"rm"}; j.State.Approval.Grant.Statement += "more\n" }, nothing},
+	} {
+		if got := approved(c.change); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		spec.RunsAfter(c.ids[p], policy)
 	}
 	job := kernel.NewJob{ID: c.ids[i], Spec: spec}
-	if slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }) {
+	if n.asks() {
 		job.Approval = kernel.Require(c.o.At, c.o.By)
 	}
 	return job

@@ -180,7 +180,10 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 			n.staged, n.stage = true, child.Params
 		}
 		n.after = refs(n.after, "after node")
-		n.needs = stageOutputs(n.needs, known, rename)
+		n.needs = stageArtifacts(n.needs, known, rename)
+		for _, o := range outcomes {
+			n.produces[o] = stageArtifacts(n.produces[o], known, rename)
+		}
 		n.afterAny = slices.Clone(n.afterAny)
 		for i, t := range n.afterAny { // these are in after as well
 			n.afterAny[i] = rename(t)
@@ -228,7 +231,6 @@ func (c *composer) link(out *Source, links []linkSource, stages []stage, lost fu
 			if !slices.Contains(stages[to].entries, n.id.Value) {
 				continue
 			}
-			n.after = slices.Clone(n.after)
 			for _, end := range stages[from].ends {
 				n.after = append(n.after, Text{end, l.pos})
 			}

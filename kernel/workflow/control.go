@@ -12,6 +12,7 @@ type Seen struct {
 	Exits    []int                // exit codes of what it ran, in order
 	Sentinel bool                 // a merge conflict of its plan is open
 	Unmerged bool                 // files are still in conflict
+	Merged   bool                 // the merge whose conflicts it resolves has succeeded
 	Approval kernel.ApprovalState // of its job
 	Loops    int                  // how often its on.failed has sent the run back since the last rewind by a person
 }
@@ -121,7 +122,11 @@ func (n ManifestNode) autoResolve() bool {
 // failing returns the step that a gate's policy prescribes for a failed check.
 // more says how an attempt to repair it ended; "": there was none.
 func failing(n ManifestNode, g ManifestGate, exit int, more string) Step {
-	reason := fmt.Sprintf("the %s gate of %s failed (exit %d)%s", g.Kind, n.Node, exit, more)
+	what := "the " + g.Kind + " gate of " + n.Node
+	if n.Operation == opIntegrate {
+		what = "the check before the merge of " + n.Node
+	}
+	reason := fmt.Sprintf("%s failed (exit %d)%s", what, exit, more)
 	if g.Policy == PolicyWarn {
 		return succeeded("warning: " + reason)
 	}
@@ -173,10 +178,13 @@ func cicd(n ManifestNode, s Seen) Step {
 
 // conflict decides for a node that is only woken by its merge's on.blocked. If
 // there is no conflict, something else blocks the merge, such as uncommitted
-// changes. Sending the run back would only block it again.
+// changes, and sending the run back would only block it again; or a person retried
+// the node after the merge had succeeded.
 func conflict(n ManifestNode, s Seen) Step {
 	script := n.arg("auto_resolve_command", "auto_resolve_script")
 	switch ran := len(s.Exits) > 0; {
+	case !s.Sentinel && s.Merged:
+		return succeeded("nothing is left to resolve: the merge has succeeded")
 	case !s.Sentinel:
 		return blocked(kernel.NoConflict + ": see to what the merge says is in its way, and retry the merge")
 	case s.Unmerged && !ran && n.autoResolve() && script != "":
@@ -207,7 +215,7 @@ func approval(n ManifestNode, s Seen) Step {
 		return blocked("approval gate blocked: approval is pending")
 	case kernel.Rejected:
 		return failed(exitBlocked, "approval was rejected")
-	default:
-		return blocked("approval gate blocked: no approval state present")
+	default: // the template asks nobody, or a person has started the run without it
+		return succeeded("no approval was asked for")
 	}
 }

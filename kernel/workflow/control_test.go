@@ -61,6 +61,8 @@ func TestControl(t *testing.T) {
 		{"ci: not repaired", manifestNode("gate.cicd", workflow.ManifestRetry{}, fix, ci), seen(4, 0, 6), "failed 4"},
 
 		{"conflict: none", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), seen(), "blocked 10"},
+		{"conflict: merged already", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), workflow.Seen{Merged: true}, "succeeded 0"},
+		{"conflict: that of another merge of the plan", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, nil), workflow.Seen{Merged: true, Sentinel: true, Unmerged: true}, "blocked 10"},
 		{"conflict: by hand", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, nil), open(true), "blocked 10"},
 		{"conflict: resolved by hand", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, nil), open(false), "succeeded 0 clear"},
 		{"conflict: agent", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), open(true), "agent"},
@@ -71,7 +73,7 @@ func TestControl(t *testing.T) {
 		{"conflict: script failed", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, fix), open(true, 7), "failed 7"},
 		{"conflict: script did it", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, fix), open(false, 0), "succeeded 0 clear"},
 
-		{"approval: not asked for", manifestNode("gate.approval", workflow.ManifestRetry{}, nil), seen(), "blocked 10"},
+		{"approval: not asked for", manifestNode("gate.approval", workflow.ManifestRetry{}, nil), seen(), "succeeded 0"},
 		{"approval: not required", manifestNode("gate.approval", workflow.ManifestRetry{}, map[string]string{"required": "false"}), seen(), "succeeded 0"},
 		{"approval: pending", manifestNode("gate.approval", workflow.ManifestRetry{}, nil), workflow.Seen{Approval: kernel.Pending}, "blocked 10"},
 		{"approval: given", manifestNode("gate.approval", workflow.ManifestRetry{}, nil), workflow.Seen{Approval: kernel.Approved}, "succeeded 0"},

@@ -29,10 +29,7 @@ func Expand(src *Source, params map[string]string) (*Template, error) {
 func expand(src *Source, params, typed map[string]string, unsure map[string]bool) (*Template, error) {
 	t := &Template{ID: src.ID.Value, Version: src.Version.Value, Params: params, pos: src.ID.Pos, doubts: slices.Clone(src.doubts)}
 	e := &expander{params: params, typed: typed, unsure: unsure, partial: src.doubts.whole("params"), memo: map[string]string{}, doubts: &t.doubts}
-	t.policy = policy{
-		resumeKey: orDefault(src.policy.resumeKey, "default"),
-		reuseMode: orDefault(src.policy.reuseMode, "strict"),
-	}
+	t.policy = policy{resumeKey: src.policy.resumeKey, reuseMode: src.policy.reuseMode}
 	t.policy.failureMode, _ = kernel.ParseFailureMode(orDefault(src.policy.failureMode, kernel.ContinueIndependent.String()))
 	t.policy.missingProducer, _ = kernel.ParseMissingProducer(orDefault(src.policy.missingProducer, kernel.Block.String()))
 	for i, c := range src.contracts {
@@ -43,6 +40,7 @@ func expand(src *Source, params, typed map[string]string, unsure map[string]bool
 		t.contracts = append(t.contracts, k)
 	}
 	e.variables()
+	e.prompting = slices.ContainsFunc(src.nodes, func(n nodeSource) bool { u, _ := lookup(n.uses.Value); return u.makesPrompt() })
 	t.nodes = make([]node, len(src.nodes))
 	for i := range src.nodes {
 		e.node(&src.nodes[i], &t.nodes[i])
@@ -69,6 +67,8 @@ type expander struct {
 	id      string            // of the current node
 	doubts  *doubts           // of the current node, or of the template
 	memo    map[string]string // expanded texts, since templates repeat themselves
+
+	prompting bool // a node makes a prompt, which may read any argument
 
 	warnings Diagnostics
 }

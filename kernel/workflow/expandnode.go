@@ -16,7 +16,12 @@ func (e *expander) node(src *nodeSource, n *node) {
 	e.id, e.doubts = src.id.Value, &n.doubts
 	n.kind = orDefault(src.kind, kindBuiltin)
 	n.use, n.known = lookup(src.uses.Value)
-	n.name = e.text(src.name, at, ".name")
+	name, sure := e.read(src.name, at, ".name")
+	if err := kernel.CheckName(name); err != nil && sure {
+		why := kernel.Said(err)
+		e.wrong(src.name, "name "+why, "", ": "+why, []string{at, ".name"})
+	}
+	n.name = name
 	n.args = e.arguments(n.use, src.args, at)
 	n.needs = e.artifacts(src.needs, at+".needs")
 	for _, o := range outcomes {
@@ -54,7 +59,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	n.timeout = e.duration(src.timeout, at, ".timeout")
 	n.estimate = e.duration(src.estimate, at, ".estimate")
 	n.approvalTimeout = e.duration(src.approvalTimeout, at, ".approval_timeout")
-	if asks := slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }); src.approvalTimeout.given() && !asks && n.inDoubt != kernel.AskInDoubt && !n.doubts.about("gates", "effect_in_doubt") {
+	if src.approvalTimeout.given() && !n.asks() && n.inDoubt != kernel.AskInDoubt && !n.doubts.about("gates", "effect_in_doubt", "args.required", "uses") {
 		e.fail(src.approvalTimeout.Pos, "approval_timeout has no effect: node `"+n.id.Value+"` asks for no approval", "add an approval gate with required = true",
 			[]string{at, ".approval_timeout"})
 	}
@@ -97,7 +102,7 @@ func (e *expander) secrets(src *nodeSource, n *node, at string) {
 		}
 		switch {
 		case err != nil:
-			e.fail(t.Pos, strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()), `write NAME=@FILE or NAME=COMMAND, such as "TOKEN=@~/.token"`, []string{path})
+			e.fail(t.Pos, kernel.Said(err), `write NAME=@FILE or NAME=COMMAND, such as "TOKEN=@~/.token"`, []string{path})
 		case slices.ContainsFunc(n.secrets, func(o kernel.Secret) bool { return o.Name == s.Name }):
 			e.fail(t.Pos, "secret "+s.Name+" of node `"+n.id.Value+"` is given twice", "keep one of them", []string{path})
 		}
@@ -108,14 +113,17 @@ func (e *expander) secrets(src *nodeSource, n *node, at string) {
 	}
 }
 
-// container reads the image that the node's script runs in. The combination of
-// container and sandbox is checked where all the requirements of a sandbox are
-// known.
+// container reads the image that the node's script runs in. What the
+// configuration requires of sandboxes is checked where it is known.
 func (e *expander) container(src *nodeSource, n *node, at string) {
 	n.container = e.text(src.container, at, ".container")
 	if src.container.given() && n.known && n.use.Class != EnvironmentShell && !n.doubts.about("uses", "container") {
 		e.fail(src.container.Pos, "container has no effect: node `"+n.id.Value+"` runs no command of its own", "remove it: agents and Vizier's own operations run on the host",
 			[]string{at, ".container"})
+	}
+	task := kernel.Task{Container: n.container, Sandbox: n.sandbox}
+	if err := task.CheckContainer(); err != nil && !n.doubts.about("container", "sandbox") {
+		e.fail(src.container.Pos, "node `"+n.id.Value+"`: "+kernel.Said(err), "", []string{at, ".container"})
 	}
 }
 
@@ -198,7 +206,7 @@ func (e *expander) retryOn(n *node, t Text, path string) {
 	word, sure := e.read(t, path)
 	var err error
 	if n.retry, err = n.retry.Named(strings.TrimSpace(word)); err != nil && sure {
-		e.fail(t.Pos, path+": "+strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()), "", []string{path})
+		e.fail(t.Pos, path+": "+kernel.Said(err), "", []string{path})
 	}
 	c, err := kernel.ParseFailureClass(strings.TrimSpace(word))
 	why, hint := "", ""

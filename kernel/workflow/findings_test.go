@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,17 +192,80 @@ func TestFindingsHaveTheirFields(t *testing.T) {
 	}
 }
 
-// An argument that nobody reads and that looks like one that is read is warned
-// of; others are for prompts.
-func TestArgumentsThatNobodyReads(t *testing.T) {
-	src := source(t, wrap(`{"id": "m", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "x", "squahs": "true", "mine": "y", "target_brnch": "main", "target_branch": "main"}}`,
-		`{"id": "s", "uses": "cap.env.builtin.git.stage", "args": {"files_json": "[\".\"]", "files_jsn": "x"}}`,
-		`{"id": "t", "uses": "cap.env.builtin.git.stage", "args": {"files_jsn": "x"}}`,
-		`{"id": "x", `+run+`, "args": {"command": "x", "title": "y"}}`))
-	tmpl, err := workflow.Expand(src, nil)
-	if err != nil {
-		t.Fatal(err)
+// A node's name that always means another job is refused where it is written, or by the parameter that gave it.
+func TestNamesThatMeanAnotherJob(t *testing.T) {
+	t.Parallel()
+	named := func(name string) string {
+		return wrap(`{"id": "x", ` + run + `, "args": {"command": "true"}, "name": "` + name + `"}`)
 	}
-	told(t, each(tmpl.Warnings()), "node `m` has an argument `squahs` that `cap.env.builtin.git.integrate_plan_branch` does not read; did you mean `squash`?",
-		"node `t` has an argument `files_jsn` that `cap.env.builtin.git.stage` does not read; did you mean `files_json`?")
+	_, err := build(named("12"), nil)
+	told(t, each(err), "t.json:4: name \"12\": a number always means the job with that number, so this name could never be used: choose another")
+	_, err = build(named("${n}"), nil)
+	told(t, each(err), "name \"2\": a number always means the job with that number")
+	for _, fine := range []string{"${slug}", "a12", "0", "12345678"} {
+		if _, err := build(named(fine), nil); err != nil {
+			t.Errorf("%s: %v", fine, err)
+		}
+	}
+}
+
+// A node that needs what others make only if something fails never starts otherwise: that is warned of, but not
+// if the node is started by a route too, or if another node makes it as well.
+func TestNeedsThatOnlyAFailureMeets(t *testing.T) {
+	t.Parallel()
+	const token = `[{"custom": {"type_id": "stage_token", "key": "x"}}]`
+	node := func(id, rest string) string {
+		return `{"id": "` + id + `", ` + run + `, "args": {"command": "true"}, ` + rest + `}`
+	}
+	use := node("use", `"needs": `+token)
+	routed := node("mend", `"produces": {"succeeded": `+token+`}`)
+	for name, c := range map[string]struct {
+		nodes []string
+		want  string
+	}{
+		"a route's node makes it": {[]string{node("try", `"on": {"failed": ["mend"]}`), routed, use}, "node `use` never starts if nothing fails: it needs `custom:stage_token:x`, which only `mend` makes, and only then"},
+		"a failure makes it":      {[]string{node("try", `"produces": {"failed": `+token+`}`), use}, "node `use` never starts if nothing fails: it needs `custom:stage_token:x`, which only `try` makes, and only then"},
+		"two make it":             {[]string{node("try", `"on": {"failed": ["mend"]}, "produces": {"failed": `+token+`}`), routed, use}, "node `use` never starts if nothing fails: it needs `custom:stage_token:x`, which only `try`, `mend` makes, and only then"},
+		"a success makes it too":  {[]string{node("try", `"on": {"failed": ["mend"]}, "produces": {"succeeded": `+token+`}`), routed, use}, ""},
+		"a route starts it too":   {[]string{node("try", `"on": {"failed": ["mend", "use"]}`), routed, use}, ""},
+		"somebody else makes it":  {[]string{use}, ""},
+		"it follows the route":    {[]string{node("try", `"on": {"failed": ["mend"]}`), node("mend", `"on": {"succeeded": ["use"]}, "produces": {"succeeded": `+token+`}`), use}, ""},
+	} {
+		tmpl, err := build(wrap(c.nodes...), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var want []string
+		if c.want != "" {
+			want = append(want, c.want+"; start it by a route as well, or let a node that always runs make the artifact")
+		}
+		t.Run(name, func(t *testing.T) { told(t, each(tmpl.Warnings()), want...) })
+	}
+}
+
+// An argument that nobody reads is warned of. Where a node makes a prompt, which
+// may read any of them, only one that looks like a misspelling is.
+func TestArgumentsThatNobodyReads(t *testing.T) {
+	prompt := `{"id": "p", "uses": "cap.env.builtin.prompt.resolve", "args": {"prompt_text": "x", "tone": "plain"}, "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}}`
+	for _, prompting := range []bool{false, true} {
+		nodes := []string{`{"id": "m", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "x", "squahs": "true", "mine": "y", "target_brnch": "main", "target_branch": "main"}}`,
+			`{"id": "s", "uses": "cap.env.builtin.git.stage", "args": {"files_json": "[\".\"]", "files_jsn": "x"}}`,
+			`{"id": "t", "uses": "cap.env.builtin.git.stage", "args": {"files_jsn": "x"}}`,
+			`{"id": "x", ` + run + `, "args": {"command": "x", "title": "y"}}`}
+		want := []string{"node `m` has an argument `squahs` that `cap.env.builtin.git.integrate_plan_branch` does not read; did you mean `squash`?",
+			"node `m` has an argument `mine` that `cap.env.builtin.git.integrate_plan_branch` does not read; remove it",
+			"node `m` has an argument `target_brnch` that `cap.env.builtin.git.integrate_plan_branch` does not read; did you mean `target_branch`?",
+			"node `s` has an argument `files_jsn` that `cap.env.builtin.git.stage` does not read; did you mean `files_json`?",
+			"node `t` has an argument `files_jsn` that `cap.env.builtin.git.stage` does not read; did you mean `files_json`?",
+			"node `x` has an argument `title` that `cap.env.shell.command.run` does not read; remove it"}
+		if prompting {
+			nodes = append(nodes, prompt)
+			want = slices.DeleteFunc(want, func(w string) bool { return strings.HasSuffix(w, "remove it") })
+		}
+		tmpl, err := workflow.Expand(source(t, wrap(nodes...)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told(t, each(tmpl.Warnings()), want...)
+	}
 }

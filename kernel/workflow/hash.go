@@ -16,7 +16,7 @@ import (
 // which nodes, contracts, artifacts and the like are written does not matter.
 func PolicyHash(t *Template) string {
 	h := &hasher{}
-	h.list("template", t.ID, t.Version, t.policy.failureMode.String(), t.policy.resumeKey, t.policy.reuseMode, t.policy.missingProducer.String())
+	h.list("template", t.ID, t.Version, t.policy.failureMode.String(), orDefault(t.policy.resumeKey, onlyResumeKey), orDefault(t.policy.reuseMode, onlyReuseMode), t.policy.missingProducer.String())
 	contracts := slices.Clone(t.contracts)
 	slices.SortStableFunc(contracts, func(a, b contract) int { return strings.Compare(a.id, b.id) })
 	for _, k := range contracts {

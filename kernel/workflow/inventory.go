@@ -159,22 +159,6 @@ func (u Use) arguments() []string {
 	return out
 }
 
-// slip returns an argument that nothing reads and that may be a misspelling of
-// one of keys, and that key; or a zero Entry and "".
-func (u Use) slip(args []Entry, keys []string) (given Entry, meant string) {
-	known := u.arguments()
-	for _, a := range args {
-		if slices.Contains(known, a.Key) {
-			continue
-		}
-		near := Suggest(a.Key, keys)
-		if near != "" && !slices.ContainsFunc(args, func(b Entry) bool { return b.Key == near }) {
-			return a, near
-		}
-	}
-	return Entry{}, ""
-}
-
 func lookup(label string) (Use, bool) {
 	for _, u := range Inventory() {
 		if u.Label == label {

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -107,6 +108,34 @@ func (c *checker) sleepers() {
 			}
 		}
 	}
+}
+
+// rareNeeds warns of nodes that need what the template's nodes make only if something fails.
+func (t *Template) rareNeeds() (out Diagnostics) {
+	ws := make([]*wiring, len(t.nodes))
+	for i := range t.nodes {
+		ws[i] = &t.nodes[i].wiring
+	}
+	g := newGraph(ws)
+	makers, usual := map[kernel.Artifact][]string{}, map[kernel.Artifact]bool{} // who makes it, and whether also if nothing fails
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		for _, a := range n.all() {
+			made := slices.ContainsFunc(n.produces[kernel.OutcomeSucceeded], func(p artifact) bool { return p.Artifact == a })
+			makers[a], usual[a] = append(makers[a], "`"+n.id.Value+"`"), usual[a] || made && !g.routed[i]
+		}
+	}
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		for _, a := range n.needs {
+			if len(makers[a.Artifact]) > 0 && !usual[a.Artifact] && !g.routed[i] {
+				out = append(out, Diagnostic{Pos: a.pos, Node: n.id.Value, Field: a.path,
+					Msg:  fmt.Sprintf("node `%s` never starts if nothing fails: it needs `%s`, which only %s makes, and only then", n.id.Value, a, strings.Join(makers[a.Artifact], ", ")),
+					Hint: "start it by a route as well, or let a node that always runs make the artifact"})
+			}
+		}
+	}
+	return out
 }
 
 // anyEnds reports nodes that accept any end of a node which a route may send

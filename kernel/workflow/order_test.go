@@ -43,6 +43,7 @@ var orderCases = []struct {
 	{"a loop by on.failed starts at its target", []string{cmdNode("work", "", "succeeded: check"), cmdNode("check", "", "failed: work")}, "work check<work"},
 	{"the same loop, written the other way round", []string{cmdNode("check", "", "failed: work"), cmdNode("work", "", "succeeded: check")}, "check<work work"},
 	{"a repair of something with an entry of its own", []string{cmdNode("a", "", "succeeded: check"), cmdNode("check", "", "failed: fix"), cmdNode("fix", "", "succeeded: check")}, "a check<a fix~"},
+	{"a repair of something that comes after another", []string{cmdNode("fix", "", "succeeded: check"), cmdNode("start", ""), cmdNode("check", "start", "failed: fix")}, "fix~ start check<start"},
 	{"a repair in two steps", []string{cmdNode("a", "", "succeeded: check"), cmdNode("check", "", "failed: fix"), cmdNode("fix", "", "succeeded: fix2"), cmdNode("fix2", "", "succeeded: check")}, "a check<a fix~ fix2~<fix"},
 	{"a repair that goes further back", []string{cmdNode("a", "", "succeeded: b"), cmdNode("b", "", "succeeded: check"), cmdNode("check", "", "failed: fix"), cmdNode("fix", "", "succeeded: b")}, "a b<a check<b fix~"},
 	{"a loop back into a chain", []string{cmdNode("a", "", "succeeded: b"), cmdNode("b", "a", "succeeded: c"), cmdNode("c", "b", "failed: b")}, "a b<a c<b"},

@@ -49,17 +49,26 @@ func (c *checker) output(n *node, a artifact, field string, need bool) {
 	}
 }
 
-// stageOutputs returns the needs of a stage's node as the importer has them: a
-// need of a node's output names that node by its id in the importer.
-func stageOutputs(needs []artifactSource, known map[string]bool, rename func(Text) Text) []artifactSource {
-	needs = slices.Clone(needs)
-	for i, a := range needs {
-		kind, key := slices.IndexFunc(a.fields, func(e Entry) bool { return e.Key == "type_id" }), slices.IndexFunc(a.fields, func(e Entry) bool { return e.Key == "key" })
-		if a.kind != kernel.Custom || kind < 0 || key < 0 || a.fields[kind].Value != OperationOutput || !known[a.fields[key].Value] {
+// stageArtifacts returns the artifacts of a stage's node as the importer has
+// them: the output and the patch of a node name it by its id in the importer.
+func stageArtifacts(in []artifactSource, known map[string]bool, rename func(Text) Text) []artifactSource {
+	out := slices.Clone(in)
+	for i, a := range in {
+		field := func(key string) int {
+			return slices.IndexFunc(a.fields, func(e Entry) bool { return e.Key == key })
+		}
+		at := -1
+		switch kind := field("type_id"); {
+		case a.kind == kernel.CommandPatch:
+			at = field("job_id")
+		case a.kind == kernel.Custom && kind >= 0 && a.fields[kind].Value == OperationOutput:
+			at = field("key")
+		}
+		if at < 0 || !known[a.fields[at].Value] {
 			continue
 		}
-		needs[i].fields = slices.Clone(a.fields)
-		needs[i].fields[key].Text = rename(a.fields[key].Text)
+		out[i].fields = slices.Clone(a.fields)
+		out[i].fields[at].Text = rename(a.fields[at].Text)
 	}
-	return needs
+	return out
 }

@@ -100,6 +100,26 @@ func TestOutputsWithinAStage(t *testing.T) {
 	}
 }
 
+// So are patches.
+func TestPatchesWithinAStage(t *testing.T) {
+	f := files{"root": `{"id": "r", "version": "v1", "imports": [{"name": "one", "path": "one"}]}`,
+		"one": stageText("", "", `{"id": "a", "uses": "cap.env.builtin.git.save_worktree_patch", "produces": {"succeeded": [{"command_patch": {"job_id": "a"}}]}}`,
+			command("b", `, "needs": [{"command_patch": {"job_id": "a"}}]`))}
+	src, err := f.compose(t, "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := workflow.Expand(src, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, _ := compileTemplate(t, tmpl)
+	patch := []kernel.Artifact{{Kind: kernel.CommandPatch, Name: "id-one__a"}}
+	if a, b := jobs["one__a"].Spec, jobs["one__b"].Spec; !slices.ContainsFunc(a.Produces, func(p kernel.Artifact) bool { return p == patch[0] }) || !slices.Equal(b.Needs, patch) {
+		t.Errorf("produces %v, needs %v", a.Produces, b.Needs)
+	}
+}
+
 // A node may need the output of a prompt node as well as its prompt.
 func TestTheOutputOfAPrompt(t *testing.T) {
 	for _, p := range []string{`"uses": "cap.env.builtin.prompt.resolve", "args": {"prompt_text": "x"}`, `"kind": "shell", "uses": "cap.env.shell.prompt.resolve", "args": {"script": "x"}`} {

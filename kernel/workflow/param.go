@@ -78,6 +78,9 @@ func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 	out := make(map[string]string, len(in))
 	for _, a := range in {
 		path := []string{at, ".args.", a.Key}
+		if slices.Contains(messages, a.Key) && slices.Contains(u.Args, a.Key) {
+			e.inserts(u, a.Text, path)
+		}
 		switch {
 		case u.runs(a.Key):
 			out[a.Key] = e.script(a.Text, path...)
@@ -92,11 +95,39 @@ func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 			out[a.Key] = e.text(a.Text, path...)
 		}
 	}
-	if a, meant := u.slip(in, u.arguments()); meant != "" {
-		e.warnings = append(e.warnings, Diagnostic{Pos: a.Pos, Node: e.id, Field: at + ".args." + a.Key,
-			Msg: "node `" + e.id + "` has an argument `" + a.Key + "` that `" + u.Label + "` does not read", Hint: "did you mean `" + meant + "`?"})
-	}
+	e.unread(u, in, at)
 	return out
+}
+
+// unread warns of arguments that nothing reads. If the template makes prompts,
+// any of them may be for those, and only what looks like a misspelling is worth
+// a warning.
+func (e *expander) unread(u Use, in []Entry, at string) {
+	known := slices.Concat(u.arguments(), lockArgs) // locks are inferred from the latter
+	for _, a := range in {
+		hint := didYouMean(a.Key, known)
+		if u.Label == "" || slices.Contains(known, a.Key) || e.prompting && hint == "" {
+			continue
+		}
+		if hint == "" {
+			hint = "remove it"
+		}
+		e.warnings = append(e.warnings, Diagnostic{Pos: a.Pos, Node: e.id, Field: at + ".args." + a.Key,
+			Msg: "node `" + e.id + "` has an argument `" + a.Key + "` that `" + u.Label + "` does not read", Hint: hint})
+	}
+}
+
+// inserts reports a message that has read_payload inside other text, where it
+// would stand as it is. The value of a parameter may hold that text.
+func (e *expander) inserts(u Use, t Text, path []string) {
+	if _, whole := Payload(t.Value); !strings.Contains(t.Value, payloadPrefix) || whole && u.Operation != opIntegrate {
+		return
+	}
+	hint := "make it the whole message, and let the text that it reads hold the rest"
+	if u.Operation == opIntegrate {
+		hint = "only git.commit and git.stage_commit read their message"
+	}
+	e.fail(t.Pos, strings.Join(path, "")+" has "+payloadPrefix+"…) where nothing is inserted", hint, path)
 }
 
 // runs reports whether the argument is a script.
@@ -109,7 +140,7 @@ func (e *expander) branch(t Text, path ...string) string {
 	s, sure := e.read(t, path...)
 	if name := strings.TrimSpace(s); sure && name != "" {
 		if err := kernel.CheckBranch(name); err != nil {
-			why := " " + strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())
+			why := " " + kernel.Said(err)
 			e.wrong(t, strings.Join(path, "")+why, "", why, path)
 		}
 	}
@@ -121,10 +152,11 @@ func (u Use) decides(arg string) bool {
 	return slices.Contains([]string{"auto_resolve", "required", "squash", "delete_branch"}, arg) && u.Operation != opPrompt
 }
 
+// makesPrompt reports whether it makes a prompt.
+func (u Use) makesPrompt() bool { return u.Operation == opPrompt || u.Policy == policyConflict }
+
 // reads reports whether the argument is a prompt with placeholders of its own.
-func (u Use) reads(arg string) bool {
-	return arg == "prompt_text" && (u.Operation == opPrompt || u.Policy == policyConflict)
-}
+func (u Use) reads(arg string) bool { return arg == promptText && u.makesPrompt() }
 
 // script expands a script. A parameter may be the whole script; if it is a part
 // of one, its value is read as code, which is worth a warning.
@@ -161,4 +193,4 @@ func (e *expander) spliced(text string) iter.Seq[string] {
 
 // Warnings returns findings about things that work but should be written in
 // another way.
-func (t *Template) Warnings() Diagnostics { return t.warnings }
+func (t *Template) Warnings() Diagnostics { return append(slices.Clone(t.warnings), t.rareNeeds()...) }

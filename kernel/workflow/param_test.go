@@ -60,7 +60,7 @@ func TestVariablesOfParameters(t *testing.T) {
 func TestRawParametersInScriptsAreWarnedOf(t *testing.T) {
 	node := func(rest string) string { return `{"id": "x", ` + rest + `}` }
 	run := func(script string) string {
-		return node(`"kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "` + script + `", "note": "a ${slug}"}`)
+		return node(`"kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "` + script + `", "branch": "a-${slug}"}`)
 	}
 	for text, want := range map[string]int{
 		run("echo ${slug}"):         1,

@@ -181,7 +181,9 @@ func TestResumePolicyHasNoOtherValue(t *testing.T) {
 	if _, err := build(fmt.Sprintf(text, "strict"), nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := build(fmt.Sprintf(text, "compatible"), nil); err == nil || !strings.Contains(err.Error(), "has no effect; remove [policy.resume]") {
+	text = strings.Replace(wrap(shell), `"id": "t",`, "\"id\": \"t\", \"policy\": {\"resume\": {\n\"reuse_mode\": \"compatible\",\n\"key\": \"x\"}},", 1)
+	want := "t.json:2: policy.resume.reuse_mode other than `strict` has no effect; remove [policy.resume]\nt.json:3: policy.resume.key other than `default` has no effect; remove [policy.resume]"
+	if _, err := build(text, nil); err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 }

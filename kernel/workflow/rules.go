@@ -47,12 +47,15 @@ func (c *checker) arguments(n *node) {
 // lacks reports that n lacks one of keys and, if another argument looks like a
 // misspelling of it, which one.
 func (c *checker) lacks(n *node, keys []string, msg string) {
-	var given []Entry
+	known := n.use.arguments()
 	for _, k := range slices.Sorted(maps.Keys(n.args)) {
-		given = append(given, Entry{Key: k})
-	}
-	if a, meant := n.use.slip(given, keys); meant != "" {
-		msg += ", and has `" + a.Key + "`: did you mean `" + meant + "`?"
+		if _, both := n.args[Suggest(k, keys)]; both || slices.Contains(known, k) {
+			continue
+		}
+		if hint := didYouMean(k, keys); hint != "" {
+			msg += ", and has `" + k + "`: " + hint
+			break
+		}
 	}
 	c.rule(n, n.pos, ".args", "%s", msg)
 }
@@ -98,6 +101,7 @@ func (c *checker) operation(n *node) {
 	case opCommit:
 		c.payload(n)
 	case opStageCommit:
+		c.payload(n)
 		stops := 0
 		for _, t := range n.on[kernel.OutcomeSucceeded] {
 			if to := c.byID[t.Value]; to != nil && to.use.Policy == policyStop {
@@ -166,10 +170,12 @@ func (c *checker) payload(n *node) {
 	}
 }
 
+const payloadPrefix = "read_payload("
+
 // Payload returns the selector of a commit message of the form
 // read_payload(SEL): TYPE or TYPE:KEY of a custom need.
 func Payload(message string) (selector string, ok bool) {
-	sel, ok := strings.CutPrefix(strings.TrimSpace(message), "read_payload(")
+	sel, ok := strings.CutPrefix(strings.TrimSpace(message), payloadPrefix)
 	sel, ok2 := strings.CutSuffix(sel, ")")
 	if !ok || !ok2 {
 		return "", false

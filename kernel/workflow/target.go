@@ -3,7 +3,6 @@ package workflow
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -41,7 +40,7 @@ func (t *Template) targets(g *graph, head func() (string, error)) ([]string, err
 		}
 		out[i] = cmp.Or(t.Params[argTarget], t.Params["target"])
 		if err := kernel.CheckBranch(out[i]); err != nil && out[i] != "" {
-			r.add(Diagnostic{Pos: n.pos, Node: n.id.Value, Msg: "node `" + n.id.Value + "` merges into " + strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())})
+			r.add(Diagnostic{Pos: n.pos, Node: n.id.Value, Msg: "node `" + n.id.Value + "` merges into " + kernel.Said(err)})
 		}
 		if out[i] == "" && head != nil {
 			var err error

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ func (t *Template) Nodes() int { return len(t.nodes) }
 
 // policy holds the rules of a template for all its nodes.
 type policy struct {
-	resumeKey, reuseMode string
+	resumeKey, reuseMode Text
 	failureMode          kernel.FailureMode
 	missingProducer      kernel.MissingProducer
 }
@@ -97,6 +98,18 @@ func (n *node) arg(keys ...string) string {
 		}
 	}
 	return ""
+}
+
+// asks reports whether n waits for a person before it starts: an approval gate
+// of its own requires it, or n is itself a gate for approvals, and neither its
+// argument nor its own gate says otherwise.
+func (n *node) asks() bool {
+	own := n.gatesOf(gateApproval)
+	if slices.ContainsFunc(own, func(g gate) bool { return g.required }) {
+		return true
+	}
+	required, given := parseBool(n.arg("required"))
+	return n.use.Policy == policyApproval && (required || !given && len(own) == 0)
 }
 
 func (n *node) gatesOf(kind string) []gate {

@@ -95,12 +95,22 @@ func (c *checker) identity(n *node) {
 	}
 }
 
+// The values of [policy.resume] that mean something.
+const (
+	onlyResumeKey = "default"
+	onlyReuseMode = "strict"
+)
+
 // policy reports values that would have no effect.
 func (c *checker) policy() {
-	if p := c.t.policy; p.resumeKey != "default" || p.reuseMode != "strict" {
-		c.add(Diagnostic{Pos: c.t.pos, Field: "policy.resume", Hint: "remove [policy.resume]",
-			Msg: "policy.resume other than key `default` and reuse_mode `strict` has no effect"})
+	check := func(t Text, key, only string) {
+		if t.given() && t.Value != only {
+			c.add(Diagnostic{Pos: t.Pos, Field: "policy.resume." + key, Hint: "remove [policy.resume]",
+				Msg: "policy.resume." + key + " other than `" + only + "` has no effect"})
+		}
 	}
+	check(c.t.policy.resumeKey, "key", onlyResumeKey)
+	check(c.t.policy.reuseMode, "reuse_mode", onlyReuseMode)
 }
 
 // references reports names of nodes that do not exist. Compose has checked

@@ -3,6 +3,8 @@ package workflow_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Nodes that the cases below share.
@@ -90,7 +92,20 @@ var validateCases = []struct {
 	{"gate policy retry", []string{`{"id": "c", "kind": "gate", "uses": "control.gate.cicd", "gates": [{"kind": "cicd", "script": "y", "policy": "retry"}], "retry": {"mode": "on_failure", "budget": 2}}`}, ""},
 	{"approval that only warns", []string{`{"id": "x", "kind": "gate", "uses": "control.gate.approval", "gates": [{"kind": "approval", "required": true, "policy": "warn"}]}`}, "approval always blocks"},
 	{"until_gate on a command", []string{`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}, "retry": {"mode": "until_gate", "budget": 1}}`}, "which only a stop-condition gate can have"},
+	{"a payload as the message", []string{needing("git.commit", "read_payload(commit_message:${slug})")}, ""},
+	{"a payload as the message of a commit of everything", []string{needing("git.stage_commit", "read_payload(commit_message)")}, ""},
+	{"a payload that nothing gives", []string{needing("git.stage_commit", "read_payload(other)")}, "requires exactly one custom need that matches read_payload(other), found 0"},
+	{"a payload inside a message", []string{needing("git.commit", "see read_payload(commit_message)")}, "t.json:4: nodes[c].args.message has read_payload(…) where nothing is inserted; make it the whole message"},
+	{"a payload inside the message of a commit of everything", []string{needing("git.stage_commit", "read_payload(commit_message) and more")}, "t.json:4: nodes[c].args.message has read_payload(…) where"},
+	{"a payload as the message of a merge", []string{`{"id": "c", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "x", "message": "read_payload(x)"}}`}, "t.json:4: nodes[c].args.message has read_payload(…) where nothing is inserted; only git.commit"},
+	{"a container and a sandbox that is required", []string{`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"},
+		"sandbox": "required",
+		"container": "img"}`}, "t.json:6: node `x`: container img: a sandbox that is required cannot be enforced in a container"},
 	{"no nodes", nil, "workflow template has no nodes"},
+}
+
+func needing(op, message string) string {
+	return `{"id": "c", "uses": "cap.env.builtin.` + op + `", "args": {"message": "` + message + `"}, "needs": [{"custom": {"type_id": "commit_message", "key": "foo"}}]}`
 }
 
 func stageCommit(next string) string {
@@ -118,6 +133,26 @@ func TestValidate(t *testing.T) {
 				t.Fatalf("more than one finding:\n%v", err)
 			}
 		})
+	}
+}
+
+// A gate for approvals asks for one, unless its argument or its own gate says
+// otherwise.
+func TestAGateForApprovalsAsks(t *testing.T) {
+	for rest, want := range map[string]kernel.ApprovalState{
+		``:                               kernel.Pending,
+		`, "args": {"required": "true"}`: kernel.Pending,
+		`, "args": {"required": "no"}`:   kernel.NotRequired,
+		`, "gates": [{"kind": "approval", "required": true}]`:                               kernel.Pending,
+		`, "gates": [{"kind": "approval", "required": false}]`:                              kernel.NotRequired,
+		`, "args": {"required": "no"}, "gates": [{"kind": "approval", "required": true}]`:   kernel.Pending,
+		`, "args": {"required": "yes"}, "gates": [{"kind": "approval", "required": false}]`: kernel.Pending,
+		`, "approval_timeout": "4h"`:                                                        kernel.Pending,
+	} {
+		jobs, _ := compile(t, wrap(`{"id": "x", "kind": "gate", "uses": "control.gate.approval"`+rest+`}`, shell), nil)
+		if got := jobs["x"].Approval.State; got != want || jobs["sh"].Approval.State != kernel.NotRequired {
+			t.Errorf("%s: %v, want %v", rest, got, want)
+		}
 	}
 }
 

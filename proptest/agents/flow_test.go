@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/proctest"
 	"github.com/vizier-scheduler/vizier/proptest/agents/model"
 )
 
@@ -155,17 +155,10 @@ func (x *trial) within(limit time.Duration, what string, ask func() bool) {
 
 // processes returns the processes of the trial's jobs, by their environment.
 func (x *trial) processes() (found []int) {
-	all, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		x.Fatal(err)
-	}
-	for _, name := range all {
-		data, err := os.ReadFile(name)
-		if err == nil && strings.Contains(string(data), "PWD="+x.base) && strings.Contains(string(data), "VIZIER_JOB_ID=") {
-			pid, err := strconv.Atoi(strings.Split(name, "/")[2])
-			if err == nil {
-				found = append(found, pid)
-			}
+	for _, p := range proctest.All() {
+		env := strings.Join(p.Environ, "\n")
+		if strings.Contains(env, "PWD="+x.base) && strings.Contains(env, "VIZIER_JOB_ID=") {
+			found = append(found, p.PID)
 		}
 	}
 	return found

@@ -113,7 +113,7 @@ func TestALookGoesOnWithoutAResident(t *testing.T) {
 	r.noResident()
 	for _, look := range [][]string{{"jobs", "list"}, {"jobs", "show", first}, {"jobs", "status", first}, {"jobs", "why", first}} {
 		_, errs, err := r.try("", append([]string{"--no-resident"}, look...)...)
-		want := "no scheduler is running ([scheduler] resident is off), and job " + ref + " is with executor leases: `vizier wait " + ref
+		want := "no scheduler is running (--no-resident starts none), and job " + ref + " is with executor leases: `vizier wait " + ref
 		if err != nil || !strings.Contains(errs, want) {
 			t.Errorf("%q: %v %q", look, err, errs)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/internal/proctest"
 )
 
 // hold is a shell command that notes its attempt, and runs until the file release
@@ -36,7 +38,7 @@ func (r *repo) killRunner(id string) {
 	if !ok || !r.signal(p, syscall.SIGKILL) {
 		r.t.Fatalf("job %s has no runner to kill", id)
 	}
-	until(r.t, "the runner is dead", func() bool { _, alive := r.process(p.pid); return !alive })
+	until(r.t, "the runner is dead", func() bool { _, alive := r.process(proctest.Look(p.pid)); return !alive })
 	until(r.t, "its lock is free", func() bool { return !r.locked(id) })
 }
 

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/vizier-scheduler/vizier/internal/proctest"
 )
 
 // process is a live process of a repository's jobs.
@@ -20,31 +20,23 @@ type process struct {
 
 // processes returns the runners of the repository and all processes of its commands,
 // which have the environment variables of the attempt.
-func (r *repo) processes() []process {
-	names, _ := filepath.Glob("/proc/[0-9]*")
-	var all []process
-	for _, name := range names {
-		pid, _ := strconv.Atoi(filepath.Base(name))
-		if p, ok := r.process(pid); ok {
+func (r *repo) processes() (all []process) {
+	for _, live := range proctest.All() {
+		if p, ok := r.process(live); ok {
 			all = append(all, p)
 		}
 	}
 	return all
 }
 
-func (r *repo) process(pid int) (process, bool) {
-	proc := "/proc/" + strconv.Itoa(pid)
-	environ, err := os.ReadFile(proc + "/environ")
-	if err != nil || !bytes.Contains(environ, []byte("VIZIER_R")) {
-		return process{}, false
-	}
+func (r *repo) process(live proctest.Process) (process, bool) {
 	env := map[string]string{}
-	for _, kv := range strings.Split(string(environ), "\x00") {
+	for _, kv := range live.Environ {
 		name, value, _ := strings.Cut(kv, "=")
 		env[name] = value
 	}
-	p := process{pid: pid, runner: env["VIZIER_RUNNER"], job: env["VIZIER_ATTEMPT_ID"]}
-	if cwd, _ := os.Readlink(proc + "/cwd"); p.runner != "" && cwd == r.dir {
+	p := process{pid: live.PID, runner: env["VIZIER_RUNNER"], job: env["VIZIER_ATTEMPT_ID"]}
+	if cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.pid)); p.runner != "" && cwd == r.dir {
 		return p, true
 	}
 	return p, p.runner == "" && p.job != "" && env["VIZIER_ROOT"] == r.dir
@@ -57,7 +49,7 @@ func (r *repo) signal(p process, sig syscall.Signal) bool {
 		return false
 	}
 	defer func() { _ = handle.Release() }()
-	now, ok := r.process(p.pid)
+	now, ok := r.process(proctest.Look(p.pid))
 	return ok && now == p && handle.Signal(sig) == nil
 }
 
@@ -70,7 +62,7 @@ func (r *repo) runnerOf(id string) (process, bool) {
 	if err := json.Unmarshal([]byte(first), &claim); err != nil {
 		r.t.Fatal(err)
 	}
-	return r.process(claim.PID)
+	return r.process(proctest.Look(claim.PID))
 }
 
 // noneLeft asserts that no process of the repository's jobs is left. Runners

@@ -1,17 +1,19 @@
 package torture
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/proctest"
 )
 
 // Whatever is killed while a plan is drafted, approved and merged: a person who waits,
@@ -81,16 +83,14 @@ func (p planRepo) stage(name, plan string, args ...string) string {
 // of their environment variables, such as HOME, is its directory.
 func (p planRepo) live() map[int]string {
 	all := map[int]string{}
-	names, _ := filepath.Glob("/proc/[0-9]*")
-	for _, name := range names {
-		environ, _ := os.ReadFile(name + "/environ")
-		if !bytes.Contains(environ, []byte("="+p.dir+"\x00")) {
+	for _, live := range proctest.All() {
+		if !slices.ContainsFunc(live.Environ, func(kv string) bool { return strings.HasSuffix(kv, "="+p.dir) }) {
 			continue
 		}
-		pid, _ := strconv.Atoi(filepath.Base(name))
-		comm, _ := os.ReadFile(name + "/comm")
+		pid := live.PID
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		kind := strings.TrimSpace(string(comm))
-		if q, ok := p.process(pid); ok && q.runner == "resident" {
+		if q, ok := p.process(live); ok && q.runner == "resident" {
 			kind = "resident"
 		} else if ok && q.runner != "" {
 			kind = "runner"

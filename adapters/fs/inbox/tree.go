@@ -289,18 +289,23 @@ func (t Tree) nameError(c fs.Confined, at, rel, why string) error {
 	return c.Move(at, path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, rel)))
 }
 
-// Why returns the reason beside a failed prompt, or "" if there is none.
-func (t Tree) Why(rel string, finished bool) (why string) {
+// Why returns the reason beside a failed prompt and when it was written, or "" if there is none.
+func (t Tree) Why(rel string, finished bool) (why string, at time.Time) {
 	tree := inbox.Dir
 	if finished {
 		tree = inbox.FinishedDir
 	}
 	_ = t.with(func(c fs.Confined) error { // an unreadable reason is as good as none
-		data, err := c.Read(path.Join(tree, inbox.ReasonOf(rel)), MaxPrompt)
-		why = strings.TrimSpace(string(data))
+		name := path.Join(tree, inbox.ReasonOf(rel))
+		data, err := c.Read(name, MaxPrompt)
+		if err != nil {
+			return err
+		}
+		e, err := c.Stat(name)
+		why, at = strings.TrimSpace(string(data)), e.Modified
 		return err
 	})
-	return why
+	return why, at
 }
 
 // Gone returns the failed prompts below finished.

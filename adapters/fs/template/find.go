@@ -3,7 +3,6 @@ package template
 import (
 	iofs "io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,8 +12,8 @@ import (
 )
 
 // Find is Resolve for names that a person types. A name that is neither a path
-// nor an alias in commands may also be that of a file in .vizier/workflows. A
-// path is relative to the working directory if the file exists there, and
+// nor an alias in commands may also be that of a file in .vizier/workflows or in
+// Global. A path is relative to the working directory if the file exists there, and
 // otherwise to the root. The error for a name that matches nothing is an
 // *Unresolved.
 func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) {
@@ -26,16 +25,15 @@ func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) 
 		}
 		return l.Resolve(flow, commands)
 	}
-	names := l.Names()
+	named := l.Named()
 	for alias := range commands {
 		if normalize(alias) == normalize(flow) {
 			return l.Resolve(flow, commands)
 		}
 	}
-	for _, name := range names {
-		if normalize(name) == normalize(flow) {
-			path := filepath.Join(".vizier", "workflows", name+".toml")
-			return Resolved{Path: path, Selector: "file:" + filepath.ToSlash(path), Alias: normalize(flow)}, nil
+	for _, n := range named {
+		if normalize(n.Name) == normalize(flow) {
+			return Resolved{Path: n.Path, Selector: "file:" + filepath.ToSlash(n.Path), Alias: normalize(flow)}, nil
 		}
 	}
 	r, err := l.Resolve(flow, commands)
@@ -46,7 +44,10 @@ func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) 
 	if _, err := iofs.Stat(Shipped(), normalize(flow)+".toml"); err == nil {
 		u.Shipped = true
 	} else {
-		u.Names = slices.Concat(names, slices.Sorted(maps.Keys(commands)))
+		for _, n := range named {
+			u.Names = append(u.Names, n.Name)
+		}
+		u.Names = slices.AppendSeq(u.Names, slices.Values(slices.Sorted(maps.Keys(commands))))
 		u.Near = workflow.Suggest(normalize(flow), u.Names)
 	}
 	return r, u
@@ -67,15 +68,24 @@ func (u *Unresolved) Error() string { return u.err.Error() }
 // Unwrap returns the class and the cause.
 func (u *Unresolved) Unwrap() []error { return []error{kernel.ErrInvalid, u.err} }
 
-// Names returns the names of the templates in .vizier/workflows, without the
-// extension.
-func (l Loader) Names() []string {
-	var names []string
-	entries, _ := os.ReadDir(filepath.Join(l.Root, ".vizier", "workflows")) // no directory: no names
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".toml"); ok && !e.IsDir() {
-			names = append(names, name)
+// Named is a template that has a name: that of its file, without the extension.
+type Named struct {
+	Name string
+	Path string // absolute, or relative to the repository's root
+}
+
+// Named returns the templates in .vizier/workflows, and then those of the user's
+// own directory whose names none of the former has.
+func (l Loader) Named() []Named {
+	var out []Named
+	for _, dir := range []string{workflows, l.Global} {
+		paths, _ := l.files(dir) // no directory: no names
+		for _, path := range paths {
+			name, ok := strings.CutSuffix(filepath.Base(path), ".toml")
+			if ok && !slices.ContainsFunc(out, func(n Named) bool { return normalize(n.Name) == normalize(name) && filepath.Dir(n.Path) != dir }) {
+				out = append(out, Named{name, path})
+			}
 		}
 	}
-	return names
+	return out
 }

@@ -18,7 +18,8 @@ type Resolved struct {
 
 // Resolve finds the template that flow refers to. It tries, in this order, a
 // path (file:PATH, or what looks like a path), an alias in commands, and a
-// selector ID@VERSION of a template in .vizier or .vizier/workflows.
+// selector ID@VERSION of a template in .vizier or .vizier/workflows, or else in
+// Global.
 func (l Loader) Resolve(flow string, commands map[string]string) (Resolved, error) {
 	if strings.TrimSpace(flow) == "" {
 		return Resolved{}, fmt.Errorf("FLOW cannot be empty")
@@ -83,39 +84,64 @@ func (l Loader) selector(s string) (Resolved, error) {
 		return Resolved{}, fmt.Errorf("unable to resolve FLOW `%s`; pass file:<path>, a direct .toml/.json path, "+
 			"a configured [commands] alias, or a canonical template selector (`template.name@vN`)", s)
 	}
-	var found, unread []string
-	for _, dir := range []string{".vizier", ".vizier/workflows"} {
-		entries, err := os.ReadDir(filepath.Join(l.Root, dir))
-		if err != nil && !os.IsNotExist(err) {
-			return Resolved{}, fmt.Errorf("look for template `%s`: %w", s, err)
+	var unread []string
+	for _, dirs := range [][]string{{".vizier", workflows}, {l.Global}} {
+		var found []string
+		for _, dir := range dirs {
+			paths, err := l.files(dir)
+			if err != nil && !os.IsNotExist(err) {
+				return Resolved{}, fmt.Errorf("look for template `%s`: %w", s, err)
+			}
+			for _, path := range paths {
+				src, err := l.Read(path)
+				switch {
+				case src != nil && src.ID.Value == s[:at] && src.Version.Value == s[at+1:]:
+					found = append(found, path)
+				case err != nil:
+					unread = append(unread, err.Error())
+				}
+			}
 		}
-		for _, e := range entries {
-			path := filepath.Join(dir, e.Name())
-			if e.IsDir() || path == configFile || filepath.Ext(path) != ".toml" && filepath.Ext(path) != ".json" {
-				continue
-			}
-			src, err := l.Read(path)
-			switch {
-			case src != nil && src.ID.Value == s[:at] && src.Version.Value == s[at+1:]:
-				found = append(found, path)
-			case err != nil:
-				unread = append(unread, err.Error())
-			}
+		if len(found) > 1 {
+			slices.Sort(found)
+			return Resolved{}, fmt.Errorf("template selector `%s` is ambiguous; matching files: %s", s, strings.Join(found, ", "))
+		}
+		if len(found) == 1 {
+			return Resolved{Path: found[0], Selector: s}, nil
 		}
 	}
-	switch len(found) {
-	case 1:
-		return Resolved{Path: found[0], Selector: s}, nil
-	case 0:
-		hint := ""
-		if len(unread) > 0 {
-			hint = "; these could not be read:\n" + strings.Join(unread, "\n")
-		}
-		return Resolved{}, fmt.Errorf("unable to resolve FLOW `%s`; no template in .vizier or .vizier/workflows has this id and version%s", s, hint)
-	default:
-		slices.Sort(found)
-		return Resolved{}, fmt.Errorf("template selector `%s` is ambiguous; matching files: %s", s, strings.Join(found, ", "))
+	places, hint := ".vizier or .vizier/workflows", ""
+	if l.Global != "" {
+		places = ".vizier, .vizier/workflows or " + l.Global
 	}
+	if len(unread) > 0 {
+		hint = "; these could not be read:\n" + strings.Join(unread, "\n")
+	}
+	return Resolved{}, fmt.Errorf("unable to resolve FLOW `%s`; no template in %s has this id and version%s", s, places, hint)
+}
+
+// workflows is the directory of templates that have a name.
+var workflows = filepath.Join(".vizier", "workflows")
+
+// files returns the paths of what may be templates in dir, which is Global or
+// relative to the root.
+func (l Loader) files(dir string) ([]string, error) {
+	at := filepath.Join(l.Root, dir)
+	if dir == l.Global {
+		at = dir
+	}
+	if !filepath.IsAbs(at) {
+		return nil, nil
+	}
+	var out []string
+	entries, err := os.ReadDir(at)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if ext := filepath.Ext(path); !e.IsDir() && path != configFile && (ext == ".toml" || ext == ".json") {
+			out = append(out, path)
+		}
+	}
+	return out, err
 }
 
 // dotted splits a selector in the old form NAME.vN.

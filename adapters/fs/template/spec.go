@@ -1,6 +1,7 @@
 package template
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -31,7 +32,7 @@ func Spec(tree, path string) (string, error) {
 		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSpec)
 	}
 	data, err := os.ReadFile(at)
-	if err == nil && !utf8.Valid(data) {
+	if err == nil && (!utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0) {
 		return "", fmt.Errorf("%s is not UTF-8 text", path)
 	}
 	return string(data), err
@@ -71,6 +72,9 @@ func Specs(tree, dir string) ([]SpecFile, error) {
 	at := resolvePath(tree, dir)
 	if rel, err := filepath.Rel(tree, at); err != nil || !filepath.IsLocal(rel) {
 		return nil, fmt.Errorf("outside the repository: %w", kernel.ErrInvalid)
+	}
+	if info, err := os.Stat(at); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("it is no directory: %w", kernel.ErrInvalid)
 	}
 	var out []SpecFile
 	err := filepath.WalkDir(at, func(path string, d iofs.DirEntry, err error) error {

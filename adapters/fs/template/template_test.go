@@ -240,6 +240,20 @@ func TestRootBehindASymbolicLink(t *testing.T) {
 	}
 }
 
+// A specification is text.
+func TestASpecificationThatIsNoText(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]bool{"# A plan\n": true, "a\x00b": false, "a\xff": false} {
+		if err := os.WriteFile(filepath.Join(dir, "spec.md"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := template.Spec(dir, "spec.md")
+		if (err == nil) != want || want && got != text || !want && !strings.Contains(err.Error(), "spec.md is not UTF-8 text") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}
+
 func TestUnreadableFile(t *testing.T) {
 	l := repo(t, map[string]string{"big.toml": strings.Repeat("#", 5<<20)})
 	_, err := l.Load("big.toml")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,10 +141,10 @@ const leafText = "id = \"l\"\nversion = \"v1\"\n[[nodes]]\nid = \"a\"\nkind = \"
 func TestFind(t *testing.T) {
 	l := lay(t, map[string]string{".vizier/workflows/my-flow.toml": leafText, ".vizier/workflows/notes.txt": "", ".vizier/workflows/dir.toml/x": "", ".vizier/workflows/other.toml": "odd",
 		".vizier/t.toml": leafText})
-	if got := strings.Join(l.Names(), " "); got != "my-flow other" {
-		t.Errorf("names %s", got)
+	if got := l.Named(); !slices.Equal(got, []Named{{"my-flow", ".vizier/workflows/my-flow.toml"}, {"other", ".vizier/workflows/other.toml"}}) {
+		t.Errorf("names %v", got)
 	}
-	if none := (Loader{Root: t.TempDir()}).Names(); none != nil {
+	if none := (Loader{Root: t.TempDir()}).Named(); none != nil {
 		t.Errorf("names %v", none)
 	}
 	commands := map[string]string{"ali-as": "l@v1", "other": "file:.vizier/t.toml", "gone": "./nowhere.toml"}
@@ -169,6 +170,43 @@ func TestFind(t *testing.T) {
 		if !errors.As(err, &u) || u.Near != want.Near || u.Shipped != want.Shipped || len(u.Names) != 0 == want.Shipped || !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), "unable to resolve FLOW") {
 			t.Errorf("%s: %+v, %v", flow, u, err)
 		}
+	}
+}
+
+// The user's own directory has templates too, which those of the repository
+// hide.
+func TestGlobal(t *testing.T) {
+	text := func(id string) string { return strings.Replace(leafText, `"l"`, `"`+id+`"`, 1) }
+	l := lay(t, map[string]string{".vizier/workflows/both.toml": text("both"), ".vizier/t.toml": text("hidden")})
+	l.Global = lay(t, map[string]string{"both.toml": text("other"), "hidden.toml": text("hidden"), "own.toml": text("own"), "own.json": "{}"}).Root
+	own, hidden := filepath.Join(l.Global, "own.toml"), filepath.Join(l.Global, "hidden.toml")
+	if got := l.Named(); !slices.Equal(got, []Named{{"both", filepath.Join(".vizier", "workflows", "both.toml")}, {"hidden", hidden}, {"own", own}}) {
+		t.Errorf("names %v", got)
+	}
+	for flow, want := range map[string]Resolved{
+		"both":      {".vizier/workflows/both.toml", "file:.vizier/workflows/both.toml", "both"},
+		"Own":       {own, "file:" + filepath.ToSlash(own), "own"},
+		"hidden@v1": {".vizier/t.toml", "hidden@v1", ""},
+		"own@v1":    {own, "own@v1", ""},
+		"alias":     {own, "own@v1", "alias"},
+	} {
+		got, err := l.Find(flow, map[string]string{"alias": "own@v1"})
+		if err != nil || filepath.ToSlash(got.Path) != filepath.ToSlash(want.Path) || got.Selector != want.Selector || got.Alias != want.Alias {
+			t.Errorf("%s: %+v, %v", flow, got, err)
+		} else if _, err := l.Load(got.Path); err != nil {
+			t.Errorf("%s: %v", flow, err)
+		}
+	}
+	var u *Unresolved
+	if _, err := l.Find("onw", nil); !errors.As(err, &u) || u.Near != "own" {
+		t.Errorf("%v", err)
+	}
+	if _, err := l.Find("none@v1", nil); err == nil || !strings.Contains(err.Error(), "no template in .vizier, .vizier/workflows or "+l.Global+" has this id and version") {
+		t.Errorf("%v", err)
+	}
+	l.Global = ""
+	if _, err := l.Find("own", nil); !errors.As(err, &u) {
+		t.Errorf("%v", err)
 	}
 }
 

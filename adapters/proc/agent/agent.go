@@ -201,9 +201,10 @@ func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	if k.Silence > 0 {
 		out = &activityWriter{k.limits, out}
 	}
+	own := k.Label == Builtin && len(k.Settings.Command) == 0
 	var err error
 	switch {
-	case k.Label == Builtin && len(k.Settings.Command) == 0:
+	case own:
 		r.Exit, err = k.builtin(ctx, k.q.Dir, k.q.Prompt, k.out)
 	case len(k.Filter) == 0:
 		cmd := k.command(ctx, k.q.Dir, k.Settings.Command, env, k.homes...)
@@ -216,7 +217,7 @@ func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 		return r, err
 	}
 	if r.Exit != 0 {
-		r.Class, r.Reason = kernel.ExitFailure, exitReason(r.Exit, string(k.out.text))
+		r.Class, r.Reason = kernel.ExitFailure, exitReason(r.Exit, string(k.out.text), own)
 	}
 	if err := readReport(file, &r); err != nil {
 		fmt.Fprintf(k.Stderr, "warning: what agent %s told in $%s is not taken: %v\n", k.Label, reportVariable, err)
@@ -313,11 +314,15 @@ func (k *conversation) askKnown(ctx context.Context, p program) (r kernel.AgentA
 }
 
 // exitReason describes the failure of an agent that reported nothing but its exit
-// code.
-func exitReason(exit int, text string) string {
+// code. own says that it is the builtin one, which is always found.
+func exitReason(exit int, text string, own bool) string {
 	why := exitText("the agent", exit)
-	if exit == exitNotFound {
-		why = fmt.Sprintf("the agent's program was not found (exit %d): install it, or name another agent in .vizier/config.toml", exit)
+	switch {
+	case exit != exitNotFound:
+	case own:
+		why = fmt.Sprintf("a command in the prompt was not found (exit %d): install it, or correct the prompt", exit)
+	default:
+		why = fmt.Sprintf("the agent's program, or a command that it ran, was not found (exit %d): install what its output names, or name another agent in .vizier/config.toml", exit)
 	}
 	if last := lastLine(text); last != "" {
 		why += "; its last line was: " + last

@@ -145,6 +145,20 @@ func TestTheBuiltinAgentStopsAtTheFirstFailure(t *testing.T) {
 	}
 }
 
+// Exit code 127 is of something that was not found: with the builtin agent a command of the prompt, with others
+// perhaps the agent itself.
+func TestWhatWasNotFound(t *testing.T) {
+	for what, s := range map[string]Settings{
+		"a command in the prompt was not found (exit 127): install it, or correct the prompt":       {Label: Builtin},
+		"the agent's program, or a command that it ran, was not found (exit 127): install what its": {Command: []string{"sh", "-c", "no-such-agent"}},
+	} {
+		x := newTrial(t, s)
+		if r := x.request(t, kernel.AgentRequest{Prompt: []byte("```sh\nno-such-tool --fix\n```\n")}); r.Class != kernel.ExitFailure || !strings.HasPrefix(r.Reason, what) {
+			t.Errorf("%q, want %q", r.Reason, what)
+		}
+	}
+}
+
 func TestAnAgentThatCannotBeStarted(t *testing.T) {
 	for name, row := range map[string]struct {
 		settings Settings

@@ -57,7 +57,7 @@ func (c *Cluster) Check(ctx context.Context) []Finding {
 	}
 	made := os.MkdirAll(c.Files.ClusterDir(), 0o700)
 	if _, err := c.refresh(ctx); err != nil {
-		return []Finding{{err.Error(), c.Engine.Mend()}}
+		return []Finding{{err.Error(), c.Engine.Mend(Listing)}}
 	}
 	if made == nil {
 		if f := ownShare.try(c.Files.ClusterDir()); f != nil {
@@ -162,7 +162,7 @@ func (c *Cluster) probe(ctx context.Context, dir string, own []string) (seen pro
 		looked, seen.unseen = c.clock(), time.Now()
 		list, err := c.refresh(ctx)
 		if err != nil {
-			return seen, &Finding{err.Error(), c.Engine.Mend()}
+			return seen, &Finding{err.Error(), c.Engine.Mend(Listing)}
 		}
 		j, known := list.jobs[name]
 		switch {

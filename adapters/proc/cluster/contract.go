@@ -71,20 +71,26 @@ func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
 	if ctx.Err() == nil {
 		t.unasked()
 	}
-	_ = t.keep("cancel of a job that nobody knows is no failure", t.cancelsNothing(ctx, Job{ID: "0", Name: t.c.ownPrefix() + "none"}))
-	_ = t.keep("submit refuses permanently what it does not know", t.refuses(ctx))
+	t.askAgain()
+	_ = t.keep("cancel of a job that nobody knows is no failure", Cancelling, t.cancelsNothing(ctx, Job{ID: "0", Name: t.c.ownPrefix() + "none"}))
+	t.askAgain()
+	_ = t.keep("submit refuses permanently what it does not know", Submitting, t.refuses(ctx))
 	return ctx.Err()
 }
 
-// keep reports that a promise was kept, or how it was broken.
-func (t *trial) keep(promise string, broken error) error {
+// askAgain has the cluster asked again that did not answer another question a moment ago: else
+// what follows would be told of as broken, untried.
+func (t *trial) askAgain() { _ = os.Remove(t.c.awayFile()) }
+
+// keep reports that a promise was kept, or how the answer to q broke it.
+func (t *trial) keep(promise string, q Question, broken error) error {
 	t.tried[promise] = true
 	if broken == nil {
 		t.tell(Clause{Promise: promise})
 		return nil
 	}
 	t.broken = promise
-	t.tell(Clause{Promise: promise, Broken: broken.Error(), Next: "docs/user/executors.md says what it is to do; " + t.c.Engine.Mend()})
+	t.tell(Clause{Promise: promise, Broken: broken.Error(), Next: "docs/user/executors.md says what it is to do; " + t.c.Engine.Mend(q)})
 	return errBroken
 }
 
@@ -169,14 +175,14 @@ func (t *trial) gone(ctx context.Context, j Job) error {
 // listed follows a job from its submission to its end.
 func (t *trial) listed(ctx context.Context) error {
 	_, err := t.c.refresh(ctx)
-	if err := t.keep(doesAnswer, err); err != nil {
+	if err := t.keep(doesAnswer, Listing, err); err != nil {
 		return err
 	}
 	first, err := t.submit(ctx, "first", fmt.Sprintf(`echo "out"; echo "err" >&2; pwd -P >%[1]s/where.new && mv %[1]s/where.new %[1]s/where; while [ ! -e %[1]s/go ]; do sleep 0.1; done`, t.dir))
 	if err == nil && first.ID == "" {
 		err = errors.New("it has no id")
 	}
-	if err := t.keep(doesTake, err); err != nil {
+	if err := t.keep(doesTake, Submitting, err); err != nil {
 		return err
 	}
 	got, known, err := t.now(ctx, first)
@@ -186,14 +192,14 @@ func (t *trial) listed(ctx context.Context) error {
 	case err == nil && got.ID != first.ID:
 		err = fmt.Errorf("job %s has the id %s there, and submit said %s", first.Name, got.ID, first.ID)
 	}
-	if err := t.keep(doesList, err); err != nil {
+	if err := t.keep(doesList, Listing, err); err != nil {
 		return err
 	}
-	if err := t.keep(doesRun, t.wait(ctx, "where", first)); err != nil {
+	if err := t.keep(doesRun, Submitting, t.wait(ctx, "where", first)); err != nil {
 		return err
 	}
-	_ = t.keep(doesRunThere, t.ranIn())
-	_ = t.keep(doesLog, t.until(ctx, t.printed))
+	_ = t.keep(doesRunThere, Submitting, t.ranIn())
+	_ = t.keep(doesLog, Submitting, t.until(ctx, t.printed))
 	err = t.until(ctx, func() error {
 		got, known, err := t.now(ctx, first)
 		if err == nil && (!known || got.State != Running) {
@@ -201,11 +207,11 @@ func (t *trial) listed(ctx context.Context) error {
 		}
 		return err
 	})
-	_ = t.keep(listsRunning, err)
+	_ = t.keep(listsRunning, Listing, err)
 	if err = sys.Touch(t.file("go")); err == nil {
 		err = t.gone(ctx, first)
 	}
-	return t.keep(listsEnded, err)
+	return t.keep(listsEnded, Listing, err)
 }
 
 func (t *trial) ranIn() error {
@@ -241,11 +247,11 @@ func (t *trial) cancels(ctx context.Context) error {
 	if err == nil {
 		err = t.wait(ctx, "asked", j)
 	}
-	if err := t.keep(doesTerminate, err); err != nil {
+	if err := t.keep(doesTerminate, Cancelling, err); err != nil {
 		return err
 	}
-	_ = t.keep(listsTerminated, t.gone(ctx, j))
-	_ = t.keep(mayCancelEnded, t.cancelsNothing(ctx, j))
+	_ = t.keep(listsTerminated, Listing, t.gone(ctx, j))
+	_ = t.keep(mayCancelEnded, Cancelling, t.cancelsNothing(ctx, j))
 	return nil
 }
 

@@ -174,7 +174,7 @@ func (d *delivery) submit(e errand) {
 	}
 	own, _, err := d.c.asked(a)
 	if err != nil {
-		d.refuse(e, err.Error())
+		d.refuse(e, kernel.Said(err))
 		return
 	}
 	if id, err := d.c.submit(d.ctx, o.Name, d.c.Files.RunnerLog(a), own, "__node", "--attempt", label(a)); err == nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
@@ -65,7 +66,7 @@ type fakeEngine struct {
 
 func (e *fakeEngine) Accepts([]string) error { return nil }
 func (e *fakeEngine) Missing() *Finding      { return nil }
-func (e *fakeEngine) Mend() string           { return "mend it" }
+func (e *fakeEngine) Mend(Question) string   { return "mend it" }
 func (e *fakeEngine) Submit(_ context.Context, r Request) (string, error) {
 	e.submissions.Add(1)
 	return e.submitted(r)
@@ -344,6 +345,29 @@ func TestTwoSenders(t *testing.T) {
 	}
 }
 
+// A watch whose settings the user has changed leaves the outbox alone.
+func TestAWatchWithOldSettingsSubmitsNothing(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.start(1)
+	synctest.Test(t, func(t *testing.T) {
+		var current atomic.Bool
+		w := &Watch{c: f.Cluster, current: current.Load, send: make(chan struct{}, 1)}
+		ctx, stop := context.WithCancel(t.Context())
+		go w.deliver(ctx)
+		w.Send()
+		time.Sleep(time.Hour)
+		if n := f.tried(); n > 0 {
+			t.Errorf("%d submissions with old settings", n)
+		}
+		current.Store(true)
+		time.Sleep(time.Hour)
+		if n := f.tried(); n != 1 {
+			t.Errorf("%d submissions of 1", n)
+		}
+		stop()
+	})
+}
+
 // A site's limits are kept: so many submissions a second, so many batch jobs at once.
 func TestLimitsOfASite(t *testing.T) {
 	f := newFakeCluster(t, takes("7"))
@@ -469,7 +493,7 @@ func TestPilotsThatEndAtOnce(t *testing.T) {
 		if r := f.says(all[0]); !strings.Contains(r.Remark, "ended its pilots before they looked for anything to run (job 7: FAILED, NonZeroExitCode): see ") {
 			t.Errorf("remark %q", r.Remark)
 		}
-		f.age(f.sentFile(), after)
+		f.age(f.sentFile(), after+time.Second) // the clock of files may be some milliseconds behind
 		if f.deliver(); f.tried() != 1 {
 			t.Errorf("after %s no pilot is submitted", after)
 		}
@@ -562,7 +586,7 @@ func TestManyEndsAreOneQuestion(t *testing.T) {
 	f.start(1)
 	f.deliver() // and it waits for room
 	before, begun := f.fake.lists.Load(), time.Now()
-	w := &Watch{c: f.Cluster, send: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	w := &Watch{c: f.Cluster, current: func() bool { return true }, send: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(t.Context())
 	var over sync.WaitGroup
 	over.Go(func() { w.deliver(ctx) })

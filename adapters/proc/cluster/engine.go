@@ -34,9 +34,20 @@ type Engine interface {
 	// Missing returns what this host lacks to ask the cluster at all; nil: nothing.
 	Missing() *Finding
 
-	// Mend returns what a person can do when the cluster cannot be asked.
-	Mend() string
+	// Mend returns what a person can do when the cluster cannot be asked, or answers a
+	// question wrongly.
+	Mend(Question) string
 }
+
+// Question is what a cluster is asked.
+type Question int
+
+// What an Engine is asked.
+const (
+	Listing    Question = iota // for its jobs
+	Submitting                 // to take a job
+	Cancelling                 // to end jobs
+)
 
 // nudger is an Engine that can make the runners of jobs look at the record at once. They
 // look by themselves within a second or so.

@@ -17,11 +17,12 @@ import (
 // file system is its own, and else within a second. For runners that died, the
 // cluster is asked; the longer nothing happens, the more rarely.
 type Watch struct {
-	c     *Cluster
-	ended chan struct{}
-	poke  chan struct{}
-	send  chan struct{}
-	room  chan struct{} // something ended: there may be room for what waits
+	c       *Cluster
+	current func() bool
+	ended   chan struct{}
+	poke    chan struct{}
+	send    chan struct{}
+	room    chan struct{} // something ended: there may be room for what waits
 
 	mu sync.Mutex
 	of []kernel.AttemptID
@@ -33,9 +34,11 @@ const (
 	pollAtMost = 12 // times the poll interval, when nothing happens
 )
 
-// NewWatch returns a Watch that watches nothing yet. It ends with ctx.
-func (c *Cluster) NewWatch(ctx context.Context) *Watch {
-	w := &Watch{c: c, ended: make(chan struct{}, 1), poke: make(chan struct{}, 1), send: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+// NewWatch returns a Watch that watches nothing yet. It ends with ctx. While current is false, the
+// user has changed the settings since c was made, and it leaves the outbox to a process with the new ones.
+// Its goroutines call current.
+func (c *Cluster) NewWatch(ctx context.Context, current func() bool) *Watch {
+	w := &Watch{c: c, current: current, ended: make(chan struct{}, 1), poke: make(chan struct{}, 1), send: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 	go w.serve(ctx)
 	go w.deliver(ctx)
 	return w
@@ -73,6 +76,11 @@ func (w *Watch) deliver(ctx context.Context) {
 			continue
 		case <-time.After(time.Until(due)):
 			pause = min(2*pause, pollAtMost*poll)
+		}
+		last = time.Now()
+		if !w.current() {
+			due = last.Add(poll)
+			continue
 		}
 		again, _ := w.c.Deliver(ctx) // Alive reports errors
 		last = time.Now()

@@ -1,6 +1,7 @@
 package joblog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -18,6 +19,10 @@ type File struct {
 	at    int64 // offset in the output, including dropped bytes, of the next byte
 	lost  bool  // bytes are missing between the last ones read and those before
 	buf   []byte
+
+	again  []byte // what was read is read again: see next
+	tail   []byte // the last bytes that were read, at most as many as a mark has
+	tailAt int64  // at after they were read
 }
 
 // NewFile returns the reader of the log that opens opens. It calls opens now,
@@ -62,7 +67,7 @@ func (f *File) CopyTo(ctx context.Context, out io.Writer) (any bool, err error) 
 func (f *File) Close() {
 	if f.file != nil {
 		_ = f.file.Close()
-		f.file, f.at = nil, 0
+		f.file, f.at, f.tail, f.tailAt = nil, 0, f.tail[:0], 0
 	}
 }
 
@@ -121,43 +126,73 @@ func (f *File) end() (int64, error) {
 }
 
 // next returns the next bytes, up to end, or nothing if there are no more.
-// Bytes that were read while the log was being cut may come from anywhere, so
-// they are read again.
+// Bytes that were read while the log was being cut may come from anywhere, and so may
+// those that were read while a mark was being written: they are read again. If a mark
+// has been written over the last bytes that were read, reading continues at its beginning.
 func (f *File) next(end int64) ([]byte, error) {
 	if f.buf == nil {
-		f.buf = make([]byte, bufferSize)
+		f.buf, f.again = make([]byte, bufferSize), make([]byte, markSize+bufferSize+markSize)
 	}
 	h, err := Begin(f.file)
+	over := false // a mark begins where reading continues
 	for err == nil {
 		info, err := f.file.Stat()
 		if err != nil {
 			return nil, err
 		}
 		at := f.at
-		lost := at < h.Dropped+h.Mark || at > h.Dropped+info.Size()-h.Start // the next bytes are gone, or somebody emptied the file
-		if lost {
+		lost := over || at < h.Dropped+h.Mark || at > h.Dropped+info.Size()-h.Start // the next bytes are gone, or somebody emptied the file
+		if lost && !over {
 			at = h.Dropped
 		}
 		if end <= at {
 			return nil, nil
 		}
-		n, failed := f.file.ReadAt(f.buf[:min(end-at, bufferSize)], at-h.Dropped+h.Start)
+		var before []byte
+		if !lost && f.tailAt == at {
+			before = f.tail[max(0, int64(len(f.tail))-(at-h.Dropped-h.Mark)):]
+		}
+		from := at - h.Dropped + h.Start
+		n, failed := f.file.ReadAt(f.buf[:min(end-at, bufferSize)], from)
+		m, _ := f.file.ReadAt(f.again[:len(before)+n+markSize], from-int64(len(before)))
 		was := h
 		if h, err = Begin(f.file); err != nil {
 			return nil, err
 		}
 		if h != was {
+			over = false
 			continue
 		}
 		if failed != nil && !errors.Is(failed, io.EOF) {
 			return nil, failed
 		}
+		if m < len(before)+n || !bytes.Equal(f.again[len(before):len(before)+n], f.buf[:n]) {
+			continue
+		}
+		if k := straddles(f.again[:m], before); k > 0 {
+			f.at, over = at-int64(k), true
+			continue
+		}
 		if f.lost = lost && n > 0; n > 0 {
 			f.at = at + int64(n)
+			f.tail = append(f.tail[:0], f.buf[max(0, n-markSize):n]...)
+			f.tailAt = f.at
 		}
 		return f.buf[:n], nil
 	}
 	return nil, err
+}
+
+// straddles returns how far before the end of what was read before a mark begins that has been
+// written over it and goes on behind it; 0: there is none. now is what is there now, and behind it.
+func straddles(now, before []byte) int {
+	for k := len(before); k > 0; k-- {
+		i := len(before) - k
+		if dropped, ok := parseMark(now[i:min(len(now), i+markSize)]); ok && len(mark(dropped)) > k && !bytes.Equal(now[i:len(before)], before[i:]) {
+			return k
+		}
+	}
+	return 0
 }
 
 // skip continues at the nth line from the end, or where the output begins if it

@@ -18,10 +18,13 @@ type Line struct {
 
 // Lines reads both logs of a command line by line, in the order in which they
 // were written as far as that was recorded. For the rest, standard output comes
-// first. A line is only returned once its end is written.
+// first. A line is only returned once its end is written. Of the line whose beginning was
+// cut with what stood before it nothing is returned, unless it is the last and has no end.
 type Lines struct {
 	logs  [streams]*File
 	rest  [streams][]byte // the beginning of a line
+	mark  [streams]bool   // the next line may be a mark
+	torn  [streams]bool   // the next line lacks its beginning, which was cut
 	until [streams]int64  // what is not recorded is read up to here
 	seen  [streams]int64  // length of the logs at the last look
 
@@ -84,6 +87,17 @@ func (l *Lines) skip() error {
 	return nil
 }
 
+// Unended returns what Read has read of the lines whose ends are not written yet, at most one
+// of each log. Read returns it with the rest of its line.
+func (l *Lines) Unended() (out []Line) {
+	for s, rest := range l.rest {
+		if len(rest) > 0 {
+			out = append(out, Line{Stream: s, Text: rest})
+		}
+	}
+	return out
+}
+
 // End calls f with the unterminated lines, and closes the files.
 func (l *Lines) End(f func(Line) error) error {
 	for s, rest := range l.rest {
@@ -98,6 +112,7 @@ func (l *Lines) End(f func(Line) error) error {
 		log.Close()
 	}
 	l.record.Close()
+	l.mark, l.torn = [streams]bool{}, [streams]bool{}
 	l.until, l.seen = [streams]int64{}, [streams]int64{}
 	return nil
 }
@@ -183,7 +198,7 @@ func (l *Lines) follow(ctx context.Context, g Growth, f func(Line) error) (any b
 		}
 		any = true
 		if log.lost {
-			l.rest[g.Stream] = nil
+			l.rest[g.Stream], l.mark[g.Stream], l.torn[g.Stream] = nil, true, false
 		}
 		for {
 			line, more, whole := bytes.Cut(b, []byte("\n"))
@@ -194,6 +209,14 @@ func (l *Lines) follow(ctx context.Context, g Growth, f func(Line) error) (any b
 			b = more
 			text := append(l.rest[g.Stream], line...)
 			l.rest[g.Stream] = nil
+			if l.torn[g.Stream] {
+				l.torn[g.Stream] = false
+				continue
+			}
+			if l.mark[g.Stream] {
+				l.mark[g.Stream] = false
+				_, l.torn[g.Stream] = parseMark(append(bytes.Clone(text), '\n'))
+			}
 			if err := f(Line{g.Stream, g.At, text}); err != nil {
 				return any, err
 			}

@@ -89,21 +89,7 @@ func can(j *kernel.Job) (out []string) {
 }
 
 // people is People of the page's state.
-func (p *Page) people(text string) string { return People(p.snap, text) }
-
-// People returns text with the references of s in place of the ids of jobs and
-// runs.
-func People(s *kernel.Snapshot, text string) string {
-	return view.Refer(text, func(id string) string {
-		if j := s.Job(kernel.JobID(id)); j != nil {
-			return j.Ref()
-		}
-		if jobs := s.Members(kernel.RunID(id)); len(jobs) > 0 && jobs[0].Number > 0 {
-			return jobs[0].Number.String()
-		}
-		return ""
-	})
-}
+func (p *Page) people(text string) string { return view.People(p.snap, text) }
 
 // job is one job with all that is in its record.
 type job struct {

@@ -101,8 +101,9 @@ func (e Engine) Missing() *cluster.Finding {
 }
 
 // Mend implements cluster.Engine.
-func (e Engine) Mend() string {
-	return "see what `" + strings.Join(e.Settings.List, " ") + "` says, and docs/user/executors.md"
+func (e Engine) Mend(q cluster.Question) string {
+	asked := map[cluster.Question][]string{cluster.Listing: e.Settings.List, cluster.Submitting: e.Settings.Submit, cluster.Cancelling: e.Settings.Cancel}[q]
+	return "see what `" + strings.Join(asked, " ") + "` says, and docs/user/executors.md"
 }
 
 // Submit implements cluster.Engine.

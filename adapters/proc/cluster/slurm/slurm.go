@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Kind is what the configuration calls this engine.
@@ -41,7 +42,7 @@ func (Settings) Missing() *cluster.Finding {
 }
 
 // Mend implements cluster.Engine.
-func (Settings) Mend() string {
+func (Settings) Mend(cluster.Question) string {
 	return "see that slurmctld runs (`scontrol ping`), and that this host has its slurm.conf or SLURM_CONF names it"
 }
 
@@ -58,7 +59,7 @@ func (s Settings) Rehearse(ctx context.Context) error {
 func (s Settings) Submit(ctx context.Context, r cluster.Request) (string, error) {
 	own, err := s.with(r.Options)
 	if err != nil {
-		return "", &cluster.Refusal{Kind: cluster.Never, Said: err.Error()}
+		return "", &cluster.Refusal{Kind: cluster.Never, Said: kernel.Said(err)}
 	}
 	args := []string{"sbatch", "--parsable", "--no-requeue", "--job-name=" + r.Name, "--chdir=" + r.Dir, "--signal=B:TERM@30", "--output=" + r.Log, "--open-mode=append"}
 	out, err := s.call(ctx, "#!/bin/sh\nexec "+cluster.Quote(r.Argv)+"\n", append(args, own...)...)

@@ -87,7 +87,7 @@ func (e *Engine) Missing() *cluster.Finding {
 }
 
 // Mend implements cluster.Engine.
-func (e *Engine) Mend() string {
+func (e *Engine) Mend(cluster.Question) string {
 	return "see that `" + strings.Join(e.Client, " ") + " -o BatchMode=yes " + e.Hosts[0].Name + " " + e.Program + " version` answers without asking for anything"
 }
 
@@ -117,7 +117,7 @@ func (e *Engine) Slots() (n int) {
 func (e *Engine) Submit(ctx context.Context, r cluster.Request) (string, error) {
 	want, err := e.wanted(r.Options)
 	if err != nil {
-		return "", &cluster.Refusal{Kind: cluster.Never, Said: err.Error()}
+		return "", &cluster.Refusal{Kind: cluster.Never, Said: kernel.Said(err)}
 	}
 	if e.unasked() {
 		if _, err := e.List(ctx, ""); err != nil {

@@ -1,0 +1,98 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// inspectAttempts reports what is on record of j's ended attempts and was cut short or damaged. How the job
+// ended is in its record, so no decision needs these files. A repair moves them aside, and puts back an outcome
+// that the journal has. What is in a pack is sealed.
+func (s *Store) inspectAttempts(j *kernel.Job) (out []Oddity) {
+	if s.Packed(j.ID) != "" {
+		return nil
+	}
+	look := func(name, what string, check func([]byte) error) {
+		b, err := s.readJobFile(j.ID, name, maxRecord)
+		if err != nil {
+			return // it is gone, or reported elsewhere
+		}
+		if err = check(b); err == nil || errors.Is(err, ErrNewer) {
+			return
+		}
+		at := jobPath(j.ID, name)
+		text := what + " is damaged: " + err.Error() + ". A repair moves it to " + vizierDir + "/" + asideDir
+		kept := s.journalledOutcome(j.ID, at)
+		if kept != nil {
+			text += ", and writes it anew from the journal"
+		}
+		out = append(out, Oddity{Path: vizierDir + "/" + at, Text: text, Fix: func() error {
+			if _, err := s.setAside(at); err != nil || kept == nil {
+				return err
+			}
+			return s.base.write(at, kept, true)
+		}})
+	}
+	const end, start = "what is on record of the attempt's end", "what is on record of the attempt's start"
+	outcome := func(b []byte) error {
+		_, err := decodeOutcome(j.ID, b)
+		return err
+	}
+	running := 0 // the attempt whose files may just be written
+	if j.State.Status == kernel.Running {
+		running = j.State.Attempt
+	} else {
+		look(outcomeName, end, outcome)
+	}
+	names, _ := s.base.names(jobPath(j.ID, attemptsDir)) // a directory that cannot be listed is reported elsewhere
+	for _, name := range names {
+		number, what, _ := strings.Cut(name, ".")
+		n, err := strconv.Atoi(number)
+		switch file := path.Join(attemptsDir, name); {
+		case err != nil || n == running:
+		case what == "outcome.json":
+			look(file, end, outcome)
+		case what == "json":
+			look(file, start, checkClaim)
+		}
+	}
+	return out
+}
+
+// checkClaim returns why nothing can be read of a claim. Its child may be missing, or be written in part.
+func checkClaim(b []byte) error {
+	var c claimRecord
+	err := json.NewDecoder(bytes.NewReader(b)).Decode(&c)
+	if before, _, child := bytes.Cut(b, []byte(`,"child":`)); err != nil && child {
+		err = json.Unmarshal(append(bytes.Clone(before), '}'), &c)
+	}
+	if errors.Is(err, io.EOF) {
+		return errors.New("it is empty")
+	}
+	return err
+}
+
+// journalledOutcome returns the last outcome of a job that the journal has for the file name, or nil.
+func (s *Store) journalledOutcome(id kernel.JobID, name string) (last []byte) {
+	s.eachJournalled(id, func(g group) {
+		if g.does(opRemoveJob) {
+			last = nil
+		}
+		for _, op := range g.ops {
+			if op.kind == opWrite && (op.path == name || op.to != "" && path.Join(path.Dir(op.path), op.to) == name) {
+				last = op.data
+			}
+		}
+	})
+	if _, err := decodeOutcome(id, last); err != nil {
+		return nil
+	}
+	return last
+}

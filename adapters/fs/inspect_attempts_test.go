@@ -1,0 +1,64 @@
+package fs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What is on record of an attempt that has ended and was damaged is found, and moved aside by a repair. What may just
+// be written, what a newer version wrote, and a child that was never written in full are no damage.
+func TestInspectFindsDamagedAttempts(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	ended, runs := plain(1), plain(2)
+	ended.State = kernel.State{Status: kernel.Failed, Attempt: 3}
+	runs.State = kernel.State{Status: kernel.Running, Attempt: 2}
+	commit(t, s, kernel.Create(ended), kernel.Create(runs))
+	at := func(job int, name string) string {
+		return filepath.Join(dir, ".vizier", "jobs", string(id(job)), filepath.FromSlash(name))
+	}
+	for _, f := range []struct {
+		job       int
+		name, has string
+	}{
+		{1, "outcome.json", `{"version":`}, {1, "attempts/1.outcome.json", ""}, {1, "attempts/2.outcome.json", `{"version":99}`},
+		{1, "attempts/1.json", `{"host":`}, {1, "attempts/2.json", `{"host":"h","child":{"pi`}, {1, "attempts/3.json", ""},
+		{1, "attempts/1.result.json", "{"}, {1, "attempts/1.beat", "{"},
+		{2, "outcome.json", "{"}, {2, "attempts/1.json", "{"}, {2, "attempts/2.json", "{"}, {2, "attempts/2.outcome.json", "{"},
+	} {
+		if err := os.MkdirAll(at(f.job, "attempts"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writeAt(t, at(f.job, f.name), f.has)
+	}
+	path := func(job int, name string) string { return ".vizier/jobs/" + string(id(job)) + "/" + name }
+	want := []string{path(1, "attempts/1.json"), path(1, "attempts/1.outcome.json"), path(1, "attempts/3.json"), path(1, "outcome.json"), path(2, "attempts/1.json")}
+	var found []string
+	for _, j := range []kernel.Job{ended, runs} {
+		for _, odd := range s.inspectAttempts(&j) {
+			found = append(found, odd.Path)
+			if !strings.Contains(odd.Text, " is damaged: ") {
+				t.Errorf("%s: %s", odd.Path, odd.Text)
+			}
+			if err := odd.Fix(); err != nil {
+				t.Error(err)
+			}
+		}
+		if left := s.inspectAttempts(&j); left != nil {
+			t.Errorf("after the repair: %v", left)
+		}
+	}
+	if slices.Sort(found); !slices.Equal(found, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(found, "\n"), strings.Join(want, "\n"))
+	}
+	for name, has := range map[string]string{"outcome.json.1": `{"version":`, "attempts.1.json.1": `{"host":`} {
+		if aside := contentOf(t, filepath.Join(dir, ".vizier", asideDir, string(id(1))+"."+name)); aside != has {
+			t.Errorf("%s: %q", name, aside)
+		}
+	}
+}

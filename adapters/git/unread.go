@@ -1,0 +1,119 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// UnreadError says what of a working tree git could not read: directories, which it took for empty or for unchanged, or
+// files at which it failed.
+type UnreadError struct {
+	Tree  string   // its top
+	Paths []string // relative to the top of the working tree
+	cause error    // as which git failed; nil: it did not
+}
+
+func (e *UnreadError) Error() string {
+	orElse := "remove it, or have git ignore it"
+	if e.cause != nil { // a tracked file cannot be ignored
+		orElse = "or remove it"
+	}
+	return fmt.Sprintf("cannot read %s in %s: make it readable, as its owner's `chmod -R u+rwX` does, %s", strings.Join(e.Paths, ", "), e.Tree, orElse)
+}
+
+func (e *UnreadError) Unwrap() error { return e.cause }
+
+// failed returns err or, if k failed with it at files that cannot be read, an *UnreadError.
+func (c *cli) failed(k command, err *Error) error {
+	top := c.topOf(k)
+	var files []string
+	for line := range strings.Lines(err.Stderr) {
+		name, found := strings.CutPrefix(line, "error: open(\"")
+		name, denied := strings.CutSuffix(name, "\"): Permission denied\n")
+		if !found || !denied {
+			continue
+		}
+		f, unread := os.Open(filepath.Join(top, name))
+		if unread == nil {
+			f.Close()
+		} else if errors.Is(unread, iofs.ErrPermission) {
+			files = append(files, name)
+		}
+	}
+	if len(files) == 0 {
+		return err
+	}
+	return &UnreadError{Tree: top, Paths: files, cause: err}
+}
+
+// unread returns an *UnreadError if k has left out what git could not read: git says so on its standard error, and
+// succeeds. Vizier's own files do not count, nor does what is gone since.
+func (c *cli) unread(k command, stderr string) error {
+	top := c.topOf(k)
+	var dirs []string
+	for line := range strings.Lines(stderr) {
+		line = strings.TrimSuffix(line, "\n")
+		if at := strings.LastIndex(line, ": "); at >= 0 {
+			line = line[:at] // what follows is the system's reason
+		}
+		name, listed := strings.CutPrefix(line, "warning: could not open directory '")
+		switch {
+		case listed:
+			name = strings.TrimSuffix(strings.TrimSuffix(name, "'"), "/")
+			if f, err := os.Open(filepath.Join(top, name)); err == nil {
+				f.Close()
+			} else if absent(err) {
+				continue
+			}
+		case filepath.IsLocal(line): // it names a tracked file, unless it is a filter's
+			if _, err := os.Lstat(filepath.Join(top, line)); err == nil || absent(err) || errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EINVAL) {
+				continue
+			}
+			name = path.Dir(line)
+		default:
+			continue
+		}
+		if !isScratch(name) {
+			dirs = append(dirs, name)
+		}
+	}
+	if len(dirs) == 0 {
+		return nil
+	}
+	slices.Sort(dirs)
+	all := slices.Clone(dirs)
+	dirs = slices.DeleteFunc(slices.Compact(dirs), func(name string) bool {
+		return slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(name, other+"/") })
+	})
+	return &UnreadError{Tree: top, Paths: dirs}
+}
+
+// absent reports whether err says that there is nothing at a path.
+func absent(err error) bool {
+	return errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// topOf returns the top of the working tree that k runs in.
+func (c *cli) topOf(k command) string {
+	for _, v := range k.env {
+		if top, ok := strings.CutPrefix(v, "GIT_WORK_TREE="); ok {
+			return top
+		}
+	}
+	if k.dir == "" {
+		return c.root.Dir
+	}
+	for at := k.dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if there, err := exists(filepath.Join(at, ".git")); there || err != nil {
+			return at
+		}
+	}
+	return k.dir
+}

@@ -1,0 +1,184 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// beating is a workload that counts heartbeats, and outcomes that depend on the time since the start.
+type beating struct {
+	*workload
+	begun  time.Time
+	beats  atomic.Int64
+	record func(after time.Duration) (kernel.Job, error)
+}
+
+func (b *beating) Beat(kernel.AttemptID) error {
+	b.beats.Add(1)
+	return errDisk // which ends nothing
+}
+
+func (b *beating) Job(kernel.JobID) (kernel.Job, error) { return b.record(time.Since(b.begun)) }
+
+func (*beating) Conclude(kernel.Result) error { return nil }
+
+// While its command runs, a runner sends heartbeats, and learns that another attempt is current, or that the
+// record of its job is gone for good.
+func TestWhatARunnerLearnsWhileItsCommandRuns(t *testing.T) {
+	const end = time.Hour
+	for name, c := range map[string]struct {
+		record func(after time.Duration) (kernel.Job, error)
+		why    error
+		at     time.Duration // the command's end
+		beats  int64
+	}{
+		"nothing": {func(time.Duration) (kernel.Job, error) { return job("a", running(1)), nil }, nil, end, 59},
+		"another attempt": {func(after time.Duration) (kernel.Job, error) {
+			if after < 90*time.Second {
+				return job("a", running(1)), nil
+			}
+			return job("a", running(2)), nil
+		}, kernel.ErrStale, 2 * time.Minute, 2},
+		"a record that cannot be read": {func(time.Duration) (kernel.Job, error) { return kernel.Job{}, errDisk }, nil, end, 59},
+		"a record that is away now and then": {func(after time.Duration) (kernel.Job, error) {
+			if after%(2*presencePause) == 0 {
+				return kernel.Job{}, kernel.ErrNotFound
+			}
+			return job("a", running(1)), nil
+		}, nil, end, 59},
+		"a record that is gone": {func(after time.Duration) (kernel.Job, error) {
+			if after > 3*presencePause {
+				return kernel.Job{}, kernel.ErrNotFound
+			}
+			return job("a", running(1)), nil
+		}, ErrRecordGone, 5 * presencePause, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &beating{begun: time.Now(), record: c.record}
+			b.workload = &workload{newMemory(), func(ctx context.Context, j *kernel.Job) kernel.Result {
+				select {
+				case <-ctx.Done():
+				case <-time.After(end - time.Second):
+				}
+				if why := context.Cause(ctx); (c.why == nil) != (why == nil) || !errors.Is(why, c.why) || time.Since(b.begun) != min(c.at, end-time.Second) {
+					t.Errorf("%s: after %v it ends with %v", name, time.Since(b.begun), why)
+				}
+				return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded}
+			}}
+			j := job("a", running(1))
+			(&Runner{Outcomes: b, Workload: b, Beat: time.Minute}).run(t.Context(), &j)
+			time.Sleep(end)
+			if n := b.beats.Load(); n != c.beats {
+				t.Errorf("%s: %d heartbeats", name, n)
+			}
+		})
+	}
+}
+
+// hindered is a store and outcomes that fail for a while.
+type hindered struct {
+	*memory
+	begin, conclude, job error
+	until                time.Time
+}
+
+func (h *hindered) now(err error) error {
+	if time.Now().Before(h.until) {
+		return err
+	}
+	return nil
+}
+
+func (h *hindered) Begin(ctx context.Context) (Tx, error) {
+	if err := h.now(h.begin); err != nil {
+		return nil, err
+	}
+	return h.memory.Begin(ctx)
+}
+
+func (h *hindered) Conclude(r kernel.Result) error {
+	if err := h.now(h.conclude); err != nil {
+		return err
+	}
+	return h.memory.Conclude(r)
+}
+
+func (h *hindered) Job(id kernel.JobID) (kernel.Job, error) {
+	if err := h.now(h.job); err != nil {
+		return kernel.Job{}, err
+	}
+	return h.memory.Job(id)
+}
+
+// A runner does not end before the end of its attempt is on record, or nobody waits for it.
+func TestHowLongARunnerKeepsAResult(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin, conclude, job error
+		within               time.Duration // until the runner is cancelled; 0: never
+		want                 error
+		waits                bool // until nothing hinders it
+		result, settled      bool // on record in the end
+	}{
+		"nothing hinders it":               {result: true, settled: true},
+		"the disk is full":                 {begin: errDisk, conclude: errDisk, waits: true, result: true, settled: true},
+		"the lock is taken":                {begin: ErrBusy, waits: true, result: true, settled: true},
+		"the record cannot be read":        {begin: errDisk, conclude: errDisk, job: errDisk, waits: true, result: true, settled: true},
+		"it was moved":                     {begin: kernel.ErrMoved, want: kernel.ErrMoved, result: true},
+		"it was moved, and cannot be left": {begin: kernel.ErrMoved, conclude: errDisk, waits: true, result: true, settled: true},
+		"the record is gone":               {begin: errDisk, conclude: errDisk, job: kernel.ErrNotFound, want: kernel.ErrNotFound},
+		"it is stale":                      {begin: kernel.ErrStale, conclude: errDisk, want: kernel.ErrStale},
+		"it is cancelled":                  {begin: errDisk, conclude: errDisk, within: time.Second, want: errDisk},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			h := &hindered{newMemory(job("a", running(1))), c.begin, c.conclude, c.job, begun.Add(time.Minute)}
+			s := h.scheduler()
+			s.Store = h
+			ctx, cancel := t.Context(), func() {}
+			if c.within > 0 {
+				ctx, cancel = context.WithTimeout(ctx, c.within)
+			}
+			defer cancel()
+			a := kernel.AttemptID{Job: "a", N: 1}
+			err := (&Runner{Scheduler: s, Outcomes: h}).settle(ctx, s, kernel.Result{Attempt: a, Outcome: kernel.OutcomeSucceeded, Ended: at})
+			if (err == nil) != (c.want == nil) || !errors.Is(err, c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(begun); took >= time.Minute != c.waits {
+				t.Errorf("%s: it takes %v", name, took)
+			}
+			if got := h.results[a] != nil; got != c.result {
+				t.Errorf("%s: the result is on record: %v", name, got)
+			}
+			if st := h.jobs["a"].State.Status; (st == kernel.Succeeded) != c.settled {
+				t.Errorf("%s: the job is %v", name, st)
+			}
+		})
+	}
+}
+
+// plainExecutor is an executor that enforces nothing.
+type plainExecutor struct{ Executor }
+
+// The executor of a runner enforces what its own executor does.
+func TestARunnersExecutorEnforces(t *testing.T) {
+	m := newMemory()
+	a := kernel.AttemptID{Job: "a", N: 1}
+	if ended, err := (adopting{m, nil}).Enforce(t.Context(), a); !ended || err != nil {
+		t.Errorf("ended %v, %v", ended, err)
+	}
+	m.refuse["enforce a/1"] = errDisk
+	if ended, err := (adopting{m, nil}).Enforce(t.Context(), a); ended || !errors.Is(err, errDisk) {
+		t.Errorf("ended %v, %v", ended, err)
+	}
+	if ended, err := (adopting{plainExecutor{m}, nil}).Enforce(t.Context(), a); ended || err != nil {
+		t.Errorf("of an executor that enforces nothing: ended %v, %v", ended, err)
+	}
+	m.expectCalls(t, "enforce a/1", "enforce a/1")
+}
