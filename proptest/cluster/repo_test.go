@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/proctest"
 )
 
 // patience is far more than anything here takes.
@@ -63,9 +65,10 @@ grace = "2s"
 // repo is a scratch repository.
 type repo struct {
 	testing.TB
-	dir string
-	env []string
-	far string // where this host's view of the files is mounted; "": in dir
+	dir  string
+	env  []string
+	home string // HOME, which no other test has
+	far  string // where this host's view of the files is mounted; "": in dir
 }
 
 func newRepo(t *testing.T) *repo {
@@ -79,15 +82,17 @@ func newRepo(t *testing.T) *repo {
 
 func repoAt(t testing.TB, dir string) *repo {
 	t.Helper()
-	r := &repo{TB: t, dir: dir, env: append(os.Environ(), "USER=ann", "HOME="+t.TempDir(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"),
-		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b")}
+	r := &repo{TB: t, dir: dir, home: t.TempDir()}
+	r.env = append(os.Environ(), "USER=ann", "HOME="+r.home, "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"),
+		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b")
 	r.sh("git init -q -b main . && git commit -q --allow-empty -m start && mkdir .vizier effects")
 	r.write(".vizier/config.toml", config)
 	t.Cleanup(r.leave)
 	return r
 }
 
-// leave ends the resident scheduler and the remaining processes of jobs.
+// leave ends the resident scheduler and the remaining processes of jobs. A job that a test has seen to be
+// nearly done, such as a merge that has moved its branch, may still write into the repository.
 func (r *repo) leave() {
 	r.killResident()
 	records, _ := filepath.Glob(filepath.Join(r.dir, ".vizier/jobs/cluster/*.hosts/*/*.json"))
@@ -99,6 +104,15 @@ func (r *repo) leave() {
 	}
 	_ = os.RemoveAll(filepath.Join(r.dir, ".vizier"))
 	r.killResident()
+	for more := true; more; {
+		more = false
+		for _, p := range proctest.All() {
+			if slices.Contains(p.Environ, "HOME="+r.home) {
+				more = true
+				_ = syscall.Kill(p.PID, syscall.SIGKILL)
+			}
+		}
+	}
 }
 
 // killResident kills the resident scheduler, and reports whether there was one. It asks for the lock's holder:
