@@ -90,6 +90,12 @@ func TestWhoseFaultAFlowIs(t *testing.T) {
 	if err != nil || f.Slug != "a-thing-to-do" || f.Parsed.Params["slug"] != f.Slug {
 		t.Errorf("%+v, %v", f, err)
 	}
+	merge := template(script("a", nil))
+	merge["params"] = object{"slug": "", "branch": ""}
+	f, err = builder(merge, specs).Flow("t", nil, map[string]string{"branch": "draft/a/b"})
+	if err != nil || f.Parsed.Params["slug"] != "a-b" {
+		t.Errorf("%+v, %v", f, err)
+	}
 }
 
 // Runs come one after the other, after what was asked for, and run where the
