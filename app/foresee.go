@@ -16,7 +16,7 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 	var out foresight.Forecast
 	var refused error
 	look := func(snap *kernel.Snapshot) *kernel.Snapshot {
-		snap = s.observe(ctx, snap)
+		snap = s.observe(ctx, snap, foresight.Artifacts(changes)...)
 		for range 4 { // a change can raise new questions, which are observed in the next round
 			if out, refused = foresight.WhatIf(snap, changes); refused != nil {
 				break
@@ -168,6 +168,7 @@ func (s *Scheduler) Foretell(ctx context.Context, changes []foresight.Change, o 
 
 // foretell repeats the drawing with the facts that stories asked for.
 func (s *Scheduler) foretell(ctx context.Context, snap *kernel.Snapshot, changes []foresight.Change, o foresight.Options) (out foresight.Outlook, err error) {
+	snap = s.observe(ctx, snap, foresight.Artifacts(changes)...)
 	for range 4 {
 		forecast, err := foresight.WhatIf(snap, changes)
 		if err != nil {

@@ -211,8 +211,20 @@ func (s *Scheduler) Retry(ctx context.Context, by string, roots ...kernel.JobID)
 			v.Gone = append(v.Gone, snap.Job(a.Subject()).State.Context.Worktree)
 		}
 		plan, err := v.Decide(snap)
+		if needs := needsOf(snap, plan); len(needs) > 0 {
+			plan, err = v.Decide(s.observe(ctx, snap, needs...))
+		}
 		return plan, []history.Verb{v}, err
 	}})
+}
+
+// needsOf returns what the jobs need that the plan of a retry rewinds. Whether it exists decides
+// whether they would wait for each other.
+func needsOf(snap *kernel.Snapshot, plan kernel.Plan) (needs []kernel.Artifact) {
+	for _, a := range plan.Records {
+		needs = append(needs, snap.Job(a.Subject()).Spec.Needs...)
+	}
+	return needs
 }
 
 // RetrySets returns what Retry would rewind; see kernel.RetryAll. It changes
@@ -222,7 +234,11 @@ func (s *Scheduler) RetrySets(ctx context.Context, roots []kernel.JobID) ([]kern
 	if err != nil {
 		return nil, err
 	}
-	sets, _, err := kernel.RetryAll(snap.Apply(s.forsaken(snap, roots...)), roots, "")
+	snap = snap.Apply(s.forsaken(snap, roots...))
+	sets, plan, err := kernel.RetryAll(snap, roots, "")
+	if needs := needsOf(snap, plan); len(needs) > 0 {
+		sets, _, err = kernel.RetryAll(s.observe(ctx, snap, needs...), roots, "")
+	}
 	return sets, err
 }
 

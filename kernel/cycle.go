@@ -187,7 +187,11 @@ func (s *Snapshot) reopen(news []NewJob) Plan {
 				if seen[s.jobs[c].ID] || !s.jobs[c].lacks(a) {
 					return
 				}
-				for _, id := range s.Downstream(s.jobs[c].ID) {
+				below := s.Downstream(s.jobs[c].ID)
+				if slices.Contains(below, n.ID) { // it waits for this consumer
+					return
+				}
+				for _, id := range below {
 					if k := s.Job(id); !seen[id] && k.neverRan() {
 						seen[id] = true
 						p.add(PutState{id, k.Rev, k.reopened()})

@@ -351,81 +351,21 @@ func unique[T comparable](in []T) []T {
 	return out
 }
 
-// acyclic returns ErrInvalid if a new job waits for itself: jobs in a cycle
-// over after edges and over artifacts that do not exist yet can never start. s
-// already holds the new jobs.
+// acyclic returns ErrInvalid if a new job waits for itself: jobs in a cycle can never
+// start. s already holds the new jobs.
 func (s *Snapshot) acyclic(jobs []NewJob) error {
 	back := s.near == nil || s.leadsBack(jobs)
-	find := s.cycles(func(j *Job) bool { return back || s.near.created[j.ID] })
-	for _, n := range jobs {
-		if cycle := find(s.graph.index[n.ID]); cycle != nil {
-			return n.refused(fmt.Errorf("invalid --after cycle: %s: %w", s.around(cycle), ErrInvalid))
+	from := make([]int32, len(jobs))
+	for k, n := range jobs {
+		from[k] = s.graph.index[n.ID]
+	}
+	d := s.deadlock(from, func(j *Job) bool { return back || s.near.created[j.ID] }, true)
+	for k, n := range jobs {
+		if c := d.cycle(from[k]); c != nil {
+			return n.refused(fmt.Errorf("invalid %s: %w", c.Text, ErrInvalid))
 		}
 	}
 	return nil
-}
-
-// Cycle is a cycle of jobs that wait for each other, or one job that waits for
-// itself. None of them can ever start.
-type Cycle struct {
-	Jobs []JobID // the first job is repeated at the end
-	Text string  // the jobs with their names
-}
-
-// Cycles returns the cycles among the open jobs. Each job that is in some cycle
-// is in one of the returned ones. They exist only if a record was edited by
-// hand.
-func (s *Snapshot) Cycles() (all []Cycle) {
-	s.requireAll()
-	find := s.cycles(func(*Job) bool { return true })
-	for i := range s.jobs {
-		if cycle := find(int32(i)); cycle != nil {
-			all = append(all, Cycle{s.ids(cycle), s.around(cycle)})
-		}
-	}
-	return all
-}
-
-func (s *Snapshot) around(cycle []int32) string {
-	names := make([]string, len(cycle))
-	for k, i := range cycle {
-		names[k] = s.jobs[i].with(string(s.jobs[i].ID)) // by id, since new jobs have no number yet
-	}
-	return strings.Join(names, " -> ")
-}
-
-// cycles returns a function that finds a cycle reachable from job i over open
-// jobs that satisfy in, or returns nil. It skips jobs that an earlier call has
-// visited.
-func (s *Snapshot) cycles(in func(*Job) bool) func(i int32) []int32 {
-	const (
-		unseen = iota
-		open
-		done
-	)
-	mark := make([]uint8, len(s.jobs))
-	t := newTick(s)
-	var path []int32
-	var visit func(i int32) []int32
-	visit = func(i int32) (cycle []int32) {
-		if mark[i] == open {
-			return append(slices.Clone(path[slices.Index(path, i):]), i)
-		}
-		if mark[i] == done || s.jobs[i].State.Status.Terminal() || !in(s.jobs[i]) {
-			return nil
-		}
-		mark[i] = open
-		path = append(path, i)
-		t.eachMissing(i, func(p int32) {
-			if cycle == nil {
-				cycle = visit(p)
-			}
-		})
-		path = path[:len(path)-1]
-		mark[i] = done
-		return cycle
-	}
-	return visit
 }
 
 // leadsBack reports whether an older open job needs what a new job makes. Only

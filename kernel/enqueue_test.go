@@ -68,7 +68,7 @@ func TestEnqueueRefusals(t *testing.T) {
 		{"unreadable", []kernel.NewJob{fresh("a", after("torn"))}, kernel.ErrInvalid, "cannot read job record for --after torn: bad json"},
 		{"cycle", []kernel.NewJob{fresh("a", after("b")), fresh("b", after("c")), fresh("c", after("a"))}, kernel.ErrInvalid, "invalid --after cycle: a -> b -> c -> a"},
 		{"cycle beside a chain", []kernel.NewJob{fresh("a", after("b")), fresh("b", after("c")), fresh("c", after("b"))}, kernel.ErrInvalid, "invalid --after cycle: b -> c -> b"},
-		{"artifact cycle", []kernel.NewJob{fresh("a", needs(x), produces(y)), fresh("b", needs(y), produces(x))}, kernel.ErrInvalid, "invalid --after cycle: a -> b -> a"},
+		{"artifact cycle", []kernel.NewJob{fresh("a", needs(x), produces(y)), fresh("b", needs(y), produces(x))}, kernel.ErrInvalid, "invalid cycle: a -> b -> a (a needs custom:t:x of b, b needs custom:t:y of a)"},
 		{"mixed cycle", []kernel.NewJob{fresh("a", needs(x)), fresh("b", produces(x), after("a"))}, kernel.ErrInvalid, "a -> b -> a"},
 		{"cycle with an old job", []kernel.NewJob{fresh("a", after("old"), produces(x))}, kernel.ErrInvalid, "a -> old -> a"},
 		{"names in a cycle", []kernel.NewJob{fresh("a", after("b"), func(j *kernel.Job) { j.Spec.Name = "draft" }), fresh("b", after("a"))}, kernel.ErrInvalid, "a (draft) -> b -> a (draft)"},

@@ -76,6 +76,8 @@ func (x *explainer) spoiler(p int32, a Artifact) int32 {
 func (x *explainer) clearsNeed(i int32, v verdict) string {
 	n, _, _ := x.t.need(i, v.artifact)
 	switch {
+	case n == producing && x.circular(i):
+		return "another job that produces it: " + x.describe(v.job) + ", waits for this one"
 	case v.job != "" && v.kind == blocked && x.t.s.jobs[i].Spec.MissingProducer == Wait:
 		return "a retry of what failed, or another job that produces it"
 	case v.job != "":
@@ -89,7 +91,17 @@ func (x *explainer) clearsNeed(i int32, v verdict) string {
 	}
 }
 
+// circular reports whether job i waits for itself, since what it needs is made only by jobs
+// that wait for it.
+func (x *explainer) circular(i int32) bool {
+	c := x.t.s.deadlock([]int32{i}, func(*Job) bool { return true }, false).cycle(i)
+	return c != nil && slices.Contains(c.Jobs, x.t.s.jobs[i].ID)
+}
+
 func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, via JobID) {
+	if n, _, _ := x.t.need(i, v.artifact); n == producing && x.circular(i) {
+		return []Remedy{{Kind: ProduceArtifact, Artifact: v.artifact}}, ""
+	}
 	if v.job != "" {
 		return x.remedyJob(i, v)
 	}

@@ -127,8 +127,8 @@ func Retry(s *Snapshot, root JobID, by string) (Plan, error) {
 
 // RetryAll is Retry of several jobs at once, in which each job starts at most
 // one new generation. It returns a set for each root, in order, as RetryOf
-// does. A job is only in the first set that has it, and a root that is in an
-// earlier set gets none.
+// does, and ErrConflict if jobs would wait for each other then. A job is only in the
+// first set that has it, and a root that is in an earlier set gets none.
 func RetryAll(s *Snapshot, roots []JobID, by string) ([]RetrySet, Plan, error) {
 	sets := make([]RetrySet, 0, len(roots))
 	all := make([][]JobID, 0, len(roots))
@@ -149,7 +149,31 @@ func RetryAll(s *Snapshot, roots []JobID, by string) ([]RetrySet, Plan, error) {
 			sets, all = append(sets, set), append(all, set.Jobs)
 		}
 	}
-	return sets, s.rewind(all, by, byPerson), nil
+	p := s.rewind(all, by, byPerson)
+	if err := s.Apply(p).deadlocked(s, sets); err != nil {
+		return nil, Plan{}, err
+	}
+	return sets, p, nil
+}
+
+// deadlocked returns ErrConflict if a rewind of sets, which s holds already, opened a job
+// again that waits for what only jobs behind it make: the rewind is of no use. before is s
+// before it.
+func (s *Snapshot) deadlocked(before *Snapshot, sets []RetrySet) error {
+	var from []int32
+	for _, set := range sets {
+		for _, id := range set.Jobs {
+			from = append(from, s.graph.index[id])
+		}
+	}
+	d := s.deadlock(from, func(*Job) bool { return true }, false)
+	for _, i := range from {
+		c := d.cycle(i)
+		if c != nil && len(c.Lacks) > 0 && slices.ContainsFunc(c.Jobs, func(id JobID) bool { return before.Job(id).State.Status.Terminal() }) {
+			return fmt.Errorf("cannot retry %s: they would wait for each other in a %s; enqueue another job that makes %s first: %w", sets[0].Of, c.Text, c.Lacks[0], ErrConflict)
+		}
+	}
+	return nil
 }
 
 // initiator says who rewinds. A rewind by a person starts over. A rewind by a

@@ -19,9 +19,14 @@ func (r *repo) cycles(s *kernel.Snapshot) []cycle {
 	var out []cycle
 	for _, c := range s.Cycles() {
 		id := c.Jobs[0]
-		out = append(out, cycle{app.Finding{Path: r.rel(path.Join(r.Logs.JobDir(id), "job.json")),
+		f := app.Finding{Path: r.rel(path.Join(r.Logs.JobDir(id), "job.json")),
 			Problem: "its schedule was changed by hand, and waits for itself: " + c.Text + ": none of them can ever start",
-			Next:    "vizier cancel " + string(id)}, id})
+			Next:    "vizier cancel " + string(id)}
+		if len(c.Lacks) > 0 {
+			f.Problem = "these jobs wait for each other, since nothing else makes what they need: " + c.Text
+			f.Next = "queue a job that makes " + c.Lacks[0].String() + ", or vizier cancel " + string(id)
+		}
+		out = append(out, cycle{f, id})
 	}
 	return out
 }

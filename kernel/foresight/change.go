@@ -202,3 +202,16 @@ func Near(changes []Change, now time.Time) []kernel.Near {
 	}
 	return append(near, kernel.Near{Kind: kernel.Due, At: now})
 }
+
+// Artifacts returns what WhatIf needs to know the existence of besides what gates read: whether
+// new jobs would wait for each other depends on it.
+func Artifacts(changes []Change) (out []kernel.Artifact) {
+	for _, c := range changes {
+		if c, ok := c.(Submit); ok {
+			for _, n := range c.Jobs {
+				out = append(out, n.Spec.Needs...)
+			}
+		}
+	}
+	return out
+}
