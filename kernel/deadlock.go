@@ -40,7 +40,7 @@ type deadlock struct {
 
 // edge leads to a job that another one waits for, to make an artifact or, without one, to end.
 type edge struct {
-	to  int32
+	to    int32
 	lacks Artifact
 }
 

@@ -231,6 +231,16 @@ func digestOf[T any](f Fact[T], words func(T) []string) string {
 	default:
 		return ""
 	}
+	if len(text) == 0 {
+		return ofNothing
+	}
+	return digestOfText(kind, text)
+}
+
+// ofNothing is the digest of a fact without words, as most are: no, or none.
+var ofNothing = digestOfText("v", nil)
+
+func digestOfText(kind string, text []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(text, "\x00")))
 	return kind + string(sum[:15])
 }

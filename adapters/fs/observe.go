@@ -70,7 +70,11 @@ func (s *Store) present(name string) kernel.Fact[bool] {
 }
 
 func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
-	names, err := s.base.names(artifactDir(markersDir, a))
+	dir := artifactDir(markersDir, a)
+	if s.base.lacks(dir) { // as most often, since many jobs may wait for artifacts: one call
+		return kernel.Seen[[]kernel.JobID](nil)
+	}
+	names, err := s.base.names(dir)
 	if err != nil {
 		return kernel.Unseen[[]kernel.JobID](err.Error())
 	}
