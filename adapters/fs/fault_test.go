@@ -158,6 +158,9 @@ func TestTheDiskSaysWhatFails(t *testing.T) {
 	if err := errors.Join(m.write(made, []byte("a")), m.writeAt(made, []byte("c"), 2), m.writeAt(made, []byte("b"), 1)); err != nil || contentOf(t, filepath.Join(dir, "made")) != "abc" {
 		t.Errorf("what was written byte by byte: %q, %v", contentOf(t, filepath.Join(dir, "made")), err)
 	}
+	if err := m.renameNew(at, "made", at, "renamed"); err != nil || exists(filepath.Join(dir, "made")) || contentOf(t, filepath.Join(dir, "renamed")) != "abc" {
+		t.Errorf("what was renamed: %v", err)
+	}
 	for what, c := range map[string]struct{ err, want error }{
 		"a file":                        {open("file"), nil},
 		"a file below":                  {open("below/file"), nil},
@@ -166,6 +169,7 @@ func TestTheDiskSaysWhatFails(t *testing.T) {
 		"a file in no directory":        {open("file/file"), unix.ENOTDIR},
 		"a link":                        {open("link"), unix.ELOOP},
 		"a file behind a link":          {open("link/file"), unix.ENOTDIR},
+		"a name that is taken":          {m.renameNew(at, "renamed", at, "file"), unix.EEXIST},
 		"a way out":                     {open("below/../file"), unix.EINVAL},
 		"more than the file has":        {m.read(file, make([]byte, 4)), io.ErrUnexpectedEOF},
 		"what a directory has":          {m.read(at, make([]byte, 1)), unix.EISDIR},
