@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -93,6 +96,37 @@ func TestLooksPassALockThatIsNotLetGo(t *testing.T) {
 	}
 	if s.Passed() == nil {
 		t.Error("it passed no lock")
+	}
+}
+
+// Whichever open or read of a file fails beside such a lock, the answer is right or there is an error.
+func TestWhicheverReadFailsBesideALockAnAnswerSaysSo(t *testing.T) {
+	dir := t.TempDir()
+	makeBase(t, dir)
+	stopped(t, dir)
+	ask := func(ctx context.Context, d *faulty) (kernel.Records, error) {
+		s := newStore(t, dir)
+		s.disk, s.patience = d, 0
+		rec, err := s.Read(ctx, kernel.Scope{All: true})
+		return rec, errors.Join(err, s.Close())
+	}
+	whole := &faulty{}
+	want, err := ask(soon(t), whole)
+	if err != nil || len(want.Jobs) != 4 {
+		t.Fatalf("%d jobs, %v", len(want.Jobs), err)
+	}
+	for k := 1; k <= whole.n; k++ {
+		ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond) // if it is not known what the holder does, a read waits for it
+		d := &faulty{at: k}
+		got, err := ask(ctx, d)
+		stop()
+		var busy *BusyError
+		switch {
+		case err == nil && len(got.Unreadable) == 0 && diff(want.Jobs, got.Jobs) != "":
+			t.Errorf("%s fails, and nobody hears of it:\n%s", d.where, diff(want.Jobs, got.Jobs))
+		case err != nil && !errors.Is(err, unix.EIO) && !errors.As(err, &busy):
+			t.Errorf("%s fails: %v", d.where, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	iofs "io/fs"
 	"os"
@@ -146,6 +147,43 @@ func TestLinksLeadNowhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Of a store that this user may not enter it is said whose it is, if it is another's.
+func TestAStoreThatMayNotBeEntered(t *testing.T) {
+	dir := t.TempDir()
+	commit(t, newStore(t, dir), kernel.Create(plain(1)))
+	refused := func() string {
+		s := newStore(t, dir)
+		s.disk = barred{}
+		_, err := s.Begin(t.Context())
+		if !errors.Is(err, unix.EACCES) {
+			t.Fatalf("it was entered: %v", err)
+		}
+		return err.Error()
+	}
+	if said := refused(); strings.Contains(said, "belongs to") {
+		t.Errorf("one's own: %s", said)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give it to somebody else")
+	}
+	if err := os.Chown(file(dir, jobsDir), 4711, -1); err != nil {
+		t.Fatal(err)
+	}
+	if said := refused(); !strings.Contains(said, "it belongs to user 4711, and you are 0") {
+		t.Errorf("another's: %s", said)
+	}
+}
+
+// barred is a disk that refuses to open the directory of the jobs.
+type barred struct{ machine }
+
+func (c barred) open(at int, path string, flags int) (int, error) {
+	if path == jobsDir {
+		return -1, unix.EACCES
+	}
+	return c.machine.open(at, path, flags)
 }
 
 // Names that people or templates choose never become paths.

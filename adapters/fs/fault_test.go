@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -121,6 +122,65 @@ func either(err error, call func() error) error {
 		return err
 	}
 	return call()
+}
+
+// What the system refuses is said, and not taken for done.
+func TestTheDiskSaysWhatFails(t *testing.T) {
+	var m machine
+	dir := t.TempDir()
+	for _, name := range []string{"file", "below/file"} {
+		writeAt(t, filepath.Join(dir, name), "abc")
+	}
+	link(t, filepath.Join(dir, "below"), filepath.Join(dir, "link"))
+	base, err := openRoot(dir, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.close()
+	at := base.fd
+	open := func(path string) error {
+		fd, err := m.open(at, path, unix.O_RDONLY)
+		if err == nil {
+			err = errors.Join(m.read(fd, make([]byte, 3)), unix.Close(fd))
+		}
+		return err
+	}
+	file, err := m.open(at, "file", unix.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(file)
+	made, err := m.create(at, "made", unix.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(made)
+	if err := errors.Join(m.write(made, []byte("a")), m.writeAt(made, []byte("c"), 2), m.writeAt(made, []byte("b"), 1)); err != nil || contentOf(t, filepath.Join(dir, "made")) != "abc" {
+		t.Errorf("what was written byte by byte: %q, %v", contentOf(t, filepath.Join(dir, "made")), err)
+	}
+	if err := m.renameNew(at, "made", at, "renamed"); err != nil || exists(filepath.Join(dir, "made")) || contentOf(t, filepath.Join(dir, "renamed")) != "abc" {
+		t.Errorf("what was renamed: %v", err)
+	}
+	for what, c := range map[string]struct{ err, want error }{
+		"a file":                        {open("file"), nil},
+		"a file below":                  {open("below/file"), nil},
+		"a missing file":                {open("gone"), unix.ENOENT},
+		"a missing file below":          {open("below/gone"), unix.ENOENT},
+		"a file in no directory":        {open("file/file"), unix.ENOTDIR},
+		"a link":                        {open("link"), unix.ELOOP},
+		"a file behind a link":          {open("link/file"), unix.ENOTDIR},
+		"a name that is taken":          {m.renameNew(at, "renamed", at, "file"), unix.EEXIST},
+		"a way out":                     {open("below/../file"), unix.EINVAL},
+		"more than the file has":        {m.read(file, make([]byte, 4)), io.ErrUnexpectedEOF},
+		"what a directory has":          {m.read(at, make([]byte, 1)), unix.EISDIR},
+		"writing to what is to be read": {m.write(file, []byte("x")), unix.EBADF},
+		"writing there":                 {m.writeAt(file, []byte("x"), 0), unix.EBADF},
+		"cutting it":                    {m.truncate(file, 1), unix.EINVAL},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", what, c.err, c.want)
+		}
+	}
 }
 
 // deedsOnAFaultyDisk returns the ways to change a store, each for a store that holds
@@ -343,5 +403,47 @@ func TestWhicheverCallOfTheDiskFailsADeedSaysSo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The first transaction makes the store, and notes where it is. Whichever call of the disk fails then, it says so, and
+// the next one makes what is missing.
+func TestWhicheverCallOfTheDiskFailsTheStoreIsMade(t *testing.T) {
+	oneGoroutine(t)
+	create := func(dir string, d *faulty, n int) error {
+		o := options()
+		o.Tracking = &tracking{stamp: "1"}
+		s := newStoreWith(t, dir, o)
+		s.disk = d
+		tx, err := s.Begin(context.Background())
+		if err != nil {
+			return errors.Join(err, s.Close())
+		}
+		if _, err = tx.Load(kernel.Scope{All: true}); err == nil {
+			err = tx.Commit(kernel.NewPlan(kernel.Create(plain(n))))
+		}
+		return errors.Join(err, tx.Close(), s.Close())
+	}
+	for k := 1; ; k++ {
+		dir, d := t.TempDir(), &faulty{at: k}
+		err := create(dir, d, 1)
+		if d.where == "" {
+			if err != nil || k < 10 {
+				t.Errorf("%d calls: %v", k-1, err)
+			}
+			return
+		}
+		if err != nil && !errors.Is(err, unix.EIO) {
+			t.Errorf("%s fails: %v", d.where, err)
+		}
+		if err := create(dir, &faulty{}, 2); err != nil {
+			t.Errorf("%s failed, and the next transaction: %v", d.where, err)
+			continue
+		}
+		rec := read(t, newStore(t, dir))
+		find(t, rec, id(2))
+		if err == nil {
+			find(t, rec, id(1))
+		}
 	}
 }

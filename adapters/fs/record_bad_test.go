@@ -190,6 +190,9 @@ func TestUnreadableRecordsAreNamedAndTheOthersRead(t *testing.T) {
 		{"huge", "bytes", func(p string) error {
 			return errors.Join(os.WriteFile(p, []byte(whole), 0o600), os.Truncate(p, 1<<40))
 		}},
+		{"a byte too large", "more than the 16777216", func(p string) error { // as docs/formats/job.md says
+			return errors.Join(os.WriteFile(p, []byte(whole), 0o600), os.Truncate(p, 16<<20+1))
+		}},
 		{"copied from another job", string(id(2)), func(p string) error { return os.WriteFile(p, []byte(whole), 0o600) }},
 		{"newer", "newer", func(p string) error {
 			return os.WriteFile(p, []byte(strings.Replace(whole, `"version": 1`, `"version": 9`, 1)), 0o600)

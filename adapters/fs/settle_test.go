@@ -107,6 +107,28 @@ func TestSettlingWaitsForNobody(t *testing.T) {
 	closeTx(t, tx)
 }
 
+// A transaction waits for this host's turn to write, and settling does not.
+func TestSettlingWaitsForNoOtherHost(t *testing.T) {
+	s, _, r := running(t)
+	waits := false
+	s.opts.Admit = func(ctx context.Context, _ bool) (Turn, error) {
+		waits = ctx.Err() == nil
+		return freeTurn{}, nil
+	}
+	closeTx(t, begin(t, s))
+	if !waits {
+		t.Error("a transaction does not wait for its turn")
+	}
+	tx, err := s.BeginSettling(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeTx(t, tx)
+	if waits {
+		t.Error("settling waits for its turn")
+	}
+}
+
 // A result is not recorded if it is another attempt's, or if the new state contradicts
 // it.
 func TestSettlingRecordsNothingElse(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 // A link that an earlier command in the sandbox may have made is not followed
 // when a path is opened. Links of the user's, outside of what jobs can write
-// to, are.
+// to, are. ~ is the user's home, and Vizier's own files stay shut.
 func TestNoLinkOpensASandbox(t *testing.T) {
 	w := setup(t, "true")
 	home, disk := t.TempDir(), t.TempDir()
@@ -24,22 +24,34 @@ func TestNoLinkOpensASandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	own := t.TempDir()
+	t.Setenv("HOME", own)
+	for _, dir := range []string{filepath.Join(own, "open"), filepath.Join(w.root, ".vizier")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
-		write []string
-		want  string // "": it is refused
+		dir     string
+		write   []string
+		want    string
+		refused string // what the error says
 	}{
-		{[]string{"out"}, ""},
-		{[]string{filepath.Join(w.root, "out")}, ""},
-		{[]string{disk, filepath.Join(disk, "sub")}, ""},
-		{[]string{"in"}, filepath.Join(w.root, "jobs")},
-		{[]string{cache}, disk},
+		{w.root, []string{"out"}, "", "leads out of"},
+		{w.root, []string{filepath.Join(w.root, "out")}, "", "leads out of"},
+		{w.root, []string{disk, filepath.Join(disk, "sub")}, "", "leads out of"},
+		{w.root, []string{"in"}, filepath.Join(w.root, "jobs"), ""},
+		{w.root, []string{cache}, disk, ""},
+		{w.root, []string{"~/open"}, filepath.Join(own, "open"), ""},
+		{w.root, []string{"~/gone"}, filepath.Join(own, "gone"), ""},
+		{disk, []string{filepath.Join(w.root, ".vizier")}, "", "which no sandbox opens"},
 	} {
 		w.job.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.BestEffortSandbox, Write: c.write}
-		p, err := w.Confine(&w.job, w.root)
+		p, err := w.Confine(&w.job, c.dir)
 		switch {
-		case c.want == "" && (err == nil || !strings.Contains(err.Error(), "leads out of")):
+		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
 			t.Errorf("%v: %+v, %v", c.write, p, err)
-		case c.want != "" && (err != nil || !slices.Contains(p.Write, c.want)):
+		case c.refused == "" && (err != nil || !slices.Contains(p.Write, c.want)):
 			t.Errorf("%v: %+v, %v", c.write, p, err)
 		}
 	}

@@ -51,6 +51,26 @@ func TestStartStartsOnceHoweverOftenItIsAsked(t *testing.T) {
 	}
 }
 
+// The locks of another host may not be seen here, so what it has started is not started again, whether its runner
+// has begun or not. A later attempt of the job is.
+func TestStartLeavesAnAttemptToTheHostThatStartedIt(t *testing.T) {
+	w := setup(t, "sh", "-c", "echo ran")
+	if err := os.WriteFile(w.Files.LockFile(w.job.ID), []byte("1\nthere\nfar\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.launch(); w.liveness(a) != kernel.Alive {
+		t.Fatal("the runner of another host is not believed to be at work")
+	}
+	if held, err := locked(w.Files.LockFile(w.job.ID)); held || err != nil {
+		t.Fatalf("started again: held %v, error %v", held, err)
+	}
+	w.job.State.Attempt = 2
+	wantResult(t, w.outcome(w.launch()), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	if w.log("stdout") != "ran\n" {
+		t.Fatalf("the second attempt alone runs here: %q", w.log("stdout"))
+	}
+}
+
 func TestStartIsNotMisledByThoseWhoLook(t *testing.T) {
 	w := setup(t, "sh", "-c", "true")
 	if err := os.WriteFile(w.Files.LockFile(w.job.ID), nil, 0o600); err != nil {

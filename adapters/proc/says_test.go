@@ -63,6 +63,41 @@ func TestALongReportIsBroughtByLines(t *testing.T) {
 	}
 }
 
+// While the command runs, a report is brought up to its last whole line, and again only once it has changed: whoever
+// waits for progress is not woken by a copy of the same. Once it has ended, all is brought.
+func TestAReportIsBroughtWhenItChanges(t *testing.T) {
+	dir := t.TempDir()
+	r := &relay{from: says{report: dir + "/from"}, to: says{report: dir + "/to"}, texts: hiddenTexts([]secretValue{{"S", []byte("hunter2")}})}
+	var before os.FileInfo
+	for i, step := range []struct {
+		text string
+		last bool
+		want string
+		anew bool
+	}{
+		{"one\ntw", false, "one\n", true},
+		{"one\ntw", false, "one\n", false},
+		{"one\ntwo\nthr", false, "one\ntwo\n", true},
+		{"one\ntwo\nthr", true, "one\ntwo\nthr\n", true},
+	} {
+		if old, err := os.ReadFile(r.from.report); err != nil || string(old) != step.text {
+			if err := os.WriteFile(r.from.report, []byte(step.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.report(step.last)
+		b, err := os.ReadFile(r.to.report)
+		now, err2 := os.Stat(r.to.report)
+		if err != nil || err2 != nil || string(b) != step.want {
+			t.Fatalf("step %d: %q, want %q: %v, %v", i, b, step.want, err, err2)
+		}
+		if anew := before == nil || !os.SameFile(before, now); anew != step.anew {
+			t.Errorf("step %d: copied anew: %v", i, anew)
+		}
+		before = now
+	}
+}
+
 // Jobs that one with secrets submits come into the store, unless they have the value.
 func TestJobsOfOneWithSecrets(t *testing.T) {
 	for line, want := range map[string]kernel.FailureClass{

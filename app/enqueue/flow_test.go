@@ -147,6 +147,38 @@ func TestRunsOfFlows(t *testing.T) {
 	}
 }
 
+// The least sandbox of the configuration is that of every node which runs what a template or an agent says: scripts,
+// agents and gates. Vizier's own operations do without.
+func TestTheLeastSandboxOfAFlow(t *testing.T) {
+	merge := func(gates ...any) object {
+		return object{"id": "a", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": object{"slug": "foo", "target_branch": "main"}, "gates": gates}
+	}
+	for name, c := range map[string]struct {
+		node object
+		want kernel.SandboxMode
+	}{
+		"a script":                {script("a", nil), kernel.BestEffortSandbox},
+		"a stricter script":       {script("a", object{"sandbox": "required"}), kernel.RequiredSandbox},
+		"a gate":                  {object{"id": "a", "kind": "gate", "uses": "control.terminal"}, kernel.BestEffortSandbox},
+		"an operation":            {merge(), kernel.NoSandbox},
+		"an operation with gates": {merge(object{"kind": "cicd", "script": "x"}), kernel.BestEffortSandbox},
+	} {
+		b := builder(template(c.node), nil)
+		b.Defaults.Sandbox.Mode = kernel.BestEffortSandbox
+		f, err := b.Flow("t", nil, nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		runs, err := b.Runs(t.Context(), []*Flow{f}, RunOptions{})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got := runs[0].Jobs[0].Spec.Task.Sandbox.Mode; got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 // The last of two ways to name one predecessor counts where it asks for more.
 func TestAPredecessorNamedTwice(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"

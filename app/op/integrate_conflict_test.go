@@ -406,6 +406,24 @@ func TestAResolutionInOtherFiles(t *testing.T) {
 	w.tidy()
 }
 
+// A repository that was made besides is none of a resolution: it is not merged, and stays where it is.
+func TestAResolutionBesideARepository(t *testing.T) {
+	w := conflicting(t)
+	w.env.Shell = script{}
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt; git init --quiet own; git -C own commit --quiet --allow-empty -m own"})
+	w.want(gate, kernel.OutcomeSucceeded, "resolved")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded, "its worktree is left")
+	if w.read(w.dir, "readme.txt") != "both\n" || w.git(w.dir, "ls-tree", "main", "own") != "" {
+		t.Errorf("merged as\n%s", w.git(w.dir, "ls-tree", "-r", "main"))
+	}
+	if w.git(filepath.Join(w.mergeDir(n), "own"), "log", "--format=%s") != "own" {
+		t.Error("the repository is lost")
+	}
+}
+
 // What is changed in the worktree once the merge has a result is parked, and that is said.
 func TestChangesAfterTheResult(t *testing.T) {
 	w := conflicting(t)

@@ -144,6 +144,9 @@ func TestWhatALaterAttemptExecutes(t *testing.T) {
 			if ran != want || (r.Class == kernel.EffectInDoubt) != (want == "") {
 				t.Fatalf("%+v after %q", r, ran)
 			}
+			if advised := strings.Contains(r.Reason, "`vizier retry "); advised != (policy == kernel.FailInDoubt) { // else nobody needs to, or a person is asked
+				t.Errorf("advised: %v: %s", advised, r.Reason)
+			}
 			if e := s.journal.entries[effectKey(s.Node, "")]; want == "" && e.Attempt != 1 {
 				t.Errorf("attempt %d owns it, and did nothing", e.Attempt)
 			}

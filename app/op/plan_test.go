@@ -131,6 +131,13 @@ func TestMaterializeAStep(t *testing.T) {
 	}
 	w.want(w.node("build.materialize_step", nil), kernel.OutcomeSucceeded, "the_node")
 	w.want(w.node("build.materialize_step", map[string]string{"build_id": "../x", "step_key": "y"}), kernel.OutcomeFailed, "../x")
+	for arg, branch := range map[string]string{"branch": "draft/foo/below", "target": "release/below"} { // which a branch is in the way of
+		args := map[string]string{"build_id": "b2", "step_key": "s-1", "slug": "bar", arg: branch}
+		w.want(w.node("build.materialize_step", args), kernel.OutcomeFailed, branch)
+	}
+	if w.there(w.dir, plansDir+"/builds/b2") {
+		t.Error("a step without its branches is there")
+	}
 }
 
 func TestSentinelsByHand(t *testing.T) {

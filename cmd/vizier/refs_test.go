@@ -47,6 +47,16 @@ func TestReferencesInText(t *testing.T) {
 	}
 }
 
+// A job of a store that is older than numbers, and one that is not on record, go by their ids.
+func TestWhatAJobIsCalledInAList(t *testing.T) {
+	name := label(kernel.NewSnapshot(kernel.Observation{Jobs: []kernel.Job{{ID: "numbered", Number: 14, Part: "merge"}, {ID: "old"}}}))
+	for id, want := range map[kernel.JobID]string{"numbered": "14/merge", "old": "old", "gone": "gone"} {
+		if got := name(id); got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+}
+
 // What each of many jobs is called is not looked up one by one.
 func TestReferencesOfManyJobsAreReadAtOnce(t *testing.T) {
 	w := newFake(t)
