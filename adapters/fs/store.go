@@ -227,7 +227,7 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result, 
 	begun := false
 	defer func() { // a panic must not keep the lock
 		if !begun {
-			err = errors.Join(err, unlock())
+			_ = unlock() // what went wrong before says more
 		}
 	}()
 	if s.opts.Admit != nil {
