@@ -64,22 +64,36 @@ type status struct {
 // that git has made for it, does not count.
 func (t tree) status(ctx context.Context, modules []module) (s status, err error) {
 	at := command{dir: t.dir, env: t.env()}
-	links, err := t.cli.gitlinks(ctx, at)
+	i, err := t.cli.index(ctx, at)
 	if err != nil {
 		return s, err
 	}
-	for _, name := range links {
+	for _, name := range i.links {
 		dir := filepath.Join(t.w.Path, name)
 		own := slices.ContainsFunc(modules, func(m module) bool { return m.present && resolved(m.dir) == resolved(dir) })
 		if there, err := exists(filepath.Join(dir, ".git")); err != nil || there && !own {
 			return status{inner: name}, err
 		}
 	}
-	out, err := t.git(ctx, nil, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames")
+	var env []string
+	if assumed, skipped, err := t.hidden(i); err != nil || len(assumed)+len(skipped) > 0 {
+		if err != nil {
+			return s, err
+		}
+		tmp, err := os.MkdirTemp("", "vizier-status-")
+		if err != nil {
+			return s, err
+		}
+		defer sys.RemoveTree(tmp)
+		if env, _, err = t.copied(ctx, tmp); err != nil {
+			return s, err
+		}
+	}
+	out, err := t.git(ctx, env, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames")
 	if err != nil {
 		return s, err
 	}
-	unseen, files, err := t.cli.unseen(ctx, at, t.w.Path, links)
+	unseen, files, err := t.cli.unseen(ctx, at, t.w.Path, i.links)
 	if err != nil {
 		return s, err
 	}
@@ -111,22 +125,17 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string)
 		return "", err
 	}
 	defer func() { _ = sys.RemoveTree(tmp) }()
-	index := filepath.Join(tmp, "index")
-	if err := copyIndex(filepath.Join(t.w.gitDir, "index"), index); err != nil {
+	env, i, err := t.copied(ctx, tmp)
+	if err != nil {
 		return "", err
 	}
-	env := append(identity[:len(identity):len(identity)], "GIT_INDEX_FILE="+index)
+	env = append(env, identity...)
 	own, err := t.cli.unignored(ctx, command{dir: t.dir, env: t.env()}, scratch[:])
 	if err != nil {
 		return "", err
 	}
-	unmerged, err := t.git(ctx, env, "ls-files", "--unmerged", "-z")
-	if err != nil {
-		return "", err
-	}
-	for entry := range strings.SplitSeq(unmerged, "\x00") {
-		_, name, _ := strings.Cut(entry, "\t")
-		if !strings.HasPrefix(entry, "160000 ") {
+	for _, name := range i.unmerged {
+		if !slices.Contains(i.links, name) {
 			continue
 		}
 		if there, err := exists(filepath.Join(t.w.Path, name, ".git")); err != nil || there {
@@ -160,6 +169,21 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string)
 	}
 	id, err := t.git(ctx, env, args...)
 	return kernel.CommitID(id), err
+}
+
+// copied copies t's index to the directory tmp, and takes the marks from the copy that hide changes. It returns the
+// environment with which git uses that, and what the index has.
+func (t tree) copied(ctx context.Context, tmp string) (env []string, i index, err error) {
+	to := filepath.Join(tmp, "index")
+	if err := copyIndex(filepath.Join(t.w.gitDir, "index"), to); err != nil {
+		return nil, i, err
+	}
+	env = []string{"GIT_INDEX_FILE=" + to}
+	i, err = t.cli.index(ctx, command{dir: t.dir, env: append(t.env(), env...)})
+	if err == nil {
+		err = t.unhide(ctx, env, i)
+	}
+	return env, i, err
 }
 
 // copyIndex copies an index, if there is one, with its time: git compares the content of files
