@@ -207,10 +207,10 @@ func (c *cli) unstage(ctx context.Context, dir string, staged index) error {
 	return err
 }
 
-// StagePaths stages the current state of paths, including removals, which ends
+// stagePaths stages the current state of paths, including removals, which ends
 // their conflicts. A directory that is no submodule counts as removal of the path.
 // Paths are relative to dir, which must be the top of a working tree.
-func (r *Repo) StagePaths(ctx context.Context, dir string, paths []string) error {
+func (r *Repo) stagePaths(ctx context.Context, dir string, paths []string) error {
 	var there, gone []string
 	for _, p := range paths {
 		st, err := os.Lstat(filepath.Join(dir, p))

@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/internal/sys"
@@ -25,6 +26,10 @@ var inProgress = [...]string{"index", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "
 
 // confinedNote is the file beside these copies that says that what works in the worktree cannot write to its index.
 const confinedNote = "confined"
+
+// settledNote is the file beside these copies that says that what worked in the worktree has ended well, and which paths
+// it has resolved: each ends with a NUL.
+const settledNote = "settled"
 
 // Remember notes the state of the linked worktree at dir, in which a merge is in progress, for PutBack: its
 // commit, its files and its index. confined says that the program that is to work there cannot write to the
@@ -59,9 +64,54 @@ func (r *Repo) Remember(ctx context.Context, dir string, confined bool) error {
 	return err
 }
 
+// Settle stages what was resolved in the linked worktree at dir since Remember by a program that has ended well: the
+// paths resolved, relative to dir, and, once none is in conflict, all else that was changed or made. Then it forgets that.
+// If it fails or is killed, PutBack ends it: a part of a resolution is never taken for all of it.
+func (r *Repo) Settle(ctx context.Context, dir string, resolved []string) error {
+	t, err := r.treeAt(dir)
+	if err == nil && t.w.Name != "" {
+		note := filepath.Join(t.w.gitDir, besideIndex, settledNote)
+		err = os.WriteFile(note+".new", []byte(strings.Join(append(resolved, ""), "\x00")), 0o600)
+		if err == nil {
+			err = os.Rename(note+".new", note)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.settle(ctx, dir, resolved)
+}
+
+// settle is Settle after its note.
+func (r *Repo) settle(ctx context.Context, dir string, resolved []string) error {
+	err := r.stagePaths(ctx, dir, resolved)
+	if err == nil {
+		err = r.stageRest(ctx, dir)
+	}
+	if err != nil {
+		return fmt.Errorf("stage what was changed: %w", err)
+	}
+	return r.Forget(ctx, dir)
+}
+
+// stageRest stages all that was changed or made at dir, but other repositories, unless files are in conflict.
+func (r *Repo) stageRest(ctx context.Context, dir string) error {
+	left, err := r.Unmerged(ctx, dir)
+	if err != nil || len(left) > 0 {
+		return err
+	}
+	changed, made, err := r.Unstaged(ctx, dir)
+	if err != nil {
+		return err
+	}
+	made = slices.DeleteFunc(made, func(path string) bool { return strings.HasSuffix(path, "/") }) // a repository
+	return r.stagePaths(ctx, dir, append(changed, made...))
+}
+
 // PutBack makes the linked worktree at dir what it was at Remember, and forgets that. What has changed since is
 // parked; changed reports whether there was anything. If only a person can have staged anything, the index stays as it is,
-// and with it the files that were staged since. It does nothing if nothing is noted.
+// and with it the files that were staged since. It does nothing if nothing is noted. If Settle has begun, PutBack ends that
+// instead, unless the merge has ended otherwise.
 func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error) {
 	if present, err := exists(dir); err != nil || !present {
 		return false, err
@@ -72,6 +122,13 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	}
 	before, err := r.cli.resolve(ctx, dir, beforeRef)
 	if err != nil || before == "" {
+		return false, err
+	}
+	resolved, err := os.ReadFile(filepath.Join(t.w.gitDir, besideIndex, settledNote))
+	if err == nil {
+		return false, r.endSettle(ctx, t, resolved)
+	}
+	if !errors.Is(err, iofs.ErrNotExist) {
 		return false, err
 	}
 	confined, err := exists(filepath.Join(t.w.gitDir, besideIndex, confinedNote))
@@ -113,6 +170,23 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 		}
 	}
 	return changed, r.Forget(ctx, dir)
+}
+
+// endSettle ends the Settle in t that has noted resolved.
+func (r *Repo) endSettle(ctx context.Context, t tree, resolved []byte) error {
+	merging, err := operation(t.w.gitDir)
+	if err != nil {
+		return err
+	}
+	squashing, err := r.Squashing(ctx, t.dir)
+	if err != nil {
+		return err
+	}
+	if merging == "" && !squashing {
+		return r.Forget(ctx, t.dir)
+	}
+	paths := strings.Split(string(resolved), "\x00")
+	return r.settle(ctx, t.dir, paths[:len(paths)-1])
 }
 
 // withStaged returns a tree with the files of the commit before, but those of now that were staged since Remember.
