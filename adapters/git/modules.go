@@ -119,11 +119,15 @@ func (r *Repo) saveModule(ctx context.Context, w Worktree, m module, modules []m
 			return fmt.Errorf("it contains another repository, %s", s.inner)
 		}
 		if s.dirty {
-			work, err := t.commit(ctx, head, s.unseen)
+			work, staged, err := t.changes(ctx, head, s.unseen, removed)
 			if err != nil {
 				return err
 			}
-			args = append(args, string(work))
+			for _, id := range []kernel.CommitID{work, staged} {
+				if id != "" {
+					args = append(args, string(id))
+				}
+			}
 		}
 	}
 	out, err := t.git(ctx, nil, append(append(args, "--not", "--remotes"), given...)...)

@@ -42,6 +42,13 @@ func TestSubmodulesAreRemovedWithTheirWorktree(t *testing.T) {
 			sub.write("new", "made")
 			return nil
 		}, []string{"file=changed new=made"}},
+		{"what is only staged", func(o *owned) []kernel.CommitID {
+			sub := o.submodule("sub")
+			sub.write("file", "staged")
+			sub.git("add", "file")
+			sub.write("file", "library")
+			return nil
+		}, []string{"file=staged"}},
 		{"a commit", func(o *owned) []kernel.CommitID { return []kernel.CommitID{o.submodule("sub").commit("new", "x")} }, nil},
 		{"a commit that was left", func(o *owned) []kernel.CommitID {
 			sub := o.submodule("sub")

@@ -151,7 +151,11 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	}
 	is := strings.Fields(out) // the files as they are to be, the files now, the commit then
 	if changed = is[0] != is[1] || !confined && is[2] != string(head); changed {
-		if err := r.save(ctx, t.w, true); err != nil {
+		becomes := putBack
+		if confined {
+			becomes = untouched
+		}
+		if err := r.save(ctx, t.w, true, becomes); err != nil {
 			return false, err
 		}
 		if err := t.becomes(ctx, is[1], is[0]); err != nil {
@@ -189,13 +193,13 @@ func (r *Repo) endSettle(ctx context.Context, t tree, resolved []byte) error {
 	return r.settle(ctx, t.dir, paths[:len(paths)-1])
 }
 
-// withStaged returns a tree with the files of the commit before, but those of now that were staged since Remember.
-func (t tree) withStaged(ctx context.Context, before, now kernel.CommitID) (string, error) {
+// stagedSince returns the paths at which t's index, or the one that env names, is not what it was at Remember.
+func (t tree) stagedSince(ctx context.Context, env []string) (paths []string, err error) {
 	differ := map[string]int{} // entries of the index, then or now; both have the others
-	for i, env := range [][]string{{"GIT_INDEX_FILE=" + filepath.Join(t.w.gitDir, besideIndex, "index")}, nil} {
+	for i, env := range [][]string{{"GIT_INDEX_FILE=" + filepath.Join(t.w.gitDir, besideIndex, "index")}, env} {
 		out, err := t.git(ctx, env, "ls-files", "--stage", "-z", "--", ":(top)")
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		for entry := range strings.SplitSeq(out, "\x00") {
 			if differ[entry]++; i > 0 && differ[entry] > 1 {
@@ -203,13 +207,21 @@ func (t tree) withStaged(ctx context.Context, before, now kernel.CommitID) (stri
 			}
 		}
 	}
-	if len(differ) == 0 {
-		return string(before) + "^{tree}", nil
-	}
-	var paths strings.Builder
 	for entry := range differ {
 		_, path, _ := strings.Cut(entry, "\t")
-		paths.WriteString(":(top,literal)" + path + "\x00")
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// withStaged returns a tree with the files of the commit before, but those of now that were staged since Remember.
+func (t tree) withStaged(ctx context.Context, before, now kernel.CommitID) (string, error) {
+	paths, err := t.stagedSince(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	if len(paths) == 0 {
+		return string(before) + "^{tree}", nil
 	}
 	tmp, err := os.MkdirTemp("", "vizier-put-back-")
 	if err != nil {
@@ -220,8 +232,7 @@ func (t tree) withStaged(ctx context.Context, before, now kernel.CommitID) (stri
 	if _, err := t.git(ctx, env, "read-tree", string(before)); err != nil {
 		return "", err
 	}
-	if _, err := t.cli.run(ctx, command{dir: t.dir, env: append(t.env(), env...), writes: true, quiet: true, stdin: []byte(paths.String()),
-		args: []string{"reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", string(now)}}); err != nil {
+	if err := t.reset(ctx, env, now, paths); err != nil {
 		return "", err
 	}
 	return t.git(ctx, env, "write-tree")

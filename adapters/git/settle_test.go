@@ -28,7 +28,9 @@ func TestAResolutionIsStagedAsAWhole(t *testing.T) {
 		}
 		return o
 	}
-	stands := func(o *owned) string { return o.tree.git("status", "--porcelain", "--untracked-files=all") + "\n" + o.tree.git("show", ":file") }
+	stands := func(o *owned) string {
+		return o.tree.git("status", "--porcelain", "--untracked-files=all") + "\n" + o.tree.git("show", ":file")
+	}
 	settle := func(o *owned) error { return o.repo.Settle(ctx, o.tree.dir, []string{"file"}) }
 	o := resolved()
 	calls := brittle(o.repo, 0)
