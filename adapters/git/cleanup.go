@@ -298,7 +298,7 @@ func (r *Repo) forgotten(w Worktree) error {
 
 func exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
-	if errors.Is(err, iofs.ErrNotExist) {
+	if absent(err) {
 		return false, nil
 	}
 	return err == nil, err

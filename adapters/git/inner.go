@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,8 +35,15 @@ func (r *Repo) checkLinks(top string, links []string) error {
 		return nil
 	}
 	for _, name := range links {
-		if own, err := ownSubmodule(filepath.Join(top, name), r.root.CommonDir); err != nil || !own {
-			return errors.Join(err, fmt.Errorf("%s is a repository within %s, and git would run what its configuration says: remove %s, or leave the directory out of what is committed", name, top, filepath.Join(name, ".git")))
+		own, err := ownSubmodule(filepath.Join(top, name), r.root.CommonDir)
+		if err != nil {
+			return err
+		}
+		if to, err := os.Readlink(filepath.Join(top, name)); !own && err == nil {
+			return fmt.Errorf("%s is a link to %s, which is a repository, and git would run what its configuration says: remove the link", name, to)
+		}
+		if !own {
+			return fmt.Errorf("%s is a repository within %s, and git would run what its configuration says: remove %s, or leave the directory out of what is committed", name, top, filepath.Join(name, ".git"))
 		}
 	}
 	return nil
@@ -250,7 +256,7 @@ func ownSubmodule(path, common string) (bool, error) {
 	link := filepath.Join(path, ".git")
 	st, err := os.Lstat(link)
 	switch {
-	case errors.Is(err, iofs.ErrNotExist):
+	case absent(err):
 		return true, nil
 	case err != nil || !st.Mode().IsRegular():
 		return false, err

@@ -100,7 +100,10 @@ func (r *Repo) givenModules(ctx context.Context, w Worktree) ([]string, error) {
 }
 
 func (r *Repo) saveModule(ctx context.Context, w Worktree, m module, modules []module, given []string) error {
-	t := tree{cli: r.cli, w: Worktree{Name: w.Name, Path: m.dir, gitDir: m.gitDir}}
+	t := tree{cli: r.cli, w: Worktree{Name: w.Name, Path: m.gitDir, gitDir: m.gitDir}} // git needs a directory that it can be in
+	if m.present {
+		t.w.Path, t.dir = m.dir, m.dir
+	}
 	args := []string{"rev-list", "--ignore-missing", "--parents", "--branches", "--reflog"}
 	head, err := t.head(ctx)
 	if err != nil {
@@ -110,7 +113,6 @@ func (r *Repo) saveModule(ctx context.Context, w Worktree, m module, modules []m
 		args = append(args, string(head))
 	}
 	if m.present {
-		t.dir = m.dir
 		s, err := t.status(ctx, modules)
 		switch {
 		case err != nil:
