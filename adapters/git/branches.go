@@ -133,7 +133,7 @@ func (r *Repo) LastTip(ctx context.Context, branch string) (kernel.CommitID, err
 		f := strings.Fields(line)
 		rest, ok := strings.CutPrefix(f[2], parkedRefs+refPart(branch)+"-")
 		job, rest, byJob := strings.Cut(rest, "-")
-		if !ok || byJob && (!kernel.ValidJobID(job) || strings.Contains(rest, "-")) { // of another branch, or of a submodule
+		if !ok || byJob && (!kernel.ValidJobID(job) || strings.ContainsAny(rest, "-.")) { // of another branch, of a submodule, or staged
 			continue
 		}
 		if at, err := strconv.ParseInt(f[1], 10, 64); err == nil && at > when {

@@ -185,7 +185,7 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string) err
 			return errors.New("git does not list it as a worktree, so its files cannot be checked: look at them and remove it by hand")
 		}
 	case w.Name != "":
-		if err := r.save(ctx, w, present); err != nil {
+		if err := r.save(ctx, w, present, removed); err != nil {
 			return err
 		}
 		if err := r.detach(ctx, w, dir, aside, present); err != nil {
@@ -298,7 +298,7 @@ func (r *Repo) forgotten(w Worktree) error {
 
 func exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
-	if errors.Is(err, iofs.ErrNotExist) {
+	if absent(err) {
 		return false, nil
 	}
 	return err == nil, err

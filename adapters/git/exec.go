@@ -69,7 +69,13 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 		return nil, err
 	}
 	op := k.args[0]
-	args := []string{"--no-pager", "-c", "core.quotePath=false", "-c", "core.safecrlf=false", "-c", "core.fsmonitor=false"} // a job may have chosen the monitor's program, which may hang
+	args := []string{"--no-pager"}
+	for _, s := range settings {
+		args = append(args, "-c", s)
+	}
+	if c.caseSensitive() {
+		args = append(args, "-c", "core.ignoreCase=false")
+	}
 	if k.quiet {
 		args = append(args, "-c", "core.hooksPath=/dev/null")
 	}
@@ -102,6 +108,22 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("git %s: %w", op, err)
 	}
+}
+
+// settings are those with which git runs, whatever the user's are.
+var settings = [...]string{
+	"core.quotePath=false", "core.safecrlf=false",
+	"core.fsmonitor=false", // a job may have chosen the monitor's program, which may hang
+	// With others, git takes changed files for unchanged, and the changes would be lost with their worktree.
+	"core.ignoreStat=false", "core.checkStat=default", "core.trustctime=true", "sparse.expectFilesOutsideOfPatterns=false",
+}
+
+// caseSensitive reports whether the file system tells names apart by their case. There, with core.ignoreCase, which a repository brings along from a
+// system without that, git would overlook a new file beside one whose name differs only in case.
+func (c *cli) caseSensitive() bool {
+	_, lower := os.Lstat(filepath.Join(c.root.Dir, ".vizier"))
+	_, upper := os.Lstat(filepath.Join(c.root.Dir, ".VIZIER"))
+	return lower == nil && absent(upper)
 }
 
 // rooted returns an error if git would not find a repository in the job's worktree that k is to run

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,11 +21,11 @@ func (r *Repo) checkInner(ctx context.Context, dir string) error {
 	if err != nil || top == "" {
 		return err
 	}
-	links, err := r.cli.gitlinks(ctx, command{dir: top})
+	i, err := r.indexIn(ctx, dir, top)
 	if err != nil {
 		return err
 	}
-	return r.checkLinks(top, links)
+	return r.checkLinks(top, i.links)
 }
 
 // checkLinks is checkInner of the linked working tree with its top at top and the submodules links in its
@@ -36,8 +35,15 @@ func (r *Repo) checkLinks(top string, links []string) error {
 		return nil
 	}
 	for _, name := range links {
-		if own, err := ownSubmodule(filepath.Join(top, name), r.root.CommonDir); err != nil || !own {
-			return errors.Join(err, fmt.Errorf("%s is a repository within %s, and git would run what its configuration says: remove %s, or leave the directory out of what is committed", name, top, filepath.Join(name, ".git")))
+		own, err := ownSubmodule(filepath.Join(top, name), r.root.CommonDir)
+		if err != nil {
+			return err
+		}
+		if to, err := os.Readlink(filepath.Join(top, name)); !own && err == nil {
+			return fmt.Errorf("%s is a link to %s, which is a repository, and git would run what its configuration says: remove the link", name, to)
+		}
+		if !own {
+			return fmt.Errorf("%s is a repository within %s, and git would run what its configuration says: remove %s, or leave the directory out of what is committed", name, top, filepath.Join(name, ".git"))
 		}
 	}
 	return nil
@@ -76,7 +82,7 @@ func (r *Repo) dropAdded(ctx context.Context, top string, links []string) ([]str
 		}
 	}
 	left := slices.DeleteFunc(slices.Clone(links), func(name string) bool { return slices.Contains(drop, name) })
-	return left, r.updateIndex(ctx, top, drop, "--force-remove")
+	return left, r.cli.updateIndex(ctx, command{dir: top}, drop, "--force-remove")
 }
 
 // addedLinks returns those of gitlinks that the checked-out commit does not have.
@@ -123,21 +129,29 @@ func (r *Repo) linkedTop(dir string) (string, error) {
 type index struct {
 	links    []string // submodules, whether they are initialised or not
 	unmerged []string // in conflict
+	assumed  []string // marked assume-unchanged: git does not look at the file
+	skipped  []string // marked skip-worktree: likewise
 	scratch  bool     // some of Vizier's own files are staged
 }
 
 // index returns what the index of the working tree of at has.
 func (c *cli) index(ctx context.Context, at command) (i index, err error) {
-	at.args = []string{"ls-files", "--stage", "--full-name", "-z", "--", ":(top)"}
+	at.args = []string{"ls-files", "--stage", "-v", "--full-name", "-z", "--", ":(top)"}
 	staged, err := c.run(ctx, at)
-	for entry := range bytes.SplitSeq(staged, []byte{0}) { // mode, object and stage, then the path
+	for entry := range bytes.SplitSeq(staged, []byte{0}) { // a letter, mode, object and stage, then the path
 		head, path, ok := bytes.Cut(entry, []byte("\t"))
 		if !ok {
 			continue
 		}
 		name := string(path)
-		if bytes.HasPrefix(head, []byte("160000 ")) {
+		if bytes.HasPrefix(head[1:], []byte(" 160000 ")) {
 			i.links = append(i.links, name)
+		}
+		if head[0] >= 'a' {
+			i.assumed = append(i.assumed, name)
+		}
+		if head[0]|0x20 == 's' {
+			i.skipped = append(i.skipped, name)
 		}
 		if !bytes.HasSuffix(head, []byte(" 0")) {
 			i.unmerged = append(i.unmerged, name)
@@ -148,11 +162,46 @@ func (c *cli) index(ctx context.Context, at command) (i index, err error) {
 	return i, err
 }
 
-// gitlinks returns the paths of the submodules that the index of a working tree
-// has, whether they are initialised or not.
-func (c *cli) gitlinks(ctx context.Context, at command) ([]string, error) {
-	i, err := c.index(ctx, at)
-	return i.links, err
+// indexIn returns what the index of the working tree at dir has. top is that of the linked working tree that dir is in,
+// or "". In a worktree of a job, whose changes all count, it first ends what hides some from git.
+func (r *Repo) indexIn(ctx context.Context, dir, top string) (index, error) {
+	i, err := r.cli.index(ctx, command{dir: dir})
+	if err != nil || filepath.Dir(top) != filepath.Join(r.root.Dir, worktreeHome) {
+		return i, err
+	}
+	t, err := r.treeAt(top)
+	if err == nil {
+		err = t.unhide(ctx, nil, i)
+	}
+	return i, err
+}
+
+// hidden returns the paths of i, t's index, at which a mark hides changes of t's files from git. Where t is or was a
+// sparse checkout, a file that is marked skip-worktree and is not there was left out.
+func (t tree) hidden(i index) (assumed, skipped []string, err error) {
+	if len(i.skipped) == 0 {
+		return i.assumed, nil, nil
+	}
+	sparse, err := exists(filepath.Join(t.w.gitDir, "info", "sparse-checkout"))
+	for _, name := range i.skipped {
+		if _, gone := os.Lstat(filepath.Join(t.w.Path, name)); !sparse || !absent(gone) {
+			skipped = append(skipped, name)
+		}
+	}
+	return i.assumed, skipped, err
+}
+
+// unhide takes the marks of hidden from t's index, or from the one that env names.
+func (t tree) unhide(ctx context.Context, env []string, i index) error {
+	assumed, skipped, err := t.hidden(i)
+	at := command{dir: t.dir, env: append(t.env(), env...)}
+	if err == nil {
+		err = t.cli.updateIndex(ctx, at, assumed, "--no-assume-unchanged")
+	}
+	if err == nil {
+		err = t.cli.updateIndex(ctx, at, skipped, "--no-skip-worktree")
+	}
+	return err
 }
 
 // ready returns what the index of the working tree at dir has, and the top of the linked working tree that dir is in,
@@ -162,7 +211,7 @@ func (r *Repo) ready(ctx context.Context, dir string, mayDrop bool) (i index, to
 	if top, err = r.linkedTop(dir); err != nil {
 		return i, top, err
 	}
-	if i, err = r.cli.index(ctx, command{dir: dir}); err != nil {
+	if i, err = r.indexIn(ctx, dir, top); err != nil {
 		return i, top, err
 	}
 	if mayDrop {
@@ -207,7 +256,7 @@ func ownSubmodule(path, common string) (bool, error) {
 	link := filepath.Join(path, ".git")
 	st, err := os.Lstat(link)
 	switch {
-	case errors.Is(err, iofs.ErrNotExist):
+	case absent(err):
 		return true, nil
 	case err != nil || !st.Mode().IsRegular():
 		return false, err

@@ -100,7 +100,10 @@ func (r *Repo) givenModules(ctx context.Context, w Worktree) ([]string, error) {
 }
 
 func (r *Repo) saveModule(ctx context.Context, w Worktree, m module, modules []module, given []string) error {
-	t := tree{cli: r.cli, w: Worktree{Name: w.Name, Path: m.dir, gitDir: m.gitDir}}
+	t := tree{cli: r.cli, w: Worktree{Name: w.Name, Path: m.gitDir, gitDir: m.gitDir}} // git needs a directory that it can be in
+	if m.present {
+		t.w.Path, t.dir = m.dir, m.dir
+	}
 	args := []string{"rev-list", "--ignore-missing", "--parents", "--branches", "--reflog"}
 	head, err := t.head(ctx)
 	if err != nil {
@@ -110,7 +113,6 @@ func (r *Repo) saveModule(ctx context.Context, w Worktree, m module, modules []m
 		args = append(args, string(head))
 	}
 	if m.present {
-		t.dir = m.dir
 		s, err := t.status(ctx, modules)
 		switch {
 		case err != nil:
@@ -119,11 +121,15 @@ func (r *Repo) saveModule(ctx context.Context, w Worktree, m module, modules []m
 			return fmt.Errorf("it contains another repository, %s", s.inner)
 		}
 		if s.dirty {
-			work, err := t.commit(ctx, head, s.unseen)
+			work, staged, err := t.changes(ctx, head, s.unseen, removed)
 			if err != nil {
 				return err
 			}
-			args = append(args, string(work))
+			for _, id := range []kernel.CommitID{work, staged} {
+				if id != "" {
+					args = append(args, string(id))
+				}
+			}
 		}
 	}
 	out, err := t.git(ctx, nil, append(append(args, "--not", "--remotes"), given...)...)

@@ -42,6 +42,13 @@ func TestSubmodulesAreRemovedWithTheirWorktree(t *testing.T) {
 			sub.write("new", "made")
 			return nil
 		}, []string{"file=changed new=made"}},
+		{"what is only staged", func(o *owned) []kernel.CommitID {
+			sub := o.submodule("sub")
+			sub.write("file", "staged")
+			sub.git("add", "file")
+			sub.write("file", "library")
+			return nil
+		}, []string{"file=staged"}},
 		{"a commit", func(o *owned) []kernel.CommitID { return []kernel.CommitID{o.submodule("sub").commit("new", "x")} }, nil},
 		{"a commit that was left", func(o *owned) []kernel.CommitID {
 			sub := o.submodule("sub")
@@ -169,4 +176,69 @@ func TestWhicheverGitFailsWorkInSubmodulesIsNotLost(t *testing.T) {
 			n = *calls
 		}
 	}
+}
+
+// A submodule in the place of which there is a file, or above which there is one, is no repository: the file is staged, and
+// parked.
+func TestAFileInThePlaceOfASubmodule(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(w fixture)
+		want string // what changes then
+	}{
+		"a file": {func(w fixture) { w.write("dir/sub", "file") }, "T\tdir/sub"},
+		"a link": {func(w fixture) {
+			if err := os.Symlink("../other", w.path("dir/sub")); err != nil {
+				w.Fatal(err)
+			}
+		}, "T\tdir/sub"},
+		"a file above": {func(w fixture) {
+			if err := os.Remove(w.path("dir")); err != nil {
+				w.Fatal(err)
+			}
+			w.write("dir", "file")
+		}, "A\tdir\nD\tdir/sub"},
+	} {
+		for _, initialised := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				o := newOwned(t, Open)
+				o.submodule("dir/sub")
+				o.tree.mkdir("other")
+				if !initialised {
+					o.tree.git("submodule", "--quiet", "deinit", "--force", "dir/sub")
+				}
+				if err := os.RemoveAll(o.tree.path("dir/sub")); err != nil {
+					t.Fatal(err)
+				}
+				c.do(o.tree)
+				if err := o.repo.Stage(t.Context(), o.tree.dir, nil, nil); err != nil || o.tree.git("diff", "--cached", "--name-status") != c.want {
+					t.Errorf("staged %q, %v; want %q", o.tree.git("diff", "--cached", "--name-status"), err, c.want)
+				}
+				o.tree.git("reset", "--quiet")
+				if got, _, err := o.repo.Unstaged(t.Context(), o.tree.dir); name != "a link" && (err != nil || !slices.Equal(got, []string{"dir/sub"})) { // git status refuses a link there
+					t.Errorf("unstaged %q, %v", got, err)
+				}
+				o.remove(kernel.CleanupDone)
+				if got := o.git("diff", "--name-status", "draft/a", o.saved().Ref); got != c.want {
+					t.Errorf("parked %q; want %q", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+// A link to a repository in the place of a submodule is refused like a repository, and the advice is not to harm that.
+func TestALinkToARepositoryInThePlaceOfASubmodule(t *testing.T) {
+	o := newOwned(t, Open)
+	o.submodule("sub")
+	if err := os.RemoveAll(o.tree.path("sub")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(o.path("../library"), o.tree.path("sub")); err != nil {
+		t.Fatal(err)
+	}
+	err := o.repo.Stage(t.Context(), o.tree.dir, nil, nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "sub is a link to "+o.path("../library")+", which is a repository") || strings.Contains(err.Error(), "remove sub/.git") {
+		t.Error(err)
+	}
+	o.remove(kernel.CleanupFailed)
 }

@@ -107,12 +107,16 @@ func (r *Repo) differing(ctx context.Context, dir string) (tracked, untracked []
 // ones. A submodule that a merge has left at its former commit does not count: a
 // merge does not check out submodules.
 func (r *Repo) Unstaged(ctx context.Context, dir string) (tracked, untracked []string, err error) {
-	tracked, untracked, err = r.status(ctx, dir, func(file byte) bool { return file != ' ' })
-	if err != nil || len(tracked) == 0 {
-		return tracked, untracked, err
+	top, err := r.linkedTop(dir)
+	if err != nil {
+		return nil, nil, err
 	}
-	links, err := r.cli.gitlinks(ctx, command{dir: dir})
-	for _, name := range links {
+	i, err := r.indexIn(ctx, dir, top)
+	if err != nil {
+		return nil, nil, err
+	}
+	tracked, untracked, err = r.status(ctx, dir, func(file byte) bool { return file != ' ' })
+	for _, name := range i.links {
 		i := slices.Index(tracked, name)
 		if i < 0 {
 			continue
@@ -203,10 +207,10 @@ func (c *cli) unstage(ctx context.Context, dir string, staged index) error {
 	return err
 }
 
-// StagePaths stages the current state of paths, including removals, which ends
+// stagePaths stages the current state of paths, including removals, which ends
 // their conflicts. A directory that is no submodule counts as removal of the path.
 // Paths are relative to dir, which must be the top of a working tree.
-func (r *Repo) StagePaths(ctx context.Context, dir string, paths []string) error {
+func (r *Repo) stagePaths(ctx context.Context, dir string, paths []string) error {
 	var there, gone []string
 	for _, p := range paths {
 		st, err := os.Lstat(filepath.Join(dir, p))
@@ -226,19 +230,20 @@ func (r *Repo) StagePaths(ctx context.Context, dir string, paths []string) error
 			return err
 		}
 	}
-	if err := r.updateIndex(ctx, dir, gone, "--force-remove"); err != nil {
+	if err := r.cli.updateIndex(ctx, command{dir: dir}, gone, "--force-remove"); err != nil {
 		return err
 	}
-	return r.updateIndex(ctx, dir, there, "--add", "--remove")
+	return r.cli.updateIndex(ctx, command{dir: dir}, there, "--add", "--remove")
 }
 
 // updateIndex runs git update-index for paths.
-func (r *Repo) updateIndex(ctx context.Context, dir string, paths []string, how ...string) error {
+func (c *cli) updateIndex(ctx context.Context, at command, paths []string, how ...string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	_, err := r.cli.run(ctx, command{dir: dir, writes: true, stdin: []byte(strings.Join(paths, "\x00") + "\x00"),
-		args: append(append([]string{"update-index"}, how...), "-z", "--stdin")})
+	at.writes, at.stdin = true, []byte(strings.Join(paths, "\x00")+"\x00")
+	at.args = append(append([]string{"update-index"}, how...), "-z", "--stdin")
+	_, err := c.run(ctx, at)
 	return err
 }
 

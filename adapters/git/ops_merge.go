@@ -139,7 +139,7 @@ func (r *Repo) dropRenamed(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	return r.updateIndex(ctx, dir, paths, "--force-remove")
+	return r.cli.updateIndex(ctx, command{dir: dir}, paths, "--force-remove")
 }
 
 // Merging reports whether a merge with a second parent is in progress at dir.

@@ -9,7 +9,15 @@ import (
 // the user's settings are. It is empty if there is no difference. Patch fails while
 // files at dir are in conflict.
 func (r *Repo) Patch(ctx context.Context, dir string) ([]byte, error) {
-	if err := r.checkUnmerged(ctx, dir); err != nil {
+	top, err := r.linkedTop(dir)
+	if err != nil {
+		return nil, err
+	}
+	i, err := r.indexIn(ctx, dir, top)
+	if err == nil {
+		err = inConflict(dir, i.unmerged)
+	}
+	if err != nil {
 		return nil, err
 	}
 	// git diff takes what it cannot read for deleted.

@@ -17,12 +17,16 @@ import (
 // with their worktree.
 const parkedRefs = "refs/vizier/parked/"
 
+// stagedSuffix ends the refs of what was only staged.
+const stagedSuffix = ".staged"
+
 // Parked is work that was kept when its worktree or branch was removed.
 type Parked struct {
 	Worktree string // its path; "": only the branch was removed
 	Branch   string // the branch it was on; "" : none
 	Module   string // the submodule that has the commit; "": none
 	Repo     string // the repository with Ref, if Module is not ""
+	Staged   bool   // it was only staged: the files had something else
 	Ref      string // the ref that keeps the work
 	Commit   kernel.CommitID
 }
@@ -37,8 +41,12 @@ func (p Parked) String() string {
 	if p.Worktree == "" {
 		of = "branch " + p.Branch
 	}
-	return fmt.Sprintf("work of %s that no branch has is kept as %s: see it with `git show %s`, "+
-		"get it back with `git switch --create NAME %s`", of, p.Ref, p.Ref, p.Ref)
+	work := "work of " + of + " that no branch has"
+	if p.Staged {
+		work = "what was staged in " + of + ", and is not what the files had,"
+	}
+	return fmt.Sprintf("%s is kept as %s: see it with `git show %s`, "+
+		"get it back with `git switch --create NAME %s`", work, p.Ref, p.Ref, p.Ref)
 }
 
 // ParkedOf returns the parked work of jobs' worktrees, and the work that jobs parked, as lines for people.
@@ -55,16 +63,21 @@ func (r *Repo) ParkedOf(ctx context.Context, jobs func() ([]kernel.JobID, error)
 	for line := range strings.Lines(string(refs)) {
 		ref := strings.TrimSuffix(line, "\n")
 		for _, id := range ids {
-			of, module, found := strings.Cut(strings.TrimPrefix(ref, parkedRefs), "-"+string(id)+"-")
+			name, staged := strings.CutSuffix(strings.TrimPrefix(ref, parkedRefs), stagedSuffix)
+			of, module, found := strings.Cut(name, "-"+string(id)+"-")
 			if !found {
 				continue
+			}
+			only := "only"
+			if staged {
+				only = "only staged"
 			}
 			back := "get it back with `git switch --create NAME " + ref + "`"
 			if at := strings.LastIndexByte(module, '-'); at >= 0 { // the commit follows it
 				of += ", in its submodule " + module[:at]
 				back = fmt.Sprintf("get it back in another clone of the submodule with `git fetch %s %s:refs/heads/NAME`", r.root.Dir, ref)
 			}
-			out = append(out, fmt.Sprintf("what was only in %s is kept as %s: see it with `git show %s`, %s", of, ref, ref, back))
+			out = append(out, fmt.Sprintf("what was %s in %s is kept as %s: see it with `git show %s`, %s", only, of, ref, ref, back))
 		}
 	}
 	return out, err
@@ -92,8 +105,9 @@ const initializing = "initializing"
 
 // save makes sure that nothing is lost when w is removed: it fails for a
 // worktree that is locked or contains other repositories, and parks what no ref
-// keeps, in it and in its submodules. present says whether w's files exist.
-func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
+// keeps, in it and in its submodules. present says whether w's files exist, and
+// becomes what its index is to become.
+func (r *Repo) save(ctx context.Context, w Worktree, present bool, becomes fate) error {
 	if w.Reason == initializing {
 		return nil
 	}
@@ -129,8 +143,14 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 			return fmt.Errorf("it contains another repository, %s, which cannot be parked: move that away, then try again", s.inner)
 		}
 		if s.dirty {
-			if work, err = t.commit(ctx, head, s.unseen); err != nil {
+			var staged kernel.CommitID
+			if work, staged, err = t.changes(ctx, head, s.unseen, becomes); err != nil {
 				return fmt.Errorf("park its changes: %w", err)
+			}
+			if staged != "" {
+				if err := r.park(ctx, Parked{Worktree: w.Path, Branch: w.Branch, Commit: staged, Staged: true}, w.Name); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -194,6 +214,9 @@ func (r *Repo) Keep(ctx context.Context, commit kernel.CommitID) error {
 // failing hook must not cost anybody's work.
 func (r *Repo) park(ctx context.Context, p Parked, name string) error {
 	p.Ref = parkedRefs + refPart(name) + "-" + string(p.Commit[:12])
+	if p.Staged {
+		p.Ref += stagedSuffix
+	}
 	now, err := r.cli.refAt(ctx, p.Ref)
 	if err == nil && now != p.Commit {
 		absent := strings.Repeat("0", len(p.Commit))

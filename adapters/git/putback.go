@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/internal/sys"
@@ -25,6 +26,10 @@ var inProgress = [...]string{"index", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "
 
 // confinedNote is the file beside these copies that says that what works in the worktree cannot write to its index.
 const confinedNote = "confined"
+
+// settledNote is the file beside these copies that says that what worked in the worktree has ended well, and which paths
+// it has resolved: each ends with a NUL.
+const settledNote = "settled"
 
 // Remember notes the state of the linked worktree at dir, in which a merge is in progress, for PutBack: its
 // commit, its files and its index. confined says that the program that is to work there cannot write to the
@@ -59,9 +64,54 @@ func (r *Repo) Remember(ctx context.Context, dir string, confined bool) error {
 	return err
 }
 
+// Settle stages what was resolved in the linked worktree at dir since Remember by a program that has ended well: the
+// paths resolved, relative to dir, and, once none is in conflict, all else that was changed or made. Then it forgets that.
+// If it fails or is killed, PutBack ends it: a part of a resolution is never taken for all of it.
+func (r *Repo) Settle(ctx context.Context, dir string, resolved []string) error {
+	t, err := r.treeAt(dir)
+	if err == nil && t.w.Name != "" {
+		note := filepath.Join(t.w.gitDir, besideIndex, settledNote)
+		err = os.WriteFile(note+".new", []byte(strings.Join(append(resolved, ""), "\x00")), 0o600)
+		if err == nil {
+			err = os.Rename(note+".new", note)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.settle(ctx, dir, resolved)
+}
+
+// settle is Settle after its note.
+func (r *Repo) settle(ctx context.Context, dir string, resolved []string) error {
+	err := r.stagePaths(ctx, dir, resolved)
+	if err == nil {
+		err = r.stageRest(ctx, dir)
+	}
+	if err != nil {
+		return fmt.Errorf("stage what was changed: %w", err)
+	}
+	return r.Forget(ctx, dir)
+}
+
+// stageRest stages all that was changed or made at dir, but other repositories, unless files are in conflict.
+func (r *Repo) stageRest(ctx context.Context, dir string) error {
+	left, err := r.Unmerged(ctx, dir)
+	if err != nil || len(left) > 0 {
+		return err
+	}
+	changed, made, err := r.Unstaged(ctx, dir)
+	if err != nil {
+		return err
+	}
+	made = slices.DeleteFunc(made, func(path string) bool { return strings.HasSuffix(path, "/") }) // a repository
+	return r.stagePaths(ctx, dir, append(changed, made...))
+}
+
 // PutBack makes the linked worktree at dir what it was at Remember, and forgets that. What has changed since is
 // parked; changed reports whether there was anything. If only a person can have staged anything, the index stays as it is,
-// and with it the files that were staged since. It does nothing if nothing is noted.
+// and with it the files that were staged since. It does nothing if nothing is noted. If Settle has begun, PutBack ends that
+// instead, unless the merge has ended otherwise.
 func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error) {
 	if present, err := exists(dir); err != nil || !present {
 		return false, err
@@ -72,6 +122,13 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	}
 	before, err := r.cli.resolve(ctx, dir, beforeRef)
 	if err != nil || before == "" {
+		return false, err
+	}
+	resolved, err := os.ReadFile(filepath.Join(t.w.gitDir, besideIndex, settledNote))
+	if err == nil {
+		return false, r.endSettle(ctx, t, resolved)
+	}
+	if !errors.Is(err, iofs.ErrNotExist) {
 		return false, err
 	}
 	confined, err := exists(filepath.Join(t.w.gitDir, besideIndex, confinedNote))
@@ -94,7 +151,11 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	}
 	is := strings.Fields(out) // the files as they are to be, the files now, the commit then
 	if changed = is[0] != is[1] || !confined && is[2] != string(head); changed {
-		if err := r.save(ctx, t.w, true); err != nil {
+		becomes := putBack
+		if confined {
+			becomes = untouched
+		}
+		if err := r.save(ctx, t.w, true, becomes); err != nil {
 			return false, err
 		}
 		if err := t.becomes(ctx, is[1], is[0]); err != nil {
@@ -115,13 +176,30 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	return changed, r.Forget(ctx, dir)
 }
 
-// withStaged returns a tree with the files of the commit before, but those of now that were staged since Remember.
-func (t tree) withStaged(ctx context.Context, before, now kernel.CommitID) (string, error) {
+// endSettle ends the Settle in t that has noted resolved.
+func (r *Repo) endSettle(ctx context.Context, t tree, resolved []byte) error {
+	merging, err := operation(t.w.gitDir)
+	if err != nil {
+		return err
+	}
+	squashing, err := r.Squashing(ctx, t.dir)
+	if err != nil {
+		return err
+	}
+	if merging == "" && !squashing {
+		return r.Forget(ctx, t.dir)
+	}
+	paths := strings.Split(string(resolved), "\x00")
+	return r.settle(ctx, t.dir, paths[:len(paths)-1])
+}
+
+// stagedSince returns the paths at which t's index, or the one that env names, is not what it was at Remember.
+func (t tree) stagedSince(ctx context.Context, env []string) (paths []string, err error) {
 	differ := map[string]int{} // entries of the index, then or now; both have the others
-	for i, env := range [][]string{{"GIT_INDEX_FILE=" + filepath.Join(t.w.gitDir, besideIndex, "index")}, nil} {
+	for i, env := range [][]string{{"GIT_INDEX_FILE=" + filepath.Join(t.w.gitDir, besideIndex, "index")}, env} {
 		out, err := t.git(ctx, env, "ls-files", "--stage", "-z", "--", ":(top)")
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		for entry := range strings.SplitSeq(out, "\x00") {
 			if differ[entry]++; i > 0 && differ[entry] > 1 {
@@ -129,13 +207,21 @@ func (t tree) withStaged(ctx context.Context, before, now kernel.CommitID) (stri
 			}
 		}
 	}
-	if len(differ) == 0 {
-		return string(before) + "^{tree}", nil
-	}
-	var paths strings.Builder
 	for entry := range differ {
 		_, path, _ := strings.Cut(entry, "\t")
-		paths.WriteString(":(top,literal)" + path + "\x00")
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// withStaged returns a tree with the files of the commit before, but those of now that were staged since Remember.
+func (t tree) withStaged(ctx context.Context, before, now kernel.CommitID) (string, error) {
+	paths, err := t.stagedSince(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	if len(paths) == 0 {
+		return string(before) + "^{tree}", nil
 	}
 	tmp, err := os.MkdirTemp("", "vizier-put-back-")
 	if err != nil {
@@ -146,8 +232,7 @@ func (t tree) withStaged(ctx context.Context, before, now kernel.CommitID) (stri
 	if _, err := t.git(ctx, env, "read-tree", string(before)); err != nil {
 		return "", err
 	}
-	if _, err := t.cli.run(ctx, command{dir: t.dir, env: append(t.env(), env...), writes: true, quiet: true, stdin: []byte(paths.String()),
-		args: []string{"reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", string(now)}}); err != nil {
+	if err := t.reset(ctx, env, now, paths); err != nil {
 		return "", err
 	}
 	return t.git(ctx, env, "write-tree")

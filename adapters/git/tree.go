@@ -1,7 +1,6 @@
 package git
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -64,22 +63,36 @@ type status struct {
 // that git has made for it, does not count.
 func (t tree) status(ctx context.Context, modules []module) (s status, err error) {
 	at := command{dir: t.dir, env: t.env()}
-	links, err := t.cli.gitlinks(ctx, at)
+	i, err := t.cli.index(ctx, at)
 	if err != nil {
 		return s, err
 	}
-	for _, name := range links {
+	for _, name := range i.links {
 		dir := filepath.Join(t.w.Path, name)
 		own := slices.ContainsFunc(modules, func(m module) bool { return m.present && resolved(m.dir) == resolved(dir) })
 		if there, err := exists(filepath.Join(dir, ".git")); err != nil || there && !own {
 			return status{inner: name}, err
 		}
 	}
-	out, err := t.git(ctx, nil, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames")
+	var env []string
+	if assumed, skipped, err := t.hidden(i); err != nil || len(assumed)+len(skipped) > 0 {
+		if err != nil {
+			return s, err
+		}
+		tmp, err := os.MkdirTemp("", "vizier-status-")
+		if err != nil {
+			return s, err
+		}
+		defer sys.RemoveTree(tmp)
+		if env, _, err = t.copied(ctx, tmp); err != nil {
+			return s, err
+		}
+	}
+	out, err := t.git(ctx, env, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames")
 	if err != nil {
 		return s, err
 	}
-	unseen, files, err := t.cli.unseen(ctx, at, t.w.Path, links)
+	unseen, files, err := t.cli.unseen(ctx, at, t.w.Path, i.links)
 	if err != nil {
 		return s, err
 	}
@@ -103,30 +116,23 @@ func (t tree) status(ctx context.Context, modules []module) (s status, err error
 
 // commit makes a commit of the worktree's files on top of head, with an index
 // of its own and without hooks. Files below a submodule in unseen, which is not
-// initialised, take its place. The worktree does not change. If a commit of
-// the same content is already parked, it returns that one.
+// initialised, take its place. The worktree does not change.
 func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string) (kernel.CommitID, error) {
 	tmp, err := os.MkdirTemp("", "vizier-park-")
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = sys.RemoveTree(tmp) }()
-	index := filepath.Join(tmp, "index")
-	if err := copyIndex(filepath.Join(t.w.gitDir, "index"), index); err != nil {
+	env, i, err := t.copied(ctx, tmp)
+	if err != nil {
 		return "", err
 	}
-	env := append(identity[:len(identity):len(identity)], "GIT_INDEX_FILE="+index)
 	own, err := t.cli.unignored(ctx, command{dir: t.dir, env: t.env()}, scratch[:])
 	if err != nil {
 		return "", err
 	}
-	unmerged, err := t.git(ctx, env, "ls-files", "--unmerged", "-z")
-	if err != nil {
-		return "", err
-	}
-	for entry := range strings.SplitSeq(unmerged, "\x00") {
-		_, name, _ := strings.Cut(entry, "\t")
-		if !strings.HasPrefix(entry, "160000 ") {
+	for _, name := range i.unmerged {
+		if !slices.Contains(i.links, name) {
 			continue
 		}
 		if there, err := exists(filepath.Join(t.w.Path, name, ".git")); err != nil || there {
@@ -149,17 +155,133 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID, unseen []string)
 	if err != nil {
 		return "", err
 	}
+	return t.keep(ctx, head, content, "Unsaved work")
+}
+
+// fate is what an index is to become.
+type fate int
+
+const (
+	removed   fate = iota
+	putBack        // what it was at Remember
+	untouched      // what it is
+)
+
+// changes returns a commit of t's files, and staged's of what would be lost of its index. If that has all the changes, the
+// first is head.
+func (t tree) changes(ctx context.Context, head kernel.CommitID, unseen []string, index fate) (work, staged kernel.CommitID, err error) {
+	if work, err = t.commit(ctx, head, unseen); err != nil || index == untouched {
+		return work, "", err
+	}
+	if staged, err = t.staged(ctx, head, work, index == putBack); err != nil || staged == "" || head == "" {
+		return work, staged, err
+	}
+	out, err := t.git(ctx, nil, "rev-parse", string(work)+"^{tree}", string(head)+"^{tree}")
+	if trees := strings.Fields(out); err == nil && trees[0] == trees[1] {
+		work = head
+	}
+	return work, staged, err
+}
+
+// staged returns a commit on top of head of what t's index has, or "" if each file that it has is as in head, in work, a
+// commit of t's files, or in the result of the merge that is in progress. Of what is in conflict it has the files. With
+// since, what was staged before Remember does not count.
+func (t tree) staged(ctx context.Context, head, work kernel.CommitID, since bool) (kernel.CommitID, error) {
+	tmp, err := os.MkdirTemp("", "vizier-park-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = sys.RemoveTree(tmp) }()
+	env, i, err := t.copied(ctx, tmp)
+	if err != nil {
+		return "", err
+	}
+	out, err := t.git(ctx, env, "diff", "--cached", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-relative", "--ignore-submodules=none", "--diff-filter=du")
+	if err != nil || out == "" {
+		return "", err
+	}
+	only := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	among := func(paths []string) {
+		only = slices.DeleteFunc(only, func(name string) bool { return !slices.Contains(paths, name) })
+	}
+	if since {
+		paths, err := t.stagedSince(ctx, env)
+		if err != nil {
+			return "", err
+		}
+		among(paths)
+	}
+	if len(i.unmerged) > 0 {
+		if err := t.reset(ctx, env, work, i.unmerged); err != nil {
+			return "", err
+		}
+	}
+	content, err := t.git(ctx, env, "write-tree")
+	if err != nil {
+		return "", err
+	}
+	elsewhere := []string{string(work)}
+	source, err := t.git(ctx, env, "rev-parse", "--quiet", "--verify", mergeRefs+"source")
+	if err != nil && exitCode(err) != 1 { // exit code 1: none
+		return "", err
+	}
+	if source != "" && head != "" {
+		merged, err := t.git(ctx, env, "merge-tree", "--write-tree", "--no-messages", string(head), source)
+		if err == nil || exitCode(err) == 1 { // exit code 1: in conflict
+			merged, _, _ = strings.Cut(merged, "\n")
+			elsewhere = append(elsewhere, merged)
+		}
+	}
+	for _, other := range elsewhere {
+		out, err := t.git(ctx, nil, "diff-tree", "-r", "--name-only", "-z", "--no-renames", content, other)
+		if err != nil {
+			return "", err
+		}
+		among(strings.Split(out, "\x00"))
+	}
+	if len(only) == 0 {
+		return "", nil
+	}
+	return t.keep(ctx, head, content, "Staged work")
+}
+
+// reset makes the entries of paths in the index that env names what a commit has there.
+func (t tree) reset(ctx context.Context, env []string, to kernel.CommitID, paths []string) error {
+	var in strings.Builder
+	for _, path := range paths {
+		in.WriteString(":(top,literal)" + path + "\x00")
+	}
+	_, err := t.cli.run(ctx, command{dir: t.dir, env: append(t.env(), env...), writes: true, quiet: true, stdin: []byte(in.String()),
+		args: []string{"reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", string(to)}})
+	return err
+}
+
+// keep returns a commit of content, a tree, on top of head, without hooks. If such a one is already parked, it returns that.
+func (t tree) keep(ctx context.Context, head kernel.CommitID, content, what string) (kernel.CommitID, error) {
 	if same, err := t.parkedAs(ctx, content, head); same != "" || err != nil {
 		return same, err
 	}
-	var message bytes.Buffer
-	fmt.Fprintf(&message, "Unsaved work of worktree %s\n\nBranch: %s\nPath: %s\n", t.w.Name, t.w.Branch, t.w.Path)
-	args := []string{"commit-tree", "-m", message.String(), content}
+	args := []string{"commit-tree", "-m", fmt.Sprintf("%s of worktree %s\n\nBranch: %s\nPath: %s\n", what, t.w.Name, t.w.Branch, t.w.Path), content}
 	if head != "" {
 		args = append(args, "-p", string(head))
 	}
-	id, err := t.git(ctx, env, args...)
+	id, err := t.git(ctx, identity, args...)
 	return kernel.CommitID(id), err
+}
+
+// copied copies t's index to the directory tmp, and takes the marks from the copy that hide changes. It returns the
+// environment with which git uses that, and what the index has.
+func (t tree) copied(ctx context.Context, tmp string) (env []string, i index, err error) {
+	to := filepath.Join(tmp, "index")
+	if err := copyIndex(filepath.Join(t.w.gitDir, "index"), to); err != nil {
+		return nil, i, err
+	}
+	env = []string{"GIT_INDEX_FILE=" + to}
+	i, err = t.cli.index(ctx, command{dir: t.dir, env: append(t.env(), env...)})
+	if err == nil {
+		err = t.unhide(ctx, env, i)
+	}
+	return env, i, err
 }
 
 // copyIndex copies an index, if there is one, with its time: git compares the content of files

@@ -180,7 +180,7 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
 		return c, nil // the merge is gone, and its conflict with it
 	}
-	if err := c.putBack(ctx, env, n); err != nil { // an attempt was killed
+	if err := c.putBack(ctx, env, n); err != nil { // an attempt was killed, or could not stage all that was resolved
 		return nil, err
 	}
 	c.since = map[string]time.Time{}
@@ -224,6 +224,9 @@ func written(path string) time.Time {
 func (c *conflict) decided(file string) (bool, error) {
 	path := filepath.Join(c.mark.Worktree, file)
 	state, marked, err := look(path)
+	if errors.Is(err, iofs.ErrPermission) {
+		return true, nil // staging it says so, and waits until it can be read
+	}
 	if err != nil || marked {
 		return false, err
 	}
@@ -285,10 +288,7 @@ func (c *conflict) try(ctx context.Context, env *Env, n *Node, run func() (int, 
 	if err = errors.Join(err, ctx.Err()); err != nil || exit != 0 {
 		return exit, errors.Join(err, c.putBack(context.WithoutCancel(ctx), env, n))
 	}
-	if err := c.stage(ctx, env); err != nil {
-		return 0, err
-	}
-	return 0, env.Git.Forget(ctx, c.mark.Worktree)
+	return 0, c.stage(ctx, env)
 }
 
 // putBack puts the conflict back as it was before an agent or a script that has not ended well, and determines
@@ -339,7 +339,7 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 // other files that were changed for it, or made, are part of the resolution.
 func (c *conflict) stage(ctx context.Context, env *Env) error {
 	if !c.unmerged() {
-		return nil
+		return env.Git.Forget(ctx, c.mark.Worktree)
 	}
 	var done []string
 	for _, f := range c.files {
@@ -351,21 +351,8 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 			done = append(done, f)
 		}
 	}
-	if len(done) > 0 {
-		if err := env.Git.StagePaths(ctx, c.mark.Worktree, done); err != nil {
-			return fmt.Errorf("stage resolved files: %w", err)
-		}
-	}
-	left, err := env.Git.Unmerged(ctx, c.mark.Worktree)
-	if err == nil && len(left) == 0 {
-		var changed, made []string
-		if changed, made, err = env.Git.Unstaged(ctx, c.mark.Worktree); err == nil {
-			made = slices.DeleteFunc(made, func(path string) bool { return strings.HasSuffix(path, "/") }) // a repository
-			err = env.Git.StagePaths(ctx, c.mark.Worktree, append(changed, made...))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("stage what was changed: %w", err)
+	if err := env.Git.Settle(ctx, c.mark.Worktree, done); err != nil {
+		return err
 	}
 	return c.see(ctx, env)
 }

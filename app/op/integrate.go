@@ -54,7 +54,7 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
 		return Result{}, err
 	}
-	if _, err := env.Git.PutBack(ctx, m.dir); err != nil { // what was to resolve its conflict was killed
+	if _, err := env.Git.PutBack(ctx, m.dir); err != nil { // what was to resolve its conflict was killed, or could not stage all that was resolved
 		return Result{}, err
 	}
 	source, onto, merged, err := env.Git.MergeState(ctx, m.dir)

@@ -538,11 +538,8 @@ func TestConflictsOfManyKinds(t *testing.T) {
 	w.write(at, "both.txt", "resolved\n")
 	os.Remove(filepath.Join(at, "gone.txt"))
 	w.write(at, "stray.txt", "not part of the merge")
-	ctx := context.Background()
-	if err := w.env.Git.StagePaths(ctx, at, s.Files); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := w.env.Git.Unmerged(ctx, at); err != nil || len(left) > 0 {
+	w.git(at, append([]string{"add", "--all", "--"}, s.Files...)...)
+	if left, err := w.env.Git.Unmerged(t.Context(), at); err != nil || len(left) > 0 {
 		t.Fatalf("%v, unmerged %q", err, left)
 	}
 	w.want(n, kernel.OutcomeSucceeded)

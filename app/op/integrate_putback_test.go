@@ -2,10 +2,12 @@ package op
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
@@ -200,5 +202,79 @@ func TestAPersonResolvesAPartAfterTheAgentWasKilled(t *testing.T) {
 	}
 	if ref := w.parked(); w.git(w.dir, "show", ref+":new.txt") != "half" {
 		t.Errorf("parked: %s", ref)
+	}
+}
+
+// A resolution of which something cannot be read waits for that as a whole. Whoever makes it readable and retries, the
+// gate or the merge, has all of it in the target, and the agent is asked once.
+func TestAResolutionOfWhichSomethingCannotBeRead(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	for _, closed := range []string{"lib", "lib/helper", "readme.txt"} {
+		for _, confined := range []bool{true, false} {
+			for _, retried := range []string{"gate", "merge"} {
+				name := fmt.Sprintf("%s, confined %v, %s", closed, confined, retried)
+				w := conflicting(t)
+				w.env.Confined = confined
+				n := w.merge(nil)
+				w.want(n, kernel.OutcomeBlocked)
+				dir := w.mergeDir(n)
+				r := &resolver{does: func(dir string) {
+					w.shell(dir, "echo '. lib/helper' >readme.txt; mkdir lib; echo helper >lib/helper; chmod 000 "+closed)
+				}}
+				w.env.Agents = r
+				gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+				for range 2 { // as often as it is still closed
+					w.want(gate, kernel.OutcomeFailed, "cannot read "+closed)
+					gate.Job.State.Generation++
+				}
+				w.shell(dir, "chmod -R u+rwX .")
+				if retried == "gate" {
+					w.want(gate, kernel.OutcomeSucceeded, "resolved")
+				}
+				n.Job.State.Generation++
+				w.want(n, kernel.OutcomeSucceeded)
+				if w.read(w.dir, "readme.txt") != ". lib/helper\n" || !w.there(w.dir, "lib/helper") || r.asked != 1 || w.parked() != "" {
+					t.Errorf("%s: the target has %s, asked %d times, parked %q", name, w.git(w.dir, "show", "--stat", "main"), r.asked, w.parked())
+				}
+			}
+		}
+	}
+}
+
+// A person who meanwhile undoes the merge, or ends it otherwise, is not overruled by what was to be staged.
+func TestAResolutionThatAPersonDrops(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	for does, want := range map[string]string{
+		"git reset --quiet --hard": "ours\n", // and nothing is merged yet
+		"echo mine >readme.txt; git add readme.txt; git commit --quiet --message 'by hand'": "mine\n",
+	} {
+		w := conflicting(t)
+		n := w.merge(nil)
+		w.want(n, kernel.OutcomeBlocked)
+		r := &resolver{does: func(dir string) {
+			w.shell(dir, "echo theirs >readme.txt; mkdir lib; echo x >lib/helper; chmod 000 lib")
+		}}
+		w.env.Agents = r
+		gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+		w.want(gate, kernel.OutcomeFailed, "cannot read lib")
+		w.shell(w.mergeDir(n), "chmod -R u+rwX .; "+does)
+		if staged := w.git(w.mergeDir(n), "diff", "--cached", "--name-only"); staged != "" {
+			t.Fatalf("staged: %s", staged)
+		}
+		gate.Args["auto_resolve"] = "false"
+		gate.Job.State.Generation++
+		said := w.run(gate)
+		if staged := w.git(w.mergeDir(n), "diff", "--cached", "--name-only"); staged != "" {
+			t.Errorf("%s: staged %s", does, staged)
+		}
+		n.Job.State.Generation++
+		w.run(n)
+		if got := w.git(w.dir, "show", "main:readme.txt") + "\n"; got != want || w.there(w.dir, "lib") {
+			t.Errorf("%s: main has %q, the gate said %q", does, got, said.Reason)
+		}
 	}
 }

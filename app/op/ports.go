@@ -239,10 +239,6 @@ type Merges interface {
 	// Unmerged returns the paths in conflict in the tree at dir, relative to its top.
 	Unmerged(ctx context.Context, dir string) ([]string, error)
 
-	// StagePaths stages the state of paths in dir, including removals, as the
-	// merge's resolution.
-	StagePaths(ctx context.Context, dir string, paths []string) error
-
 	// MergeState returns the progress of the merge at dir: source and target
 	// once that merge is done or in conflict, and the result once there is one.
 	MergeState(ctx context.Context, dir string) (source, target, merged kernel.CommitID, err error)
@@ -258,6 +254,12 @@ type Merges interface {
 	Remember(ctx context.Context, dir string, confined bool) error
 	PutBack(ctx context.Context, dir string) (changed bool, err error)
 	Forget(ctx context.Context, dir string) error
+
+	// Settle stages what the program has resolved, which has ended well: the state of
+	// the paths resolved, including removals, and, once no path is in conflict, all
+	// else that was changed or made. Then it drops the note. If it fails or is killed,
+	// the next PutBack ends it, and puts nothing back.
+	Settle(ctx context.Context, dir string, resolved []string) error
 
 	// Replay repeats merged, a commit on top of from, on top of onto. It
 	// returns "" if that conflicts.
