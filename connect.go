@@ -67,7 +67,7 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 	newStore := func() *fs.Store {
 		return fs.NewStore(root, fs.Options{
 			Durable: durable, Boot: proc.Boot(), Now: now, Tracking: repo, Program: version(), Admit: w.admit,
-			Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
+			Who: strings.Join(os.Args, " "),
 		})
 	}
 	w.store, w.newStore = newStore(), newStore
@@ -259,7 +259,7 @@ func busy(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:
-		return fmt.Errorf("%w (held by %s)", app.ErrBusy, b.Holder)
+		return fmt.Errorf("%w (held by %s)", app.ErrBusy, b.By())
 	}
 }
 

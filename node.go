@@ -13,11 +13,13 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app/op"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -205,11 +207,29 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept 
 	repo.OnPark, repo.ParkedBy = func(p git.Parked) { fmt.Fprintln(stderr, p) }, n.Job.ID
 	return &op.Env{
 		Git: &repo, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: scripts, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
+		Printed:  w.printed,
 		Confined: n.Job.Spec.Task.Sandbox.On() && sandbox.This().Enforcement().Files == "",
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
 			return agentSettings(cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)).Limited(), nil
 		}, Self: selfPath()},
 	}
+}
+
+// printed returns the last lines that a job's attempt has printed, in the order in which it printed them. What cannot
+// be read is left out.
+func (w *world) printed(ctx context.Context, id kernel.JobID) (out []op.Printed) {
+	const most, patience = 100, 300 * time.Millisecond
+	lines := joblog.NewLines(func(name string) (*os.File, error) { return w.store.OpenLog(id, name) })
+	lines.Last(most)
+	add := func(l joblog.Line) error {
+		out = append(out, op.Printed{Stream: [...]string{"stdout", "stderr"}[l.Stream], Text: joblog.Text(l.Text)})
+		return nil
+	}
+	if lines.Await(ctx, patience) == nil {
+		_, _ = lines.Read(ctx, true, add)
+	}
+	_ = lines.End(add)
+	return out
 }
 
 // selfPath returns this program's path for agents. If the node runs as the

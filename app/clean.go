@@ -24,8 +24,9 @@ type RunCleaner interface {
 	// tree that has it checked out, or "".
 	BranchAt(ctx context.Context, name string) (there bool, tree string, err error)
 
-	// DropPlanStates removes the state records of the plans that jobs made.
-	DropPlanStates([]kernel.JobID) (int, error)
+	// PlanStates returns how many state records there are of the plans that jobs made,
+	// and with drop removes them.
+	PlanStates(ids []kernel.JobID, drop bool) (int, error)
 
 	// DropConflicts removes the marks of open merge conflicts of jobs.
 	DropConflicts([]kernel.JobID) error
@@ -70,6 +71,10 @@ type Cleaned struct {
 type CleanOptions struct {
 	Force        bool // also remove jobs that an active job outside depends on
 	KeepBranches bool
+
+	// Alone says that nobody is there to try again: a worktree of an operation that could not be
+	// removed does not keep the records then. The doctor finds it.
+	Alone bool
 }
 
 // Clean removes everything that was made for the runs of jobs ids, or for the job alone
@@ -113,8 +118,11 @@ func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOp
 		runs[snap.Job(id).Spec.Origin.Run] = true
 	}
 	done.Manifests = len(runs) - 1
-	if o.KeepBranches {
-		return done, nil
+	for _, id := range done.Jobs {
+		done.count(s.Cleaner.CountArtifacts(id, snap.Job(id).Spec.Produces))
+	}
+	if done.PlanStates, err = s.Cleaner.PlanStates(done.Jobs, false); err != nil || o.KeepBranches {
+		return done, err
 	}
 	goes := func(tree string) bool {
 		return slices.ContainsFunc(worktrees.World, func(a kernel.WorldAction) bool {
@@ -132,7 +140,7 @@ func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOp
 		case user != "":
 			done.KeptBranches[name] = user
 		case tree != "" && !goes(tree):
-			done.KeptBranches[name] = "it is checked out in " + tree
+			done.KeptBranches[name] = checkedOut + tree
 		default:
 			done.Branches = append(done.Branches, name)
 		}
@@ -140,11 +148,18 @@ func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOp
 	return done, nil
 }
 
+// checkedOut is why a branch is kept that a working tree has.
+const checkedOut = "it is checked out in "
+
+// count adds what a job leaves besides its record.
+func (done *Cleaned) count(markers, payloads int) {
+	done.Markers, done.Payloads = done.Markers+markers, done.Payloads+payloads
+}
+
 // cleaning returns the verbs of a clean, and the result that they fill in.
 func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOptions) (*Cleaned, []verb) {
 	done := &Cleaned{KeptBranches: map[string]string{}}
-	clean := retention.Cleaning{Jobs: ids, Force: o.Force}
-	rest := func(snap *kernel.Snapshot) (kernel.Plan, error) {
+	rest := func(snap *kernel.Snapshot, clean *retention.Cleaning) (kernel.Plan, error) {
 		set, err := retention.CleanOf(snap, ids, o.Force)
 		if err != nil {
 			return kernel.Plan{}, err
@@ -160,14 +175,19 @@ func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOpt
 				return kernel.Plan{}, err
 			}
 		}
-		if done.PlanStates, err = s.Cleaner.DropPlanStates(set.Jobs); err != nil {
+		if done.PlanStates, err = s.Cleaner.PlanStates(set.Jobs, true); err != nil {
 			return kernel.Plan{}, err
 		}
-		plan, err := clean.Decide(snap)
+		if !o.Force && !o.Alone {
+			clean.Jobs = slices.DeleteFunc(clean.Jobs, func(id kernel.JobID) bool { return keeps(snap, id, kept) })
+		}
+		var plan kernel.Plan
+		if len(clean.Jobs) > 0 {
+			plan, err = clean.Decide(snap)
+		}
 		for _, a := range plan.Records {
 			if gone, ok := a.(kernel.RemoveJob); ok {
-				markers, payloads := s.Cleaner.CountArtifacts(gone.Job, gone.Produces)
-				done.Markers, done.Payloads = done.Markers+markers, done.Payloads+payloads
+				done.count(s.Cleaner.CountArtifacts(gone.Job, gone.Produces))
 			}
 		}
 		for _, id := range set.Jobs {
@@ -179,9 +199,24 @@ func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOpt
 	}
 	return done, []verb{recorded(retention.Cleaning{Jobs: ids, Force: o.Force, Worktrees: true}),
 		{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
-			plan, err := rest(snap)
+			clean := retention.Cleaning{Jobs: slices.Clone(ids), Force: o.Force}
+			plan, err := rest(snap, &clean)
+			if len(clean.Jobs) == 0 {
+				return plan, nil, err
+			}
 			return plan, []history.Verb{clean}, err
 		}}}
+}
+
+// keeps reports that a job, or one of its run, still has one of the worktrees that are kept.
+func keeps(snap *kernel.Snapshot, id kernel.JobID, kept map[kernel.JobID]string) bool {
+	run := snap.Job(id).Spec.Origin.Run
+	for other := range kept {
+		if other == id || run != "" && snap.Job(other).Spec.Origin.Run == run {
+			return true
+		}
+	}
+	return false
 }
 
 // dropMerges removes what ended jobs left of merges: their worktrees, in which work
@@ -236,6 +271,14 @@ func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, don
 	for _, name := range draftBranches(snap, done.Jobs) {
 		if user := userOf(snap, name, done.Jobs); user != "" {
 			done.KeptBranches[name] = user
+			continue
+		}
+		_, tree, err := s.Cleaner.BranchAt(ctx, name)
+		if err != nil {
+			return err
+		}
+		if tree != "" {
+			done.KeptBranches[name] = checkedOut + tree
 			continue
 		}
 		dropped, kept, err := s.Cleaner.DropBranch(ctx, name)
@@ -315,7 +358,7 @@ func (s *Scheduler) tidy(ctx context.Context, rep *Report) {
 		if s.Cleaner.Followed(set.Run) {
 			continue
 		}
-		_, verbs := s.cleaning(ctx, set.Jobs[:1], CleanOptions{})
+		_, verbs := s.cleaning(ctx, set.Jobs[:1], CleanOptions{Alone: true})
 		_, err := s.runTx(ctx, kernel.Scope{All: true}, verbs...)
 		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrNotFound) { // others were faster
 			rep.warn(set.Jobs[0], err)

@@ -25,10 +25,12 @@ type memory struct {
 	plans   []kernel.Plan
 	refuse  map[string]error // the errors that calls return
 	cleanup kernel.Cleanup
-	alive   kernel.Liveness // of every runner
-	results map[kernel.AttemptID]*kernel.Result
-	gone    map[kernel.JobID]bool // jobs that Job does not find
-	closed  int
+
+	checkedOut map[string]string // the working trees that have branches
+	alive      kernel.Liveness   // of every runner
+	results    map[kernel.AttemptID]*kernel.Result
+	gone       map[kernel.JobID]bool // jobs that Job does not find
+	closed     int
 
 	now       func() time.Time
 	collected time.Time
@@ -161,8 +163,15 @@ func (m *memory) TendPrompt(j *kernel.Job, want kernel.PromptName, _ string, oth
 func (m *memory) DropBranch(_ context.Context, name string) (bool, string, error) {
 	return true, "", m.called("drop %s", name)
 }
-func (m *memory) BranchAt(context.Context, string) (bool, string, error)    { return true, "", nil }
-func (m *memory) DropPlanStates([]kernel.JobID) (int, error)                { return 0, m.called("drop states") }
+func (m *memory) BranchAt(_ context.Context, name string) (bool, string, error) {
+	return true, m.checkedOut[name], nil
+}
+func (m *memory) PlanStates(_ []kernel.JobID, drop bool) (int, error) {
+	if !drop {
+		return 3, nil
+	}
+	return 3, m.called("drop states")
+}
 func (m *memory) DropConflicts([]kernel.JobID) error                        { return m.called("drop conflicts") }
 func (m *memory) CountArtifacts(kernel.JobID, []kernel.Artifact) (int, int) { return 2, 1 }
 func (m *memory) DropTemporary() (int, error)                               { return 0, m.called("drop temporary") }

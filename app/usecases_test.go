@@ -221,17 +221,18 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 		}
 		return []kernel.Job{in("a", "r", "draft/one", "draft/two", kernel.Succeeded), in("b", "r", "draft/one", "main", kernel.Failed), in("c", "r", "draft/three", "draft/four", kernel.Failed),
 			in("u", "q", "draft/three", "", kernel.Queued), in("v", "q", "", "draft/four", kernel.Running), in("w", "q", "draft/two", "", kernel.Succeeded), in("x", "q", "draft/two", "", kernel.Cancelled), in("y", "q", "draft/five", "", kernel.Failed),
-			in("d", "r", "draft/five", "", kernel.Succeeded), in("e", "r", "draft/six", "", kernel.Succeeded), in("f", "r", "draft/seven", "", kernel.Succeeded),
+			in("d", "r", "draft/five", "", kernel.Succeeded), in("e", "r", "draft/six", "", kernel.Succeeded), in("f", "r", "draft/seven", "draft/eight", kernel.Succeeded),
 			passed(in("z", "p", "draft/six", "", kernel.Succeeded), false), passed(in("zz", "p", "draft/seven", "", kernel.Succeeded), true)}
 	}
-	want := "[draft/one draft/seven draft/two] map[draft/five:a retry of job y needs it draft/four:job v works on it draft/six:what job z made of the plan is not merged draft/three:job u works on it]"
+	want := "[draft/one draft/seven draft/two] map[draft/eight:it is checked out in /tree draft/five:a retry of job y needs it draft/four:job v works on it draft/six:what job z made of the plan is not merged draft/three:job u works on it]"
 	m := newMemory(jobs()...)
+	m.checkedOut = map[string]string{"draft/eight": "/tree"}
 	plan, err := m.scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 6 || len(m.plans) > 0 {
+	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 6 || plan.Markers != 12 || plan.Payloads != 6 || plan.PlanStates != 3 || len(m.plans) > 0 {
 		t.Errorf("%s %v %+v", got, err, plan)
 	}
 	done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 6 || done.Manifests != 1 || done.Markers != 12 || done.Payloads != 6 {
+	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 6 || done.Manifests != 1 || done.Markers != 12 || done.Payloads != 6 || done.PlanStates != 3 {
 		t.Errorf("%s %v %+v", got, err, done)
 	}
 	for _, id := range []kernel.JobID{"a", "b", "c"} {
@@ -290,5 +291,58 @@ func TestWaysOutBeginAtTheFirst(t *testing.T) {
 	ways, err := m.scheduler().WaysOut(context.Background(), []kernel.JobID{"a", "b", "c", "d"})
 	if want := []kernel.JobID{"a", "d"}; err != nil || !slices.Equal(ways, want) {
 		t.Errorf("%v, %v, want %v", ways, err, want)
+	}
+}
+
+// worktrees are those that operations of jobs have made.
+type worktrees struct {
+	*memory
+	of map[kernel.JobID][]kernel.Context
+}
+
+func (w worktrees) WorktreesOf(jobs []kernel.JobID) (map[kernel.JobID][]kernel.Context, error) {
+	out := map[kernel.JobID][]kernel.Context{}
+	for _, id := range jobs {
+		if all := w.of[id]; all != nil {
+			out[id] = all
+		}
+	}
+	return out, nil
+}
+
+func (worktrees) InPlace(kernel.Context) bool { return true }
+
+// A worktree of an operation that cannot be removed keeps the job and its run, so that the clean can be repeated, as
+// one that a job owns does; what is cleaned besides goes. By force, or where nobody would repeat it, all goes.
+func TestACleanKeepsTheRunWhoseWorktreeStays(t *testing.T) {
+	ended := func(id kernel.JobID, run kernel.RunID) kernel.Job {
+		return job(id, func(j *kernel.Job) { j.Spec.Origin.Run, j.State.Status = run, kernel.Failed })
+	}
+	for _, c := range []struct {
+		o    CleanOptions
+		gone string
+	}{{CleanOptions{}, "[c d]"}, {CleanOptions{Force: true}, "[a b c d e]"}, {CleanOptions{Alone: true}, "[a b c d e]"}} {
+		m := newMemory(ended("a", "r"), ended("b", "r"), ended("c", "q"), ended("d", ""), ended("e", ""))
+		m.cleanup = kernel.Cleanup{Status: kernel.CleanupFailed, Error: "busy"}
+		s := m.scheduler()
+		s.Worktrees = worktrees{m, map[kernel.JobID][]kernel.Context{"b": {{Worktree: "gate-p"}}, "e": {{Worktree: "gate-q"}}}}
+		done, _, err := s.Clean(t.Context(), []kernel.JobID{"a", "c", "d", "e"}, c.o)
+		slices.Sort(done.Removed)
+		if got := fmt.Sprint(done.Removed); err != nil || got != c.gone || done.KeptWorktrees["b"] != "busy" || done.KeptWorktrees["e"] != "busy" {
+			t.Errorf("%+v: %s, want %s; %v %v", c.o, got, c.gone, done.KeptWorktrees, err)
+		}
+		if !c.o.Force && !c.o.Alone {
+			m.cleanup = kernel.Cleanup{Status: kernel.CleanupDone}
+			if done, _, err := s.Clean(t.Context(), []kernel.JobID{"a", "e"}, c.o); err != nil || len(done.Removed) != 3 || done.Worktrees != 2 {
+				t.Errorf("again: %+v %v", done, err)
+			}
+		}
+	}
+	m := newMemory(ended("a", "r"))
+	m.cleanup = kernel.Cleanup{Status: kernel.CleanupFailed, Error: "busy"}
+	s := m.scheduler()
+	s.Worktrees = worktrees{m, map[kernel.JobID][]kernel.Context{"a": {{Worktree: "gate-p"}}}}
+	if done, _, err := s.Clean(t.Context(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || len(done.Removed) != 0 || m.jobs["a"].ID == "" {
+		t.Errorf("%+v %v", done, err)
 	}
 }

@@ -61,7 +61,7 @@ func TestAStoreMayBeForgottenWhileItIsRead(t *testing.T) {
 func TestAReaderIsNamed(t *testing.T) {
 	dir := disktest.Dir(t)
 	o := options()
-	o.Who = "vizier list (pid 4711)"
+	o.Who = "vizier list 4711"
 	s := NewStore(dir, o)
 	commit(t, s, kernel.Create(plain(1)))
 	if err := os.WriteFile(s.abs(lockFile), []byte("somebody else\n"), 0o600); err != nil {

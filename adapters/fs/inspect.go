@@ -44,7 +44,11 @@ func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 	out := append(append(s.inspectJournal(), s.inspectHistory()...), s.links(jobsDir)...)
 	out = append(out, s.inspectConflicts()...)
 	for _, id := range ids {
-		out = append(append(out, s.inspectJob(id)...), s.links(jobPath(id, ""))...)
+		found := append(s.inspectJob(id), s.links(jobPath(id, ""))...)
+		if why := s.quarantineReason(id); why != "" && len(found) == 0 {
+			found = []Oddity{{Path: vizierDir + "/" + jobPath(id, recordName), Text: why}}
+		}
+		out = append(out, found...)
 	}
 	manifests, err := s.manifests(runs)
 	return append(append(out, s.temps(jobsDir, 0)...), manifests...), err
@@ -56,6 +60,10 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
 		return []Oddity{s.inspectUnrecorded(id, dir)}
+	case err != nil && s.base.isLink(jobPath(id, "")):
+		return nil // reported with the links of the directory
+	case err != nil && s.isFile(jobPath(id, "")):
+		return []Oddity{s.inspectFileOfDir(id, dir)}
 	case err != nil:
 		odd := Oddity{Path: name, Text: "the record cannot be read: " + err.Error()}
 		if errors.Is(err, iofs.ErrPermission) { // what is there is not wrong, and cannot be written over either
@@ -67,7 +75,7 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 		}
 		return []Oddity{odd}
 	}
-	out := s.inspectAttempts(&j)
+	out := s.inspectFiles(&j)
 	if word := j.State.Status.Coarse(); !s.stateFileSays(id, word) && s.Packed(id) == "" {
 		out = append(out, Oddity{Path: vizierDir + "/" + jobPath(id, stateName), Text: fmt.Sprintf("the record means %q, and it does not say so", word),
 			Fix: func() error { return s.writeInPlace(jobPath(id, stateName), []byte(word+"\n")) }})
@@ -100,6 +108,34 @@ func (s *Store) inspectUnrecorded(id kernel.JobID, dir string) Oddity {
 			_, err := s.setAside(jobPath(id, ""))
 			return err
 		}
+	}
+	return odd
+}
+
+// inspectFileOfDir reports that no directory is in the place of a job's directory. A repair moves away what is, and
+// puts back what the journal still has.
+func (s *Store) inspectFileOfDir(id kernel.JobID, dir string) Oddity {
+	odd := Oddity{Path: dir, Text: "a file is in the place of a job's directory"}
+	b := s.journalled(id)
+	if b == nil {
+		odd.Text += ": job " + string(id) + " is lost, and if it was open it will not run"
+	} else {
+		odd.Text += "; the journal has the record"
+	}
+	odd.Text += movesAside
+	odd.Fix = func() error {
+		if _, err := s.setAside(jobPath(id, "")); err != nil || b == nil {
+			return err
+		}
+		made, err := s.base.make(jobPath(id, ""))
+		if err != nil {
+			return err
+		}
+		made.close()
+		if err := s.restore(id, b); err != nil {
+			return err
+		}
+		return repair(s.inspectJob(id))
 	}
 	return odd
 }

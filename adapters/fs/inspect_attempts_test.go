@@ -27,7 +27,7 @@ func TestInspectFindsDamagedAttempts(t *testing.T) {
 		name, has string
 	}{
 		{1, "outcome.json", `{"version":`}, {1, "attempts/1.outcome.json", ""}, {1, "attempts/2.outcome.json", `{"version":99}`},
-		{1, "attempts/1.json", `{"host":`}, {1, "attempts/2.json", `{"host":"h","child":{"pi`}, {1, "attempts/3.json", ""},
+		{1, "attempts/1.json", `{"host":`}, {1, "attempts/2.json", `{"host":"h","child":{"pi   }` + "\n"}, {1, "attempts/4.json", `{"host":"h","child":{"pid":1`}, {1, "attempts/3.json", ""},
 		{1, "attempts/1.result.json", "{"}, {1, "attempts/1.beat", "{"},
 		{2, "outcome.json", "{"}, {2, "attempts/1.json", "{"}, {2, "attempts/2.json", "{"}, {2, "attempts/2.outcome.json", "{"},
 	} {
@@ -37,10 +37,10 @@ func TestInspectFindsDamagedAttempts(t *testing.T) {
 		writeAt(t, at(f.job, f.name), f.has)
 	}
 	path := func(job int, name string) string { return ".vizier/jobs/" + string(id(job)) + "/" + name }
-	want := []string{path(1, "attempts/1.json"), path(1, "attempts/1.outcome.json"), path(1, "attempts/3.json"), path(1, "outcome.json"), path(2, "attempts/1.json")}
+	want := []string{path(1, "attempts/1.json"), path(1, "attempts/1.outcome.json"), path(1, "attempts/3.json"), path(1, "attempts/4.json"), path(1, "outcome.json"), path(2, "attempts/1.json")}
 	var found []string
 	for _, j := range []kernel.Job{ended, runs} {
-		for _, odd := range s.inspectAttempts(&j) {
+		for _, odd := range s.inspectFiles(&j) {
 			found = append(found, odd.Path)
 			if !strings.Contains(odd.Text, " is damaged: ") {
 				t.Errorf("%s: %s", odd.Path, odd.Text)
@@ -49,7 +49,7 @@ func TestInspectFindsDamagedAttempts(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if left := s.inspectAttempts(&j); left != nil {
+		if left := s.inspectFiles(&j); left != nil {
 			t.Errorf("after the repair: %v", left)
 		}
 	}

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,16 +18,17 @@ import (
 
 // BusyError says that the scheduler lock was not free in time.
 type BusyError struct {
-	Holder string        // what the holder wrote into the lock file
+	Holder string        // the process that holds it and its command; "": the system does not tell
 	Waited time.Duration // how long the caller waited
 }
 
 func (e *BusyError) Error() string {
-	msg := "scheduler is busy; retry the command"
-	if e.Holder != "" {
-		msg += " (held by " + e.Holder + ")"
-	}
-	return msg
+	return "scheduler is busy; retry the command (held by " + e.By() + ")"
+}
+
+// By returns the holder, or how to find it.
+func (e *BusyError) By() string {
+	return cmp.Or(e.Holder, "another process that `fuser "+vizierDir+"/"+lockFile+"` names")
 }
 
 // schedulerLock is the flock on jobs/scheduler.lock together with a lock among
@@ -36,7 +38,7 @@ func (e *BusyError) Error() string {
 // (semantics 3.2).
 type schedulerLock struct {
 	path string
-	who  string        // names this process to the processes that wait
+	who  string        // the command of this process, for the processes that wait
 	turn chan struct{} // full while a goroutine has its turn: a flock tells processes apart, not goroutines
 	note *os.File      // the same file, to write the holder into
 }
@@ -155,7 +157,7 @@ func (l *schedulerLock) sign() {
 		l.note = f
 		_ = f.Chmod(fileMode)
 	}
-	_, _ = l.note.WriteAt(fmt.Appendf(nil, "%-119.119s\n", l.who), 0)
+	_, _ = l.note.WriteAt(fmt.Appendf(nil, "%-119.119s\n", fmt.Sprintf(holderNote, os.Getpid())+l.who), 0)
 }
 
 // close closes the file of the holder note. The lock must not be held.
@@ -166,10 +168,22 @@ func (l *schedulerLock) close() error {
 	return l.note.Close()
 }
 
+// holderNote is how a note begins: with the process that wrote it.
+const holderNote = "pid %d, "
+
+// holder returns what is known of the process that holds the lock: its note, or its command if the note is another's,
+// as when the process is not of this program. The note outlives who wrote it.
 func (l *schedulerLock) holder() string {
-	b, err := sys.ReadRegular(l.path, 1<<10)
-	if err != nil {
+	b, _ := sys.ReadRegular(l.path, 1<<10)
+	note, noted := strings.TrimSpace(string(b)), 0
+	_, _ = fmt.Sscanf(note, holderNote, &noted)
+	switch pid := sys.Flocked(l.path, noted); pid {
+	case 0:
 		return ""
+	case noted:
+		return note
+	default:
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return fmt.Sprintf(holderNote+"%.100s", pid, strings.TrimRight(strings.ReplaceAll(string(command), "\x00", " "), " "))
 	}
-	return strings.TrimSpace(string(b))
 }

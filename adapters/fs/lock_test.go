@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -67,7 +69,7 @@ func (a *actor) kill() {
 // playHolder takes the lock, prints that, and keeps it until its input ends.
 func playHolder(dir string) error {
 	o := options()
-	o.Who = "vizier tick (pid 4711)"
+	o.Who = "vizier tick 4711"
 	tx, err := NewStore(dir, o).Begin(context.Background())
 	if err != nil {
 		return err
@@ -130,6 +132,31 @@ func TestLockExcludesAnotherProcess(t *testing.T) {
 	closeTx(t, tx)
 	if err := <-waited; err != nil {
 		t.Errorf("who waited got %v", err)
+	}
+}
+
+// Whoever holds the lock without a note is not taken for the process that wrote the last one.
+func TestAHolderThatHasEndedIsNotNamed(t *testing.T) {
+	dir := disktest.Dir(t)
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)))
+	last := cast(t, "hold", dir)
+	last.hear()
+	last.kill()
+	held := flock.New(s.abs(lockFile))
+	if err := held.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	_, err := s.Begin(shortly(t))
+	busy, ok := errors.AsType[*BusyError](err)
+	if !ok || strings.Contains(busy.Error(), "4711") {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("pid %d, ", os.Getpid()); busy.Holder != "" && !strings.HasPrefix(busy.Holder, want) {
+		t.Errorf("%q, want %q, or nothing where the system does not tell", busy.Holder, want)
+	} else if busy.Holder == "" && !strings.Contains(busy.Error(), "fuser") {
+		t.Error(busy)
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, er
 				problems = append(problems, Problem{id, vizierDir + "/" + s.fileOf(id, recordName), text})
 			}
 			if j, _, err := decodeRecord(id, b); err == nil {
-				for _, odd := range s.inspectAttempts(&j) {
+				for _, odd := range s.inspectFiles(&j) {
 					problems = append(problems, Problem{id, odd.Path, odd.Text})
 				}
 			}

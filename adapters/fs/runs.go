@@ -98,21 +98,21 @@ func (s *Store) Followed(id kernel.RunID) bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
 }
 
-// DropPlanStates removes the state records of the plans that these jobs made,
-// and returns how many there were. It leaves files that it cannot read.
-func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
+// PlanStates returns how many state records there are of the plans that these jobs
+// made, and with drop removes them. It leaves files that it cannot read.
+func (s *Store) PlanStates(jobs []kernel.JobID, drop bool) (int, error) {
 	refs := map[string]bool{}
 	for _, id := range jobs {
 		refs["workflow-job:"+string(id)] = true
 	}
-	n, err := s.dropFiles(planStatesDir, func(data []byte) bool {
+	n, err := s.matching(planStatesDir, drop, func(data []byte) bool {
 		var plan struct {
 			WorkRef string `json:"work_ref"`
 		}
 		return json.Unmarshal(data, &plan) == nil && refs[plan.WorkRef]
 	})
 	if err != nil {
-		err = fmt.Errorf("drop plan states: %w", err)
+		err = fmt.Errorf("plan states: %w", err)
 	}
 	return n, err
 }
@@ -120,7 +120,7 @@ func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 // DropConflicts removes the marks of open merge conflicts of these jobs. It leaves
 // files that it cannot read.
 func (s *Store) DropConflicts(jobs []kernel.JobID) error {
-	_, err := s.dropFiles(sentinelsDir, func(data []byte) bool {
+	_, err := s.matching(sentinelsDir, true, func(data []byte) bool {
 		var mark struct {
 			Job kernel.JobID `json:"job_id"`
 		}
@@ -149,9 +149,9 @@ func (s *Store) DropConflict(slug string, of *kernel.Job) error {
 	return s.ClearSentinel(slug)
 }
 
-// dropFiles removes the JSON files of a directory that match, and returns how
-// many there were.
-func (s *Store) dropFiles(dir string, matches func(data []byte) bool) (int, error) {
+// matching returns how many JSON files of a directory match, and with drop removes
+// them.
+func (s *Store) matching(dir string, drop bool, matches func(data []byte) bool) (int, error) {
 	if err := s.open(false); err != nil {
 		return 0, ignoreMissing(err)
 	}
@@ -167,7 +167,7 @@ func (s *Store) dropFiles(dir string, matches func(data []byte) bool) (int, erro
 	if err != nil {
 		return 0, err
 	}
-	dropped := 0
+	found := 0
 	for _, name := range names {
 		if !strings.HasSuffix(name, ".json") {
 			continue
@@ -175,12 +175,14 @@ func (s *Store) dropFiles(dir string, matches func(data []byte) bool) (int, erro
 		if data, err := d.read(name, maxRecord); err != nil || !matches(data) {
 			continue
 		}
-		if err := d.remove(name); err != nil {
-			return dropped, err
+		if drop {
+			if err := d.remove(name); err != nil {
+				return found, err
+			}
 		}
-		dropped++
+		found++
 	}
-	return dropped, nil
+	return found, nil
 }
 
 // CountArtifacts returns how many markers and payloads of a job's artifacts exist.

@@ -46,7 +46,7 @@ func TestFollowRun(t *testing.T) {
 }
 
 // Only the plan states of the given jobs are removed, and none outside behind a link.
-func TestDropPlanStates(t *testing.T) {
+func TestPlanStates(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	plans := filepath.Join(root, ".vizier/state/plans")
 	write := func(path, text string) {
@@ -56,7 +56,7 @@ func TestDropPlanStates(t *testing.T) {
 		}
 	}
 	s := NewStore(root, Options{})
-	if n, err := s.DropPlanStates([]kernel.JobID{"a"}); n != 0 || err != nil {
+	if n, err := s.PlanStates([]kernel.JobID{"a"}, true); n != 0 || err != nil {
 		t.Errorf("where there is nothing: %d %v", n, err)
 	}
 	if err := os.MkdirAll(plans, 0o700); err != nil {
@@ -70,7 +70,10 @@ func TestDropPlanStates(t *testing.T) {
 	if err := os.Symlink(filepath.Join(outside, "out.json"), filepath.Join(plans, "link.json")); err != nil {
 		t.Fatal(err)
 	}
-	n, err := s.DropPlanStates([]kernel.JobID{"a"})
+	if n, err := s.PlanStates([]kernel.JobID{"a"}, false); n != 1 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+	n, err := s.PlanStates([]kernel.JobID{"a"}, true)
 	left, _ := filepath.Glob(plans + "/*")
 	if n != 1 || err != nil || len(left) != 3 {
 		t.Errorf("%d, %v, left %v", n, err, left)
@@ -84,7 +87,7 @@ func TestDropPlanStates(t *testing.T) {
 	if err := os.Symlink(outside, plans); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.DropPlanStates([]kernel.JobID{"a"}); n != 0 || err == nil {
+	if n, err := s.PlanStates([]kernel.JobID{"a"}, true); n != 0 || err == nil {
 		t.Errorf("through a link: %d %v", n, err)
 	}
 }

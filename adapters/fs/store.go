@@ -33,7 +33,7 @@ type Options struct {
 	EventFiles   int           // files of the event log, the current one included
 	HistoryBytes int64         // how much of the sealed history is kept; 0: no bound
 	HistoryAge   time.Duration // how long it is kept; 0: no bound
-	Who          string        // names this process to those who wait for the lock
+	Who          string        // the command of this process, for those who wait for the lock
 	Now          func() time.Time
 	Program      string   // the version of the program, for the history
 	Tracking     Tracking // tells what git tracks; nil: no store counts as foreign

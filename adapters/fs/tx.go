@@ -163,6 +163,9 @@ func (t *Tx) write(e entry, full bool) (err error) {
 	var at kernel.JobID
 	if _, err := body.entry(func(g group) error { at = g.job; return t.s.applyGroup(g) }); err != nil {
 		t.cut = fmt.Errorf("%w (apply %s: %w)", kernel.ErrRecorded, at, err)
+		if concernsOneFile(err) {
+			t.cut = fmt.Errorf("%w; if something is in the way, `vizier doctor` names it", t.cut)
+		}
 		return t.cut
 	}
 	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()

@@ -50,6 +50,10 @@ type Env struct {
 	// come to its end; nil: it is not recorded.
 	Told func(kernel.AgentRun) error
 
+	// Printed returns the last lines that a job's attempt has printed, in the order in which
+	// it printed them; nil: that is not known.
+	Printed func(context.Context, kernel.JobID) []Printed
+
 	told *kernel.AgentRun // what the agents asked by n have reported so far
 	said string           // the last line of the last script, if that failed and printed any
 }

@@ -80,7 +80,7 @@ func promptSource(ctx context.Context, env *Env, n *Node) (source, Result, error
 	}
 	before := logEnds(env, n)
 	out, exit, err := env.Shell.Output(ctx, n.Dir, script, nil, maxText)
-	env.hears(n, exit, before)
+	env.hears(ctx, n, exit, before)
 	switch {
 	case err != nil:
 		return source{}, Result{}, err

@@ -2,7 +2,8 @@ package op
 
 import (
 	"context"
-	"strings"
+	"maps"
+	"slices"
 )
 
 // commandRun runs the script of its argument command or script.
@@ -27,34 +28,42 @@ func commandRun(ctx context.Context, env *Env, n *Node) (Result, error) {
 func runScript(ctx context.Context, env *Env, n *Node, dir, script string) (int, error) {
 	before := logEnds(env, n)
 	exit, err := env.Shell.Run(ctx, dir, script, nil)
-	env.hears(n, exit, before)
+	env.hears(ctx, n, exit, before)
 	return exit, err
 }
 
+// Printed is a line that an attempt has printed, as a terminal shows it in the end: without escape sequences.
+type Printed struct {
+	Stream, Text string
+}
+
 // hears notes what a script said last that ended with exit and before which the logs of n's attempt ended as in before.
-func (env *Env) hears(n *Node, exit int, before [2]string) {
-	if env.said = ""; exit == 0 {
+// Of what both streams have, that is what was printed last.
+func (env *Env) hears(ctx context.Context, n *Node, exit int, before map[string]string) {
+	env.said = ""
+	after := logEnds(env, n)
+	if exit == 0 || env.Printed == nil || maps.Equal(before, after) {
 		return
 	}
-	for i, end := range logEnds(env, n) {
-		if end != before[i] {
-			env.said = shorten(strings.TrimSpace(end[strings.LastIndex(end, "\n")+1:]))
+	for _, line := range slices.Backward(env.Printed(ctx, n.Job.ID)) {
+		if line.Text != "" && before[line.Stream] != after[line.Stream] {
+			env.said = shorten(line.Text)
 			return
 		}
 	}
 }
 
-// logEnds returns the ends of the logs of n's attempt, standard error first. A job with secrets has none: what it prints
-// passes a filter, and may not be in its logs yet.
-func logEnds(env *Env, n *Node) (ends [2]string) {
+// logEnds returns the ends of the logs of n's attempt. A job with secrets has none: what it prints passes a filter, and
+// may not be in its logs yet.
+func logEnds(env *Env, n *Node) map[string]string {
 	const most = 4 << 10
+	ends := map[string]string{}
 	if len(n.Job.Spec.Task.Secrets) > 0 {
 		return ends
 	}
-	for i, stream := range []string{"stderr", "stdout"} {
-		if text, err := env.Files.LogTail(n.Job.ID, stream, most); err == nil { // the reason is true without it, too
-			ends[i] = strings.TrimSpace(strings.ToValidUTF8(string(text), "\ufffd"))
-		}
+	for _, stream := range []string{"stdout", "stderr"} {
+		text, _ := env.Files.LogTail(n.Job.ID, stream, most) // the reason is true without it, too
+		ends[stream] = string(text)
 	}
 	return ends
 }

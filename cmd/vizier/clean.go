@@ -49,7 +49,14 @@ type cleanedUp struct {
 		Branches  int `json:"branches"`
 		Worktrees int `json:"worktrees"`
 	} `json:"skipped"`
-	Degraded bool `json:"degraded"`
+	Kept     keptOf `json:"kept"`
+	Degraded bool   `json:"degraded"`
+}
+
+// keptOf is what a clean keeps, and why.
+type keptOf struct {
+	Branches  map[string]string       `json:"branches,omitempty"`
+	Worktrees map[kernel.JobID]string `json:"worktrees,omitempty"`
 }
 
 type removedCounts struct {
@@ -234,6 +241,7 @@ func (x *cleanCmd) answer(c *call, s cleanScope, done app.Cleaned) error {
 		c.ui.warn("%s; `vizier clean` removes them too", stranded(doc.Stranded))
 	}
 	doc.Skipped.Branches, doc.Skipped.Worktrees = len(done.KeptBranches), len(done.KeptWorktrees)
+	doc.Kept = keptOf{done.KeptBranches, done.KeptWorktrees}
 	for _, name := range slices.Sorted(maps.Keys(done.KeptBranches)) {
 		c.ui.warn("branch %s is kept: %s", name, done.KeptBranches[name])
 	}
@@ -246,10 +254,7 @@ func (x *cleanCmd) answer(c *call, s cleanScope, done app.Cleaned) error {
 		}
 	} else {
 		rows := []row{{"Outcome", outcome}, {"Scope", doc.Scope}, {"Run", string(done.Run)}, {"Jobs", joined(done.Removed)},
-			{"Worktrees", strconv.Itoa(done.Worktrees)}, {"Branches", strings.Join(done.Branches, ", ")}}
-		if !x.DryRun {
-			rows = append(rows, row{"Plan states", strconv.Itoa(done.PlanStates)})
-		}
+			{"Worktrees", strconv.Itoa(done.Worktrees)}, {"Branches", strings.Join(done.Branches, ", ")}, {"Plan states", strconv.Itoa(done.PlanStates)}}
 		c.ui.text(block(rows, ""))
 	}
 	if doc.Degraded && !x.Force {

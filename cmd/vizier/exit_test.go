@@ -232,6 +232,9 @@ func TestTheDoctorDoesWithoutALockThatIsNotLetGo(t *testing.T) {
 	defer lock.Close()
 	out := run("vizier", "doctor")
 	has(t, out, "does not let go of the scheduler lock", "if it is stopped, `kill -CONT` lets it continue", "Git:")
+	if strings.Contains(out, "vizier submit") {
+		t.Errorf("it names a command that has ended: %s", out)
+	}
 	has(t, run("vizier", "doctor", "--fix"), "scheduler is busy; retry the command")
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)

@@ -198,8 +198,12 @@ func (x *retryCmd) Run(c *call) error {
 		switch {
 		case x.Format == "json":
 			one.Refs = c.ui.refs.among(one.LastSuccessfulPoint, one.RetrySet, one.Updated)
-		case x.DryRun || len(doc.Retries) == 1:
+		case len(doc.Retries) == 1:
 			c.ui.verbatim(prose(hung(c.ui.people(one.text(x.DryRun)), c.ui.columns()), c.ui.columns()))
+		case x.DryRun:
+			for _, id := range one.RetrySet {
+				lines = append(lines, doneLine{job: id, what: "would run again: " + one.Reasons[id]})
+			}
 		default:
 			lines = append(lines, one.line())
 		}
@@ -363,12 +367,23 @@ func (doc retried) approve() string {
 }
 
 func (doc retried) text(dryRun bool) string {
+	many := len(doc.RetrySet) > most
+	set := joined(doc.RetrySet)
+	if many && dryRun { // the lines below name them
+		set = view.Counted(len(doc.RetrySet), "job")
+	}
 	rows := []row{{"Outcome", doc.Outcome}, {"Requested", string(doc.RequestedJob)}, {"Retry root", string(doc.RetryRoot)},
-		{"Last successful point", joined(doc.LastSuccessfulPoint)}, {"Retry set", joined(doc.RetrySet)}}
+		{"Last successful point", joined(doc.LastSuccessfulPoint)}, {"Retry set", set}}
 	if !dryRun {
-		rows = append(rows, row{"Reset", joined(doc.Reset)}, row{"Restarted", joined(doc.Restarted)})
+		of := func(ids []kernel.JobID) string {
+			if all := slices.Sorted(slices.Values(doc.RetrySet)); many && slices.Equal(slices.Sorted(slices.Values(ids)), all) {
+				return "all " + view.Counted(len(ids), "job")
+			}
+			return joined(ids)
+		}
+		rows = append(rows, row{"Reset", of(doc.Reset)}, row{"Restarted", joined(doc.Restarted)})
 		if len(doc.Updated) > 0 {
-			rows = append(rows, row{"Updated", joined(doc.Updated)})
+			rows = append(rows, row{"Updated", of(doc.Updated)})
 		}
 		if len(doc.AwaitingApproval) > 0 {
 			rows = append(rows, row{"Needs approval", joined(doc.AwaitingApproval)}, row{"Next", doc.approve()})

@@ -110,7 +110,7 @@ func (t *tailCmd) print(c *call) error {
 	case !j.State.Removed.IsZero():
 		c.ui.warn("the output of job %s was removed at %s: the job is transient, and no job needs it any more", id, j.State.Removed.Format(time.RFC3339))
 	}
-	c.warnMissing(j)
+	gone := c.warnMissing(r, j, t.Stream)
 	if p.plain() && p.stream != "both" {
 		return t.bytes(c, r, id)
 	}
@@ -118,7 +118,7 @@ func (t *tailCmd) print(c *call) error {
 	print := func(l joblog.Line) error { return p.line("", l) }
 	if !t.Follow {
 		err = t.once(p, func() error { return p.printAll(c.ctx, r, []loggedJob{{id: id, started: j.State.Started}}) })
-		if err == nil && !p.any && view.EndedBadly(j) { // probably the user wants to know what went wrong
+		if err == nil && !p.any && !gone && view.EndedBadly(j) { // probably the user wants to know what went wrong
 			c.ui.warn("job %s printed nothing: `vizier show %s` says how it ended", id, id)
 		}
 	} else {
@@ -132,11 +132,29 @@ func (t *tailCmd) print(c *call) error {
 	return err
 }
 
-// warnMissing warns that a job's output may not be all that it wrote.
-func (c *call) warnMissing(j *kernel.Job) {
+// warnMissing warns that a job's output may not be all that it wrote to a stream or to both, and reports that a log is
+// gone: each command that was started has both.
+func (c *call) warnMissing(r *repo, j *kernel.Job, stream string) (gone bool) {
 	if strings.Contains(j.State.Reason, joblog.Missing) {
 		c.ui.warn("job %s: %s", j.ID, joblog.Missing)
 	}
+	if st := &j.State; !st.Status.Terminal() || st.Place.PID == 0 || !st.Removed.IsZero() {
+		return false
+	}
+	for _, name := range []string{"stdout", "stderr"} {
+		if stream != name && stream != "both" {
+			continue
+		}
+		log, err := r.Logs.OpenLog(j.ID, name)
+		if err == nil {
+			log.Close()
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			gone = true
+			c.ui.warn("%s.log of job %s is gone, and what it printed there with it", name, j.ID)
+		}
+	}
+	return gone
 }
 
 // printer returns the printer that the flags ask for.
@@ -210,7 +228,7 @@ func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, jobs []*kernel.Job, ru
 	if !t.Follow {
 		var of []loggedJob
 		for _, j := range jobs {
-			if c.warnMissing(j); j.State.Attempt > 0 {
+			if c.warnMissing(r, j, t.Stream); j.State.Attempt > 0 {
 				of = append(of, loggedJob{inRunName(j, number), j.ID, j.State.Started})
 			}
 		}

@@ -13,7 +13,7 @@ const diskFull = "the file system of the repository is full: jobs that have ende
 
 // unreleased says what follows from a scheduler lock that a look did without.
 func unreleased(p *fs.BusyError) string {
-	return cmp.Or(p.Holder, "a process") + " does not let go of the scheduler lock: this is what is on record, and whatever changes something waits for it"
+	return p.By() + " does not let go of the scheduler lock: this is what is on record, and whatever changes something waits for it"
 }
 
 // settled returns the result of read, after it has settled what it can: see app.Scheduler.Settled. It warns of

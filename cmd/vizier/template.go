@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -88,6 +91,8 @@ func (c *call) hinted(err error) error {
 			}
 		} else if ok && u.Near != "" {
 			hint = "did you mean `vizier run " + u.Near + "`?"
+		} else if near := nearFile(in.Flow); near != "" {
+			hint = "did you mean `vizier run " + near + "`?"
 		} else if ok && len(u.Names) > 0 {
 			hint = flowsHere(u.Names)
 		}
@@ -103,6 +108,26 @@ func (c *call) hinted(err error) error {
 	case enqueue.BadReference, enqueue.BadSpecs: // the error itself says what to change
 	}
 	return &failure{class: classUsage, err: err, hint: hint}
+}
+
+// nearFile returns the path of a file of a template that flow is most likely a misspelling of, or "".
+func nearFile(flow string) string {
+	dir, name := filepath.Split(strings.TrimPrefix(flow, "file:"))
+	entries, _ := os.ReadDir(cmp.Or(dir, ".")) // no directory: no file
+	var names []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && (ext == ".toml" || ext == ".json") {
+			names = append(names, e.Name())
+		}
+	}
+	near := workflow.Suggest(name, names)
+	if i := slices.Index(names, name+".toml"); i >= 0 {
+		near = names[i]
+	}
+	if near == "" || near == name { // it is there, and something else is wrong with it
+		return ""
+	}
+	return dir + near
 }
 
 // meantFlag returns the flag of the command itself that an unknown parameter is

@@ -51,6 +51,14 @@ func Unlock(f *os.File) error {
 	return nil
 }
 
+// living returns pid if there is a process of that id, and else 0.
+func living(pid int) int {
+	if pid <= 0 || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		return 0
+	}
+	return pid
+}
+
 // Touch sets the times of the file at path to now, and creates it if it is
 // missing. On a network file system, now is the server's time. It needs no disk
 // space for an existing file, and does not follow symbolic links.

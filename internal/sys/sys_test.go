@@ -165,3 +165,45 @@ func TestOpenRegular(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The holder of a flock is a living process, by its id or by the file.
+func TestFlocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	f := open(t, path)
+	if ok, err := TryLock(f); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	own, dead := os.Getpid(), exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if got := Flocked(path, own); got != own {
+		t.Errorf("%d, want %d", got, own)
+	}
+	if got := Flocked(path, dead.Process.Pid); got != own && got != 0 { // 0: this system does not tell
+		t.Errorf("%d, want %d", got, own)
+	}
+	if err := Unlock(f); err != nil {
+		t.Fatal(err)
+	}
+	if got := Flocked(path, dead.Process.Pid); got != 0 {
+		t.Errorf("%d holds a free lock", got)
+	}
+}
+
+// A lock that was handed on by a process that has ended has a holder without a name.
+func TestFlockedByTheDead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	f := open(t, path)
+	taker := exec.Command("flock", "3")
+	taker.ExtraFiles = []*os.File{f}
+	if err := taker.Run(); err != nil {
+		t.Skip(err)
+	}
+	if ok, err := TryLock(open(t, path)); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if got := Flocked(path, taker.Process.Pid); got != 0 {
+		t.Errorf("%d is said to hold it", got)
+	}
+}

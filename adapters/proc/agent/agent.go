@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -338,14 +339,19 @@ func exitText(who string, exit int) string {
 	return fmt.Sprintf("%s failed (exit %d)", who, exit)
 }
 
-// lastLine returns the last non-empty line of text, shortened.
+// lastLine returns the last line of text that a terminal shows something of, shortened.
 func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	if len(last) > 200 {
-		last = last[:200] + "…"
+	lines := strings.Split(text, "\n")
+	for _, line := range slices.Backward(lines) {
+		last := joblog.Text([]byte(line))
+		if len(last) > 200 {
+			last = strings.ToValidUTF8(last[:200], "") + "…"
+		}
+		if last != "" {
+			return last
+		}
 	}
-	return last
+	return ""
 }
 
 // filtered runs the agent with its output piped into its filter.

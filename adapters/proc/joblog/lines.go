@@ -46,6 +46,30 @@ func NewLines(opens func(name string) (*os.File, error)) *Lines {
 // Last makes the first Read begin at the nth line from the end of each log.
 func (l *Lines) Last(n int) { l.last = n }
 
+// Await waits until the record covers what the logs have now, at most for the time d: Read then knows the order of all
+// of it. It is for a caller that knows that the command writes no more.
+func (l *Lines) Await(ctx context.Context, d time.Duration) error {
+	for end := time.Now().Add(d); ctx.Err() == nil && time.Now().Before(end); time.Sleep(notedWithin) {
+		if _, err := l.look(false); err != nil {
+			return err
+		}
+		if err := l.readRecord(); err != nil {
+			return err
+		}
+		var noted [streams]int64
+		for _, g := range l.growth {
+			noted[g.Stream] = max(noted[g.Stream], g.End)
+		}
+		if noted[Stdout] >= l.seen[Stdout] && noted[Stderr] >= l.seen[Stderr] {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// notedWithin is how long a write mostly waits to be recorded.
+const notedWithin = 5 * time.Millisecond
+
 // Read calls f with what is new, and reports whether there was anything. The
 // record lags a little behind the logs: what it does not cover yet is left for
 // the next call, unless all is set.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"golang.org/x/sys/unix"
@@ -169,5 +170,25 @@ func TestLinesWrittenAfterTheLook(t *testing.T) {
 	w.write(Stdout, "333\n4\n")
 	if got := o.lineEnds(Stdout); !slices.Equal(got, []int64{5}) {
 		t.Errorf("lines end at %v", got)
+	}
+}
+
+// Whoever waits for the record reads the order of all that was written.
+func TestAwait(t *testing.T) {
+	w := write(t, t.TempDir(), 0)
+	l := w.lines()
+	l.Last(9)
+	w.write(Stderr, "1\n")
+	w.write(Stdout, "2\n")
+	w.write(Stderr, "3\n")
+	w.write(Stdout, "4\n")
+	if err := l.Await(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := text(t, l, true), "2 1\n1 2\n2 3\n1 4\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if err := w.lines().Await(t.Context(), 0); err != nil {
+		t.Error(err)
 	}
 }
