@@ -73,8 +73,13 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}
-	if c.caseSensitive() {
-		args = append(args, "-c", "core.ignoreCase=false")
+	if c.below(k.dir) != "" {
+		for _, s := range settingsOfJobs {
+			args = append(args, "-c", s)
+		}
+		if c.caseSensitive() {
+			args = append(args, "-c", "core.ignoreCase=false")
+		}
 	}
 	if k.quiet {
 		args = append(args, "-c", "core.hooksPath=/dev/null")
@@ -114,25 +119,34 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 var settings = [...]string{
 	"core.quotePath=false", "core.safecrlf=false",
 	"core.fsmonitor=false", // a job may have chosen the monitor's program, which may hang
-	// With others, git takes changed files for unchanged, and the changes would be lost with their worktree.
-	"core.ignoreStat=false", "core.checkStat=default", "core.trustctime=true", "sparse.expectFilesOutsideOfPatterns=false",
 }
 
-// caseSensitive reports whether the file system tells names apart by their case. There, with core.ignoreCase, which a repository brings along from a
-// system without that, git would overlook a new file beside one whose name differs only in case.
+// settingsOfJobs are more of them in the worktrees of jobs. With others, git takes changed files for unchanged, and the
+// changes would be lost with their worktree.
+var settingsOfJobs = [...]string{"core.ignoreStat=false", "core.checkStat=default", "core.trustctime=true", "sparse.expectFilesOutsideOfPatterns=false"}
+
+// caseSensitive reports whether the file system tells names apart by their case. There, with core.ignoreCase, which a repository
+// brings along from another system, git would overlook a new file beside one whose name differs only in case.
 func (c *cli) caseSensitive() bool {
-	_, lower := os.Lstat(filepath.Join(c.root.Dir, ".vizier"))
-	_, upper := os.Lstat(filepath.Join(c.root.Dir, ".VIZIER"))
-	return lower == nil && absent(upper)
+	_, err := os.Lstat(filepath.Join(c.root.Dir, strings.ToUpper(filepath.Dir(worktreeHome))))
+	return absent(err)
+}
+
+// below returns dir relative to the directory of the worktrees of jobs, or "" if it is in none of them.
+func (c *cli) below(dir string) string {
+	below, err := filepath.Rel(filepath.Join(c.root.Dir, worktreeHome), dir)
+	if dir == "" || err != nil || below == "." || !filepath.IsLocal(below) {
+		return ""
+	}
+	return below
 }
 
 // rooted returns an error if git would not find a repository in the job's worktree that k is to run
 // in. It would look further up, and work on the main working tree.
 func (c *cli) rooted(k command) error {
-	home := filepath.Join(c.root.Dir, worktreeHome)
-	below, err := filepath.Rel(home, k.dir)
-	if k.dir == "" || err != nil || below == "." || !filepath.IsLocal(below) || slices.ContainsFunc(k.env, func(v string) bool { return strings.HasPrefix(v, "GIT_DIR=") }) {
-		return nil //nolint:nilerr // it is no such worktree, or git does not look for it
+	home, below := filepath.Join(c.root.Dir, worktreeHome), c.below(k.dir)
+	if below == "" || slices.ContainsFunc(k.env, func(v string) bool { return strings.HasPrefix(v, "GIT_DIR=") }) {
+		return nil // it is no such worktree, or git does not look for it
 	}
 	for at := k.dir; at != home; at = filepath.Dir(at) {
 		if dir, err := gitDirOf(at); dir != "" || err != nil {

@@ -194,9 +194,11 @@ func TestSettingsHideNothing(t *testing.T) {
 			}
 		})
 	}
-	f := newFixture(t)
-	f.git("config", "core.trustctime", "false") // with which git overlooks a change that keeps a file's other time, but no test can set that one
-	if got, err := Open(f.root()).cli.read(t.Context(), "config", "core.trustctime"); string(got) != "true\n" || err != nil {
-		t.Errorf("core.trustctime = %s, %v", got, err)
+	o := newOwned(t, Open)
+	o.git("config", "core.trustctime", "false") // with which git overlooks a change that keeps a file's other time, but no test can set that one
+	for dir, want := range map[string]string{o.dir: "false\n", o.tree.dir: "true\n"} {
+		if got, err := o.repo.cli.run(t.Context(), command{dir: dir, args: []string{"config", "core.trustctime"}}); string(got) != want || err != nil {
+			t.Errorf("in %s core.trustctime = %s, %v", dir, got, err)
+		}
 	}
 }
