@@ -229,12 +229,11 @@ func (r *Repo) begin(ctx context.Context, w Worktree, from, to kernel.CommitID) 
 		return nil, isFollowing, nil
 	}
 	f.from, f.to = from, to
-	var way string
 	if f.diff, err = r.diff(ctx, from, to); err == nil {
-		way, err = f.inTheWay(ctx)
+		obstacle, err = f.blocked(ctx)
 	}
-	if err != nil || way != "" {
-		return nil, untracked(way), errors.Join(err, f.done())
+	if err != nil || obstacle != "" {
+		return nil, obstacle, errors.Join(err, f.done())
 	}
 	if err = f.write(); err == nil {
 		obstacle, err = f.lockIndex(ctx)
@@ -254,6 +253,7 @@ func (r *Repo) begin(ctx context.Context, w Worktree, from, to kernel.CommitID) 
 			err = nil
 		}
 	}
+	var way string
 	if err == nil {
 		way, err = f.keep(ctx)
 	}
@@ -332,6 +332,17 @@ func (r *Repo) diff(ctx context.Context, from, to kernel.CommitID) ([]changedFil
 		}
 	}
 	return all, err
+}
+
+// blocked says why the files of the tree cannot become those of the new commit, or "".
+func (f *following) blocked(ctx context.Context) (string, error) {
+	if module, err := f.replacedModule(); err != nil {
+		return "", err
+	} else if module != "" {
+		return f.makeWay(ctx, module)
+	}
+	way, err := f.inTheWay(ctx)
+	return untracked(way), err
 }
 
 // inTheWay returns a path that git does not track, ignored or not, at which the new commit has something, or "". It
