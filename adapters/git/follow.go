@@ -481,6 +481,10 @@ func (f *following) end(ctx context.Context) (obstacle string, err error) {
 	if f.to == "" { // it was killed before the note was written, or after all was done
 		return "", f.done()
 	}
+	if unfit, err := f.unfit(); err != nil || unfit != "" {
+		f.release()
+		return unfit, err
+	}
 	had := f.holdsIndex()
 	head, err := f.repo.HeadCommit(ctx, f.w.Path)
 	if err == nil && !had && head != f.from && head != f.to { // whoever has removed the lock has gone on since
@@ -503,6 +507,18 @@ func (f *following) end(ctx context.Context) (obstacle string, err error) {
 	}
 	f.release()
 	return obstacle, err
+}
+
+// unfit says why git cannot work in the tree, or would work on another repository from there; "": it can.
+func (f *following) unfit() (string, error) {
+	if f.w.gitDir == f.repo.root.CommonDir {
+		return "", nil
+	}
+	there, unfit, err := fitness(f.w)
+	if err == nil && !there {
+		unfit = "where its files are not, or not any more"
+	}
+	return unfit, err
 }
 
 // arriveOrReturn makes index and files of the tree, whose head is a commit, those of one of the two commits.

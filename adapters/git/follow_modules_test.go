@@ -9,11 +9,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// planned returns the commit after main that change makes, in a worktree of its own.
-func (f fixture) planned(change func(fixture)) kernel.CommitID {
+// planned returns the commit after branch that change makes, in a worktree of its own.
+func (f fixture) planned(branch string, change func(fixture)) kernel.CommitID {
 	f.Helper()
 	plan := f.in(filepath.Join(f.TempDir(), "plan"))
-	f.git("worktree", "add", "--quiet", "--detach", plan.dir, "main")
+	f.git("worktree", "add", "--quiet", "--detach", plan.dir, branch)
 	change(plan)
 	plan.git("add", "--all", "--force")
 	plan.git("commit", "--quiet", "-m", "next")
@@ -98,7 +98,7 @@ func TestASubmoduleThatIsToMakeWay(t *testing.T) {
 				f.git("submodule", "--quiet", "add", sub.dir, "lib/sub")
 			}
 			f.git("commit", "--quiet", "-m", "sub")
-			j := journey{f, f.rev("main"), f.planned(c.plan)}
+			j := journey{f, f.rev("main"), f.planned("main", c.plan)}
 			if c.linked {
 				f.git("switch", "--quiet", "--create", "side")
 				j.fixture = f.in(f.path("../linked"))

@@ -27,8 +27,8 @@ func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree) (stri
 		return obstacle, err
 	}
 	for _, w := range on {
-		if w.away {
-			return awayWith(branch, w), nil
+		if w.unfit != "" {
+			return obstacleIn(branch, w, w.unfit), nil
 		}
 		op, err := operation(w.gitDir)
 		if err != nil {
@@ -39,7 +39,7 @@ func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree) (stri
 		}
 		changed, err := r.cli.changed(ctx, w.Path)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("look at %s, in which %s is checked out: %w", w.Path, branch, err)
 		}
 		if changed.any() && !changed.others && len(changed.unstage) == 0 { // a merge that moved a submodule leaves it so
 			return fmt.Sprintf("%s is checked out in %s, where submodules are at other commits than it has: run %s; a commit would take these for it",
@@ -85,9 +85,9 @@ func (r *Repo) endAll(ctx context.Context, branch string, on []Worktree) (obstac
 		if f == nil {
 			continue
 		}
-		if w.away {
+		if w.unfit != "" {
 			f.release()
-			return awayWith(branch, w), nil
+			return obstacleIn(branch, w, w.unfit), nil
 		}
 		obstacle, err := f.end(ctx)
 		if err != nil && ctx.Err() == nil {
