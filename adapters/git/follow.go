@@ -191,10 +191,15 @@ func (f *following) lockIndex(ctx context.Context) (obstacle string, err error) 
 	return "", nil
 }
 
-// git runs a git in the tree, with the index at a path, that holds the note's flock as long as it runs.
+// git runs a command.
 func (f *following) git(ctx context.Context, index string, stdin []byte, args ...string) ([]byte, error) {
-	return f.repo.cli.run(ctx, command{dir: f.w.Path, args: args, stdin: stdin, env: []string{"GIT_INDEX_FILE=" + index},
-		writes: true, hooks: true, held: []*os.File{f.note}})
+	return f.repo.cli.run(ctx, f.command(index, stdin, args...))
+}
+
+// command is a git in the tree, with the index at a path, that holds the note's flock as long as it runs.
+func (f *following) command(index string, stdin []byte, args ...string) command {
+	return command{dir: f.w.Path, args: args, stdin: stdin, env: []string{"GIT_INDEX_FILE=" + index},
+		writes: true, hooks: true, held: []*os.File{f.note}}
 }
 
 // dropCopy removes the copy of the index, and the lock that a git which was killed left for it.
@@ -231,6 +236,9 @@ func (r *Repo) begin(ctx context.Context, w Worktree, from, to kernel.CommitID) 
 	f.from, f.to = from, to
 	if f.diff, err = r.diff(ctx, from, to); err == nil {
 		obstacle, err = f.blocked(ctx)
+	}
+	if shut := denied(err); shut != "" {
+		obstacle, err = "but "+shut, nil
 	}
 	if err != nil || obstacle != "" {
 		return nil, obstacle, errors.Join(err, f.done())
@@ -272,6 +280,9 @@ func (r *Repo) begin(ctx context.Context, w Worktree, from, to kernel.CommitID) 
 // refusal says why git does not bring the tree up to date, and what to do about it. What a flag in the index hides from
 // git status, nothing has shown before.
 func (f *following) refusal(ctx context.Context, failed error) (string, error) {
+	if shut := denied(failed); shut != "" {
+		return "but " + shut, nil
+	}
 	out, err := f.git(ctx, f.path("index"), nil, "ls-files", "-v", "--full-name", "-z", "--", ":(top)")
 	if err != nil {
 		return "", err
@@ -336,6 +347,11 @@ func (r *Repo) diff(ctx context.Context, from, to kernel.CommitID) ([]changedFil
 
 // blocked says why the files of the tree cannot become those of the new commit, or "".
 func (f *following) blocked(ctx context.Context) (string, error) {
+	for _, c := range f.diff { // what cannot be looked at could be neither changed nor put back
+		if _, _, err := f.reach(c.path); err != nil {
+			return "", err
+		}
+	}
 	if module, err := f.replacedModule(); err != nil {
 		return "", err
 	} else if module != "" {
@@ -368,7 +384,9 @@ func (f *following) inTheWay(ctx context.Context) (string, error) {
 		case !info.IsDir():
 			f.kept = append(f.kept, c.path)
 		case c.new.mode != moduleMode:
-			out, err := f.git(ctx, f.path("index"), nil, "ls-files", "--others", "-z", "--", ":(top,literal)"+c.path)
+			others := f.command(f.path("index"), nil, "ls-files", "--others", "-z", "--", ":(top,literal)"+c.path)
+			others.whole = true
+			out, err := f.repo.cli.run(ctx, others)
 			if first, _, _ := strings.Cut(string(out), "\x00"); err != nil || first != "" {
 				return first, err
 			}

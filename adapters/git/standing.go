@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	iofs "io/fs"
 	"os"
@@ -73,8 +72,8 @@ func fitness(w Worktree) (there bool, unfit string, err error) {
 	locked := w.Locked && w.Reason != initializing
 	st, err := os.Lstat(link)
 	switch {
-	case errors.Is(err, iofs.ErrPermission):
-		return true, cannotRead(shut(link)), nil
+	case denied(err) != "":
+		return true, "but " + denied(err), nil
 	case absent(err):
 		files, unread := os.ReadDir(w.Path)
 		switch empty := unread == nil && len(files) == 0; {
@@ -90,10 +89,9 @@ func fitness(w Worktree) (there bool, unfit string, err error) {
 		return true, "", nil
 	}
 	to, err := gitDirOf(w.Path)
-	var at *iofs.PathError
 	switch {
-	case errors.Is(err, iofs.ErrPermission) && errors.As(err, &at):
-		return true, cannotRead(shut(at.Path)), nil
+	case denied(err) != "":
+		return true, "but " + denied(err), nil
 	case err != nil || to == "":
 		return true, unlinked(w, "leads nowhere", st), nil
 	case st.IsDir():
@@ -131,20 +129,4 @@ func prune(w Worktree) string {
 		return fmt.Sprintf("`git worktree unlock %s`, then `git worktree prune`", w.Path)
 	}
 	return "`git worktree prune`"
-}
-
-// shut returns what keeps the user from path: the nearest directory above it that can be seen, or path itself.
-func shut(path string) string {
-	for path != filepath.Dir(path) {
-		if _, err := os.Lstat(path); err == nil {
-			break
-		}
-		path = filepath.Dir(path)
-	}
-	return path
-}
-
-// cannotRead says what to do about a path that cannot be read.
-func cannotRead(path string) string {
-	return fmt.Sprintf("but %s cannot be read: make it readable, as its owner's `chmod u+rwX %s` does", path, path)
 }

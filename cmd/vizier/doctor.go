@@ -409,7 +409,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		return nil, err
 	}
 	for _, dir := range half {
-		out = append(out, app.Finding{Path: dir, Problem: "it was to follow its branch when that was killed, so its files are partly new, and git is locked out of it",
+		out = append(out, app.Finding{Path: dir, Problem: "it was to follow its branch and got half way, so its files are partly new, and git is locked out of it",
 			Fix: func(ctx context.Context) error { return r.Doctor.git.EndHalfWay(ctx, dir) }})
 	}
 	left, err := r.Doctor.git.LeftFiles()
