@@ -85,16 +85,14 @@ func (rel *release) make(c *call, root string, noTag bool) error {
 		message += "\n" + rel.notes
 	}
 	rel.commit, err = rel.git.EmptyCommit(ctx, rel.head, message)
-	if err == nil {
-		err = rel.right.Note(git.Begun{Branch: rel.branch, From: rel.head, Commit: rel.commit, Tag: rel.next.Tag()})
+	if err != nil {
+		return fmt.Errorf("release %s: %w", rel.next.Tag(), err)
 	}
-	if err == nil {
+	begun := git.Begun{Branch: rel.branch, From: rel.head, Commit: rel.commit, Tag: rel.next.Tag()}
+	if err = rel.right.Note(begun); err == nil {
 		err = rel.git.UpdateRef(ctx, "refs/heads/"+rel.branch, rel.commit, rel.head)
 	}
-	if err != nil {
-		return fmt.Errorf("release %s: %w", rel.next.Tag(), errors.Join(err, rel.right.Forget()))
-	}
-	if !noTag {
+	if err == nil && !noTag {
 		rel.tagObject, err = rel.git.CreateTag(ctx, rel.next.Tag(), rel.commit, rel.next.Tag()+"\n\n"+rel.notes)
 	}
 	if err == nil && rel.script != "" {
@@ -104,17 +102,17 @@ func (rel *release) make(c *call, root string, noTag bool) error {
 		return rel.right.Forget()
 	}
 	err = fmt.Errorf("release %s: %w", rel.next.Tag(), err)
-	undo := rel.undo(context.WithoutCancel(ctx)) // even after an interrupt
-	switch {
-	case undo != nil && !errors.Is(undo, git.ErrMoved): // such as another interrupt, which ended git
+	undone, undo := rel.undo(context.WithoutCancel(ctx), begun) // even after an interrupt
+	if undo != nil && !errors.Is(undo, git.ErrMoved) {          // such as another one, which ended git
 		return fmt.Errorf("%w; not everything could be undone: %w: the next `vizier release` undoes the rest", err, undo)
-	case undo != nil:
-		return fmt.Errorf("%w; not everything could be undone: %w", err, errors.Join(undo, rel.right.Forget()))
 	}
-	if undo = rel.right.Forget(); undo != nil {
-		return fmt.Errorf("%w; the release is undone, but still noted: %w", err, undo)
+	if undo = errors.Join(undo, rel.right.Forget()); undo != nil {
+		return fmt.Errorf("%w; not everything could be undone: %w", err, undo)
 	}
-	return fmt.Errorf("%w; the release is undone: %s is at %.12s again", err, rel.branch, rel.head)
+	if undone {
+		err = fmt.Errorf("%w; the release is undone: %s is at %.12s again", err, rel.branch, rel.head)
+	}
+	return err
 }
 
 // scriptEnds is how long a script may take to end after a signal.
@@ -146,12 +144,12 @@ func (rel *release) gate(ctx context.Context, c *call, root string) error {
 	return nil
 }
 
-// undo removes the tag and the commit, each by compare-and-swap: a ref that
-// somebody else has moved since stays as it is.
-func (rel *release) undo(ctx context.Context) error {
-	var err error
-	if rel.tagObject != "" {
-		err = rel.git.DeleteTag(ctx, rel.next.Tag(), rel.tagObject)
+// undo removes what has been made of the release, which git may have done and not told, being interrupted. The branch stays
+// as it is if somebody has moved it on since.
+func (rel *release) undo(ctx context.Context, begun git.Begun) (undone bool, err error) {
+	undone, err = rel.git.UndoBegun(ctx, begun)
+	if errors.Is(err, git.ErrMoved) && rel.tagObject != "" {
+		err = errors.Join(err, rel.git.DeleteTag(ctx, rel.next.Tag(), rel.tagObject))
 	}
-	return errors.Join(err, rel.git.UpdateRef(ctx, "refs/heads/"+rel.branch, rel.head, rel.commit))
+	return undone, err
 }
