@@ -79,7 +79,7 @@ func TestWhicheverGitFailsAnAnswerSaysSo(t *testing.T) {
 		"the history":  func(r *Repo) (string, error) { return several(r.History(ctx, "", ahead)) },
 		"a head":       func(r *Repo) (string, error) { return several(r.HeadCommit(ctx, dir)) },
 		"its branch":   func(r *Repo) (string, error) { return several(r.HeadBranch(ctx, dir)) },
-		"who stands":   func(r *Repo) (string, error) { return several(r.Standing(ctx, "draft/a")) },
+		"who stands":   func(r *Repo) (string, error) { return standing(ctx, r, "draft/a") },
 		"observations": func(r *Repo) (string, error) { return observed(ctx, r) },
 	} {
 		r := Open(o.root())
@@ -95,6 +95,11 @@ func TestWhicheverGitFailsAnAnswerSaysSo(t *testing.T) {
 			}
 		}
 	}
+}
+
+func standing(ctx context.Context, r *Repo, branch string) (string, error) {
+	on, obstacle, err := r.Standing(ctx, branch)
+	return fmt.Sprint(on, obstacle), err
 }
 
 // observed returns the facts that r observes; the error is of those that it could not.

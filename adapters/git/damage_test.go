@@ -210,8 +210,8 @@ func TestNoGitWorksOnTheMainTreeInstead(t *testing.T) {
 	if err := r.Release(ctx, dir); err != nil {
 		t.Error(err)
 	}
-	if on, err := r.Standing(ctx, "draft/a"); err != nil || len(on) != 0 {
-		t.Errorf("on the branch after Release: %q, %v", on, err)
+	if on, o, err := r.Standing(ctx, "draft/a"); err != nil || o != "" || len(on) != 0 {
+		t.Errorf("on the branch after Release: %q, obstacle %q, %v", on, o, err)
 	}
 	if after := o.git("rev-parse", "HEAD", "--symbolic-full-name", "HEAD"); after != before || o.git("status", "--porcelain") != "M file" {
 		t.Errorf("the main working tree is at %s, was at %s; %s", after, before, o.git("status"))

@@ -109,6 +109,9 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, errors.New("git is not in PATH: install git, or add its directory to PATH")
 	case errors.As(err, &exit):
+		if exit.ExitCode() < 0 { // the interrupt of a terminal ends git, too, and may do so first
+			stderr.WriteString(exit.Error())
+		}
 		return stdout.Bytes(), c.failed(k, &Error{Op: op, Code: exit.ExitCode(), Stderr: stderr.String()})
 	default:
 		return nil, fmt.Errorf("git %s: %w", op, err)

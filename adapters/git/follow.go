@@ -191,10 +191,15 @@ func (f *following) lockIndex(ctx context.Context) (obstacle string, err error) 
 	return "", nil
 }
 
-// git runs a git in the tree, with the index at a path, that holds the note's flock as long as it runs.
+// git runs a command.
 func (f *following) git(ctx context.Context, index string, stdin []byte, args ...string) ([]byte, error) {
-	return f.repo.cli.run(ctx, command{dir: f.w.Path, args: args, stdin: stdin, env: []string{"GIT_INDEX_FILE=" + index},
-		writes: true, hooks: true, held: []*os.File{f.note}})
+	return f.repo.cli.run(ctx, f.command(index, stdin, args...))
+}
+
+// command is a git in the tree, with the index at a path, that holds the note's flock as long as it runs.
+func (f *following) command(index string, stdin []byte, args ...string) command {
+	return command{dir: f.w.Path, args: args, stdin: stdin, env: []string{"GIT_INDEX_FILE=" + index},
+		writes: true, hooks: true, held: []*os.File{f.note}}
 }
 
 // dropCopy removes the copy of the index, and the lock that a git which was killed left for it.
@@ -229,12 +234,14 @@ func (r *Repo) begin(ctx context.Context, w Worktree, from, to kernel.CommitID) 
 		return nil, isFollowing, nil
 	}
 	f.from, f.to = from, to
-	var way string
 	if f.diff, err = r.diff(ctx, from, to); err == nil {
-		way, err = f.inTheWay(ctx)
+		obstacle, err = f.blocked(ctx)
 	}
-	if err != nil || way != "" {
-		return nil, untracked(way), errors.Join(err, f.done())
+	if shut := denied(err); shut != "" {
+		obstacle, err = "but "+shut, nil
+	}
+	if err != nil || obstacle != "" {
+		return nil, obstacle, errors.Join(err, f.done())
 	}
 	if err = f.write(); err == nil {
 		obstacle, err = f.lockIndex(ctx)
@@ -254,6 +261,7 @@ func (r *Repo) begin(ctx context.Context, w Worktree, from, to kernel.CommitID) 
 			err = nil
 		}
 	}
+	var way string
 	if err == nil {
 		way, err = f.keep(ctx)
 	}
@@ -272,6 +280,9 @@ func (r *Repo) begin(ctx context.Context, w Worktree, from, to kernel.CommitID) 
 // refusal says why git does not bring the tree up to date, and what to do about it. What a flag in the index hides from
 // git status, nothing has shown before.
 func (f *following) refusal(ctx context.Context, failed error) (string, error) {
+	if shut := denied(failed); shut != "" {
+		return "but " + shut, nil
+	}
 	out, err := f.git(ctx, f.path("index"), nil, "ls-files", "-v", "--full-name", "-z", "--", ":(top)")
 	if err != nil {
 		return "", err
@@ -334,6 +345,22 @@ func (r *Repo) diff(ctx context.Context, from, to kernel.CommitID) ([]changedFil
 	return all, err
 }
 
+// blocked says why the files of the tree cannot become those of the new commit, or "".
+func (f *following) blocked(ctx context.Context) (string, error) {
+	for _, c := range f.diff { // what cannot be looked at could be neither changed nor put back
+		if _, _, err := f.reach(c.path); err != nil {
+			return "", err
+		}
+	}
+	if module, err := f.replacedModule(); err != nil {
+		return "", err
+	} else if module != "" {
+		return f.makeWay(ctx, module)
+	}
+	way, err := f.inTheWay(ctx)
+	return untracked(way), err
+}
+
 // inTheWay returns a path that git does not track, ignored or not, at which the new commit has something, or "". It
 // notes the files in f.kept that may be as that has them.
 func (f *following) inTheWay(ctx context.Context) (string, error) {
@@ -357,7 +384,9 @@ func (f *following) inTheWay(ctx context.Context) (string, error) {
 		case !info.IsDir():
 			f.kept = append(f.kept, c.path)
 		case c.new.mode != moduleMode:
-			out, err := f.git(ctx, f.path("index"), nil, "ls-files", "--others", "-z", "--", ":(top,literal)"+c.path)
+			others := f.command(f.path("index"), nil, "ls-files", "--others", "-z", "--", ":(top,literal)"+c.path)
+			others.whole = true
+			out, err := f.repo.cli.run(ctx, others)
 			if first, _, _ := strings.Cut(string(out), "\x00"); err != nil || first != "" {
 				return first, err
 			}
@@ -470,6 +499,10 @@ func (f *following) end(ctx context.Context) (obstacle string, err error) {
 	if f.to == "" { // it was killed before the note was written, or after all was done
 		return "", f.done()
 	}
+	if unfit, err := f.unfit(); err != nil || unfit != "" {
+		f.release()
+		return unfit, err
+	}
 	had := f.holdsIndex()
 	head, err := f.repo.HeadCommit(ctx, f.w.Path)
 	if err == nil && !had && head != f.from && head != f.to { // whoever has removed the lock has gone on since
@@ -492,6 +525,18 @@ func (f *following) end(ctx context.Context) (obstacle string, err error) {
 	}
 	f.release()
 	return obstacle, err
+}
+
+// unfit says why git cannot work in the tree, or would work on another repository from there; "": it can.
+func (f *following) unfit() (string, error) {
+	if f.w.gitDir == f.repo.root.CommonDir {
+		return "", nil
+	}
+	there, unfit, err := fitness(f.w)
+	if err == nil && !there {
+		unfit = "where its files are not, or not any more"
+	}
+	return unfit, err
 }
 
 // arriveOrReturn makes index and files of the tree, whose head is a commit, those of one of the two commits.

@@ -78,6 +78,9 @@ func (j journey) standing() string {
 	j.Helper()
 	var out []string
 	err := filepath.WalkDir(j.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Name() == ".git" && !d.IsDir() { // of a submodule
+			return nil
+		}
 		if err != nil || d.Name() == ".git" {
 			return filepath.SkipDir
 		}

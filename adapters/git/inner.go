@@ -66,9 +66,8 @@ func (r *Repo) dropAdded(ctx context.Context, top string, links []string) ([]str
 	if err != nil {
 		return links, err
 	}
-	at.args = []string{"config", "--file", filepath.Join(top, ".gitmodules"), "--null", "--get-regexp", `^submodule\..*\.path$`}
-	named, err := r.cli.run(ctx, at)
-	if err != nil && exitCode(err) != 1 { // exit code 1: none, or no such file
+	known, err := r.cli.knownModules(ctx, at, top)
+	if err != nil {
 		return links, err
 	}
 	var drop []string
@@ -77,12 +76,27 @@ func (r *Repo) dropAdded(ctx context.Context, top string, links []string) ([]str
 		if err != nil {
 			return links, err
 		}
-		if (!own || slices.Contains(unseen, name)) && !bytes.Contains(named, []byte("\n"+name+"\x00")) {
+		if (!own || slices.Contains(unseen, name)) && !slices.Contains(known, name) {
 			drop = append(drop, name)
 		}
 	}
 	left := slices.DeleteFunc(slices.Clone(links), func(name string) bool { return slices.Contains(drop, name) })
 	return left, r.cli.updateIndex(ctx, command{dir: top}, drop, "--force-remove")
+}
+
+// knownModules returns the paths of the submodules in .gitmodules of the working tree at top, in which at runs.
+func (c *cli) knownModules(ctx context.Context, at command, top string) (paths []string, err error) {
+	at.args = []string{"config", "--file", filepath.Join(top, ".gitmodules"), "--null", "--get-regexp", `^submodule\..*\.path$`}
+	out, err := c.run(ctx, at)
+	if exitCode(err) == 1 { // none, or no such file
+		return nil, nil
+	}
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		if _, path, ok := strings.Cut(entry, "\n"); ok {
+			paths = append(paths, path)
+		}
+	}
+	return paths, err
 }
 
 // addedLinks returns those of gitlinks that the checked-out commit does not have.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -27,8 +31,8 @@ func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree) (stri
 		return obstacle, err
 	}
 	for _, w := range on {
-		if w.away {
-			return awayWith(branch, w), nil
+		if w.unfit != "" {
+			return obstacleIn(branch, w, w.unfit), nil
 		}
 		op, err := operation(w.gitDir)
 		if err != nil {
@@ -39,7 +43,10 @@ func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree) (stri
 		}
 		changed, err := r.cli.changed(ctx, w.Path)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("look at %s, in which %s is checked out: %w", w.Path, branch, err)
+		}
+		if changed.shut != "" {
+			return obstacleIn(branch, w, "but "+cannotRead(filepath.Join(w.Path, changed.shut))), nil
 		}
 		if changed.any() && !changed.others && len(changed.unstage) == 0 { // a merge that moved a submodule leaves it so
 			return fmt.Sprintf("%s is checked out in %s, where submodules are at other commits than it has: run %s; a commit would take these for it",
@@ -85,12 +92,14 @@ func (r *Repo) endAll(ctx context.Context, branch string, on []Worktree) (obstac
 		if f == nil {
 			continue
 		}
-		if w.away {
+		if w.unfit != "" {
 			f.release()
-			return awayWith(branch, w), nil
+			return obstacleIn(branch, w, w.unfit), nil
 		}
 		obstacle, err := f.end(ctx)
-		if err != nil && ctx.Err() == nil {
+		if shut := denied(err); shut != "" {
+			obstacle = "which is half way to another commit, but " + shut
+		} else if err != nil && ctx.Err() == nil {
 			obstacle = fmt.Sprintf("which is half way to another commit (%v): see to that", err)
 		}
 		if obstacle != "" {
@@ -124,6 +133,9 @@ func (r *Repo) EndHalfWay(ctx context.Context, dir string) error {
 			return nil
 		}
 		obstacle, err := f.end(ctx)
+		if shut := denied(err); shut != "" {
+			err = errors.New(shut)
+		}
 		if err == nil && obstacle != "" {
 			err = errors.New(obstacle)
 		}
@@ -153,10 +165,20 @@ func obstacleIn(branch string, w Worktree, what string) string {
 type changes struct {
 	unstage []string // what git stash does not take: announced by git add --intent-to-add, and staged commits of submodules
 	modules []string // submodules that are at another commit
+	shut    string   // a file that cannot be read: git takes it for changed; "": none
 	others  bool
 }
 
 func (c changes) any() bool { return len(c.unstage)+len(c.modules) > 0 || c.others }
+
+// mayRead reports whether the user may read the file at path, if there is one.
+func mayRead(path string) bool {
+	f, err := sys.OpenRegular(path, os.O_RDONLY)
+	if err == nil {
+		f.Close()
+	}
+	return !errors.Is(err, iofs.ErrPermission)
+}
 
 // undo returns the commands that put c in the tree at dir aside.
 func (c changes) undo(dir string) string {
@@ -193,6 +215,8 @@ func (c *cli) changed(ctx context.Context, dir string) (changes, error) {
 			all.unstage, all.modules = append(all.unstage, f[8]), append(all.modules, f[8])
 		case module:
 			all.modules = append(all.modules, f[8])
+		case f[0] == "1" && !mayRead(filepath.Join(dir, f[8])):
+			all.shut = f[8]
 		default:
 			all.others = true
 		}

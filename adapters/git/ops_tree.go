@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	iofs "io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -94,77 +92,6 @@ func (r *Repo) baseOf(name string) (kernel.CommitID, error) {
 		return kernel.CommitID(f[1]), nil
 	}
 	return "", err
-}
-
-// Standing returns the working trees that have branch checked out or rebase it, the main one
-// first. It fails if one of them is locked and not there, as on a disk that is away.
-func (r *Repo) Standing(ctx context.Context, branch string) ([]string, error) {
-	trees, err := r.worktreesOn(ctx, branch)
-	dirs := make([]string, len(trees))
-	for i, w := range trees {
-		if w.away {
-			return nil, errors.New(awayWith(branch, w))
-		}
-		dirs[i] = w.Path
-	}
-	return dirs, err
-}
-
-// awayWith says that a tree which is away has branch checked out, and what to do about it.
-func awayWith(branch string, w Worktree) string {
-	lock := "locked"
-	if w.Reason != "" {
-		lock += " (" + w.Reason + ")"
-	}
-	return obstacleIn(branch, w, fmt.Sprintf("a worktree that is %s and not there: bring it back or, if it is gone for good, run `git worktree unlock %s`, then `git worktree prune`", lock, w.Path))
-}
-
-// worktreesOn returns the working trees of Standing, and those that are away: when one is back, its next commit would
-// take back what has moved the branch meanwhile. One that is gone and not locked is in nobody's way.
-func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, error) {
-	head, err := r.Head(ctx)
-	if err == nil {
-		head, err = r.real(ctx, head)
-	}
-	if err == nil {
-		branch, err = r.real(ctx, branch)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var on []Worktree
-	if head == branch || rebases(r.root.CommonDir, branch) {
-		on = append(on, Worktree{Path: r.root.Dir, Branch: head, gitDir: r.root.CommonDir})
-	}
-	all, err := r.Worktrees()
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range all {
-		stands, err := r.real(ctx, w.Branch)
-		if err != nil {
-			return nil, err
-		}
-		if stands != branch && !rebases(w.gitDir, branch) {
-			continue
-		}
-		if w, err = r.repaired(w); err != nil {
-			return nil, err
-		}
-		present, err := exists(w.Path)
-		rooted := false
-		if err == nil && present {
-			rooted, err = exists(filepath.Join(w.Path, ".git"))
-		}
-		if err != nil {
-			return nil, err
-		}
-		w.away = w.Locked && w.Reason != initializing && !rooted                                // a disk that is away may leave an empty directory
-		if to := leadsTo(w.Path); w.away || present && (to == "" || to == resolved(w.gitDir)) { // else it belongs to the repository that this one is a copy of
-			on = append(on, w)
-		}
-	}
-	return on, nil
 }
 
 // RestoreMissing makes the tracked files anew that the tree at dir lacks, as its index has them, and

@@ -292,7 +292,7 @@ func TestARebasedBranchIsCheckedOut(t *testing.T) {
 		if o, err := r.Obstacle(ctx, branch); err != nil || !strings.Contains(o, says) {
 			t.Errorf("%s: obstacle %q, %v", branch, o, err)
 		}
-		if on, err := r.Standing(ctx, branch); err != nil || len(on) != 1 {
+		if on, o, err := r.Standing(ctx, branch); err != nil || o != "" || len(on) != 1 {
 			t.Errorf("%s stands in %v, %v", branch, on, err)
 		}
 	}
@@ -408,8 +408,8 @@ func TestALockedWorktreeThatIsAway(t *testing.T) {
 				if o, err := r.Obstacle(ctx, "rel"); o != want || err != nil {
 					t.Errorf("obstacle %q, %v", o, err)
 				}
-				if on, err := r.Standing(ctx, "rel"); err == nil || err.Error() != want {
-					t.Errorf("standing %q, %v", on, err)
+				if on, o, err := r.Standing(ctx, "rel"); len(on) != 0 || o != want || err != nil {
+					t.Errorf("standing %q, obstacle %q, %v", on, o, err)
 				}
 				if o, err := r.EndAdvance(ctx, "rel"); o != "" || err != nil { // nothing is half way
 					t.Errorf("end: %q, %v", o, err)
@@ -441,8 +441,8 @@ func TestALockedWorktreeThatIsAway(t *testing.T) {
 					if o, err := r.Obstacle(ctx, "rel"); o != "" || err != nil {
 						t.Errorf("with lock %q: obstacle %q, %v", lock, o, err)
 					}
-					if on, err := r.Standing(ctx, "rel"); len(on) != 0 || err != nil {
-						t.Errorf("with lock %q: standing %q, %v", lock, on, err)
+					if on, o, err := r.Standing(ctx, "rel"); len(on) != 0 || o != "" || err != nil {
+						t.Errorf("with lock %q: standing %q, obstacle %q, %v", lock, on, o, err)
 					}
 				}
 			})

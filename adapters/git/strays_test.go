@@ -50,9 +50,9 @@ func TestWorktreesOfACopy(t *testing.T) {
 	for name, use := range map[string]func(o *owned, r *Repo) error{
 		"found": func(o *owned, r *Repo) error { _, err := r.OwnedWorktree("draft-1"); return err },
 		"standing": func(o *owned, r *Repo) error {
-			on, err := r.Standing(o.Context(), "draft/a")
-			if len(on) != 1 || !strings.HasPrefix(on[0], r.root.Dir) {
-				t.Errorf("on the branch are %q", on)
+			on, obstacle, err := r.Standing(o.Context(), "draft/a")
+			if obstacle != "" || len(on) != 1 || !strings.HasPrefix(on[0], r.root.Dir) {
+				t.Errorf("on the branch are %q, obstacle %q", on, obstacle)
 			}
 			return err
 		},
@@ -83,8 +83,8 @@ func TestWorktreesOfACopy(t *testing.T) {
 			if got := o.tree.git("rev-parse", "--show-toplevel", "--git-common-dir"); got != o.tree.dir+"\n"+o.path(".git") {
 				t.Errorf("the original's worktree is of %q", got)
 			}
-			if on, err := r.Standing(t.Context(), "mine"); err != nil || len(on) != 0 {
-				t.Errorf("a person's worktree counts for the copy's: %q, %v", on, err)
+			if on, obstacle, err := r.Standing(t.Context(), "mine"); err != nil || obstacle != "" || len(on) != 0 {
+				t.Errorf("a person's worktree counts for the copy's: %q, obstacle %q, %v", on, obstacle, err)
 			}
 			if got := r.RemoveWorktree(t.Context(), o.ctx); got.Status != kernel.CleanupDone || r.InPlace(o.ctx) {
 				t.Errorf("removed: %+v", got)

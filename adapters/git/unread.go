@@ -95,6 +95,35 @@ func (c *cli) unread(k command, stderr string) error {
 	return &UnreadError{Tree: top, Paths: dirs}
 }
 
+// denied says what to do if err is about something that cannot be read, or "".
+func denied(err error) string {
+	var unread *UnreadError
+	var at *iofs.PathError
+	switch {
+	case errors.As(err, &unread):
+		return cannotRead(filepath.Join(unread.Tree, unread.Paths[0]))
+	case errors.As(err, &at) && errors.Is(at, iofs.ErrPermission):
+		return cannotRead(shut(at.Path))
+	}
+	return ""
+}
+
+// cannotRead says what to do about a path that cannot be read.
+func cannotRead(path string) string {
+	return fmt.Sprintf("%s cannot be read: make it readable, as its owner's `chmod u+rwX %s` does", path, path)
+}
+
+// shut returns what keeps the user from path: path itself, if it can be looked at, else the nearest directory above it.
+func shut(path string) string {
+	for path != filepath.Dir(path) {
+		if _, err := os.Lstat(path); err == nil {
+			break
+		}
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
 // absent reports whether err says that there is nothing at a path.
 func absent(err error) bool {
 	return errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)

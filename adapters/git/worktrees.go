@@ -18,7 +18,7 @@ type Worktree struct {
 	Locked bool
 	Reason string // of the lock
 	gitDir string
-	away   bool // of worktreesOn: it is locked and not there
+	unfit  string // of worktreesOn: why git cannot work in it, and what to do about that
 }
 
 // worktrees lists the linked worktrees in the order of their names. It reads

@@ -134,9 +134,9 @@ type Trees interface {
 	// that is not known.
 	Base(dir string) (kernel.CommitID, error)
 
-	// Standing returns the trees that have branch checked out. It fails if one of them
-	// is locked and not there.
-	Standing(ctx context.Context, branch string) ([]string, error)
+	// Standing returns the trees that have branch checked out. obstacle, unless "", says that git
+	// cannot work in one of them that is no job's, and what to do about it.
+	Standing(ctx context.Context, branch string) (dirs []string, obstacle string, err error)
 
 	// OwnedWorktree returns a job's worktree of that name, finished or not, or
 	// zero if there is none. It removes a damaged one.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,16 +52,16 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	on, err := env.Git.Standing(ctx, branch)
+	on, obstacle, err := env.Git.Standing(ctx, branch)
 	if err != nil {
 		return Result{}, err
+	}
+	if obstacle != "" {
+		return failed(1, "%s; then `vizier retry %s`", obstacle, n.Job.ID), nil
 	}
 	for _, other := range on {
 		switch {
 		case own.Worktree != "" && other == filepath.Join(n.Root, own.Worktree):
-		case !strings.HasPrefix(other, filepath.Join(n.Root, worktreeHome)+string(filepath.Separator)) && !rooted(other):
-			return failed(1, "branch %s is checked out in %s, whose .git is gone, so that git would work on another repository from there: `git worktree repair`, then `vizier retry %s`",
-				branch, other, n.Job.ID), nil
 		case !strings.HasPrefix(other, filepath.Join(n.Root, worktreeHome)+string(filepath.Separator)):
 			return failed(1, "branch %s is checked out in %s: put that working tree on another branch (`git -C %s switch OTHER`), then `vizier retry %s`",
 				branch, other, other, n.Job.ID), nil
@@ -72,7 +71,7 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 			if err == nil {
 				err = env.Git.Release(ctx, other)
 			}
-			if left, again := env.Git.Standing(ctx, branch); again == nil && !slices.Contains(left, other) {
+			if left, unfit, again := env.Git.Standing(ctx, branch); again == nil && unfit == "" && !slices.Contains(left, other) {
 				err = nil // its own run has removed it in the meantime
 			}
 			if err != nil {
@@ -87,12 +86,6 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	r := ok("worktree " + c.Worktree + " of branch " + branch)
 	r.Context = &c
 	return r, nil
-}
-
-// rooted reports whether the top of a working tree is at dir.
-func rooted(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, ".git"))
-	return err == nil
 }
 
 // treeName returns the name of n's worktree for a purpose. It is unique to the

@@ -31,7 +31,7 @@ type doctorCmd struct {
 
 func (*doctorCmd) Help() string {
 	return "Looks for leftovers of crashes and manual edits: torn records, strays, stale temporary files, worktrees without an owner, prompts with stale " +
-		"names; for jobs without a scheduler; for problems of configured clusters; and for problems of the agents that templates ask, whose programs it starts for version and help. It changes nothing without --fix. Exits 0 if all is well or was repaired, and 1 with findings."
+		"names, releases that were killed; for jobs without a scheduler; for problems of configured clusters; and for problems of the agents that templates ask, whose programs it starts for version and help. It changes nothing without --fix. Exits 0 if all is well or was repaired, and 1 with findings."
 }
 
 // inspection validates a store's files.
@@ -97,6 +97,7 @@ func (c *call) checks(r *repo) []app.Check {
 		{Name: "containers", Look: r.checkContainers},
 		{Name: "traces", Look: r.checkTraces},
 		{Name: "worktrees", Look: r.checkWorktrees},
+		{Name: "releases", Look: r.checkReleases},
 		{Name: "inbox", Look: c.checkInbox(r)},
 	}
 }
@@ -307,6 +308,32 @@ func (r *repo) checkGit(ctx context.Context, _ *kernel.Snapshot) ([]app.Finding,
 	return nil, nil
 }
 
+// checkReleases looks for a release that was killed before its end.
+func (r *repo) checkReleases(ctx context.Context, _ *kernel.Snapshot) ([]app.Finding, error) {
+	left, err := r.Releases.LeftRelease()
+	if err != nil || left.Commit == "" {
+		return nil, err
+	}
+	right, err := r.Releases.BeginReleasing()
+	if errors.Is(err, git.ErrReleasing) { // it is at work
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer right.End()                    //nolint:errcheck // nothing was noted
+	left, err = r.Releases.LeftRelease() // it may have ended meanwhile
+	if err != nil || left.Commit == "" {
+		return nil, err
+	}
+	there, err := r.Releases.Undoes(ctx, left)
+	if err != nil && !errors.Is(err, git.ErrMoved) || err == nil && !there {
+		return nil, err
+	}
+	return []app.Finding{{Path: "release " + left.Tag, Problem: "it was killed before its end, so nobody knows whether its script would have let it pass",
+		Next: "vizier release, which first undoes it, or says why it cannot"}}, nil
+}
+
 func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	runs := map[kernel.RunID]bool{}
 	for _, j := range s.Jobs() {
@@ -409,7 +436,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		return nil, err
 	}
 	for _, dir := range half {
-		out = append(out, app.Finding{Path: dir, Problem: "it was to follow its branch when that was killed, so its files are partly new, and git is locked out of it",
+		out = append(out, app.Finding{Path: dir, Problem: "it was to follow its branch and got half way, so its files are partly new, and git is locked out of it",
 			Fix: func(ctx context.Context) error { return r.Doctor.git.EndHalfWay(ctx, dir) }})
 	}
 	left, err := r.Doctor.git.LeftFiles()

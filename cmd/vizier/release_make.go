@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/git"
 )
@@ -48,49 +51,76 @@ func (rel *release) begin(c *call, dryRun bool) error {
 	case dryRun:
 		return nil
 	case undone:
-		c.ui.warn(fmt.Sprintf("release %s was killed before its end, and is undone: %s is at %.12s again", left.Tag, left.Branch, left.From))
+		heads, err := rel.git.Heads(c.ctx, []string{left.Branch})
+		if err != nil {
+			return err
+		}
+		said := fmt.Sprintf("release %s was killed before its end, and is undone", left.Tag)
+		if heads[left.Branch] == left.From {
+			said += fmt.Sprintf(": %s is at %.12s again", left.Branch, left.From)
+		}
+		c.ui.warn(said)
 	}
 	return rel.right.Forget()
 }
 
-// make makes the commit and the tag and runs the script. If that fails,
+// undoable returns a context that whatever signal would end the process cancels instead, however often it comes, until stop
+// is called.
+func undoable(ctx context.Context) (of context.Context, stop context.CancelFunc) {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as by nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, signals...)
+}
+
+// make makes the commit and the tag and runs the script. If that fails, or a signal comes,
 // everything is undone.
 func (rel *release) make(c *call, root string, noTag bool) error {
+	ctx, stop := undoable(c.ctx)
+	defer stop()
 	var err error
 	message := "chore(release): " + rel.next.Tag() + "\n"
 	if rel.notes != "" {
 		message += "\n" + rel.notes
 	}
-	rel.commit, err = rel.git.EmptyCommit(c.ctx, rel.head, message)
-	if err == nil {
-		err = rel.right.Note(git.Begun{Branch: rel.branch, From: rel.head, Commit: rel.commit, Tag: rel.next.Tag()})
-	}
-	if err == nil {
-		err = rel.git.UpdateRef(c.ctx, "refs/heads/"+rel.branch, rel.commit, rel.head)
-	}
+	rel.commit, err = rel.git.EmptyCommit(ctx, rel.head, message)
 	if err != nil {
-		return fmt.Errorf("release %s: %w", rel.next.Tag(), errors.Join(err, rel.right.Forget()))
+		return fmt.Errorf("release %s: %w", rel.next.Tag(), err)
 	}
-	if !noTag {
-		rel.tagObject, err = rel.git.CreateTag(c.ctx, rel.next.Tag(), rel.commit, rel.next.Tag()+"\n\n"+rel.notes)
+	begun := git.Begun{Branch: rel.branch, From: rel.head, Commit: rel.commit, Tag: rel.next.Tag()}
+	if err = rel.right.Note(begun); err == nil {
+		err = rel.git.UpdateRef(ctx, "refs/heads/"+rel.branch, rel.commit, rel.head)
+	}
+	if err == nil && !noTag {
+		rel.tagObject, err = rel.git.CreateTag(ctx, rel.next.Tag(), rel.commit, rel.next.Tag()+"\n\n"+rel.notes)
 	}
 	if err == nil && rel.script != "" {
-		err = rel.gate(c, root)
+		err = rel.gate(ctx, c, root)
 	}
 	if err == nil {
 		return rel.right.Forget()
 	}
 	err = fmt.Errorf("release %s: %w", rel.next.Tag(), err)
-	undo := rel.undo(context.WithoutCancel(c.ctx)) // even after an interrupt
+	undone, undo := rel.undo(context.WithoutCancel(ctx), begun) // even after an interrupt
+	if undo != nil && !errors.Is(undo, git.ErrMoved) {          // such as another one, which ended git
+		return fmt.Errorf("%w; not everything could be undone: %w: the next `vizier release` undoes the rest", err, undo)
+	}
 	if undo = errors.Join(undo, rel.right.Forget()); undo != nil {
 		return fmt.Errorf("%w; not everything could be undone: %w", err, undo)
 	}
-	return fmt.Errorf("%w; the release is undone: %s is at %.12s again", err, rel.branch, rel.head)
+	if undone {
+		err = fmt.Errorf("%w; the release is undone: %s is at %.12s again", err, rel.branch, rel.head)
+	}
+	return err
 }
+
+// scriptEnds is how long a script may take to end after a signal.
+const scriptEnds = 10 * time.Second
 
 // gate runs the script. Its output goes to standard error, because the result
 // is only known at its end.
-func (rel *release) gate(c *call, root string) error {
+func (rel *release) gate(ctx context.Context, c *call, root string) error {
 	tag, span := rel.next.Tag(), string(rel.commit)
 	if rel.tagObject == "" {
 		tag = ""
@@ -98,14 +128,15 @@ func (rel *release) gate(c *call, root string) error {
 	if rel.last != "" {
 		span = rel.last + ".." + span
 	}
-	cmd := exec.CommandContext(c.ctx, "sh", "-c", rel.script)
+	cmd := exec.CommandContext(ctx, "sh", "-c", rel.script)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, c.stderr, c.stderr
 	cmd.Env = append(slices.Clone(c.env), "VIZIER_RELEASE_VERSION="+rel.next.String(), "VIZIER_RELEASE_TAG="+tag,
 		"VIZIER_RELEASE_COMMIT="+string(rel.commit), "VIZIER_RELEASE_RANGE="+span)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = scriptEnds
 	err := cmd.Run()
-	if c.ctx.Err() != nil {
-		err = c.ctx.Err()
+	if ctx.Err() != nil {
+		err = ctx.Err()
 	}
 	if err != nil {
 		return fmt.Errorf("the release script: %w", err)
@@ -113,12 +144,12 @@ func (rel *release) gate(c *call, root string) error {
 	return nil
 }
 
-// undo removes the tag and the commit, each by compare-and-swap: a ref that
-// somebody else has moved since stays as it is.
-func (rel *release) undo(ctx context.Context) error {
-	var err error
-	if rel.tagObject != "" {
-		err = rel.git.DeleteTag(ctx, rel.next.Tag(), rel.tagObject)
+// undo removes what has been made of the release, which git may have done and not told, being interrupted. The branch stays
+// as it is if somebody has moved it on since.
+func (rel *release) undo(ctx context.Context, begun git.Begun) (undone bool, err error) {
+	undone, err = rel.git.UndoBegun(ctx, begun)
+	if errors.Is(err, git.ErrMoved) && rel.tagObject != "" {
+		err = errors.Join(err, rel.git.DeleteTag(ctx, rel.next.Tag(), rel.tagObject))
 	}
-	return errors.Join(err, rel.git.UpdateRef(ctx, "refs/heads/"+rel.branch, rel.head, rel.commit))
+	return undone, err
 }
