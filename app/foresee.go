@@ -172,7 +172,6 @@ func (s *Scheduler) Foretell(ctx context.Context, changes []foresight.Change, o 
 	if err != nil {
 		return nil, foresight.Outlook{}, err
 	}
-	snap = snap.Apply(s.forsaken(snap, retries(changes)...))
 	o.Habits = foresight.HabitsOf(snap.Jobs())
 	out, err := s.foretell(ctx, snap, changes, o)
 	return o.Habits, out, err
