@@ -29,15 +29,25 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 		}
 		return snap
 	}
-	if slices.ContainsFunc(changes, func(c foresight.Change) bool { _, retries := c.(foresight.Retry); return retries }) {
+	if retried := retries(changes); len(retried) > 0 {
 		snap, err := s.Snapshot(ctx, kernel.Scope{All: true}) // as Retry: what it rewinds may have ended long ago
 		if err == nil {
-			look(snap)
+			look(snap.Apply(s.forsaken(snap, retried...)))
 		}
 		return out, errors.Join(err, refused)
 	}
 	_, err := s.Look(ctx, foresight.Near(changes, s.Now()), look)
 	return out, errors.Join(err, refused)
+}
+
+// retries returns the jobs that changes retry.
+func retries(changes []foresight.Change) (ids []kernel.JobID) {
+	for _, c := range changes {
+		if c, ok := c.(foresight.Retry); ok {
+			ids = append(ids, c.Jobs...)
+		}
+	}
+	return ids
 }
 
 // Observed returns snap, which must hold all jobs, for a front end that runs
@@ -79,6 +89,7 @@ func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Cha
 	if err != nil {
 		return nil, foresight.Forecast{}, foresight.Story{}, err
 	}
+	snap = snap.Apply(s.forsaken(snap, retries(changes)...))
 	habits := foresight.HabitsOf(snap.Jobs())
 	out, err := s.foretell(ctx, snap, changes, foresight.Options{Habits: habits, Draws: 1, Nobody: true})
 	if err != nil {

@@ -174,15 +174,16 @@ func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, clea
 	return s.ask(ctx, history.Cancel{Jobs: []kernel.JobID{id}, By: by, Cleanup: cleanup})
 }
 
-// CancelAll cancels several jobs in one transaction, in order. left holds the
-// jobs that could not be cancelled because they had ended, or because
-// cancelling another job ended them.
-func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, by string, cleanup bool) (rep Report, left []kernel.JobID, err error) {
+// CancelAll cancels several jobs in one transaction, in order. Runs are those
+// that are cancelled as a whole: see kernel.CancelIn. left holds the jobs that
+// could not be cancelled because they had ended, or because cancelling another
+// job ended them.
+func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, runs []kernel.RunID, by string, cleanup bool) (rep Report, left []kernel.JobID, err error) {
 	rep, err = s.transact(ctx, kernel.Scope{Jobs: ids}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
-		done, d := history.Cancel{By: by, Cleanup: cleanup}, kernel.NewDraft(snap)
+		done, d := history.Cancel{By: by, Cleanup: cleanup, Runs: runs}, kernel.NewDraft(snap)
 		left = nil
 		for _, id := range ids {
-			plan, err := kernel.Cancel(d.Snapshot(), id, by, cleanup)
+			plan, err := kernel.CancelIn(d.Snapshot(), runs, id, by, cleanup)
 			switch {
 			case errors.Is(err, kernel.ErrConflict):
 				left = append(left, id)

@@ -267,7 +267,7 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 // Many jobs are cancelled in one transaction; those that have ended are left.
 func TestCancelAll(t *testing.T) {
 	m := newMemory(job("a", nil), job("b", running(1)), job("c", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }), job("d", nil))
-	rep, left, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"d", "c", "b", "a"}, "ann", false)
+	rep, left, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"d", "c", "b", "a"}, nil, "ann", false)
 	if err != nil || !slices.Equal(left, []kernel.JobID{"c"}) {
 		t.Fatalf("left %v, %v", left, err)
 	}
@@ -276,7 +276,7 @@ func TestCancelAll(t *testing.T) {
 			t.Errorf("%s is %+v", id, st)
 		}
 	}
-	if _, _, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"a", "nobody"}, "ann", false); !errors.Is(err, kernel.ErrNotFound) {
+	if _, _, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"a", "nobody"}, nil, "ann", false); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("one that does not exist: %v", err)
 	}
 }

@@ -3,7 +3,16 @@ package kernel
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+)
+
+// How the reason of a cancelled job begins. cancelledWithRun is also the reason of a running job whose whole run
+// was cancelled: see State.cancelledWithRun.
+const (
+	cancelledBy      = "cancelled by "
+	cancelledWithRun = "cancelled with its run by "
 )
 
 // Cancel ends a job that is not terminal. A job that is not running ends at
@@ -14,25 +23,34 @@ import (
 // removed. A job that only a route starts, in a run of which nothing goes on, is
 // not cancelled: that would end nothing.
 func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
+	return CancelIn(s, nil, id, by, cleanup)
+}
+
+// CancelIn is Cancel of a job where runs are cancelled as a whole: no route of their
+// jobs is taken, since it would begin again what is to end.
+func CancelIn(s *Snapshot, runs []RunID, id JobID, by string, cleanup bool) (Plan, error) {
 	j := s.Job(id)
 	if j == nil {
 		return Plan{}, fmt.Errorf("cancel %s: %w", id, ErrNotFound)
 	}
-	p, err := s.cancel(j, by, cleanup)
-	if err != nil || j.Spec.Prompt == nil || j.Spec.Origin.Run == "" {
+	run := j.Spec.Origin.Run
+	all := j.Spec.Prompt != nil && run != ""
+	whole := all || run != "" && slices.Contains(runs, run)
+	p, err := s.cancel(j, by, cleanup, whole)
+	if err != nil || !all {
 		return p, err
 	}
 	s.requireAll()
 	d := NewDraft(s)
 	d.Add(p)
 	for _, k := range s.jobs {
-		if k.ID == id || k.Spec.Origin.Run != j.Spec.Origin.Run {
+		if k.ID == id || k.Spec.Origin.Run != run {
 			continue
 		}
 		if k = d.s.Job(k.ID); !k.State.Status.Active() {
 			continue
 		}
-		q, err := d.s.cancel(k, by, cleanup)
+		q, err := d.s.cancel(k, by, cleanup, true)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -41,9 +59,14 @@ func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
 	return d.plan, nil
 }
 
-func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
+func (s *Snapshot) cancel(j *Job, by string, cleanup, whole bool) (Plan, error) {
 	id := j.ID
 	st := j.State
+	reason := cancelledBy
+	if whole {
+		reason = cancelledWithRun
+	}
+	reason += cmp.Or(by, "unknown")
 	if st.Status.Terminal() {
 		return Plan{}, fmt.Errorf("job %s is not active: it is %s: %w", id, st.Status, ErrConflict)
 	}
@@ -54,6 +77,11 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
 		p := Plan{}
 		if st.Stop.At.IsZero() {
 			st.Stop = StopRequest{s.now, by, cleanup}
+		}
+		if whole {
+			st.Reason = reason
+		}
+		if st != j.State {
 			p.add(PutState{id, j.Rev, st})
 		}
 		p.add(Stop{j.Attempt()})
@@ -61,11 +89,18 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
 	}
 	st.Status, st.Finished, st.Exit, st.Outcome = Cancelled, s.now, Exited(143), OutcomeCancelled
 	st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
-	st.Failure, st.Reason = NoFailure, "cancelled by "+cmp.Or(by, "unknown")
+	st.Failure, st.Reason = NoFailure, reason
 	st.Cancelled.Status = CleanupSkipped
-	p := s.withRoutes(NewPlan(PutState{id, j.Rev, st}), j)
+	p := NewPlan(PutState{id, j.Rev, st})
+	if !whole {
+		p = s.withRoutes(p, j)
+	}
 	if cleanup && st.Context.Owned {
 		p.add(RemoveWorktree{id, st.Context, true})
 	}
 	return p, nil
 }
+
+// cancelledWithRun reports whether the job of st was asked to stop, or was cancelled, together with its whole run.
+// Then it takes no route.
+func (st *State) cancelledWithRun() bool { return strings.HasPrefix(st.Reason, cancelledWithRun) }

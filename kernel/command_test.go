@@ -40,7 +40,11 @@ func (w *stage) do(line string) []string {
 	case "reject":
 		return w.verb(s)(kernel.Reject(s, name, "ann", strings.Join(args[1:], " ")))
 	case "cancel":
-		return w.verb(s)(kernel.Cancel(s, name, "ann", true))
+		var runs []kernel.RunID
+		for _, run := range args[1:] {
+			runs = append(runs, kernel.RunID(run))
+		}
+		return w.verb(s)(kernel.CancelIn(s, runs, name, "ann", true))
 	case "retry":
 		return w.verb(s)(kernel.Retry(s, name, "ann"))
 	case "gc":

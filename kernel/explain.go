@@ -134,6 +134,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 			e.Root = x.root(i)
 		}
 	}
+	x.arrange()
 	e.Actions, e.TickWait = x.actions, x.tickWait(i, map[int32]bool{})
 	switch {
 	case len(e.Actions) > 0:
@@ -314,7 +315,10 @@ func (x *explainer) remedies(i int32) {
 		x.add(Remedy{Kind: SubmitAgain, Job: j.ID, Detail: "has no command"})
 		return
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
-		if st == Cancelled && x.before(i) {
+		if (st == Cancelled || st == BlockedByApproval) && x.before(i) {
+			if j.asksAnew() {
+				x.add(Remedy{Kind: ApproveJob, Job: j.ID})
+			}
 			return
 		}
 		if by := x.t.s.BlockedBy(j); by != nil {
@@ -327,6 +331,10 @@ func (x *explainer) remedies(i int32) {
 			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
 		}
 		retry := x.t.s.WayOut(j.ID)
+		if again := x.submitAgain(retry); len(again) > 0 {
+			x.add(again...)
+			return
+		}
 		x.add(Remedy{Kind: RetryJob, Job: retry})
 		for _, id := range []JobID{retry, j.ID} {
 			if x.t.s.Job(id).asksAnew() {
@@ -362,14 +370,34 @@ func (x *explainer) remedies(i int32) {
 	}
 }
 
-// before collects remedies for the jobs whose ends keep job i, which was cancelled, from starting, and
+// submitAgain returns what to submit again where a retry of job id is no use; nil: nothing.
+func (x *explainer) submitAgain(id JobID) []Remedy {
+	i, ok := x.t.s.find(id)
+	if !ok {
+		return nil
+	}
+	for _, h := range x.verdicts(i) {
+		if does, _ := h.gate.remedy(x, i, h.verdict); slices.ContainsFunc(does, func(r Remedy) bool { return r.Kind == SubmitAgain }) {
+			return does
+		}
+	}
+	return nil
+}
+
+// before collects remedies for the jobs whose ends keep job i, which was cancelled or rejected, from starting, and
 // reports whether there are any: a retry of them takes i along.
 func (x *explainer) before(i int32) (any bool) {
 	for _, h := range x.verdicts(i) {
 		_, via := h.gate.remedy(x, i, h.verdict)
-		if k, ok := x.t.s.find(via); h.kind == blocked && via != "" && ok {
+		k, ok := x.t.s.find(via)
+		switch {
+		case via == "" || !ok:
+		case h.kind == blocked:
 			any = true
 			x.remedies(k)
+		case x.t.status(k) == Unscheduled && !x.seen[k]: // a transient one, which i would wake
+			x.seen[k] = true
+			any = x.before(k) || any
 		}
 	}
 	return any
@@ -391,6 +419,9 @@ func (x *explainer) root(i int32) *RootFailure {
 			}
 			own = u
 			k, ok := x.t.s.find(u.Job)
+			if ok && u.Artifact != (Artifact{}) && x.waitsFor(k, i) {
+				continue
+			}
 			if ok && x.spoiler(k, u.Artifact) >= 0 {
 				k = x.spoiler(k, u.Artifact)
 			}
@@ -405,4 +436,60 @@ func (x *explainer) root(i int32) *RootFailure {
 		i = next
 	}
 	return nil
+}
+
+// mostArranged is how many retries are compared with each other. Nobody types a longer list one by one.
+const mostArranged = 32
+
+// arrange removes the retries that another retry includes, and puts each approval behind the retries after which it
+// is asked for anew.
+func (x *explainer) arrange() {
+	retries, approval, early := 0, false, false // early: an approval comes before a retry
+	for _, r := range x.actions {
+		if approval = approval || r.Kind == ApproveJob; r.Kind == RetryJob {
+			retries, early = retries+1, early || approval
+		}
+	}
+	if retries > mostArranged || retries < 2 && !early {
+		return
+	}
+	sets := map[JobID][]JobID{}
+	takes := func(retry Remedy, id JobID) bool { // the retry includes job id
+		if retry.Kind != RetryJob {
+			return false
+		}
+		if sets[retry.Job] == nil {
+			_, sets[retry.Job], _ = x.t.s.rewinds(retry.Job)
+		}
+		return slices.Contains(sets[retry.Job], id)
+	}
+	places := make([]int, len(x.actions)) // in the new order; that of a retry is also behind what precedes those that it includes
+	gone := make([]bool, len(x.actions))
+	for i, r := range x.actions {
+		places[i] = max(places[i], 2*i)
+		for k, o := range x.actions {
+			if r.Kind == RetryJob && k != i && !gone[k] && takes(o, r.Job) {
+				gone[i], places[k] = true, max(places[k], 2*i)
+				break
+			}
+		}
+	}
+	var order []int
+	for i, r := range x.actions {
+		if gone[i] {
+			continue
+		}
+		order = append(order, i)
+		for k, o := range x.actions {
+			if r.Kind == ApproveJob && !gone[k] && takes(o, r.Job) {
+				places[i] = max(places[i], places[k]+1)
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(i, k int) int { return cmp.Compare(places[i], places[k]) })
+	arranged := make([]Remedy, len(order))
+	for at, i := range order {
+		arranged[at] = x.actions[i]
+	}
+	x.actions = arranged
 }

@@ -48,6 +48,9 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		}
 		p = p.Then(q)
 	}
+	if !j.State.Stop.At.IsZero() && j.State.cancelledWithRun() {
+		return p, nil
+	}
 	return s.withRoutes(p, j), nil
 }
 
@@ -92,7 +95,10 @@ func stateAfter(j *Job, r Result, now time.Time) State {
 	st.Refused = 0
 	if !st.Stop.At.IsZero() && r.Outcome != OutcomeSucceeded {
 		st.Status, st.Exit, st.Outcome = Cancelled, Exited(143), OutcomeCancelled
-		st.Failure, st.Reason = NoFailure, "cancelled by "+cmp.Or(st.Stop.By, "unknown")
+		st.Failure, st.Reason = NoFailure, cancelledBy+cmp.Or(st.Stop.By, "unknown")
+		if j.State.cancelledWithRun() {
+			st.Reason = j.State.Reason
+		}
 		return st
 	}
 	switch r.Outcome {

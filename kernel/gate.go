@@ -329,11 +329,13 @@ func (t *tick) producersOf(i int32, a Artifact) (known, active, succeeded bool, 
 		p := list[at]
 		s := t.status(p)
 		if ended = ended && s.Terminal(); p != i && (own || !t.s.jobs[p].State.Retired) {
-			if active = s.Active() || t.promotable(p); s.Active() || !known {
+			asleep := t.promotable(p) && !active // the first one that sleeps, unless another may make it without being woken
+			if s.Active() || asleep || !known {
 				first = t.s.jobs[p].ID
 			}
-			if known, succeeded = true, succeeded || s == Succeeded; active {
-				return known, active, succeeded, first
+			active = active || asleep
+			if known, succeeded = true, succeeded || s == Succeeded; s.Active() {
+				return known, true, succeeded, first
 			}
 		}
 		if ended {

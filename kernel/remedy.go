@@ -73,11 +73,33 @@ func (x *explainer) spoiler(p int32, a Artifact) int32 {
 	return -1
 }
 
+// inCircle reports whether v blocks job i for want of an artifact whose producer is blocked because i is.
+func (x *explainer) inCircle(i int32, v verdict) bool {
+	k, ok := x.t.s.find(v.job)
+	return ok && v.kind == blocked && x.waitsFor(k, i)
+}
+
+// waitsFor reports whether job k is blocked, directly or by way of others, since job i is.
+func (x *explainer) waitsFor(k, i int32) bool {
+	if x.t.status(k) != BlockedByDependency || x.t.status(i) != BlockedByDependency {
+		return false
+	}
+	return slices.Contains(x.t.s.graph.closure([]int32{k}, func(at int32, f func(int32)) {
+		x.t.s.graph.eachPredecessor(at, func(p int32) {
+			if p != k && x.t.status(p) == BlockedByDependency {
+				f(p)
+			}
+		})
+	}), i)
+}
+
 func (x *explainer) clearsNeed(i int32, v verdict) string {
 	n, _, _ := x.t.need(i, v.artifact)
 	switch {
 	case n == producing && x.circular(i):
 		return "another job that produces it: " + x.describe(v.job) + ", waits for this one"
+	case x.inCircle(i, v):
+		return "another job that produces it, then a retry"
 	case v.job != "" && v.kind == blocked && x.t.s.jobs[i].Spec.MissingProducer == Wait:
 		return "a retry of what failed, or another job that produces it"
 	case v.job != "":
@@ -102,7 +124,7 @@ func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, via JobID) {
 	if n, _, _ := x.t.need(i, v.artifact); n == producing && x.circular(i) {
 		return []Remedy{{Kind: ProduceArtifact, Artifact: v.artifact}}, ""
 	}
-	if v.job != "" {
+	if v.job != "" && !x.inCircle(i, v) {
 		return x.remedyJob(i, v)
 	}
 	if n, _, _ := x.t.need(i, v.artifact); n == unknown {

@@ -26,10 +26,8 @@ func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
 	if s.Job(root) == nil {
 		return set, fmt.Errorf("retry %s: %w", root, ErrNotFound)
 	}
-	set.Root = s.rewindRoot(root)
-	set.Jobs = s.Downstream(set.Root)
-	woken := s.handlers(set.Jobs)
-	set.Jobs = append(set.Jobs, woken...)
+	var woken []JobID
+	set.Root, set.Jobs, woken = s.rewinds(root)
 	var running []string
 	for _, id := range set.Jobs {
 		if st := s.Job(id).State.Status; st == Running {
@@ -59,6 +57,15 @@ func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
 			root, m.Value, m.Value, ErrConflict)
 	}
 	return set, nil
+}
+
+// rewinds returns the jobs that a retry of root rewinds, the first of them, and those of them that the ends of
+// the others woke.
+func (s *Snapshot) rewinds(root JobID) (first JobID, all, woken []JobID) {
+	first = s.rewindRoot(root)
+	all = s.Downstream(first)
+	woken = s.handlers(all)
+	return first, append(all, woken...), woken
 }
 
 func (s *Snapshot) whyRewound(root, id JobID, set []JobID) string {

@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "rewrite the expected output of the scen
 //	finish NAME [exit=N] [class=C] [outcome=O] [without=LABEL;…]
 //	die NAME [exit=N …]      its runner is gone; with exit, a result is on record
 //	refuse NAME WHY          its executor says no
-//	approve NAME, reject NAME [REASON…], cancel NAME, retry NAME, gc AGE
+//	approve NAME, reject NAME [REASON…], retry NAME, gc AGE
+//	cancel NAME [RUN …]      RUN is cancelled as a whole
 //	clock +5s
 //	marker LABEL OWNER, unmarker LABEL OWNER, present LABEL, absent LABEL
 //	branch NAME COMMIT, unbranch NAME, checkout NAME, dirty, clean, broken WHY, mended

@@ -247,11 +247,13 @@ func (h *history) verb(t *rapid.T) {
 	}
 	s, id := h.look(), oneOf(t, "subject", h.jobs...).ID
 	var p kernel.Plan
-	switch oneOf(t, "verb", "retry", "retry", "cancel", "approve", "reject", "gc", "submit again") {
+	switch oneOf(t, "verb", "retry", "retry", "cancel", "cancel its run", "approve", "reject", "gc", "submit again") {
 	case "retry":
 		p, _ = kernel.Retry(s, id, "ann")
 	case "cancel":
 		p, _ = kernel.Cancel(s, id, "ann", false)
+	case "cancel its run":
+		p, _ = kernel.CancelIn(s, []kernel.RunID{s.Job(id).Spec.Origin.Run}, id, "ann", false)
 	case "approve":
 		var err error
 		g := generation{id, s.Job(id).State.Generation}

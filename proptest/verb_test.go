@@ -19,7 +19,7 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 	j := s.Job(id)
 	var p kernel.Plan
 	var err error
-	name := oneOf(t, "verb", "decide", "enqueue", "submit", "retry", "approve", "reject", "cancel", "finish", "refuse", "gc", "cleaned up")
+	name := oneOf(t, "verb", "decide", "enqueue", "submit", "retry", "approve", "reject", "cancel", "cancel its run", "finish", "refuse", "gc", "cleaned up")
 	switch name {
 	case "decide":
 		p = kernel.Decide(s)
@@ -35,6 +35,16 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 		p, err = kernel.Reject(s, id, "ann", "no")
 	case "cancel":
 		p, err = kernel.Cancel(s, id, "ann", rapid.Bool().Draw(t, "cleanup"))
+	case "cancel its run":
+		var runs []kernel.RunID
+		if j != nil {
+			runs = append(runs, j.Spec.Origin.Run)
+		}
+		if p, err = kernel.CancelIn(s, runs, id, "ann", rapid.Bool().Draw(t, "cleanup")); err == nil && j.Spec.Origin.Run != "" {
+			if k := s.Apply(p).Job(id); k.State.Generation != j.State.Generation || !k.State.Status.Terminal() && k.State.Status != kernel.Running {
+				t.Fatalf("%s was cancelled with its run, and became %s", id, k.State.Status)
+			}
+		}
 	case "finish":
 		if j != nil {
 			r := Result(t, j)

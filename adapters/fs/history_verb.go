@@ -40,6 +40,7 @@ type (
 		Jobs    []kernel.JobID `json:"jobs"`
 		By      string         `json:"by"`
 		Cleanup bool           `json:"cleanup,omitempty"`
+		Runs    []kernel.RunID `json:"runs,omitempty"`
 	}
 	retryArgs struct {
 		Job  kernel.JobID   `json:"job,omitempty"`  // the one

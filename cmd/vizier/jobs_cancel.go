@@ -36,6 +36,8 @@ type cancelled struct {
 	Stdout  string `json:"stdout"`
 	Stderr  string `json:"stderr"`
 	Cleanup string `json:"cleanup"`
+
+	BackTo []kernel.JobID `json:"back_to,omitempty"` // where its routes took the run back to
 }
 
 // killMargin is how long after its grace period a job that was told to stop may
@@ -47,6 +49,9 @@ type cancelledJobs struct {
 	Jobs []cancelled `json:"jobs"`
 }
 
+// takenBack is the outcome of a cancel after which the job is to run again: its route was taken.
+const takenBack = "Job cancelled and taken back"
+
 // cancelRequested is the outcome of a cancel that another process is going to do.
 const cancelRequested = "Cancel requested"
 
@@ -54,6 +59,12 @@ const cancelRequested = "Cancel requested"
 func (doc cancelledJobs) lines() (out []doneLine) {
 	for _, one := range doc.Jobs {
 		switch {
+		case one.Outcome == takenBack:
+			what := "cancelled, and taken back since"
+			if len(one.BackTo) > 0 {
+				what = "cancelled, and taken back by its route to " + joined(one.BackTo)
+			}
+			out = append(out, doneLine{job: one.Job, what: what})
 		case one.Outcome == cancelRequested:
 			out = append(out, doneLine{job: one.Job, what: "is asked to end"})
 		case one.Status == kernel.Cancelled.String() && one.Cleanup == kernel.CleanupDone.String():
@@ -70,7 +81,7 @@ func (x *cancelCmd) Run(c *call) error {
 	if x.All == (len(x.Jobs) > 0) {
 		return usageError(errors.New("expected jobs to cancel, or --all"))
 	}
-	r, jobs, single, err := x.chosen(c)
+	r, jobs, runs, single, err := x.chosen(c)
 	if err != nil {
 		return err
 	}
@@ -84,7 +95,7 @@ func (x *cancelCmd) Run(c *call) error {
 	if err := all.keep(c.ctx, jobs); err != nil {
 		return err
 	}
-	snap, ids, err := x.cancel(c, r, idsOf(jobs), single)
+	snap, ids, err := x.cancel(c, r, idsOf(jobs), runs, single)
 	if err != nil {
 		return err
 	}
@@ -131,36 +142,42 @@ func (c *call) staying(snap *kernel.Snapshot, ids []kernel.JobID) {
 }
 
 // chosen returns the jobs to cancel, dependents first, so that cancelling a job
-// does not end them in another way. single is true if one job was named.
-func (x *cancelCmd) chosen(c *call) (r *repo, jobs []*kernel.Job, single bool, err error) {
+// does not end them in another way, and the runs that are to end as a whole. single is
+// true if one job was named.
+func (x *cancelCmd) chosen(c *call) (r *repo, jobs []*kernel.Job, runs []kernel.RunID, single bool, err error) {
+	add := func(j *kernel.Job, whole bool) {
+		if !whole || j.State.Status.Active() {
+			jobs = append(jobs, j)
+		}
+		if run := j.Spec.Origin.Run; whole && run != "" && !slices.Contains(runs, run) {
+			runs = append(runs, run)
+		}
+	}
 	if x.All {
 		if r, err = c.repo(); err != nil {
-			return nil, nil, false, err
+			return nil, nil, nil, false, err
 		}
 		snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
 		if err != nil {
-			return nil, nil, false, err
+			return nil, nil, nil, false, err
 		}
-		for _, j := range slices.Backward(snap.Jobs()) {
-			if j.State.Status.Active() {
-				jobs = append(jobs, j)
+		for _, j := range snap.Jobs() {
+			add(j, true)
+		}
+	} else {
+		var targets []view.Target
+		if r, targets, err = c.targets(x.Jobs); err != nil {
+			return nil, nil, nil, false, err
+		}
+		for _, t := range targets {
+			for _, j := range t.Jobs {
+				add(j, t.Whole)
 			}
 		}
-		return r, jobs, false, nil
-	}
-	r, targets, err := c.targets(x.Jobs)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	for _, t := range targets {
-		for _, j := range t.Jobs {
-			if !t.Whole || j.State.Status.Active() {
-				jobs = append(jobs, j)
-			}
-		}
+		single = len(targets) == 1 && !targets[0].Whole
 	}
 	slices.SortFunc(jobs, func(a, b *kernel.Job) int { return b.Compare(a) })
-	return r, slices.Compact(jobs), len(targets) == 1 && !targets[0].Whole, nil
+	return r, slices.Compact(jobs), runs, single, nil
 }
 
 func idsOf(jobs []*kernel.Job) (ids []kernel.JobID) {
@@ -172,7 +189,7 @@ func idsOf(jobs []*kernel.Job) (ids []kernel.JobID) {
 
 // cancel cancels jobs in one transaction, and returns those that it could
 // cancel. If single is set, it fails if it cannot cancel the job.
-func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, single bool) (*kernel.Snapshot, []kernel.JobID, error) {
+func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, runs []kernel.RunID, single bool) (*kernel.Snapshot, []kernel.JobID, error) {
 	if len(ids) == 0 {
 		return nil, nil, nil
 	}
@@ -183,7 +200,7 @@ func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, single bool) (*
 	if single {
 		rep, err = r.Scheduler.Cancel(c.ctx, ids[0], c.actor(), cleanup)
 	} else {
-		rep, left, err = r.Scheduler.CancelAll(c.ctx, ids, c.actor(), cleanup)
+		rep, left, err = r.Scheduler.CancelAll(c.ctx, ids, runs, c.actor(), cleanup)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -194,13 +211,13 @@ func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, single bool) (*
 
 // outcome waits until a cancelled job has ended, and returns how.
 func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.JobID) (doc cancelled, err error) {
-	if j := snap.Job(id); r.Outside != "" && !j.State.Status.Terminal() {
+	if j := snap.Job(id); r.Outside != "" && stopping(j) {
 		return x.requested(r, j), nil
-	} else if !j.State.Status.Terminal() {
+	} else if stopping(j) {
 		patience := cmp.Or(j.Spec.Task.Grace, r.Config.Jobs.Grace) + killMargin
 		ctx, stop := context.WithTimeout(c.ctx, patience)
 		defer stop()
-		snap, _, err = c.await(ctx, &waiting{r: r, ids: []kernel.JobID{id}}, nil) // it was told to stop, and may be the job of this process
+		snap, _, err = c.await(ctx, &waiting{r: r, ids: []kernel.JobID{id}, only: j.Attempt()}, nil) // it was told to stop, and may be the job of this process
 		switch {
 		case c.ctx.Err() != nil:
 			return doc, fmt.Errorf("detached: job %s was told to stop: %w", id, context.Canceled)
@@ -219,21 +236,34 @@ func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.J
 		return doc, fmt.Errorf("cancel %s: its record is gone: %w", id, kernel.ErrNotFound)
 	}
 	p := x.paths(r, id)
-	doc = cancelled{"Job cancelled", id, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, cmp.Or(j.State.Cancelled.Status, kernel.CleanupSkipped).String()}
+	doc = cancelled{"Job cancelled", id, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, cmp.Or(j.State.Cancelled.Status, kernel.CleanupSkipped).String(), nil}
 	if why := j.State.Cancelled.Error; why != "" {
 		c.ui.warn("worktree of job %s was not removed: %s", id, why)
 	}
-	if j.State.Status != kernel.Cancelled {
+	switch {
+	case j.Open():
+		doc.Outcome = takenBack
+		for _, route := range j.Spec.Routes {
+			if route.On == kernel.OutcomeCancelled {
+				doc.BackTo = append(doc.BackTo, route.To)
+			}
+		}
+	case j.State.Status != kernel.Cancelled:
 		doc.Outcome = "Job ended before it could be cancelled"
 		c.ui.warn("job %s ended as %s before it could be cancelled", id, j.State.Status)
 	}
 	return doc, nil
 }
 
+// stopping reports whether j runs and was asked to stop.
+func stopping(j *kernel.Job) bool {
+	return j.State.Status == kernel.Running && !j.State.Stop.At.IsZero()
+}
+
 // requested returns the answer for a job that another process is going to end.
 func (x *cancelCmd) requested(r *repo, j *kernel.Job) cancelled {
 	p := x.paths(r, j.ID)
-	return cancelled{cancelRequested, j.ID, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String()}
+	return cancelled{cancelRequested, j.ID, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String(), nil}
 }
 
 // paths returns the paths of a job's logs for JSON. Text does not contain them, so

@@ -314,7 +314,9 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 			c.warnDegraded(rep, set.Jobs)
 			doc.Outcome, doc.Reset = "Jobs retried", doc.RetrySet
 			if j := rep.Snapshot.Job(set.Of); j != nil && j.State.Status == kernel.BlockedByDependency {
-				doc.Outcome = stillBlocked
+				if !slices.ContainsFunc(set.Jobs, func(id kernel.JobID) bool { k := rep.Snapshot.Job(id); return k != nil && k.State.Status.Active() }) {
+					doc.Outcome = stillBlocked
+				}
 				c.ui.warn("%s is blocked as before: %s: `vizier why %s` says what to do", j.ID, j.State.Wait.Detail, j.ID)
 			}
 			for _, id := range set.Jobs {

@@ -92,7 +92,22 @@ func (s *scheduleCmd) Run(c *call) error {
 // read returns the current schedule, and the snapshot that it shows.
 func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, *kernel.Snapshot, error) {
 	scope := kernel.Scope{All: s.All || s.Job != ""}
-	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Snapshot(c.ctx, scope) })
+	read := func() (*kernel.Snapshot, error) { return r.Scheduler.Snapshot(c.ctx, scope) }
+	snap, err := c.settled(r, read)
+	depth := 1 // how many further levels it shows
+	switch s.Format {
+	case "summary":
+		depth = 0
+	case "dag":
+		depth = s.MaxDepth
+	}
+	for ; err == nil && !scope.All && depth > 0; depth-- { // what ended jobs ran after is not read with the open ones
+		before := len(scope.Jobs)
+		if scope.Jobs = withAbsent(snap, scope.Jobs); len(scope.Jobs) == before {
+			break
+		}
+		snap, err = read()
+	}
 	if err != nil {
 		return view.Schedule{}, nil, err
 	}
@@ -109,6 +124,22 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, *kernel.Snapshot, e
 		o.Focus = id
 	}
 	return view.ScheduleOf(snap, o), snap, nil
+}
+
+// withAbsent returns ids with the jobs that jobs of snap run after and that it does not hold.
+func withAbsent(snap *kernel.Snapshot, ids []kernel.JobID) []kernel.JobID {
+	asked := map[kernel.JobID]bool{}
+	for _, id := range ids {
+		asked[id] = true
+	}
+	for _, j := range snap.Jobs() {
+		for _, id := range j.Spec.After {
+			if !asked[id] && snap.Job(id) == nil {
+				asked[id], ids = true, append(ids, id)
+			}
+		}
+	}
+	return ids
 }
 
 // etas returns when the jobs of the rows are expected to end, or nil if nothing

@@ -229,6 +229,26 @@ func TestRetry(t *testing.T) {
 	has(t, w.fails(1, "jobs", "retry", string(a)), "cannot retry while jobs are running in the retry set: "+w.ref(a))
 }
 
+// A retry of a blocked job runs what waits for any end of it again.
+func TestRetryOfWhatOnlyItsDependentRunsAgain(t *testing.T) {
+	w := newFake(t)
+	a := w.submit()
+	b := w.submit("--after", string(a))
+	d := w.submit("--after", string(b)+":any")
+	w.settle(a, kernel.OutcomeFailed)
+	w.settle(d, kernel.OutcomeSucceeded)
+
+	code, out, stderr := w.run("jobs", "retry", string(b), "--format", "json")
+	var doc retried
+	decode(t, out, &doc)
+	if code != 0 || doc.Outcome != "Jobs retried" || !slices.Equal(doc.Restarted, []kernel.JobID{d}) {
+		t.Errorf("exit code %d: %+v", code, doc)
+	}
+	has(t, stderr, w.ref(b)+" is blocked as before: dependency failed for job "+w.ref(a)+" (failed)")
+	status(t, w, b, kernel.BlockedByDependency)
+	status(t, w, d, kernel.Running)
+}
+
 // Somebody else removes a job between two reads of a command: messages still name it by its
 // reference, and a wait that saw its end says how it was.
 func TestAJobThatGoesMeanwhile(t *testing.T) {

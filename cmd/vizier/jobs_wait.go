@@ -233,6 +233,7 @@ type waiting struct {
 	r        *repo
 	ids      []kernel.JobID
 	sleepers map[kernel.JobID]bool
+	only     kernel.AttemptID // it waits only until this attempt has ended, whatever follows; zero: until the jobs have
 
 	at   fs.JournalOffset
 	news []kernel.JobID // those of ids that changed between the last look and at
@@ -384,7 +385,8 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 		j := s.Job(id)
 		delete(w.asleep, id)
 		switch {
-		case j == nil, w.sleepers[id] && j.State.Status == kernel.Unscheduled:
+		case j == nil, w.sleepers[id] && j.State.Status == kernel.Unscheduled,
+			w.only.Job == id && (j.State.Status != kernel.Running || j.Attempt() != w.only):
 			delete(w.open, id)
 		case asleep[id] != "":
 			w.late, w.asleep[id] = append(w.late, id), asleep[id]

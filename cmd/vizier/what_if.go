@@ -113,12 +113,12 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		}
 	}
 	if len(x.Cancel) > 0 {
-		_, jobs, _, err := (&cancelCmd{Jobs: x.Cancel}).chosen(c)
+		_, jobs, runs, _, err := (&cancelCmd{Jobs: x.Cancel}).chosen(c)
 		if err != nil {
 			return nil, err
 		}
 		if len(jobs) > 0 {
-			out = append(out, foresight.Cancel{Jobs: idsOf(jobs)})
+			out = append(out, foresight.Cancel{Jobs: idsOf(jobs), Runs: runs})
 		}
 	}
 	for _, ref := range x.Reject {

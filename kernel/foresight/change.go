@@ -26,8 +26,12 @@ type (
 	// Reject refuses a pending approval.
 	Reject struct{ Job kernel.JobID }
 	// Cancel cancels jobs, in order; running ones end. If there are several,
-	// those that have ended by then are skipped.
-	Cancel struct{ Jobs []kernel.JobID }
+	// those that have ended by then are skipped. Runs are those that are
+	// cancelled as a whole: see kernel.CancelIn.
+	Cancel struct {
+		Jobs []kernel.JobID
+		Runs []kernel.RunID
+	}
 	// Retry runs ended jobs again, with the jobs that have to run with them.
 	Retry struct{ Jobs []kernel.JobID }
 	// Succeed lets a job succeed and make what it declares, whether it runs
@@ -69,7 +73,7 @@ func (c Reject) apply(f *future) error {
 
 func (c Cancel) apply(f *future) error {
 	for _, id := range c.Jobs {
-		p, err := kernel.Cancel(f.s, id, nobody, false)
+		p, err := kernel.CancelIn(f.s, c.Runs, id, nobody, false)
 		if len(c.Jobs) > 1 && errors.Is(err, kernel.ErrConflict) {
 			continue
 		}

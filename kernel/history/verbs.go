@@ -39,11 +39,12 @@ type (
 		By, Reason string
 	}
 
-	// Cancel is kernel.Cancel of each job, in order.
+	// Cancel is kernel.CancelIn of each job, in order.
 	Cancel struct {
 		Jobs    []kernel.JobID
 		By      string
 		Cleanup bool
+		Runs    []kernel.RunID // those that are cancelled as a whole
 	}
 
 	// Retry is kernel.RetryAll, after kernel.ForgetWorktrees for the worktrees
@@ -102,7 +103,7 @@ func (v Reject) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 func (v Cancel) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 	d := kernel.NewDraft(s)
 	for _, id := range v.Jobs {
-		p, err := kernel.Cancel(d.Snapshot(), id, v.By, v.Cleanup)
+		p, err := kernel.CancelIn(d.Snapshot(), v.Runs, id, v.By, v.Cleanup)
 		if err != nil {
 			return kernel.Plan{}, err
 		}

@@ -124,24 +124,41 @@ func RunsOf(s *kernel.Snapshot) []Run {
 // ToRetry returns those of a run's jobs that a retry of the run begins with: those that ended
 // badly, and those that something outside of the run has blocked.
 func ToRetry(jobs []*kernel.Job) (out []*kernel.Job) {
-	bad, lost := map[kernel.JobID]bool{}, map[kernel.Artifact]bool{} // what of the run keeps its other jobs from starting
+	bad := causesOf(jobs, bad)
 	for _, j := range jobs {
-		if st := j.State.Status; st.Terminal() && st != kernel.Succeeded {
-			bad[j.ID] = true
-			for _, a := range j.Spec.Produces {
-				lost[a] = true
-			}
-		}
-	}
-	for _, j := range jobs {
-		outside := j.State.Status == kernel.BlockedByDependency && !bad[j.State.Wait.Job] &&
-			!slices.ContainsFunc(j.Spec.After, func(id kernel.JobID) bool { return bad[id] }) &&
-			!slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return lost[a] })
-		if outside || EndedBadly(j) {
+		if EndedBadly(j) || j.State.Status == kernel.BlockedByDependency && !bad.concern(j) {
 			out = append(out, j)
 		}
 	}
 	return out
+}
+
+func bad(s kernel.Status) bool { return s.Terminal() && s != kernel.Succeeded }
+
+// causes are jobs of a run, and what they produce, that may be why others of its jobs do not start.
+type causes struct {
+	jobs map[kernel.JobID]bool
+	make map[kernel.Artifact]bool
+}
+
+// causesOf returns those of jobs that have such a status.
+func causesOf(jobs []*kernel.Job, such func(kernel.Status) bool) causes {
+	c := causes{map[kernel.JobID]bool{}, map[kernel.Artifact]bool{}}
+	for _, j := range jobs {
+		if such(j.State.Status) {
+			c.jobs[j.ID] = true
+			for _, a := range j.Spec.Produces {
+				c.make[a] = true
+			}
+		}
+	}
+	return c
+}
+
+// concern reports whether one of c may be why j does not start.
+func (c causes) concern(j *kernel.Job) bool {
+	return c.jobs[j.State.Wait.Job] || slices.ContainsFunc(j.Spec.After, func(id kernel.JobID) bool { return c.jobs[id] }) ||
+		slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return c.make[a] })
 }
 
 // EndedBadly reports whether j ended without success by itself, and not because
@@ -158,13 +175,16 @@ func EndedBadly(j *kernel.Job) bool {
 }
 
 // HoldingUp returns the jobs that explain why a run does not continue: those
-// that ended badly and those that wait for a person or, if there are none, the
-// first that waits or else the first that something outside of the run blocks.
+// that ended badly, those that wait for a person, and those that wait for
+// something outside of the run or are blocked by it. If there are none, it
+// returns the first that waits or else the first that is blocked.
 func HoldingUp(jobs []*kernel.Job) (out []*kernel.Job) {
 	var waits, blocked []*kernel.Job
+	bad, open := causesOf(jobs, bad), causesOf(jobs, func(s kernel.Status) bool { return !s.Terminal() })
 	for _, j := range jobs {
 		switch st := j.State.Status; {
-		case EndedBadly(j), st == kernel.WaitingOnApproval:
+		case EndedBadly(j), st == kernel.WaitingOnApproval, st == kernel.WaitingOnDeps && !open.concern(j),
+			st == kernel.BlockedByDependency && !bad.concern(j):
 			out = append(out, j)
 		case st.Active() && st != kernel.Running:
 			waits = append(waits, j)

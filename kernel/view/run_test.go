@@ -68,6 +68,36 @@ func TestToRetry(t *testing.T) {
 	}
 }
 
+// What holds a run up is all that does so by itself: each of its jobs that ended badly, that waits for a person, or
+// that something outside of the run keeps from starting.
+func TestHoldingUp(t *testing.T) {
+	t.Parallel()
+	needs, makes := needs(t, "custom:report:lint"), makes(t, "custom:report:lint")
+	rejected := func(j *kernel.Job) { j.State.Outcome = kernel.OutcomeBlocked }
+	for _, c := range []struct {
+		name string
+		jobs []kernel.Job
+		want []kernel.JobID
+	}{
+		{"several things", []kernel.Job{job("a", 0, kernel.BlockedByDependency, needs), job("b", 1, kernel.WaitingOnDeps, needs), job("c", 2, kernel.WaitingOnApproval),
+			job("d", 3, kernel.BlockedByDependency, after("a")), job("e", 4, kernel.WaitingOnDeps, after("c"))}, []kernel.JobID{"a", "b", "c"}},
+		{"after a rejection", []kernel.Job{job("a", 0, kernel.WaitingOnDeps, needs), job("b", 1, kernel.BlockedByApproval, rejected), job("c", 2, kernel.WaitingOnLocks)}, []kernel.JobID{"a", "b"}},
+		{"one that makes what another needs", []kernel.Job{job("a", 0, kernel.WaitingOnDeps, needs), job("b", 1, kernel.WaitingOnApproval, makes)}, []kernel.JobID{"b"}},
+		{"one that runs", []kernel.Job{job("a", 0, kernel.Running), job("b", 1, kernel.WaitingOnDeps, after("a")), job("c", 2, kernel.WaitingOnDeps, after("b"))}, []kernel.JobID{"b"}},
+		{"places that are taken", []kernel.Job{job("a", 0, kernel.WaitingOnLocks), job("b", 1, kernel.WaitingOnLocks)}, []kernel.JobID{"a"}},
+		{"a circle", []kernel.Job{job("a", 0, kernel.BlockedByDependency, needs), job("b", 1, kernel.BlockedByDependency, makes, after("a"))}, []kernel.JobID{"a"}},
+		{"nothing", []kernel.Job{job("a", 0, kernel.Succeeded), job("b", 1, kernel.Running)}, nil},
+	} {
+		var got []kernel.JobID
+		for _, j := range view.HoldingUp(snap(c.jobs...).Jobs()) {
+			got = append(got, j.ID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	of := func(n int, part string) func(*kernel.Job) {

@@ -107,6 +107,7 @@ merge_integrate blocked>merge_conflict_resolution
 terminal <merge_gate_cicd`,
 		"commit": `collect_context
 commit_tracked <stage_tracked
+drop_notes <commit_tracked
 invoke_agent <resolve_prompt
 resolve_prompt <collect_context
 stage_tracked <invoke_agent
