@@ -3,9 +3,9 @@ package main
 import (
 	"bytes"
 	"io"
-	"strings"
 	"unicode/utf8"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
@@ -109,7 +109,7 @@ func (f *logFilter) next(b *bytes.Buffer, p []byte) int {
 
 // sequence is next for an escape sequence.
 func (f *logFilter) sequence(b *bytes.Buffer, p []byte) int {
-	n, colour := measure(p)
+	n, colour := joblog.Sequence(p)
 	switch {
 	case n == 0 && len(p) < longestSequence:
 		return 0
@@ -129,59 +129,4 @@ func (f *logFilter) plainAgain(b *bytes.Buffer) {
 		b.WriteString("\x1b[0m")
 		f.tint = false
 	}
-}
-
-// measure returns the length of the escape sequence at the beginning of p, 1 if
-// there is none and 0 if it is incomplete, and whether it only sets a colour.
-func measure(p []byte) (n int, colour bool) {
-	if len(p) == 1 {
-		return 0, false
-	}
-	if strings.IndexByte("]PX^_", p[1]) >= 0 { // a string, which extends to its terminator
-		end := bytes.IndexFunc(p[2:], func(r rune) bool { return r == '\a' || r == 0x1b || r == '\n' })
-		switch {
-		case end < 0 || p[2+end] == 0x1b && 2+end+1 == len(p):
-			return 0, false
-		case p[2+end] == '\a':
-			return 2 + end + 1, false
-		case p[2+end] == 0x1b && p[2+end+1] == '\\':
-			return 2 + end + 2, false
-		}
-		return 1, false
-	}
-	from := 1
-	if p[1] == '[' {
-		from = 2
-	}
-	at := from
-	for at < len(p) && p[at] >= 0x20 && p[at] <= 0x3f {
-		at++
-	}
-	switch {
-	case at == len(p):
-		return 0, false
-	case p[at] < 0x40 || p[at] > 0x7e:
-		return 1, false
-	}
-	set := string(p[from:at])
-	return at + 1, p[1] == '[' && p[at] == 'm' && strings.Trim(set, "0123456789;:") == "" && !conceals(set)
-}
-
-// conceals reports whether the parameters of a colour hide the text after it. An 8 that is part of
-// another parameter, such as a colour's number, does not.
-func conceals(set string) bool {
-	fields := strings.Split(set, ";")
-	for at := 0; at < len(fields); at++ {
-		switch strings.TrimLeft(fields[at], "0") {
-		case "8":
-			return true
-		case "38", "48", "58":
-			if at+1 < len(fields) && strings.TrimLeft(fields[at+1], "0") == "5" {
-				at += 2
-			} else if at+1 < len(fields) && strings.TrimLeft(fields[at+1], "0") == "2" {
-				at += 4
-			}
-		}
-	}
-	return false
 }

@@ -13,6 +13,9 @@ func TestText(t *testing.T) {
 		"\x1b]0;title\x07shown":           "shown",
 		"\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\": "link",
 		"ende: größer → ✓":                         "ende: größer → ✓",
+		"cut \x1b[3":                               "cut",
+		"cut \x1b":                                 "cut",
+		"\x1b(Bset":                                "set",
 		"bad \xff byte":                            "bad \ufffd byte",
 		"\r\r":                                     "",
 	} {
