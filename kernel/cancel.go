@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// How the reason of a cancelled job begins. cancelledWithRun is also the reason of a running job whose whole run
-// was cancelled: see State.cancelledWithRun.
+// How the reason of a cancelled job begins, and how it ends if its whole run was cancelled. A running job that is to
+// stop with its run has this reason too: see State.cancelledWithRun.
 const (
-	cancelledBy      = "cancelled by "
-	cancelledWithRun = "cancelled with its run by "
+	cancelledBy = "cancelled by "
+	withItsRun  = ", with its run"
 )
 
 // Cancel ends a job that is not terminal. A job that is not running ends at
@@ -62,11 +62,10 @@ func CancelIn(s *Snapshot, runs []RunID, id JobID, by string, cleanup bool) (Pla
 func (s *Snapshot) cancel(j *Job, by string, cleanup, whole bool) (Plan, error) {
 	id := j.ID
 	st := j.State
-	reason := cancelledBy
+	reason := cancelledBy + cmp.Or(by, "unknown")
 	if whole {
-		reason = cancelledWithRun
+		reason += withItsRun
 	}
-	reason += cmp.Or(by, "unknown")
 	if st.Status.Terminal() {
 		return Plan{}, fmt.Errorf("job %s is not active: it is %s: %w", id, st.Status, ErrConflict)
 	}
@@ -103,4 +102,4 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup, whole bool) (Plan, error) 
 
 // cancelledWithRun reports whether the job of st was asked to stop, or was cancelled, together with its whole run.
 // Then it takes no route.
-func (st *State) cancelledWithRun() bool { return strings.HasPrefix(st.Reason, cancelledWithRun) }
+func (st *State) cancelledWithRun() bool { return strings.HasPrefix(st.Reason, cancelledBy) && strings.HasSuffix(st.Reason, withItsRun) }

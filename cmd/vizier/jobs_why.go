@@ -211,7 +211,9 @@ func explained(e kernel.Explanation, refs *references) explanation {
 	}
 	for _, a := range e.Actions {
 		command, text := view.Remedy(a)
-		out.Actions = append(out.Actions, remedy{refs.command(command), text})
+		if text == "" || !slices.ContainsFunc(out.Actions, func(r remedy) bool { return r.Text == text }) { // a draft makes all of a plan
+			out.Actions = append(out.Actions, remedy{refs.command(command), text})
+		}
 	}
 	if e.Root != nil {
 		out.Root = &rootFailure{Job: e.Root.Job, Reference: refs.of(string(e.Root.Job)), Status: e.Root.Status.String(), Detail: e.Root.Detail}

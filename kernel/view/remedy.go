@@ -24,6 +24,9 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		if plan, ok := strings.CutPrefix(r.Artifact.Ref, "approve:"); ok && r.Artifact.Kind == kernel.Custom && r.Artifact.Name == kernel.StageToken {
 			return []string{"vizier", "run", "approve", "--name", plan}, ""
 		}
+		if a := r.Artifact; (a.Kind == kernel.PlanBranch || a.Kind == kernel.PlanDoc) && a.Ref == "draft/"+a.Name {
+			return nil, "draft the plan: `vizier run draft --name " + a.Name + "` with `--spec-text` or `--file`"
+		}
 		return nil, "queue a job that produces " + r.Artifact.String()
 	case kernel.MoveBranch:
 		return nil, "move branch " + r.Pinned.Branch + " to " + string(r.Pinned.Commit)

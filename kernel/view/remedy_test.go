@@ -36,6 +36,23 @@ func TestTheCommandOfAStage(t *testing.T) {
 	}
 }
 
+// A plan is made by its draft, on the branch that a draft makes it on.
+func TestTheDraftOfAPlan(t *testing.T) {
+	for label, want := range map[string]string{
+		"plan_branch:a":           "draft the plan: `vizier run draft --name a` with `--spec-text` or `--file`",
+		"plan_doc:a (draft/a)":    "draft the plan: `vizier run draft --name a` with `--spec-text` or `--file`",
+		"plan_branch:a (other)":   "queue a job that produces plan_branch:a (other)",
+		"plan_commits:a":          "queue a job that produces plan_commits:a (draft/a)",
+		"target_branch:a":         "queue a job that produces target_branch:a",
+		"command_patch:draft/a":   "queue a job that produces command_patch:draft/a",
+		"custom:plan_doc:draft/a": "queue a job that produces custom:plan_doc:draft/a",
+	} {
+		if command, text := view.Remedy(kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: parse(t, []string{label})[0]}); len(command) > 0 || text != want {
+			t.Errorf("%s: %v %q", label, command, text)
+		}
+	}
+}
+
 // A job that has ended asks for its approval only once a retry has taken it back.
 func TestInOrder(t *testing.T) {
 	retry, approve := kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}, kernel.Remedy{Kind: kernel.ApproveJob, Job: "b"}

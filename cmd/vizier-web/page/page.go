@@ -145,7 +145,9 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 	}
 	for _, r := range e.Actions {
 		command, text := view.Remedy(r)
-		out.Actions = append(out.Actions, p.people(cmp.Or(strings.Join(command, " "), text)))
+		if does := p.people(cmp.Or(strings.Join(command, " "), text)); !slices.Contains(out.Actions, does) { // a draft makes all of a plan
+			out.Actions = append(out.Actions, does)
+		}
 	}
 	if e.Root != nil && e.Root.Job != id {
 		out.Root = p.people(string(e.Root.Job) + ": " + e.Root.Detail)
