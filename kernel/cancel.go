@@ -102,4 +102,6 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup, whole bool) (Plan, error) 
 
 // cancelledWithRun reports whether the job of st was asked to stop, or was cancelled, together with its whole run.
 // Then it takes no route.
-func (st *State) cancelledWithRun() bool { return strings.HasPrefix(st.Reason, cancelledBy) && strings.HasSuffix(st.Reason, withItsRun) }
+func (st *State) cancelledWithRun() bool {
+	return strings.HasPrefix(st.Reason, cancelledBy) && strings.HasSuffix(st.Reason, withItsRun)
+}
