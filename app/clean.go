@@ -118,6 +118,9 @@ func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOp
 		runs[snap.Job(id).Spec.Origin.Run] = true
 	}
 	done.Manifests = len(runs) - 1
+	if s.Cleaner == nil {
+		return done, nil
+	}
 	for _, id := range done.Jobs {
 		done.count(s.Cleaner.CountArtifacts(id, snap.Job(id).Spec.Produces))
 	}

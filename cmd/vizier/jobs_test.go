@@ -455,7 +455,7 @@ func TestABatchAtOnce(t *testing.T) {
 	for _, ref := range []string{"1/a", "1/b", "1/c"} {
 		w.settle(w.id(ref), kernel.OutcomeSucceeded)
 	}
-	has(t, w.ok("clean", "1", "--dry-run"), "Scope:     batch", "1/a, 1/b, 1/c")
+	has(t, w.ok("clean", "1", "--dry-run"), "Scope:       batch", "1/a, 1/b, 1/c")
 
 	if code, _, said = w.runIn(strings.Repeat(`{"command":["true"],"approval":true}`+"\n", mostExplained+2), "jobs", "submit", "--batch"); code != 0 {
 		t.Fatal(said)
