@@ -47,11 +47,6 @@ func (a Artifact) Branch() string {
 	}
 }
 
-// PlanOf returns the name of a plan that only its branch names.
-func PlanOf(branch string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(branch, "draft/"), "/", "-")
-}
-
 // Canonical returns the canonical form of a, in which the branch of a plan
 // artifact is never empty.
 func (a Artifact) Canonical() Artifact {

@@ -356,6 +356,7 @@ func (x *explainer) remedies(i int32) {
 		x.add(Remedy{Kind: RetryJob, Job: j.ID}) // it has ended, though what blocked it is gone, such as an unreadable record
 	}
 	others := len(x.actions)
+	var again []Remedy // a retry of the job itself comes after all that it needs, and only if it has ended
 	for _, h := range held {
 		does, via := h.gate.remedy(x, i, h.verdict)
 		if slices.ContainsFunc(does, func(r Remedy) bool { return r.Kind == SubmitAgain }) { // this job can never start, whatever else is done
@@ -363,11 +364,18 @@ func (x *explainer) remedies(i int32) {
 			x.add(does...)
 			return
 		}
-		x.add(does...)
+		for _, r := range does {
+			if r.Kind != RetryJob || r.Job != j.ID {
+				x.add(r)
+			} else if x.t.status(i).Terminal() {
+				again = []Remedy{r}
+			}
+		}
 		if k, ok := x.t.s.find(via); via != "" && ok {
 			x.remedies(k)
 		}
 	}
+	x.add(again...)
 }
 
 // submitAgain returns what to submit again where a retry of job id is no use; nil: nothing.

@@ -90,11 +90,15 @@ func TestWhoseFaultAFlowIs(t *testing.T) {
 	if err != nil || f.Slug != "a-thing-to-do" || f.Parsed.Params["slug"] != f.Slug {
 		t.Errorf("%+v, %v", f, err)
 	}
-	merge := template(script("a", nil))
-	merge["params"] = object{"slug": "", "branch": ""}
-	f, err = builder(merge, specs).Flow("t", nil, map[string]string{"branch": "draft/a/b"})
-	if err != nil || f.Parsed.Params["slug"] != "a-b" {
-		t.Errorf("%+v, %v", f, err)
+	// A branch gives the name only if it is the plan's own: what was done on another one must not count for it.
+	stage := template(script("a", object{"needs": []any{object{"custom": object{"type_id": "stage_token", "key": "approve:${slug}"}}}}))
+	stage["params"], stage["artifact_contracts"] = object{"slug": "", "branch": ""}, []any{object{"id": "stage_token", "version": "v1"}}
+	for branch, want := range map[string]string{"draft/a": "a", "draft/a/b": "", "a": ""} {
+		f, err := builder(stage, specs).Flow("t", nil, map[string]string{"branch": branch})
+		in, _ := errors.AsType[*InputError](err)
+		if want != "" && (err != nil || f.Parsed.Params["slug"] != want) || want == "" && (in == nil || in.Kind != BadInput) {
+			t.Errorf("%s: %+v, %v", branch, f, err)
+		}
 	}
 }
 

@@ -97,9 +97,9 @@ func (t *Builder) Load(name string) (Choice, *workflow.Source, error) {
 	return choice, source, err
 }
 
-// nameSlug derives the plan's name from the specification, else from its branch, if
-// the template has a parameter for it and it was not given. So the plan's artifacts
-// are known when the run is enqueued.
+// nameSlug derives the plan's name from the specification, else from the branch that is
+// the plan's by default, if the template has a parameter for it and it was not given. So
+// the plan's artifacts are known when the run is enqueued.
 func (f *Flow) nameSlug(params map[string]string) error {
 	slug, declared := params["slug"]
 	if !declared || slug != "" {
@@ -113,7 +113,9 @@ func (f *Flow) nameSlug(params map[string]string) error {
 		}
 	}
 	if strings.TrimSpace(text) == "" {
-		params["slug"] = kernel.PlanOf(params["branch"])
+		if slug, is := strings.CutPrefix(params["branch"], "draft/"); is && !strings.Contains(slug, "/") {
+			params["slug"] = slug
+		}
 		return nil
 	}
 	if f.Slug = slugOf(text, 6); f.Slug == "" {

@@ -241,7 +241,7 @@ func (e *expander) artifacts(in []artifactSource, path string) []artifact {
 			a.Name, a.version, _ = strings.Cut(a.Name, "@")
 		}
 		if a.Kind <= kernel.PlanCommits && a.Name == "" { // a plan named by its branch alone
-			a.Name = kernel.PlanOf(a.Ref)
+			a.Name = strings.ReplaceAll(strings.TrimPrefix(a.Ref, "draft/"), "/", "-")
 		}
 		a.Artifact = a.Artifact.Canonical()
 		a.path = path + "[" + strconv.Itoa(src.at) + "]." + src.kind.String()

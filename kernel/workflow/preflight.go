@@ -3,6 +3,8 @@ package workflow
 import (
 	"slices"
 	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Preflight returns an error for nodes that lack input which they cannot do
@@ -47,7 +49,23 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 		d.More = strings.Join(lines, "\n")
 		r.add(d)
 	}
+	if i := slices.IndexFunc(t.nodes, func(n node) bool { return !n.namesPlan() }); i >= 0 && len(r.found) == 0 && t.Params["branch"] != "" && t.Params["branch"] != StandIn {
+		id := t.nodes[i].id.Value
+		r.add(Diagnostic{Node: id, Msg: "workflow `" + flow + "` node `" + id + "` has to know the name of the plan: its branch gives it only if that is draft/NAME"})
+	}
 	return r.err()
+}
+
+// namesPlan reports whether each stage's token that n takes or makes names a plan. One that
+// does not would stand for what was done on any branch.
+func (n *node) namesPlan() bool {
+	of := n.all()
+	for _, a := range n.needs {
+		of = append(of, a.Artifact)
+	}
+	return !slices.ContainsFunc(of, func(a kernel.Artifact) bool {
+		return a.Kind == kernel.Custom && a.Name == kernel.StageToken && strings.HasSuffix(a.Ref, ":")
+	})
 }
 
 // lacking returns the inputs of which node i of t needs one and has none. It is empty
