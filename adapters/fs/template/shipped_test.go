@@ -267,7 +267,7 @@ func TestMergesLockWhatTheyMove(t *testing.T) {
 		merge, conflict, cicd string
 	}{
 		{map[string]string{"name": "foo", "target": "next"}, "[branch:draft/foo branch:next]", "[branch:next]", "[branch:next]"},
-		{map[string]string{"branch": "mine", "target": "next"}, "[branch:mine branch:next]", "[branch:mine branch:next]", "[branch:next]"},
+		{map[string]string{"name": "foo", "branch": "mine", "target": "next"}, "[branch:mine branch:next]", "[branch:mine branch:next]", "[branch:next]"},
 		{map[string]string{"name": "foo", "branch": "mine"}, "[branch:main branch:mine]", "[branch:main branch:mine]", "[branch:main]"},
 		{map[string]string{"name": "foo"}, "[branch:draft/foo branch:main]", "[branch:main]", "[branch:main]"},
 	} {
