@@ -274,9 +274,9 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 		return met, "", ""
 	case since.failed != "":
 		return failed, since.failed, since.text()
-	case succeeded && !since.drafted:
+	case succeeded && !since.anew():
 		return notMade, first, ""
-	case known && !since.drafted:
+	case known && !since.anew():
 		return failed, first, ""
 	case t.s.jobs[i].Spec.MissingProducer == Wait:
 		return awaited, "", since.text()
@@ -410,9 +410,13 @@ func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 
 // outdating is what happened on a plan's branch since a stage's token was made.
 type outdating struct {
-	failed  JobID // it was to make the token anew, and did not
-	drafted bool  // the plan was drafted anew
+	failed  JobID  // it was to make the token anew, and did not
+	drafted bool   // the plan was drafted anew
+	branch  string // it was made for this one, which is another branch
 }
+
+// anew reports whether the token has to be made anew, by another run than those that made it.
+func (o outdating) anew() bool { return o.drafted || o.branch != "" }
 
 func (o outdating) text() string {
 	switch {
@@ -420,6 +424,8 @@ func (o outdating) text() string {
 		return ": an older one does not count, since the run of the failed job worked on the branch after it"
 	case o.drafted:
 		return ": the plan was drafted anew since it was made"
+	case o.branch != "":
+		return ": that there is was made for branch " + o.branch
 	default:
 		return ""
 	}
@@ -449,6 +455,9 @@ func (t *tick) outdated(i int32, a Artifact) outdating {
 		}
 	}
 	if plan := j.Spec.Integrates(); plan != "" {
+		if k := t.s.jobs[owner]; k.onBranch() && k.Spec.Origin.Branch != j.Spec.Origin.Branch {
+			return outdating{branch: k.Spec.Origin.Branch}
+		}
 		drafts, _ := t.s.graph.producersFor(i, Artifact{Kind: PlanDoc, Name: plan, Ref: j.Spec.Origin.Branch}.Canonical())
 		for _, p := range drafts {
 			if others(p) && t.status(p) == Succeeded && t.s.jobs[p].State.Started.After(made) {

@@ -256,3 +256,20 @@ func TestWhyNamesTheProducerOfAnUnmetNeed(t *testing.T) {
 		}
 	}
 }
+
+// A merge does not take the approval of a branch for another one of the same plan's name.
+func TestATokenIsOfItsBranch(t *testing.T) {
+	const token = "custom:stage_token:approve:w"
+	of := func(run kernel.RunID, branch string) option {
+		return func(j *kernel.Job) { j.Spec.Origin.Run, j.Spec.Origin.Plan, j.Spec.Origin.Branch = run, "w", branch }
+	}
+	merges := func(j *kernel.Job) { j.Spec.Origin.About.Operation = "git.integrate_plan_branch" }
+	for branch, want := range map[string]string{
+		"draft/w": "running",
+		"other":   "waiting_on_deps dependencies: awaiting producer for " + token,
+	} {
+		approve := job("a", of("ra", "draft/w"), produces(token), is(kernel.Succeeded))
+		merge := job("m", of("rm", branch), merges, needs(token), policy(kernel.Wait))
+		expect(t, snapshot(marked(facts(), token, "a"), approve, merge), "m", want)
+	}
+}

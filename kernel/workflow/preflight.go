@@ -51,7 +51,7 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 	}
 	if i := slices.IndexFunc(t.nodes, func(n node) bool { return !n.namesPlan() }); i >= 0 && len(r.found) == 0 && t.Params["branch"] != "" && t.Params["branch"] != StandIn {
 		id := t.nodes[i].id.Value
-		r.add(Diagnostic{Node: id, Msg: "workflow `" + flow + "` node `" + id + "` has to know the name of the plan: its branch gives it only if that is draft/NAME"})
+		r.add(Diagnostic{Node: id, Msg: "workflow `" + flow + "` node `" + id + "` has to know the name of the plan, which a branch gives only if it is draft/NAME: give the name, too"})
 	}
 	return r.err()
 }
