@@ -37,7 +37,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 // scope again. If no job lacks a number, it returns every job instead: only the jobs
 // tell what the last number is.
 func (t *transaction) number(scope kernel.Scope) (kernel.Scope, kernel.Records, error) {
-	all := kernel.Scope{All: true}
+	all := kernel.Scope{All: true, Reads: scope.Reads}
 	rec, err := t.tx.Load(all)
 	if err != nil {
 		return scope, rec, err

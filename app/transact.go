@@ -118,8 +118,8 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 // read a fact which has changed since they were judged. If the limits have changed since
 // the last tick, or it is not known what that tick judged, load loads every open job.
 func (t *transaction) load(ctx context.Context, scope kernel.Scope) error {
-	if !scope.All {
-		scope.Near, scope.Reads = append(history.EveryTick(t.now), history.Named(scope)...), true
+	if scope.Reads = true; !scope.All {
+		scope.Near = append(history.EveryTick(t.now), history.Named(scope)...)
 	}
 	t.near, t.all = scope.Near, scope.All
 	rec, err := t.tx.Load(scope)
@@ -138,11 +138,12 @@ func (t *transaction) load(ctx context.Context, scope kernel.Scope) error {
 	}
 	var news []kernel.Near
 	switch {
-	case !rec.Narrow:
+	case !rec.Narrow: // the tick judges the readers of every fact
+		t.outside = kernel.Outside{Reads: rec.Reads, Elided: rec.Elided}
 	case rec.Reads == nil:
 		news = []kernel.Near{{Kind: kernel.Outsiders}}
 	default:
-		news = t.lookOutside(ctx, rec.Reads)
+		news, t.byFacts = t.lookOutside(ctx, rec), true
 	}
 	t.unjudged = t.unjudged || len(rec.Dirty) > 0
 	t.base = t.s.snapshot(t.now, rec, scope)
@@ -153,7 +154,7 @@ func (t *transaction) load(ctx context.Context, scope kernel.Scope) error {
 	if err != nil {
 		return err
 	}
-	if t.outside.Reads != nil {
+	if t.byFacts {
 		for i := range rec.Jobs {
 			rec.Dirty = append(rec.Dirty, rec.Jobs[i].ID)
 		}
@@ -181,8 +182,8 @@ func (s *Scheduler) fresh(now time.Time, rec kernel.Records) *kernel.Snapshot {
 
 // lookOutside observes the facts that jobs read and no job makes, once for all of
 // them, and returns those that differ from what their readers were judged by.
-func (t *transaction) lookOutside(ctx context.Context, reads map[kernel.Near]kernel.ReadFact) []kernel.Near {
-	t.outside = kernel.Outside{Reads: reads, Facts: kernel.NewFacts()}
+func (t *transaction) lookOutside(ctx context.Context, rec kernel.Records) []kernel.Near {
+	t.outside = kernel.Outside{Reads: rec.Reads, Elided: rec.Elided, Facts: kernel.NewFacts()}
 	for range 2 { // the second asks for the branch that is checked out
 		if p := t.outside.Asking(); !p.Empty() {
 			for _, o := range t.s.Observers {
@@ -224,12 +225,12 @@ func (s *Scheduler) answer(ctx context.Context, snap *kernel.Snapshot, p kernel.
 
 // wakes sets the report's Wakes: what has to be watched from now on.
 func (t *transaction) wakes() error {
-	if err := t.untilComplete(new(int), func() { t.rep.Wakes = t.snap.Wakes() }); err != nil || !t.snap.Narrow() || len(t.outside.Reads) == 0 {
+	if err := t.untilComplete(new(int), func() { t.rep.Wakes = t.snap.Wakes() }); err != nil || !t.snap.Narrow() || len(t.outside.Reads)+len(t.outside.Elided) == 0 {
 		return err
 	}
 	now, err := t.tx.Load(kernel.Scope{Near: []kernel.Near{}, Reads: true})
 	if err == nil {
-		t.rep.Wakes = t.outside.Beside(t.rep.Wakes, now.Reads)
+		t.rep.Wakes = t.outside.Beside(t.rep.Wakes, now)
 	}
 	return err
 }
@@ -284,7 +285,8 @@ type transaction struct {
 
 	events []kernel.Event // of what is committed
 
-	outside kernel.Outside // facts that no job makes; without Reads, every tick judges all of their readers
+	outside kernel.Outside // facts that no job makes
+	byFacts bool           // a tick judges only the readers of outside.News, not of every fact
 
 	steps []history.Step // the steps that led to plan
 	known kernel.Facts   // the facts that are in the steps so far
@@ -520,7 +522,7 @@ func (t *transaction) commit(plan kernel.Plan) error {
 
 // explain passes the account of the plan to the store.
 func (t *transaction) explain() {
-	a := history.Account{At: t.now, Limits: t.s.Limits, Unjudged: t.base.Unjudged(), Steps: t.steps, ByFacts: t.outside.Reads != nil, Carried: t.carried}
+	a := history.Account{At: t.now, Limits: t.s.Limits, Unjudged: t.base.Unjudged(), Steps: t.steps, ByFacts: t.byFacts, Carried: t.carried}
 	for _, id := range t.base.UnreadableIDs() {
 		if a.Unreadable == nil {
 			a.Unreadable = map[kernel.JobID]string{}

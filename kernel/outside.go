@@ -23,8 +23,9 @@ type ReadFact struct {
 // readers were judged, and as they are now. A tick must judge only the readers of facts that
 // differ.
 type Outside struct {
-	Reads map[Near]ReadFact // by the Near of a fact's readers
-	Facts Facts             // the answers to Asking
+	Reads  map[Near]ReadFact // by the Near of a fact's readers
+	Elided []string          // as in Records
+	Facts  Facts             // the answers to Asking
 }
 
 // outside reports whether an open job's judgement may change through something that
@@ -102,23 +103,60 @@ func (o *Outside) News() (news []Near) {
 	return news
 }
 
-// JudgedBy returns ReadFact.Judged of each fact as it is after a tick. The tick judged the
-// readers of News, and perhaps other jobs, by the facts in now. JudgedBy leaves out a fact
-// that differs in now: some of its readers were judged by the new value, others by the old.
+// JudgedBy returns ReadFact.Judged of each fact as it is after a tick; nil: it is not known of
+// any. Facts that Reads leaves out, and that are not in the answer, are as they were. The tick
+// judged the readers of News, and perhaps other jobs, by the facts in now. If a fact differs
+// there from that in Facts, some of its readers were judged by the new value, others by the old:
+// it counts as not known. If it is not in Facts, or nobody read it before, all its readers were
+// judged by now.
 func (o *Outside) JudgedBy(now Facts) map[Near]string {
+	if o.Reads == nil {
+		return nil
+	}
 	out := make(map[Near]string, len(o.Reads))
 	for n := range o.Reads {
-		seen := o.Facts.digest(n)
-		if is := now.digest(n); is == "" || is == seen {
-			out[n] = seen
+		seen, is := o.Facts.digest(n), now.digest(n)
+		if seen == "" {
+			seen = is
+		} else if is != "" && is != seen {
+			seen = ""
+		}
+		out[n] = seen
+	}
+	for _, n := range now.readers() {
+		if _, read := o.Reads[n]; read {
+			continue
+		}
+		out[n] = now.digest(n)
+		if n.Artifact.Kind == Custom && slices.Contains(o.Elided, n.Artifact.Name) && out[n] != JudgedNone { // it may have readers from before
+			out[n] = ""
+		}
+	}
+	return out
+}
+
+// readers returns the Near of the readers of each fact in f that jobs may read and no job makes.
+func (f *Facts) readers() (out []Near) {
+	for a := range f.Markers {
+		out = append(out, Near{Kind: Readers, Artifact: a})
+	}
+	for a := range f.Present {
+		out = append(out, Near{Kind: Readers, Artifact: a})
+	}
+	for name := range f.Heads {
+		out = append(out, Near{Kind: Readers, Key: name})
+	}
+	for key, asked := range map[string]bool{checkedOut: f.Head.asked(), cleanTree: f.Clean.asked(), enforced: f.Sandbox.asked()} {
+		if asked {
+			out = append(out, Near{Kind: Readers, Key: key})
 		}
 	}
 	return out
 }
 
 // Beside adds to w the facts that other open jobs wait for: those of Reads that have not
-// changed and may still hold a job up. now holds what open jobs read after the transaction.
-func (o *Outside) Beside(w Wakes, now map[Near]ReadFact) Wakes {
+// changed and may still hold a job up. now is what open jobs read after the transaction.
+func (o *Outside) Beside(w Wakes, now Records) Wakes {
 	b := prober{s: &Snapshot{facts: &Facts{}}, p: w.Outside, seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	for _, a := range slices.Concat(w.Outside.Artifacts, w.Outside.Markers) {
 		b.seen[a] = true
@@ -126,8 +164,11 @@ func (o *Outside) Beside(w Wakes, now map[Near]ReadFact) Wakes {
 	for _, name := range w.Outside.Branches {
 		b.branches[name] = true
 	}
-	for n, was := range o.Reads {
-		if !now[n].Awaited || n.Key == enforced || o.Facts.digest(n) != was.Judged { // what a host enforces does not change
+	b.p.Types = now.Elided
+	for n, is := range now.Reads {
+		was, read := o.Reads[n]
+		changed := read && o.Facts.digest(n) != was.Judged || !read && !slices.Contains(o.Elided, n.Artifact.Name)
+		if !is.Awaited || n.Key == enforced || changed { // what a host enforces does not change
 			continue
 		}
 		switch n.Key {
@@ -232,13 +273,13 @@ func digestOf[T any](f Fact[T], words func(T) []string) string {
 		return ""
 	}
 	if len(text) == 0 {
-		return ofNothing
+		return JudgedNone
 	}
 	return digestOfText(kind, text)
 }
 
-// ofNothing is the digest of a fact without words, as most are: no, or none.
-var ofNothing = digestOfText("v", nil)
+// JudgedNone is ReadFact.Judged of a fact that was no or none, as most are.
+var JudgedNone = digestOfText("v", nil)
 
 func digestOfText(kind string, text []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(text, "\x00")))

@@ -1,7 +1,10 @@
 package kernel_test
 
 import (
+	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -81,5 +84,61 @@ func TestEachFactIsNewsForItsReaders(t *testing.T) {
 				t.Errorf("%s changes: for a job that waits for %s %v is news, want %v", changed, name, news, want)
 			}
 		}
+	}
+}
+
+// Facts that a store leaves out are as they were, unless a tick saw that one has changed.
+func TestWhatIsLeftOutIsAsItWas(t *testing.T) {
+	reader := func(label string) kernel.Near { return kernel.Near{Kind: kernel.Readers, Artifact: artifact(label)} }
+	o := kernel.Outside{Reads: map[kernel.Near]kernel.ReadFact{}, Elided: []string{"t"}, Facts: facts()}
+	for _, label := range []string{"custom:t:same", "custom:t:differs"} {
+		o.Reads[reader(label)] = kernel.ReadFact{}
+		o.Facts = marked(o.Facts, label)
+	}
+	now := marked(kernel.NewFacts(), "custom:t:same")
+	now.Heads["new"] = kernel.Seen(kernel.CommitID("c1"))
+	now.Markers[artifact("custom:t:differs")] = kernel.Seen([]kernel.JobID{"b"})
+	now.Markers[artifact("custom:t:made")] = kernel.Seen([]kernel.JobID{"b"})
+	now.Markers[artifact("custom:t:absent")] = kernel.Seen[[]kernel.JobID](nil)
+	now.Markers[artifact("custom:u:made")] = kernel.Seen([]kernel.JobID{"b"})
+	branch := kernel.Near{Kind: kernel.Readers, Key: "new"}
+	got := o.JudgedBy(now)
+	next := kernel.Outside{Reads: map[kernel.Near]kernel.ReadFact{reader("custom:u:made"): {Judged: got[reader("custom:u:made")]}, branch: {Judged: got[branch]}}, Facts: now}
+	if news := next.News(); len(news) > 0 {
+		t.Errorf("what nobody read before and has not changed since is news: %v", news)
+	}
+	delete(got, reader("custom:u:made"))
+	delete(got, branch)
+	want := map[kernel.Near]string{reader("custom:t:same"): kernel.JudgedNone, reader("custom:t:absent"): kernel.JudgedNone, reader("custom:t:differs"): "", reader("custom:t:made"): ""}
+	if !maps.Equal(got, want) {
+		t.Errorf("judged by %v, want %v", got, want)
+	}
+	if got := (&kernel.Outside{Facts: facts()}).JudgedBy(now); got != nil {
+		t.Errorf("without reads: %v", got)
+	}
+}
+
+// What is watched beside a tick's own jobs: what other jobs wait for and has not changed, also
+// if the store left it out before the transaction or does so after it.
+func TestWhatOthersWaitForIsWatched(t *testing.T) {
+	reader := func(label string) kernel.Near { return kernel.Near{Kind: kernel.Readers, Artifact: artifact(label)} }
+	awaited := kernel.ReadFact{Judged: kernel.JudgedNone, Awaited: true}
+	o := kernel.Outside{Reads: map[kernel.Near]kernel.ReadFact{reader("custom:a:same"): awaited, reader("custom:a:news"): {Judged: "v0", Awaited: true}, reader("custom:a:ended"): awaited},
+		Elided: []string{"t"}, Facts: marked(facts(), "custom:a:same")}
+	for _, label := range []string{"custom:a:same", "custom:a:news", "custom:a:ended"} {
+		o.Facts.Markers[artifact(label)] = kernel.Seen[[]kernel.JobID](nil)
+	}
+	now := kernel.Records{Elided: []string{"u"}, Reads: map[kernel.Near]kernel.ReadFact{}}
+	for label, yes := range map[string]bool{"custom:a:same": true, "custom:a:news": true, "custom:a:new": true, "custom:t:left": true, "custom:t:passed": false} {
+		now.Reads[reader(label)] = kernel.ReadFact{Awaited: yes}
+	}
+	w := o.Beside(kernel.Wakes{}, now)
+	slices.SortFunc(w.Outside.Markers, func(a, b kernel.Artifact) int { return strings.Compare(a.String(), b.String()) })
+	want := kernel.Probes{Types: []string{"u"}, Markers: []kernel.Artifact{artifact("custom:a:same"), artifact("custom:t:left")}}
+	if !reflect.DeepEqual(w.Outside, want) {
+		t.Errorf("watched: %+v, want %+v", w.Outside, want)
+	}
+	if w := o.Beside(kernel.Wakes{}, kernel.Records{Elided: []string{"u"}}); w.Empty() {
+		t.Error("nothing is watched of jobs whose facts are left out")
 	}
 }

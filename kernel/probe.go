@@ -5,6 +5,7 @@ package kernel
 type Probes struct {
 	Artifacts []Artifact // every kind but custom
 	Markers   []Artifact // custom
+	Types     []string   // types of custom artifacts of which a marker may appear: in Wakes only
 	Branches  []string
 	Head      bool // which branch is checked out
 	Clean     bool // whether the main checkout is clean
@@ -15,7 +16,7 @@ type Probes struct {
 
 // Empty reports whether nothing has to be observed.
 func (p Probes) Empty() bool {
-	return len(p.Artifacts)+len(p.Markers)+len(p.Branches)+len(p.Attempts) == 0 && !p.Head && !p.Clean && !p.Merging && !p.Sandbox
+	return len(p.Artifacts)+len(p.Markers)+len(p.Types)+len(p.Branches)+len(p.Attempts) == 0 && !p.Head && !p.Clean && !p.Merging && !p.Sandbox
 }
 
 // Probes returns what some open job's gates will read and the snapshot does not

@@ -63,6 +63,10 @@ type Records struct {
 
 	Reads map[Near]ReadFact // of Scope.Reads, by the Near of a fact's readers; nil: the store cannot tell
 
+	// Elided are types of custom artifacts, at least one of which is awaited. Of these, Reads
+	// leaves out artifacts that did not exist when their readers were judged, and do not exist now.
+	Elided []string
+
 	Last       Number // the last number that was given
 	Unnumbered bool   // there may be jobs without a number: the store is older than numbers
 }

@@ -34,6 +34,7 @@ type history struct {
 	judged map[kernel.JobID]kernel.Job // the records after the last tick
 	facts  map[kernel.Near]string      // the facts that the jobs were judged by, as a store keeps them
 	narrow int                         // ticks that did not need every job
+	elided int                         // types of artifacts that reads left out
 }
 
 type generation struct {

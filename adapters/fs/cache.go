@@ -20,6 +20,8 @@ type cache struct {
 	unlogged []keyValue    // the changes in between
 	long     bool          // the log would be too long for these: they go into a table, and unlogged has none
 	rebuilt  bool          // made from every record: its log has none of it
+
+	told map[kernel.Near]string // what the tick judged by whose jobs are being put; see Tx.JudgedBy
 }
 
 // journalOffset is a place in the journal.
@@ -28,7 +30,7 @@ type journalOffset struct {
 	end   int64
 }
 
-const cacheVersion = "vizier cache 8"
+const cacheVersion = "vizier cache 9"
 
 // cacheHead is the head of a cache that this boot and this version of the program
 // may use.
@@ -185,6 +187,7 @@ func (s *Store) rebuildCache(at journalOffset) error {
 		return fmt.Errorf("list jobs: %w", err)
 	}
 	s.cache = &cache{kv: &kv{base: *s.base}, offset: at, rebuilt: true}
+	s.cache.set(keyBlind, []byte{})
 	for _, id := range ids {
 		if err := s.reread(id); err != nil {
 			return err

@@ -45,7 +45,8 @@ const (
 	keyEnded    = "e" // when it ended, id; its files may be packed
 
 	keyJudged = "J" // what the last tick judged by
-	keySeen   = "v" // fact; the value is the digest of it that its readers were judged by
+	keySeen   = "v" // fact; the value is the digest of it that its readers were judged by, if that is not kernel.JudgedNone; empty: not known
+	keyBlind  = "V" // present if that is known of no fact: keySeen does not count then
 	keyPatrol = "P" // the value is the key up to which the patrol came
 	keyCount  = "S" // status; the value is how many jobs have it
 	keyTally  = "T" // number, created; the value counts the jobs that share the number: see tally

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -14,6 +13,8 @@ type cacheQuery struct {
 	s    *Store
 	rec  kernel.Records
 	seen map[kernel.JobID]bool
+
+	blind bool // of no fact it is known what its readers were judged by
 }
 
 // records returns the records that scope asks for, from the cache.
@@ -41,7 +42,7 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		err = r.addTallies(scope.Tally)
 	}
 	if err == nil && scope.Reads {
-		r.rec.Reads, err = s.cache.reads()
+		err = r.addReads()
 	}
 	s.hideQuarantined(&r.rec)
 	return r.rec, err
@@ -358,42 +359,6 @@ func (r *cacheQuery) addMost(n kernel.Near, prefixes ...string) error {
 		}
 	}
 	return nil
-}
-
-// reads returns the facts that open jobs read and no job makes. It skips the other readers
-// of a fact that it has seen.
-func (c *cache) reads() (map[kernel.Near]kernel.ReadFact, error) {
-	const many = 8
-	out := map[kernel.Near]kernel.ReadFact{}
-	for from := keyReads; from != ""; {
-		last, same := "", 0
-		start := from
-		from = ""
-		err := c.kv.eachFrom(start, keyReads, func(key string, _ []byte) bool {
-			of := key[:len(key)-8-jobIDLen] // the fact, and whether it is awaited
-			if same++; of != last {
-				last, same = of, 0
-				label, awaited, _ := strings.Cut(of[len(keyReads):len(of)-1], "\x00")
-				n := readersOf(label)
-				out[n] = kernel.ReadFact{Awaited: out[n].Awaited || awaited == "true"}
-			}
-			if same == many {
-				from = of + "\xff"
-			}
-			return from == ""
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, c.kv.each(keySeen, func(key string, value []byte) bool {
-		n := readersOf(key[len(keySeen):])
-		if is, read := out[n]; read {
-			is.Judged = string(value)
-			out[n] = is
-		}
-		return true
-	})
 }
 
 func (r *cacheQuery) addDue(n kernel.Near) (err error) {

@@ -80,11 +80,17 @@ func (c *cache) replace(was, now *cachedJob, dirty bool) error {
 	} else {
 		c.set(keyEntry+string(id), nil)
 	}
+	for _, key := range difference(keys, old) {
+		if err := c.beginsToRead(key); err != nil {
+			return err
+		}
+		c.set(key, []byte{})
+	}
 	for _, key := range difference(old, keys) {
 		c.set(key, nil)
-	}
-	for _, key := range difference(keys, old) {
-		c.set(key, []byte{})
+		if err := c.endsToRead(key); err != nil {
+			return err
+		}
 	}
 	if was != nil && (now == nil || statusOf(was.job) != statusOf(now.job)) {
 		c.set(statusOf(was.job), nil)
@@ -290,24 +296,5 @@ func (c *cache) judge(by string, facts map[kernel.Near]string) error {
 	if err != nil {
 		return err
 	}
-	seen := make(map[string]string, len(facts))
-	for n, digest := range facts {
-		seen[keySeen+factLabel(n)] = digest
-	}
-	var gone []string
-	err = c.kv.each(keySeen, func(key string, value []byte) bool {
-		if is, there := seen[key]; !there {
-			gone = append(gone, key)
-		} else if is == string(value) {
-			delete(seen, key)
-		}
-		return true
-	})
-	for _, key := range gone {
-		c.set(key, nil)
-	}
-	for key, digest := range seen {
-		c.set(key, []byte(digest))
-	}
-	return err
+	return errors.Join(err, c.judgeFacts(facts))
 }

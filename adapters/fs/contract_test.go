@@ -34,15 +34,20 @@ func (p process) Die() {
 	_ = p.Close()
 }
 
-// The contract of app's ports, with and without syncs.
+// The contract of app's ports, with and without syncs, and as if jobs waited for very many
+// artifacts of each type.
 func TestContract(t *testing.T) {
-	for name, durable := range map[string]bool{"full": true, "relaxed": false} {
+	for name, few := range map[string]int{"full": fewFacts, "relaxed": fewFacts, "many": 1} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Store {
 				dir, o := t.TempDir(), options()
-				o.Durable = durable
+				o.Durable = name != "relaxed"
 				return storetest.Store{
-					Process: func() storetest.Process { return process{newStoreWith(t, dir, o)} },
+					Process: func() storetest.Process {
+						s := newStoreWith(t, dir, o)
+						s.few = few
+						return process{s}
+					},
 					Spoil: func(id kernel.JobID) {
 						if err := os.WriteFile(NewLayout(dir).RecordFile(id), []byte(`{"version":1`), 0o600); err != nil {
 							t.Fatal(err)

@@ -189,6 +189,9 @@ func (l Layout) EventsFile() string { return l.abs(eventsFile) }
 // MarkerDir is the directory of a custom artifact's markers.
 func (l Layout) MarkerDir(a kernel.Artifact) string { return l.abs(artifactDir(markersDir, a)) }
 
+// TypeDir is the directory of the markers of a type of custom artifacts.
+func (l Layout) TypeDir(name string) string { return l.abs(typeDir(markersDir, name)) }
+
 // SentinelFile is the mark of an open merge conflict of a plan.
 func (l Layout) SentinelFile(slug string) string {
 	return filepath.Join(l.abs(sentinelsDir), slug+".json")
@@ -219,8 +222,10 @@ func attemptOutcome(n int) string { return fmt.Sprintf("%s/%d.outcome.json", att
 // artifactDir is the directory of a custom artifact's markers or payloads.
 // Names are hex, so no name of an artifact can lead anywhere.
 func artifactDir(base string, a kernel.Artifact) string {
-	return base + "/" + hexName(a.Name) + "/" + hexName(a.Ref)
+	return typeDir(base, a.Name) + "/" + hexName(a.Ref)
 }
+
+func typeDir(base, name string) string { return base + "/" + hexName(name) }
 
 func artifactFile(base string, a kernel.Artifact, id kernel.JobID) string {
 	return artifactDir(base, a) + "/" + string(id) + ".json"

@@ -77,6 +77,7 @@ type Store struct {
 	patrolled  time.Time               // when this process last checked records for edits by hand
 	pause      time.Duration           // how long it leaves between two such checks
 	quarantine []quarantinedGroup      // as of when the lock was taken last
+	few        int                     // fewFacts, or what a test sets
 	found      map[kernel.JobID][]byte // records that others had changed, not on record yet; empty: gone
 }
 
@@ -84,7 +85,7 @@ type Store struct {
 // It touches no file until it is used.
 func NewStore(dir string, opts Options) *Store {
 	layout := NewLayout(dir)
-	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who), patience: time.Second, pause: patrolPause}
+	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who), patience: time.Second, pause: patrolPause, few: fewFacts}
 }
 
 // Keep changes how much is kept from now on. It is for the goroutine that has the

@@ -179,6 +179,8 @@ func (t *Tx) know(p kernel.Plan, jobs map[kernel.JobID]*cachedJob) error {
 		if err := c.judge(p.Judged, t.facts); err != nil {
 			return err
 		}
+		c.told = t.facts
+		defer func() { c.told = nil }()
 	}
 	for _, id := range slices.Sorted(maps.Keys(jobs)) {
 		k := jobs[id]

@@ -223,7 +223,7 @@ func testHistory(b *bench) {
 	model := map[kernel.JobID]kernel.Job{}
 	known := []map[kernel.JobID]kernel.Revision{nil, nil, nil} // the revisions that each process has seen
 	processes := []Process{b.Process(), b.Process(), b.Process()}
-	var facts map[kernel.Near]string // what the store was told that all readers were judged by
+	facts := map[kernel.Near]string{} // what the store was told that all readers were judged by
 	for step := range 150 {
 		k := r.IntN(len(processes))
 		tx := b.begin(processes[k])
@@ -232,7 +232,7 @@ func testHistory(b *bench) {
 			known[k][j.ID] = j.Rev
 		}
 		b.near(r, tx, model)
-		b.reads(tx, model, facts)
+		asked := b.reads(processes[k], tx, model, facts)
 		if len(known[k]) != len(model) {
 			b.Fatalf("step %d: process %d knows %d jobs of %d", step, k, len(known[k]), len(model))
 		}
@@ -245,18 +245,31 @@ func testHistory(b *bench) {
 		judged := kernel.NewPlan(plan...)
 		judged.Judged = []string{"", "some limits"}[min(r.IntN(3), 1)]
 		if h, can := tx.(readFacts); can && judged.Judged != "" {
-			facts = map[kernel.Near]string{}
+			judgedBy := map[kernel.Near]string{}
+			for n := range asked {
+				judgedBy[n] = []string{"", "v0", "v1", kernel.JudgedNone}[r.IntN(4)]
+			}
 			for n := range reads(model, nil) {
-				if r.IntN(3) > 0 {
-					facts[n] = fmt.Sprint("v", r.IntN(2))
+				if _, is := asked[n]; !is && r.IntN(4) == 0 {
+					judgedBy[n] = "" // it was observed, and had changed
 				}
 			}
-			h.JudgedBy(facts)
+			for n := range reads(next, nil) {
+				if _, is := reads(model, nil)[n]; !is {
+					judgedBy[n] = "v2"
+				}
+			}
+			if r.IntN(10) == 0 {
+				judgedBy = nil
+			}
+			facts = Judged(slices.Collect(maps.Values(next)), facts, judgedBy)
+			h.JudgedBy(judgedBy)
 		}
 		if err := tx.Commit(judged); err != nil {
 			b.Fatalf("step %d: %v", step, err)
 		}
 		model = next
+		facts = Judged(slices.Collect(maps.Values(model)), facts, map[kernel.Near]string{})
 		if known[k] = map[kernel.JobID]kernel.Revision{}; r.IntN(8) == 0 {
 			processes[k].Die()
 			processes[k], known[k] = b.Process(), nil
@@ -316,28 +329,36 @@ type readFacts interface {
 	JudgedBy(map[kernel.Near]string)
 }
 
-// reads asks a store that can tell which facts jobs read, and checks the answer against
-// the jobs. facts are what the store was told that the jobs were judged by; it may have
+// reads asks a store that can tell which facts jobs read, checks the answer against the jobs,
+// and returns it. facts are what the store was told that the jobs were judged by; it may have
 // forgotten them.
-func (b *bench) reads(tx app.Tx, model map[kernel.JobID]kernel.Job, facts map[kernel.Near]string) {
+func (b *bench) reads(p Process, tx app.Tx, model map[kernel.JobID]kernel.Job, facts map[kernel.Near]string) map[kernel.Near]kernel.ReadFact {
 	b.Helper()
-	have := b.load(tx, kernel.Scope{Near: []kernel.Near{}, Reads: true}).Reads
-	if have == nil {
-		return
+	rec := b.load(tx, kernel.Scope{Near: []kernel.Near{}, Reads: true})
+	if rec.Reads == nil {
+		return nil
 	}
+	left := maps.Clone(rec.Reads)
 	for n, want := range reads(model, facts) {
-		is, there := have[n]
+		is, there := left[n]
+		if !there && n.Artifact.Kind == kernel.Custom && slices.Contains(rec.Elided, n.Artifact.Name) {
+			if ids := b.observe(p, n.Artifact); len(ids) > 0 || want.Judged != kernel.JudgedNone {
+				b.Fatalf("%+v is left out: its readers were judged by %q, and its markers are %v", n, want.Judged, ids)
+			}
+			continue
+		}
 		if is.Judged == "" {
 			want.Judged = ""
 		}
 		if !there || is != want {
 			b.Fatalf("%+v is read as %+v (%t), not as %+v", n, is, there, want)
 		}
-		delete(have, n)
+		delete(left, n)
 	}
-	if len(have) > 0 {
-		b.Fatalf("nobody reads %+v", have)
+	if len(left) > 0 {
+		b.Fatalf("nobody reads %+v", left)
 	}
+	return rec.Reads
 }
 
 func reads(model map[kernel.JobID]kernel.Job, facts map[kernel.Near]string) map[kernel.Near]kernel.ReadFact {

@@ -84,6 +84,36 @@ func Reads(jobs []kernel.Job, judged map[kernel.Near]string) map[kernel.Near]ker
 	return out
 }
 
+// Judged returns what a store that holds jobs knows after a commit: known before it, and told
+// by what the readers of facts were judged; nil: by nothing that is known. It forgets facts
+// that nobody reads any more.
+func Judged(jobs []kernel.Job, known, told map[kernel.Near]string) map[kernel.Near]string {
+	out, read := map[kernel.Near]string{}, Reads(jobs, nil)
+	for _, from := range []map[kernel.Near]string{known, told} {
+		for n, by := range from {
+			if _, is := read[n]; is && told != nil {
+				out[n] = by
+			}
+		}
+	}
+	return out
+}
+
+// Elide returns the records of reads without the custom artifacts that a store may leave out.
+// absent reports whether nobody has made one.
+func Elide(reads map[kernel.Near]kernel.ReadFact, absent func(kernel.Artifact) bool) kernel.Records {
+	rec := kernel.Records{Reads: map[kernel.Near]kernel.ReadFact{}}
+	for n, fact := range reads {
+		if n.Artifact.Kind != kernel.Custom || !fact.Awaited || fact.Judged != kernel.JudgedNone || !absent(n.Artifact) {
+			rec.Reads[n] = fact
+		} else if !slices.Contains(rec.Elided, n.Artifact.Name) {
+			rec.Elided = append(rec.Elided, n.Artifact.Name)
+		}
+	}
+	slices.Sort(rec.Elided)
+	return rec
+}
+
 // stoppers returns those of list that stop a run, and the jobs that their routes lead to.
 func stoppers(jobs []kernel.Job, at map[kernel.JobID]int, list []int, run kernel.RunID) []int {
 	var out []int

@@ -137,6 +137,39 @@ func held(n int) string {
 	return strings.ReplaceAll(batch(n, []string{"true"}, none), `"ref"`, `"approval":true,"ref"`)
 }
 
+// awaiting returns n jobs that wait for an artifact each that nobody makes.
+func awaiting(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"command":["true"],"need":["custom:t:k%d"],"missing_producer":"wait"}`+"\n", i)
+	}
+	return b.String()
+}
+
+// Independent jobs beside 10,000 that wait for artifacts which nobody makes, and submitting
+// these, against as many that wait for approval.
+func BenchmarkAwaiting(b *testing.B) {
+	const n, others = 300, 10_000
+	var submitted, spent [2]time.Duration
+	for b.Loop() {
+		for i, lines := range []string{held(others), awaiting(others)} {
+			r := newRepository(b, relaxed)
+			before := cpu()
+			r.vizier(lines, "jobs", "submit", "--batch")
+			submitted[i] += cpu() - before
+			before = cpu()
+			ids := strings.Fields(r.vizier(batch(n, []string{"true"}, none), "jobs", "submit", "--batch"))
+			r.vizier("", append([]string{"jobs", "wait"}, ids...)...)
+			time.Sleep(100 * time.Millisecond) // the last runner is about to end: its time counts for little
+			spent[i] += cpu() - before
+		}
+	}
+	b.ReportMetric(spent[1].Seconds()*1000/float64(n*b.N), "cpu-ms/job")
+	b.ReportMetric(float64(spent[1])/float64(spent[0]), "x-held")
+	b.ReportMetric(float64(submitted[1])/float64(submitted[0]), "x-submit-held")
+	b.ReportMetric(0, "ns/op")
+}
+
 // three is the layered graph: each job waits for three jobs of the layer before,
 // which has fifty.
 func three(i int) []int {

@@ -166,10 +166,13 @@ func (d *disk) apply(g group) error {
 
 // judge notes what a tick judged, if p is its plan.
 func (d *disk) judge(p kernel.Plan, facts map[kernel.Near]string) {
-	if p.Judged != "" {
+	if p.Judged == "" {
+		facts = map[kernel.Near]string{}
+	} else {
 		clear(d.dirty)
-		d.judged, d.facts = p.Judged, facts
+		d.judged = p.Judged
 	}
+	d.facts = storetest.Judged(slices.Collect(maps.Values(d.records)), d.facts, facts)
 }
 
 func (d *disk) applyMarkers(g group) {
@@ -235,7 +238,8 @@ func (t *tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	}
 	rec := kernel.Records{Last: d.last, Narrow: true, Jobs: storetest.Pick(all, near), Judged: d.judged, Dirty: slices.Sorted(maps.Keys(d.dirty))}
 	if scope.Reads {
-		rec.Reads = storetest.Reads(all, d.facts)
+		read := storetest.Elide(storetest.Reads(all, d.facts), func(a kernel.Artifact) bool { return len(d.markers[a]) == 0 })
+		rec.Reads, rec.Elided = read.Reads, read.Elided
 	}
 	return rec, nil
 }

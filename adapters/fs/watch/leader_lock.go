@@ -237,7 +237,7 @@ func digest(w kernel.Wakes) string {
 			return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Ref, b.Ref))
 		})
 	}
-	fmt.Fprintf(h, "%d %t %t %t %d %q %q %q", w.At.UnixMicro(), w.Poll, o.Head, o.Clean, len(o.Attempts),
-		slices.Sorted(slices.Values(o.Branches)), artifacts(o.Artifacts), artifacts(o.Markers))
+	fmt.Fprintf(h, "%d %t %t %t %d %q %q %q %q", w.At.UnixMicro(), w.Poll, o.Head, o.Clean, len(o.Attempts),
+		slices.Sorted(slices.Values(o.Branches)), artifacts(o.Artifacts), artifacts(o.Markers), o.Types)
 	return fmt.Sprintf("%016x", h.Sum64())
 }

@@ -208,7 +208,7 @@ func TestDigest(t *testing.T) {
 	all := []kernel.Wakes{{}, soon, {Poll: true}, outside(kernel.Probes{Head: true}), outside(kernel.Probes{Clean: true}),
 		outside(kernel.Probes{Branches: []string{"a"}}), outside(kernel.Probes{Branches: []string{"a", "b"}}), outside(kernel.Probes{Branches: []string{"a b"}}),
 		outside(kernel.Probes{Markers: []kernel.Artifact{a}}), outside(kernel.Probes{Artifacts: []kernel.Artifact{a}}),
-		outside(kernel.Probes{Markers: []kernel.Artifact{a, b}}), outside(kernel.Probes{Attempts: attempts("a")}), outside(kernel.Probes{Attempts: attempts("a", "b")})}
+		outside(kernel.Probes{Markers: []kernel.Artifact{a, b}}), outside(kernel.Probes{Types: []string{"t"}}), outside(kernel.Probes{Attempts: attempts("a")}), outside(kernel.Probes{Attempts: attempts("a", "b")})}
 	seen := map[string]int{}
 	for i, w := range all {
 		if k, ok := seen[digest(w)]; ok {

@@ -111,6 +111,10 @@ func (w *Watcher) interest(p kernel.Probes) interest {
 		want.on[path] = true
 		watch(filepath.Dir(path))
 	}
+	below := func(dir string) {
+		want.below[dir] = true
+		watch(dir)
+	}
 	branch := func(name string) {
 		if filepath.IsLocal(name) {
 			file(filepath.Join(w.gitDir, "refs", "heads", name))
@@ -139,9 +143,10 @@ func (w *Watcher) interest(p kernel.Probes) interest {
 		}
 	}
 	for _, a := range p.Markers {
-		dir := w.layout.MarkerDir(a)
-		want.below[dir] = true
-		watch(dir)
+		below(w.layout.MarkerDir(a))
+	}
+	for _, name := range p.Types {
+		below(w.layout.TypeDir(name))
 	}
 	needed := maps.Clone(want.dirs)
 	for _, path := range w.config {

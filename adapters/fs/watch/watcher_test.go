@@ -137,6 +137,25 @@ func TestNewsOfBranches(t *testing.T) {
 	f.news("the directory again")
 }
 
+// Of a type of artifacts, the first marker of each is news, and no marker of another type.
+func TestNewsOfATypeOfArtifacts(t *testing.T) {
+	f := newField(t)
+	marker := func(name, ref string) string {
+		return strings.TrimPrefix(f.layout.MarkerDir(kernel.Artifact{Kind: kernel.Custom, Name: name, Ref: ref}), f.dir) + "/m.json"
+	}
+	for _, ref := range []string{"first", "second"} {
+		f.watch(kernel.Probes{Types: []string{"t"}, Clean: true})
+		f.drain()
+		f.put(marker("t", ref), "")
+		f.news("the " + ref + " marker")
+		f.catchUp()
+	}
+	f.watch(kernel.Probes{Types: []string{"t"}, Clean: true})
+	f.drain()
+	f.put(marker("u", "x"), "")
+	f.quiet("a marker of another type")
+}
+
 func TestNewsOfTheCheckoutAndOfArtifacts(t *testing.T) {
 	f := newField(t)
 	marker := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "x"}
