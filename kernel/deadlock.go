@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -9,8 +10,30 @@ import (
 type Cycle struct {
 	Jobs  []JobID    // the first job is repeated at the end
 	Lacks []Artifact // what a job of the cycle needs and nothing makes that does not wait for it; none: they only run after each other
+	Frees Remedy     // what makes the first of Lacks
 	Text  string     // the jobs with their names
 }
+
+// DeadlockError is the refusal of a retry after which jobs would wait for each other. It is an ErrConflict.
+type DeadlockError struct {
+	Of    JobID // the job that was to be retried
+	Cycle Cycle
+}
+
+func (e *DeadlockError) Error() string {
+	return fmt.Sprintf("cannot retry %s: jobs would wait for each other in a %s; %s first", e.Of, e.Cycle.Text, e.Cycle.Freed())
+}
+
+// Freed says what frees the jobs of c, which lack an artifact.
+func (c *Cycle) Freed() string {
+	if c.Frees.Kind == RetryJob {
+		return "retry job " + string(c.Frees.Job)
+	}
+	return "enqueue another job that makes " + c.Frees.Artifact.String()
+}
+
+// Unwrap returns ErrConflict.
+func (e *DeadlockError) Unwrap() error { return ErrConflict }
 
 // Cycles returns the cycles among the open jobs. Each job that is in some cycle is in one
 // of the returned ones. One that only runs through Spec.After exists if a record was
@@ -171,6 +194,9 @@ func (d *deadlock) describe(edges []edge) *Cycle {
 	names, needs := []string{name(at)}, []string{}
 	for _, e := range edges {
 		if e.lacks != (Artifact{}) {
+			if c.Lacks == nil {
+				c.Frees = d.t.frees(at, e.lacks)
+			}
 			c.Lacks = append(c.Lacks, e.lacks)
 			needs = append(needs, name(at)+" needs "+e.lacks.String()+" of "+name(e.to))
 		}
@@ -181,4 +207,25 @@ func (d *deadlock) describe(edges []edge) *Cycle {
 		c.Text = "cycle: " + strings.Join(names, " -> ") + " (" + strings.Join(needs, ", ") + ")"
 	}
 	return c
+}
+
+// frees returns what makes artifact a for job i where only jobs that wait for i may make it now: a new
+// job or, if only producers of i's run count, a retry of one that does not wait for i.
+func (t *tick) frees(i int32, a Artifact) Remedy {
+	list, own := t.s.graph.producersFor(i, a)
+	for _, p := range list {
+		if own && p != i && t.status(p).Terminal() && !t.s.behind([]int32{p}, i) {
+			return Remedy{Kind: RetryJob, Job: t.s.jobs[p].ID}
+		}
+	}
+	return Remedy{Kind: ProduceArtifact, Artifact: a}
+}
+
+// behind reports whether one of jobs depends on job i, directly or not.
+func (s *Snapshot) behind(jobs []int32, i int32) bool {
+	return slices.Contains(s.graph.closure(jobs, func(k int32, f func(int32)) {
+		if k != i {
+			s.graph.eachPredecessor(k, f)
+		}
+	}), i)
 }

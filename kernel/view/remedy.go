@@ -49,10 +49,11 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 }
 
 // InOrder reports whether actions work only in their order: a job that has ended asks
-// for its approval only after a retry.
+// for its approval only after a retry, and may be retried only once what it needs is made.
 func InOrder(actions []kernel.Remedy) bool {
 	retry := slices.IndexFunc(actions, func(r kernel.Remedy) bool { return r.Kind == kernel.RetryJob })
-	return retry >= 0 && slices.ContainsFunc(actions[retry:], func(r kernel.Remedy) bool { return r.Kind == kernel.ApproveJob })
+	return retry >= 0 && (slices.ContainsFunc(actions[retry:], func(r kernel.Remedy) bool { return r.Kind == kernel.ApproveJob }) ||
+		slices.ContainsFunc(actions[:retry], func(r kernel.Remedy) bool { return r.Kind == kernel.ProduceArtifact }))
 }
 
 // NotRun explains why job id, which was submitted again, does not run again,
