@@ -219,7 +219,7 @@ func (s *Snapshot) unused(p, c int32) bool {
 			continue
 		}
 		newest := s.newestOther(p, c, a, began)
-		if other = a.Kind == Custom && (newest >= 0 && (newest > p || open) || newest < 0 && open && s.behind([]int32{p}, c)); !other {
+		if other = a.Kind == Custom && (newest > p || open && (newest >= 0 || s.behind([]int32{p}, c))); !other {
 			return false
 		}
 	}

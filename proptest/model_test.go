@@ -117,17 +117,19 @@ func onlyAfter(j, p *kernel.Job) bool {
 }
 
 // tookOthers reports whether j has begun, is not after p, and all that it needs of p are custom
-// artifacts of which another producer, newer than p or ended before p, had been done by then.
+// artifacts of which another producer, newer than p or ended before p, had been done by then; or p
+// had not ended then, and depends on j.
 func tookOthers(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	began := j.State.Started
 	if began.IsZero() || j.State.Status != kernel.Running && !j.State.Status.Terminal() || slices.Contains(j.Spec.After, p.ID) {
 		return false
 	}
 	of := slices.DeleteFunc(slices.Clone(j.Spec.Needs), func(a kernel.Artifact) bool { return !slices.Contains(p.Spec.Produces, a) })
+	open := p.State.Finished.IsZero() || p.State.Finished.After(began)
+	behind := open && closure(s, j, func(k, p *kernel.Job) bool { return dependsOn(s, k, p) })[p.ID]
 	return len(of) > 0 && !slices.ContainsFunc(of, func(a kernel.Artifact) bool {
-		return a.Kind != kernel.Custom || !slices.ContainsFunc(producersOf(s, j, a), func(q *kernel.Job) bool {
+		return a.Kind != kernel.Custom || !behind && !slices.ContainsFunc(producersOf(s, j, a), func(q *kernel.Job) bool {
 			done := q.State.Status == kernel.Succeeded && !q.State.Finished.After(began)
-			open := p.State.Finished.IsZero() || p.State.Finished.After(began)
 			return q != p && q != j && done && (p.Compare(q) < 0 || open)
 		})
 	})
