@@ -59,6 +59,7 @@ type deadlock struct {
 	t       *tick
 	stuck   map[int32][]edge // by job: to the jobs that cannot start and would clear a condition of it
 	visited map[int32]bool   // by cycle
+	called  func(*Job) string
 }
 
 // edge leads to a job that another one waits for, to make an artifact or, without one, to end.
@@ -121,7 +122,7 @@ func (s *Snapshot) deadlock(from []int32, in func(*Job) bool, missing bool) *dea
 			}
 		}
 	}
-	d := &deadlock{t: t, stuck: map[int32][]edge{}, visited: map[int32]bool{}}
+	d := &deadlock{t: t, stuck: map[int32][]edge{}, visited: map[int32]bool{}, called: (*Job).byID}
 	for _, c := range conditions {
 		if !c.met {
 			d.stuck[c.of] = append(d.stuck[c.of], c.any...)
@@ -188,7 +189,7 @@ func (d *deadlock) cycle(i int32) *Cycle {
 // describe returns the cycle of edges that ends where it began.
 func (d *deadlock) describe(edges []edge) *Cycle {
 	s := d.t.s
-	name := func(i int32) string { return s.jobs[i].with(string(s.jobs[i].ID)) } // by id, since new jobs have no number yet
+	name := func(i int32) string { return d.called(s.jobs[i]) }
 	at := edges[len(edges)-1].to
 	c := &Cycle{Jobs: []JobID{s.jobs[at].ID}}
 	names, needs := []string{name(at)}, []string{}
@@ -229,3 +230,5 @@ func (s *Snapshot) behind(jobs []int32, i int32) bool {
 		}
 	}), i)
 }
+
+func (j *Job) byID() string { return j.with(string(j.ID)) }
