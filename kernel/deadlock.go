@@ -147,7 +147,7 @@ func (t *tick) eachCondition(i int32, missing bool, f func(any []edge)) {
 		var makers []edge
 		list, own := t.s.graph.producersFor(i, a)
 		for _, p := range list {
-			if p != i && (own || !t.s.jobs[p].State.Retired) && !t.status(p).Terminal() {
+			if p != i && (own || !t.s.jobs[p].State.Retired && !t.s.forAnother(p, i, a)) && !t.status(p).Terminal() {
 				makers = append(makers, edge{p, a})
 			}
 		}
@@ -219,7 +219,11 @@ func (t *tick) frees(i int32, a Artifact) Remedy {
 			return Remedy{Kind: RetryJob, Job: t.s.jobs[p].ID}
 		}
 	}
-	return Remedy{Kind: ProduceArtifact, Artifact: a}
+	r := Remedy{Kind: ProduceArtifact, Artifact: a}
+	if j := t.s.jobs[i]; j.Spec.mergesBy(a) && j.Spec.Origin.Branch != "draft/"+j.Spec.Integrates() {
+		r.Pinned.Branch = j.Spec.Origin.Branch
+	}
+	return r
 }
 
 // behind reports whether one of jobs depends on job i, directly or not.

@@ -52,7 +52,7 @@ type Remedy struct {
 	Kind     RemedyKind
 	Job      JobID      // for kinds about a job
 	Artifact Artifact   // for ProduceArtifact
-	Pinned   PinnedHead // for MoveBranch; for MakeBranch only its branch
+	Pinned   PinnedHead // for MoveBranch; for MakeBranch only its branch; for ProduceArtifact the branch that a stage's token has to be for, if not the plan's own
 	Detail   string     // what is wrong, for MendRecord, SubmitAgain and MeetCondition; what to do, for SeeToAgent; its name, for EnlargePool and SeeToSecret
 	Units    int        // for EnlargePool: how many it needs at least
 }

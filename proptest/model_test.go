@@ -319,7 +319,7 @@ func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 		}
 		return slices.Contains(m.Spec.After, p.ID) || slices.ContainsFunc(m.Spec.Needs, func(a kernel.Artifact) bool {
 			_, detail := judgeNeed(s, m, a)
-			return strings.HasPrefix(detail, "waiting on ") && p.State.Status.Active() && slices.Contains(producersOf(s, m, a), p)
+			return strings.HasPrefix(detail, "waiting on ") && p.State.Status.Active() && slices.Contains(producersOf(s, m, a), p) && !forAnother(m, p, a)
 		})
 	}
 	for _, m := range s.Jobs() {
@@ -371,7 +371,9 @@ func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Sta
 	if why != "" {
 		return kernel.WaitingOnDeps, "cannot tell whether " + a.String() + " exists: " + why
 	}
-	producers := slices.DeleteFunc(slices.Clone(producersOf(s, j, a)), func(p *kernel.Job) bool { return p.State.Retired && !ownProducer(s, j, a) })
+	producers := slices.DeleteFunc(slices.Clone(producersOf(s, j, a)), func(p *kernel.Job) bool {
+		return (p.State.Retired || forAnother(j, p, a)) && !ownProducer(s, j, a)
+	})
 	in := func(yes func(kernel.Status) bool) bool {
 		return slices.ContainsFunc(producers, func(p *kernel.Job) bool { return yes(p.State.Status) })
 	}
@@ -393,6 +395,13 @@ func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Sta
 	}
 }
 
+// forAnother reports whether j is a merge, a a stage's token, and p of another run for another branch.
+func forAnother(j, p *kernel.Job, a kernel.Artifact) bool {
+	o, its := j.Spec.Origin, p.Spec.Origin
+	return a.Kind == kernel.Custom && a.Name == kernel.StageToken && takes(j) && j.Spec.Integrates() != "" &&
+		its.Run != "" && its.Run != o.Run && its.Branch != "" && its.Branch != o.Branch
+}
+
 // outdated reports what happened on the branch that j takes since the newest token a that exists
 // for j was made: another run worked on it and did not make the token, or drafted the plan anew.
 func outdated(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (failed, drafted bool) {
@@ -404,7 +413,7 @@ func outdated(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (failed, dra
 		p := s.Job(id)
 		if p == nil {
 			p = &kernel.Job{ID: id} // nobody knows when it was made
-		} else if p.State.Retired && slices.Contains(p.Spec.Produces, a) {
+		} else if p.State.Retired && slices.Contains(p.Spec.Produces, a) || forAnother(j, p, a) {
 			continue
 		}
 		if owner == nil || older(s, owner.ID, id) {
@@ -464,7 +473,7 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 		return false, unknown(f.Err)
 	}
 	for _, owner := range f.Value {
-		if p := s.Job(owner); p != nil && p.State.Retired && slices.Contains(p.Spec.Produces, a) && !ownProducer(s, j, a) {
+		if p := s.Job(owner); p != nil && (p.State.Retired && slices.Contains(p.Spec.Produces, a) || forAnother(j, p, a)) && !ownProducer(s, j, a) {
 			continue
 		}
 		if ownProducer(s, j, a) && (s.Job(owner) == nil || s.Job(owner).Spec.Origin.Run != j.Spec.Origin.Run) {
@@ -472,7 +481,7 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 		}
 		// It exists for j, unless a producer between its owner and j is going to renew it.
 		if !slices.ContainsFunc(producersOf(s, j, a), func(p *kernel.Job) bool {
-			return p.State.Status.Active() && older(s, owner, p.ID) && p.Compare(j) < 0
+			return p.State.Status.Active() && older(s, owner, p.ID) && p.Compare(j) < 0 && !forAnother(j, p, a)
 		}) {
 			return true, ""
 		}

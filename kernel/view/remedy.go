@@ -22,10 +22,16 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		return nil, "submit the work again: the record of job " + string(r.Job) + " " + r.Detail
 	case kernel.ProduceArtifact:
 		if plan, ok := strings.CutPrefix(r.Artifact.Ref, "approve:"); ok && r.Artifact.Kind == kernel.Custom && r.Artifact.Name == kernel.StageToken {
-			return []string{"vizier", "run", "approve", "--name", plan}, ""
+			command = []string{"vizier", "run", "approve", "--name", plan}
+			if r.Pinned.Branch != "" {
+				command = append(command, "--branch", r.Pinned.Branch)
+			}
+			return command, ""
 		}
 		if a := r.Artifact; (a.Kind == kernel.PlanBranch || a.Kind == kernel.PlanDoc) && a.Ref == "draft/"+a.Name {
 			return nil, "draft the plan: `vizier run draft --name " + a.Name + "` with `--spec-text` or `--file`"
+		} else if (a.Kind == kernel.PlanBranch || a.Kind == kernel.PlanDoc) && a.Ref != "" {
+			return nil, "draft the plan on branch " + a.Ref + ": `vizier run draft --name " + a.Name + " --branch " + a.Ref + "` with `--spec-text` or `--file`; or bring it to that branch with git"
 		}
 		return nil, "queue a job that produces " + r.Artifact.String()
 	case kernel.MoveBranch:
