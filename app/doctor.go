@@ -17,6 +17,7 @@ type Finding struct {
 	Problem string
 	Next    string // what a person can do
 	Fixed   bool
+	Failed  bool // the repair failed, as Problem says
 
 	// Fix repairs the problem; nil: a person has to. It is called with the
 	// scheduler lock held.
@@ -104,6 +105,7 @@ func (s *Scheduler) look(ctx context.Context, rec kernel.Records, checks []Check
 			if fix && f.Fix != nil {
 				if err := f.Fix(ctx); err != nil {
 					f.Problem += "; the repair failed: " + err.Error()
+					f.Failed = true
 				} else {
 					f.Fixed = true
 				}

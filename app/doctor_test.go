@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -38,6 +39,9 @@ func TestExamine(t *testing.T) {
 			what := f.Check + ": " + f.Problem
 			if f.Fixed {
 				what += " (mended)"
+			}
+			if f.Failed != strings.Contains(f.Problem, "the repair failed") {
+				t.Errorf("failed is %v: %s", f.Failed, f.Problem)
 			}
 			said = append(said, what)
 		}

@@ -243,21 +243,21 @@ func (s *Scheduler) RetrySets(ctx context.Context, roots []kernel.JobID) ([]kern
 	return sets, err
 }
 
-// NotNow returns those of roots that Retry would refuse at the moment, with the reasons. It
-// changes nothing.
-func (s *Scheduler) NotNow(ctx context.Context, roots []kernel.JobID) (map[kernel.JobID]error, error) {
+// Retryable returns those of roots that Retry takes together at the moment, and why it would refuse the
+// others; see kernel.Retryable. It changes nothing.
+func (s *Scheduler) Retryable(ctx context.Context, roots []kernel.JobID) (can []kernel.JobID, refused map[kernel.JobID]error, err error) {
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	snap = snap.Apply(s.forsaken(snap, roots...))
-	refused := map[kernel.JobID]error{}
-	for _, id := range roots {
-		if _, err := kernel.RetryOf(snap, id); err != nil {
-			refused[id] = err
-		}
+	can, _ = kernel.Retryable(snap, roots)
+	_, plan, err := kernel.RetryAll(snap, can, "")
+	if err != nil {
+		return nil, nil, err
 	}
-	return refused, nil
+	can, refused = kernel.Retryable(s.observe(ctx, snap, needsOf(snap, plan)...), roots)
+	return can, refused, nil
 }
 
 // WaysOut returns the jobs to retry so that the runs of ids, which did not
@@ -345,7 +345,10 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 					lost = lost.Then(s.forsaken(snap, a.Job))
 				}
 			}
-			if !lost.Empty() {
+			if len(e.Asks) > 0 {
+				snap = s.observe(ctx, snap, e.Asks...)
+			}
+			if !lost.Empty() || len(e.Asks) > 0 {
 				e, refused = kernel.Explain(snap.Apply(lost), id)
 			}
 			if !snap.Narrow() || snap.Probes().Empty() {

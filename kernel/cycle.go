@@ -204,7 +204,8 @@ func (s *Snapshot) reopen(news []NewJob) Plan {
 }
 
 // unused reports whether job c has begun and took every artifact that p makes from another
-// producer, which was newer or had ended when p had not. A retry of p does not rewind it.
+// producer: one that was newer or had ended when p had not or, if that is no longer on record,
+// any, since p depends on c. A retry of p does not rewind it.
 func (s *Snapshot) unused(p, c int32) bool {
 	producer, consumer := s.jobs[p], s.jobs[c]
 	began := consumer.State.Started
@@ -218,7 +219,7 @@ func (s *Snapshot) unused(p, c int32) bool {
 			continue
 		}
 		newest := s.newestOther(p, c, a, began)
-		if other = a.Kind == Custom && newest >= 0 && (newest > p || open); !other {
+		if other = a.Kind == Custom && (newest > p || open && (newest >= 0 || s.behind([]int32{p}, c))); !other {
 			return false
 		}
 	}

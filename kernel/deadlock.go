@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -9,8 +10,30 @@ import (
 type Cycle struct {
 	Jobs  []JobID    // the first job is repeated at the end
 	Lacks []Artifact // what a job of the cycle needs and nothing makes that does not wait for it; none: they only run after each other
+	Frees Remedy     // what makes the first of Lacks
 	Text  string     // the jobs with their names
 }
+
+// DeadlockError is the refusal of a retry after which jobs would wait for each other. It is an ErrConflict.
+type DeadlockError struct {
+	Of    JobID // the job that was to be retried
+	Cycle Cycle
+}
+
+func (e *DeadlockError) Error() string {
+	return fmt.Sprintf("cannot retry %s: jobs would wait for each other in a %s; %s first", e.Of, e.Cycle.Text, e.Cycle.Freed())
+}
+
+// Freed says what frees the jobs of c, which lack an artifact.
+func (c *Cycle) Freed() string {
+	if c.Frees.Kind == RetryJob {
+		return "retry job " + string(c.Frees.Job)
+	}
+	return "enqueue another job that makes " + c.Frees.Artifact.String()
+}
+
+// Unwrap returns ErrConflict.
+func (e *DeadlockError) Unwrap() error { return ErrConflict }
 
 // Cycles returns the cycles among the open jobs. Each job that is in some cycle is in one
 // of the returned ones. One that only runs through Spec.After exists if a record was
@@ -36,6 +59,7 @@ type deadlock struct {
 	t       *tick
 	stuck   map[int32][]edge // by job: to the jobs that cannot start and would clear a condition of it
 	visited map[int32]bool   // by cycle
+	called  func(*Job) string
 }
 
 // edge leads to a job that another one waits for, to make an artifact or, without one, to end.
@@ -98,7 +122,7 @@ func (s *Snapshot) deadlock(from []int32, in func(*Job) bool, missing bool) *dea
 			}
 		}
 	}
-	d := &deadlock{t: t, stuck: map[int32][]edge{}, visited: map[int32]bool{}}
+	d := &deadlock{t: t, stuck: map[int32][]edge{}, visited: map[int32]bool{}, called: (*Job).byID}
 	for _, c := range conditions {
 		if !c.met {
 			d.stuck[c.of] = append(d.stuck[c.of], c.any...)
@@ -123,7 +147,7 @@ func (t *tick) eachCondition(i int32, missing bool, f func(any []edge)) {
 		var makers []edge
 		list, own := t.s.graph.producersFor(i, a)
 		for _, p := range list {
-			if p != i && (own || !t.s.jobs[p].State.Retired) && !t.status(p).Terminal() {
+			if p != i && (own || !t.s.jobs[p].State.Retired && !t.s.forAnother(p, i, a)) && !t.status(p).Terminal() {
 				makers = append(makers, edge{p, a})
 			}
 		}
@@ -165,12 +189,15 @@ func (d *deadlock) cycle(i int32) *Cycle {
 // describe returns the cycle of edges that ends where it began.
 func (d *deadlock) describe(edges []edge) *Cycle {
 	s := d.t.s
-	name := func(i int32) string { return s.jobs[i].with(string(s.jobs[i].ID)) } // by id, since new jobs have no number yet
+	name := func(i int32) string { return d.called(s.jobs[i]) }
 	at := edges[len(edges)-1].to
 	c := &Cycle{Jobs: []JobID{s.jobs[at].ID}}
 	names, needs := []string{name(at)}, []string{}
 	for _, e := range edges {
 		if e.lacks != (Artifact{}) {
+			if c.Lacks == nil {
+				c.Frees = d.t.frees(at, e.lacks)
+			}
 			c.Lacks = append(c.Lacks, e.lacks)
 			needs = append(needs, name(at)+" needs "+e.lacks.String()+" of "+name(e.to))
 		}
@@ -182,3 +209,30 @@ func (d *deadlock) describe(edges []edge) *Cycle {
 	}
 	return c
 }
+
+// frees returns what makes artifact a for job i where only jobs that wait for i may make it now: a new
+// job or, if only producers of i's run count, a retry of one that does not wait for i.
+func (t *tick) frees(i int32, a Artifact) Remedy {
+	list, own := t.s.graph.producersFor(i, a)
+	for _, p := range list {
+		if own && p != i && t.status(p).Terminal() && !t.s.behind([]int32{p}, i) {
+			return Remedy{Kind: RetryJob, Job: t.s.jobs[p].ID}
+		}
+	}
+	r := Remedy{Kind: ProduceArtifact, Artifact: a}
+	if j := t.s.jobs[i]; j.Spec.mergesBy(a) && j.Spec.Origin.Branch != "draft/"+j.Spec.Integrates() {
+		r.Pinned.Branch = j.Spec.Origin.Branch
+	}
+	return r
+}
+
+// behind reports whether one of jobs depends on job i, directly or not.
+func (s *Snapshot) behind(jobs []int32, i int32) bool {
+	return slices.Contains(s.graph.closure(jobs, func(k int32, f func(int32)) {
+		if k != i {
+			s.graph.eachPredecessor(k, f)
+		}
+	}), i)
+}
+
+func (j *Job) byID() string { return j.with(string(j.ID)) }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -33,7 +34,7 @@ func TestARetryMakesNoDeadlock(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		} else if !errors.Is(err, kernel.ErrConflict) || !strings.Contains(err.Error(), "a -> b -> a (a needs custom:t:c of b)") ||
-			!strings.Contains(err.Error(), "enqueue another job that makes custom:t:c first") {
+			!strings.HasSuffix(err.Error(), "enqueue another job that makes custom:t:c first") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -102,5 +103,96 @@ func TestADeadlockIsExplained(t *testing.T) {
 	edited := snapshot(facts(), job("a", after("b")), job("b", after("a")))
 	if cycles := edited.Cycles(); len(cycles) != 1 || cycles[0].Lacks != nil {
 		t.Errorf("%+v", cycles)
+	}
+}
+
+// A retry of jobs that wait for each other already, or only for such jobs, is of no use, and refused.
+func TestARetryInADeadlock(t *testing.T) {
+	const c = "custom:t:c"
+	s := snapshot(marked(facts(), c), job("a", needs(c), is(kernel.WaitingOnDeps)), job("b", after("a"), produces(c), is(kernel.WaitingOnDeps)), job("z", after("b"), is(kernel.WaitingOnDeps)))
+	for _, id := range []kernel.JobID{"a", "b", "z"} {
+		_, err := kernel.Retry(s, id, "ann")
+		var d *kernel.DeadlockError
+		if !errors.As(err, &d) || d.Of != id || !errors.Is(err, kernel.ErrConflict) || d.Cycle.Frees != (kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: artifact(c)}) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+// What has succeeded took its artifact from a job that is no longer on record, not from one behind it: a retry
+// of that one leaves it alone.
+func TestARetryOfWhatIsBehindItsConsumer(t *testing.T) {
+	const c, d = "custom:t:c", "custom:t:d"
+	ran := func(st kernel.Status, at int) option {
+		return func(j *kernel.Job) {
+			j.State.Status, j.State.Started, j.State.Finished = st, t0.Add(time.Duration(at)*time.Minute), t0.Add(time.Duration(at+1)*time.Minute)
+		}
+	}
+	a := job("a", needs(c), produces(d), ran(kernel.Succeeded, 1))
+	for name, b := range map[string]kernel.Job{
+		"after it":             job("b", after("a"), produces(c), ran(kernel.Failed, 5)),
+		"after it, long ended": job("b", after("a"), produces(c), ran(kernel.Succeeded, 5)),
+		"with what it made":    job("b", needs(d), produces(c), ran(kernel.Failed, 5)),
+	} {
+		s := snapshot(marked(facts(), c), a, b)
+		set, err := kernel.RetryOf(s, "b")
+		if _, refused := kernel.Retry(s, "b", "ann"); err != nil || refused != nil || words(set.Jobs) != "b" {
+			t.Errorf("%s: %s, %v, %v", name, words(set.Jobs), err, refused)
+		}
+	}
+	beside := job("b", produces(c), ran(kernel.Failed, 5))
+	if set, err := kernel.RetryOf(snapshot(marked(facts(), c), a, beside), "b"); err != nil || words(set.Jobs) != "b a" {
+		t.Errorf("beside it: %s, %v", words(set.Jobs), err)
+	}
+}
+
+// Of several retries those that can be done are told from those after which jobs would wait for each other.
+func TestSomeRetriesMakeADeadlock(t *testing.T) {
+	const c = "custom:t:c"
+	s := snapshot(marked(facts(), c), job("x", is(kernel.Failed)), job("a", needs(c), after("x"), is(kernel.BlockedByDependency)), job("b", after("a"), produces(c), is(kernel.BlockedByDependency)),
+		job("y", is(kernel.Failed)), job("w", is(kernel.Failed)), job("v", after("w"), running(1)))
+	can, refused := kernel.Retryable(s, []kernel.JobID{"w", "x", "y"})
+	var d *kernel.DeadlockError
+	if words(can) != "y" || len(refused) != 2 || !errors.Is(refused["w"], kernel.ErrRunning) || !errors.As(refused["x"], &d) || d.Of != "x" {
+		t.Errorf("%v, %v", can, refused)
+	}
+}
+
+// A job that was cancelled among those that wait for each other, or is blocked behind it, is retried once
+// another job has been queued that makes what they lack. The same holds for one that failed before them, and
+// where the producers are those of a run, one of these is to be retried.
+func TestWhyNamesNoRetryThatIsRefused(t *testing.T) {
+	const c = "custom:t:c"
+	blocked, r := is(kernel.BlockedByDependency), inRun("r")
+	produce, retry := kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: artifact(c)}, func(id kernel.JobID) kernel.Remedy { return kernel.Remedy{Kind: kernel.RetryJob, Job: id} }
+	for name, x := range map[string]struct {
+		jobs []kernel.Job
+		of   []kernel.JobID
+		want []kernel.Remedy
+	}{
+		"cancelled":       {[]kernel.Job{job("a", needs(c), is(kernel.Cancelled)), job("b", after("a"), produces(c), blocked)}, []kernel.JobID{"a", "b"}, []kernel.Remedy{produce, retry("a")}},
+		"blocked":         {[]kernel.Job{job("a", needs(c), blocked), job("b", after("a"), produces(c), blocked)}, []kernel.JobID{"a", "b"}, []kernel.Remedy{produce, retry("a")}},
+		"failed":          {[]kernel.Job{job("a", needs(c), is(kernel.Failed)), job("b", after("a"), produces(c), blocked)}, []kernel.JobID{"a", "b"}, []kernel.Remedy{produce, retry("a")}},
+		"failed before":   {[]kernel.Job{job("x", is(kernel.Failed)), job("a", needs(c), after("x"), blocked), job("b", after("a"), produces(c), blocked)}, []kernel.JobID{"a", "b"}, []kernel.Remedy{produce, retry("x")}},
+		"a run's":         {[]kernel.Job{job("p", produces(c), is(kernel.Failed), r), job("a", needs(c), r), job("b", after("a"), produces(c), r)}, []kernel.JobID{"a", "b"}, []kernel.Remedy{retry("p")}},
+		"a run's, purged": {[]kernel.Job{job("p", produces(c), is(kernel.Succeeded), r), job("a", needs(c), is(kernel.Cancelled), r), job("b", after("a"), produces(c), blocked, r)}, []kernel.JobID{"a", "b"}, []kernel.Remedy{retry("p")}},
+	} {
+		s := snapshot(marked(facts(), c), x.jobs...)
+		for _, id := range x.of {
+			if e, err := kernel.Explain(s, id); err != nil || !slices.Equal(e.Actions, x.want) {
+				t.Errorf("%s: %s: %+v, %v", name, id, e.Actions, err)
+			}
+		}
+		for _, r := range x.want {
+			if r.Kind == kernel.ProduceArtifact {
+				s = s.Apply(kernel.NewPlan(kernel.Create(job("n", produces(c)))))
+			} else if _, err := kernel.Retry(s, r.Job, "ann"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	e, err := kernel.Explain(snapshot(facts(), job("a", needs(c), is(kernel.Failed)), job("b", after("a"), produces(c), is(kernel.BlockedByDependency))), "a")
+	if err != nil || !slices.Equal(e.Asks, artifacts(c)) {
+		t.Errorf("asks for %v, %v", e.Asks, err)
 	}
 }

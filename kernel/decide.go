@@ -23,7 +23,7 @@ type tick struct {
 
 	branches map[string]takersOf // of the branches whose jobs have kept their status since
 	failures map[RunID]*failure  // the failures when the round began
-	made     map[scoped]*made
+	made     map[madeKey]*made
 }
 
 // judgement is what the tick has decided about a job so far.

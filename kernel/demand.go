@@ -66,7 +66,7 @@ func (t *tick) eachMissing(i int32, f func(int32)) {
 	}
 	for _, a := range t.s.jobs[i].Spec.Needs {
 		if exists, _ := t.exists(i, a); !exists {
-			t.s.graph.eachProducer(i, a, f)
+			t.eachMaker(i, a, f)
 		}
 	}
 }

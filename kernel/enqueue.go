@@ -360,6 +360,16 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 		from[k] = s.graph.index[n.ID]
 	}
 	d := s.deadlock(from, func(j *Job) bool { return back || s.near.created[j.ID] }, true)
+	d.called = func(j *Job) string { // a new job's id will never be of use; of a batch the caller tells which line it is of
+		switch fresh := slices.ContainsFunc(jobs, func(n NewJob) bool { return n.ID == j.ID }); {
+		case fresh && j.Spec.Origin.Node != "":
+			return "node " + j.Spec.Origin.Node
+		case fresh && len(jobs) == 1:
+			return j.with("the new job")
+		default:
+			return j.byID()
+		}
+	}
 	for k, n := range jobs {
 		if c := d.cycle(from[k]); c != nil {
 			return n.refused(fmt.Errorf("invalid %s: %w", c.Text, ErrInvalid))

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,9 +12,10 @@ import (
 type Explanation struct {
 	Job      JobID
 	Status   Status
-	Since    time.Time // since when the first unmet gate has held it up; zero: unknown
-	Unmet    []Unmet   // every unmet condition, in gate order
-	Actions  []Remedy  // the smallest set that would start the job, in the order in which to do it
+	Since    time.Time  // since when the first unmet gate has held it up; zero: unknown
+	Unmet    []Unmet    // every unmet condition, in gate order
+	Actions  []Remedy   // the smallest set that would start the job, in the order in which to do it
+	Asks     []Artifact // whether these exist decides about Actions too, and was not observed
 	Root     *RootFailure
 	TickWait TickWait // of the job, or of the first job that it waits for
 	Outlook  Outlook  // what becomes of the job if nobody does anything
@@ -50,7 +52,7 @@ type Remedy struct {
 	Kind     RemedyKind
 	Job      JobID      // for kinds about a job
 	Artifact Artifact   // for ProduceArtifact
-	Pinned   PinnedHead // for MoveBranch; for MakeBranch only its branch
+	Pinned   PinnedHead // for MoveBranch; for MakeBranch only its branch; for ProduceArtifact the branch that a stage's token has to be for, if not the plan's own
 	Detail   string     // what is wrong, for MendRecord, SubmitAgain and MeetCondition; what to do, for SeeToAgent; its name, for EnlargePool and SeeToSecret
 	Units    int        // for EnlargePool: how many it needs at least
 }
@@ -134,6 +136,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 			e.Root = x.root(i)
 		}
 	}
+	e.Asks = x.enable()
 	x.arrange()
 	e.Actions, e.TickWait = x.actions, x.tickWait(i, map[int32]bool{})
 	switch {
@@ -444,6 +447,76 @@ func (x *explainer) root(i int32) *RootFailure {
 		i = next
 	}
 	return nil
+}
+
+// enable puts before the retries what makes them possible, if jobs would wait for each other after them.
+// It returns the artifacts that were not observed and that this depends on.
+func (x *explainer) enable() (asks []Artifact) {
+	var retries []JobID
+	for _, r := range x.actions {
+		if r.Kind == RetryJob {
+			retries = append(retries, r.Job)
+		}
+	}
+	if len(retries) == 0 || len(retries) > mostArranged || !x.circles() {
+		return nil
+	}
+	s := x.t.s
+	for _, r := range x.actions {
+		s = s.made(r)
+	}
+	for {
+		sets, _, err := RetryAll(s, retries, "")
+		var d *DeadlockError
+		if !errors.As(err, &d) {
+			return s.unasked(sets)
+		}
+		frees := d.Cycle.Frees
+		if slices.Contains(x.actions, frees) {
+			return nil
+		}
+		at := slices.IndexFunc(x.actions, func(r Remedy) bool { return r.Kind == RetryJob })
+		x.actions = slices.Insert(x.actions, at, frees)
+		if s = s.made(frees); frees.Kind == RetryJob {
+			retries = append(retries, frees.Job)
+		}
+	}
+}
+
+// circles reports whether a job on the way needs what a job behind it is to make.
+func (x *explainer) circles() bool {
+	for i := range x.seen {
+		for _, a := range x.t.s.jobs[i].Spec.Needs {
+			var makers []int32
+			x.t.s.graph.eachProducer(i, a, func(p int32) { makers = append(makers, p) })
+			if x.t.s.behind(makers, i) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// made returns s with a job that makes what r, if it is of that kind, says to produce.
+func (s *Snapshot) made(r Remedy) *Snapshot {
+	if r.Kind != ProduceArtifact {
+		return s
+	}
+	return s.Apply(NewPlan(Create(Job{ID: JobID("make " + r.Artifact.String()), Created: s.now, Spec: Spec{Produces: []Artifact{r.Artifact}}})))
+}
+
+// unasked returns what jobs of sets need and s was not told of.
+func (s *Snapshot) unasked(sets []RetrySet) (all []Artifact) {
+	for _, set := range sets {
+		for _, id := range set.Jobs {
+			for _, a := range s.Job(id).Spec.Needs {
+				if !s.facts.Markers[a].asked() && !s.facts.Present[a].asked() && !slices.Contains(all, a) {
+					all = append(all, a)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // mostArranged is how many retries are compared with each other. Nobody types a longer list one by one.

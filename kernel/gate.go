@@ -260,7 +260,7 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	if why != "" {
 		return unknown, "", why
 	}
-	since := outdating{}
+	since := t.elsewhere(i, a)
 	if exists {
 		if since = t.outdated(i, a); since == (outdating{}) {
 			return met, "", ""
@@ -274,9 +274,9 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 		return met, "", ""
 	case since.failed != "":
 		return failed, since.failed, since.text()
-	case succeeded && !since.anew():
+	case succeeded && !since.drafted:
 		return notMade, first, ""
-	case known && !since.anew():
+	case known && !since.drafted:
 		return failed, first, ""
 	case t.s.jobs[i].Spec.MissingProducer == Wait:
 		return awaited, "", since.text()
@@ -296,17 +296,39 @@ type made struct {
 	first            JobID // the first that counts
 }
 
+// madeKey is an artifact as its consumers see it: those of a run that makes it itself, the merges of a
+// branch, or all others.
+type madeKey struct {
+	Artifact
+	run    RunID
+	branch string
+}
+
+// mergesBy reports whether the job is a merge that takes its branch by a, a stage's token. Such a one does not
+// take what was made for another branch.
+func (s *Spec) mergesBy(a Artifact) bool {
+	return a.Kind == Custom && a.Name == StageToken && s.takesBranch() && s.Integrates() != ""
+}
+
+// forAnother reports whether what job p makes of a is for another branch than the one that merge i takes.
+func (s *Snapshot) forAnother(p, i int32, a Artifact) bool {
+	j, k := s.jobs[i], s.jobs[p]
+	return j.Spec.mergesBy(a) && k.onBranch() && k.Spec.Origin.Branch != j.Spec.Origin.Branch && k.Spec.Origin.Run != j.Spec.Origin.Run
+}
+
 // madeFor returns what the tick knows of a's producers for job i; own: only producers of
 // the job's run count.
 func (t *tick) madeFor(i int32, a Artifact, own bool) *made {
-	key := scoped{Artifact: a}
-	if own {
-		key.run = t.s.jobs[i].Spec.Origin.Run
+	key := madeKey{Artifact: a}
+	if j := t.s.jobs[i]; own {
+		key.run = j.Spec.Origin.Run
+	} else if j.Spec.mergesBy(a) {
+		key.branch = j.Spec.Origin.Branch
 	}
 	m := t.made[key]
 	if m == nil {
 		if t.made == nil {
-			t.made = map[scoped]*made{}
+			t.made = map[madeKey]*made{}
 		}
 		m = &made{}
 		t.made[key] = m
@@ -328,7 +350,7 @@ func (t *tick) producersOf(i int32, a Artifact) (known, active, succeeded bool, 
 	for at := m.ended; at < len(list); at++ {
 		p := list[at]
 		s := t.status(p)
-		if ended = ended && s.Terminal(); p != i && (own || !t.s.jobs[p].State.Retired) {
+		if ended = ended && s.Terminal(); p != i && (own || !t.s.jobs[p].State.Retired && !t.s.forAnother(p, i, a)) {
 			asleep := t.promotable(p) && !active // the first one that sleeps, unless another may make it without being woken
 			if s.Active() || asleep || !known {
 				first = t.s.jobs[p].ID
@@ -343,6 +365,15 @@ func (t *tick) producersOf(i int32, a Artifact) (known, active, succeeded bool, 
 		}
 	}
 	return known, active, succeeded, first
+}
+
+// eachMaker calls f with the producers of a that job i may take it from, in schedule order.
+func (t *tick) eachMaker(i int32, a Artifact, f func(int32)) {
+	t.s.graph.eachProducer(i, a, func(p int32) {
+		if !t.s.forAnother(p, i, a) {
+			f(p)
+		}
+	})
 }
 
 // exists reports whether a exists for job i, or why that is unknown.
@@ -370,7 +401,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	if !m.tokens {
 		m.tokens = true
 		for _, id := range f.Value {
-			if own && !t.sameRun(i, id) || !own && t.retired(id, a) {
+			if p, ok := t.s.find(id); own && !t.sameRun(i, id) || !own && (t.retired(id, a) || ok && t.s.forAnother(p, i, a)) {
 				continue
 			}
 			if m.newest == "" || t.older(m.newest, id) {
@@ -401,7 +432,7 @@ func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 		if p >= i {
 			break
 		}
-		if t.status(p).Active() && t.older(owner, t.s.jobs[p].ID) {
+		if t.status(p).Active() && t.older(owner, t.s.jobs[p].ID) && !t.s.forAnother(p, i, a) {
 			return true
 		}
 	}
@@ -412,11 +443,9 @@ func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 type outdating struct {
 	failed  JobID  // it was to make the token anew, and did not
 	drafted bool   // the plan was drafted anew
-	branch  string // it was made for this one, which is another branch
+	branch  string // it was made, or is made, for this one, which is another branch
+	made    bool   // for branch
 }
-
-// anew reports whether the token has to be made anew, by another run than those that made it.
-func (o outdating) anew() bool { return o.drafted || o.branch != "" }
 
 func (o outdating) text() string {
 	switch {
@@ -424,11 +453,34 @@ func (o outdating) text() string {
 		return ": an older one does not count, since the run of the failed job worked on the branch after it"
 	case o.drafted:
 		return ": the plan was drafted anew since it was made"
-	case o.branch != "":
+	case o.branch != "" && o.made:
 		return ": that there is was made for branch " + o.branch
+	case o.branch != "":
+		return ": the one to come is for branch " + o.branch
 	default:
 		return ""
 	}
+}
+
+// elsewhere returns for which other branch the stage token a of merge i exists, or is about to be made.
+func (t *tick) elsewhere(i int32, a Artifact) (o outdating) {
+	if !t.s.jobs[i].Spec.mergesBy(a) {
+		return o
+	}
+	list, own := t.s.graph.producersFor(i, a)
+	for _, p := range list {
+		if own || t.s.jobs[p].State.Retired || !t.s.forAnother(p, i, a) {
+			continue
+		}
+		branch := t.s.jobs[p].Spec.Origin.Branch
+		switch {
+		case slices.Contains(t.s.facts.Markers[a].Value, t.s.jobs[p].ID):
+			o = outdating{branch: branch, made: true}
+		case !o.made && !t.status(p).Terminal():
+			o = outdating{branch: branch}
+		}
+	}
+	return o
 }
 
 // outdated returns why the stage token a, which exists, does not count for job i, which takes
@@ -455,9 +507,6 @@ func (t *tick) outdated(i int32, a Artifact) outdating {
 		}
 	}
 	if plan := j.Spec.Integrates(); plan != "" {
-		if k := t.s.jobs[owner]; k.onBranch() && k.Spec.Origin.Branch != j.Spec.Origin.Branch {
-			return outdating{branch: k.Spec.Origin.Branch}
-		}
 		drafts, _ := t.s.graph.producersFor(i, Artifact{Kind: PlanDoc, Name: plan, Ref: j.Spec.Origin.Branch}.Canonical())
 		for _, p := range drafts {
 			if others(p) && t.status(p) == Succeeded && t.s.jobs[p].State.Started.After(made) {

@@ -239,7 +239,7 @@ func (t *tick) eachAwaited(i int32, f func(int32)) {
 	}
 	for _, a := range j.Spec.Needs {
 		if n, _, _ := t.need(i, a); n == producing {
-			t.s.graph.eachProducer(i, a, func(k int32) {
+			t.eachMaker(i, a, func(k int32) {
 				if t.status(k).Active() {
 					f(k)
 				}

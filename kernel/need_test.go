@@ -273,3 +273,44 @@ func TestATokenIsOfItsBranch(t *testing.T) {
 		expect(t, snapshot(marked(facts(), token, "a"), approve, merge), "m", want)
 	}
 }
+
+// An approval for another branch, also one that is still to come, neither keeps a merge waiting nor takes the place
+// of the one that it has. why says which branch it is for, and how to have the right one.
+func TestAMergeIsNotHeldUpByTheApprovalOfAnotherBranch(t *testing.T) {
+	const token = "custom:stage_token:approve:w"
+	of := func(run kernel.RunID, branch string) option {
+		return func(j *kernel.Job) { j.Spec.Origin.Run, j.Spec.Origin.Plan, j.Spec.Origin.Branch = run, "w", branch }
+	}
+	merges := func(j *kernel.Job) { j.Spec.Origin.About.Operation = "git.integrate_plan_branch" }
+	own := job("a", of("ra", "draft/w"), produces(token), is(kernel.Succeeded))
+	other := func(st kernel.Status) kernel.Job { return job("b", of("rb", "other"), produces(token), is(st)) }
+	awaiting := "waiting_on_deps dependencies: awaiting producer for " + token
+	for name, c := range map[string]struct {
+		marks          []kernel.JobID
+		jobs           []kernel.Job
+		branch         string // of the merge
+		want           string
+		detail         string
+		branchOfRemedy string
+	}{
+		"the other is to come":         {nil, []kernel.Job{other(kernel.WaitingOnDeps)}, "draft/w", awaiting, ": the one to come is for branch other", ""},
+		"the other is made":            {[]kernel.JobID{"b"}, []kernel.Job{other(kernel.Succeeded)}, "draft/w", awaiting, ": that there is was made for branch other", ""},
+		"the other failed":             {nil, []kernel.Job{other(kernel.Failed)}, "draft/w", awaiting, "", ""},
+		"its own, and one to come":     {[]kernel.JobID{"a"}, []kernel.Job{own, other(kernel.WaitingOnDeps)}, "draft/w", "running", "", ""},
+		"its own, and the other":       {[]kernel.JobID{"a", "b"}, []kernel.Job{own, other(kernel.Succeeded)}, "draft/w", "running", "", ""},
+		"its own for a merge of other": {[]kernel.JobID{"a"}, []kernel.Job{own}, "other", awaiting, ": that there is was made for branch draft/w", "other"},
+		"both, for the merge of other": {[]kernel.JobID{"a", "b"}, []kernel.Job{own, other(kernel.Succeeded)}, "other", "running", "", ""},
+		"the other, that it merges":    {nil, []kernel.Job{own, other(kernel.Running)}, "other", "waiting_on_deps dependencies: waiting on " + token, "", ""},
+	} {
+		s := snapshot(marked(facts(), token, c.marks...), append(c.jobs, job("m", of("rm", c.branch), merges, needs(token), policy(kernel.Wait)))...)
+		expect(t, s, "m", c.want)
+		if c.want != awaiting {
+			continue
+		}
+		e, err := kernel.Explain(s, "m")
+		want := kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: artifact(token), Pinned: kernel.PinnedHead{Branch: c.branchOfRemedy}}
+		if err != nil || len(e.Unmet) != 1 || e.Unmet[0].Detail != "awaiting producer for "+token+c.detail || !slices.Equal(e.Actions, []kernel.Remedy{want}) {
+			t.Errorf("%s: %+v, %+v, %v", name, e.Unmet, e.Actions, err)
+		}
+	}
+}

@@ -73,20 +73,21 @@ func (x *explainer) spoiler(p int32, a Artifact) int32 {
 	return -1
 }
 
-// inCircle reports whether v blocks job i for want of an artifact whose producer is blocked because i is.
+// inCircle reports whether v blocks job i for want of an artifact whose producer is blocked because i is, or ended.
 func (x *explainer) inCircle(i int32, v verdict) bool {
 	k, ok := x.t.s.find(v.job)
 	return ok && v.kind == blocked && x.waitsFor(k, i)
 }
 
-// waitsFor reports whether job k is blocked, directly or by way of others, since job i is.
+// waitsFor reports whether job k is blocked, directly or by way of others, since job i is, or ended
+// without success.
 func (x *explainer) waitsFor(k, i int32) bool {
-	if x.t.status(k) != BlockedByDependency || x.t.status(i) != BlockedByDependency {
+	if st := x.t.status(i); x.t.status(k) != BlockedByDependency || !st.Terminal() || st == Succeeded {
 		return false
 	}
 	return slices.Contains(x.t.s.graph.closure([]int32{k}, func(at int32, f func(int32)) {
 		x.t.s.graph.eachPredecessor(at, func(p int32) {
-			if p != k && x.t.status(p) == BlockedByDependency {
+			if p != k && (p == i || x.t.status(p) == BlockedByDependency) {
 				f(p)
 			}
 		})
@@ -122,7 +123,7 @@ func (x *explainer) circular(i int32) bool {
 
 func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, via JobID) {
 	if n, _, _ := x.t.need(i, v.artifact); n == producing && x.circular(i) {
-		return []Remedy{{Kind: ProduceArtifact, Artifact: v.artifact}}, ""
+		return []Remedy{x.t.frees(i, v.artifact)}, ""
 	}
 	if v.job != "" && !x.inCircle(i, v) {
 		return x.remedyJob(i, v)
@@ -130,7 +131,7 @@ func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, via JobID) {
 	if n, _, _ := x.t.need(i, v.artifact); n == unknown {
 		return []Remedy{{Kind: MeetCondition, Detail: v.detail}}, ""
 	}
-	does = []Remedy{{Kind: ProduceArtifact, Artifact: v.artifact}}
+	does = []Remedy{x.t.frees(i, v.artifact)}
 	if v.kind == blocked {
 		does = append(does, Remedy{Kind: RetryJob, Job: x.t.s.jobs[i].ID})
 	}

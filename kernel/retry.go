@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -163,21 +164,55 @@ func RetryAll(s *Snapshot, roots []JobID, by string) ([]RetrySet, Plan, error) {
 	return sets, p, nil
 }
 
-// deadlocked returns ErrConflict if a rewind of sets, which s holds already, opened a job
-// again that waits for what only jobs behind it make: the rewind is of no use. before is s
-// before it.
+// Retryable returns those of roots that can be retried together now, and why the others cannot: RetryAll
+// of them is not refused.
+func Retryable(s *Snapshot, roots []JobID) (can []JobID, refused map[JobID]error) {
+	refused = map[JobID]error{}
+	for _, id := range roots {
+		if _, err := RetryOf(s, id); err != nil {
+			refused[id] = err
+		} else {
+			can = append(can, id)
+		}
+	}
+	for {
+		_, _, err := RetryAll(s, can, "")
+		var d *DeadlockError
+		if !errors.As(err, &d) {
+			return can, refused
+		}
+		refused[d.Of] = d
+		can = slices.DeleteFunc(can, func(id JobID) bool { return id == d.Of })
+	}
+}
+
+// deadlocked returns a DeadlockError if a rewind of sets, which s holds already, is of no use: it opened a
+// job again that waits for what only jobs behind it make, or its root was open and waits for such jobs
+// as it did. before is s before it.
 func (s *Snapshot) deadlocked(before *Snapshot, sets []RetrySet) error {
 	var from []int32
+	of := map[JobID]JobID{} // the retry that rewound a job that had ended, or that is a root
 	for _, set := range sets {
 		for _, id := range set.Jobs {
 			from = append(from, s.graph.index[id])
+			if id == set.Root || before.Job(id).State.Status.Terminal() {
+				of[id] = set.Of
+			}
 		}
 	}
 	d := s.deadlock(from, func(*Job) bool { return true }, false)
 	for _, i := range from {
 		c := d.cycle(i)
-		if c != nil && len(c.Lacks) > 0 && slices.ContainsFunc(c.Jobs, func(id JobID) bool { return before.Job(id).State.Status.Terminal() }) {
-			return fmt.Errorf("cannot retry %s: they would wait for each other in a %s; enqueue another job that makes %s first: %w", sets[0].Of, c.Text, c.Lacks[0], ErrConflict)
+		if c == nil || len(c.Lacks) == 0 {
+			continue
+		}
+		for _, id := range c.Jobs {
+			if of[id] != "" {
+				return &DeadlockError{of[id], *c}
+			}
+		}
+		if id := s.jobs[i].ID; of[id] != "" && !before.Job(id).State.Status.Terminal() {
+			return &DeadlockError{of[id], *c}
 		}
 	}
 	return nil

@@ -117,17 +117,19 @@ func onlyAfter(j, p *kernel.Job) bool {
 }
 
 // tookOthers reports whether j has begun, is not after p, and all that it needs of p are custom
-// artifacts of which another producer, newer than p or ended before p, had been done by then.
+// artifacts of which another producer, newer than p or ended before p, had been done by then; or p
+// had not ended then, and depends on j.
 func tookOthers(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	began := j.State.Started
 	if began.IsZero() || j.State.Status != kernel.Running && !j.State.Status.Terminal() || slices.Contains(j.Spec.After, p.ID) {
 		return false
 	}
 	of := slices.DeleteFunc(slices.Clone(j.Spec.Needs), func(a kernel.Artifact) bool { return !slices.Contains(p.Spec.Produces, a) })
+	open := p.State.Finished.IsZero() || p.State.Finished.After(began)
+	behind := open && closure(s, j, func(k, p *kernel.Job) bool { return dependsOn(s, k, p) })[p.ID]
 	return len(of) > 0 && !slices.ContainsFunc(of, func(a kernel.Artifact) bool {
-		return a.Kind != kernel.Custom || !slices.ContainsFunc(producersOf(s, j, a), func(q *kernel.Job) bool {
+		return a.Kind != kernel.Custom || !behind && !slices.ContainsFunc(producersOf(s, j, a), func(q *kernel.Job) bool {
 			done := q.State.Status == kernel.Succeeded && !q.State.Finished.After(began)
-			open := p.State.Finished.IsZero() || p.State.Finished.After(began)
 			return q != p && q != j && done && (p.Compare(q) < 0 || open)
 		})
 	})
@@ -317,7 +319,7 @@ func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 		}
 		return slices.Contains(m.Spec.After, p.ID) || slices.ContainsFunc(m.Spec.Needs, func(a kernel.Artifact) bool {
 			_, detail := judgeNeed(s, m, a)
-			return strings.HasPrefix(detail, "waiting on ") && p.State.Status.Active() && slices.Contains(producersOf(s, m, a), p)
+			return strings.HasPrefix(detail, "waiting on ") && p.State.Status.Active() && slices.Contains(producersOf(s, m, a), p) && !forAnother(m, p, a)
 		})
 	}
 	for _, m := range s.Jobs() {
@@ -369,7 +371,9 @@ func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Sta
 	if why != "" {
 		return kernel.WaitingOnDeps, "cannot tell whether " + a.String() + " exists: " + why
 	}
-	producers := slices.DeleteFunc(slices.Clone(producersOf(s, j, a)), func(p *kernel.Job) bool { return p.State.Retired && !ownProducer(s, j, a) })
+	producers := slices.DeleteFunc(slices.Clone(producersOf(s, j, a)), func(p *kernel.Job) bool {
+		return (p.State.Retired || forAnother(j, p, a)) && !ownProducer(s, j, a)
+	})
 	in := func(yes func(kernel.Status) bool) bool {
 		return slices.ContainsFunc(producers, func(p *kernel.Job) bool { return yes(p.State.Status) })
 	}
@@ -391,6 +395,13 @@ func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Sta
 	}
 }
 
+// forAnother reports whether j is a merge, a a stage's token, and p of another run for another branch.
+func forAnother(j, p *kernel.Job, a kernel.Artifact) bool {
+	o, its := j.Spec.Origin, p.Spec.Origin
+	return a.Kind == kernel.Custom && a.Name == kernel.StageToken && takes(j) && j.Spec.Integrates() != "" &&
+		its.Run != "" && its.Run != o.Run && its.Branch != "" && its.Branch != o.Branch
+}
+
 // outdated reports what happened on the branch that j takes since the newest token a that exists
 // for j was made: another run worked on it and did not make the token, or drafted the plan anew.
 func outdated(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (failed, drafted bool) {
@@ -402,7 +413,7 @@ func outdated(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (failed, dra
 		p := s.Job(id)
 		if p == nil {
 			p = &kernel.Job{ID: id} // nobody knows when it was made
-		} else if p.State.Retired && slices.Contains(p.Spec.Produces, a) {
+		} else if p.State.Retired && slices.Contains(p.Spec.Produces, a) || forAnother(j, p, a) {
 			continue
 		}
 		if owner == nil || older(s, owner.ID, id) {
@@ -462,7 +473,7 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 		return false, unknown(f.Err)
 	}
 	for _, owner := range f.Value {
-		if p := s.Job(owner); p != nil && p.State.Retired && slices.Contains(p.Spec.Produces, a) && !ownProducer(s, j, a) {
+		if p := s.Job(owner); p != nil && (p.State.Retired && slices.Contains(p.Spec.Produces, a) || forAnother(j, p, a)) && !ownProducer(s, j, a) {
 			continue
 		}
 		if ownProducer(s, j, a) && (s.Job(owner) == nil || s.Job(owner).Spec.Origin.Run != j.Spec.Origin.Run) {
@@ -470,7 +481,7 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 		}
 		// It exists for j, unless a producer between its owner and j is going to renew it.
 		if !slices.ContainsFunc(producersOf(s, j, a), func(p *kernel.Job) bool {
-			return p.State.Status.Active() && older(s, owner, p.ID) && p.Compare(j) < 0
+			return p.State.Status.Active() && older(s, owner, p.ID) && p.Compare(j) < 0 && !forAnother(j, p, a)
 		}) {
 			return true, ""
 		}

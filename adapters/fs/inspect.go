@@ -26,9 +26,9 @@ type Oddity struct {
 const staleTemp = time.Hour
 
 // Inspect looks for leftovers of crashes and of manual edits below .vizier/jobs: torn
-// records that the journal still has, damaged files of attempts, wrong state files, directories without a
-// record, links in place of files, a damaged journal or history, temporary files of dead
-// processes, and manifests of runs that runs does not name. The caller holds the
+// records that the journal still has, damaged files of attempts, lost markers of artifacts, wrong state files,
+// directories without a record, links in place of files, something in the place of the event log, a damaged
+// journal or history, temporary files of dead processes, and manifests of runs that runs does not name. The caller holds the
 // scheduler lock during Inspect and when it calls a Fix.
 func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 	if err := s.open(false); err != nil {
@@ -42,7 +42,7 @@ func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 		return nil, err
 	}
 	out := append(append(s.inspectJournal(), s.inspectHistory()...), s.links(jobsDir)...)
-	out = append(out, s.inspectConflicts()...)
+	out = append(append(out, s.inspectEvents()...), s.inspectConflicts()...)
 	for _, id := range ids {
 		found := append(s.inspectJob(id), s.links(jobPath(id, ""))...)
 		if why := s.quarantineReason(id); why != "" && len(found) == 0 {
@@ -75,7 +75,7 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 		}
 		return []Oddity{odd}
 	}
-	out := s.inspectFiles(&j)
+	out := append(s.inspectFiles(&j), s.inspectMarkers(&j)...)
 	if word := j.State.Status.Coarse(); !s.stateFileSays(id, word) && s.Packed(id) == "" {
 		out = append(out, Oddity{Path: vizierDir + "/" + jobPath(id, stateName), Text: fmt.Sprintf("the record means %q, and it does not say so", word),
 			Fix: func() error { return s.writeInPlace(jobPath(id, stateName), []byte(word+"\n")) }})
@@ -184,6 +184,16 @@ func (s *Store) inspectConflicts() (out []Oddity) {
 		}
 	}
 	return out
+}
+
+// inspectEvents reports what is in the place of the event log. A link is reported with the others.
+func (s *Store) inspectEvents() []Oddity {
+	what := s.base.inPlaceOf(eventsFile)
+	if what == "" || s.base.isLink(eventsFile) {
+		return nil
+	}
+	return []Oddity{{Path: vizierDir + "/" + eventsFile, Text: what + " " + errMisplaced.Error() + ", so no event is recorded" + movesAside,
+		Fix: func() error { _, err := s.setAside(eventsFile); return err }}}
 }
 
 // inspectJournal reports an entry that was changed after it was written. No job is

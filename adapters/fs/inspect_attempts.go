@@ -8,6 +8,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,6 +46,10 @@ func (s *Store) inspectFiles(j *kernel.Job) (out []Oddity) {
 		}
 	}
 	look(outcomeName, attemptsEnd, outcome)
+	if at := jobPath(j.ID, effectsDir); s.isFile(at) {
+		out = append(out, Oddity{Path: vizierDir + "/" + at, Text: "a file is in the place of the directory of effects, so an operation that has one fails" + movesAside,
+			Fix: func() error { _, err := s.setAside(at); return err }})
+	}
 	if at := jobPath(j.ID, attemptsDir); s.isFile(at) {
 		return append(out, Oddity{Path: vizierDir + "/" + at, Text: "a file is in the place of the directory of attempts, so none can start" + movesAside, Fix: func() error {
 			if _, err := s.setAside(at); err != nil {
@@ -79,6 +84,34 @@ func (s *Store) inspectFiles(j *kernel.Job) (out []Oddity) {
 		case "json":
 			look(file, attemptsStart, start)
 		}
+	}
+	return out
+}
+
+// inspectMarkers reports that j's latest attempt made an artifact, as its outcome says, and its marker is gone: who
+// needs the artifact does not find it. A repair writes the marker anew.
+func (s *Store) inspectMarkers(j *kernel.Job) (out []Oddity) {
+	if !j.State.Status.Terminal() || j.State.Retired || !j.State.Removed.IsZero() || !slices.ContainsFunc(j.Spec.Produces, func(a kernel.Artifact) bool {
+		return a.Kind == kernel.Custom && s.base.lacks(artifactFile(markersDir, a, j.ID))
+	}) {
+		return nil
+	}
+	r, err := s.outcome(j.ID, outcomeName)
+	if err != nil || r == nil || r.Attempt != j.Attempt() {
+		return nil
+	}
+	for _, a := range r.Produced {
+		at := artifactFile(markersDir, a, j.ID)
+		if a.Kind != kernel.Custom || !s.base.lacks(at) {
+			continue
+		}
+		out = append(out, Oddity{Path: vizierDir + "/" + at, Text: "the marker of " + a.String() + " is missing, which the job has made: no other job finds that. A repair writes the marker anew", Fix: func() error {
+			b, err := newMarker(r.Attempt, a, j.State.Finished)
+			if err != nil {
+				return err
+			}
+			return s.put(at, b)
+		}})
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"syscall"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -284,13 +285,19 @@ func (b *builder) Publish(a kernel.Publish) error {
 		if art.Kind != kernel.Custom {
 			continue
 		}
-		data, err := toLine(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.e.now)})
+		data, err := newMarker(a.Attempt, art, b.e.now)
 		if err != nil {
 			return err
 		}
-		b.does(a.Attempt.Job, fileOp{kind: opWrite, path: artifactFile(markersDir, art, a.Attempt.Job), data: append(data, '\n')})
+		b.does(a.Attempt.Job, fileOp{kind: opWrite, path: artifactFile(markersDir, art, a.Attempt.Job), data: data})
 	}
 	return nil
+}
+
+// newMarker returns the marker of an artifact that an attempt has made.
+func newMarker(by kernel.AttemptID, a kernel.Artifact, at time.Time) ([]byte, error) {
+	data, err := toLine(markerRecord{string(by.Job), by.N, a.Name, a.Ref, stamp(at)})
+	return append(data, '\n'), err
 }
 
 // forget removes the markers and payloads of the artifacts that a job produced.

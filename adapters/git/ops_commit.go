@@ -20,7 +20,8 @@ import (
 // tmp-worktrees, state) are never staged. Stage fails while files at dir are in
 // conflict. In a linked working tree, Stage fails
 // for the whole tree while there are files that git does not see: below a
-// submodule that is not initialised.
+// submodule that is not initialised. What was staged in a job's worktree, and is not
+// what its files have, is parked before the whole tree is staged.
 func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) error {
 	specs := []string{":(top)"}
 	if paths != nil {
@@ -35,6 +36,9 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 	}
 	if paths == nil {
 		if err := r.checkUnseen(ctx, top, before.links); err != nil {
+			return err
+		}
+		if err := r.keepStaged(ctx, top); err != nil {
 			return err
 		}
 	}
@@ -70,10 +74,42 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 	return r.cli.unstage(ctx, dir, staged)
 }
 
+// keepStaged parks what is staged in the job's worktree at top and is not what its files have. It does nothing if top is no
+// such worktree.
+func (r *Repo) keepStaged(ctx context.Context, top string) error {
+	if filepath.Dir(top) != filepath.Join(r.root.Dir, worktreeHome) {
+		return nil
+	}
+	if any, err := r.Staged(ctx, top); err != nil || !any {
+		return err
+	}
+	t, err := r.treeAt(top)
+	if err != nil {
+		return err
+	}
+	head, err := t.head(ctx)
+	if err != nil {
+		return err
+	}
+	work, err := t.commit(ctx, head, nil)
+	if err != nil {
+		return err
+	}
+	staged, err := t.staged(ctx, head, work, false)
+	if err != nil || staged == "" {
+		return err
+	}
+	return r.park(ctx, Parked{Worktree: t.w.Path, Branch: t.w.Branch, Commit: staged, Staged: true}, t.w.Name)
+}
+
 // StageTracked stages every change to tracked files at dir, including removals. It fails while files there are
-// in conflict.
+// in conflict. It parks what Stage does.
 func (r *Repo) StageTracked(ctx context.Context, dir string) error {
-	if _, _, err := r.ready(ctx, dir, false); err != nil {
+	_, top, err := r.ready(ctx, dir, false)
+	if err == nil {
+		err = r.keepStaged(ctx, top)
+	}
+	if err != nil {
 		return err
 	}
 	return r.cli.add(ctx, dir, []string{":(top)"}, "--update")

@@ -145,3 +145,44 @@ func TestWhatIsOnlyStagedIsPutBack(t *testing.T) {
 		}
 	}
 }
+
+// Before everything in a job's worktree is staged, what is staged there and is not what the files have is kept.
+func TestStagingKeepsWhatWasOnlyStaged(t *testing.T) {
+	for name, stage := range map[string]func(o *owned, dir string) error{
+		"all":             func(o *owned, dir string) error { return o.repo.Stage(o.Context(), dir, nil, nil) },
+		"what is tracked": func(o *owned, dir string) error { return o.repo.StageTracked(o.Context(), dir) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
+				o := newOwned(t, open)
+				in := func(w fixture) {
+					w.write("file", "staged")
+					w.write("new", "same")
+					w.write("gone", "staged")
+					w.git("add", "file", "new", "gone")
+					w.write("file", "later")
+					if err := os.Remove(w.path("gone")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				in(o.fixture)
+				if err := stage(o, o.dir); err != nil || len(o.parked) != 0 {
+					t.Errorf("in the main working tree: %v, parked %+v", err, o.parked)
+				}
+				in(o.tree)
+				for range 2 {
+					if err := stage(o, o.tree.dir); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p := o.saved()
+				if got := strings.Join(strings.Fields(o.git("diff", "--name-status", string(p.Commit)+"^", string(p.Commit))), " "); got != "M file A gone A new" || !p.Staged {
+					t.Errorf("parked %s: %+v", got, p)
+				}
+				if got := o.git("show", p.Ref+":file") + ", " + o.tree.git("show", ":file"); got != "staged, later" {
+					t.Errorf("file: %s", got)
+				}
+			})
+		})
+	}
+}

@@ -159,7 +159,10 @@ func (x *doctorCmd) report(c *call, doc diagnosis, found []app.Finding) (err err
 		if !f.Fixed {
 			open++
 		}
-		if f.Fix != nil {
+		switch {
+		case f.Failed:
+			f.Next = "see to what kept the repair from it, then run vizier doctor --fix again"
+		case f.Fix != nil:
 			f.Next = "vizier doctor --fix"
 		}
 		doc.Findings = append(doc.Findings, doctorFinding{f.Check, f.Path, f.Problem, f.Next, f.Fix != nil, f.Fixed})
@@ -248,7 +251,7 @@ func (x *doctorCmd) clear(ctx context.Context, r *repo) (found []app.Finding, bl
 			if errors.Is(err, fs.ErrForeign) {
 				return nil, true, err
 			}
-			if f.Fixed = err == nil; !f.Fixed {
+			if f.Fixed, f.Failed = err == nil, err != nil; f.Failed {
 				f.Problem += "; it cannot be moved aside: " + err.Error()
 			} else {
 				f.Problem += "; it is in .vizier/jobs/aside now"

@@ -24,7 +24,7 @@ func (r *repo) cycles(s *kernel.Snapshot) []cycle {
 			Next:    "vizier cancel " + string(id)}
 		if len(c.Lacks) > 0 {
 			f.Problem = "these jobs wait for each other, since nothing else makes what they need: " + c.Text
-			f.Next = "queue a job that makes " + c.Lacks[0].String() + ", or vizier cancel " + string(id)
+			f.Next = c.Freed() + ", or vizier cancel " + string(id)
 		}
 		out = append(out, cycle{f, id})
 	}

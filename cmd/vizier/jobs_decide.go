@@ -275,8 +275,7 @@ func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, er
 // retryOthers retries those of ids that can be retried now, and says why the others cannot.
 // err is the error of retrying all of them; it returns that if none can be retried.
 func (x *retryCmd) retryOthers(c *call, r *repo, ids []kernel.JobID, err error) ([]retried, error) {
-	refused, broken := r.Scheduler.NotNow(c.ctx, ids)
-	can := slices.DeleteFunc(slices.Clone(ids), func(id kernel.JobID) bool { return refused[id] != nil })
+	can, refused, broken := r.Scheduler.Retryable(c.ctx, ids)
 	if broken != nil || len(can) == 0 {
 		return nil, cmp.Or(broken, err)
 	}

@@ -21,8 +21,8 @@ type CleanSet struct {
 
 // CleanOf returns the set of jobs that cleaning ids removes. It fails with
 // kernel.ErrConflict if a job of the set is active, which force does not
-// override, or if an active job outside the set depends on it, which force
-// overrides. The snapshot must hold every job.
+// override, or if an active job outside the set depends on it or jobs would wait
+// for each other without it, which force overrides. The snapshot must hold every job.
 func CleanOf(s *kernel.Snapshot, ids []kernel.JobID, force bool) (CleanSet, error) {
 	all := s.Jobs()
 	var set CleanSet
@@ -65,10 +65,32 @@ func CleanOf(s *kernel.Snapshot, ids []kernel.JobID, force bool) (CleanSet, erro
 			why = append(why, fmt.Sprintf("cannot clean: job %s, which is %s, %s", k.ID, st, on))
 		}
 	}
+	if len(why) == 0 && !force {
+		why = deadlocks(s, set)
+	}
 	if len(why) > 0 {
 		return set, fmt.Errorf("%s: %w", strings.Join(why, "\n"), kernel.ErrConflict)
 	}
 	return set, nil
+}
+
+// deadlocks says which jobs would come to wait for each other without the jobs of set.
+func deadlocks(s *kernel.Snapshot, set CleanSet) (why []string) {
+	if !slices.ContainsFunc(set.jobs(s), func(j *kernel.Job) bool { return len(j.Spec.Produces) > 0 }) {
+		return nil
+	}
+	already := map[kernel.JobID]bool{}
+	for _, c := range s.Cycles() {
+		for _, id := range c.Jobs {
+			already[id] = true
+		}
+	}
+	for _, c := range s.Apply(remove(s, set.jobs(s))).Cycles() {
+		if slices.ContainsFunc(c.Jobs, func(id kernel.JobID) bool { return !already[id] }) {
+			why = append(why, "cannot clean: jobs would wait for each other in a "+c.Text+"; "+c.Freed()+" first")
+		}
+	}
+	return why
 }
 
 // dependsOn describes how j depends on jobs of the set, or returns "" if it

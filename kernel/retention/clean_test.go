@@ -36,12 +36,16 @@ func TestCleanGuards(t *testing.T) {
 		{"an ended job after it", []kernel.Job{job("a", done), job("b", done, after("a"))}, "a", "a", ""},
 		{"its artifact", []kernel.Job{job("a", done, produces(x)), job("b", needs(x))}, "", "a", "job b, which is queued, needs " + x},
 		{"an artifact of others too", []kernel.Job{job("a", done, produces(x)), job("b", needs(x)), job("c", done, produces(x))}, "a", "a", ""},
+		{"an artifact that else only comes after its user", []kernel.Job{job("a", done, produces(x)), job("b", needs(x)), job("c", after("b"), produces(x))}, "", "a", "jobs would wait for each other in a cycle: b -> c -> b (b needs " + x + " of c); enqueue another job that makes " + x + " first"},
+		{"an artifact that also comes after its user", []kernel.Job{job("a", done, produces(x)), job("b", needs(x)), job("c", after("b"), produces(x)), job("d", produces(x))}, "a", "a", ""},
 		{"its patch", []kernel.Job{job("a", done), job("b", needs("command_patch:a"))}, "", "a", "needs the patch of a"},
 		{"a worktree left", []kernel.Job{job("a", done, inRun("r"), ownsTree), job("b", done, inRun("r"))}, "-", "a b", ""},
 		{"a worktree left of another run", []kernel.Job{job("a", done), job("b", done, inRun("q"), ownsTree)}, "a", "a", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := snapshot(facts(), c.jobs...)
+			f := facts()
+			f.Markers[artifacts(x)[0]] = kernel.Seen(ids("a"))
+			s := snapshot(f, c.jobs...)
 			for force, want := range map[bool]string{false: c.gone, true: c.force} {
 				p, err := retention.Clean(s, ids("a"), force)
 				var gone []kernel.JobID

@@ -22,10 +22,16 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		return nil, "submit the work again: the record of job " + string(r.Job) + " " + r.Detail
 	case kernel.ProduceArtifact:
 		if plan, ok := strings.CutPrefix(r.Artifact.Ref, "approve:"); ok && r.Artifact.Kind == kernel.Custom && r.Artifact.Name == kernel.StageToken {
-			return []string{"vizier", "run", "approve", "--name", plan}, ""
+			command = []string{"vizier", "run", "approve", "--name", plan}
+			if r.Pinned.Branch != "" {
+				command = append(command, "--branch", r.Pinned.Branch)
+			}
+			return command, ""
 		}
 		if a := r.Artifact; (a.Kind == kernel.PlanBranch || a.Kind == kernel.PlanDoc) && a.Ref == "draft/"+a.Name {
 			return nil, "draft the plan: `vizier run draft --name " + a.Name + "` with `--spec-text` or `--file`"
+		} else if (a.Kind == kernel.PlanBranch || a.Kind == kernel.PlanDoc) && a.Ref != "" {
+			return nil, "draft the plan on branch " + a.Ref + ": `vizier run draft --name " + a.Name + " --branch " + a.Ref + "` with `--spec-text` or `--file`; or bring it to that branch with git"
 		}
 		return nil, "queue a job that produces " + r.Artifact.String()
 	case kernel.MoveBranch:
@@ -49,10 +55,11 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 }
 
 // InOrder reports whether actions work only in their order: a job that has ended asks
-// for its approval only after a retry.
+// for its approval only after a retry, and may be retried only once what it needs is made.
 func InOrder(actions []kernel.Remedy) bool {
 	retry := slices.IndexFunc(actions, func(r kernel.Remedy) bool { return r.Kind == kernel.RetryJob })
-	return retry >= 0 && slices.ContainsFunc(actions[retry:], func(r kernel.Remedy) bool { return r.Kind == kernel.ApproveJob })
+	return retry >= 0 && (slices.ContainsFunc(actions[retry:], func(r kernel.Remedy) bool { return r.Kind == kernel.ApproveJob }) ||
+		slices.ContainsFunc(actions[:retry], func(r kernel.Remedy) bool { return r.Kind == kernel.ProduceArtifact }))
 }
 
 // NotRun explains why job id, which was submitted again, does not run again,

@@ -34,6 +34,10 @@ func TestTheCommandOfAStage(t *testing.T) {
 			t.Errorf("%s: %q", ref, got)
 		}
 	}
+	r := kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: kernel.Artifact{Kind: kernel.Custom, Name: kernel.StageToken, Ref: "approve:a"}, Pinned: kernel.PinnedHead{Branch: "other"}}
+	if command, _ := view.Remedy(r); strings.Join(command, " ") != "vizier run approve --name a --branch other" {
+		t.Errorf("for another branch: %q", command)
+	}
 }
 
 // A plan is made by its draft, on the branch that a draft makes it on.
@@ -41,7 +45,7 @@ func TestTheDraftOfAPlan(t *testing.T) {
 	for label, want := range map[string]string{
 		"plan_branch:a":           "draft the plan: `vizier run draft --name a` with `--spec-text` or `--file`",
 		"plan_doc:a (draft/a)":    "draft the plan: `vizier run draft --name a` with `--spec-text` or `--file`",
-		"plan_branch:a (other)":   "queue a job that produces plan_branch:a (other)",
+		"plan_branch:a (other)":   "draft the plan on branch other: `vizier run draft --name a --branch other` with `--spec-text` or `--file`; or bring it to that branch with git",
 		"plan_commits:a":          "queue a job that produces plan_commits:a (draft/a)",
 		"target_branch:a":         "queue a job that produces target_branch:a",
 		"command_patch:draft/a":   "queue a job that produces command_patch:draft/a",
@@ -56,7 +60,7 @@ func TestTheDraftOfAPlan(t *testing.T) {
 // A job that has ended asks for its approval only once a retry has taken it back.
 func TestInOrder(t *testing.T) {
 	retry, approve := kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}, kernel.Remedy{Kind: kernel.ApproveJob, Job: "b"}
-	if !view.InOrder([]kernel.Remedy{retry, approve}) || view.InOrder([]kernel.Remedy{approve, retry}) || view.InOrder([]kernel.Remedy{approve}) || view.InOrder(nil) {
+	if !view.InOrder([]kernel.Remedy{retry, approve}) || !view.InOrder([]kernel.Remedy{{Kind: kernel.ProduceArtifact}, retry}) || view.InOrder([]kernel.Remedy{approve, retry}) || view.InOrder([]kernel.Remedy{approve}) || view.InOrder(nil) {
 		t.Error("the order matters for an approval after a retry, and for nothing else")
 	}
 }
