@@ -111,31 +111,6 @@ func TestLogsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A record that goes on with logs of before counts what was cut from them.
-func TestTheRecordCountsWhatWasCutBefore(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "stdout.log")
-	before := strings.Repeat("a line that will be cut\n", 5_000)
-	if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if left, err := Cap(f, 16<<10); err != nil || left >= int64(len(before)) {
-		t.Fatalf("%d bytes are left: %v", left, err)
-	}
-	w := write(t, dir, 0)
-	w.write(Stdout, "last\n")
-	w.watcher.Close()
-	b, err := os.ReadFile(w.path("order"))
-	if g, ok := parseGrowth([]byte(strings.TrimSuffix(string(b), "\n"))); err != nil || !ok || g.Stream != Stdout || g.End != int64(len(before)+5) {
-		t.Errorf("%q, %v; want the end at %d", b, err, len(before)+5)
-	}
-}
-
 // A look that finds nothing new writes no record.
 func TestNothingIsRecordedOfNothing(t *testing.T) {
 	o := order{path: filepath.Join(t.TempDir(), "order")}
@@ -231,56 +206,6 @@ func TestLastLines(t *testing.T) {
 			for s := range of {
 				if of[s] > n+1 || of[s] < min(n, has[s]) { // one more where the last has no end
 					t.Errorf("bound %d: for the last %d of %v, %v were read", most, n, has, of)
-				}
-			}
-		}
-	}
-}
-
-// The line whose beginning was cut is not taken for a line, whether the last lines are asked for or all; if it is
-// all that is left, it is.
-func TestTheTornLineAfterAMark(t *testing.T) {
-	for text, want := range map[string][]string{
-		strings.Repeat("0123456789 a whole line\n", 5_000): {"", "0123456789 a whole line"},
-		strings.Repeat("z", 200_000):                       {"", strings.Repeat("z", 10)},
-	} {
-		dir := t.TempDir()
-		path := filepath.Join(dir, "stdout")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = Cap(f, 16<<10)
-		if err := errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
-		h, _ := os.Open(path)
-		head, err := Begin(h)
-		if err := errors.Join(err, h.Close()); err != nil {
-			t.Fatal(err)
-		}
-		want[0] = strings.TrimSuffix(string(mark(head.Dropped)), "\n")
-		for _, last := range []int{0, 1_000_000} {
-			l := NewLines(func(name string) (*os.File, error) { return os.Open(filepath.Join(dir, name)) })
-			l.Last(last)
-			var got []string
-			add := func(l Line) error {
-				got = append(got, string(l.Text))
-				return nil
-			}
-			_, err := l.Read(t.Context(), true, add)
-			if err := errors.Join(err, l.End(add)); err != nil {
-				t.Fatal(err)
-			}
-			if len(got) < 2 || got[0] != want[0] || !strings.HasPrefix(got[1], want[1]) {
-				t.Errorf("%.60q", got[:min(len(got), 2)])
-			}
-			for _, line := range got[2:] {
-				if line != want[1] {
-					t.Errorf("%q", line)
 				}
 			}
 		}
