@@ -208,6 +208,28 @@ func TestWhatATransactionTells(t *testing.T) {
 	}
 }
 
+// An event of a run is announced beside the record of its last job that the plan changes.
+func TestTheEventOfARunIsAnnounced(t *testing.T) {
+	of := func(run kernel.RunID) func(*kernel.Job) { return func(j *kernel.Job) { j.Spec.Origin.Run = run } }
+	m := newMemory(job("a", of("r")), job("b", of("r")), job("c", of("other")))
+	s := m.scheduler()
+	s.Hooks = hooksOf{&listener{wants: kernel.RunFailed}}
+	if _, err := s.ask(t.Context(), history.Cancel{Jobs: []kernel.JobID{"a", "b"}, By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	var got []kernel.Announce
+	for _, p := range m.plans {
+		for _, r := range p.Records {
+			if a, ok := r.(kernel.Announce); ok {
+				got = append(got, a)
+			}
+		}
+	}
+	if len(got) != 1 || got[0].Event.Run != "r" || got[0].Event.Kind != kernel.RunFailed || got[0].Beside != "b" {
+		t.Errorf("announced is %+v", got)
+	}
+}
+
 // listener is a waker and hooks that count their calls.
 type listener struct {
 	wants        kernel.EventKind
