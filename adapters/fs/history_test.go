@@ -1021,3 +1021,38 @@ func TestAHistoryWhoseTrimmingFails(t *testing.T) {
 		}
 	}
 }
+
+// The head of a sealed file says of which entries it is, and is not believed if it cannot be.
+func TestHeadsOfSealedFiles(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)))
+	g := segment{first: 5}
+	for name, c := range map[string]struct {
+		head segmentHead
+		good bool
+	}{
+		"one entry":            {segmentHead{First: 5, Last: 5}, true},
+		"no entry":             {segmentHead{First: 5, Last: 4}, true},
+		"less than none":       {segmentHead{First: 5, Last: 3}, false},
+		"none at all":          {segmentHead{First: 5, Last: 0}, false},
+		"the most":             {segmentHead{First: 5, Last: 5 + mostEntries - 1}, true},
+		"more than that":       {segmentHead{First: 5, Last: 5 + mostEntries}, false},
+		"all there can be":     {segmentHead{First: 5, Last: 1<<64 - 2}, false},
+		"another file's":       {segmentHead{First: 6, Last: 7}, false},
+		"that of an opening":   {segmentHead{First: 5, Last: 5, Opening: true}, false},
+		"entries that go on":   {segmentHead{First: 5, Last: 50}, true},
+		"an earlier beginning": {segmentHead{First: 4, Last: 5}, false},
+	} {
+		b, err := sealed(c.head, func(io.Writer) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeAt(t, file(dir, g.file()), string(b))
+		head, err := s.segmentHead(g)
+		damaged, is := errors.AsType[*SegmentError](err)
+		if c.good && (err != nil || head.Last != c.head.Last) || !c.good && (!is || damaged.File != vizierDir+"/"+g.file()) {
+			t.Errorf("%s: %+v, %v", name, head, err)
+		}
+	}
+}
