@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -248,6 +251,99 @@ func TestWhicheverCallOfTheDiskFailsTheHistoryIsTrimmed(t *testing.T) {
 			if err := again.TrimHistory(t.Context()); err != nil || !maps.Equal(entries(dir), after) {
 				t.Errorf("%s fails, call %d of %d, and the next time: %v", d.where, k, calls, err)
 			}
+		}
+	}
+}
+
+// The end of the journal is gone, which the next transaction puts on record, once, and the inspection tells of it.
+// If the journal cannot begin anew, the transaction says so.
+func TestALostTailIsOnRecord(t *testing.T) {
+	oneGoroutine(t)
+	l := newLivedStore(t)
+	records := func(s *Store) map[kernel.JobID]kernel.Job {
+		all := map[kernel.JobID]kernel.Job{}
+		for _, j := range read(t, s).Jobs {
+			all[j.ID] = j
+		}
+		return all
+	}
+	whole := records(l.s)
+	if err := l.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := file(l.dir, plansFile)
+	info, err := os.Stat(name)
+	if err == nil {
+		err = os.Truncate(name, info.Size()/2)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, boot := range []string{"boot-1", "boot-2"} {
+		o := options()
+		o.Boot = boot
+		begun := func(dir string, d disk) error {
+			s := newStoreWith(t, dir, o)
+			if d != nil {
+				s.disk = d
+			}
+			tx, err := s.Begin(t.Context())
+			if err != nil {
+				return errors.Join(err, s.Close())
+			}
+			return errors.Join(tx.Close(), s.Close())
+		}
+		for k, calls := 0, 1; k <= calls; k++ { // at first none fails
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(l.dir)); err != nil {
+				t.Fatal(err)
+			}
+			d := &faulty{at: k}
+			err := begun(dir, d)
+			needs := strings.HasPrefix(d.where, "truncate") || strings.HasPrefix(d.where, "write at") // without it the journal does not begin anew
+			if k == 0 && err != nil || err != nil && !errors.Is(err, unix.EIO) || needs && err == nil {
+				t.Errorf("%s, %s fails: %v", boot, d.where, err)
+			}
+			sealed := func() map[string]string {
+				files := map[string]string{}
+				for _, name := range []string{historyDir, markFile, plansFile} {
+					err := filepath.WalkDir(file(dir, name), func(path string, e iofs.DirEntry, err error) error {
+						if err == nil && !e.IsDir() && !strings.Contains(path, ".milestone") && !strings.HasSuffix(path, ".tmp") {
+							files[strings.TrimPrefix(path, dir)] = contentOf(t, path)
+						}
+						return err
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				return files
+			}
+			first := sealed()
+			for range 2 {
+				if err := begun(dir, nil); err != nil {
+					t.Fatalf("%s, %s failed, and the next transaction: %v", boot, d.where, err)
+				}
+			}
+			if k == 0 {
+				calls = d.n
+				if now := sealed(); !maps.Equal(now, first) || len(now) < 4 {
+					t.Errorf("%s: the next transaction changes\n%s", boot, cmp.Diff(first, now))
+				}
+			}
+			if k > 0 {
+				continue
+			}
+			s := newStoreWith(t, dir, o)
+			if now := records(s); !reflect.DeepEqual(now, whole) {
+				t.Errorf("%s: the records are %+v", boot, now)
+			}
+			tx := begin(t, s)
+			found, err := s.Inspect(map[kernel.RunID]bool{})
+			if told := fmt.Sprint(found); err != nil || !strings.Contains(told, "the end of the journal is gone") {
+				t.Errorf("%s: the inspection finds %s, %v", boot, told, err)
+			}
+			closeTx(t, tx)
 		}
 	}
 }
