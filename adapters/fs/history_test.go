@@ -1056,3 +1056,52 @@ func TestHeadsOfSealedFiles(t *testing.T) {
 		}
 	}
 }
+
+// What differs between two records is told by the paths of its fields, an empty one included.
+func TestDifferencesOfRecords(t *testing.T) {
+	for _, c := range []struct{ a, b, left, right string }{
+		{`{"a":1}`, `{"a":1}`, "", ""},
+		{`{"a":1,"b":{"c":[2]}}`, `{"a":2,"b":{"c":[3]}}`, "a 1, b.c [2]", "a 2, b.c [3]"},
+		{`{"a":{}}`, `{"a":{"b":1}}`, "a {}, a.b absent", "a absent, a.b 1"},
+		{`{"a":{}}`, `{}`, "a {}", "a absent"},
+		{`{"a":{}}`, `{"a":[]}`, "a {}", "a []"},
+		{`{"a":{"b":{}}}`, `{"a":null}`, "a.b {}", "a.b absent"},
+		{`{"revision":1,"updated_at":"x","a":true}`, `{"revision":2,"updated_at":"y","a":false}`, "a true", "a false"},
+		{``, `{"status":"queued","a":1}`, "no record", `status "queued"`},
+		{`{"status":"queued"}`, ``, `status "queued"`, "no record"},
+		{``, ``, "no record", "no record"},
+		{`{"a":"` + strings.Repeat("x", 119) + `"}`, `{"a":"` + strings.Repeat("y", 118) + `"}`, `a "` + strings.Repeat("x", 119) + "…", `a "` + strings.Repeat("y", 118) + `"`},
+	} {
+		if left, right := differences([]byte(c.a), []byte(c.b)); left != c.left || right != c.right {
+			t.Errorf("%s and %s differ in %q and %q, want %q and %q", c.a, c.b, left, right, c.left, c.right)
+		}
+	}
+}
+
+// A job that was removed is not in what a history that was trimmed begins with.
+func TestATrimmedHistoryHasNoRemovedJob(t *testing.T) {
+	l := newLivedStore(t)
+	commit(t, l.s, kernel.RemoveJob{Job: id(1)})
+	l.seal(func() { l.submit(4) })
+	l.seal(func() { l.submit(5) })
+	l.submit(6)
+	l.s.KeepHistory(1, 0)
+	if err := l.s.TrimHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, l.dir)
+	v, err := s.VerifyHistory(t.Context())
+	if err != nil || v.First < 5 {
+		t.Fatalf("it begins at %d: %v", v.First, err)
+	}
+	for _, f := range v.Findings {
+		if f.Kind != FoundNoReason {
+			t.Errorf("%s: %s", f.Kind, f.Text)
+		}
+	}
+	for entry := v.First + 1; entry <= v.Last; entry++ {
+		if past, err := pastOf(s, entry); err != nil || strings.Contains(past, string(id(1))) || !strings.Contains(past, string(id(3))) {
+			t.Errorf("after entry %d there are %s, %v", entry, past, err)
+		}
+	}
+}

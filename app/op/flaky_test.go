@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,13 +14,12 @@ import (
 // flaky is git, of which one call fails before it does anything.
 type flaky struct {
 	Git
-	calls, at int
-	where     string // the call that failed
+	calls []string
+	at    int // the call that fails, from 1; 0: none
 }
 
 func (g *flaky) fails(what string) error {
-	if g.calls++; g.calls == g.at {
-		g.where = what
+	if g.calls = append(g.calls, what); len(g.calls) == g.at {
 		return errFaulty
 	}
 	return nil
@@ -54,24 +54,48 @@ func TestWhicheverCallOfGitFails(t *testing.T) {
 			return n
 		}
 	}
-	for name, c := range map[string]struct {
+	moves := func(file, squash string) func(*world) *Node { // the target moves once, just before it is advanced
+		return func(w *world) *Node {
+			w.git(w.dir, "switch", "--quiet", "--create", "mine")
+			moved := false
+			w.env.Git = &moving{Git: w.env.Git, move: func(branch string) {
+				if branch == "main" && !moved {
+					moved = true
+					dir := filepath.Join(w.TempDir(), "main")
+					w.git(w.dir, "worktree", "add", "--quiet", dir, "main")
+					w.commit(dir, file, "ours\n")
+					w.git(w.dir, "worktree", "remove", "--force", dir)
+				}
+			}}
+			return w.merge(map[string]string{"squash": squash})
+		}
+	}
+	changing := func(t *testing.T) *world {
+		return worldLike(t, "change", newWorld, func(w *world) { w.plan(map[string]string{"readme.txt": "theirs\n"}) })
+	}
+	tried := map[string]bool{} // what was called until the failure
+	for _, c := range []struct {
+		name  string
 		world func(*testing.T) *world
 		node  func(*world) *Node
 		how   kernel.Outcome
 	}{
-		"a merge with two parents":  {planned, func(w *world) *Node { return w.merge(map[string]string{"squash": "false", "delete_branch": "true"}) }, kernel.OutcomeSucceeded},
-		"a merge that is checked":   {planned, func(w *world) *Node { w.env.Shell = script{}; return w.merge(nil).gatedBy("true", "block") }, kernel.OutcomeSucceeded},
-		"a conflict":                {conflicting, func(w *world) *Node { return w.merge(nil) }, kernel.OutcomeBlocked},
-		"a squash that goes on":     {conflicting, resumed("true"), kernel.OutcomeSucceeded},
-		"a merge that goes on":      {conflicting, resumed("false"), kernel.OutcomeSucceeded},
-		"a gate of a conflict":      {conflicting, resolvedBy("echo both > readme.txt"), kernel.OutcomeSucceeded},
-		"a gate that resolves none": {conflicting, resolvedBy("true"), kernel.OutcomeBlocked},
-		"a gate of a branch":        {newWorld, func(w *world) *Node { w.env.Shell = script{}; return w.judge("test -f readme.txt", nil) }, kernel.OutcomeSucceeded},
-		"a commit of a worktree":    {newWorld, committed("feat: new"), kernel.OutcomeSucceeded},
-		"a commit of nothing":       {newWorld, func(w *world) *Node { return w.node("git.stage_commit", map[string]string{"message": "feat: new"}) }, kernel.OutcomeSucceeded},
-		"a worktree":                {newWorld, func(w *world) *Node { return w.node("worktree.prepare", map[string]string{"slug": "foo"}) }, kernel.OutcomeSucceeded},
+		{"a target that moves", changing, moves("other.txt", "true"), kernel.OutcomeSucceeded},
+		{"a target that moves into a conflict with a squash", changing, moves("readme.txt", "true"), kernel.OutcomeBlocked},
+		{"a target that moves into a conflict with a merge", changing, moves("readme.txt", "false"), kernel.OutcomeBlocked},
+		{"a merge with two parents", planned, func(w *world) *Node { return w.merge(map[string]string{"squash": "false", "delete_branch": "true"}) }, kernel.OutcomeSucceeded},
+		{"a merge that is checked", planned, func(w *world) *Node { w.env.Shell = script{}; return w.merge(nil).gatedBy("true", "block") }, kernel.OutcomeSucceeded},
+		{"a conflict", conflicting, func(w *world) *Node { return w.merge(nil) }, kernel.OutcomeBlocked},
+		{"a squash that goes on", conflicting, resumed("true"), kernel.OutcomeSucceeded},
+		{"a merge that goes on", conflicting, resumed("false"), kernel.OutcomeSucceeded},
+		{"a gate of a conflict", conflicting, resolvedBy("echo both > readme.txt"), kernel.OutcomeSucceeded},
+		{"a gate that resolves none", conflicting, resolvedBy("true"), kernel.OutcomeBlocked},
+		{"a gate of a branch", newWorld, func(w *world) *Node { w.env.Shell = script{}; return w.judge("test -f readme.txt", nil) }, kernel.OutcomeSucceeded},
+		{"a commit of a worktree", newWorld, committed("feat: new"), kernel.OutcomeSucceeded},
+		{"a commit of nothing", newWorld, func(w *world) *Node { return w.node("git.stage_commit", map[string]string{"message": "feat: new"}) }, kernel.OutcomeSucceeded},
+		{"a worktree", newWorld, func(w *world) *Node { return w.node("worktree.prepare", map[string]string{"slug": "foo"}) }, kernel.OutcomeSucceeded},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			w := c.world(t)
 			n := c.node(w)
 			g := &flaky{Git: w.env.Git}
@@ -81,26 +105,31 @@ func TestWhicheverCallOfGitFails(t *testing.T) {
 				t.Fatalf("%v (%s)\n%s", first.Outcome, first.Reason, w.stderr)
 			}
 			want, calls := w.standing(), g.calls
-			if calls < 3 {
-				t.Fatalf("git was called %d times", calls)
+			if len(calls) < 3 {
+				t.Fatalf("git was called %d times", len(calls))
 			}
-			for k := 1; k <= calls; k++ {
+			for i, where := range calls {
+				until := strings.Join(calls[:i+1], " ")
+				if tried[until] {
+					continue // which bounds the time
+				}
+				tried[until] = true
 				w := c.world(t)
 				n := c.node(w)
-				g := &flaky{Git: w.env.Git, at: k}
+				g := &flaky{Git: w.env.Git, at: i + 1}
 				w.env.Git = g
 				w.stderr.Reset()
 				r := w.run(n)
 				told := strings.Contains(r.Reason+w.stderr.String(), errFaulty.Error())
 				if !told && (r.Outcome != c.how || w.standing() != want) || r.Outcome != kernel.OutcomeSucceeded && r.Reason == "" {
-					t.Errorf("%s fails, call %d of %d: %v (%s)\n%s", g.where, k, calls, r.Outcome, r.Reason, w.stderr)
+					t.Errorf("%s fails, call %d of %d: %v (%s)\n%s", where, i+1, len(calls), r.Outcome, r.Reason, w.stderr)
 				}
 				if slices.Contains([]kernel.Outcome{kernel.OutcomeSucceeded, c.how}, r.Outcome) {
 					continue
 				}
 				n.Job.State.Generation++
 				if r := w.run(n); r.Outcome != c.how || w.standing() != want {
-					t.Errorf("%s failed, call %d of %d, and a retry: %v (%s)\n%s\nand not\n%s", g.where, k, calls, r.Outcome, r.Reason, w.standing(), want)
+					t.Errorf("%s failed, call %d of %d, and a retry: %v (%s)\n%s\nand not\n%s", where, i+1, len(calls), r.Outcome, r.Reason, w.standing(), want)
 				}
 			}
 		})
