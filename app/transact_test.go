@@ -208,6 +208,27 @@ func TestWhatATransactionTells(t *testing.T) {
 	}
 }
 
+// Who tends a prompt knows which other files of the same name are prompts of other jobs.
+func TestAPromptIsTendedBesideThoseOfOthers(t *testing.T) {
+	prompt := func(file string, inode uint64, status kernel.Status) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.Spec.Prompt = &kernel.Prompt{File: file, Rel: "a.prompt.md", Inode: inode}
+			j.State.Status, j.State.Prompt.Named = status, kernel.RunningPrompt
+			if status.Terminal() {
+				j.State.Finished = at
+			}
+		}
+	}
+	m := newMemory(job("a", prompt("/in/a.prompt.md", 1, kernel.Cancelled)), job("b", prompt("/in/a.prompt.md", 2, kernel.Running)),
+		job("c", prompt("/in/other.prompt.md", 3, kernel.Running)), job("d", prompt("/in/a.prompt.md", 4, kernel.Running)))
+	if _, err := m.scheduler().Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(m.calls, "tend a [2 4]") {
+		t.Errorf("done was %q", m.calls)
+	}
+}
+
 // An event of a run is announced beside the record of its last job that the plan changes.
 func TestTheEventOfARunIsAnnounced(t *testing.T) {
 	of := func(run kernel.RunID) func(*kernel.Job) { return func(j *kernel.Job) { j.Spec.Origin.Run = run } }
