@@ -124,3 +124,23 @@ func TestWhatIsWatchedBesideTheJobsOfATick(t *testing.T) {
 		t.Errorf("a branch that cannot be observed: %+v, want %+v", got, want)
 	}
 }
+
+// A fact that was another one when a tick judged is not what its readers were judged by. One that the tick did not ask
+// for is: it judged by none.
+func TestWhatReadersWereJudgedBy(t *testing.T) {
+	for name, row := range readers() {
+		o := outsideOf(row.reads, nil, observed())
+		want := o.JudgedBy(observed())
+		if len(want) != 1 || want[row.reads[0]] == "" {
+			t.Errorf("%s: judged by %v", name, want)
+		}
+		if got := o.JudgedBy(kernel.NewFacts()); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s, which the tick did not ask for: judged by %v, want %v", name, got, want)
+		}
+		now := observed()
+		row.change(&now)
+		if got := o.JudgedBy(now); len(got) > 0 {
+			t.Errorf("%s, which has changed since: judged by %v", name, got)
+		}
+	}
+}
