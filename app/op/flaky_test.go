@@ -88,6 +88,12 @@ func TestWhicheverCallOfGitFails(t *testing.T) {
 		{"a conflict", conflicting, func(w *world) *Node { return w.merge(nil) }, kernel.OutcomeBlocked},
 		{"a squash that goes on", conflicting, resumed("true"), kernel.OutcomeSucceeded},
 		{"a merge that goes on", conflicting, resumed("false"), kernel.OutcomeSucceeded},
+		{"a merge in whose place something else was committed", conflicting, func(w *world) *Node {
+			n := resumed("false")(w)
+			w.git(w.mergeDir(n), "reset", "--quiet", "--merge")
+			w.commit(w.mergeDir(n), "other.txt", "other\n")
+			return n
+		}, kernel.OutcomeBlocked},
 		{"a gate of a conflict", conflicting, resolvedBy("echo both > readme.txt"), kernel.OutcomeSucceeded},
 		{"a gate that resolves none", conflicting, resolvedBy("true"), kernel.OutcomeBlocked},
 		{"a gate of a branch", newWorld, func(w *world) *Node { w.env.Shell = script{}; return w.judge("test -f readme.txt", nil) }, kernel.OutcomeSucceeded},
