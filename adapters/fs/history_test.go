@@ -1105,3 +1105,68 @@ func TestATrimmedHistoryHasNoRemovedJob(t *testing.T) {
 		}
 	}
 }
+
+// The history says who asked for something, of which job, and why.
+func TestWhatWasAskedForIsTold(t *testing.T) {
+	l := newLivedStore(t)
+	l.ask(kernel.NewJob{ID: id(4), Spec: plain(4).Spec, Approval: kernel.Require(t0, "ann")})
+	if _, err := l.app.Reject(t.Context(), id(4), "bob", "not like this"); err != nil {
+		t.Fatal(err)
+	}
+	l.submit(5)
+	if _, err := l.app.Cancel(t.Context(), id(5), "eve", false); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	err := l.s.History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(e HistoryEntry) error {
+		for _, a := range e.Asked {
+			told = append(told, strings.TrimSpace(fmt.Sprint(a.Verb, " ", a.By, " ", a.Jobs, " ", a.Text)))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"reject bob [" + string(id(4)) + "] not like this", "finish  [" + string(id(1)) + "] attempt 1 succeeded", "finish  [" + string(id(2)) + "] attempt 1 failed",
+		"approve bob [" + string(id(3)) + "]", "cancel eve [" + string(id(5)) + "]"} {
+		if !slices.Contains(told, want) {
+			t.Errorf("%q is not among %q", want, told)
+		}
+	}
+	var mine []uint64 // about one job
+	err = l.s.History(t.Context(), func(j kernel.JobID, _ []byte) bool { return j == id(4) }, func(e HistoryEntry) error { mine = append(mine, e.Entry); return nil })
+	if err != nil || len(mine) != 2 {
+		t.Errorf("about one job are the entries %v, %v", mine, err)
+	}
+}
+
+// A sealed file with the content of another one, or with more or less than its head says, is damaged.
+func TestContentsOfSealedFiles(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)))
+	text := []byte("some text")
+	for name, c := range map[string]struct {
+		head segmentHead
+		good bool
+	}{
+		"as it is to be":     {segmentHead{First: 5, Last: 5, Size: 9}, true},
+		"more than it says":  {segmentHead{First: 5, Last: 5, Size: 8}, false},
+		"less than it says":  {segmentHead{First: 5, Last: 5, Size: 10}, false},
+		"less than nothing":  {segmentHead{First: 5, Last: 5, Size: -1}, false},
+		"far more":           {segmentHead{First: 5, Last: 5, Size: 1 << 40}, false},
+		"of another file":    {segmentHead{First: 6, Last: 6, Size: 9}, false},
+		"that of an opening": {segmentHead{First: 5, Last: 5, Size: 9, Opening: true}, false},
+	} {
+		b, err := sealed(c.head, func(w io.Writer) error { _, err := w.Write(text); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := segment{first: 5}
+		writeAt(t, file(dir, g.file()), string(b))
+		_, content, err := s.readSegment(g)
+		if _, is := errors.AsType[*SegmentError](err); c.good && (err != nil || !bytes.Equal(content, text)) || !c.good && !is {
+			t.Errorf("%s: %q, %v", name, content, err)
+		}
+	}
+}
