@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,6 +215,39 @@ func TestEvidenceThatIsNone(t *testing.T) {
 		}
 		if text := strings.Join(found, "; "); (c.finds == "") != (text == "") || !strings.Contains(text, strings.TrimPrefix(c.finds, ".")) {
 			t.Errorf("%s: found is %q, want %q", name, text, c.finds)
+		}
+	}
+}
+
+// The markers of what a job made go with its record, and with its files, but not those that another job made.
+func TestMarkersGoWithTheirJob(t *testing.T) {
+	tok := custom("t", "k")
+	for name, gone := range map[string]kernel.Action{
+		"removed": kernel.RemoveJob{Job: id(1), Produces: []kernel.Artifact{tok}},
+		"purged":  kernel.PurgeFiles{Job: id(1), Produces: []kernel.Artifact{tok}},
+	} {
+		s := newStore(t, t.TempDir())
+		var actions []kernel.Action
+		for n := 1; n <= 2; n++ {
+			j := plain(n)
+			j.Spec.Produces = []kernel.Artifact{tok}
+			j.State.Status, j.State.Attempt = kernel.Succeeded, 1
+			actions = append(actions, kernel.Create(j), kernel.Publish{Attempt: j.Attempt(), Artifacts: []kernel.Artifact{tok}})
+		}
+		commit(t, s, actions...)
+		owners := func() []kernel.JobID {
+			f := kernel.NewFacts()
+			s.Observe(t.Context(), kernel.Probes{Markers: []kernel.Artifact{tok}}, &f)
+			ids := slices.Clone(f.Markers[tok].Value)
+			slices.Sort(ids)
+			return ids
+		}
+		if got := owners(); !slices.Equal(got, []kernel.JobID{id(1), id(2)}) {
+			t.Fatalf("%s: made by %q", name, got)
+		}
+		commit(t, s, gone)
+		if got := owners(); !slices.Equal(got, []kernel.JobID{id(2)}) {
+			t.Errorf("%s: afterwards made by %q", name, got)
 		}
 	}
 }
