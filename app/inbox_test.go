@@ -493,3 +493,23 @@ func TestAWatcherTellsByName(t *testing.T) {
 		t.Errorf("asked %q, ended %q, want %q each", asked, ended, want)
 	}
 }
+
+// People are told of the prompts that a pass refuses, and of nothing where it refuses none.
+func TestPeopleAreToldOfRefusedPrompts(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md", "b.prompt.md")
+	x := f.inbox()
+	var told [][]kernel.Event
+	x.Tell = func(events []kernel.Event) { told = append(told, events) }
+	if _, err := x.Once(t.Context(), true); err != nil || len(told) > 0 {
+		t.Fatalf("told of what was taken: %+v, %v", told, err)
+	}
+	f.files["c.prompt.md"] = "bad"
+	rep, err := x.Once(t.Context(), true)
+	if err != nil || len(rep.Failed) != 1 || len(told) != 1 || len(told[0]) != 1 {
+		t.Fatalf("told %+v of %+v, %v", told, rep.Failed, err)
+	}
+	want := kernel.Event{At: at, Kind: kernel.NeedsAttention, Name: rep.Failed[0].Path, Reason: string(kernel.NeedsCorrection) + ": " + rep.Failed[0].Reason}
+	if told[0][0] != want {
+		t.Errorf("told is %+v, want %+v", told[0][0], want)
+	}
+}
