@@ -66,15 +66,25 @@ func TestATrackedTickSeesTheWorldChange(t *testing.T) {
 // for that slot, the next one is judged, too.
 func TestASlotThatTheFirstInLineCannotTake(t *testing.T) {
 	far := func(j *kernel.Job) { j.Spec.Task.Executor = "far" }
+	stays := func(slots int) option { // on this machine, if there is a slot besides
+		return func(j *kernel.Job) {
+			if slots == 1 {
+				far(j)
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		rival kernel.Lock
+		slots int
 		want  kernel.Status // of the third
 	}{
-		"its lock is taken": {excl("k"), kernel.Running},
-		"it takes it":       {excl("other"), kernel.WaitingOnLocks},
+		"its lock is taken":           {excl("k"), 2, kernel.Running},
+		"it takes it":                 {excl("other"), 2, kernel.WaitingOnLocks},
+		"its lock is taken, one slot": {excl("k"), 1, kernel.Running},
+		"it takes the only one":       {excl("other"), 1, kernel.WaitingOnLocks},
 	} {
 		newer := job("z-newer", after("a-stays"))
-		s := kernel.NewSnapshot(kernel.Observation{Now: t0, Facts: facts(), Limits: kernel.Limits{MaxRunning: 2}, Jobs: []kernel.Job{job("a-stays", running(1)), job("b-ends", running(1)),
+		s := kernel.NewSnapshot(kernel.Observation{Now: t0, Facts: facts(), Limits: kernel.Limits{MaxRunning: c.slots}, Jobs: []kernel.Job{job("a-stays", running(1), stays(c.slots)), job("b-ends", running(1)),
 			job("c-rival", after("b-ends"), locks(c.rival), far), job("d-second", locks(excl("k"))), job("e-third"), job("f-last")}})
 		s = s.Apply(kernel.Decide(s)).Tracked()
 		s = s.Apply(kernel.NewPlan(kernel.CreateJob{Job: &newer}))

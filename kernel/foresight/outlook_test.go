@@ -319,3 +319,18 @@ func TestAStoryTellsWhatIsWaitedFor(t *testing.T) {
 		t.Errorf("waited for %v, want %v: %s", story.Waits, want, spans(story))
 	}
 }
+
+// The attempts that a job was tried again after count as failed ones, whichever budget they were paid from.
+func TestAttemptsBeforeTheLastOneAreKnown(t *testing.T) {
+	for _, c := range []struct {
+		spent kernel.Budget
+		from  int
+	}{{kernel.Budget{}, 1}, {kernel.Budget{Retries: 2}, 3}, {kernel.Budget{Resumes: 1}, 2}, {kernel.Budget{Reclaims: 3}, 4}, {kernel.Budget{Retries: 1, Resumes: 1, Reclaims: 1}, 4}} {
+		j := ended("o", "n", time.Minute, 0)
+		j.State.Spent = c.spent
+		next := named("z", called("n"))
+		if basis, from := foresight.HabitsOf([]*kernel.Job{&j}).Basis(&next); basis != foresight.Recorded || from != c.from {
+			t.Errorf("%+v: %v, from %d, want %d", c.spent, basis, from, c.from)
+		}
+	}
+}
