@@ -71,7 +71,8 @@ func TestFaultsOfAgentsThatAreAsked(t *testing.T) {
 		t.Errorf("one that only is not logged in may start: %v", err)
 	}
 	var no *app.AgentError
-	if err := app.MayStart(s, []app.AgentChoice{{Label: "claude"}, {Label: "codex"}}); !errors.As(err, &no) || no.Problem != "codex is not installed" {
+	if err := app.MayStart(s, []app.AgentChoice{{Label: "claude"}, {Label: "codex"}}); !errors.As(err, &no) || no.Problem != "codex is not installed" ||
+		no.Next != `set agent = "claude" in .vizier/config.toml, which is installed, or install codex` {
 		t.Errorf("%v", err)
 	}
 }

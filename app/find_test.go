@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,4 +72,90 @@ func ids(jobs []*kernel.Job) (out []kernel.JobID) {
 		out = append(out, j.ID)
 	}
 	return out
+}
+
+// What no job or run is called, and records that cannot be read, are errors of whoever looks for something.
+func TestNothingIsFound(t *testing.T) {
+	jobs, errDisk := []kernel.Job{{ID: "a", Number: 1}}, errors.New("disk on fire")
+	for name, find := range map[string]func(*app.Scheduler, string) (bool, error){
+		"targets": func(s *app.Scheduler, ref string) (bool, error) {
+			snap, targets, err := s.Targets(t.Context(), []string{"1", ref})
+			return snap != nil && len(targets) == 2, err
+		},
+		"jobs": func(s *app.Scheduler, ref string) (bool, error) {
+			snap, ids, err := s.Jobs(t.Context(), []string{"1", ref})
+			return snap != nil && len(ids) == 2, err
+		},
+		"members": func(s *app.Scheduler, ref string) (bool, error) {
+			snap, ids, sleepers, err := s.Members(t.Context(), []string{"1", ref})
+			return snap != nil && len(ids) == 1 && sleepers != nil, err
+		},
+		"a resolver": func(s *app.Scheduler, ref string) (bool, error) {
+			resolve, err := s.Resolver(t.Context(), []string{"1", ref})
+			if err != nil {
+				return resolve != nil, err
+			}
+			id, err := resolve(ref)
+			return id != "", err
+		},
+		"a job": func(s *app.Scheduler, ref string) (bool, error) {
+			snap, id, err := s.Job(t.Context(), ref)
+			return snap != nil && id != "", err
+		},
+	} {
+		if there, err := find(&app.Scheduler{Store: indexed{jobs: jobs}, Now: time.Now}, "1"); !there || err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, ref := range []string{"2", "nothing"} {
+			if there, err := find(&app.Scheduler{Store: indexed{jobs: jobs}, Now: time.Now}, ref); there || !errors.Is(err, kernel.ErrNotFound) {
+				t.Errorf("%s called %s: %t, %v", name, ref, there, err)
+			}
+		}
+		if there, err := find(&app.Scheduler{Store: indexed{jobs: jobs, fail: errDisk}, Now: time.Now}, "1"); there || !errors.Is(err, errDisk) {
+			t.Errorf("%s that cannot be read: %t, %v", name, there, err)
+		}
+	}
+}
+
+// Members are the jobs that references name, each of them once. Those of a run are told from those that are named.
+func TestMembers(t *testing.T) {
+	jobs := []kernel.Job{{ID: "a", Number: 1, Part: "a"}, {ID: "b", Number: 1, Part: "b"}, {ID: "c", Number: 2}}
+	jobs[0].Spec.Origin.Run, jobs[1].Spec.Origin.Run = "run_1", "run_1"
+	for refs, want := range map[string]string{
+		"1":     "[a b] map[a:true b:true]",
+		"1/b 1": "[b a] map[a:true b:false]",
+		"1 1/b": "[a b] map[a:true b:false]",
+		"2 2":   "[c] map[c:false]",
+		"1/a 2": "[a c] map[a:false c:false]",
+		"1 1 2": "[a b c] map[a:true b:true c:false]",
+	} {
+		s := &app.Scheduler{Store: indexed{jobs: jobs}, Now: time.Now}
+		snap, found, sleepers, err := s.Members(t.Context(), strings.Fields(refs))
+		if got := fmt.Sprint(found, sleepers); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", refs, got, err, want)
+			continue
+		}
+		for _, id := range found {
+			if snap.Job(id) == nil {
+				t.Errorf("%s: job %s is not in the snapshot", refs, id)
+			}
+		}
+	}
+}
+
+// The state of a job that stands for a prompt depends on its run, which is read with it.
+func TestAPromptIsFoundWithItsRun(t *testing.T) {
+	jobs := []kernel.Job{{ID: "a", Number: 1}, {ID: "b", Number: 2}, {ID: "c", Number: 3}, {ID: "d", Number: 4}}
+	jobs[0].Spec.Prompt, jobs[0].Spec.Origin.Run, jobs[1].Spec.Origin.Run = &kernel.Prompt{}, "run_1", "run_1"
+	jobs[2].Spec.Prompt = &kernel.Prompt{}
+	s := &app.Scheduler{Store: indexed{jobs: jobs}, Now: time.Now}
+	for ref, want := range map[string]string{"1": "[a b]", "2": "[b]", "3": "[c]", "4": "[d]"} {
+		snap, _, err := s.Jobs(t.Context(), []string{ref})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(ids(snap.Held())); got != want {
+			t.Errorf("%s is found with %s, want %s", ref, got, want)
+		}
+	}
 }

@@ -161,7 +161,10 @@ func (s *Scheduler) newest(ctx context.Context, snap *kernel.Snapshot) ([]*kerne
 		return jobs, nil
 	}
 	rec, err := s.Records(ctx, Only(others)) // all jobs where the store lists no ids
-	return append(jobs, rec.Held()...), err
+	if err != nil {
+		return nil, err
+	}
+	return append(jobs, rec.Held()...), nil
 }
 
 // Foretell draws futures of everything open after changes have happened, and

@@ -455,3 +455,61 @@ func TestAWatcherTellsHowRunsEnd(t *testing.T) {
 		t.Errorf("again: %s", got)
 	}
 }
+
+// Where several runs ask for an approval, or end, a pass reports them by the names of their prompts.
+func TestAWatcherTellsByName(t *testing.T) {
+	f := newFolder(newMemory())
+	x := f.inbox()
+	x.news = &news{}
+	pass := func() InboxReport {
+		t.Helper()
+		rep, err := x.Once(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep
+	}
+	for _, name := range []string{"b", "c", "a"} {
+		f.files[name+".prompt.md"] = "do " + strings.Repeat(name, int(name[0]-'a')+1) // a text, and so an inode, of its own
+		pass()
+	}
+	all := func(change func(*kernel.State)) {
+		for id, j := range f.m.jobs {
+			j.Spec.Origin.Run = kernel.RunID(id)
+			change(&j.State)
+			f.m.jobs[id] = j
+		}
+	}
+	all(func(st *kernel.State) { st.Approval.State, st.Status = kernel.Pending, kernel.WaitingOnApproval })
+	var asked, ended []string
+	for _, a := range pass().Asked {
+		asked = append(asked, a.Rel)
+	}
+	all(func(st *kernel.State) { st.Status, st.Finished = kernel.Cancelled, at.Add(time.Minute) })
+	for _, e := range pass().Ended {
+		ended = append(ended, e.Rel)
+	}
+	if want := []string{"a.prompt.md", "b.prompt.md", "c.prompt.md"}; !slices.Equal(asked, want) || !slices.Equal(ended, want) {
+		t.Errorf("asked %q, ended %q, want %q each", asked, ended, want)
+	}
+}
+
+// People are told of the prompts that a pass refuses, and of nothing where it refuses none.
+func TestPeopleAreToldOfRefusedPrompts(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md", "b.prompt.md")
+	x := f.inbox()
+	var told [][]kernel.Event
+	x.Tell = func(events []kernel.Event) { told = append(told, events) }
+	if _, err := x.Once(t.Context(), true); err != nil || len(told) > 0 {
+		t.Fatalf("told of what was taken: %+v, %v", told, err)
+	}
+	f.files["c.prompt.md"] = "bad"
+	rep, err := x.Once(t.Context(), true)
+	if err != nil || len(rep.Failed) != 1 || len(told) != 1 || len(told[0]) != 1 {
+		t.Fatalf("told %+v of %+v, %v", told, rep.Failed, err)
+	}
+	want := kernel.Event{At: at, Kind: kernel.NeedsAttention, Name: rep.Failed[0].Path, Reason: string(kernel.NeedsCorrection) + ": " + rep.Failed[0].Reason}
+	if told[0][0] != want {
+		t.Errorf("told is %+v, want %+v", told[0][0], want)
+	}
+}

@@ -86,6 +86,7 @@ func TestSettledStartsAResidentScheduler(t *testing.T) {
 		"must not":         {func(_ *Scheduler, l *Looker) { l.Forbidden = "a sandbox" }, 0, "a"},
 		"of somebody else": {func(_ *Scheduler, l *Looker) { l.Mine = func() bool { return false } }, 0, ""},
 		"only local jobs":  {func(s *Scheduler, _ *Looker) { s.Executors = nil }, 0, ""},
+		"none is far away": {func(s *Scheduler, _ *Looker) { s.Store = newMemory(job("a", running(1))) }, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, far := newMemory(job("a", func(j *kernel.Job) { running(1)(j); j.Spec.Task.Executor = "far" })), newMemory()

@@ -208,6 +208,49 @@ func TestWhatATransactionTells(t *testing.T) {
 	}
 }
 
+// Who tends a prompt knows which other files of the same name are prompts of other jobs.
+func TestAPromptIsTendedBesideThoseOfOthers(t *testing.T) {
+	prompt := func(file string, inode uint64, status kernel.Status) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.Spec.Prompt = &kernel.Prompt{File: file, Rel: "a.prompt.md", Inode: inode}
+			j.State.Status, j.State.Prompt.Named = status, kernel.RunningPrompt
+			if status.Terminal() {
+				j.State.Finished = at
+			}
+		}
+	}
+	m := newMemory(job("a", prompt("/in/a.prompt.md", 1, kernel.Cancelled)), job("b", prompt("/in/a.prompt.md", 2, kernel.Running)),
+		job("c", prompt("/in/other.prompt.md", 3, kernel.Running)), job("d", prompt("/in/a.prompt.md", 4, kernel.Running)))
+	if _, err := m.scheduler().Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(m.calls, "tend a [2 4]") {
+		t.Errorf("done was %q", m.calls)
+	}
+}
+
+// An event of a run is announced beside the record of its last job that the plan changes.
+func TestTheEventOfARunIsAnnounced(t *testing.T) {
+	of := func(run kernel.RunID) func(*kernel.Job) { return func(j *kernel.Job) { j.Spec.Origin.Run = run } }
+	m := newMemory(job("a", of("r")), job("b", of("r")), job("c", of("other")))
+	s := m.scheduler()
+	s.Hooks = hooksOf{&listener{wants: kernel.RunFailed}}
+	if _, err := s.ask(t.Context(), history.Cancel{Jobs: []kernel.JobID{"a", "b"}, By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	var got []kernel.Announce
+	for _, p := range m.plans {
+		for _, r := range p.Records {
+			if a, ok := r.(kernel.Announce); ok {
+				got = append(got, a)
+			}
+		}
+	}
+	if len(got) != 1 || got[0].Event.Run != "r" || got[0].Event.Kind != kernel.RunFailed || got[0].Beside != "b" {
+		t.Errorf("announced is %+v", got)
+	}
+}
+
 // listener is a waker and hooks that count their calls.
 type listener struct {
 	wants        kernel.EventKind

@@ -234,3 +234,22 @@ func TestTheEndOfAnAttemptTellsOfItsAgent(t *testing.T) {
 		}
 	}
 }
+
+// A job whose secret is not there needs a person from the first launch that is refused for it on, and says so once.
+func TestAMissingSecretIsToldOnce(t *testing.T) {
+	secret := kernel.Secret{Name: "TOKEN", Source: "@token"}
+	s := snapshot(facts(), job("a", running(1), func(j *kernel.Job) { j.Spec.Task.Secrets = []kernel.Secret{secret} }))
+	for n := 1; n <= 3; n++ {
+		p, err := kernel.Refuse(s, kernel.AttemptID{Job: "a", N: n}, secret.Unavailable()+"no such file", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := strings.Count(tell(s, p), "attention"); told != map[bool]int{true: 1}[n == 1] {
+			t.Errorf("refused %d times: told is %s", n, tell(s, p))
+		}
+		s = s.Apply(p)
+		j := *s.Job("a")
+		j.State.Status, j.State.Attempt, j.State.RetryAt = kernel.Running, n+1, time.Time{}
+		s = s.Apply(kernel.NewPlan(kernel.PutState{Job: "a", If: j.Rev, State: j.State}))
+	}
+}

@@ -72,3 +72,34 @@ func TestAJobThatNeedsManyTokens(t *testing.T) {
 		})
 	}
 }
+
+// A tick that judges such a job again, since one of the others changed, asks for the maker of the token that it waits for, and not
+// for all of them.
+func TestAJobThatNeedsManyTokensAsksForOne(t *testing.T) {
+	const many = 400
+	f := facts()
+	var tokens []string
+	for i := range many {
+		token := fmt.Sprintf("custom:t:%03d", i)
+		if tokens = append(tokens, token); i == 150 || i == 200 {
+			f = marked(f, token)
+		} else {
+			f = marked(f, token, kernel.JobID(fmt.Sprintf("p%03d", i)))
+		}
+	}
+	q := job("q", needs(tokens...), is(kernel.WaitingOnDeps))
+	q.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Cause: kernel.TokenProducing, Artifact: artifact("custom:t:200")}
+	o := kernel.Observation{Now: t0, Facts: f, Jobs: []kernel.Job{q, job("p150", running(1), produces("custom:t:150")), job("p200", running(1), produces("custom:t:200"))},
+		Dirty: []kernel.JobID{"p150"}, Near: []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due}, {Kind: kernel.Itself, Job: "p150"}, {Kind: kernel.Itself, Job: "q"}}}
+	asked := 0
+	for range 9 {
+		s := kernel.NewSnapshot(o)
+		kernel.Decide(s)
+		lacks, _ := s.Lacks()
+		asked += len(lacks)
+		o.Near = append(o.Near, lacks...)
+	}
+	if asked > 20 {
+		t.Errorf("it asks for %d things", asked)
+	}
+}

@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,32 @@ func TestARetryTakesBackWhatItsEndWoke(t *testing.T) {
 	}
 	if _, err := kernel.RetryOf(snapshot(facts(), conflicting(kernel.Running, running(1))...), "m"); err == nil {
 		t.Error("a merge is retried while its conflict is being resolved")
+	}
+}
+
+// A retry takes back nothing that another end of the job would have woken, or that is gone, sleeps or needs no route.
+func TestARetryLeavesWhatAnotherEndWoke(t *testing.T) {
+	for name, c := range map[string]struct {
+		on      kernel.Outcome
+		to      kernel.JobID
+		handler func(*kernel.Job)
+		want    string
+	}{
+		"what its end woke":     {kernel.OutcomeBlocked, "g", func(*kernel.Job) {}, "[m g t]"},
+		"what a success woke":   {kernel.OutcomeSucceeded, "g", func(*kernel.Job) {}, "[m t]"},
+		"what is gone":          {kernel.OutcomeBlocked, "gone", func(*kernel.Job) {}, "[m t]"},
+		"what sleeps":           {kernel.OutcomeBlocked, "g", func(j *kernel.Job) { j.State.Awake, j.State.Status = false, kernel.Unscheduled }, "[m t]"},
+		"what needs no route":   {kernel.OutcomeBlocked, "g", func(j *kernel.Job) { j.Spec.Routed = false }, "[m t]"},
+		"what did what it must": {kernel.OutcomeBlocked, "g", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }, "[m t]"},
+	} {
+		jobs := conflicting(kernel.Failed)
+		jobs[0].Spec.Routes = []kernel.Route{{On: c.on, To: c.to}}
+		jobs[1].Spec.Routes = nil
+		c.handler(&jobs[1])
+		set, err := kernel.RetryOf(snapshot(facts(), jobs...), "m")
+		if slices.Sort(set.Jobs[1:]); err != nil || fmt.Sprint(set.Jobs) != c.want {
+			t.Errorf("%s: %v, %v, want %s", name, set.Jobs, err, c.want)
+		}
 	}
 }
 

@@ -61,3 +61,47 @@ func TestATrackedTickSeesTheWorldChange(t *testing.T) {
 		}
 	}
 }
+
+// A slot that is freed goes to the first job in line that can take it. If another job takes the lock of the one that a tick judges
+// for that slot, the next one is judged, too.
+func TestASlotThatTheFirstInLineCannotTake(t *testing.T) {
+	far := func(j *kernel.Job) { j.Spec.Task.Executor = "far" }
+	stays := func(slots int) option { // on this machine, if there is a slot besides
+		return func(j *kernel.Job) {
+			if slots == 1 {
+				far(j)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		rival kernel.Lock
+		slots int
+		want  kernel.Status // of the third
+	}{
+		"its lock is taken":           {excl("k"), 2, kernel.Running},
+		"it takes it":                 {excl("other"), 2, kernel.WaitingOnLocks},
+		"its lock is taken, one slot": {excl("k"), 1, kernel.Running},
+		"it takes the only one":       {excl("other"), 1, kernel.WaitingOnLocks},
+	} {
+		newer := job("z-newer", after("a-stays"))
+		s := kernel.NewSnapshot(kernel.Observation{Now: t0, Facts: facts(), Limits: kernel.Limits{MaxRunning: c.slots}, Jobs: []kernel.Job{job("a-stays", running(1), stays(c.slots)), job("b-ends", running(1)),
+			job("c-rival", after("b-ends"), locks(c.rival), far), job("d-second", locks(excl("k"))), job("e-third"), job("f-last")}})
+		s = s.Apply(kernel.Decide(s)).Tracked()
+		s = s.Apply(kernel.NewPlan(kernel.CreateJob{Job: &newer}))
+		s = s.Apply(kernel.Decide(s)) // from here on only jobs in the dirty set are judged
+		for _, id := range []kernel.JobID{"d-second", "e-third", "f-last"} {
+			if st := s.Job(id).State; st.Status != kernel.WaitingOnLocks {
+				t.Fatalf("%s: %s is %s", name, id, st.Status)
+			}
+		}
+		p, err := kernel.Finish(s, kernel.Result{Attempt: kernel.AttemptID{Job: "b-ends", N: 1}, Outcome: kernel.OutcomeSucceeded})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = s.Apply(p)
+		s = s.Apply(kernel.Decide(s))
+		if got, rival, last := s.Job("e-third").State.Status, s.Job("c-rival").State.Status, s.Job("f-last").State.Status; got != c.want || rival != kernel.Running || last != kernel.WaitingOnLocks {
+			t.Errorf("%s: the third is %s, want %s, the rival %s, and the last %s", name, got, c.want, rival, last)
+		}
+	}
+}

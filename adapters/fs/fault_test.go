@@ -231,6 +231,13 @@ func deedsOnAFaultyDisk() map[string]func(*Store) error {
 		"no input":            func(s *Store) error { return s.WriteNoInput(id(1), "why") },
 		"a sentinel":          func(s *Store) error { return s.WriteSentinel("bar", []byte("b")) },
 		"no sentinel":         func(s *Store) error { return s.ClearSentinel("foo") },
+		"no conflict":         func(s *Store) error { return s.DropConflict("foo", &kernel.Job{ID: id(1)}) },
+		"files are gone":      func(s *Store) error { return s.NoteCollected() },
+		"an event": func(s *Store) error {
+			return s.AppendEvents([]kernel.Event{{At: t0, Job: id(3), Kind: kernel.JobFailedFinal}})
+		},
+		"an announcement": func(s *Store) error { return s.Announce(kernel.Event{At: t0, Job: id(3), Kind: kernel.JobFailedFinal}) },
+		"an owner":        func(s *Store) error { return s.Adopt(context.Background()) },
 		"an effect": func(s *Store) error {
 			return s.RecordEffect(context.Background(), effect.Record{Job: id(1), Key: strings.Repeat("a1", 32), Operation: "git.commit", Attempt: 1})
 		},

@@ -1021,3 +1021,152 @@ func TestAHistoryWhoseTrimmingFails(t *testing.T) {
 		}
 	}
 }
+
+// The head of a sealed file says of which entries it is, and is not believed if it cannot be.
+func TestHeadsOfSealedFiles(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)))
+	g := segment{first: 5}
+	for name, c := range map[string]struct {
+		head segmentHead
+		good bool
+	}{
+		"one entry":            {segmentHead{First: 5, Last: 5}, true},
+		"no entry":             {segmentHead{First: 5, Last: 4}, true},
+		"less than none":       {segmentHead{First: 5, Last: 3}, false},
+		"none at all":          {segmentHead{First: 5, Last: 0}, false},
+		"the most":             {segmentHead{First: 5, Last: 5 + mostEntries - 1}, true},
+		"more than that":       {segmentHead{First: 5, Last: 5 + mostEntries}, false},
+		"all there can be":     {segmentHead{First: 5, Last: 1<<64 - 2}, false},
+		"another file's":       {segmentHead{First: 6, Last: 7}, false},
+		"that of an opening":   {segmentHead{First: 5, Last: 5, Opening: true}, false},
+		"entries that go on":   {segmentHead{First: 5, Last: 50}, true},
+		"an earlier beginning": {segmentHead{First: 4, Last: 5}, false},
+	} {
+		b, err := sealed(c.head, func(io.Writer) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeAt(t, file(dir, g.file()), string(b))
+		head, err := s.segmentHead(g)
+		damaged, is := errors.AsType[*SegmentError](err)
+		if c.good && (err != nil || head.Last != c.head.Last) || !c.good && (!is || damaged.File != vizierDir+"/"+g.file()) {
+			t.Errorf("%s: %+v, %v", name, head, err)
+		}
+	}
+}
+
+// What differs between two records is told by the paths of its fields, an empty one included.
+func TestDifferencesOfRecords(t *testing.T) {
+	for _, c := range []struct{ a, b, left, right string }{
+		{`{"a":1}`, `{"a":1}`, "", ""},
+		{`{"a":1,"b":{"c":[2]}}`, `{"a":2,"b":{"c":[3]}}`, "a 1, b.c [2]", "a 2, b.c [3]"},
+		{`{"a":{}}`, `{"a":{"b":1}}`, "a {}, a.b absent", "a absent, a.b 1"},
+		{`{"a":{}}`, `{}`, "a {}", "a absent"},
+		{`{"a":{}}`, `{"a":[]}`, "a {}", "a []"},
+		{`{"a":{"b":{}}}`, `{"a":null}`, "a.b {}", "a.b absent"},
+		{`{"revision":1,"updated_at":"x","a":true}`, `{"revision":2,"updated_at":"y","a":false}`, "a true", "a false"},
+		{``, `{"status":"queued","a":1}`, "no record", `status "queued"`},
+		{`{"status":"queued"}`, ``, `status "queued"`, "no record"},
+		{``, ``, "no record", "no record"},
+		{`{"a":"` + strings.Repeat("x", 119) + `"}`, `{"a":"` + strings.Repeat("y", 118) + `"}`, `a "` + strings.Repeat("x", 119) + "…", `a "` + strings.Repeat("y", 118) + `"`},
+	} {
+		if left, right := differences([]byte(c.a), []byte(c.b)); left != c.left || right != c.right {
+			t.Errorf("%s and %s differ in %q and %q, want %q and %q", c.a, c.b, left, right, c.left, c.right)
+		}
+	}
+}
+
+// A job that was removed is not in what a history that was trimmed begins with.
+func TestATrimmedHistoryHasNoRemovedJob(t *testing.T) {
+	l := newLivedStore(t)
+	commit(t, l.s, kernel.RemoveJob{Job: id(1)})
+	l.seal(func() { l.submit(4) })
+	l.seal(func() { l.submit(5) })
+	l.submit(6)
+	l.s.KeepHistory(1, 0)
+	if err := l.s.TrimHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, l.dir)
+	v, err := s.VerifyHistory(t.Context())
+	if err != nil || v.First < 5 {
+		t.Fatalf("it begins at %d: %v", v.First, err)
+	}
+	for _, f := range v.Findings {
+		if f.Kind != FoundNoReason {
+			t.Errorf("%s: %s", f.Kind, f.Text)
+		}
+	}
+	for entry := v.First + 1; entry <= v.Last; entry++ {
+		if past, err := pastOf(s, entry); err != nil || strings.Contains(past, string(id(1))) || !strings.Contains(past, string(id(3))) {
+			t.Errorf("after entry %d there are %s, %v", entry, past, err)
+		}
+	}
+}
+
+// The history says who asked for something, of which job, and why.
+func TestWhatWasAskedForIsTold(t *testing.T) {
+	l := newLivedStore(t)
+	l.ask(kernel.NewJob{ID: id(4), Spec: plain(4).Spec, Approval: kernel.Require(t0, "ann")})
+	if _, err := l.app.Reject(t.Context(), id(4), "bob", "not like this"); err != nil {
+		t.Fatal(err)
+	}
+	l.submit(5)
+	if _, err := l.app.Cancel(t.Context(), id(5), "eve", false); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	err := l.s.History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(e HistoryEntry) error {
+		for _, a := range e.Asked {
+			told = append(told, strings.TrimSpace(fmt.Sprint(a.Verb, " ", a.By, " ", a.Jobs, " ", a.Text)))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"reject bob [" + string(id(4)) + "] not like this", "finish  [" + string(id(1)) + "] attempt 1 succeeded", "finish  [" + string(id(2)) + "] attempt 1 failed",
+		"approve bob [" + string(id(3)) + "]", "cancel eve [" + string(id(5)) + "]"} {
+		if !slices.Contains(told, want) {
+			t.Errorf("%q is not among %q", want, told)
+		}
+	}
+	var mine []uint64 // about one job
+	err = l.s.History(t.Context(), func(j kernel.JobID, _ []byte) bool { return j == id(4) }, func(e HistoryEntry) error { mine = append(mine, e.Entry); return nil })
+	if err != nil || len(mine) != 2 {
+		t.Errorf("about one job are the entries %v, %v", mine, err)
+	}
+}
+
+// A sealed file with the content of another one, or with more or less than its head says, is damaged.
+func TestContentsOfSealedFiles(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)))
+	text := []byte("some text")
+	for name, c := range map[string]struct {
+		head segmentHead
+		good bool
+	}{
+		"as it is to be":     {segmentHead{First: 5, Last: 5, Size: 9}, true},
+		"more than it says":  {segmentHead{First: 5, Last: 5, Size: 8}, false},
+		"less than it says":  {segmentHead{First: 5, Last: 5, Size: 10}, false},
+		"less than nothing":  {segmentHead{First: 5, Last: 5, Size: -1}, false},
+		"far more":           {segmentHead{First: 5, Last: 5, Size: 1 << 40}, false},
+		"of another file":    {segmentHead{First: 6, Last: 6, Size: 9}, false},
+		"that of an opening": {segmentHead{First: 5, Last: 5, Size: 9, Opening: true}, false},
+	} {
+		b, err := sealed(c.head, func(w io.Writer) error { _, err := w.Write(text); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := segment{first: 5}
+		writeAt(t, file(dir, g.file()), string(b))
+		_, content, err := s.readSegment(g)
+		if _, is := errors.AsType[*SegmentError](err); c.good && (err != nil || !bytes.Equal(content, text)) || !c.good && !is {
+			t.Errorf("%s: %q, %v", name, content, err)
+		}
+	}
+}

@@ -127,3 +127,27 @@ type freeTurn struct{}
 
 func (freeTurn) Holds() error { return nil }
 func (freeTurn) Leave()       {}
+
+// A runner asks for the record of its own job again and again, which is decoded once. That of a job that does not run is not
+// kept.
+func TestTheRecordOfARunningJobIsDecodedOnce(t *testing.T) {
+	running, queued := plain(1), plain(2)
+	running.State.Status, running.State.Attempt = kernel.Running, 1
+	dir := t.TempDir()
+	commit(t, newStore(t, dir), kernel.Create(running), kernel.Create(queued))
+	for name, s := range map[string]*Store{"read": newStore(t, dir), "written": newStore(t, t.TempDir())} {
+		if name == "written" {
+			commit(t, s, kernel.Create(running), kernel.Create(queued))
+		}
+		allocations := func(n int) float64 {
+			return testing.AllocsPerRun(5, func() { // after a first call
+				if j, err := s.Job(id(n)); err != nil || j.ID != id(n) {
+					t.Fatal(j, err)
+				}
+			})
+		}
+		if r, q := allocations(1), allocations(2); 2*r > q {
+			t.Errorf("%s: the record of a running job takes %v allocations, another %v", name, r, q)
+		}
+	}
+}

@@ -118,9 +118,10 @@ func TestValidate(t *testing.T) {
 		"inbox":  {edited(`a.running.md"`, `b.running.md"`), "does not end in"},
 		"success": {edited("null,\n  \"stdout_path\"", "null,\n  \"processed_path\": \"/x\",\n  \"stdout_path\""),
 			"the run has not succeeded"},
-		"twice": {func(t *testing.T, s *Store, dir string) { commit(t, s, kernel.Create(intakeJob(2))) }, "holds the same prompt"},
-		"id":    {edited(`"id": "`+string(id(1)), `"id": "`+string(id(2))), "it says id"},
-		"owner": {edited(`"git_owner": "o"`, `"git_owner": ""`), "git_owner"},
+		"twice":  {func(t *testing.T, s *Store, dir string) { commit(t, s, kernel.Create(intakeJob(2))) }, "holds the same prompt"},
+		"id":     {edited(`"id": "`+string(id(1)), `"id": "`+string(id(2))), "it says id"},
+		"job id": {edited(`"job_id": "`+string(id(1)), `"job_id": "`+string(id(2))), "is not the id"},
+		"owner":  {edited(`"git_owner": "o"`, `"git_owner": ""`), "git_owner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

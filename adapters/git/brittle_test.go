@@ -55,30 +55,43 @@ func TestWhicheverGitFailsAnAnswerSaysSo(t *testing.T) {
 		return fmt.Sprint(all[:len(all)-1]...), err
 	}
 	for name, ask := range map[string]func(r *Repo) (string, error){
-		"branches":     func(r *Repo) (string, error) { return several(r.Branches(ctx, "draft/")) },
-		"containing":   func(r *Repo) (string, error) { return several(r.Containing(ctx, main, "main")) },
-		"a branch":     func(r *Repo) (string, error) { return several(r.BranchAt(ctx, "draft/a")) },
-		"an obstacle":  func(r *Repo) (string, error) { return several(r.Obstacle(ctx, "main")) },
-		"staged":       func(r *Repo) (string, error) { return several(r.Staged(ctx, dir)) },
-		"uncommitted":  func(r *Repo) (string, error) { return several(r.Uncommitted(ctx, dir)) },
-		"untracked":    func(r *Repo) (string, error) { return several(r.Untracked(ctx, dir)) },
-		"a message":    func(r *Repo) (string, error) { return several(r.Message(ctx, main)) },
-		"marked":       func(r *Repo) (string, error) { return several(r.Marked(ctx, ahead, "add later", time.Time{})) },
-		"commits":      func(r *Repo) (string, error) { return several(r.Commits(ctx, []string{"add file", "add later"})) },
-		"touched":      func(r *Repo) (string, error) { return several(r.Touched(ctx, ahead, "", "main", time.Time{})) },
-		"unmerged":     func(r *Repo) (string, error) { return several(r.Unmerged(ctx, dir)) },
-		"a merge":      func(r *Repo) (string, error) { return several(r.MergeState(ctx, dir)) },
-		"merging":      func(r *Repo) (string, error) { return several(r.Merging(ctx, dir)) },
-		"a file":       func(r *Repo) (string, error) { return several(r.FileAt(ctx, main, "file")) },
-		"no file":      func(r *Repo) (string, error) { return several(r.FileAt(ctx, main, "none")) },
-		"a last file":  func(r *Repo) (string, error) { return several(r.LastFile(ctx, ahead, main, "later")) },
-		"a patch":      func(r *Repo) (string, error) { return several(r.Patch(ctx, dir)) },
-		"applied":      func(r *Repo) (string, error) { return several(r.Applied(ctx, dir, patch)) },
-		"tags":         func(r *Repo) (string, error) { return several(r.Tags(ctx, main)) },
-		"a tag":        func(r *Repo) (string, error) { return several(r.TagExists(ctx, "v1")) },
-		"the history":  func(r *Repo) (string, error) { return several(r.History(ctx, "", ahead)) },
-		"a head":       func(r *Repo) (string, error) { return several(r.HeadCommit(ctx, dir)) },
-		"its branch":   func(r *Repo) (string, error) { return several(r.HeadBranch(ctx, dir)) },
+		"branches":    func(r *Repo) (string, error) { return several(r.Branches(ctx, "draft/")) },
+		"containing":  func(r *Repo) (string, error) { return several(r.Containing(ctx, main, "main")) },
+		"a branch":    func(r *Repo) (string, error) { return several(r.BranchAt(ctx, "draft/a")) },
+		"an obstacle": func(r *Repo) (string, error) { return several(r.Obstacle(ctx, "main")) },
+		"staged":      func(r *Repo) (string, error) { return several(r.Staged(ctx, dir)) },
+		"uncommitted": func(r *Repo) (string, error) { return several(r.Uncommitted(ctx, dir)) },
+		"untracked":   func(r *Repo) (string, error) { return several(r.Untracked(ctx, dir)) },
+		"a message":   func(r *Repo) (string, error) { return several(r.Message(ctx, main)) },
+		"marked":      func(r *Repo) (string, error) { return several(r.Marked(ctx, ahead, "add later", time.Time{})) },
+		"commits":     func(r *Repo) (string, error) { return several(r.Commits(ctx, []string{"add file", "add later"})) },
+		"touched":     func(r *Repo) (string, error) { return several(r.Touched(ctx, ahead, "", "main", time.Time{})) },
+		"unmerged":    func(r *Repo) (string, error) { return several(r.Unmerged(ctx, dir)) },
+		"a merge":     func(r *Repo) (string, error) { return several(r.MergeState(ctx, dir)) },
+		"merging":     func(r *Repo) (string, error) { return several(r.Merging(ctx, dir)) },
+		"a file":      func(r *Repo) (string, error) { return several(r.FileAt(ctx, main, "file")) },
+		"no file":     func(r *Repo) (string, error) { return several(r.FileAt(ctx, main, "none")) },
+		"a last file": func(r *Repo) (string, error) { return several(r.LastFile(ctx, ahead, main, "later")) },
+		"a patch":     func(r *Repo) (string, error) { return several(r.Patch(ctx, dir)) },
+		"applied":     func(r *Repo) (string, error) { return several(r.Applied(ctx, dir, patch)) },
+		"tags":        func(r *Repo) (string, error) { return several(r.Tags(ctx, main)) },
+		"a tag":       func(r *Repo) (string, error) { return several(r.TagExists(ctx, "v1")) },
+		"the history": func(r *Repo) (string, error) { return several(r.History(ctx, "", ahead)) },
+		"a head":      func(r *Repo) (string, error) { return several(r.HeadCommit(ctx, dir)) },
+		"its branch":  func(r *Repo) (string, error) { return several(r.HeadBranch(ctx, dir)) },
+		"a last tip":  func(r *Repo) (string, error) { return several(r.LastTip(ctx, "gone")) },
+		"left over":   func(r *Repo) (string, error) { return several(r.Leftover(ctx, dir)) },
+		"unstaged":    func(r *Repo) (string, error) { return several(r.Unstaged(ctx, dir)) },
+		"an ancestor": func(r *Repo) (string, error) { return several(r.IsAncestor(ctx, main, ahead)) },
+		"related":     func(r *Repo) (string, error) { return several(r.Related(ctx, main, ahead)) },
+		"a parent":    func(r *Repo) (string, error) { return several(r.Parent(ctx, ahead)) },
+		"heads":       func(r *Repo) (string, error) { return several(r.Heads(ctx, []string{"main", "gone"})) },
+		"rebasing":    func(r *Repo) (string, error) { return several(r.Rebasing(ctx, dir)) },
+		"squashing":   func(r *Repo) (string, error) { return several(r.Squashing(ctx, dir)) },
+		"sparse":      func(r *Repo) (string, error) { return several(r.Sparse(ctx, dir)) },
+		"what is kept": func(r *Repo) (string, error) {
+			return several(r.ParkedOf(ctx, func() ([]kernel.JobID, error) { return []kernel.JobID{"1"}, nil }))
+		},
 		"who stands":   func(r *Repo) (string, error) { return standing(ctx, r, "draft/a") },
 		"observations": func(r *Repo) (string, error) { return observed(ctx, r) },
 	} {
@@ -188,6 +201,48 @@ func whicheverGitFails(t *testing.T, every int, fresh func() *owned, deed func(*
 		if got := o.stands(); err == nil && got != want {
 			t.Errorf("process %d of %d fails:\n%s\nwant\n%s", k, n, got, want)
 		}
+	}
+}
+
+// What is put in the place of a commit and is none is refused, and git is not asked about it.
+func TestOnlyCommitsAreAskedAbout(t *testing.T) {
+	ctx := t.Context()
+	o := newBrittle(t)
+	dir, good := o.tree.dir, o.rev("main")
+	before, now := o.stands(), time.Time{}
+	for name, ask := range map[string]func(kernel.CommitID) error{
+		"containing":        func(c kernel.CommitID) error { return second(o.repo.Containing(ctx, c, "main")) },
+		"a message":         func(c kernel.CommitID) error { return second(o.repo.Message(ctx, c)) },
+		"marked":            func(c kernel.CommitID) error { return second(o.repo.Marked(ctx, c, "mark", now)) },
+		"touched":           func(c kernel.CommitID) error { return second(o.repo.Touched(ctx, c, "", "main", now)) },
+		"a last file":       func(c kernel.CommitID) error { return second(o.repo.LastFile(ctx, c, good, "file")) },
+		"a last file since": func(c kernel.CommitID) error { return second(o.repo.LastFile(ctx, good, c, "file")) },
+		"an ancestor":       func(c kernel.CommitID) error { return second(o.repo.IsAncestor(ctx, c, good)) },
+		"a descendant":      func(c kernel.CommitID) error { return second(o.repo.IsAncestor(ctx, good, c)) },
+		"related":           func(c kernel.CommitID) error { return second(o.repo.Related(ctx, c, good)) },
+		"a relative":        func(c kernel.CommitID) error { return second(o.repo.Related(ctx, good, c)) },
+		"a parent":          func(c kernel.CommitID) error { return second(o.repo.Parent(ctx, c)) },
+		"detach":            func(c kernel.CommitID) error { return o.repo.Detach(ctx, dir, c) },
+		"replay":            func(c kernel.CommitID) error { return second(o.repo.Replay(ctx, c, good, good)) },
+		"replay from":       func(c kernel.CommitID) error { return second(o.repo.Replay(ctx, good, c, good)) },
+		"replay onto":       func(c kernel.CommitID) error { return second(o.repo.Replay(ctx, good, good, c)) },
+		"a worktree":        func(c kernel.CommitID) error { return second(o.repo.EnsureWorktree(ctx, "more", "more", "", c)) },
+		"a branch":          func(c kernel.CommitID) error { return o.repo.CreateBranch(ctx, "new", c) },
+		"advance to":        func(c kernel.CommitID) error { _, _, err := o.repo.Advance(ctx, "main", good, c); return err },
+		"advance from":      func(c kernel.CommitID) error { _, _, err := o.repo.Advance(ctx, "main", c, good); return err },
+		"a tag":             func(c kernel.CommitID) error { return second(o.repo.CreateTag(ctx, "v2", c, "two")) },
+		"an empty commit":   func(c kernel.CommitID) error { return second(o.repo.EmptyCommit(ctx, c, "nothing")) },
+	} {
+		for _, c := range []kernel.CommitID{"--all", "HEAD", "main", kernel.CommitID(strings.ToUpper(string(good)))} {
+			calls := brittle(o.repo, 0)
+			if err := ask(c); err == nil || *calls > 0 {
+				t.Errorf("%s of %s: %v, after %d git processes", name, c, err, *calls)
+			}
+		}
+	}
+	brittle(o.repo, 0)
+	if after := o.stands(); after != before {
+		t.Errorf("it stands\n%s\nand not\n%s", after, before)
 	}
 }
 

@@ -529,6 +529,15 @@ func TestALinkInThePlaceOfTheNote(t *testing.T) {
 	if o != "" || moved || err == nil || !strings.Contains(err.Error(), followNote+" is in the place of a note of Vizier") || f.content("aim") != "mine\n" {
 		t.Errorf("obstacle %q, moved %v, %v", o, moved, err)
 	}
+	for name, look := range map[string]func(*Repo) (string, error){
+		"an obstacle":    func(r *Repo) (string, error) { return r.Obstacle(t.Context(), "main") },
+		"what is begun":  func(r *Repo) (string, error) { return r.EndAdvance(t.Context(), "main") },
+		"what is in one": func(r *Repo) (string, error) { return "", r.EndHalfWay(t.Context(), f.dir) },
+	} {
+		if o, err := look(Open(f.root())); o != "" || err == nil || !strings.Contains(err.Error(), followNote+" is in the place of a note of Vizier") {
+			t.Errorf("%s: %q, %v", name, o, err)
+		}
+	}
 }
 
 // A checkout that somebody puts on another branch meanwhile has that branch's files.

@@ -3,6 +3,7 @@ package git
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -100,6 +101,38 @@ func TestStaleLocksOfWorktrees(t *testing.T) {
 		}
 		if _, err := os.Lstat(lock); (err == nil) != stays {
 			t.Errorf("%s: the lock: %v, want it to stay: %v", dir, err, stays)
+		}
+	}
+}
+
+// Of the lock files in a job's worktree only those go that are older than it is said, none of its submodules', and nothing that is no
+// file.
+func TestStaleLocksOfAWorktree(t *testing.T) {
+	o := newOwned(t, Open)
+	now := time.Now()
+	dir := o.tree.git("rev-parse", "--absolute-git-dir")
+	at := func(name string, at time.Time) string {
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, nil, 0o600)
+		}
+		if err == nil {
+			err = os.Chtimes(path, at, at)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	old, young := now.Add(-time.Hour), now.Add(time.Hour)
+	for path, stays := range map[string]bool{at("index.lock", old): false, at("refs/bisect/x.lock", old): false, at("HEAD.lock", young): true, at("modules/m/index.lock", old): true,
+		at("logs/HEAD.locked", old): true, filepath.Dir(at("d.lock/file", old)): true} {
+		if err := o.repo.DropStaleLocks(o.tree.dir, now); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(path); (err == nil) != stays {
+			t.Errorf("%s: %v, and it is to stay: %t", path, err, stays)
 		}
 	}
 }

@@ -308,6 +308,33 @@ func TestParkedWorkInWords(t *testing.T) {
 	}
 }
 
+// Where nothing is parked, no git is started to say so; where it cannot be seen, that is an error.
+func TestNothingIsParked(t *testing.T) {
+	for name, c := range map[string]struct {
+		packed string // the file of refs; "": there is none
+		calls  int
+		fails  bool
+	}{"no file": {"", 0, false}, "other refs": {"# pack-refs\n", 0, false}, "a directory": {"/", 0, true}} {
+		f := newFixture(t)
+		f.commit("file", "x")
+		switch c.packed {
+		case "":
+		case "/":
+			if err := os.Mkdir(f.path(".git/packed-refs"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			f.write(".git/packed-refs", c.packed)
+		}
+		r := Open(f.root())
+		calls := brittle(r, 0)
+		lines, err := r.ParkedOf(t.Context(), func() ([]kernel.JobID, error) { return []kernel.JobID{"1"}, nil })
+		if len(lines) > 0 || (err != nil) != c.fails || *calls != c.calls {
+			t.Errorf("%s: %q, %v, after %d git processes", name, lines, err, *calls)
+		}
+	}
+}
+
 // What is parked is found by the jobs whose it was, wherever git keeps the ref. Where nothing is
 // parked, nobody is asked for jobs.
 func TestParkedOf(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -118,6 +119,39 @@ func TestARunnerIsNotInsideItsOwnJob(t *testing.T) {
 	}
 	if in, why, ok := w.InsideJob([]kernel.AttemptID{a}); ok {
 		t.Fatalf("inside %v: %s", in, why)
+	}
+}
+
+// What a command left behind in its session is of its attempt, and of no other, when neither it nor the runner is there any more.
+func TestInsideJobByTheSession(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	if err := w.Claim(a); err != nil {
+		t.Fatal(err)
+	}
+	leader := exec.Command("sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!")
+	leader.SysProcAttr, leader.Env = &syscall.SysProcAttr{Setsid: true}, []string{"PATH=" + os.Getenv("PATH")}
+	out, err := leader.Output() // it has ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := mustPID(t, strings.TrimSpace(string(out)))
+	t.Cleanup(func() { left.signal(syscall.SIGKILL) })
+	c, err := readClaim(w.Files.ClaimFile(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.PID, c.Start = leader.Process.Pid, 1
+	c.Child = &Identity{Host: c.Host, Boot: c.Boot, PID: leader.Process.Pid, Start: 2}
+	b, err := c.encode()
+	if err == nil {
+		err = os.WriteFile(w.Files.ClaimFile(a), b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in, why, ok := w.InsideJobOf(left.pid, []kernel.AttemptID{a}); in != a || why != "" || !ok {
+		t.Errorf("inside %v: %s, %t", in, why, ok)
 	}
 }
 

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -328,4 +329,37 @@ func TestTheLockOfWhatIsOverTakesNoRoom(t *testing.T) {
 	if got := w.liveness(next); got != kernel.Dead {
 		t.Errorf("its runner is %v", got)
 	}
+}
+
+// Whoever starts the next attempt goes on as soon as the runner of the one before lets go of the lock.
+func TestStartGoesOnOnceTheLockIsFree(t *testing.T) {
+	w := setup(t, "true")
+	lock, err := newLocal(w.root).Acquire(w.job.Attempt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.job.State.Attempt = 2
+	a := w.job.Attempt()
+	ctx := &onAsked{Context: bg, then: func() { _ = lock.Close() }}
+	f, err := w.lockFor(ctx, a)
+	if err != nil || f == nil || ctx.n != 1 {
+		t.Fatalf("%v, %v, after %d looks", f, err, ctx.n)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onAsked is a context that does something when it is first asked whether it is over.
+type onAsked struct {
+	context.Context
+	then func()
+	n    int
+}
+
+func (c *onAsked) Err() error {
+	if c.n++; c.n == 1 {
+		c.then()
+	}
+	return c.Context.Err()
 }

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -271,5 +272,33 @@ func TestAnAgentAtAConflict(t *testing.T) {
 	env.Agents = broken{}
 	if got, err := c.ask(t.Context(), env, n); got != 0 || err == nil {
 		t.Errorf("it cannot be started: %d, %v", got, err)
+	}
+}
+
+// The end of a command is told by the signal, if one ended it.
+func TestHowACommandEnded(t *testing.T) {
+	for exit, want := range map[int]string{1: "failed (exit 1)", 127: "failed (exit 127)", 128: "failed (exit 128)", 129: "was ended by signal 1 (exit 129)",
+		137: "was ended by signal 9 (exit 137)", 192: "was ended by signal 64 (exit 192)", 193: "failed (exit 193)"} {
+		if got := ended(exit); got != want {
+			t.Errorf("exit code %d: %s, want %s", exit, got, want)
+		}
+	}
+}
+
+// tails answers with as much of a log as is asked for.
+type tails struct{ Files }
+
+func (tails) LogTail(_ kernel.JobID, stream string, most int64) ([]byte, error) {
+	if stream == "stdout" {
+		return nil, errFaulty
+	}
+	return bytes.Repeat([]byte("0123456\r\n"), int(most)/9), nil
+}
+
+// A payload has the last 64 KiB of what went wrong, as lines.
+func TestTheLastLinesOfWhatWentWrong(t *testing.T) {
+	lines, err := errorLines(&Env{Files: tails{}}, &Node{})
+	if want := 64 << 10 / 9; err != nil || len(lines) != want || lines[0] != "0123456" {
+		t.Errorf("%d lines, want %d, %v", len(lines), want, err)
 	}
 }

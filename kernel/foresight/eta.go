@@ -20,6 +20,10 @@ type ETA struct {
 // with them answered. A runner that is known to be gone is assumed to have left
 // no result.
 func ETAs(s *kernel.Snapshot, h *Habits) (etas map[kernel.JobID]ETA, asked kernel.Probes) {
+	asked = s.Probes()
+	if asked.Attempts = nil; !asked.Empty() {
+		return nil, asked
+	}
 	lost := kernel.NewFacts()
 	for a, r := range s.Facts().Runners {
 		if r.Value.Gone() && !s.Facts().Results[a].Known {

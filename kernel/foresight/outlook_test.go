@@ -300,3 +300,37 @@ func TestASingleDrawIsTheMedian(t *testing.T) {
 		}
 	}
 }
+
+// Whoever waits for several things waits for the one that others use, whatever became of a third job that only waits
+// for it as well.
+func TestAStoryTellsWhatIsWaitedFor(t *testing.T) {
+	m := time.Minute
+	gpu := func(units int) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.Spec.Locks = append(j.Spec.Locks, kernel.Lock{Key: "gpu", Mode: kernel.Shared, Units: units})
+		}
+	}
+	jobs := []kernel.Job{named("a", both(takes(30*m), gpu(1))), named("b", both(takes(m), after("d"), gpu(2))), named("c", takes(2*m)), named("d", takes(m)),
+		named("q", both(takes(m), after("c"), locked("k"), gpu(2)))}
+	s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: jobs, Facts: world(jobs...).Facts(), Limits: kernel.Limits{Pools: map[string]int{"gpu": 2}}})
+	story := foretold(s, foresight.Options{Draws: 1}).Story
+	want := map[foresight.Resource]time.Duration{{Kind: foresight.Pool, Name: "gpu"}: 29*m + 29*m} // b from 1 to 30, q from 2 to 31
+	if !maps.Equal(story.Waits, want) {
+		t.Errorf("waited for %v, want %v: %s", story.Waits, want, spans(story))
+	}
+}
+
+// The attempts that a job was tried again after count as failed ones, whichever budget they were paid from.
+func TestAttemptsBeforeTheLastOneAreKnown(t *testing.T) {
+	for _, c := range []struct {
+		spent kernel.Budget
+		from  int
+	}{{kernel.Budget{}, 1}, {kernel.Budget{Retries: 2}, 3}, {kernel.Budget{Resumes: 1}, 2}, {kernel.Budget{Reclaims: 3}, 4}, {kernel.Budget{Retries: 1, Resumes: 1, Reclaims: 1}, 4}} {
+		j := ended("o", "n", time.Minute, 0)
+		j.State.Spent = c.spent
+		next := named("z", called("n"))
+		if basis, from := foresight.HabitsOf([]*kernel.Job{&j}).Basis(&next); basis != foresight.Recorded || from != c.from {
+			t.Errorf("%+v: %v, from %d, want %d", c.spent, basis, from, c.from)
+		}
+	}
+}

@@ -193,6 +193,22 @@ func TestStartedElsewhere(t *testing.T) {
 	}
 }
 
+// A job in a container shows its image, and what starts it if that is known.
+func TestShowTellsOfTheContainer(t *testing.T) {
+	for _, c := range []struct{ image, by, want string }{
+		{"", "", ""}, {"", "podman run", ""}, {"debian", "", "debian"}, {"debian", "podman run", "debian, by: podman run"},
+	} {
+		j := job("a", 0, kernel.Queued, func(j *kernel.Job) { j.Spec.Task.Container = c.image })
+		got := ""
+		for _, v := range show(t, snap(j), "a", view.Paths{Container: c.by}) {
+			if v[0] == "Container" {
+				got = v[1]
+			}
+		}
+		equal(t, got, c.want)
+	}
+}
+
 // An approval that does not count says why: what of the job differs, or that nothing is there to compare it with.
 func TestShowSaysWhyASealIsBroken(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -54,6 +55,27 @@ func TestPreflightSpeaksOfFlags(t *testing.T) {
 	want = "workflow `draft` has one specification: keep one of `--spec-text` and `--spec-file`"
 	if err := workflow.Preflight("draft", src, tmpl, nil); err == nil || err.Error() != want {
 		t.Errorf("a text and a file: %v", err)
+	}
+}
+
+// What stands in for input is the first parameter of each node that lacks some, and of no other.
+func TestWhatStandsInForInput(t *testing.T) {
+	noFile := strings.Replace(preflightText, `"spec_file": "S.md"`, `"spec_file": ""`, 1)
+	for _, c := range []struct {
+		text string
+		set  map[string]string
+		want map[string]string
+	}{
+		{preflightText, nil, map[string]string{"branch": workflow.StandIn}},
+		{preflightText, map[string]string{"name": "x"}, map[string]string{}},
+		{noFile, map[string]string{"branch": "draft/x"}, map[string]string{"spec_text": workflow.StandIn}},
+		{noFile, nil, map[string]string{"branch": workflow.StandIn, "spec_text": workflow.StandIn}},
+		{strings.Replace(preflightText, `"args": {"branch": "${branch}", "slug": "${slug}"}`, `"args": {"slug": "a-${slug}"}`, 1), nil, map[string]string{}},
+	} {
+		src, tmpl := expanded(t, c.text, c.set)
+		if got := workflow.StandIns(src, tmpl); !maps.Equal(got, c.want) {
+			t.Errorf("with %v: %v, want %v", c.set, got, c.want)
+		}
 	}
 }
 

@@ -134,6 +134,11 @@ func TestPaths(t *testing.T) {
 		if err != nil || strings.Join(got, "|") != want || want == "" && strings.Contains(text, `"`) != (len(got) > 0) {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
+		for end := range strings.LastIndexByte(text, ']') {
+			if got, err := workflow.Paths(text[:end]); err == nil {
+				t.Errorf("%q, the beginning of a list, is %q", text[:end], got)
+			}
+		}
 	}
 	for _, text := range []string{``, `"a"`, `[`, `["a"`, `["a",`, `["a",]`, `[,"a"]`, `["a" "b"]`, `["a"]x`, `[] x`, `[a]`, `[1]`, `["a]`, `["`, `["\`, `["\"]`, `["\x"]`, `["\u12"]`, `["\u12G4"]`, `["\u123`,
 		`["\'"]`, "[\"\n\"]", "[\"\x1f\"]", `["\u"]`, `["a"],`, `["\ud83d\u12"]`} {

@@ -118,6 +118,21 @@ func TestScanOfWhatMayLieThere(t *testing.T) {
 	}
 }
 
+// A prompt that somebody else has moved away is not told as finished, and one that cannot be moved is an error.
+func TestFinishingWhatIsNotThere(t *testing.T) {
+	tree := newTree(t)
+	for _, n := range []kernel.PromptName{kernel.DonePrompt, kernel.ErrorPrompt} {
+		if to, err := tree.Finish("gone.prompt.md", n); err != nil || to != "" {
+			t.Errorf("%v: %q, %v", n, to, err)
+		}
+	}
+	drop(t, tree, "inbox/d/x.done.md", "text")
+	drop(t, tree, "finished/d", "a file in the place of the directory")
+	if to, err := tree.Finish("d/x.prompt.md", kernel.DonePrompt); err == nil || to != "" || content(t, tree, "inbox/d/x.done.md") != "text" {
+		t.Errorf("%q, %v", to, err)
+	}
+}
+
 // No ended prompt is overwritten, neither in the inbox nor below finished.
 func TestNamesAreUsedAgain(t *testing.T) {
 	tree := newTree(t)

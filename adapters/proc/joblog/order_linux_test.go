@@ -65,6 +65,24 @@ func TestOrderOfTwoStreams(t *testing.T) {
 	}
 }
 
+// Whoever stops looking after its logs leaves those of others watched, and nothing of its own.
+func TestOneOfTwoWatchersCloses(t *testing.T) {
+	first, second := write(t, t.TempDir(), 0), write(t, t.TempDir(), 0)
+	first.watcher.Close()
+	second.burst(func() { second.write(Stderr, "b\n"); second.write(Stdout, "a\n"); second.write(Stderr, "c\n") })
+	n := theNotifier()
+	n.mu.Lock()
+	watched := map[*Watcher]int{}
+	for _, at := range n.watched {
+		watched[at.w]++
+	}
+	n.mu.Unlock()
+	second.watcher.Close()
+	if got, want := text(t, second.lines(), true), "2 b\n1 a\n2 c\n"; got != want || watched[first.watcher] != 0 || watched[second.watcher] != streams+1 {
+		t.Errorf("%q, want %q; watches: %d and %d", got, want, watched[first.watcher], watched[second.watcher])
+	}
+}
+
 // More writes than the system remembers leave their order unknown, and that of
 // later ones is known again; not a line is lost or read twice.
 func TestMoreWritesThanAreTold(t *testing.T) {
