@@ -99,19 +99,19 @@ func TestWhatIsWatchedBesideTheJobsOfATick(t *testing.T) {
 			want.Head, want.Clean = want.Head || p.Head, want.Clean || p.Clean
 			want.Branches, want.Artifacts, want.Markers = append(want.Branches, p.Branches...), append(want.Artifacts, p.Artifacts...), append(want.Markers, p.Markers...)
 		}
-		if got := o.Beside(kernel.Wakes{}, o.Reads); !reflect.DeepEqual(got, kernel.Wakes{Outside: want}) {
+		if got := o.Beside(kernel.Wakes{}, kernel.Records{Reads: o.Reads}); !reflect.DeepEqual(got, kernel.Wakes{Outside: want}) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 		for held, now := range map[string]map[kernel.Near]kernel.ReadFact{"nobody reads it any more": {}, "it holds nobody up": {row.reads[0]: {Judged: "v"}}} {
-			if got := o.Beside(kernel.Wakes{Poll: true}, now); !reflect.DeepEqual(got, kernel.Wakes{Poll: true}) {
+			if got := o.Beside(kernel.Wakes{Poll: true}, kernel.Records{Reads: now}); !reflect.DeepEqual(got, kernel.Wakes{Poll: true}) {
 				t.Errorf("%s, but %s: %+v", name, held, got)
 			}
 		}
-		if got := o.Beside(kernel.Wakes{Outside: all}, o.Reads); !reflect.DeepEqual(got, kernel.Wakes{Outside: all}) {
+		if got := o.Beside(kernel.Wakes{Outside: all}, kernel.Records{Reads: o.Reads}); !reflect.DeepEqual(got, kernel.Wakes{Outside: all}) {
 			t.Errorf("%s, which is watched: %+v", name, got)
 		}
 		row.change(&o.Facts)
-		if got := o.Beside(kernel.Wakes{}, o.Reads); !reflect.DeepEqual(got, kernel.Wakes{}) {
+		if got := o.Beside(kernel.Wakes{}, kernel.Records{Reads: o.Reads}); !reflect.DeepEqual(got, kernel.Wakes{}) {
 			t.Errorf("%s, which changed: %+v", name, got)
 		}
 	}
@@ -120,7 +120,7 @@ func TestWhatIsWatchedBesideTheJobsOfATick(t *testing.T) {
 	f.Heads["x"] = kernel.Unseen[kernel.CommitID]("no repository")
 	first := outsideOf([]kernel.Near{branch}, nil, f)
 	o := outsideOf([]kernel.Near{branch}, first.JudgedBy(f), f)
-	if got, want := o.Beside(kernel.Wakes{}, o.Reads), (kernel.Wakes{Poll: true, Outside: kernel.Probes{Branches: []string{"x"}}}); !reflect.DeepEqual(got, want) {
+	if got, want := o.Beside(kernel.Wakes{}, kernel.Records{Reads: o.Reads}), (kernel.Wakes{Poll: true, Outside: kernel.Probes{Branches: []string{"x"}}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("a branch that cannot be observed: %+v, want %+v", got, want)
 	}
 }
@@ -130,17 +130,18 @@ func TestWhatIsWatchedBesideTheJobsOfATick(t *testing.T) {
 func TestWhatReadersWereJudgedBy(t *testing.T) {
 	for name, row := range readers() {
 		o := outsideOf(row.reads, nil, observed())
-		want := o.JudgedBy(observed())
-		if len(want) != 1 || want[row.reads[0]] == "" {
-			t.Errorf("%s: judged by %v", name, want)
+		at := row.reads[0]
+		want := o.JudgedBy(observed())[at]
+		if want == "" {
+			t.Errorf("%s: it is not known what judged it", name)
 		}
-		if got := o.JudgedBy(kernel.NewFacts()); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s, which the tick did not ask for: judged by %v, want %v", name, got, want)
+		if got := o.JudgedBy(kernel.NewFacts()); len(got) != 1 || got[at] != want {
+			t.Errorf("%s, which the tick did not ask for: judged by %v, want %q", name, got, want)
 		}
 		now := observed()
 		row.change(&now)
-		if got := o.JudgedBy(now); len(got) > 0 {
-			t.Errorf("%s, which has changed since: judged by %v", name, got)
+		if got, known := o.JudgedBy(now)[at]; got != "" || !known {
+			t.Errorf("%s, which has changed since: judged by %q", name, got)
 		}
 	}
 }
