@@ -66,6 +66,10 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 		r, err := m.conflict(ctx, files)
 		return false, r, err
 	}
+	if m.putBack {
+		r := blocked(unstaged, m.dir, m.n.Job.ID, m.n.Job.ID)
+		return false, &r, nil
+	}
 	empty, err := m.empty(ctx, onto)
 	if err == nil && empty { // resolved to exactly what the target has
 		err = m.env.Git.SetMergeState(ctx, m.dir, "", "", onto)
