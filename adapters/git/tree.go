@@ -219,8 +219,8 @@ func (t tree) staged(ctx context.Context, head, work kernel.CommitID, since bool
 		return "", err
 	}
 	elsewhere := []string{string(work)}
-	source, err := t.git(ctx, env, "rev-parse", "--quiet", "--verify", mergeRefs+"source")
-	if err != nil && exitCode(err) != 1 { // exit code 1: none
+	source, err := t.merges(ctx, env)
+	if err != nil {
 		return "", err
 	}
 	if source != "" && head != "" {
@@ -241,6 +241,15 @@ func (t tree) staged(ctx context.Context, head, work kernel.CommitID, since bool
 		return "", nil
 	}
 	return t.keep(ctx, head, content, "Staged work")
+}
+
+// merges returns the commit that is merged in t, or was, or "".
+func (t tree) merges(ctx context.Context, env []string) (source string, err error) {
+	source, err = t.git(ctx, env, "rev-parse", "--quiet", "--verify", mergeRefs+"source")
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	return source, err
 }
 
 // reset makes the entries of paths in t's index, or in the one that env names, what a commit has there: all of them at once.

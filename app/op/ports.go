@@ -168,6 +168,8 @@ type Trees interface {
 
 	// RemoveWorktree removes a worktree of a job. Work in it is parked first.
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
+	// Kept returns how often work was parked so far.
+	Kept() int
 }
 
 // Commits are made from the index of a working tree, in which no file may be in
