@@ -195,9 +195,9 @@ func (r *Repo) Detach(ctx context.Context, dir string, commit kernel.CommitID) e
 }
 
 // RemoveFile removes a file, given relative to the top, from the files and the
-// index of the working tree at dir.
+// index of the working tree at dir, also outside of a sparse checkout.
 func (r *Repo) RemoveFile(ctx context.Context, dir, path string) error {
-	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"rm", "--quiet", "--force", "--", ":(top,literal)" + path}, writes: true})
+	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"rm", "--quiet", "--force", "--sparse", "--", ":(top,literal)" + path}, writes: true})
 	return err
 }
 

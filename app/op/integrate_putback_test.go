@@ -111,7 +111,7 @@ func sparse(t *testing.T) *world {
 	for _, name := range []string{"in/a.txt", "out/b.txt", "out/c.txt"} {
 		w.commit(w.dir, name, "one\n")
 	}
-	w.branch("draft/foo", map[string]string{"in/a.txt": "theirs\n", "out/b.txt": "theirs\n"})
+	w.plan(map[string]string{"in/a.txt": "theirs\n", "out/b.txt": "theirs\n"}) // and its document is outside, too
 	w.commit(w.dir, "in/a.txt", "ours\n")
 	w.commit(w.dir, "out/b.txt", "ours\n")
 	w.write(w.dir, ".vizier/jobs/.keep", "")
