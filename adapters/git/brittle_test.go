@@ -142,7 +142,7 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 	for name, deed := range map[string]func(o *owned) error{
 		"stage":         func(o *owned) error { return o.repo.Stage(ctx, o.tree.dir, []string{"new", "file"}, nil) },
 		"stage tracked": func(o *owned) error { return o.repo.StageTracked(ctx, o.tree.dir) },
-		"stage paths":   func(o *owned) error { return o.repo.stagePaths(ctx, o.tree.dir, []string{"new"}) },
+		"stage paths":   func(o *owned) error { return o.repo.cli.stagePaths(ctx, command{dir: o.tree.dir}, []string{"new"}) },
 		"commit":        func(o *owned) error { return second(o.repo.Commit(ctx, o.tree.dir, "work")) },
 		"amend":         func(o *owned) error { return second(o.repo.Amend(ctx, o.tree.dir, "work")) },
 		"merge":         func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), false) },

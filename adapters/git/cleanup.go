@@ -185,7 +185,11 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string) err
 			return errors.New("git does not list it as a worktree, so its files cannot be checked: look at them and remove it by hand")
 		}
 	case w.Name != "":
-		if err := r.save(ctx, w, present, removed); err != nil {
+		err := r.save(ctx, w, present, removed)
+		if err == nil {
+			err = r.saveLogged(ctx, w)
+		}
+		if err != nil {
 			return err
 		}
 		if err := r.detach(ctx, w, dir, aside, present); err != nil {

@@ -63,3 +63,28 @@ func TestAHookThatFailsSilently(t *testing.T) {
 		}
 	})
 }
+
+// A hook that is in the way of every merge is named, and not git's advice to move files away in a worktree that is made anew each time.
+func TestAHookThatIsInTheWayOfAMerge(t *testing.T) {
+	for _, does := range []string{"echo x >new", "echo x >>file"} {
+		o := newOwned(t, Open)
+		main := o.rev("HEAD")
+		o.tree.write("new", "x")
+		o.tree.git("add", "new")
+		theirs := o.tree.commit("file", "theirs")
+		o.write(".git/hooks/post-checkout", "#!/bin/sh\n"+does+"\n")
+		if err := os.Chmod(o.path(".git/hooks/post-checkout"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.repo.Detach(t.Context(), o.tree.dir, main); err != nil {
+			t.Fatal(err)
+		}
+		for _, squash := range []bool{true, false} {
+			file := does[strings.LastIndexByte(does, '>')+1:]
+			want := "git merge: what is merged would overwrite " + file + ": the hook post-checkout may have made or changed that"
+			if err := o.repo.Merge(t.Context(), o.tree.dir, theirs, squash); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: %v", does, err)
+			}
+		}
+	}
+}

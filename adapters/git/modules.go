@@ -178,8 +178,6 @@ func (r *Repo) parkModule(ctx context.Context, t tree, p Parked) error {
 	case there != p.Commit: // git does not report that as a failure
 		return fmt.Errorf("git did not fetch commit %s, since it is a shallow clone", p.Commit)
 	}
-	if r.OnPark != nil {
-		r.OnPark(p)
-	}
+	r.tell(p)
 	return nil
 }

@@ -245,17 +245,17 @@ func (c *cli) unstage(ctx context.Context, dir string, staged index) error {
 
 // stagePaths stages the current state of paths, including removals, which ends
 // their conflicts. A directory that is no submodule counts as removal of the path.
-// Paths are relative to dir, which must be the top of a working tree.
-func (r *Repo) stagePaths(ctx context.Context, dir string, paths []string) error {
+// Paths are relative to the directory of at, which must be the top of a working tree.
+func (c *cli) stagePaths(ctx context.Context, at command, paths []string) error {
 	var there, gone []string
 	for _, p := range paths {
-		st, err := os.Lstat(filepath.Join(dir, p))
+		st, err := os.Lstat(filepath.Join(at.dir, p))
 		switch {
 		case err == nil && !st.IsDir():
 			there = append(there, p)
 			continue
 		case err == nil:
-			_, err = os.Lstat(filepath.Join(dir, p, ".git"))
+			_, err = os.Lstat(filepath.Join(at.dir, p, ".git"))
 		}
 		switch {
 		case err == nil:
@@ -266,10 +266,10 @@ func (r *Repo) stagePaths(ctx context.Context, dir string, paths []string) error
 			return err
 		}
 	}
-	if err := r.cli.updateIndex(ctx, command{dir: dir}, gone, "--force-remove"); err != nil {
+	if err := c.updateIndex(ctx, at, gone, "--force-remove"); err != nil {
 		return err
 	}
-	return r.cli.updateIndex(ctx, command{dir: dir}, there, "--add", "--remove")
+	return c.updateIndex(ctx, at, there, "--add", "--remove")
 }
 
 // updateIndex runs git update-index for paths.

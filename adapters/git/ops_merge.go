@@ -111,7 +111,23 @@ func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, sq
 			return nil
 		}
 	}
-	return err
+	return hookedInTheWay(err)
+}
+
+// hookedInTheWay returns err or, if git refused to merge since files are in its way, one that says where these may be from: the
+// worktree of a merge is checked out for it, so that to move the files away would not help.
+func hookedInTheWay(err error) error {
+	var e *Error
+	if !errors.As(err, &e) || !strings.Contains(e.Stderr, "would be overwritten by merge") {
+		return err
+	}
+	var files []string
+	for line := range strings.Lines(e.Stderr) {
+		if name, is := strings.CutPrefix(line, "\t"); is {
+			files = append(files, strings.TrimSpace(name))
+		}
+	}
+	return fmt.Errorf("git merge: what is merged would overwrite %s: the hook post-checkout may have made or changed that, since it runs in each new worktree; have it leave that alone", strings.Join(files, ", "))
 }
 
 // Related reports whether two commits have an ancestor in common. Otherwise git refuses to merge one into the other.
@@ -179,9 +195,9 @@ func (r *Repo) Detach(ctx context.Context, dir string, commit kernel.CommitID) e
 }
 
 // RemoveFile removes a file, given relative to the top, from the files and the
-// index of the working tree at dir.
+// index of the working tree at dir, also outside of a sparse checkout.
 func (r *Repo) RemoveFile(ctx context.Context, dir, path string) error {
-	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"rm", "--quiet", "--force", "--", ":(top,literal)" + path}, writes: true})
+	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"rm", "--quiet", "--force", "--sparse", "--", ":(top,literal)" + path}, writes: true})
 	return err
 }
 

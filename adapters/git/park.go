@@ -8,9 +8,11 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // parkedRefs is the prefix of the refs that keep commits which would be lost
@@ -168,6 +170,45 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool, becomes fate)
 	return r.park(ctx, Parked{Worktree: w.Path, Branch: w.Branch, Commit: work}, w.Name)
 }
 
+// saveLogged parks the commits that were made in w, where a merge was in progress, and left behind there, as by a switch to
+// a branch: only the reflog of its head has them. Vizier's own commits, and what was amended, do not count.
+func (r *Repo) saveLogged(ctx context.Context, w Worktree) error {
+	log, err := r.headLog(w.Name)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var made []string
+	for _, line := range log {
+		ids, what, _ := strings.Cut(line, "\t")
+		f := strings.Fields(ids)
+		if of, _, _ := strings.Cut(what, ":"); len(f) < 2 || slices.Contains([]string{"", "checkout", "reset", "vizier"}, of) { // these make none
+			continue
+		}
+		if strings.HasPrefix(what, "commit (amend)") {
+			made = slices.DeleteFunc(made, func(id string) bool { return id == f[0] })
+		}
+		made = append(made, f[1])
+	}
+	t := tree{cli: r.cli, w: Worktree{gitDir: w.gitDir}}
+	if source, err := t.merges(ctx, nil); source == "" || len(made) == 0 || err != nil {
+		return err
+	}
+	args := append([]string{"rev-list", "--parents", "--ignore-missing", "--invert-grep", "--grep=^" + effect.Trailer}, made...)
+	out, err := t.git(ctx, nil, append(args, "--not", "--branches", "--tags", "--remotes", "--glob="+parkedRefs+"*")...)
+	if err != nil {
+		return err
+	}
+	for _, id := range tips(out) {
+		if err := r.park(ctx, Parked{Worktree: w.Path, Branch: w.Branch, Commit: id}, w.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DeleteBranch implements Backend, and first parks commits that no other ref
 // keeps (semantics 3.13). Of a symbolic ref it deletes that, and not the branch that it stands for.
 func (r *Repo) DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error {
@@ -226,9 +267,7 @@ func (r *Repo) park(ctx context.Context, p Parked, name string) error {
 	if err != nil {
 		return fmt.Errorf("park its work: %w", err)
 	}
-	if r.OnPark != nil {
-		r.OnPark(p)
-	}
+	r.tell(p)
 	return nil
 }
 

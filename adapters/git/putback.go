@@ -27,9 +27,16 @@ var inProgress = [...]string{"index", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "
 // confinedNote is the file beside these copies that says that what works in the worktree cannot write to its index.
 const confinedNote = "confined"
 
-// settledNote is the file beside these copies that says that what worked in the worktree has ended well, and which paths
-// it has resolved: each ends with a NUL.
+// settledNote is the file beside these copies that says that what worked in the worktree has ended well. It has a commit of
+// what that left (settledRef keeps it), or nothing if git could not make it, and the paths to stage of it, without a commit
+// those that were resolved. Each of these ends with a NUL.
 const settledNote = "settled"
+
+// settledIndex is the copy of the index that settledNote is about.
+const settledIndex = "index.settled"
+
+// settledRef is the ref of a linked worktree that keeps the commit of settledNote.
+const settledRef = mergeRefs + "settled"
 
 // Remember notes the state of the linked worktree at dir, in which a merge is in progress, for PutBack: its
 // commit, its files and its index. confined says that the program that is to work there cannot write to the
@@ -65,53 +72,112 @@ func (r *Repo) Remember(ctx context.Context, dir string, confined bool) error {
 }
 
 // Settle stages what was resolved in the linked worktree at dir since Remember by a program that has ended well: the
-// paths resolved, relative to dir, and, once none is in conflict, all else that was changed or made. Then it forgets that.
-// If it fails or is killed, PutBack ends it: a part of a resolution is never taken for all of it.
+// paths resolved, relative to dir, and, if no other is in conflict, all else that was changed or made. Then it forgets that.
+// If it fails or is killed, PutBack ends it. What is staged is what the program left, all of it at once.
 func (r *Repo) Settle(ctx context.Context, dir string, resolved []string) error {
 	t, err := r.treeAt(dir)
-	if err == nil && t.w.Name != "" {
-		note := filepath.Join(t.w.gitDir, besideIndex, settledNote)
-		err = os.WriteFile(note+".new", []byte(strings.Join(append(resolved, ""), "\x00")), 0o600)
-		if err == nil {
-			err = os.Rename(note+".new", note)
-		}
-	}
 	if err != nil {
 		return err
 	}
-	return r.settle(ctx, dir, resolved)
+	if t.w.Name == "" {
+		paths, err := r.toStage(ctx, dir, resolved)
+		if err != nil {
+			return err
+		}
+		return r.cli.stagePaths(ctx, command{dir: dir}, paths)
+	}
+	files, paths, err := r.resolution(ctx, t, resolved)
+	if err != nil {
+		return errors.Join(err, t.noteSettled("", resolved))
+	}
+	return r.settle(ctx, t, files, paths)
 }
 
-// settle is Settle after its note.
-func (r *Repo) settle(ctx context.Context, dir string, resolved []string) error {
-	err := r.stagePaths(ctx, dir, resolved)
-	if err == nil {
-		err = r.stageRest(ctx, dir)
-	}
-	if err != nil {
+// settle stages the paths as the commit files has them, and ends with that what Settle has begun.
+func (r *Repo) settle(ctx context.Context, t tree, files kernel.CommitID, paths []string) error {
+	if err := t.reset(ctx, nil, files, paths); err != nil {
 		return fmt.Errorf("stage what was changed: %w", err)
 	}
-	return r.Forget(ctx, dir)
+	return r.Forget(ctx, t.dir)
 }
 
-// stageRest stages all that was changed or made at dir, but other repositories, unless files are in conflict.
-func (r *Repo) stageRest(ctx context.Context, dir string) error {
+// resolution returns the paths in t that Settle is to stage, and a commit that has their files, and notes both.
+func (r *Repo) resolution(ctx context.Context, t tree, resolved []string) (files kernel.CommitID, paths []string, err error) {
+	paths, err = r.toStage(ctx, t.dir, resolved)
+	var content string
+	if err == nil {
+		content, err = t.staging(ctx, paths)
+	}
+	var head kernel.CommitID
+	if err == nil {
+		head, err = t.head(ctx)
+	}
+	if err == nil {
+		files, err = t.keep(ctx, head, content, "Resolution")
+	}
+	if err == nil {
+		_, err = r.cli.run(ctx, command{dir: t.dir, args: []string{"update-ref", settledRef, string(files)}, writes: true})
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("stage what was changed: %w", err)
+	}
+	return files, paths, t.noteSettled(files, paths)
+}
+
+// staging returns a tree of what t's index would have if paths were staged, without what is in conflict.
+func (t tree) staging(ctx context.Context, paths []string) (string, error) {
+	tmp, err := os.MkdirTemp("", "vizier-settle-")
+	if err != nil {
+		return "", err
+	}
+	defer sys.RemoveTree(tmp)
+	index := filepath.Join(tmp, "index")
+	if err := copyIndex(filepath.Join(t.w.gitDir, "index"), index); err != nil {
+		return "", err
+	}
+	env := []string{"GIT_INDEX_FILE=" + index}
+	at := command{dir: t.dir, env: append(t.env(), env...), quiet: true}
+	if err := t.cli.stagePaths(ctx, at, paths); err != nil {
+		return "", err
+	}
+	i, err := t.cli.index(ctx, at)
+	if err == nil {
+		err = t.cli.updateIndex(ctx, at, i.unmerged, "--force-remove") // else there is no tree
+	}
+	if err != nil {
+		return "", err
+	}
+	return t.git(ctx, env, "write-tree")
+}
+
+// toStage returns the paths that Settle is to stage at dir. Other repositories are not among them.
+func (r *Repo) toStage(ctx context.Context, dir string, resolved []string) ([]string, error) {
 	left, err := r.Unmerged(ctx, dir)
-	if err != nil || len(left) > 0 {
-		return err
+	if err != nil || slices.ContainsFunc(left, func(path string) bool { return !slices.Contains(resolved, path) }) {
+		return resolved, err
 	}
 	changed, made, err := r.Unstaged(ctx, dir)
-	if err != nil {
+	made = slices.DeleteFunc(made, func(path string) bool { return strings.HasSuffix(path, "/") }) // a repository
+	return slices.Concat(resolved, changed, made), err
+}
+
+// noteSettled writes t's settledNote.
+func (t tree) noteSettled(files kernel.CommitID, paths []string) error {
+	notes := filepath.Join(t.w.gitDir, besideIndex)
+	if err := copyIndex(filepath.Join(t.w.gitDir, "index"), filepath.Join(notes, settledIndex)); err != nil {
 		return err
 	}
-	made = slices.DeleteFunc(made, func(path string) bool { return strings.HasSuffix(path, "/") }) // a repository
-	return r.stagePaths(ctx, dir, append(changed, made...))
+	note := filepath.Join(notes, settledNote)
+	if err := os.WriteFile(note+".new", []byte(strings.Join(slices.Concat([]string{string(files)}, paths, []string{""}), "\x00")), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(note+".new", note)
 }
 
 // PutBack makes the linked worktree at dir what it was at Remember, and forgets that. What has changed since is
 // parked; changed reports whether there was anything. If only a person can have staged anything, the index stays as it is,
-// and with it the files that were staged since. It does nothing if nothing is noted. If Settle has begun, PutBack ends that
-// instead, unless the merge has ended otherwise.
+// and with it the files that were staged since. It does nothing if nothing is noted. If Settle has begun, and nobody has staged
+// anything since, PutBack ends that instead.
 func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error) {
 	if present, err := exists(dir); err != nil || !present {
 		return false, err
@@ -124,15 +190,11 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	if err != nil || before == "" {
 		return false, err
 	}
-	resolved, err := os.ReadFile(filepath.Join(t.w.gitDir, besideIndex, settledNote))
-	if err == nil {
-		return false, r.endSettle(ctx, t, resolved)
-	}
-	if !errors.Is(err, iofs.ErrNotExist) {
-		return false, err
-	}
 	confined, err := exists(filepath.Join(t.w.gitDir, besideIndex, confinedNote))
 	if err != nil {
+		return false, err
+	}
+	if settled, err := r.endSettle(ctx, t, confined); settled || err != nil {
 		return false, err
 	}
 	now, head, err := r.contents(ctx, t)
@@ -176,28 +238,96 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	return changed, r.Forget(ctx, dir)
 }
 
-// endSettle ends the Settle in t that has noted resolved.
-func (r *Repo) endSettle(ctx context.Context, t tree, resolved []byte) error {
-	merging, err := operation(t.w.gitDir)
+// endSettle ends the Settle in t that was cut off. It reports false if none was, or if somebody has staged something since, or
+// changed what is to be staged: then what the program left is not taken. Where the program may have staged something itself,
+// a merge that has ended otherwise is somebody's.
+func (r *Repo) endSettle(ctx context.Context, t tree, confined bool) (settled bool, err error) {
+	notes := filepath.Join(t.w.gitDir, besideIndex)
+	note, err := os.ReadFile(filepath.Join(notes, settledNote))
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	squashing, err := r.Squashing(ctx, t.dir)
+	if !confined {
+		merging, err := operation(t.w.gitDir)
+		if err != nil {
+			return false, err
+		}
+		squashing, err := r.Squashing(ctx, t.dir)
+		if err != nil {
+			return false, err
+		}
+		if merging == "" && !squashing {
+			return true, r.Forget(ctx, t.dir)
+		}
+	}
+	id, rest, _ := strings.Cut(string(note), "\x00")
+	files, paths := kernel.CommitID(id), slices.DeleteFunc(strings.Split(rest, "\x00"), func(path string) bool { return path == "" })
+	same, after, err := t.sinceSettle(ctx, files, paths)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if merging == "" && !squashing {
-		return r.Forget(ctx, t.dir)
+	switch {
+	case after:
+		return true, r.Forget(ctx, t.dir)
+	case !same:
+		return false, nil
+	case files == "":
+		if files, paths, err = r.resolution(ctx, t, paths); err != nil {
+			return false, err
+		}
+		return true, r.settle(ctx, t, files, paths)
 	}
-	paths := strings.Split(string(resolved), "\x00")
-	return r.settle(ctx, t.dir, paths[:len(paths)-1])
+	content, err := t.staging(ctx, paths)
+	if err != nil {
+		return false, fmt.Errorf("stage what was changed: %w", err)
+	}
+	was, err := t.git(ctx, nil, "rev-parse", string(files)+"^{tree}")
+	if err != nil || content != was {
+		return false, err
+	}
+	return true, r.settle(ctx, t, files, paths)
+}
+
+// sinceSettle reports whether t's index is the same as when settledNote was written, or as after the staging of that note.
+func (t tree) sinceSettle(ctx context.Context, files kernel.CommitID, paths []string) (same, after bool, err error) {
+	tmp, err := os.MkdirTemp("", "vizier-settle-")
+	if err != nil {
+		return false, false, err
+	}
+	defer sys.RemoveTree(tmp)
+	index := filepath.Join(tmp, "index")
+	if err := copyIndex(filepath.Join(t.w.gitDir, besideIndex, settledIndex), index); err != nil {
+		return false, false, err
+	}
+	env := []string{"GIT_INDEX_FILE=" + index}
+	now, err := t.entries(ctx, nil)
+	if err != nil {
+		return false, false, err
+	}
+	then, err := t.entries(ctx, env)
+	if err != nil || now == then || files == "" {
+		return now == then, false, err
+	}
+	if err := t.reset(ctx, env, files, paths); err != nil {
+		return false, false, err
+	}
+	then, err = t.entries(ctx, env)
+	return false, now == then, err
+}
+
+// entries returns what t's index has, or the one that env names.
+func (t tree) entries(ctx context.Context, env []string) (string, error) {
+	return t.git(ctx, env, "ls-files", "--stage", "-z", "--", ":(top)")
 }
 
 // stagedSince returns the paths at which t's index, or the one that env names, is not what it was at Remember.
 func (t tree) stagedSince(ctx context.Context, env []string) (paths []string, err error) {
 	differ := map[string]int{} // entries of the index, then or now; both have the others
 	for i, env := range [][]string{{"GIT_INDEX_FILE=" + filepath.Join(t.w.gitDir, besideIndex, "index")}, env} {
-		out, err := t.git(ctx, env, "ls-files", "--stage", "-z", "--", ":(top)")
+		out, err := t.entries(ctx, env)
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +374,8 @@ func (r *Repo) Forget(ctx context.Context, dir string) error {
 	if err != nil || t.w.Name == "" {
 		return err
 	}
-	if _, err := r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", "-d", beforeRef}, writes: true}); err != nil {
+	in := fmt.Sprintf("delete %s\ndelete %s\n", beforeRef, settledRef)
+	if _, err := r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", "--stdin"}, stdin: []byte(in), writes: true}); err != nil {
 		return err
 	}
 	return sys.RemoveTree(filepath.Join(t.w.gitDir, besideIndex))
@@ -276,7 +407,8 @@ func (r *Repo) contents(ctx context.Context, t tree) (now, head kernel.CommitID,
 	return now, head, err
 }
 
-// becomes changes t's files from those of a tree to those of another. t's index stays as it is.
+// becomes changes t's files from those of a tree to those of another, and leaves alone what both have, also where a sparse
+// checkout leaves it out. t's index stays as it is.
 func (t tree) becomes(ctx context.Context, from, to string) error {
 	tmp, err := os.MkdirTemp("", "vizier-put-back-")
 	if err != nil {
@@ -284,13 +416,13 @@ func (t tree) becomes(ctx context.Context, from, to string) error {
 	}
 	defer sys.RemoveTree(tmp)
 	env := []string{"GIT_INDEX_FILE=" + filepath.Join(tmp, "index")}
-	if _, err := t.git(ctx, env, "read-tree", from); err != nil {
+	if _, err := t.git(ctx, env, "read-tree", "--no-sparse-checkout", from); err != nil {
 		return err
 	}
 	if _, err := t.git(ctx, env, "update-index", "-q", "--refresh"); err != nil && exitCode(err) != 1 {
 		return err
 	}
-	_, err = t.git(ctx, env, "read-tree", "--reset", "-u", to)
+	_, err = t.git(ctx, env, "read-tree", "--no-sparse-checkout", "--reset", "-u", from, to)
 	return err
 }
 

@@ -8,6 +8,7 @@ package git
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -27,12 +28,25 @@ type Repo struct {
 
 	root Root
 	cli  *cli
+
+	kept *atomic.Int64 // see Kept
 }
 
 // Open returns the Repo at root. It does not access the repository yet.
 func Open(root Root) *Repo {
 	c := newCLI(root)
-	return &Repo{Backend: newBackend(c), root: root, cli: c}
+	return &Repo{Backend: newBackend(c), root: root, cli: c, kept: new(atomic.Int64)}
+}
+
+// Kept returns how much work this Repo has parked, as often as OnPark would be called.
+func (r *Repo) Kept() int { return int(r.kept.Load()) }
+
+// tell tells of parked work.
+func (r *Repo) tell(p Parked) {
+	r.kept.Add(1)
+	if r.OnPark != nil {
+		r.OnPark(p)
+	}
 }
 
 // Version returns the engine of this build, such as "libgit2 1.5.1" or "git CLI

@@ -7,46 +7,58 @@ import (
 	"testing"
 )
 
-// Whichever git process fails while a resolution is staged, or wherever that is cut off, it is staged as a whole in the end.
+// newResolved is a merge in conflict about file, which was resolved since Remember: so that file is "both", lib/helper is new, and
+// gone is removed.
+func newResolved(t *testing.T, confined bool) *owned {
+	t.Helper()
+	o := newOwned(t, Open)
+	o.commit("other", "x")
+	main := o.commit("file", "ours")
+	o.tree.commit("gone", "x")
+	o.tree.commit("file", "theirs")
+	theirs := o.tree.rev("HEAD")
+	o.tree.git("switch", "--quiet", "--detach", string(main))
+	if err := o.repo.Merge(t.Context(), o.tree.dir, theirs, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.repo.Remember(t.Context(), o.tree.dir, confined); err != nil {
+		t.Fatal(err)
+	}
+	o.tree.write("file", "both")
+	o.tree.write("lib/helper", "new")
+	if err := os.Remove(o.tree.path("gone")); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (o *owned) settle() error { return o.repo.Settle(o.Context(), o.tree.dir, []string{"file"}) }
+
+// Whichever git process fails while a resolution is staged, or wherever that is cut off, all of it is staged or nothing, and
+// all in the end.
 func TestAResolutionIsStagedAsAWhole(t *testing.T) {
 	ctx := t.Context()
-	resolved := func() *owned {
-		o := newOwned(t, Open)
-		main := o.commit("file", "ours")
-		o.tree.commit("gone", "x")
-		o.tree.commit("file", "theirs")
-		theirs := o.tree.rev("HEAD")
-		o.tree.git("switch", "--quiet", "--detach", string(main))
-		if err := o.repo.Merge(ctx, o.tree.dir, theirs, true); err != nil {
-			t.Fatal(err)
-		}
-		if err := o.repo.Remember(ctx, o.tree.dir, true); err != nil {
-			t.Fatal(err)
-		}
-		o.tree.write("file", "both")
-		o.tree.write("lib/helper", "new")
-		if err := os.Remove(o.tree.path("gone")); err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
 	stands := func(o *owned) string {
 		return o.tree.git("status", "--porcelain", "--untracked-files=all") + "\n" + o.tree.git("show", ":file")
 	}
-	settle := func(o *owned) error { return o.repo.Settle(ctx, o.tree.dir, []string{"file"}) }
-	o := resolved()
-	calls := brittle(o.repo, 0)
-	if err := settle(o); err != nil {
+	index := func(o *owned) string { return o.tree.git("ls-files", "--stage") }
+	o := newResolved(t, true)
+	calls, begun := brittle(o.repo, 0), index(o)
+	if err := o.settle(); err != nil {
 		t.Fatal(err)
 	}
 	const want = "M  file\nA  lib/helper\nboth"
 	if got := stands(o); got != want {
 		t.Fatalf("staged:\n%s", got)
 	}
+	ended := index(o)
 	for k := 1; k <= *calls; k++ {
-		o := resolved()
+		o := newResolved(t, true)
 		brittle(o.repo, k)
-		first := settle(o)
+		first := o.settle()
+		if got := index(o); got != begun && got != ended {
+			t.Errorf("process %d of %d failed (%v), and a part is staged:\n%s", k, *calls, first, got)
+		}
 		again := Open(o.root())
 		if changed, err := again.PutBack(ctx, o.tree.dir); changed || err != nil {
 			t.Errorf("after process %d: %v, %v", k, changed, err)
@@ -112,6 +124,63 @@ func TestAWorktreeIsPutBackAsAWhole(t *testing.T) {
 			}
 			if _, err := Open(o.root()).PutBack(ctx, o.tree.dir); err != nil || stands(o) != want {
 				t.Errorf("confined %t, process %d of %d failed (%v), and then: %v\n%s\nwant\n%s", confined, k, n, first, err, stands(o), want)
+			}
+		}
+	}
+}
+
+// What somebody does in the worktree after a Settle that was cut off is not staged with the resolution. If it is about the same
+// files, or staged, the resolution is not taken either: it is parked, and the files are put back.
+func TestWhatAPersonDoesAfterASettleThatWasCutOff(t *testing.T) {
+	const taken = "M  file\nA  lib/helper"
+	for name, c := range map[string]struct {
+		does   func(in fixture)
+		want   string // the status
+		file   string // what file is then; "": in conflict
+		parked string // what of it is parked; "": nothing is
+	}{
+		"nothing":                     {func(fixture) {}, taken, "both", ""},
+		"changes another file":        {func(in fixture) { in.write("other", "half") }, taken + "\n M other", "both", ""},
+		"makes a file":                {func(in fixture) { in.write("scratch", "x") }, taken + "\n?? scratch", "both", ""},
+		"changes the file":            {func(in fixture) { in.write("file", "half") }, "UU file\nA  gone", "", "half"},
+		"brings back a removed file":  {func(in fixture) { in.git("checkout", "--", "gone") }, "UU file\nA  gone", "", "both"},
+		"removes a made file":         {func(in fixture) { in.git("clean", "--quiet", "-fdx") }, "UU file\nA  gone", "", "both"},
+		"stages something else":       {func(in fixture) { in.write("file", "mine"); in.git("add", "file") }, "M  file\nA  gone", "mine", "mine"},
+		"stages a part":               {func(in fixture) { in.git("add", "file") }, "M  file\nA  gone", "both", "both"},
+		"stages a part, and commits":  {func(in fixture) { in.git("add", "file"); in.git("commit", "--quiet", "-m", "x") }, "", "both", "both"},
+		"stages all by himself":       {func(in fixture) { in.git("add", "--all") }, taken, "both", ""},
+		"undoes the merge":            {func(in fixture) { in.git("reset", "--quiet", "--hard") }, "", "ours", "ours"},
+		"undoes and makes it himself": {func(in fixture) { in.git("reset", "--quiet", "--hard"); in.mayFail("merge", "--squash", "draft/a") }, "UU file\nA  gone", "", "<"},
+	} {
+		o := newResolved(t, true)
+		w, err := worktreeAt(o.repo.root.CommonDir, o.tree.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := w.gitDir + "/index.lock"
+		if err := os.WriteFile(lock, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.settle(); err == nil || !strings.Contains(err.Error(), "index.lock") {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+		c.does(o.tree)
+		changed, err := o.repo.PutBack(t.Context(), o.tree.dir)
+		if err != nil || changed != (c.parked != "") {
+			t.Errorf("%s: changed %v, %v", name, changed, err)
+		}
+		if got := o.tree.git("status", "--porcelain", "--untracked-files=all"); got != c.want {
+			t.Errorf("%s: it stands at\n%s\nwant\n%s", name, got, c.want)
+		}
+		if got, err := os.ReadFile(o.tree.path("file")); err != nil || c.file != "" && string(got) != c.file || c.file == "" && !strings.HasPrefix(string(got), "<<<<<<<") {
+			t.Errorf("%s: file is %q, %v", name, got, err)
+		}
+		if c.parked != "" {
+			if got := o.git("show", o.saved().Ref+":file"); !strings.HasPrefix(got, c.parked) {
+				t.Errorf("%s: parked is %q", name, got)
 			}
 		}
 	}

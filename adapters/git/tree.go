@@ -211,18 +211,16 @@ func (t tree) staged(ctx context.Context, head, work kernel.CommitID, since bool
 		}
 		among(paths)
 	}
-	if len(i.unmerged) > 0 {
-		if err := t.reset(ctx, env, work, i.unmerged); err != nil {
-			return "", err
-		}
+	if err := t.reset(ctx, env, work, i.unmerged); err != nil {
+		return "", err
 	}
 	content, err := t.git(ctx, env, "write-tree")
 	if err != nil {
 		return "", err
 	}
 	elsewhere := []string{string(work)}
-	source, err := t.git(ctx, env, "rev-parse", "--quiet", "--verify", mergeRefs+"source")
-	if err != nil && exitCode(err) != 1 { // exit code 1: none
+	source, err := t.merges(ctx, env)
+	if err != nil {
 		return "", err
 	}
 	if source != "" && head != "" {
@@ -245,8 +243,20 @@ func (t tree) staged(ctx context.Context, head, work kernel.CommitID, since bool
 	return t.keep(ctx, head, content, "Staged work")
 }
 
-// reset makes the entries of paths in the index that env names what a commit has there.
+// merges returns the commit that is merged in t, or was, or "".
+func (t tree) merges(ctx context.Context, env []string) (source string, err error) {
+	source, err = t.git(ctx, env, "rev-parse", "--quiet", "--verify", mergeRefs+"source")
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	return source, err
+}
+
+// reset makes the entries of paths in t's index, or in the one that env names, what a commit has there: all of them at once.
 func (t tree) reset(ctx context.Context, env []string, to kernel.CommitID, paths []string) error {
+	if len(paths) == 0 { // for git these would be all
+		return nil
+	}
 	var in strings.Builder
 	for _, path := range paths {
 		in.WriteString(":(top,literal)" + path + "\x00")

@@ -183,7 +183,7 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 			for what, ask := range map[string]func() error{
 				"stage all":   func() error { return o.repo.Stage(ctx, at, nil, nil) },
 				"from below":  func() error { return o.repo.Stage(ctx, filepath.Join(at, "other"), []string{"../known"}, nil) },
-				"stage paths": func() error { return o.repo.stagePaths(ctx, at, []string{name}) },
+				"stage paths": func() error { return o.repo.cli.stagePaths(ctx, command{dir: at}, []string{name}) },
 				"remember":    func() error { return o.repo.Remember(ctx, at, false) },
 			} {
 				var unread *UnreadError

@@ -41,6 +41,9 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 	if seen.Merged, err = mergeSucceeded(env, n); err != nil {
 		return Result{}, err
 	}
+	if c != nil && c.parked != "" && !c.unmerged() {
+		return blocked(unstaged, c.mark.Worktree, n.Job.ID, n.Job.ID), nil
+	}
 	seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
 	if step := workflow.Control(n.ManifestNode, seen); step.Run == workflow.Nothing {
 		return c.end(ctx, env, n, step)
@@ -63,7 +66,7 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 		}
 		return r, err
 	})
-	if c != nil && c.parked != "" && r.Outcome != kernel.OutcomeSucceeded {
+	if c != nil && c.parked != "" {
 		r.Reason += "; " + c.parked
 	}
 	return r, err
@@ -138,6 +141,11 @@ func (n *Node) ownBranches() []string {
 	}
 	return own
 }
+
+// unstaged says that a person has resolved a conflict whose agent or script was killed, with the worktree and twice the job
+// that has put back what was not staged.
+const unstaged = "nothing is in conflict in %s any more, but what was changed there and not staged is put back, and parked (`vizier tail %s`): " +
+	"if the resolution is whole without that, `vizier retry %s`"
 
 // conflict is an open merge conflict and the place where it is to be resolved.
 // A nil conflict, on which all methods can be called, means that there is none.
@@ -220,7 +228,8 @@ func written(path string) time.Time {
 // decided reports whether somebody has decided about a file in conflict: it has
 // no conflict markers, and is not what the merge left, or was written since the
 // node began. A file that the merge left without markers, such as one that a side
-// deleted, is kept as it is by writing it again.
+// deleted, is kept as it is by writing it again. One that was gone when the node began is
+// not decided by that: nobody need have removed it.
 func (c *conflict) decided(file string) (bool, error) {
 	path := filepath.Join(c.mark.Worktree, file)
 	state, marked, err := look(path)
@@ -230,7 +239,7 @@ func (c *conflict) decided(file string) (bool, error) {
 	if err != nil || marked {
 		return false, err
 	}
-	if left, known := c.mark.Left[file]; known && state != left {
+	if left, known := c.mark.Left[file]; known && state != "" && state != left {
 		return true, nil
 	}
 	return !written(path).Equal(c.since[file]), nil

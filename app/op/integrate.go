@@ -35,6 +35,7 @@ type integration struct {
 	dir            string         // where the worktree is, or a path at which there is nothing; absolute
 	key            string
 	since          string // what has happened since an earlier conflict, for the reason of a new one; "": nothing
+	putBack        bool   // something was changed after a conflict's agent or script was killed, and is parked
 }
 
 // gitIntegrate merges a plan's branch into its target.
@@ -54,7 +55,7 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
 		return Result{}, err
 	}
-	if _, err := env.Git.PutBack(ctx, m.dir); err != nil { // what was to resolve its conflict was killed, or could not stage all that was resolved
+	if m.putBack, err = env.Git.PutBack(ctx, m.dir); err != nil { // what was to resolve its conflict was killed, or could not stage all that was resolved
 		return Result{}, err
 	}
 	source, onto, merged, err := env.Git.MergeState(ctx, m.dir)
@@ -320,6 +321,9 @@ func (m *integration) conflict(ctx context.Context, files []string) (*Result, er
 		}
 	}
 	r := blocked("%smerging %s into %s "+kernel.InConflict+": %s", m.since, m.source, m.target, toResolve(ctx, m.env, m.dir, files, m.n.conflictGate()))
+	if m.putBack {
+		r.Reason += fmt.Sprintf("; what was left half done is parked (`vizier tail %s`)", m.n.Job.ID)
+	}
 	r.Produced = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: m.slug}}
 	return &r, nil
 }

@@ -341,6 +341,50 @@ func TestConflictThatIsStartedOver(t *testing.T) {
 	}
 }
 
+// What a person commits in the merge's worktree and leaves behind there is kept, with what they had staged before.
+func TestACommitThatIsLeftBehindInAMerge(t *testing.T) {
+	for does, says := range map[string]string{
+		"git switch --quiet draft/foo; echo more >more.txt; git add more.txt; git commit --quiet -m more": "draft/foo has moved since it was last merged, and what that merge got to is parked",
+		"main=$(git rev-parse main); git switch --quiet draft/foo; git update-ref --no-deref HEAD $main":  "the merge was undone in its worktree, and what was changed there since is parked",
+		"git checkout --quiet HEAD~1": "",
+	} {
+		for _, squash := range []string{"true", "false"} {
+			w := conflicting(t)
+			n := w.merge(map[string]string{"squash": squash})
+			w.want(n, kernel.OutcomeBlocked)
+			w.resolve(n, "draft\n")
+			w.git(w.mergeDir(n), "commit", "--quiet", "-m", "draft")
+			w.write(w.mergeDir(n), "readme.txt", "done\n")
+			w.git(w.mergeDir(n), "commit", "--quiet", "--amend", "-a", "-m", "done")
+			done := w.rev("HEAD", w.mergeDir(n))
+			w.shell(w.mergeDir(n), does)
+			w.want(n, kernel.OutcomeBlocked, says, kernel.InConflict)
+			before := w.parked()
+			if at := w.git(w.dir, "for-each-ref", "--format=%(objectname)", "refs/vizier/parked"); !strings.Contains(at, done) {
+				t.Errorf("%s: parked %q, want %s", does, before, done)
+			}
+			w.resolve(n, "both\n")
+			w.want(n, kernel.OutcomeSucceeded)
+			if got := w.parked(); got != before {
+				t.Errorf("%s: parked %q", does, got)
+			}
+		}
+	}
+}
+
+// A merge says that something is parked only if something is.
+func TestAMergeThatBeginsAnewWithNothingToPark(t *testing.T) {
+	w := conflicting(t)
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	w.git(w.mergeDir(n), "reset", "--quiet", "--hard")
+	dir, _ := w.prepared(map[string]string{"slug": "foo"})
+	w.commit(dir, "more.txt", "")
+	if r := w.want(n, kernel.OutcomeBlocked, "draft/foo has moved since it was last merged; merging"); strings.Contains(r.Reason, "parked") || w.parked() != "" {
+		t.Errorf("%q, parked %q", r.Reason, w.parked())
+	}
+}
+
 // A resolved merge is taken along when the target has moved meanwhile.
 func TestResolvedConflictWhenTheTargetHasMoved(t *testing.T) {
 	for _, squash := range []string{"true", "false"} {

@@ -104,6 +104,77 @@ func TestAConflictsAgentThatFails(t *testing.T) {
 	}
 }
 
+// sparse returns a world with a conflict in in/a.txt and in out/b.txt, of which the second is outside of the sparse checkout.
+func sparse(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	for _, name := range []string{"in/a.txt", "out/b.txt", "out/c.txt"} {
+		w.commit(w.dir, name, "one\n")
+	}
+	w.plan(map[string]string{"in/a.txt": "theirs\n", "out/b.txt": "theirs\n"}) // and its document is outside, too
+	w.commit(w.dir, "in/a.txt", "ours\n")
+	w.commit(w.dir, "out/b.txt", "ours\n")
+	w.write(w.dir, ".vizier/jobs/.keep", "")
+	w.git(w.dir, "sparse-checkout", "set", "in")
+	return w
+}
+
+// So it is outside of a sparse checkout: what is in conflict there stays in conflict, and what is not there is not made.
+func TestAConflictOutsideOfASparseCheckoutIsPutBack(t *testing.T) {
+	for _, does := range []string{"echo made >note", "echo half >out/b.txt", "rm -r out"} {
+		for _, confined := range []bool{true, false} {
+			w := sparse(t)
+			w.env.Confined = confined
+			n := w.merge(nil)
+			w.want(n, kernel.OutcomeBlocked)
+			dir := w.mergeDir(n)
+			state := func() string {
+				return w.git(dir, "ls-files", "--stage", "-t") + w.git(dir, "status", "--porcelain") + w.read(dir, "in/a.txt") + w.read(dir, "out/b.txt")
+			}
+			before := state()
+			gate := func(does string, exit int) *Node {
+				w.env.Agents = &resolver{does: func(dir string) { w.shell(dir, does) }, answer: kernel.AgentAnswer{Exit: exit, Class: map[int]kernel.FailureClass{1: kernel.ExitFailure}[exit]}}
+				return w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+			}
+			w.want(gate(does, 1), kernel.OutcomeFailed, "resolve in/a.txt, out/b.txt in", "parked")
+			if !w.there(dir, "out/b.txt") || w.there(dir, "out/c.txt") {
+				t.Fatalf("%s: out/b.txt is there: %v; out/c.txt is there: %v", does, w.there(dir, "out/b.txt"), w.there(dir, "out/c.txt"))
+			}
+			if got := state(); got != before {
+				t.Errorf("%s: not put back:\n%s\nbefore:\n%s", does, got, before)
+			}
+			w.want(gate("echo both >in/a.txt", 0), kernel.OutcomeBlocked, "resolve out/b.txt in")
+			w.want(gate("echo both >out/b.txt", 0), kernel.OutcomeSucceeded, "resolved")
+			n.Job.State.Generation++
+			w.want(n, kernel.OutcomeSucceeded)
+			if got := w.git(w.dir, "show", "main:in/a.txt", "main:out/b.txt", "main:out/c.txt"); got != "both\nboth\none" {
+				t.Errorf("%s: main has %q", does, got)
+			}
+		}
+	}
+}
+
+// A file in conflict that is not there is not resolved by that, unless the agent removed it.
+func TestAFileInConflictThatIsGone(t *testing.T) {
+	w := sparse(t)
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	dir := w.mergeDir(n)
+	w.shell(dir, "rm -r out")
+	gate := func(does string) *Node {
+		w.env.Agents = &resolver{does: func(dir string) { w.shell(dir, does) }}
+		return w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+	}
+	w.want(gate("echo both >in/a.txt"), kernel.OutcomeBlocked, "resolve out/b.txt in")
+	w.shell(dir, "mkdir out; echo back >out/b.txt")
+	w.want(gate("rm out/b.txt"), kernel.OutcomeSucceeded, "resolved")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if got := w.git(w.dir, "ls-tree", "-r", "--name-only", "main", "in", "out"); got != "in/a.txt\nout/c.txt" {
+		t.Errorf("main has %q", got)
+	}
+}
+
 // killed runs a gate up to the end of its agent, and no further.
 func (w *world) killed(gate *Node) {
 	w.Helper()
@@ -144,7 +215,7 @@ func TestAMergeWhoseConflictsAgentWasKilled(t *testing.T) {
 }
 
 // What a person stages after the agent was killed counts, where no agent can have staged it. All else that changed
-// since is put back and parked.
+// since is put back and parked, and may be a part of what the person did: nothing is merged before the next retry.
 func TestAPersonResolvesAfterTheAgentWasKilled(t *testing.T) {
 	for _, confined := range []bool{true, false} {
 		w := conflicting(t)
@@ -164,6 +235,8 @@ func TestAPersonResolvesAfterTheAgentWasKilled(t *testing.T) {
 			}
 			continue
 		}
+		w.want(gate, kernel.OutcomeBlocked, "not staged is put back, and parked (`vizier tail "+string(gate.Job.ID)+"`)", "whole without that, `vizier retry "+string(gate.Job.ID)+"`")
+		gate.Job.State.Generation++
 		w.want(gate, kernel.OutcomeSucceeded, "resolved")
 		if dir := w.mergeDir(n); w.git(dir, "status", "--porcelain") != "A  new.txt\nM  readme.txt" {
 			t.Errorf("beside what is staged: %s", w.git(dir, "status", "--porcelain"))
@@ -178,6 +251,32 @@ func TestAPersonResolvesAfterTheAgentWasKilled(t *testing.T) {
 		}
 		w.tidy()
 	}
+}
+
+// So it is if the person retries the merge.
+func TestAPersonRetriesTheMergeAfterTheAgentWasKilled(t *testing.T) {
+	w := conflicting(t)
+	w.env.Confined = true
+	n, main := w.merge(nil), w.rev("main")
+	w.want(n, kernel.OutcomeBlocked)
+	w.env.Agents = &resolver{does: func(dir string) { w.shell(dir, "echo half >readme.txt") }, answer: kernel.AgentAnswer{Exit: 1, Class: kernel.ExitFailure}}
+	w.killed(w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"}))
+	w.write(w.mergeDir(n), "new.txt", "by hand\n")
+	w.resolve(n, "both\n")
+	if err := w.env.Files.ClearSentinel("foo"); err != nil { // as the kernel does at a retry of the merge
+		t.Fatal(err)
+	}
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeBlocked, "not staged is put back, and parked", "whole without that, `vizier retry "+string(n.Job.ID)+"`")
+	if ref := w.parked(); w.rev("main") != main || w.git(w.dir, "show", ref+":new.txt") != "by hand" {
+		t.Errorf("parked %q, main %s", ref, w.git(w.dir, "log", "--oneline", "main"))
+	}
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "new\n" {
+		t.Error("not merged as the person resolved it")
+	}
+	w.tidy()
 }
 
 // The same holds for a part of the resolution: only the other files are in conflict then.

@@ -19,10 +19,16 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 		return false, nil, err
 	}
 	if !current {
-		if source != "" {
-			m.since = fmt.Sprintf("%s has moved since it was last merged, and what that merge got to is parked (`vizier tail %s`); ", m.source, m.n.Job.ID)
+		before := m.env.Git.Kept()
+		if err := m.discard(ctx); err != nil || source == "" {
+			return false, nil, err
 		}
-		return false, nil, m.discard(ctx)
+		m.since = m.source + " has moved since it was last merged"
+		if m.env.Git.Kept() > before {
+			m.since += fmt.Sprintf(", and what that merge got to is parked (`vizier tail %s`)", m.n.Job.ID)
+		}
+		m.since += "; "
+		return false, nil, nil
 	}
 	m.from = source
 	if merged != "" {
@@ -65,6 +71,10 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 	if len(files) > 0 {
 		r, err := m.conflict(ctx, files)
 		return false, r, err
+	}
+	if m.putBack {
+		r := blocked(unstaged, m.dir, m.n.Job.ID, m.n.Job.ID)
+		return false, &r, nil
 	}
 	empty, err := m.empty(ctx, onto)
 	if err == nil && empty { // resolved to exactly what the target has

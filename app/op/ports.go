@@ -168,6 +168,8 @@ type Trees interface {
 
 	// RemoveWorktree removes a worktree of a job. Work in it is parked first.
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
+	// Kept returns how often work was parked so far.
+	Kept() int
 }
 
 // Commits are made from the index of a working tree, in which no file may be in
@@ -256,9 +258,10 @@ type Merges interface {
 	Forget(ctx context.Context, dir string) error
 
 	// Settle stages what the program has resolved, which has ended well: the state of
-	// the paths resolved, including removals, and, once no path is in conflict, all
-	// else that was changed or made. Then it drops the note. If it fails or is killed,
-	// the next PutBack ends it, and puts nothing back.
+	// the paths resolved, including removals, and, if no other is in conflict, all
+	// else that was changed or made, in one step. Then it drops the note. If it fails or is
+	// killed, the next PutBack ends it and puts nothing back, unless somebody has staged
+	// something since or changed what is to be staged.
 	Settle(ctx context.Context, dir string, resolved []string) error
 
 	// Replay repeats merged, a commit on top of from, on top of onto. It
