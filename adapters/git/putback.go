@@ -263,11 +263,20 @@ func (r *Repo) endSettle(ctx context.Context, t tree, confined bool) (settled bo
 			return true, r.Forget(ctx, t.dir)
 		}
 	}
-	id, rest, _ := strings.Cut(string(note), "\x00")
-	files, paths := kernel.CommitID(id), slices.DeleteFunc(strings.Split(rest, "\x00"), func(path string) bool { return path == "" })
-	same, after, err := t.sinceSettle(ctx, files, paths)
+	words := strings.Split(strings.TrimSuffix(string(note), "\x00"), "\x00")
+	noted, err := exists(filepath.Join(notes, settledIndex))
 	if err != nil {
 		return false, err
+	}
+	if !noted { // an earlier version noted only the paths resolved, and may have staged a part
+		words = append([]string{""}, words...)
+	}
+	files, paths := kernel.CommitID(words[0]), slices.DeleteFunc(words[1:], func(path string) bool { return path == "" })
+	same, after := true, false
+	if noted {
+		if same, after, err = t.sinceSettle(ctx, files, paths); err != nil {
+			return false, err
+		}
 	}
 	switch {
 	case after:

@@ -3,6 +3,7 @@ package git
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -69,6 +70,29 @@ func TestAResolutionIsStagedAsAWhole(t *testing.T) {
 		o.tree.write("more", "x")
 		if changed, err := again.PutBack(ctx, o.tree.dir); changed || err != nil || stands(o) != "M  file\nA  lib/helper\n?? more\nboth" {
 			t.Errorf("it is not forgotten: %v, %v, %s", changed, err, stands(o))
+		}
+	}
+}
+
+// A Settle of an earlier version, which noted only the paths resolved and staged them one after the other, is ended.
+func TestASettleOfAnEarlierVersionIsEnded(t *testing.T) {
+	for name, staged := range map[string][]string{"nothing is staged": nil, "a part is staged": {"file", "gone"}} {
+		o := newResolved(t, true)
+		w, err := worktreeAt(o.repo.root.CommonDir, o.tree.dir)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(w.gitDir, besideIndex, settledNote), []byte("file\x00"), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range staged {
+			o.tree.git("add", "--all", path)
+		}
+		if changed, err := o.repo.PutBack(t.Context(), o.tree.dir); changed || err != nil {
+			t.Errorf("%s: %v, %v", name, changed, err)
+		}
+		if got := o.tree.git("status", "--porcelain", "--untracked-files=all"); got != "M  file\nA  lib/helper" {
+			t.Errorf("%s:\n%s", name, got)
 		}
 	}
 }
