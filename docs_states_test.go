@@ -131,7 +131,7 @@ func observedMoves() map[move]bool {
 			}
 			p, err := kernel.Cancel(s, "x", "ann", false)
 			try(byCancel, p, err)
-			p, err = kernel.Reject(s, "x", "ann", "")
+			p, err = kernel.Reject(s, "x", kernel.Refusal{By: "ann"})
 			try(byReject, p, err)
 			p, err = kernel.Retry(s, "x", "ann")
 			try(byRetry, p, err)

@@ -161,11 +161,11 @@ func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Conse
 
 // Reject refuses a pending approval and ticks. It fails with an *InsideError if
 // the caller is inside a job.
-func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, by, reason string) (Report, error) {
+func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, r kernel.Refusal) (Report, error) {
 	if err := s.mayDecide(ctx, "reject"); err != nil {
 		return Report{}, err
 	}
-	return s.ask(ctx, history.Reject{Job: id, By: by, Reason: reason})
+	return s.ask(ctx, history.Reject{Job: id, By: r.By, How: r.How, Reason: r.Reason})
 }
 
 // Cancel ends a job, or asks its running attempt to end, and ticks. It does not

@@ -29,6 +29,15 @@ type Approval struct {
 	InDoubt     bool      // it is about an effect in doubt; the job itself asks for no approval
 	Submitter   string    // who asked for it first, if not RequestedBy
 	Grant       *Grant    // what was granted; nil: nothing, or an earlier version granted it
+	RejectedHow string    // how it was rejected, as in Consent; "": it was not, or an earlier version rejected it
+}
+
+// How returns how it was decided, as in Consent; "": that is not known, or nobody decided.
+func (a Approval) How() string {
+	if a.Grant != nil {
+		return a.Grant.How
+	}
+	return a.RejectedHow
 }
 
 // askedBy reports whether who submitted the job or requested its approval.

@@ -13,6 +13,13 @@ type Consent struct {
 	Digest Digest // of the approved statement; "": the statement of the job's current spec
 }
 
+// Refusal is a person's no to a job.
+type Refusal struct {
+	By     string
+	How    string // as in Consent
+	Reason string // may be empty
+}
+
 // Approve grants the approval that a job asks for. It returns ErrConflict if
 // c.Digest is not the digest of the job's statement, and ErrOwn if the
 // submitter approves but others have to.
@@ -36,15 +43,15 @@ func Approve(s *Snapshot, id JobID, c Consent) (Plan, error) {
 
 // Reject denies a job's pending approval and ends the job as
 // blocked_by_approval with exit code 10.
-func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
+func Reject(s *Snapshot, id JobID, r Refusal) (Plan, error) {
 	j, err := s.undecided(id, "reject")
 	if err != nil {
 		return Plan{}, err
 	}
-	reason = strings.TrimSpace(reason)
+	reason := strings.TrimSpace(r.Reason)
 	st := j.State
-	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Rejected, s.now, by, reason
-	st.Approval.Grant = nil
+	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Rejected, s.now, r.By, reason
+	st.Approval.RejectedHow, st.Approval.Grant = r.How, nil
 	st.Status, st.Wait = BlockedByApproval, WaitReason{Kind: OnApproval, Detail: cmp.Or(reason, "approval rejected")}
 	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
 	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail

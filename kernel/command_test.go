@@ -38,7 +38,7 @@ func (w *stage) do(line string) []string {
 	case "approve":
 		return w.verb(s)(kernel.Approve(s, name, kernel.Consent{By: "ann"}))
 	case "reject":
-		return w.verb(s)(kernel.Reject(s, name, "ann", strings.Join(args[1:], " ")))
+		return w.verb(s)(kernel.Reject(s, name, kernel.Refusal{By: "ann", Reason: strings.Join(args[1:], " ")}))
 	case "cancel":
 		var runs []kernel.RunID
 		for _, run := range args[1:] {

@@ -149,7 +149,9 @@ func TestEventsForPeople(t *testing.T) {
 	approve := func(s *kernel.Snapshot) (kernel.Plan, error) {
 		return kernel.Approve(s, "a", kernel.Consent{By: "bob"})
 	}
-	reject := func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(s, "a", "bob", "no") }
+	reject := func(s *kernel.Snapshot) (kernel.Plan, error) {
+		return kernel.Reject(s, "a", kernel.Refusal{By: "bob", Reason: "no"})
+	}
 	for name, c := range map[string]struct {
 		jobs []kernel.Job
 		f    kernel.Facts

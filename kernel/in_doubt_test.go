@@ -61,7 +61,7 @@ func TestAnEffectInDoubt(t *testing.T) {
 			if st := s2.Apply(kernel.Decide(s2)).Job("a").State; st.Status != kernel.Running || st.Attempt != 3 {
 				t.Errorf("approved: %s, attempt %d", st.Status, st.Attempt)
 			}
-			no, err := kernel.Reject(s, "a", "ann", "no")
+			no, err := kernel.Reject(s, "a", kernel.Refusal{By: "ann", Reason: "no"})
 			if err != nil {
 				t.Fatal(err)
 			}

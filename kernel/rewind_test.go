@@ -295,7 +295,7 @@ func TestApproveAndReject(t *testing.T) {
 		{job("q", approval(kernel.Rejected, "")), kernel.ErrConflict, "job q approval is already rejected"},
 	} {
 		_, err := kernel.Approve(snapshot(facts(), c.job), "q", kernel.Consent{By: "ann"})
-		_, err2 := kernel.Reject(snapshot(facts(), c.job), "q", "ann", "")
+		_, err2 := kernel.Reject(snapshot(facts(), c.job), "q", kernel.Refusal{By: "ann"})
 		for _, err := range []error{err, err2} {
 			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %s", err, c.text)
@@ -319,11 +319,11 @@ func TestApproveAndReject(t *testing.T) {
 	}
 	expect(t, s.Apply(p), "q", "running")
 	for reason, detail := range map[string]string{"": "approval rejected", " too risky\n": "too risky"} {
-		if p, err = kernel.Reject(s, "q", "ann", reason); err != nil {
+		if p, err = kernel.Reject(s, "q", kernel.Refusal{By: "ann", How: "page", Reason: reason}); err != nil {
 			t.Fatal(err)
 		}
 		st := s.Apply(p).Job("q").State
-		if st.Approval.State != kernel.Rejected || st.Approval.DecidedBy != "ann" || said(st.Status, st.Wait) != "blocked_by_approval approval: "+detail ||
+		if st.Approval.State != kernel.Rejected || st.Approval.DecidedBy != "ann" || st.Approval.How() != "page" || said(st.Status, st.Wait) != "blocked_by_approval approval: "+detail ||
 			st.Exit != kernel.Exited(10) || !st.Finished.Equal(s.Now()) || len(st.WaitedOn.Kinds()) != 1 {
 			t.Errorf("%+v", st)
 		}

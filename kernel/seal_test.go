@@ -132,7 +132,7 @@ func TestAnApprovalIsOfWhatWasShown(t *testing.T) {
 	forged := changed
 	forged.State.Approval.Grant = &kernel.Grant{Digest: approved.State.Approval.Grant.Digest, Statement: changed.Spec.Statement()}
 	expect(t, snapshot(facts(), forged), "q", "waiting_on_approval approval: changed since it was approved")
-	if _, err = kernel.Reject(snapshot(facts(), forged), "q", "ann", ""); err != nil {
+	if _, err = kernel.Reject(snapshot(facts(), forged), "q", kernel.Refusal{By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -140,7 +140,7 @@ func TestAScriptIsBegunOnceUnlessSomebodyDecidesOtherwise(t *testing.T) {
 			case st.Status == kernel.Running:
 				e.attempt(t, dir)
 			case st.Status == kernel.WaitingOnApproval && oneIn(t, 5, "no"):
-				p, _ := kernel.Reject(e.look(), "h001", "ann", "")
+				p, _ := kernel.Reject(e.look(), "h001", kernel.Refusal{By: "ann"})
 				e.commit(t, p)
 			case st.Status == kernel.WaitingOnApproval:
 				p, _ := kernel.Approve(e.look(), "h001", kernel.Consent{By: "ann"})

@@ -262,7 +262,7 @@ func (h *history) verb(t *rapid.T) {
 			h.leaves[g]++
 		}
 	case "reject":
-		p, _ = kernel.Reject(s, id, "ann", "")
+		p, _ = kernel.Reject(s, id, kernel.Refusal{By: "ann"})
 	case "gc":
 		p = retention.GC(s, time.Minute)
 	case "submit again":

@@ -32,7 +32,7 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 	case "approve":
 		p, err = kernel.Approve(s, id, kernel.Consent{By: "ann"})
 	case "reject":
-		p, err = kernel.Reject(s, id, "ann", "no")
+		p, err = kernel.Reject(s, id, kernel.Refusal{By: "ann", Reason: "no"})
 	case "cancel":
 		p, err = kernel.Cancel(s, id, "ann", rapid.Bool().Draw(t, "cleanup"))
 	case "cancel its run":

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,6 +141,119 @@ func TestRotatedEventsAreDrainedFirst(t *testing.T) {
 	late := heard(t, s.Events(0))
 	if len(late) < 4 || !slices.Equal(late, want[len(want)-len(late):]) {
 		t.Errorf("who comes late hears %v", late)
+	}
+}
+
+// The log may be deleted, or emptied. Its numbers begin again then, and who follows it hears all that is new, once.
+func TestEventsOfALogThatBeganAnew(t *testing.T) {
+	s := eventStore(t, t.TempDir(), 0, 8)
+	happens(t, s, "a", "b", "c")
+	r := s.Events(1)
+	defer r.Close()
+	expectHeard(t, r, "2b", "3c")
+	lose := func() {
+		t.Helper()
+		if err := os.Remove(s.EventsFile()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose()
+	expectHeard(t, r)
+	happens(t, s, "d")
+	expectHeard(t, r, "1d")
+	lose()
+	happens(t, s, "e", "f", "g") // more than there was
+	expectHeard(t, r, "1e", "2f", "3g")
+	happens(t, s, "h")
+	lose()
+	happens(t, s, "i", "j", "k", "l")
+	expectHeard(t, r, "4h", "1i", "2j", "3k", "4l")
+	if err := os.Truncate(s.EventsFile(), 0); err != nil {
+		t.Fatal(err)
+	}
+	expectHeard(t, r)
+	happens(t, s, "m", "n")
+	expectHeard(t, r, "1m", "2n")
+
+	late := s.Events(9) // the number is of the log of before
+	defer late.Close()
+	expectHeard(t, late)
+	happens(t, s, "o")
+	expectHeard(t, late, "3o")
+	lose()
+	later := s.Events(9)
+	defer later.Close()
+	expectHeard(t, later)
+	happens(t, s, "p")
+	expectHeard(t, later, "1p")
+	expectHeard(t, late, "1p")
+}
+
+// Whoever follows the log while its files are moved, removed and deleted hears each event once, and every event of a
+// file that is there when it looks.
+func TestEventsOfALogThatIsDeletedAtRandom(t *testing.T) {
+	seed := time.Now().UnixNano()
+	t.Log("seed", seed)
+	draw := rand.New(rand.NewPCG(uint64(seed), 0))
+	for range 40 {
+		dir := t.TempDir()
+		s := eventStore(t, dir, 300, 4)
+		always, sometimes := s.Events(0), s.Events(0)
+		defer always.Close()
+		defer sometimes.Close()
+		var want, got, now []string
+		unheard := map[string]bool{} // by sometimes, and in a file that is there
+		said := 0
+		hear := func(all bool) {
+			names := func(heard []string) (out []string) {
+				for _, h := range heard {
+					out = append(out, strings.TrimLeft(h, "0123456789"))
+				}
+				return out
+			}
+			got = append(got, names(heard(t, always))...)
+			if !all {
+				return
+			}
+			more := names(heard(t, sometimes))
+			for name := range unheard {
+				if !slices.Contains(more, name) {
+					t.Fatalf("%s is lost to who looks sometimes, after %v", name, now)
+				}
+			}
+			if now = append(now, more...); len(slices.Compact(slices.Sorted(slices.Values(now)))) < len(now) {
+				t.Fatalf("who looks sometimes heard %v", now)
+			}
+			clear(unheard)
+		}
+		for range 40 {
+			switch files, _ := filepath.Glob(filepath.Join(dir, ".vizier/jobs/events*.jsonl")); draw.IntN(8) {
+			case 0: // all of it
+				for _, f := range files {
+					_ = os.Remove(f)
+				}
+				clear(unheard)
+			case 1: // what is written to now
+				_ = os.Remove(s.EventsFile())
+				clear(unheard)
+			case 2, 3:
+				hear(true)
+			default:
+				for range 1 + draw.IntN(3) {
+					said++
+					name := fmt.Sprintf("n%03d", said)
+					happens(t, s, name)
+					want = append(want, name)
+					if unheard[name] = true; len(unheard) > 6 { // before files that are too many are removed
+						hear(true)
+					}
+				}
+			}
+			hear(false)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("heard %v, want %v", got, want)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type chronicle struct {
 	records map[kernel.JobID]digest // of job.json, if they were asked for
 	odd     map[kernel.JobID]string // the records that cannot be read, and why
 	lost    bool                    // entries are missing: the end of the journal is gone, or all of it
+	foreign bool                    // the store is not acted on: nobody writes to it, and no file of it is locked or opened for writing
 }
 
 // history reads the store's history and, if records is set, the digests of its records,
@@ -30,6 +31,7 @@ func (s *Store) history(ctx context.Context, records bool) (p chronicle, err err
 	if err := s.open(false); err != nil {
 		return p, ignoreMissing(err)
 	}
+	p.foreign = s.elsewhere(ctx)
 	behind, err := p.take(ctx, records)
 	if behind && err == nil && s.complete(ctx, true) == nil { // changes that cannot be written are in the journal all the same
 		_, err = p.take(ctx, records)
@@ -44,13 +46,16 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 		behind, err = p.read(records)
 		return err
 	}
-	unlock, err := s.takeShared(ctx, func(held error) error {
-		if err := read(); err != nil || !behind || !records {
-			return err
-		}
-		return held // the records lack what the holder has committed
-	})
-	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+	unlock, err := release(nil), error(nil)
+	if !p.foreign {
+		unlock, err = s.takeShared(ctx, func(held error) error {
+			if err := read(); err != nil || !behind || !records {
+				return err
+			}
+			return held // the records lack what the holder has committed
+		})
+	}
+	if p.foreign || errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
 		unlock, err = s.lock.alone(ctx)
 	}
 	if err != nil || unlock == nil { // whoever has the lock writes what the files lack
@@ -70,9 +75,12 @@ func (p *chronicle) read(records bool) (behind bool, err error) {
 		return false, err
 	}
 	cutShort := false
-	pos, behind, err := s.behind()
+	var pos position
+	if !p.foreign {
+		pos, behind, err = s.behind()
+	}
 	switch {
-	case errors.Is(err, iofs.ErrNotExist), isReadOnly(err), err == nil && behind: // nobody writes to it meanwhile, or its mark is that of another host
+	case p.foreign, errors.Is(err, iofs.ErrNotExist), isReadOnly(err), err == nil && behind: // nobody writes to it meanwhile, or its mark is that of another host
 		if p.journal, err = s.base.read(plansFile, 1<<32); ignoreMissing(err) != nil {
 			return false, err
 		}

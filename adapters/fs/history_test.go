@@ -341,7 +341,7 @@ func TestHistoryRefusesEveryChangedByte(t *testing.T) {
 	l := emptyStore(t)
 	l.ask(kernel.NewJob{ID: id(1), Spec: plain(1).Spec, Approval: kernel.Require(t0, "ann")})
 	l.s.log.limit = 1 // the next commit seals
-	if _, err := l.app.Reject(t.Context(), id(1), "bob", ""); err != nil {
+	if _, err := l.app.Reject(t.Context(), id(1), kernel.Refusal{By: "bob"}); err != nil {
 		t.Fatal(err)
 	}
 	s := newStore(t, l.dir)
@@ -1110,7 +1110,7 @@ func TestATrimmedHistoryHasNoRemovedJob(t *testing.T) {
 func TestWhatWasAskedForIsTold(t *testing.T) {
 	l := newLivedStore(t)
 	l.ask(kernel.NewJob{ID: id(4), Spec: plain(4).Spec, Approval: kernel.Require(t0, "ann")})
-	if _, err := l.app.Reject(t.Context(), id(4), "bob", "not like this"); err != nil {
+	if _, err := l.app.Reject(t.Context(), id(4), kernel.Refusal{By: "bob", Reason: "not like this"}); err != nil {
 		t.Fatal(err)
 	}
 	l.submit(5)

@@ -34,6 +34,7 @@ type (
 	rejectArgs struct {
 		Job    kernel.JobID `json:"job"`
 		By     string       `json:"by"`
+		How    string       `json:"how,omitempty"`
 		Reason string       `json:"reason,omitempty"`
 	}
 	cancelArgs struct {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"os"
 	"path"
@@ -286,10 +287,18 @@ func (s *Store) journalled(id kernel.JobID) []byte {
 
 // eachJournalled calls f with each part of the journal about a job. It returns false if the journal cannot be read.
 func (s *Store) eachJournalled(id kernel.JobID, f func(group)) bool {
-	pos, _, err := s.log.position()
-	for at := int64(0); err == nil && at < pos.end; {
+	log := s.log
+	if log == nil { // the store is not acted on, or cannot be written
+		var err error
+		if log, err = s.lookJournal(); err != nil {
+			return false
+		}
+		defer log.close() //nolint:errcheck // it was only read
+	}
+	pos, fresh, err := log.position()
+	for at := int64(0); err == nil && (fresh || at < pos.end); {
 		var e entry
-		if e, at, err = s.log.read(at); err == nil {
+		if e, at, err = log.read(at); err == nil {
 			for _, g := range e.groups {
 				if g.job == id {
 					f(g)
@@ -297,7 +306,7 @@ func (s *Store) eachJournalled(id kernel.JobID, f func(group)) bool {
 			}
 		}
 	}
-	return err == nil
+	return err == nil || fresh && errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // temps returns the temporary files below a directory whose writers are dead.

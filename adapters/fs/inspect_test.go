@@ -173,7 +173,7 @@ func TestInspectFindsAChangedSegment(t *testing.T) {
 	l := emptyStore(t)
 	l.ask(kernel.NewJob{ID: id(1), Spec: plain(1).Spec, Approval: kernel.Require(t0, "ann")})
 	l.s.log.limit = 1 // the next commit seals
-	if _, err := l.app.Reject(t.Context(), id(1), "bob", ""); err != nil {
+	if _, err := l.app.Reject(t.Context(), id(1), kernel.Refusal{By: "bob"}); err != nil {
 		t.Fatal(err)
 	}
 	name := segment{first: 1}.file()

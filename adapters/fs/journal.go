@@ -122,6 +122,19 @@ func openJournal(base dir, boot string, durable bool) (*journal, error) {
 	return &journal{base: base, file: file, mark: mark, boot: boot, sync: durable, limit: checkpointSize}, nil
 }
 
+// lookJournal opens the journal of the open store for a look: it makes no file. The caller closes it.
+func (s *Store) lookJournal() (*journal, error) {
+	file, err := s.base.file(plansFile, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	mark, err := s.base.file(markFile, os.O_RDONLY)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &journal{base: *s.base, file: file, mark: mark, boot: s.opts.Boot}, nil
+}
+
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
 
 // position reads the mark. If the mark is damaged or of another boot, nothing

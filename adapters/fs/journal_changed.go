@@ -3,7 +3,6 @@ package fs
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -20,17 +19,11 @@ func (s *Store) Changed(since JournalOffset) (ids []kernel.JobID, now JournalOff
 	if err := s.open(false); err != nil {
 		return nil, now, errors.Is(err, fs.ErrNotExist) && since == now
 	}
-	plans, err := s.base.file(plansFile, os.O_RDONLY)
+	log, err := s.lookJournal()
 	if err != nil {
 		return nil, now, false
 	}
-	defer plans.Close()
-	mark, err := s.base.file(markFile, os.O_RDONLY)
-	if err != nil {
-		return nil, now, false
-	}
-	defer mark.Close()
-	log := journal{base: *s.base, file: plans, mark: mark, boot: s.opts.Boot}
+	defer log.close() //nolint:errcheck // it was only read
 	pos, fresh, err := log.position()
 	if now = (journalOffset{pos.epoch, pos.end}); err != nil || fresh || since.epoch != now.epoch || since.end > now.end {
 		return nil, now, false

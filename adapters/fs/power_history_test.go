@@ -292,7 +292,7 @@ func (l *lived) history() {
 	large := job(4, "is large", nil) // so that an index is due
 	large.Spec.Task.Args, large.Approval = []string{strings.Repeat("x", maxLog)}, kernel.Require(l.now, "ann")
 	ok(l.sched.Submit(ctx, []kernel.NewJob{large}, ""))
-	ok(l.sched.Reject(ctx, id(4), "ann", "too large"))
+	ok(l.sched.Reject(ctx, id(4), kernel.Refusal{By: "ann", Reason: "too large"}))
 	run, err := l.sched.EnqueueRun(ctx, app.RunRequest{Run: kernel.RunID("run_" + string(id(5))), Manifest: []byte("{}"),
 		Jobs: []kernel.NewJob{job(5, "of a run", func(s *kernel.Spec) { s.Origin.Run = kernel.RunID("run_" + string(id(5))) })}})
 	ok(run.Report, err)
@@ -660,7 +660,7 @@ func TestTheHistoryIsWholeAfterAPowerCut(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		_, err := l.sched.Submit(t.Context(), []kernel.NewJob{{ID: id(n), Spec: plain(n).Spec, Approval: kernel.Require(t0, "ann")}}, "")
 		l.must(err)
-		_, err = l.sched.Reject(t.Context(), id(n), "ann", "")
+		_, err = l.sched.Reject(t.Context(), id(n), kernel.Refusal{By: "ann"})
 		l.must(err)
 	}
 	l.KeepHistory(1, 0)

@@ -238,6 +238,7 @@ type (
 		Reason      *string `json:"reason,omitempty"`
 		InDoubt     bool    `json:"in_doubt,omitempty"`
 		Submitter   string  `json:"submitter,omitempty"`
+		RejectedHow string  `json:"rejected_how,omitempty"`
 
 		Grant *grantRecord `json:"grant,omitempty"`
 	}

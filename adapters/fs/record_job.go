@@ -140,7 +140,7 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	}
 	if a := st.Approval; a.State != kernel.NotRequired {
 		s.Approval = &approvalRecord{true, a.State.String(), stamp(a.RequestedAt), a.RequestedBy,
-			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt, a.Submitter, nil}
+			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt, a.Submitter, a.RejectedHow, nil}
 		if g := a.Grant; g != nil {
 			s.Approval.Grant = &grantRecord{g.How, string(g.Digest), g.Statement}
 		}
@@ -384,7 +384,8 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	if a := s.Approval; a != nil && a.Required {
 		st.Approval = kernel.Approval{State: parsed(d, "schedule.approval", a.State, kernel.ParseApprovalState),
 			RequestedAt: time.Time(a.RequestedAt), RequestedBy: a.RequestedBy,
-			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt, Submitter: a.Submitter}
+			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt, Submitter: a.Submitter,
+			RejectedHow: a.RejectedHow}
 		if g := a.Grant; g != nil {
 			st.Approval.Grant = &kernel.Grant{How: g.How, Digest: kernel.Digest(g.SHA256), Statement: g.Statement}
 		}

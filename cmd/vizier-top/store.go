@@ -210,7 +210,7 @@ func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 		case approve:
 			_, err = s.r.Scheduler.Approve(ctx, id, kernel.Consent{By: s.who(), How: "terminal", Digest: jobs[i].Spec.Digest()})
 		case reject:
-			_, err = s.r.Scheduler.Reject(ctx, id, s.who(), "")
+			_, err = s.r.Scheduler.Reject(ctx, id, kernel.Refusal{By: s.who(), How: "terminal"})
 		case cancel:
 			_, err = s.r.Scheduler.Cancel(ctx, id, s.who(), s.r.Config.Jobs.Cancel.CleanupWorktree)
 		case retry:

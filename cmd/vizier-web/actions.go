@@ -198,6 +198,7 @@ func (a *actions) act(ctx context.Context, q *http.Request) (any, error) {
 	if err := a.outside(ctx, x.What); err != nil {
 		return nil, err
 	}
+	const how = "page"
 	s, who := a.r.Scheduler, a.who(ctx)
 	var rep app.Report
 	var err error
@@ -205,13 +206,13 @@ func (a *actions) act(ctx context.Context, q *http.Request) (any, error) {
 	case x.What == "approve" && x.Digest == "":
 		err = fmt.Errorf("approve needs the digest of what was shown: %w", kernel.ErrInvalid)
 	case x.What == "approve":
-		rep, err = s.Approve(ctx, x.Job, kernel.Consent{By: who, How: "page", Digest: x.Digest})
+		rep, err = s.Approve(ctx, x.Job, kernel.Consent{By: who, How: how, Digest: x.Digest})
 	case x.What == "reject":
-		rep, err = s.Reject(ctx, x.Job, who, x.Reason)
+		rep, err = s.Reject(ctx, x.Job, kernel.Refusal{By: who, How: how, Reason: x.Reason})
 	case x.What == "retry":
 		rep, err = s.Retry(ctx, who, x.Job)
 	case x.What == "cancel":
-		rep, err = s.Cancel(ctx, x.Job, who, a.r.Config.Jobs.Cancel.CleanupWorktree)
+		rep, err = s.Cancel(ctx, x.Job, who+" on the "+how, a.r.Config.Jobs.Cancel.CleanupWorktree)
 	default:
 		err = fmt.Errorf("%q is no action: %w", x.What, kernel.ErrInvalid)
 	}

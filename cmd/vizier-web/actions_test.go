@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -143,8 +144,13 @@ func TestWhoMayAct(t *testing.T) {
 	ask("act", approve, 409, "job 1/deploy ", with(key)...)
 	f.vizier("", "submit", "--name", "no", "--approval", "--", "true")
 	ask("act", wish("reject", f.id("no"), "reason", "not today"), 200, "blocked", with(key)...)
-	if text := f.vizier("", "show", "no"); !strings.Contains(text, "not today") {
-		t.Errorf("the reason is not on record: %s", text)
+	if text := f.vizier("", "show", "no"); !strings.Contains(text, "not today") || !regexp.MustCompile(`Approval decided how: +page\n`).MatchString(text) {
+		t.Errorf("the reason, or how it was rejected, is not on record: %s", text)
+	}
+	f.vizier("", "submit", "--name", "never", "--approval", "--", "true")
+	ask("act", wish("cancel", f.id("never")), 200, "cancelled", with(key)...)
+	if text := f.vizier("", "show", "never"); !strings.Contains(text, "cancelled by ann on the page") {
+		t.Errorf("how it was cancelled is not on record: %s", text)
 	}
 	ask("act", wish("retry", f.id("1/lint")), 200, "", with(key)...)
 	f.vizier("", "wait", "1/lint")

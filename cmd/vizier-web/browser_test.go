@@ -607,7 +607,7 @@ func TestBrowserWithManyJobs(t *testing.T) {
 			const changes = 20
 			for i := range changes {
 				began := time.Now()
-				if _, err := s.r.Scheduler.Reject(t.Context(), kernel.JobID(f.id(fmt.Sprintf("1/j%d", i*10))), "ann", ""); err != nil {
+				if _, err := s.r.Scheduler.Reject(t.Context(), kernel.JobID(f.id(fmt.Sprintf("1/j%d", i*10))), kernel.Refusal{By: "ann"}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Until(began.Add(100 * time.Millisecond)))

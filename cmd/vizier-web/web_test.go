@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -569,6 +570,20 @@ func TestEventsCatchUp(t *testing.T) {
 	defer stop()
 	if got := next(); got != fmt.Sprint(n+1) {
 		t.Errorf("after %s came %s", last, got)
+	}
+	if err := os.Remove(s.r.Store.EventsFile()); err != nil { // as the documentation allows: the numbers begin again
+		t.Fatal(err)
+	}
+	back, leave := connect(fmt.Sprint(n + 1))
+	defer leave()
+	f.vizier("", "submit", "--approval", "--", "true")
+	for got := next(); got != "1"; got = next() { // who stayed first hears the rest of the old one
+		if seq, err := strconv.Atoi(got); err != nil || seq <= n+1 {
+			t.Fatalf("of the new log came %s", got)
+		}
+	}
+	if got := back(); got != "1" {
+		t.Errorf("of the new log came %s to who came back", got)
 	}
 }
 

@@ -126,7 +126,7 @@ type rejected struct {
 func (x *rejectCmd) Run(c *call) error { return c.decide(x.Jobs, x.reject) }
 
 func (x *rejectCmd) reject(c *call, r *repo, id kernel.JobID) error {
-	rep, err := r.Scheduler.Reject(c.ctx, id, c.actor(), x.Reason)
+	rep, err := r.Scheduler.Reject(c.ctx, id, kernel.Refusal{By: c.actor(), How: c.how(), Reason: x.Reason})
 	if err != nil {
 		return err
 	}

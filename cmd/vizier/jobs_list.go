@@ -70,7 +70,7 @@ func (l *listCmd) Run(c *call) error {
 		}
 		return nil
 	case list.format == "list":
-		err = c.listLines(r, list, view.LinesOptions{Whole: l.Tree || len(l.Jobs) > 0 || l.Of != "" || len(l.Status) > 0, Progress: r.Progress})
+		err = c.listLines(r, list, view.LinesOptions{Whole: l.Tree || len(l.Jobs) > 0 || l.Of != "" || len(l.Status) > 0, Progress: r.Progress, Idle: c.idle(r)})
 	default:
 		err = c.listFields(r, list)
 	}
@@ -157,7 +157,8 @@ func (l *listCmd) filter(c *call, r *repo, o *view.ListOptions) (scope kernel.Sc
 	}
 	if ids == nil {
 		succeeded := slices.Contains(o.Statuses, kernel.Succeeded) || len(o.Statuses) == 0 && o.ShowSucceeded
-		scope.All = o.All || succeeded || len(o.Tags) > 0
+		hides := o.Only != nil && len(o.Statuses) == 0 // it says how many that are asked for it does not show
+		scope.All = o.All || succeeded || len(o.Tags) > 0 || hides
 		if l.Most > 0 && len(o.Tags) == 0 && o.Only == nil { // with other filters, the matches may be anywhere
 			scope.Near = []kernel.Near{o.Near()}
 		}
@@ -233,8 +234,11 @@ func (c *call) listLines(r *repo, list listing, o view.LinesOptions) (err error)
 		status = append(status, x.Standing)
 	}
 	if len(cells) == 1 {
-		c.ui.print("No jobs to show.")
-		c.ui.hint(list.Hidden)
+		if list.Hidden != "" {
+			c.ui.print("No jobs to show: " + list.Hidden)
+		} else {
+			c.ui.print("No jobs to show.")
+		}
 		return nil
 	}
 	paint := func(row, column int, padded string) string {

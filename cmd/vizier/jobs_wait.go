@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -149,7 +150,11 @@ func (w *waitCmd) Run(c *call) error {
 	if snap, err = r.Scheduler.WithPromptRuns(c.ctx, app.Only(ids), snap, ids); err != nil {
 		return err
 	}
-	doc, err := w.answer(all, snap, asleep, timedOut)
+	removed, err := all.removed(snap)
+	if err != nil {
+		return err
+	}
+	doc, err := w.answer(all, snap, asleep, removed, timedOut)
 	if err != nil {
 		return err
 	}
@@ -166,6 +171,9 @@ func (w *waitCmd) Run(c *call) error {
 			text := string(s.Job) + " " + s.Status
 			if s.Run != "" {
 				text += " (" + s.Run + ")"
+			}
+			if _, is := removed[s.Job]; is {
+				text += " (removed)"
 			}
 			c.ui.print(c.ui.paint(s.Status, text))
 		}
@@ -248,6 +256,7 @@ type waiting struct {
 	lacks map[kernel.JobID]string // jobs that have not ended and lack a secret, and why
 
 	ended map[kernel.JobID]*kernel.Snapshot // jobs that have ended, as it was then: somebody may remove them
+	refs  map[kernel.JobID]view.Reference   // of jobs that had not ended when the wait began
 
 	followed []io.Closer // ephemeral runs that it keeps
 }
@@ -270,6 +279,7 @@ func (c *call) waitFor(r *repo, refs []string) (*waiting, error) {
 	w.ids, w.sleepers, w.told = ids, sleepers, true
 	w.restart()
 	var jobs []*kernel.Job
+	w.refs = map[kernel.JobID]view.Reference{}
 	for _, id := range ids {
 		j := snap.Job(id)
 		if j != nil {
@@ -277,6 +287,7 @@ func (c *call) waitFor(r *repo, refs []string) (*waiting, error) {
 		}
 		if j != nil && j.Open() && j.State.Status != kernel.Unscheduled && j.Needs() != kernel.NeedsPool {
 			w.waits(j)
+			w.refs[id] = view.ReferenceOf(j)
 		} else { // whether it has ended depends on other jobs
 			w.late = append(w.late, id)
 		}
@@ -430,7 +441,52 @@ func (w *waiting) counts() string {
 	return strings.Join(parts, ", ")
 }
 
-func (w *waitCmd) answer(all *waiting, now *kernel.Snapshot, asleep map[kernel.JobID]string, timedOut bool) (waited, error) {
+// removedJob is how a job ended that is not on record any more.
+type removedJob struct {
+	view.Status
+	ended kernel.Status
+}
+
+// removed returns how the jobs ended that somebody removed between two looks, by the event log: cancelled and cleaned at
+// once, as an example.
+func (w *waiting) removed(now *kernel.Snapshot) (map[kernel.JobID]removedJob, error) {
+	out := map[kernel.JobID]removedJob{}
+	for _, id := range w.ids {
+		if ref, open := w.refs[id]; open && now.Job(id) == nil && w.ended[id] == nil && now.Unreadable(id) == "" {
+			out[id] = removedJob{Status: view.Status{Job: id, Reference: ref}}
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	log := w.r.Events(0)
+	defer log.Close()
+	err := log.Read(func(text []byte) error {
+		var l eventLine
+		_ = json.Unmarshal(text, &l) // fields that cannot be decoded are left out
+		st, is := out[kernel.JobID(l.Job)]
+		if ended, ends := endings[kernel.EventKind(l.Event)]; is && ends {
+			st.ended, st.Status.Status, st.ExitCode = ended, ended.String(), l.ExitCode
+			out[st.Job] = st
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	for id, st := range out {
+		if st.Status.Status == "" {
+			return nil, fmt.Errorf("job %s was removed, and the event log does not say how it ended: %w", id, kernel.ErrNotFound)
+		}
+	}
+	return out, nil
+}
+
+// endings are the events that tell how a job ended.
+var endings = map[kernel.EventKind]kernel.Status{kernel.JobSucceeded: kernel.Succeeded, kernel.JobFailedFinal: kernel.Failed,
+	kernel.JobCancelled: kernel.Cancelled, kernel.JobBlocked: kernel.BlockedByDependency}
+
+func (w *waitCmd) answer(all *waiting, now *kernel.Snapshot, asleep map[kernel.JobID]string, removed map[kernel.JobID]removedJob, timedOut bool) (waited, error) {
 	doc := waited{Outcome: "succeeded", Jobs: make([]view.Status, len(all.ids))}
 	for i, id := range all.ids {
 		var paths view.Paths
@@ -441,12 +497,16 @@ func (w *waitCmd) answer(all *waiting, now *kernel.Snapshot, asleep map[kernel.J
 		if s.Job(id) == nil && all.ended[id] != nil {
 			s = all.ended[id]
 		}
-		status, err := view.StatusOf(s, id, paths)
-		if err != nil {
-			return doc, err
+		status, st := removed[id].Status, removed[id].ended
+		if _, gone := removed[id]; !gone {
+			var err error
+			if status, err = view.StatusOf(s, id, paths); err != nil {
+				return doc, err
+			}
+			st = s.Job(id).State.Status
 		}
 		doc.Jobs[i] = status
-		switch st := s.Job(id).State.Status; st {
+		switch st {
 		case kernel.Failed, kernel.Cancelled:
 			doc.Outcome, doc.ExitCode = "failed", 1
 		case kernel.BlockedByDependency, kernel.BlockedByApproval:

@@ -164,6 +164,14 @@ func (c *call) foreign(r *repo) bool {
 	return c.past == nil && r.Foreign != nil && c.warned(r.Foreign(c.ctx))
 }
 
+// idle returns why nothing starts in a foreign store; "": it is not foreign.
+func (c *call) idle(r *repo) string {
+	if c.past == nil && r.Foreign != nil && r.Foreign(c.ctx) != nil {
+		return "not started: the store is not acted on (vizier doctor)"
+	}
+	return ""
+}
+
 // displaced returns a function that reports whether a job's reason names a worktree that git does not find
 // since the repository was moved. It warns of the first one. Nobody can work there before mend, which needs a
 // person: if several hosts see the repository under different paths, another host may be working in it.

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // A follower reads records again where the history says that some changed, where it
@@ -54,6 +58,48 @@ func TestHear(t *testing.T) {
 	}
 	if !slices.Equal(w.news, []kernel.JobID{"a", "b"}) || w.told {
 		t.Errorf("it has heard of %v, and all was told: %v", w.news, w.told)
+	}
+}
+
+// loggedLines is an event log.
+type loggedLines []string
+
+func (loggedLines) Look()                    {}
+func (loggedLines) Changed() <-chan struct{} { return nil }
+func (loggedLines) Close() error             { return nil }
+
+func (l loggedLines) Read(f func([]byte) error) error {
+	for _, text := range l {
+		if err := f([]byte(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A job that is removed between two looks of a wait has ended as the event log says.
+func TestAWaitKnowsHowARemovedJobEnded(t *testing.T) {
+	var log loggedLines
+	w := waiting{ids: []kernel.JobID{"a", "b"}, refs: map[kernel.JobID]view.Reference{"a": {Number: 1, Ref: "1"}, "b": {Number: 2, Ref: "2"}},
+		r: &repo{Events: func(uint64) eventLog { return log }}}
+	now := kernel.NewSnapshot(kernel.Observation{})
+	if _, err := w.removed(now); !errors.Is(err, kernel.ErrNotFound) || !strings.Contains(err.Error(), "job a was removed, and the event log does not say how it ended") {
+		t.Errorf("without events: %v", err)
+	}
+	log = loggedLines{`{"seq":1,"event":"job.running","job":"a"}`, `{"seq":2,"event":"job.failed.final","job":"a","exit_code":1}`, `{"seq":3,"event":"job.rewound","job":"a"}`,
+		`{"seq":4,"event":"job.cancelled","job":"a","exit_code":143}`, `{"seq":5,"event":"job.succeeded","job":"b","exit_code":0}`, `{"seq":6,"event":"job.archived","job":"a"}`}
+	gone, err := w.removed(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := new(waitCmd).answer(&w, now, nil, gone, false)
+	if err != nil || doc.Outcome != "failed" || doc.ExitCode != 1 || len(doc.Jobs) != 2 {
+		t.Fatalf("%+v, %v", doc, err)
+	}
+	for i, want := range []string{"1 cancelled 143", "2 succeeded 0"} {
+		if got := doc.Jobs[i]; fmt.Sprint(got.Ref, " ", got.Status, " ", *got.ExitCode) != want {
+			t.Errorf("%+v, want %s", got, want)
+		}
 	}
 }
 

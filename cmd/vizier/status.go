@@ -40,7 +40,7 @@ func (s *overviewCmd) Run(c *call) error {
 	}
 	c.ui.refs.named(snap)
 	snap = c.remarks(r, snap)
-	o := view.OverviewOptions{FailedSince: c.ui.today(snap.Now()).UTC(), Progress: r.Progress}
+	o := view.OverviewOptions{FailedSince: c.ui.today(snap.Now()).UTC(), Progress: r.Progress, Idle: c.idle(r)}
 	if o.Prompts, err = r.refused(c, snap, o.FailedSince); err != nil {
 		c.ui.warn("the inbox cannot be read: %v", err)
 	}

@@ -227,13 +227,6 @@ func (u *ui) faint(text string) string {
 	return colourOn + "2" + colourOff + text + colourOn + "0" + colourOff
 }
 
-// hint prints a further line if output goes to a terminal.
-func (u *ui) hint(text string) {
-	if text != "" && u.outTTY {
-		u.print(u.faint(text))
-	}
-}
-
 // paint colours text by what a status means to people.
 func (u *ui) paint(status, text string) string {
 	if !u.colours() {

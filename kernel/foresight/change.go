@@ -68,7 +68,7 @@ func (c Approve) apply(f *future) error {
 }
 
 func (c Reject) apply(f *future) error {
-	return f.do(kernel.Reject(f.s, c.Job, nobody, ""))
+	return f.do(kernel.Reject(f.s, c.Job, kernel.Refusal{By: nobody, How: nobody}))
 }
 
 func (c Cancel) apply(f *future) error {

@@ -212,7 +212,7 @@ func (x *explorer) follow(s *kernel.Snapshot, step Step) *kernel.Snapshot {
 	case "approve":
 		err = f.do(kernel.Approve(f.s, step.Job, kernel.Consent{By: nobody, How: nobody}))
 	case "reject":
-		err = f.do(kernel.Reject(f.s, step.Job, nobody, ""))
+		err = f.do(kernel.Reject(f.s, step.Job, kernel.Refusal{By: nobody, How: nobody}))
 	case "clock":
 		f.s = f.s.At(f.s.Now().Add(step.After))
 	}

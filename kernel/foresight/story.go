@@ -183,7 +183,7 @@ func (t *teller) decide(j *kernel.Job, grants bool) {
 	if grants {
 		_ = t.do(kernel.Approve(t.s, j.ID, kernel.Consent{By: nobody, How: nobody})) // cannot fail: the approval is pending
 	} else {
-		_ = t.do(kernel.Reject(t.s, j.ID, nobody, ""))
+		_ = t.do(kernel.Reject(t.s, j.ID, kernel.Refusal{By: nobody, How: nobody}))
 	}
 }
 

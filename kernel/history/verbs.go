@@ -35,8 +35,8 @@ type (
 
 	// Reject is kernel.Reject.
 	Reject struct {
-		Job        kernel.JobID
-		By, Reason string
+		Job             kernel.JobID
+		By, How, Reason string
 	}
 
 	// Cancel is kernel.CancelIn of each job, in order.
@@ -97,7 +97,7 @@ func (v Approve) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 }
 
 func (v Reject) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
-	return kernel.Reject(s, v.Job, v.By, v.Reason)
+	return kernel.Reject(s, v.Job, kernel.Refusal{By: v.By, How: v.How, Reason: v.Reason})
 }
 
 func (v Cancel) Decide(s *kernel.Snapshot) (kernel.Plan, error) {

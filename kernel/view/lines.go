@@ -77,13 +77,16 @@ type LinesOptions struct {
 	// Progress returns the last progress that a running attempt reported; nil:
 	// progress is not shown.
 	Progress func(kernel.AttemptID) Progress
+
+	// Idle is why nothing starts a job that nothing holds up; "": something does.
+	Idle string
 }
 
 // Lines returns the lines for jobs, which must be in the order of a list, with
 // jobs of one number together. Jobs that only a route starts, and that were not
 // started, get no line of their own below their run.
 func Lines(s *kernel.Snapshot, jobs []*kernel.Job, o LinesOptions) (out []Line) {
-	x := overview{s: s, o: OverviewOptions{Progress: o.Progress, Wholes: o.Wholes}}
+	x := overview{s: s, o: OverviewOptions{Progress: o.Progress, Wholes: o.Wholes, Idle: o.Idle}}
 	var order []kernel.Number
 	of := map[kernel.Number][]*kernel.Job{}
 	for _, j := range jobs {
@@ -122,7 +125,7 @@ func (x *overview) line(j *kernel.Job) Line {
 			l.What = line(st.Wait.Detail)
 		}
 	case st.Status.Active():
-		from, to, l.What = cmp.Or(st.WaitSince, j.Created), x.s.Now(), x.waitsFor(j)
+		from, to, l.What = cmp.Or(st.WaitSince, j.Created), x.s.Now(), cmp.Or(x.waitsFor(j), x.o.Idle)
 		if st.RetryAt.After(x.s.Now()) {
 			l.Until = st.RetryAt
 		}

@@ -74,6 +74,9 @@ type OverviewOptions struct {
 	// Progress returns the last progress that a running attempt reported; nil:
 	// progress is not shown.
 	Progress func(kernel.AttemptID) Progress
+
+	// Idle is why nothing starts a job that nothing holds up; "": something does.
+	Idle string
 }
 
 // RefusedPrompt is a prompt in an inbox that could not be made into a run.
@@ -327,7 +330,7 @@ func (x *overview) waiting(jobs []*kernel.Job) Item {
 		it.Until = &at
 	}
 	if it.What == "" {
-		it.What = "about to start"
+		it.What = cmp.Or(x.o.Idle, "about to start")
 	}
 	if more := len(jobs) - 1; more > 0 {
 		it.What += " (and " + count(more) + " more)"

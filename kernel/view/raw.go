@@ -199,12 +199,12 @@ func rawGates(j *kernel.Job) RawGates {
 	}
 	if a := j.State.Approval; a.State != kernel.NotRequired {
 		g.Approval = &RawApproval{true, a.State.String(), moment(a.RequestedAt), nullable(a.RequestedBy),
-			moment(a.DecidedAt), nullable(a.DecidedBy), moment(a.ExpiresAt), nullable(a.Reason), nil, nil, nil}
+			moment(a.DecidedAt), nullable(a.DecidedBy), moment(a.ExpiresAt), nullable(a.Reason), nullable(a.How()), nil, nil}
 		if a.State == kernel.Approved {
 			g.Approval.Seal = nullable(j.Seal().String())
 		}
 		if a.Grant != nil {
-			g.Approval.DecidedHow, g.Approval.Digest = nullable(a.Grant.How), nullable(string(a.Grant.Digest))
+			g.Approval.Digest = nullable(string(a.Grant.Digest))
 		}
 	}
 	if p := j.Spec.Pinned; p.Branch != "" {

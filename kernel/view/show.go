@@ -72,12 +72,7 @@ var showColumns = []column{
 	{Field{"approval_decided_at", "Approval decided at", true},
 		func(r record) string { return stamp(r.State.Approval.DecidedAt) }},
 	{Field{"approval_decided_by", "Approval decided by", true}, func(r record) string { return r.State.Approval.DecidedBy }},
-	{Field{"approval_decided_how", "Approval decided how", true}, func(r record) string {
-		if g := r.State.Approval.Grant; g != nil {
-			return g.How
-		}
-		return ""
-	}},
+	{Field{"approval_decided_how", "Approval decided how", true}, func(r record) string { return r.State.Approval.How() }},
 	{Field{"approval_digest", "Approval digest", true}, approvalDigest},
 	{Field{"approval_seal", "Approval seal", true}, approvalSeal},
 	{Field{"approval_expires_at", "Approval expires at", true},

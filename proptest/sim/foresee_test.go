@@ -163,7 +163,7 @@ func (w *world) live(t *rapid.T, fate fated) (happened []string) {
 					if grants {
 						return s.Approve(context.Background(), id, kernel.Consent{By: "ann"})
 					}
-					return s.Reject(context.Background(), id, "ann", "")
+					return s.Reject(context.Background(), id, kernel.Refusal{By: "ann"})
 				}))
 			})
 		}

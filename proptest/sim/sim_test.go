@@ -190,7 +190,9 @@ func (m *machine) verb(t *rapid.T) {
 			return rep, err
 		})
 	case "reject":
-		m.do(t, "reject "+string(id), func(s *app.Scheduler) (app.Report, error) { return s.Reject(ctx, id, "ann", "no") })
+		m.do(t, "reject "+string(id), func(s *app.Scheduler) (app.Report, error) {
+			return s.Reject(ctx, id, kernel.Refusal{By: "ann", Reason: "no"})
+		})
 	case "gc":
 		m.do(t, "gc", func(s *app.Scheduler) (app.Report, error) { return s.GC(ctx, time.Minute) })
 	case "collect":

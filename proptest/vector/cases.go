@@ -94,7 +94,7 @@ func approvals() []Vector {
 		given("approval-unsealed", "An approval that is of nothing does not count.").
 			job("a", granted(unchanged), state(func(st *kernel.State) { st.Approval.Grant = nil })).tick(),
 		given("approval-rejected", "A rejection ends the job, and what runs after it.").job("a", pending).job("b", after("a")).
-			ask(Request{Reject: &Reject{"a", "bob", "not on a Friday"}}),
+			ask(Request{Reject: &Reject{"a", "bob", "page", "not on a Friday"}}),
 		given("in-doubt", "Whether a lost attempt did its work cannot be told, and a person is asked.").
 			job("a", running(1), spec(func(s *kernel.Spec) { s.InDoubt, s.Budget.Reclaims = kernel.AskInDoubt, 1 })).runner("a", 1, dead, nil).tick(),
 		given("statement", "All that an approval is of: command, place, environment by digest, secrets by source, sandbox.").

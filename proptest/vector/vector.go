@@ -53,8 +53,8 @@ type (
 
 	// Reject is for kernel.Reject.
 	Reject struct {
-		Job        kernel.JobID
-		By, Reason string
+		Job             kernel.JobID
+		By, How, Reason string
 	}
 
 	// Cancel is for kernel.Cancel.
@@ -144,7 +144,7 @@ func ask(s *kernel.Snapshot, r *Request) (kernel.Plan, error) {
 	case r.Approve != nil:
 		return kernel.Approve(s, r.Approve.Job, r.Approve.Consent)
 	case r.Reject != nil:
-		return kernel.Reject(s, r.Reject.Job, r.Reject.By, r.Reject.Reason)
+		return kernel.Reject(s, r.Reject.Job, kernel.Refusal{By: r.Reject.By, How: r.Reject.How, Reason: r.Reject.Reason})
 	case r.Cancel != nil:
 		return kernel.Cancel(s, r.Cancel.Job, r.Cancel.By, r.Cancel.Cleanup)
 	case r.Retry != nil:

@@ -213,7 +213,7 @@ func random(n int) []Given {
 			continue
 		}
 		j := o.Jobs[i%len(o.Jobs)]
-		out[i].Request = []*Request{nil, nil, {Retry: &Retry{j.ID, "ann"}}, {Cancel: &Cancel{j.ID, "ann", true}}, {Reject: &Reject{j.ID, "ann", "no"}},
+		out[i].Request = []*Request{nil, nil, {Retry: &Retry{j.ID, "ann"}}, {Cancel: &Cancel{j.ID, "ann", true}}, {Reject: &Reject{j.ID, "ann", "script", "no"}},
 			{Approve: &Approve{j.ID, kernel.Consent{By: "bob"}}}, {Submit: &Submit{[]kernel.NewJob{{ID: "new", Spec: j.Spec}}, "ann"}}}[i%7]
 	}
 	return out

@@ -75,6 +75,19 @@ func TestBadKeysOfAgents(t *testing.T) {
 
 // A hook without events or without a command is an error. A hook of the
 // repository replaces the user's hook of that name.
+// A file whose lines git ended with CR LF means the same: a shell would take the CR for a part of the last word.
+func TestLinesMayEndWithCRLF(t *testing.T) {
+	text := "[hooks.mail]\non = [\"failed\"]\ncommand = \"\"\"\necho a\necho b\n\"\"\"\n"
+	want, err := load(layers(t, "", text, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := load(layers(t, "", strings.ReplaceAll(text, "\n", "\r\n"), nil))
+	if err != nil || !reflect.DeepEqual(got.Hooks, want.Hooks) {
+		t.Errorf("%+v, %v, want %+v", got.Hooks, err, want.Hooks)
+	}
+}
+
 func TestHooks(t *testing.T) {
 	c, err := load(layers(t, "[hooks.mail]\non = [\"failed\"]\ncommand = \"mail\"\n[hooks.log]\non = [\"blocked\"]\ncommand = \"log\"\ntimeout = \"5s\"\n",
 		"[hooks.mail]\non = [\"failed\", \"succeeded\"]\ncommand = \"other\"\n", nil))

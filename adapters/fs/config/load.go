@@ -81,10 +81,11 @@ type loader struct {
 	findings []Finding
 }
 
-// file parses one layer. Its findings are in the order of lines.
+// file parses one layer. Its findings are in the order of lines. A line may end
+// with CR LF, and no command of several lines has that CR.
 func (l *loader) file(name, data string) {
 	var top map[string]toml.Primitive
-	md, err := toml.Decode(data, &top)
+	md, err := toml.Decode(strings.ReplaceAll(data, "\r\n", "\n"), &top)
 	if err != nil {
 		found := Finding{Place: name, Text: err.Error()}
 		var at toml.ParseError

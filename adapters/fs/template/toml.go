@@ -13,8 +13,11 @@ import (
 )
 
 // parseTOML parses the values with the library, which does not report their
-// positions, and finds the lines of the keys itself.
+// positions, and finds the lines of the keys itself. A line that ends with CR LF,
+// as git writes it with core.autocrlf, is one that ends with LF: a script must not
+// have that CR.
 func parseTOML(file, text string) (workflow.Value, error) {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
 	var tree map[string]any
 	if _, err := toml.Decode(text, &tree); err != nil {
 		line, msg := 0, strings.TrimPrefix(err.Error(), "toml: ")

@@ -43,9 +43,10 @@ func TestValuesAndTheirLines(t *testing.T) {
 		"[a]\nb = 1\n[a.c]\nd = 2\n[e . f]\ng = 3\n":                            "table:1(a@1=table:1(b@2=integer:21 c@3=table:3(d@4=integer:42)) e@5=table:5(f@5=table:5(g@6=integer:63)))",
 		"[[a]]\nb = 1\n[[a.c]]\nd = 2\n[[a.c]]\nd = 3\n[a.e]\nf = 4\n\n[[a]]\nb = 5\n[[a.c]]\nd = 6\n": "table:1(a@1=list:1(table:1(b@2=integer:21 c@3=list:3(table:3(d@4=integer:42) table:5(d@6=integer:63)) e@7=table:7(f@8=integer:84)) " +
 			"table:10(b@11=integer:115 c@12=list:12(table:12(d@13=integer:136)))))",
-		"[\"a]b\"]\n\tc\t=\t1\r\nd = 2":       "table:1(a]b@1=table:1(c@2=integer:21 d@3=integer:32))",
-		"z = 1\ny = 2\nx = {b = 1, a = 2}":    "table:1(z@1=integer:11 y@2=integer:22 x@3=table:3(a@3=integer:32 b@3=integer:31))",
-		"a = [ {b = 1},\n {b = 2,}, ]\nc = 1": "table:1(a@1=list:1(table:1(b@1=integer:11) table:2(b@2=integer:22)) c@3=integer:31)",
+		"a = \"\"\"\r\nx\r\n\"\"\"\r\nb = '''\r\ny\r\n'''\r\n": "table:1(a@1=string:1x\n b@4=string:4y\n)", // as git writes it with core.autocrlf
+		"[\"a]b\"]\n\tc\t=\t1\r\nd = 2":                        "table:1(a]b@1=table:1(c@2=integer:21 d@3=integer:32))",
+		"z = 1\ny = 2\nx = {b = 1, a = 2}":                     "table:1(z@1=integer:11 y@2=integer:22 x@3=table:3(a@3=integer:32 b@3=integer:31))",
+		"a = [ {b = 1},\n {b = 2,}, ]\nc = 1":                  "table:1(a@1=list:1(table:1(b@1=integer:11) table:2(b@2=integer:22)) c@3=integer:31)",
 	} {
 		v, err := parseTOML("t.toml", text)
 		if err != nil {

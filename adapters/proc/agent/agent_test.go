@@ -145,6 +145,18 @@ func TestTheBuiltinAgentStopsAtTheFirstFailure(t *testing.T) {
 	}
 }
 
+// A prompt that git wrote with CR LF at the ends of its lines says the same as before.
+func TestThePromptOfTheBuiltinAgentMayHaveCRLF(t *testing.T) {
+	x := newTrial(t, Settings{Label: Builtin})
+	text, exit, err := x.ask(t, "Do:\r\n```sh\r\necho x >b.txt\r\n```\r\nDone\r\n", 1000)
+	if text != "Do:\nDone\n" || exit != 0 || err != nil {
+		t.Errorf("%q, %d, %v", text, exit, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(x.dir, "b.txt")); string(b) != "x\n" {
+		t.Errorf("b.txt: %q, %v", b, err)
+	}
+}
+
 // Exit code 127 is of something that was not found: with the builtin agent a command of the prompt, with others
 // perhaps the agent itself.
 func TestWhatWasNotFound(t *testing.T) {

@@ -10,9 +10,10 @@ import (
 // builtin is an agent without a model, for trying things out and for tests. It
 // runs the text between ```sh and ``` in its prompt, block by block in dir,
 // until one fails, and answers with the rest of the prompt. The output of the
-// commands is its progress.
+// commands is its progress. A line may also end with CR LF, as git writes it with
+// core.autocrlf: no command and no answer has that CR.
 func (a Agents) builtin(ctx context.Context, dir string, prompt []byte, answer io.Writer) (int, error) {
-	blocks, rest, err := fences(string(prompt))
+	blocks, rest, err := fences(strings.ReplaceAll(string(prompt), "\r\n", "\n"))
 	if err != nil {
 		fmt.Fprintln(a.Stderr, err)
 		return 2, nil
