@@ -30,9 +30,9 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 		return snap
 	}
 	if retried := retries(changes); len(retried) > 0 {
-		snap, err := s.Snapshot(ctx, kernel.Scope{All: true}) // as Retry: what it rewinds may have ended long ago
+		snap, err := s.toRetry(ctx, retried)
 		if err == nil {
-			look(snap.Apply(s.forsaken(snap, retried...)))
+			look(snap)
 		}
 		return out, errors.Join(err, refused)
 	}
@@ -85,11 +85,10 @@ func (s *Scheduler) Foreseeable(ctx context.Context, snap *kernel.Snapshot, chan
 // returns. People make no decisions except those in changes. The forecast's Now is
 // the present; the story has the end of each job.
 func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Change) (*foresight.Habits, foresight.Forecast, foresight.Story, error) {
-	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	snap, err := s.toRetry(ctx, retries(changes))
 	if err != nil {
 		return nil, foresight.Forecast{}, foresight.Story{}, err
 	}
-	snap = snap.Apply(s.forsaken(snap, retries(changes)...))
 	habits := foresight.HabitsOf(snap.Jobs())
 	out, err := s.foretell(ctx, snap, changes, foresight.Options{Habits: habits, Draws: 1, Nobody: true})
 	if err != nil {

@@ -231,16 +231,26 @@ func needsOf(snap *kernel.Snapshot, plan kernel.Plan) (needs []kernel.Artifact) 
 // RetrySets returns what Retry would rewind; see kernel.RetryAll. It changes
 // nothing.
 func (s *Scheduler) RetrySets(ctx context.Context, roots []kernel.JobID) ([]kernel.RetrySet, error) {
+	snap, err := s.toRetry(ctx, roots)
+	if err != nil {
+		return nil, err
+	}
+	sets, _, err := kernel.RetryAll(snap, roots, "")
+	return sets, err
+}
+
+// toRetry returns a snapshot of every job with the facts that decide whether roots can be retried together.
+func (s *Scheduler) toRetry(ctx context.Context, roots []kernel.JobID) (*kernel.Snapshot, error) {
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {
 		return nil, err
 	}
 	snap = snap.Apply(s.forsaken(snap, roots...))
-	sets, plan, err := kernel.RetryAll(snap, roots, "")
-	if needs := needsOf(snap, plan); len(needs) > 0 {
-		sets, _, err = kernel.RetryAll(s.observe(ctx, snap, needs...), roots, "")
+	_, plan, err := kernel.RetryAll(snap, roots, "")
+	if needs := needsOf(snap, plan); err == nil && len(needs) > 0 {
+		snap = s.observe(ctx, snap, needs...)
 	}
-	return sets, err
+	return snap, nil // a refusal is for who retries
 }
 
 // Retryable returns those of roots that Retry takes together at the moment, and why it would refuse the

@@ -196,3 +196,26 @@ func TestWhyNamesNoRetryThatIsRefused(t *testing.T) {
 		t.Errorf("asks for %v, %v", e.Asks, err)
 	}
 }
+
+// Of several jobs that are to make an artifact, why goes by one that does not wait for the job itself, on its way to
+// what a person can do. If all wait for it, none clears it.
+func TestWhyGoesByAMakerThatDoesNotWait(t *testing.T) {
+	const c, d = "custom:t:c", "custom:t:d"
+	waits := is(kernel.WaitingOnDeps)
+	x, y := job("x", needs(c), waits), job("y", after("x"), produces(c), waits)
+	for name, row := range map[string]struct {
+		maker kernel.Job
+		want  []kernel.Remedy
+	}{
+		"which asks":  {job("z", approval(kernel.Pending, ""), produces(c), is(kernel.WaitingOnApproval)), []kernel.Remedy{{Kind: kernel.ApproveJob, Job: "z"}}},
+		"which lacks": {job("z", needs(d), policy(kernel.Wait), produces(c), waits), []kernel.Remedy{{Kind: kernel.ProduceArtifact, Artifact: artifact(d)}}},
+	} {
+		f := marked(marked(facts(), c), d)
+		for _, jobs := range [][]kernel.Job{{x, y, row.maker}, {row.maker, x, y}} {
+			s := snapshot(f, jobs...)
+			if e, err := kernel.Explain(s, "x"); err != nil || !slices.Equal(e.Actions, row.want) || !strings.Contains(e.Unmet[0].Clears, "z") {
+				t.Errorf("%s: %+v, %+v, %v", name, e.Actions, e.Unmet, err)
+			}
+		}
+	}
+}

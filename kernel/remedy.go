@@ -104,6 +104,7 @@ func (x *explainer) clearsNeed(i int32, v verdict) string {
 	case v.job != "" && v.kind == blocked && x.t.s.jobs[i].Spec.MissingProducer == Wait:
 		return "a retry of what failed, or another job that produces it"
 	case v.job != "":
+		v.job = x.maker(i, v)
 		return x.clearsJob(i, v)
 	case n == awaited:
 		return "any job that produces it"
@@ -121,11 +122,29 @@ func (x *explainer) circular(i int32) bool {
 	return c != nil && slices.Contains(c.Jobs, x.t.s.jobs[i].ID)
 }
 
+// maker returns the job that is to make what job i waits for: the one that v names or, if that one waits for i itself,
+// the first that does not.
+func (x *explainer) maker(i int32, v verdict) JobID {
+	s := x.t.s
+	named, known := s.find(v.job)
+	if !known || v.kind != waiting || !s.behind([]int32{named}, i) {
+		return v.job
+	}
+	first := v.job
+	x.t.eachMaker(i, v.artifact, func(k int32) {
+		if first == v.job && k != i && (x.t.status(k).Active() || x.t.promotable(k)) && !s.behind([]int32{k}, i) {
+			first = s.jobs[k].ID
+		}
+	})
+	return first
+}
+
 func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, via JobID) {
 	if n, _, _ := x.t.need(i, v.artifact); n == producing && x.circular(i) {
 		return []Remedy{x.t.frees(i, v.artifact)}, ""
 	}
 	if v.job != "" && !x.inCircle(i, v) {
+		v.job = x.maker(i, v)
 		return x.remedyJob(i, v)
 	}
 	if n, _, _ := x.t.need(i, v.artifact); n == unknown {
