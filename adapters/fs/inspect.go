@@ -188,7 +188,7 @@ func (s *Store) inspectConflicts() (out []Oddity) {
 	return out
 }
 
-// inspectEvents reports what is in the place of the event log. A link is reported with the others.
+// inspectEvents reports what is in the place of the event log and of its full files. Links are reported with the others.
 func (s *Store) inspectEvents() (out []Oddity) {
 	look := func(at, so string) {
 		if what := s.base.inPlaceOf(at); what != "" && !s.base.isLink(at) {
@@ -197,6 +197,9 @@ func (s *Store) inspectEvents() (out []Oddity) {
 		}
 	}
 	look(eventsFile, ", so no event is recorded")
+	for _, r := range s.rotatedEvents() {
+		look(r.name, ", so events cannot be read")
+	}
 	return out
 }
 
