@@ -331,7 +331,8 @@ func (d dir) stamp(path string) fileStamp {
 // lacks reports that nothing has that name. It resolves the whole path at once: see stamp.
 func (d dir) lacks(path string) bool {
 	var st unix.Stat_t
-	return unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT
+	err := unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == unix.ENOENT || err == unix.ENOTDIR
 }
 
 // modified returns when the directory of that name was last changed; 0: it is

@@ -28,7 +28,7 @@ const staleTemp = time.Hour
 
 // Inspect looks for leftovers of crashes and of manual edits below .vizier/jobs: torn
 // records that the journal still has, damaged files of attempts, lost markers of artifacts, wrong state files,
-// directories without a record, links in place of files, something in the place of the event log, a damaged
+// directories without a record, links in place of files, something in the place of the event log or of artifacts, a damaged
 // journal or history, temporary files of dead processes, and manifests of runs that runs does not name. The caller holds the
 // scheduler lock during Inspect and when it calls a Fix.
 func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
@@ -44,9 +44,11 @@ func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 	}
 	out := append(append(s.inspectJournal(), s.inspectHistory()...), s.links(jobsDir)...)
 	out = append(append(out, s.inspectEvents()...), s.inspectConflicts()...)
+	places := s.inspectArtifacts() // before the jobs, whose markers are put back once the way is free
+	out = append(out, places...)
 	for _, id := range ids {
 		found := append(s.inspectJob(id), s.links(jobPath(id, ""))...)
-		if why := s.quarantineReason(id); why != "" && len(found) == 0 {
+		if why := s.quarantineReason(id); why != "" && len(found) == 0 && !s.heldBy(id, places) {
 			found = []Oddity{{Path: vizierDir + "/" + jobPath(id, recordName), Text: why}}
 		}
 		out = append(out, found...)
@@ -187,14 +189,19 @@ func (s *Store) inspectConflicts() (out []Oddity) {
 	return out
 }
 
-// inspectEvents reports what is in the place of the event log. A link is reported with the others.
-func (s *Store) inspectEvents() []Oddity {
-	what := s.base.inPlaceOf(eventsFile)
-	if what == "" || s.base.isLink(eventsFile) {
-		return nil
+// inspectEvents reports what is in the place of the event log and of its full files. Links are reported with the others.
+func (s *Store) inspectEvents() (out []Oddity) {
+	look := func(at, so string) {
+		if what := s.base.inPlaceOf(at); what != "" && !s.base.isLink(at) {
+			out = append(out, Oddity{Path: vizierDir + "/" + at, Text: what + " " + errMisplaced.Error() + so + movesAside,
+				Fix: func() error { _, err := s.setAside(at); return err }})
+		}
 	}
-	return []Oddity{{Path: vizierDir + "/" + eventsFile, Text: what + " " + errMisplaced.Error() + ", so no event is recorded" + movesAside,
-		Fix: func() error { _, err := s.setAside(eventsFile); return err }}}
+	look(eventsFile, ", so no event is recorded")
+	for _, r := range s.rotatedEvents() {
+		look(r.name, ", so events cannot be read")
+	}
+	return out
 }
 
 // inspectJournal reports an entry that was changed after it was written. No job is
@@ -246,10 +253,14 @@ func (s *Store) links(dir string) (out []Oddity) {
 	names, _ := s.base.names(dir) // a directory that cannot be listed is reported elsewhere
 	for _, name := range names {
 		if name := path.Join(dir, name); s.base.isLink(name) {
-			out = append(out, Oddity{Path: vizierDir + "/" + name, Text: "a symbolic link, which Vizier does not follow", Next: "move what it leads to here"})
+			out = append(out, linkAt(name))
 		}
 	}
 	return out
+}
+
+func linkAt(name string) Oddity {
+	return Oddity{Path: vizierDir + "/" + name, Text: "a symbolic link, which Vizier does not follow", Next: "move what it leads to here"}
 }
 
 // empty reports that nothing in a job's directory is worth keeping.

@@ -8,7 +8,6 @@ import (
 	"io"
 	iofs "io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -84,34 +83,6 @@ func (s *Store) inspectFiles(j *kernel.Job) (out []Oddity) {
 		case "json":
 			look(file, attemptsStart, start)
 		}
-	}
-	return out
-}
-
-// inspectMarkers reports that j's latest attempt made an artifact, as its outcome says, and its marker is gone: who
-// needs the artifact does not find it. A repair writes the marker anew.
-func (s *Store) inspectMarkers(j *kernel.Job) (out []Oddity) {
-	if !j.State.Status.Terminal() || j.State.Retired || !j.State.Removed.IsZero() || !slices.ContainsFunc(j.Spec.Produces, func(a kernel.Artifact) bool {
-		return a.Kind == kernel.Custom && s.base.lacks(artifactFile(markersDir, a, j.ID))
-	}) {
-		return nil
-	}
-	r, err := s.outcome(j.ID, outcomeName)
-	if err != nil || r == nil || r.Attempt != j.Attempt() {
-		return nil
-	}
-	for _, a := range r.Produced {
-		at := artifactFile(markersDir, a, j.ID)
-		if a.Kind != kernel.Custom || !s.base.lacks(at) {
-			continue
-		}
-		out = append(out, Oddity{Path: vizierDir + "/" + at, Text: "the marker of " + a.String() + " is missing, which the job has made: no other job finds that. A repair writes the marker anew", Fix: func() error {
-			b, err := newMarker(r.Attempt, a, j.State.Finished)
-			if err != nil {
-				return err
-			}
-			return s.put(at, b)
-		}})
 	}
 	return out
 }

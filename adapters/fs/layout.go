@@ -23,6 +23,7 @@ const (
 	vizierDir     = ".vizier"
 	jobsDir       = "jobs"
 	runsDir       = "jobs/runs"
+	artifactsDir  = "jobs/artifacts"
 	markersDir    = "jobs/artifacts/custom"
 	payloadsDir   = "jobs/artifacts/data"
 	journalDir    = "jobs/journal"
