@@ -109,9 +109,10 @@ func (g *ground) seen(id kernel.JobID) (status string, attempt int) {
 	return r.Status, r.Attempt
 }
 
+// eventually waits longer than a resident scheduler that is told of nothing.
 func (g *ground) eventually(what string, ok func() bool) {
 	g.t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			list, _ := g.run("vizier", "jobs", "list", "--all")
 			g.t.Fatalf("never: %s\n%s", what, list)
