@@ -30,11 +30,14 @@ const quarantineFile = journalDir + "/held"
 // castagnoli is the CRC-32C of b.
 func castagnoli(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
+// errUnread says that a job's record is there and cannot be read. What was committed is not written over it.
+var errUnread = errors.New("the record cannot be read")
+
 // concernsOneFile reports that an error is about the path that was written to.
 // Others, such as a full disk, are about the whole store.
 func concernsOneFile(err error) bool {
 	return slices.ContainsFunc([]error{syscall.ENOTDIR, syscall.ELOOP, syscall.EISDIR, syscall.ENOTEMPTY, syscall.EEXIST,
-		syscall.EACCES, syscall.EPERM, syscall.EBUSY, errPack}, func(e error) bool { return errors.Is(err, e) })
+		syscall.EACCES, syscall.EPERM, syscall.EBUSY, errPack, errUnread}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // readQuarantine reads the quarantine file. The caller holds the lock.

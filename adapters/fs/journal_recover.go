@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -170,6 +171,13 @@ func (s *Store) replayGroup(g group) error {
 		return err
 	}
 	j, _, err := s.readRecord(g.job)
+	switch system, _ := errors.AsType[syscall.Errno](err); system {
+	case 0, syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.EISDIR:
+	case syscall.EIO:
+		return fmt.Errorf("%w: %w", errUnread, err)
+	default:
+		return err // there is a record, which may be newer than g
+	}
 	if err != nil || g.record == nil || j.Rev < g.rev {
 		return s.applyGroup(g)
 	}
