@@ -2,7 +2,6 @@ package fs
 
 import (
 	"encoding/hex"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -83,9 +82,13 @@ func (r *cacheQuery) factsOf(prefix string) ([]readFact, error) {
 	if err != nil || all {
 		return facts, err
 	}
+	awaited, err := c.awaited(prefix)
+	if err != nil {
+		return nil, err
+	}
 	name := readersOf(prefix).Artifact.Name
 	names, failed := r.s.typeNames(name)
-	if failed != nil || !slices.ContainsFunc(facts, func(f readFact) bool { return f.awaited }) {
+	if failed != nil || !awaited {
 		facts, _, err = c.firstFacts(prefix, -1) // whoever looks at each of them gets the error
 		return facts, err
 	}
@@ -172,6 +175,17 @@ func (c *cache) firstFacts(prefix string, most int) (facts []readFact, all bool,
 		return ""
 	})
 	return facts, all, err
+}
+
+// awaited reports whether one of the facts whose labels begin with prefix is awaited.
+func (c *cache) awaited(prefix string) (yes bool, err error) {
+	err = c.eachFact(prefix, func(f readFact) string {
+		if yes = f.awaited && strings.HasPrefix(f.label, prefix); yes || !strings.HasPrefix(f.label, prefix) {
+			return "\xff"
+		}
+		return ""
+	})
+	return yes, err
 }
 
 // fact returns the fact of a label; the zero value: nobody reads it.

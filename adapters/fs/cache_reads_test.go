@@ -191,9 +191,20 @@ func TestManyReadsThatNothingAwaits(t *testing.T) {
 	}
 	judgedBy(t, s, map[kernel.Near]string{})
 	tx := begin(t, s)
-	defer closeTx(t, tx)
 	rec, err := tx.Load(kernel.Scope{Near: []kernel.Near{}, Reads: true})
 	if err != nil || len(rec.Reads) != 4 || len(rec.Elided) > 0 {
 		t.Errorf("%v, %v, elided %v", err, rec.Reads, rec.Elided)
+	}
+	closeTx(t, tx)
+	last := custom("t", "last")
+	commit(t, s, kernel.Create(waits(9, last)))
+	judgedBy(t, s, map[kernel.Near]string{{Kind: kernel.Readers, Artifact: last}: kernel.JudgedNone})
+	if tx, err = s.Begin(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	rec, err = tx.Load(kernel.Scope{Near: []kernel.Near{}, Reads: true})
+	closeTx(t, tx)
+	if _, there := rec.Reads[kernel.Near{Kind: kernel.Readers, Artifact: last}]; err != nil || there || len(rec.Elided) != 1 {
+		t.Errorf("behind these, one is awaited: %v, %v, elided %v", err, rec.Reads, rec.Elided)
 	}
 }

@@ -428,7 +428,7 @@ func (t tree) becomes(ctx context.Context, from, to string) error {
 	if _, err := t.git(ctx, env, "read-tree", "--no-sparse-checkout", from); err != nil {
 		return err
 	}
-	if _, err := t.git(ctx, env, "update-index", "-q", "--refresh"); err != nil && exitCode(err) != 1 {
+	if _, err := t.git(ctx, env, "update-index", "-q", "--refresh"); err != nil {
 		return err
 	}
 	_, err = t.git(ctx, env, "read-tree", "--no-sparse-checkout", "--reset", "-u", from, to)
