@@ -98,7 +98,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	t := newTick(s)
 	t.watch = i
 	t.judgeDirty()
-	x := explainer{t: t, seen: map[int32]bool{}}
+	x := newExplainer(t)
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	outlook := Starts
 	switch st := s.jobs[i].State; {
@@ -229,6 +229,20 @@ type explainer struct {
 	seen    map[int32]bool
 	actions []Remedy
 	sleeps  bool // a job on the way sleeps
+
+	depends *components // of jobs, by the jobs that they depend on
+	blocked *components // of blocked jobs, by the blocked ones that they depend on
+}
+
+func newExplainer(t *tick) *explainer {
+	return &explainer{t: t, seen: map[int32]bool{}, depends: newComponents(t.s.graph.eachPredecessor),
+		blocked: newComponents(func(i int32, f func(int32)) {
+			t.s.graph.eachPredecessor(i, func(p int32) {
+				if t.status(p) == BlockedByDependency {
+					f(p)
+				}
+			})
+		})}
 }
 
 func (x *explainer) add(all ...Remedy) {
@@ -487,9 +501,9 @@ func (x *explainer) enable() (asks []Artifact) {
 func (x *explainer) circles() bool {
 	for i := range x.seen {
 		for _, a := range x.t.s.jobs[i].Spec.Needs {
-			var makers []int32
-			x.t.s.graph.eachProducer(i, a, func(p int32) { makers = append(makers, p) })
-			if x.t.s.behind(makers, i) {
+			circle := false
+			x.t.s.graph.eachProducer(i, a, func(p int32) { circle = circle || p != i && x.depends.same(p, i) })
+			if circle {
 				return true
 			}
 		}

@@ -85,6 +85,9 @@ func (x *explainer) waitsFor(k, i int32) bool {
 	if st := x.t.status(i); x.t.status(k) != BlockedByDependency || !st.Terminal() || st == Succeeded {
 		return false
 	}
+	if x.t.status(i) == BlockedByDependency && x.dependsOn(i, k) {
+		return x.blocked.same(k, i)
+	}
 	return slices.Contains(x.t.s.graph.closure([]int32{k}, func(at int32, f func(int32)) {
 		x.t.s.graph.eachPredecessor(at, func(p int32) {
 			if p != k && (p == i || x.t.status(p) == BlockedByDependency) {
@@ -92,6 +95,12 @@ func (x *explainer) waitsFor(k, i int32) bool {
 			}
 		})
 	}), i)
+}
+
+// dependsOn reports whether job i depends on job k, and not only by way of others.
+func (x *explainer) dependsOn(i, k int32) (yes bool) {
+	x.t.s.graph.eachPredecessor(i, func(p int32) { yes = yes || p == k })
+	return yes
 }
 
 func (x *explainer) clearsNeed(i int32, v verdict) string {
@@ -118,6 +127,9 @@ func (x *explainer) clearsNeed(i int32, v verdict) string {
 // circular reports whether job i waits for itself, since what it needs is made only by jobs
 // that wait for it.
 func (x *explainer) circular(i int32) bool {
+	if !x.depends.cyclic(i) {
+		return false
+	}
 	c := x.t.s.deadlock([]int32{i}, func(*Job) bool { return true }, false).cycle(i)
 	return c != nil && slices.Contains(c.Jobs, x.t.s.jobs[i].ID)
 }
@@ -127,12 +139,12 @@ func (x *explainer) circular(i int32) bool {
 func (x *explainer) maker(i int32, v verdict) JobID {
 	s := x.t.s
 	named, known := s.find(v.job)
-	if !known || v.kind != waiting || !s.behind([]int32{named}, i) {
+	if !known || v.kind != waiting || !x.depends.same(named, i) {
 		return v.job
 	}
 	first := v.job
 	x.t.eachMaker(i, v.artifact, func(k int32) {
-		if first == v.job && k != i && (x.t.status(k).Active() || x.t.promotable(k)) && !s.behind([]int32{k}, i) {
+		if first == v.job && k != i && (x.t.status(k).Active() || x.t.promotable(k)) && !x.depends.same(k, i) {
 			first = s.jobs[k].ID
 		}
 	})

@@ -207,3 +207,35 @@ func TestRunsOfOneTemplateAreNotCompared(t *testing.T) {
 		}
 	}
 }
+
+// The cost of an explanation grows with the number of jobs on the way to what is to be done, not with its square.
+func TestExplainIsNotQuadratic(t *testing.T) {
+	const n = 20_000
+	token := func(i int) kernel.Artifact {
+		return kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: fmt.Sprint(i)}
+	}
+	o := chain(n, 1)
+	for i := range o.Jobs {
+		s := &o.Jobs[i].Spec
+		if s.After, s.Produces = nil, []kernel.Artifact{token(i)}; i > 0 {
+			s.Needs = []kernel.Artifact{token(i - 1)}
+		}
+	}
+	for status, want := range map[kernel.Status]kernel.RemedyKind{kernel.Failed: kernel.RetryJob, kernel.WaitingOnApproval: kernel.ApproveJob} {
+		o.Jobs[0].State.Status, o.Jobs[0].State.Approval.State = status, kernel.NotRequired
+		if status == kernel.WaitingOnApproval {
+			o.Jobs[0].State.Approval.State = kernel.Pending
+		}
+		s := kernel.NewSnapshot(o)
+		f := kernel.NewFacts()
+		for i := range n {
+			f.Markers[token(i)] = kernel.Seen[[]kernel.JobID](nil)
+		}
+		s = s.WithFacts(f)
+		s = s.Apply(kernel.Decide(s))
+		e, err := kernel.Explain(s, o.Jobs[n-1].ID)
+		if err != nil || len(e.Actions) != 1 || e.Actions[0].Kind != want || e.Actions[0].Job != o.Jobs[0].ID {
+			t.Errorf("%v: %+v, %v", status, e.Actions, err)
+		}
+	}
+}
