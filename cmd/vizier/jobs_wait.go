@@ -474,8 +474,8 @@ func (w *waiting) removed(now *kernel.Snapshot) (map[kernel.JobID]removedJob, er
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
-	for id, st := range out {
-		if st.Status.Status == "" {
+	for _, id := range w.ids {
+		if st, is := out[id]; is && st.Status.Status == "" {
 			return nil, fmt.Errorf("job %s was removed, and the event log does not say how it ended: %w", id, kernel.ErrNotFound)
 		}
 	}
