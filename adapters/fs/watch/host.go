@@ -62,12 +62,16 @@ type HostError struct {
 }
 
 func (e *HostError) Error() string {
-	if e.Writes {
-		return fmt.Sprintf("host %s is changing something here, or was killed at it, and was heard of %s ago; its locks are not seen on this host, %s; use vizier on %s, or try again in %s, when it counts as gone",
-			e.Other, e.Heard.Round(time.Second), e.Self, e.Other, (heardFor - e.Heard).Round(time.Second))
+	again := "try again: it counts as gone now" // somebody else is about to end its turn
+	if left := heardFor - e.Heard; left > 0 {
+		again = fmt.Sprintf("try again in %s, when it counts as gone", left.Round(time.Second))
 	}
-	return fmt.Sprintf("host %s schedules here: its resident scheduler was heard of %s ago, and its lock is not seen on this host, %s; use vizier on %s, or try again in %s, when it counts as gone",
-		e.Other, e.Heard.Round(time.Second), e.Self, e.Other, (heardFor - e.Heard).Round(time.Second))
+	if e.Writes {
+		return fmt.Sprintf("host %s is changing something here, or was killed at it, and was heard of %s ago; its locks are not seen on this host, %s; use vizier on %s, or %s",
+			e.Other, e.Heard.Round(time.Second), e.Self, e.Other, again)
+	}
+	return fmt.Sprintf("host %s schedules here: its resident scheduler was heard of %s ago, and its lock is not seen on this host, %s; use vizier on %s, or %s",
+		e.Other, e.Heard.Round(time.Second), e.Self, e.Other, again)
 }
 
 // sight is what is known of the scheduling host when another one wants to schedule.
