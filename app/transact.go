@@ -242,9 +242,8 @@ func (t *transaction) wakes() error {
 func (t *transaction) untilComplete(rounds *int, look func()) error {
 	for {
 		look()
-		near, whole := t.snap.Lacks()
-		more, all := t.base.Lacks()
-		if near, whole = append(near, more...), whole || all; !whole && len(near) == 0 {
+		near, whole := t.lacks()
+		if !whole && len(near) == 0 {
 			return nil
 		}
 		if *rounds++; whole || *rounds > mostRounds {
@@ -260,6 +259,19 @@ func (t *transaction) untilComplete(rounds *int, look func()) error {
 		t.near = append(t.near, near...)
 		t.base, t.snap = t.base.With(rec, near), t.snap.With(rec, near)
 	}
+}
+
+// lacks returns what the last decision needed and either snapshot does not hold. Mostly
+// both lack the same.
+func (t *transaction) lacks() (near []kernel.Near, whole bool) {
+	near, whole = t.snap.Lacks()
+	more, all := t.base.Lacks()
+	have := make(map[kernel.Near]bool, len(near))
+	for _, n := range near {
+		have[n] = true
+	}
+	more = slices.DeleteFunc(more, func(n kernel.Near) bool { return have[n] })
+	return append(near, more...), whole || all
 }
 
 // mostRounds is how often a decision may ask for more jobs before it gets all open

@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -20,6 +23,7 @@ type cache struct {
 	unlogged []keyValue    // the changes in between
 	long     bool          // the log would be too long for these: they go into a table, and unlogged has none
 	rebuilt  bool          // made from every record: its log has none of it
+	dir      int64         // the stamp of the jobs directory that it agrees with; 0: not known
 
 	told map[kernel.Near]string // what the tick judged by whose jobs are being put; see Tx.JudgedBy
 }
@@ -82,7 +86,8 @@ func (c *cache) readLog() error {
 }
 
 // catchUp brings the cache to pos in the cheapest way that is right: from its log,
-// from the journal, or from every record.
+// from the journal, or from every record. If something else than a commit changed the
+// jobs directory, it looks at that too.
 func (s *Store) catchUp(pos position) (err error) {
 	if t := s.tx; t != nil {
 		if s.cache != nil && s.cache == t.caught && s.cache.offset == (journalOffset{pos.epoch, pos.end}) {
@@ -95,17 +100,75 @@ func (s *Store) catchUp(pos position) (err error) {
 		}()
 	}
 	dir := s.jobsStamp()
-	for pos.dir == dir {
-		old := s.cache != nil
-		if err := s.advance(pos); err == nil {
+	for old := true; old; {
+		old = s.cache != nil
+		err := s.advance(pos)
+		if err == nil && pos.dir != dir && s.cache.dir != dir {
+			err = s.reconcile()
+		}
+		if err == nil {
+			s.cache.dir = dir
 			return nil
 		}
 		s.dropCache()
-		if !old {
-			break
+	}
+	if err := s.rebuildCache(journalOffset{pos.epoch, pos.end}); err != nil {
+		return err
+	}
+	s.cache.dir = dir
+	return nil
+}
+
+// reconcile reads the records of jobs that came into the jobs directory or left it without
+// a commit, and those that changed. Most changes of the directory are of no job: a lock's
+// file that was made, or one of a host that was replaced. A change of a job that succeeded
+// is noticed when it is read.
+func (s *Store) reconcile() error {
+	ids, err := s.jobIDs()
+	if err != nil {
+		return err
+	}
+	there := make(map[kernel.JobID]bool, len(ids))
+	for _, id := range ids {
+		there[id] = true
+	}
+	var changed []kernel.JobID
+	succeeded := statusKey(kernel.Succeeded)
+	err = s.cache.kv.each(keyStatus, func(key string, value []byte) bool {
+		id := idIn(key)
+		if !there[id] || !strings.HasPrefix(key, succeeded) && s.stampOf(id) != (&reader{b: value}).stamp() {
+			changed = append(changed, id)
+		}
+		delete(there, id)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Concat(changed, slices.Collect(maps.Keys(there))) {
+		was, err := s.cache.kv.get(keyEntry + string(id))
+		if err != nil {
+			return err
+		}
+		if err := s.reread(id); err != nil {
+			return err
+		}
+		now, err := s.cache.kv.get(keyEntry + string(id))
+		if err != nil {
+			return err
+		}
+		unread, err := s.cache.kv.get(keyUnread + string(id))
+		if err != nil {
+			return err
+		}
+		if now == nil && was != nil {
+			s.cache.set(keyDirty+string(id), []byte{}) // so that its dependents are judged again
+		}
+		if unread == nil && saysElse(was, now) {
+			s.note(id)
 		}
 	}
-	return s.rebuildCache(journalOffset{pos.epoch, pos.end})
+	return nil
 }
 
 // advance brings the cache to pos from its log and the journal. It is errCache if
@@ -272,20 +335,26 @@ func (s *Store) fresh(id kernel.JobID) ([]byte, error) {
 	if b == nil || err != nil {
 		return nil, err
 	}
-	was := &reader{b: b}
-	if was.stamp() == s.stampOf(id) {
+	if (&reader{b: b}).stamp() == s.stampOf(id) {
 		return b, nil
 	}
 	if err := s.reread(id); err != nil {
 		return nil, err
 	}
-	b, err = s.cache.kv.get(keyEntry + string(id))
-	now := &reader{b: b}
-	now.stamp()
-	if foreign := len(now.b) > 0 && now.b[0] == 1; err == nil && (foreign || !bytes.Equal(was.b, now.b)) {
+	now, err := s.cache.kv.get(keyEntry + string(id))
+	if err == nil && saysElse(b, now) {
 		s.note(id)
 	}
-	return b, err
+	return now, err
+}
+
+// saysElse reports whether the entry of a job, which was made anew, says something else. It
+// does not have the fields that the kernel does not know, so these count as edited.
+func saysElse(was, now []byte) bool {
+	a, b := &reader{b: was}, &reader{b: now}
+	a.stamp()
+	b.stamp()
+	return len(b.b) > 0 && b.b[0] == 1 || !bytes.Equal(a.b, b.b)
 }
 
 // stampOf is the stamp of the file that has a job's record.

@@ -259,6 +259,7 @@ func refersTo(j *kernel.Job) []kernel.JobID {
 
 // addNear adds what a narrow scope names, and the dirty jobs.
 func (r *cacheQuery) addNear(near []kernel.Near) error {
+	r.rec.Jobs = make([]kernel.Job, 0, min(2*len(near), 64))
 	for _, n := range near {
 		if err := r.answer(n); err != nil {
 			return err

@@ -19,9 +19,9 @@ type table struct {
 	size   int64
 	sum    uint32 // of the list of blocks
 	blocks []block
-	recent [8]recentBlock // those read last
-	turn   int            // index in recent of the block that is replaced next
-	packed bool           // blocks are compressed
+	recent [32]recentBlock // those read last
+	turn   int             // index in recent of the block that is replaced next
+	packed bool            // blocks are compressed
 }
 
 // recentBlock has the entries of a block, which are never changed.

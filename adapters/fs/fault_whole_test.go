@@ -109,17 +109,43 @@ func TestWhicheverCallOfTheDiskFailsALookSaysSo(t *testing.T) {
 			for k := 1; k <= calls; k++ {
 				d := &faulty{at: k}
 				got, err := ask(d)
-				if err != nil || reflect.DeepEqual(got, want) {
+				if err != nil || answers(got, want) {
 					continue
 				}
-				rec, isRead := got.(kernel.Records)
-				odd, isOdd := got.(told)
-				if !(isRead && !rec.Narrow || isOdd && odd.has(want.(told))) {
+				if odd, isOdd := got.(told); !isOdd || !odd.has(want.(told)) {
 					t.Errorf("%s fails, call %d of %d:\n%.600s\nwant\n%.600s", d.where, k, calls, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 				}
 			}
 		})
 	}
+}
+
+// answers reports that a look got what another one wanted. Without a cache it may get more:
+// all jobs instead of some, or those that count as dirty until a tick has judged them.
+func answers(got, want any) bool {
+	g, isRead := got.(kernel.Records)
+	if !isRead || !g.Narrow {
+		return isRead || reflect.DeepEqual(got, want)
+	}
+	w := want.(kernel.Records)
+	for _, j := range w.Jobs {
+		if j.State.Status == kernel.Succeeded {
+			w.Succeeded++
+		}
+		if !slices.ContainsFunc(g.Jobs, func(o kernel.Job) bool { return reflect.DeepEqual(o, j) }) {
+			return false
+		}
+	}
+	for _, j := range g.Jobs {
+		if j.State.Status == kernel.Succeeded { // Succeeded counts those that are not among Jobs
+			g.Succeeded++
+		}
+		if !slices.Contains(g.Dirty, j.ID) && !slices.ContainsFunc(w.Jobs, func(o kernel.Job) bool { return o.ID == j.ID }) {
+			return false
+		}
+	}
+	g.Jobs, g.Dirty, g.Judged = w.Jobs, w.Dirty, w.Judged
+	return reflect.DeepEqual(g, w)
 }
 
 // filesOf returns what a store tells of the files of jobs that packStore made.

@@ -107,7 +107,6 @@ func (t *Tx) recover() error {
 	if t.pos == pos && !rebooted {
 		return nil // a new store counts as rebooted and gets its mark below: without one its first commit would pass for an earlier boot's
 	}
-	t.pos.dir = t.s.jobsStamp()
 	return log.setPosition(t.pos)
 }
 

@@ -54,13 +54,20 @@ func (t *Tx) Close() (err error) {
 	defer func() { err = errors.Join(err, t.unlock()) }()
 	t.witness()
 	t.s.tx = nil
-	if c := t.s.cache; c != nil && c.offset == (journalOffset{t.pos.epoch, t.pos.end}) && c.due() {
-		if failed := t.s.saveCache(); failed != nil {
+	c := t.s.cache
+	if c == nil || c.offset != (journalOffset{t.pos.epoch, t.pos.end}) {
+		return nil
+	}
+	if c.due() {
+		if t.s.saveCache() != nil {
 			t.s.dropCache()
-		} else if dir := t.s.jobsStamp(); t.pos.dir != dir { // saving the cache changed the directory
-			t.pos.dir = dir
-			return t.s.log.setPosition(t.pos)
+			return nil
 		}
+		t.s.cache.dir = c.dir
+	}
+	if t.pos.dir != c.dir { // what changed the directory is in the cache now
+		t.pos.dir = c.dir
+		return t.s.log.setPosition(t.pos)
 	}
 	return nil
 }
@@ -154,6 +161,7 @@ func (t *Tx) write(e entry, full bool) (err error) {
 	if start == 0 && t.pos.packs { // see packsMark
 		e.groups = append(e.groups[:len(e.groups):len(e.groups)], group{ops: []fileOp{{kind: opPack}}})
 	}
+	dir := t.s.jobsStamp()
 	end, body, err := t.s.log.append(e, start)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -168,8 +176,22 @@ func (t *Tx) write(e entry, full bool) (err error) {
 		}
 		return t.cut
 	}
-	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
+	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = start, end, len(e.world) == 0, false
+	t.agree(dir)
 	return t.s.log.setPosition(t.pos)
+}
+
+// agree notes that the commit changed the jobs directory, whose stamp was before. If
+// something else had changed it too, the stamps stay as they are, so that the next
+// transaction looks for that.
+func (t *Tx) agree(before int64) {
+	after := t.s.jobsStamp()
+	if t.pos.dir == before {
+		t.pos.dir = after
+	}
+	if c := t.s.cache; c != nil && c.dir == before {
+		c.dir = after
+	}
 }
 
 // know updates the cache with the outcome of p.
@@ -213,10 +235,11 @@ func (t *Tx) Done() error {
 func (s *Store) aside(change func() error) error {
 	before := s.jobsStamp()
 	err := change()
-	after := s.jobsStamp()
-	if t := s.tx; t != nil && after != before && t.pos.dir == before {
-		t.pos.dir = after
-		return errors.Join(err, s.log.setPosition(t.pos))
+	if t := s.tx; t != nil {
+		was := t.pos.dir
+		if t.agree(before); t.pos.dir != was {
+			return errors.Join(err, s.log.setPosition(t.pos))
+		}
 	}
 	return err
 }

@@ -3,12 +3,9 @@ package fs
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // If a process may only open few files, a look fails with an error or answers as always.
@@ -42,7 +39,7 @@ func TestWhereFewFilesMayBeOpenALookSaysSo(t *testing.T) {
 		refused := 0
 		for most := range uint64(40) {
 			v, err := ask(most)
-			if rec, is := v.(kernel.Records); err == nil && !reflect.DeepEqual(v, want) && (!is || rec.Narrow) {
+			if err == nil && !answers(v, want) {
 				t.Errorf("with %d files open: %s\n%.400s\nwant\n%.400s", most, name, fmt.Sprintf("%+v", v), fmt.Sprintf("%+v", want))
 			}
 			if errors.Is(err, unix.EMFILE) {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -172,7 +171,7 @@ func TestWhicheverFileCannotBeReadIsTold(t *testing.T) {
 					}
 				}
 				v, err := ask(look, bad)
-				if rec, is := v.(kernel.Records); err == nil && !reflect.DeepEqual(v, want[name]) && (!is || rec.Narrow) {
+				if err == nil && !answers(v, want[name]) {
 					t.Errorf("%s is %s: %s\n%.400s\nwant\n%.400s", f, how, name, fmt.Sprintf("%+v", v), fmt.Sprintf("%+v", want[name]))
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,7 +66,8 @@ func BenchmarkOneOfMany(b *testing.B) {
 	lists := map[string][]string{"list": {"for-each-ref"}, "schedule": {"for-each-ref"}, "list -n 50": {"for-each-ref", "--count=50"}}
 	few, fewIDs := behind(b, 10)
 	many, manyIDs := behind(b, 10_000)
-	for _, name := range []string{"submit", "status", "show", "why", "tail", "approve", "cancel", "list -n 50", "list", "schedule", "overview"} {
+	const afterChange = "submit after a change of the jobs directory"
+	for _, name := range []string{"submit", afterChange, "status", "show", "why", "tail", "approve", "cancel", "list -n 50", "list", "schedule", "overview"} {
 		b.Run(name, func(b *testing.B) {
 			var spent [2]cost
 			var git time.Duration
@@ -79,6 +81,11 @@ func BenchmarkOneOfMany(b *testing.B) {
 					switch name {
 					case "submit":
 						args = append(args, "--", "true")
+					case afterChange:
+						args = []string{"jobs", "submit", "--", "true"}
+						if err := os.WriteFile(filepath.Join(c.r.dir, ".vizier", "jobs", fmt.Sprint("other", n)), nil, 0o600); err != nil {
+							b.Fatal(err)
+						}
 					case "cancel": // a job that is made for this
 						args = append(args, strings.TrimSpace(c.r.vizier("", "jobs", "submit", "--", "true")))
 					case "approve":
