@@ -3,6 +3,7 @@ package op
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -181,9 +182,11 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 		return nil, err
 	}
 	c := &conflict{slug: slug, mark: mark}
-	if _, err := env.Git.OwnedWorktree(mergeTree(mark.Slug, kernel.JobID(mark.Job))); err != nil { // works again if the repository was moved
+	tree, err := env.Git.OwnedWorktree(mergeTree(mark.Slug, kernel.JobID(mark.Job))) // works again if the repository was moved
+	if err != nil {
 		return nil, err
 	}
+	c.mark.Worktree = cmp.Or(tree.Worktree, c.mark.Worktree)
 	if !filepath.IsAbs(c.mark.Worktree) {
 		c.mark.Worktree = filepath.Join(n.Root, c.mark.Worktree)
 	}
