@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,36 @@ func TestACollectionThatFailsIsNotOver(t *testing.T) {
 	m.refuse["load"] = errDisk
 	if _, err := s.Collect(t.Context()); !errors.Is(err, errDisk) {
 		t.Error(err)
+	}
+}
+
+// attic is what was parked and had only been staged.
+type attic struct {
+	Worktrees
+	before []time.Time
+}
+
+func (s *attic) DropStaged(_ context.Context, before time.Time) error {
+	s.before = append(s.before, before)
+	return nil
+}
+
+// A collection has what was only staged kept as long as jobs, also if it removes none.
+func TestACollectionForgetsWhatWasOnlyStaged(t *testing.T) {
+	for _, c := range []struct {
+		keep retention.Policy
+		want []time.Time
+	}{{retention.Policy{Age: time.Hour}, []time.Time{at.Add(-time.Hour)}}, {retention.Policy{Count: 1}, nil}, {retention.Policy{}, nil}} {
+		m := newMemory(endedAt("a", at))
+		s, kept := m.scheduler(), &attic{Worktrees: m}
+		s.Keep, s.Worktrees = c.keep, kept
+		found, err := s.Collect(t.Context())
+		if err == nil {
+			_, _, err = found.Next(t.Context())
+		}
+		if err != nil || !slices.Equal(kept.before, c.want) || len(m.jobs) != 1 {
+			t.Errorf("%+v: %v, %v", c.keep, kept.before, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/history"
@@ -140,6 +141,11 @@ type Worktrees interface {
 type worktreeFinder interface {
 	InPlace(kernel.Context) bool
 	WorktreesOf([]kernel.JobID) (map[kernel.JobID][]kernel.Context, error)
+}
+
+// stagedDropper is a Worktrees that can forget what was parked before a time and had only been staged.
+type stagedDropper interface {
+	DropStaged(ctx context.Context, before time.Time) error
 }
 
 // worktreeMender is a Worktrees that can have a worktree found again after the

@@ -219,3 +219,55 @@ func TestWhyGoesByAMakerThatDoesNotWait(t *testing.T) {
 		}
 	}
 }
+
+// A retry of what a failed job blocks blocks it as before, and is not refused: none of the jobs would wait for another.
+func TestARetryBehindAFailure(t *testing.T) {
+	const c = "custom:t:c"
+	s := snapshot(marked(facts(), c), job("x", is(kernel.Failed)), job("o", produces(c), is(kernel.Failed)),
+		job("a", needs(c), after("x"), is(kernel.BlockedByDependency)), job("b", after("a"), produces(c), is(kernel.BlockedByDependency)))
+	for _, id := range []kernel.JobID{"a", "b"} {
+		p, err := kernel.Retry(s, id, "ann")
+		if err != nil {
+			t.Errorf("%s: %v", id, err)
+			continue
+		}
+		next := s.Apply(p)
+		next = next.Apply(kernel.Decide(next))
+		for _, of := range []kernel.JobID{"a", "b"} {
+			if st := next.Job(of).State.Status; st != kernel.BlockedByDependency {
+				t.Errorf("%s is %s after a retry of %s", of, st, id)
+			}
+		}
+	}
+	if _, err := kernel.Retry(s, "x", "ann"); !errors.Is(err, kernel.ErrConflict) {
+		t.Errorf("x, after which a and b would wait for each other: %v", err)
+	}
+}
+
+// Retries are named in an order in which none of them is refused.
+func TestRetriesThatWorkInTheirOrder(t *testing.T) {
+	const c = "custom:t:c"
+	s := snapshot(marked(facts(), c), job("f", is(kernel.Failed)), job("m", produces(c), is(kernel.Failed)),
+		job("u", needs(c), after("f"), is(kernel.BlockedByDependency)), job("v", after("u"), produces(c), is(kernel.BlockedByDependency)))
+	for _, id := range []kernel.JobID{"u", "v"} {
+		e, err := kernel.Explain(s, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []kernel.Remedy{{Kind: kernel.RetryJob, Job: "m"}, {Kind: kernel.RetryJob, Job: "f"}}; !slices.Equal(e.Actions, want) {
+			t.Errorf("%s: %+v", id, e.Actions)
+		}
+		next := s
+		for _, r := range e.Actions {
+			p, err := kernel.Retry(next, r.Job, "ann")
+			if err != nil {
+				t.Errorf("%s: %v", r.Job, err)
+			}
+			next = next.Apply(p)
+			next = next.Apply(kernel.Decide(next))
+		}
+		if st := next.Job(id).State.Status; st == kernel.BlockedByDependency {
+			t.Errorf("%s is %s", id, st)
+		}
+	}
+}

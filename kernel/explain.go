@@ -483,6 +483,7 @@ func (x *explainer) enable() (asks []Artifact) {
 		sets, _, err := RetryAll(s, retries, "")
 		var d *DeadlockError
 		if !errors.As(err, &d) {
+			x.queue(s, retries)
 			return s.unasked(sets)
 		}
 		frees := d.Cycle.Frees
@@ -493,6 +494,32 @@ func (x *explainer) enable() (asks []Artifact) {
 		x.actions = slices.Insert(x.actions, at, frees)
 		if s = s.made(frees); frees.Kind == RetryJob {
 			retries = append(retries, frees.Job)
+		}
+	}
+}
+
+// queue puts the retries into an order in which s, which has what is to be made before them, refuses none of them as a deadlock.
+func (x *explainer) queue(s *Snapshot, retries []JobID) {
+	var order []JobID
+	for len(retries) > 0 {
+		at := slices.IndexFunc(retries, func(id JobID) bool {
+			_, p, err := RetryAll(s, []JobID{id}, "")
+			var d *DeadlockError
+			if errors.As(err, &d) {
+				return false
+			}
+			s = s.Apply(p)
+			return true
+		})
+		if at < 0 { // only together
+			return
+		}
+		order = append(order, retries[at])
+		retries = slices.Delete(slices.Clone(retries), at, at+1)
+	}
+	for i, next := 0, 0; i < len(x.actions); i++ {
+		if x.actions[i].Kind == RetryJob {
+			x.actions[i].Job, next = order[next], next+1
 		}
 	}
 }

@@ -188,8 +188,15 @@ func Retryable(s *Snapshot, roots []JobID) (can []JobID, refused map[JobID]error
 
 // deadlocked returns a DeadlockError if a rewind of sets, which s holds already, is of no use: it opened a
 // job again that waits for what only jobs behind it make, or its root was open and waits for such jobs
-// as it did. before is s before it.
+// as it did. A job that is blocked at once, as by the failure of one that it runs after, waits for nobody. before is s before it.
 func (s *Snapshot) deadlocked(before *Snapshot, sets []RetrySet) error {
+	if err := s.waitInVain(before, sets); err == nil {
+		return nil
+	}
+	return s.Apply(Decide(s)).waitInVain(before, sets)
+}
+
+func (s *Snapshot) waitInVain(before *Snapshot, sets []RetrySet) error {
 	var from []int32
 	of := map[JobID]JobID{} // the retry that rewound a job that had ended, or that is a root
 	for _, set := range sets {

@@ -272,6 +272,16 @@ func (d dir) isLink(name string) bool {
 	return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
+// behindLink reports that path, or a directory on the way to it, is a symbolic link.
+func (d dir) behindLink(path string) bool {
+	for ; path != "."; path = filepath.Dir(path) {
+		if d.isLink(path) {
+			return true
+		}
+	}
+	return false
+}
+
 func (d dir) openFile(name string, flags int) (fd int, err error) {
 	if flags&unix.O_CREAT != 0 {
 		return d.disk.create(d.fd, name, flags)

@@ -118,13 +118,5 @@ func (s *Store) inspectMarkers(j *kernel.Job) (out []Oddity) {
 // lacksMarker reports that nothing is in the place of a marker, and no link is on the way there: what a link leads to
 // is reported with that.
 func (s *Store) lacksMarker(at string) bool {
-	if !s.base.lacks(at) {
-		return false
-	}
-	for dir := path.Dir(at); dir != jobsDir; dir = path.Dir(dir) {
-		if s.base.isLink(dir) {
-			return false
-		}
-	}
-	return true
+	return s.base.lacks(at) && !s.base.behindLink(path.Dir(at))
 }

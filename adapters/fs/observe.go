@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
@@ -71,10 +73,16 @@ func (s *Store) present(name string) kernel.Fact[bool] {
 
 func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
 	dir := artifactDir(markersDir, a)
-	if s.base.lacks(dir) { // as most often, since many jobs may wait for artifacts: one call
+	at, err := s.base.open(dir)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist), // as most often, since many jobs may wait for artifacts: one call
+		errors.Is(err, unix.ENOTDIR) && !s.base.behindLink(dir):
 		return kernel.Seen[[]kernel.JobID](nil)
+	case err != nil: // a link may lead to artifacts
+		return kernel.Unseen[[]kernel.JobID](err.Error())
 	}
-	names, err := s.base.names(dir)
+	defer at.close()
+	names, err := at.names(".")
 	if err != nil {
 		return kernel.Unseen[[]kernel.JobID](err.Error())
 	}

@@ -30,6 +30,32 @@ func markersOf(t *testing.T, s *Store, a kernel.Artifact) []kernel.JobID {
 	return f.Value
 }
 
+// Whether an artifact exists is not known while a link is in the place of one of the directories on the way to its
+// marker, and the inspection names that place.
+func TestMarkersBehindALink(t *testing.T) {
+	a := custom("type", "key")
+	for _, at := range []string{artifactsDir, markersDir, typeDir(markersDir, a.Name), artifactDir(markersDir, a)} {
+		for _, to := range []string{"aside", "nothing"} {
+			s := newStore(t, t.TempDir())
+			commit(t, s, kernel.Publish{Attempt: kernel.AttemptID{Job: id(1), N: 1}, Artifacts: []kernel.Artifact{a}})
+			if got := markersOf(t, s, a); !slices.Equal(got, []kernel.JobID{id(1)}) {
+				t.Fatal(got)
+			}
+			path, elsewhere := s.abs(at), t.TempDir()
+			if err := errors.Join(os.Rename(path, filepath.Join(elsewhere, "aside")), os.Symlink(filepath.Join(elsewhere, to), path)); err != nil {
+				t.Fatal(err)
+			}
+			if f := observe(s, kernel.Probes{Markers: []kernel.Artifact{a}}).Markers[a]; f.Err == "" {
+				t.Errorf("%s: %+v", at, f)
+			}
+			odd, err := s.Inspect(nil)
+			if err != nil || !slices.ContainsFunc(odd, func(o Oddity) bool { return o.Path == vizierDir+"/"+at }) {
+				t.Errorf("%s: %+v, %v", at, odd, err)
+			}
+		}
+	}
+}
+
 // Each artifact has a marker of its own, whatever its name.
 func TestMarkersOfAnyName(t *testing.T) {
 	long := strings.Repeat("n", 120) // 240 digits: the longest that stays in one level

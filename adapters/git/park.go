@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
@@ -268,6 +270,34 @@ func (r *Repo) park(ctx context.Context, p Parked, name string) error {
 		return fmt.Errorf("park its work: %w", err)
 	}
 	r.tell(p)
+	return nil
+}
+
+// DropStaged removes the refs of what was parked before a time and was only staged. The work itself, and commits, stay parked.
+func (r *Repo) DropStaged(ctx context.Context, before time.Time) error {
+	if none, err := r.noneParked(); none || err != nil {
+		return err
+	}
+	refs, err := r.cli.read(ctx, "for-each-ref", "--format=%(committerdate:unix) %(objectname) %(refname)", parkedRefs)
+	if err != nil {
+		return err
+	}
+	var in strings.Builder
+	for line := range strings.Lines(string(refs)) {
+		f := strings.Fields(line)
+		if len(f) != 3 || !strings.HasSuffix(f[2], stagedSuffix) {
+			continue
+		}
+		if at, err := strconv.ParseInt(f[0], 10, 64); err == nil && time.Unix(at, 0).Before(before) {
+			fmt.Fprintf(&in, "delete %s %s\n", f[2], f[1])
+		}
+	}
+	if in.Len() == 0 {
+		return nil
+	}
+	if _, err := r.cli.run(ctx, command{args: []string{"update-ref", "--stdin"}, stdin: []byte(in.String()), writes: true}); err != nil {
+		return fmt.Errorf("remove refs of what was staged long ago: %w", err)
+	}
 	return nil
 }
 

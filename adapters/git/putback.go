@@ -72,7 +72,8 @@ func (r *Repo) Remember(ctx context.Context, dir string, confined bool) error {
 }
 
 // Settle stages what was resolved in the linked worktree at dir since Remember by a program that has ended well: the
-// paths resolved, relative to dir, and, if no other is in conflict, all else that was changed or made. Then it forgets that.
+// paths resolved, relative to dir, and all else that was changed or made and is not in conflict: if others are, what is as it was
+// at Remember stays as it is. Then it forgets that.
 // If it fails or is killed, PutBack ends it. What is staged is what the program left, all of it at once.
 func (r *Repo) Settle(ctx context.Context, dir string, resolved []string) error {
 	t, err := r.treeAt(dir)
@@ -80,7 +81,7 @@ func (r *Repo) Settle(ctx context.Context, dir string, resolved []string) error 
 		return err
 	}
 	if t.w.Name == "" {
-		paths, err := r.toStage(ctx, dir, resolved)
+		paths, err := r.toStage(ctx, t, resolved)
 		if err != nil {
 			return err
 		}
@@ -103,7 +104,7 @@ func (r *Repo) settle(ctx context.Context, t tree, files kernel.CommitID, paths 
 
 // resolution returns the paths in t that Settle is to stage, and a commit that has their files, and notes both.
 func (r *Repo) resolution(ctx context.Context, t tree, resolved []string) (files kernel.CommitID, paths []string, err error) {
-	paths, err = r.toStage(ctx, t.dir, resolved)
+	paths, err = r.toStage(ctx, t, resolved)
 	var content string
 	if err == nil {
 		content, err = t.staging(ctx, paths)
@@ -150,15 +151,40 @@ func (t tree) staging(ctx context.Context, paths []string) (string, error) {
 	return t.git(ctx, env, "write-tree")
 }
 
-// toStage returns the paths that Settle is to stage at dir. Other repositories are not among them.
-func (r *Repo) toStage(ctx context.Context, dir string, resolved []string) ([]string, error) {
-	left, err := r.Unmerged(ctx, dir)
-	if err != nil || slices.ContainsFunc(left, func(path string) bool { return !slices.Contains(resolved, path) }) {
-		return resolved, err
+// toStage returns the paths that Settle is to stage in t. Other repositories are not among them.
+func (r *Repo) toStage(ctx context.Context, t tree, resolved []string) ([]string, error) {
+	left, err := r.Unmerged(ctx, t.dir)
+	if err != nil {
+		return nil, err
 	}
-	changed, made, err := r.Unstaged(ctx, dir)
-	made = slices.DeleteFunc(made, func(path string) bool { return strings.HasSuffix(path, "/") }) // a repository
-	return slices.Concat(resolved, changed, made), err
+	changed, made, err := r.Unstaged(ctx, t.dir)
+	if err != nil {
+		return nil, err
+	}
+	repository := func(path string) bool { return strings.HasSuffix(path, "/") }
+	inConflict := func(path string) bool { return slices.Contains(left, path) }
+	others := slices.DeleteFunc(slices.DeleteFunc(slices.Concat(changed, made), repository), inConflict)
+	if !slices.ContainsFunc(left, func(path string) bool { return !slices.Contains(resolved, path) }) {
+		return slices.Concat(resolved, others), nil
+	}
+	others, err = t.sinceRemember(ctx, others)
+	return slices.Concat(resolved, others), err
+}
+
+// sinceRemember returns those of paths, none of which is in conflict, that are not what they were at Remember. Where nothing is
+// noted that is none.
+func (t tree) sinceRemember(ctx context.Context, paths []string) ([]string, error) {
+	before, err := t.cli.resolve(ctx, t.dir, beforeRef)
+	if err != nil || before == "" || len(paths) == 0 {
+		return nil, err
+	}
+	now, err := t.staging(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	out, err := t.git(ctx, nil, "diff-tree", "-r", "-z", "--name-only", "--no-renames", string(before), now)
+	differ := strings.Split(out, "\x00")
+	return slices.DeleteFunc(paths, func(path string) bool { return !slices.Contains(differ, path) }), err
 }
 
 // noteSettled writes t's settledNote.

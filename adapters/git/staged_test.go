@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -184,5 +185,28 @@ func TestStagingKeepsWhatWasOnlyStaged(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What was only staged is not kept for ever. Work is, and so is what was staged since.
+func TestWhatIsOnlyStagedIsForgottenOneDay(t *testing.T) {
+	o := newOwned(t, Open)
+	o.tree.write("file", "staged")
+	o.tree.git("add", "file")
+	o.tree.write("file", "left")
+	o.remove(kernel.CleanupDone)
+	if len(o.parked) != 2 {
+		t.Fatalf("%+v", o.parked)
+	}
+	for _, c := range []struct {
+		before time.Duration
+		staged int // refs that are left
+	}{{-time.Hour, 1}, {time.Hour, 0}, {time.Hour, 0}} {
+		if err := o.repo.DropStaged(t.Context(), time.Now().Add(c.before)); err != nil {
+			t.Fatal(err)
+		}
+		if refs := o.git("for-each-ref", "--format=%(refname)", parkedRefs); strings.Count(refs, "refs/") != 1+c.staged || strings.Count(refs, stagedSuffix) != c.staged {
+			t.Errorf("before %s from now: %q are left", c.before, refs)
+		}
 	}
 }

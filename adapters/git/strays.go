@@ -68,6 +68,18 @@ func (r *Repo) MovedWorktrees() (out []kernel.Context, err error) {
 	return out, err
 }
 
+// WorktreeNamed returns where the files of the linked worktree are that git has under a name; "": git has none, or its files are not
+// there.
+func (r *Repo) WorktreeNamed(name string) (dir string, err error) {
+	all, err := r.Worktrees()
+	for _, w := range all {
+		if w.Name == name && nameAt(w.Path) == name {
+			return w.Path, nil
+		}
+	}
+	return "", err
+}
+
 // movedTo returns where the files of w are, if the repository was moved or copied with them;
 // "": it was not.
 func (r *Repo) movedTo(w Worktree) string {

@@ -3,6 +3,7 @@ package op
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -44,7 +45,7 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 	if c != nil && c.parked != "" && !c.unmerged() {
 		return blocked(unstaged, c.mark.Worktree, n.Job.ID, n.Job.ID), nil
 	}
-	seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
+	seen.Sentinel, seen.Unmerged, seen.Unstaged = c != nil, c.unmerged(), c != nil && c.unstaged
 	if step := workflow.Control(n.ManifestNode, seen); step.Run == workflow.Nothing {
 		return c.end(ctx, env, n, step)
 	}
@@ -77,7 +78,7 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 // may end the node.
 func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow.Seen, after func([]int) (*Result, error)) (Result, error) {
 	for {
-		seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
+		seen.Sentinel, seen.Unmerged, seen.Unstaged = c != nil, c.unmerged(), c != nil && c.unstaged
 		step := workflow.Control(n.ManifestNode, seen)
 		exit := 0
 		var err error
@@ -152,8 +153,10 @@ const unstaged = "nothing is in conflict in %s any more, but what was changed th
 type conflict struct {
 	slug  string
 	mark  *sentinel
-	files []string             // still in conflict; relative to the worktree
+	files []string             // left to resolve; relative to the worktree
 	since map[string]time.Time // when each of them was last written before the node began
+
+	unstaged bool // none of the files is in conflict any more, and some have changes that are not staged
 
 	undone bool // the merge is not in progress any more, and what was changed since is not all of it
 
@@ -179,9 +182,11 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 		return nil, err
 	}
 	c := &conflict{slug: slug, mark: mark}
-	if _, err := env.Git.OwnedWorktree(mergeTree(mark.Slug, kernel.JobID(mark.Job))); err != nil { // works again if the repository was moved
+	tree, err := env.Git.OwnedWorktree(mergeTree(mark.Slug, kernel.JobID(mark.Job))) // works again if the repository was moved
+	if err != nil {
 		return nil, err
 	}
+	c.mark.Worktree = cmp.Or(tree.Worktree, c.mark.Worktree)
 	if !filepath.IsAbs(c.mark.Worktree) {
 		c.mark.Worktree = filepath.Join(n.Root, c.mark.Worktree)
 	}
@@ -248,29 +253,31 @@ func (c *conflict) decided(file string) (bool, error) {
 // unresolved returns the files of the merge in the worktree dir that must not be
 // committed as they are. These are the files in conflict or, if there are none, the
 // tracked files with changes that are not staged. Unless a person has committed, files
-// that were in conflict (was) and still have conflict markers count as well.
-func unresolved(ctx context.Context, env *Env, dir string, was []string) ([]string, error) {
-	files, err := env.Git.Unmerged(ctx, dir)
+// that were in conflict (was) and still have conflict markers count as well. unstaged reports
+// whether none is in conflict, and there are changes that are not staged.
+func unresolved(ctx context.Context, env *Env, dir string, was []string) (files []string, unstaged bool, err error) {
+	files, err = env.Git.Unmerged(ctx, dir)
 	if err != nil || len(files) > 0 {
-		return files, err
+		return files, false, err
 	}
 	if files, _, err = env.Git.Unstaged(ctx, dir); err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	unstaged = len(files) > 0
 	staged, err := env.Git.Staged(ctx, dir)
 	if err != nil || !staged {
-		return files, err
+		return files, unstaged, err
 	}
 	for _, f := range was {
 		_, marked, err := look(filepath.Join(dir, f))
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if marked && !slices.Contains(files, f) {
 			files = append(files, f)
 		}
 	}
-	return files, nil
+	return files, unstaged, nil
 }
 
 func (c *conflict) unmerged() bool { return c != nil && len(c.files) > 0 }
@@ -344,8 +351,8 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 }
 
 // stage stages, as resolved, the files in conflict that somebody has decided
-// about, and determines anew which are left. Once none is in conflict, the
-// other files that were changed for it, or made, are part of the resolution.
+// about, and determines anew which are left. The other files that were changed for it, or made,
+// are part of the resolution.
 func (c *conflict) stage(ctx context.Context, env *Env) error {
 	if !c.unmerged() {
 		return env.Git.Forget(ctx, c.mark.Worktree)
@@ -377,7 +384,7 @@ func (c *conflict) see(ctx context.Context, env *Env) error {
 			return err
 		}
 	}
-	c.files, err = unresolved(ctx, env, c.mark.Worktree, c.mark.Files)
+	c.files, c.unstaged, err = unresolved(ctx, env, c.mark.Worktree, c.mark.Files)
 	return err
 }
 

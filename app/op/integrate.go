@@ -3,6 +3,7 @@ package op
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -357,18 +359,62 @@ var inOtherTree = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknogloba
 	return regexp.MustCompile("is open in ([^ ]+): resolve it there as .*; then (`vizier retry [^`]+`)")
 })
 
+// TreeToResolve returns the worktree, relative to the repository's root, that the reason of a job whose merge is in conflict, or
+// behind another conflict, names to resolve that in; "": it names none.
+func TreeToResolve(reason string) string {
+	for _, said := range []*regexp.Regexp{inTreeToResolve(), inOtherTree()} {
+		if m := said.FindStringSubmatch(reason); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
 // Resolvable returns the reason of a job whose merge is in conflict, or behind another conflict, given
-// whether the worktree of that is still there to resolve it in. A retry without it merges anew.
-func Resolvable(reason string, there func(dir string) bool) string {
+// where the worktree of that is now, "" if it is gone. A retry without it merges anew. Where a person has moved it, a merge
+// finds it only among the worktrees of jobs.
+func Resolvable(reason string, now func(dir string) string) string {
 	for _, of := range []struct {
-		said *regexp.Regexp
-		gone string
-	}{{inTreeToResolve(), "its worktree %s is gone, and %s merges anew"}, {inOtherTree(), "is gone with its worktree %s, and %s merges"}} {
-		if m := of.said.FindStringSubmatch(reason); m != nil && !there(m[1]) {
+		said        *regexp.Regexp
+		gone, moved string
+	}{
+		{inTreeToResolve(), "its worktree %s is gone, and %s merges anew", "its worktree %s was moved to %s: `%s`, then "},
+		{inOtherTree(), "is gone with its worktree %s, and %s merges", "was in %s, which was moved to %s: `%s`; it "},
+	} {
+		m := of.said.FindStringSubmatch(reason)
+		if m == nil {
+			continue
+		}
+		switch at := now(m[1]); {
+		case at == "":
 			return strings.Replace(reason, m[0], fmt.Sprintf(of.gone, m[1], m[2]), 1)
+		case path.Dir(at) == worktreeHome:
+			return strings.Replace(reason, m[0], strings.Replace(m[0], m[1], at, 1), 1)
+		case at != m[1]:
+			return strings.Replace(reason, m[0], fmt.Sprintf(of.moved, m[1], at, MoveBack(at, m[1]))+m[0], 1)
 		}
 	}
 	return reason
+}
+
+// MoveBack returns the command, to be run at the repository's root, that moves a worktree which is at from back to its place.
+func MoveBack(from, place string) string {
+	if strings.ContainsFunc(from, func(r rune) bool {
+		return !strings.ContainsRune("/._-+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		from = "'" + strings.ReplaceAll(from, "'", `'\''`) + "'"
+	}
+	return "git worktree move " + from + " " + place
+}
+
+// MarkedTree returns git's name of the worktree in which the conflict is that mark, the mark of a plan's conflict, is about; "": it says
+// none.
+func MarkedTree(mark []byte) string {
+	var s sentinel
+	if err := json.Unmarshal(mark, &s); err != nil || s.Worktree == "" {
+		return ""
+	}
+	return mergeTree(s.Slug, kernel.JobID(s.Job))
 }
 
 // LeftToResolve returns the reason of a job whose merge is in conflict, with what its gate has left to resolve since,

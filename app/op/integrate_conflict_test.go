@@ -861,12 +861,12 @@ func TestConflictWhoseWorktreeIsGone(t *testing.T) {
 	gate := w.conflictGate(n, nil)
 	for _, n := range []*Node{n, gate} {
 		r := w.want(n, kernel.OutcomeBlocked)
-		if got := Resolvable(r.Reason, func(dir string) bool { return w.there(w.dir, dir) }); got != r.Reason {
+		if got := Resolvable(r.Reason, func(dir string) string { return dir }); got != r.Reason {
 			t.Errorf("with its worktree: %s", got)
 		}
 		before, _, _ := strings.Cut(r.Reason, "resolve readme.txt")
 		want := before + "its worktree .vizier/tmp-worktrees/merge-foo is gone, and `vizier retry " + string(n.Job.ID) + "` merges anew"
-		if got := Resolvable(r.Reason, func(string) bool { return false }); got != want {
+		if got := Resolvable(r.Reason, func(string) string { return "" }); got != want {
 			t.Errorf("%s; want %s", got, want)
 		}
 	}
@@ -882,10 +882,10 @@ func TestConflictWhoseWorktreeIsGone(t *testing.T) {
 	}
 	second := w.merge(nil)
 	r := w.want(second, kernel.OutcomeBlocked)
-	if got := Resolvable(r.Reason, func(dir string) bool { return w.there(w.dir, dir) }); got != r.Reason {
+	if got := Resolvable(r.Reason, func(dir string) string { return dir }); got != r.Reason {
 		t.Errorf("behind a conflict that is there: %s", got)
 	}
-	got := Resolvable(r.Reason, func(string) bool { return false })
+	got := Resolvable(r.Reason, func(string) string { return "" })
 	if want := "`vizier retry " + string(second.Job.ID) + "` merges"; !strings.HasSuffix(got, want) || strings.Contains(got, "vizier clean") {
 		t.Errorf("behind a conflict that is gone: %s; want %s", got, want)
 	}

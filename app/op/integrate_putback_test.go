@@ -377,3 +377,83 @@ func TestAResolutionThatAPersonDrops(t *testing.T) {
 		}
 	}
 }
+
+// A gate that may ask the agent does not, once nothing is in conflict any more: what a person has not staged yet may be half done.
+func TestAPersonIsAtWorkOnAConflict(t *testing.T) {
+	w := conflicting(t)
+	n, main := w.merge(nil), w.rev("main")
+	w.want(n, kernel.OutcomeBlocked)
+	r := &resolver{does: func(dir string) { w.shell(dir, "touch new.txt") }}
+	w.env.Agents = r
+	gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+	w.want(gate, kernel.OutcomeBlocked, "resolve readme.txt in")
+	w.resolve(n, "both\n")
+	w.write(w.mergeDir(n), "new.txt", "half\n")
+	for range 2 {
+		gate.Job.State.Generation++
+		w.want(gate, kernel.OutcomeBlocked, "resolve new.txt in", "`git add` them")
+	}
+	if r.asked != 1 || w.git(w.mergeDir(n), "diff", "--name-only") != "new.txt" || w.rev("main") != main {
+		t.Errorf("asked %d times, not staged: %q", r.asked, w.git(w.mergeDir(n), "diff", "--name-only"))
+	}
+	w.write(w.mergeDir(n), "new.txt", "whole\n")
+	w.git(w.mergeDir(n), "add", "new.txt")
+	gate.Job.State.Generation++
+	w.want(gate, kernel.OutcomeSucceeded, "resolved")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "whole\n" || r.asked != 1 {
+		t.Errorf("not merged as the person resolved it, or asked %d times", r.asked)
+	}
+	w.tidy()
+}
+
+// What an agent that ended well changed and made belongs to its resolution, also of a part: it is merged with what a person resolves
+// after it. What a person had changed or made before stays for the person to stage.
+func TestAnAgentResolvesAPart(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		if cut && !disktest.AsUser(t) {
+			return
+		}
+		w := newWorld(t)
+		w.plan(map[string]string{"readme.txt": "theirs\n", "new.txt": "new\n", "a.txt": "theirs\n", "b.txt": "theirs\n"})
+		w.commit(w.dir, "readme.txt", "ours\n")
+		w.commit(w.dir, "new.txt", "ours\n")
+		n := w.merge(nil)
+		w.want(n, kernel.OutcomeBlocked)
+		dir := w.mergeDir(n)
+		w.write(dir, "a.txt", "half\n")
+		w.write(dir, "notes.txt", "a person's\n")
+		does := "echo both >readme.txt; echo repaired >b.txt; mkdir lib; echo made >lib/made.txt"
+		if cut {
+			does += "; chmod 000 lib"
+		}
+		w.env.Agents = &resolver{does: func(dir string) { w.shell(dir, does) }}
+		gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "prompt_text": "resolve it"})
+		if cut {
+			w.want(gate, kernel.OutcomeFailed, "cannot read lib")
+			w.shell(dir, "chmod -R u+rwX .")
+			gate.Args["auto_resolve"] = "false"
+			gate.Job.State.Generation++
+		}
+		w.want(gate, kernel.OutcomeBlocked, "resolve new.txt in")
+		w.write(dir, "new.txt", "both\n")
+		w.git(dir, "add", "new.txt")
+		gate.Job.State.Generation++
+		w.want(gate, kernel.OutcomeBlocked, "resolve a.txt in")
+		w.write(dir, "a.txt", "whole\n")
+		w.git(dir, "add", "a.txt")
+		gate.Job.State.Generation++
+		w.want(gate, kernel.OutcomeSucceeded, "resolved")
+		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeSucceeded)
+		for name, want := range map[string]string{"readme.txt": "both\n", "new.txt": "both\n", "a.txt": "whole\n", "b.txt": "repaired\n", "lib/made.txt": "made\n"} {
+			if !w.there(w.dir, name) || w.read(w.dir, name) != want {
+				t.Errorf("cut %v: %s is not merged as it was resolved:\n%s", cut, name, w.git(w.dir, "show", "main"))
+			}
+		}
+		if ref := w.parked(); w.there(w.dir, "notes.txt") || w.git(w.dir, "show", ref+":notes.txt") != "a person's" {
+			t.Errorf("cut %v: a person's notes are merged, or lost: %q", cut, ref)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 	if own {
 		was = open.Files
 	}
-	files, err := unresolved(ctx, m.env, m.dir, was)
+	files, _, err := unresolved(ctx, m.env, m.dir, was)
 	if err != nil {
 		return false, nil, err
 	}

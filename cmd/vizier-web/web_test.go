@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -265,6 +267,49 @@ func TestThePageForeseesAsTheCommandLine(t *testing.T) {
 	for i, text := range want {
 		if got[i+1].Answer != text {
 			t.Errorf("%v: in WebAssembly %s, the page says\n%s\nthe command line\n%s", asked[i], got[i+1].Error, got[i+1].Answer, text)
+		}
+	}
+}
+
+// What would start a job is for the page what it is for the command line. Where that depends on whether artifacts exist that the
+// page has not seen, since many other jobs need somebody for longer, it says so.
+func TestThePageAdvisesAsTheCommandLine(t *testing.T) {
+	f := newField(t)
+	f.vizier(strings.Repeat(`{"approval":true,"command":["true"]}`+"\n", 25), "submit", "--batch")
+	for _, args := range []string{"submit --produce custom:t:f -- true", "wait 2", "submit --approval --need custom:t:f -- true", "submit --after 3 --produce custom:t:f -- true",
+		"clean --yes --force 2", "cancel 3"} {
+		f.vizier("", strings.Fields(args)...)
+	}
+	s, web := f.server(nil)
+	_, state := f.get(web.URL + s.prefix + "state")
+	p, err := page.Read([]byte(state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"3", "4"} {
+		var why struct {
+			Actions []struct {
+				Command []string `json:"command"`
+				Text    string   `json:"text"`
+			} `json:"actions"`
+		}
+		var shown struct{ Actions []string }
+		if err := json.Unmarshal([]byte(f.vizier("", "why", ref, "--format", "json")), &why); err != nil || len(why.Actions) < 2 {
+			t.Fatalf("why %s: %v, %+v", ref, err, why)
+		}
+		text, err := p.Ask("job", []byte(printed(map[string]any{"job": f.id(ref)})))
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &shown)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, a := range why.Actions {
+			want = append(want, cmp.Or(strings.Join(a.Command, " "), a.Text))
+		}
+		if unseen := len(shown.Actions) == 1 && strings.HasSuffix(shown.Actions[0], "not seen: vizier why "+ref+" says it"); !unseen && !slices.Equal(shown.Actions, want) {
+			t.Errorf("%s: the page says %q, the command line %q", ref, shown.Actions, want)
 		}
 	}
 }

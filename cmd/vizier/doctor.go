@@ -18,6 +18,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/op"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -39,12 +40,14 @@ type inspection interface {
 	Validate(context.Context) ([]fs.Problem, int, error)
 	Inspect(runs map[kernel.RunID]bool) ([]fs.Oddity, error)
 	Misplaced(context.Context) []fs.Oddity
+	Sentinel(slug string) ([]byte, error)
 }
 
 // worktreeGit is what the doctor needs of git.
 type worktreeGit interface {
 	StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context, error)
 	MovedWorktrees() ([]kernel.Context, error)
+	WorktreeNamed(name string) (dir string, err error)
 	RepairWorktree(context.Context, kernel.Context) error
 	SeparateWorktrees() error
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
@@ -451,8 +454,13 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 			Fix: func(context.Context) error { return r.Doctor.git.RemoveLeft(dir) }})
 	}
 	for _, j := range s.Jobs() {
-		if j.Needs() == kernel.NeedsResolution && resolvable(r.Root, j.State.Reason) != j.State.Reason {
-			out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "the worktree of its merge, which is in conflict, is gone", Next: "vizier retry " + string(j.ID)})
+		if dir := op.TreeToResolve(j.State.Reason); dir != "" && j.Needs() == kernel.NeedsResolution {
+			switch at := r.conflictOf(j, dir); {
+			case at == "":
+				out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "the worktree of its merge, which is in conflict, is gone", Next: "vizier retry " + string(j.ID)})
+			case filepath.IsAbs(at):
+				out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "the worktree of its merge, which is in conflict, was moved to " + at, Next: op.MoveBack(at, dir)})
+			}
 		}
 		c := j.State.Context
 		if c.Worktree == "" {
@@ -460,7 +468,11 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		}
 		trees = append(trees, c)
 		if !r.stands(c) && c.Owned && unended[j.Spec.Origin.Run] {
-			out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(j.ID) + " is gone", Next: "vizier retry " + string(j.ID)})
+			f := app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(j.ID) + " is gone", Next: "vizier retry " + string(j.ID)}
+			if at := r.treeNamed(c.Name); at != "" {
+				f.Problem, f.Next = "the worktree of job "+string(j.ID)+" was moved to "+at, op.MoveBack(at, c.Worktree)
+			}
+			out = append(out, f)
 		}
 	}
 	owned := func(c kernel.Context) bool {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	iofs "io/fs"
@@ -40,7 +41,7 @@ func (c *call) remarks(r *repo, snap *kernel.Snapshot) *kernel.Snapshot {
 		if st.Status != kernel.BlockedByDependency {
 			continue
 		}
-		st.Reason, st.Wait.Detail = toResolve(r.Root, snap, j, st.Reason), resolvable(r.Root, st.Wait.Detail)
+		st.Reason, st.Wait.Detail = r.toResolve(snap, j, st.Reason), r.resolvable(j, st.Wait.Detail)
 		if st.Reason != j.State.Reason || st.Wait.Detail != j.State.Wait.Detail {
 			gone = append(gone, kernel.PutState{Job: j.ID, If: j.Rev, State: st})
 		}
@@ -50,20 +51,68 @@ func (c *call) remarks(r *repo, snap *kernel.Snapshot) *kernel.Snapshot {
 
 // toResolve returns the reason of job j, as resolvable does. If its merge is in conflict, it names what the gate, which
 // ended after it, has left to resolve.
-func toResolve(root string, snap *kernel.Snapshot, j *kernel.Job, reason string) string {
+func (r *repo) toResolve(snap *kernel.Snapshot, j *kernel.Job, reason string) string {
 	if gate := snap.HandedOnTo(j); gate != nil {
 		reason = op.LeftToResolve(reason, gate.State.Reason)
 	}
-	return resolvable(root, reason)
+	return r.resolvable(j, reason)
+}
+
+// resolvable returns the reason of job j or, if its merge is in conflict and the worktree to resolve it in was moved
+// or is gone, one that says so.
+func (r *repo) resolvable(j *kernel.Job, reason string) string {
+	return op.Resolvable(reason, func(dir string) string { return r.conflictOf(j, dir) })
+}
+
+// conflictOf returns where the worktree is in which the conflict of j's merge was left at dir: relative to the root if it is among
+// the worktrees of jobs; "": it is gone.
+func (r *repo) conflictOf(j *kernel.Job, dir string) string {
+	if present(r.Root, dir) {
+		return dir
+	}
+	mark, err := r.Doctor.files.Sentinel(cmp.Or(j.Spec.Integrates(), j.Spec.Origin.Plan))
+	if err != nil {
+		return ""
+	}
+	at := r.treeNamed(op.MarkedTree(mark))
+	beside := filepath.Join(filepath.Dir(dir), filepath.Base(at))
+	there, err := os.Stat(filepath.Join(r.Root, beside))
+	if err != nil {
+		return at
+	}
+	if found, err := os.Stat(at); err == nil && os.SameFile(found, there) {
+		return beside
+	}
+	return at
+}
+
+// treeNamed returns where the worktree is that git has under a name; "": nowhere.
+func (r *repo) treeNamed(name string) string {
+	if name == "" || r.Doctor.git == nil {
+		return ""
+	}
+	dir, err := r.Doctor.git.WorktreeNamed(name)
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // resolvable returns the reason of a job of the repository at root or, if its merge is in conflict
-// and the worktree to resolve it in is gone, one that says so.
+// and the worktree to resolve it in is not there, one that says that it is gone.
 func resolvable(root, reason string) string {
-	return op.Resolvable(reason, func(dir string) bool {
-		_, err := os.Stat(filepath.Join(root, dir))
-		return !errors.Is(err, iofs.ErrNotExist)
+	return op.Resolvable(reason, func(dir string) string {
+		if present(root, dir) {
+			return dir
+		}
+		return ""
 	})
+}
+
+// present reports whether dir, relative to root, exists, as far as that is known.
+func present(root, dir string) bool {
+	_, err := os.Stat(filepath.Join(root, dir))
+	return !errors.Is(err, iofs.ErrNotExist)
 }
 
 // patience is how long a person waits for the answers of executors.

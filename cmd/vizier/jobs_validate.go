@@ -11,7 +11,7 @@ type validateCmd struct {
 }
 
 func (*validateCmd) Help() string {
-	return "Reads every job.json, its state file, and what says how each attempt that has ended began and ended. Changes nothing. Exits 0 if all are valid, 1 if one is not."
+	return "Reads every job.json, its state file, and what says how each attempt that has ended began and ended, and looks for jobs that wait for each other. Changes nothing. Exits 0 if all are valid, 1 if one is not.\n\nIt looks at jobs only. vizier doctor looks at runs, artifacts, the event log and worktrees too, and vizier history verify at the history."
 }
 
 // validated is `jobs validate --format json`.

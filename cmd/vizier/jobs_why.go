@@ -109,7 +109,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 		}
 		if e.Root != nil && c.past == nil {
 			if root := snap.Job(e.Root.Job); root != nil {
-				e.Root.Detail = toResolve(r.Root, snap, root, e.Root.Detail)
+				e.Root.Detail = r.toResolve(snap, root, e.Root.Detail)
 			}
 		}
 		doc := explained(e, &c.ui.refs)

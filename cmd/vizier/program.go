@@ -112,7 +112,7 @@ type jobsCmd struct {
 	Reject   rejectCmd   `cmd:"" help:"Reject a job's pending approval."`
 	Retry    retryCmd    `cmd:"" aliases:"rerun" help:"Run a job and everything that depends on it again."`
 	Cancel   cancelCmd   `cmd:"" aliases:"kill" help:"End a job."`
-	Validate validateCmd `cmd:"" help:"Check every record against the published schema and the invariants."`
+	Validate validateCmd `cmd:"" help:"Check the record of every job against the published schema and the invariants."`
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove old jobs that nothing refers to."`
 }
 

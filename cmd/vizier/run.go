@@ -151,10 +151,16 @@ func (x *runCmd) Run(c *call) error {
 // own.
 func (x *runCmd) single() bool { return x.Repeat == 1 && x.SpecDir == nil }
 
+// mostRuns is how many runs --repeat queues at most. They are written under one lock, in seconds, and a larger
+// number is a slip of the finger.
+const mostRuns = 10_000
+
 func (x *runCmd) conflicts() error {
 	switch {
 	case x.Repeat < 1:
 		return fmt.Errorf("--repeat %d: expected 1 or more", x.Repeat)
+	case x.Repeat > mostRuns:
+		return fmt.Errorf("--repeat %d: expected %d at most; more can be queued with another command, `--after` the last run", x.Repeat, mostRuns)
 	case x.SpecDir != nil && (*x.SpecDir == "" || x.Repeat > 1):
 		return errors.New("--spec-dir needs a directory, and excludes --repeat")
 	case x.Check && (len(x.After) > 0 || x.RequireApproval || x.NoRequireApproval || x.Follow || x.Ephemeral || x.Repeat > 1):

@@ -36,9 +36,13 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range seen.Unsettled {
-		c.ui.warn("job %s is on record as running, but its runner is gone, and this command could not settle it: %s",
-			id, cmp.Or(seen.Why, "a tick did not change it; vizier doctor looks further"))
+	why := cmp.Or(seen.Why, "a tick did not change that; vizier doctor looks further")
+	switch lost := seen.Unsettled; len(lost) {
+	case 0:
+	case 1:
+		c.ui.warn("job %s is on record as running, but its runner is gone, and this command could not settle it: %s", lost[0], why)
+	default:
+		c.ui.warn("job %s and %d more are on record as running, but their runners are gone, and this command could not settle them: %s", lost[0], len(lost)-1, why)
 	}
 	if j := seen.Unattended; j != nil {
 		c.ui.warn("no scheduler is running (%s), and job %s is with executor %s: `vizier wait %s` lets it and its dependents continue",

@@ -11,7 +11,8 @@ import (
 type Seen struct {
 	Exits    []int                // exit codes of what it ran, in order
 	Sentinel bool                 // a merge conflict of its plan is open
-	Unmerged bool                 // files are still in conflict
+	Unmerged bool                 // files are left to resolve
+	Unstaged bool                 // they are not in conflict any more: somebody has resolved them, and changed something since
 	Merged   bool                 // the merge whose conflicts it resolves has succeeded
 	Approval kernel.ApprovalState // of its job
 	Loops    int                  // how often its on.failed has sent the run back since the last rewind by a person
@@ -176,20 +177,23 @@ func cicd(n ManifestNode, s Seen) Step {
 	}
 }
 
-// conflict decides for a node that is only woken by its merge's on.blocked. If
+// conflict decides for a node that is only woken by its merge's on.blocked. What is only not
+// staged yet is a person's, who may be at work on it, and nobody else is asked about it. If
 // there is no conflict, something else blocks the merge, such as uncommitted
 // changes, and sending the run back would only block it again; or a person retried
 // the node after the merge had succeeded.
 func conflict(n ManifestNode, s Seen) Step {
 	script := n.arg("auto_resolve_command", "auto_resolve_script")
-	switch ran := len(s.Exits) > 0; {
+	ran := len(s.Exits) > 0
+	repairs := s.Unmerged && !s.Unstaged && !ran && n.autoResolve()
+	switch {
 	case !s.Sentinel && s.Merged:
 		return succeeded("nothing is left to resolve: the merge has succeeded")
 	case !s.Sentinel:
 		return blocked(kernel.NoConflict + ": see to what the merge says is in its way, and retry the merge")
-	case s.Unmerged && !ran && n.autoResolve() && script != "":
+	case repairs && script != "":
 		return Step{Run: RunScript, Script: script}
-	case s.Unmerged && !ran && n.autoResolve():
+	case repairs:
 		return Step{Run: RunAgent}
 	case ran && s.Exits[0] != 0 && script != "":
 		return failed(s.Exits[0], fmt.Sprintf("the script that resolves conflicts failed (exit %d)", s.Exits[0]))

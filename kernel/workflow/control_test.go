@@ -69,6 +69,8 @@ func TestControl(t *testing.T) {
 		{"conflict: agent failed and did nothing", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), open(true, 7), "failed 7"},
 		{"conflict: agent failed and did it", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), open(false, 7), "failed 7"},
 		{"conflict: agent did half of it", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), open(true, 0), "blocked 10"},
+		{"conflict: only not staged", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), workflow.Seen{Sentinel: true, Unmerged: true, Unstaged: true}, "blocked 10"},
+		{"conflict: only not staged, by a script", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, fix), workflow.Seen{Sentinel: true, Unmerged: true, Unstaged: true}, "blocked 10"},
 		{"conflict: script", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, fix), open(true), "run fix"},
 		{"conflict: script failed", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, fix), open(true, 7), "failed 7"},
 		{"conflict: script did it", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, fix), open(false, 0), "succeeded 0 clear"},

@@ -143,6 +143,10 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 	for _, u := range e.Unmet {
 		out.Unmet = append(out.Unmet, unmet{p.people(u.Detail), p.people(u.Clears), u.Final})
 	}
+	if len(e.Asks) > 0 { // as an artifact may exist or not, other retries are possible
+		out.Actions = append(out.Actions, errUnseen.Error()+": vizier why "+cmp.Or(j.Ref(), string(id))+" says it")
+		e.Actions = nil
+	}
 	for _, r := range e.Actions {
 		command, text := view.Remedy(r)
 		if does := p.people(cmp.Or(strings.Join(command, " "), text)); !slices.Contains(out.Actions, does) { // a draft makes all of a plan
