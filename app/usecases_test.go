@@ -91,6 +91,36 @@ func TestStatusOfAnInbox(t *testing.T) {
 	}
 }
 
+// Why a prompt stands is said: what was wrong with it, or whose end it waits for.
+func TestWhyAPromptStands(t *testing.T) {
+	for status, want := range map[kernel.Status]string{
+		kernel.Running: "waits until job a, a prompt of the same name, has ended",
+		kernel.Failed:  "",
+	} {
+		m := newMemory(job("a", func(j *kernel.Job) {
+			j.State.Status, j.State.Attempt = status, 1
+			j.Spec.Prompt = &kernel.Prompt{Rel: "twice.prompt.md", File: "/inbox/twice.running.md", Inode: 8}
+		}), job("b", func(j *kernel.Job) {
+			j.Spec.Prompt = &kernel.Prompt{Rel: "else.prompt.md", File: "/inbox/else.running.md", Inode: 9}
+		}))
+		f := newFolder(m, "twice.prompt.md", "bad.error.md", "new.prompt.md")
+		f.why["bad.prompt.md"] = "no such branch"
+		s, err := f.inbox().Status(t.Context(), []*InboxTarget{{Root: "/repo", Scheduler: m.scheduler()}}, false, time.Hour, func(*InboxTarget, *kernel.Job) time.Time { return time.Time{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, p := range s.Prompts {
+			if p.Job == nil {
+				got[inbox.NameOf(p.File.Name, p.File.Rel)] = p.Reason
+			}
+		}
+		if len(got) != 3 || got["twice.prompt.md"] != want || got["bad.error.md"] != "no such branch" || got["new.prompt.md"] != "" {
+			t.Errorf("%s: %q", status, got)
+		}
+	}
+}
+
 // A remote host runs its attempt. It tries to record the result until it is on record or
 // never can be.
 func TestRunRemote(t *testing.T) {
