@@ -340,6 +340,17 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// Nothing is to be stopped of an attempt that nobody has claimed, or whose claim another's runner left.
+func TestStopOfWhatHasNotBegun(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	for name, end := range map[string]func(context.Context, kernel.AttemptID) error{"stop": w.Stop, "sweep": w.Sweep} {
+		if err := end(bg, a); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestSweepOfWhatIsNotHere(t *testing.T) {
 	w := setup(t)
 	a := w.job.Attempt()

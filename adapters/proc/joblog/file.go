@@ -181,7 +181,8 @@ func (f *File) next(end int64) ([]byte, error) {
 			f.at, over = at-int64(k), true
 			continue
 		}
-		if f.lost = lost && n > 0; n > 0 {
+		f.lost = lost
+		if n > 0 {
 			f.at = at + int64(n)
 			f.tail = append(f.tail[:0], f.buf[max(0, n-markSize):n]...)
 			f.tailAt = f.at
