@@ -77,6 +77,32 @@ func TestFaultsOfAgentsThatAreAsked(t *testing.T) {
 	}
 }
 
+// What to do about an agent that is not there names one that is, or else what the user can configure.
+func TestWhatToDoAboutAnAgentThatIsNotThere(t *testing.T) {
+	const install = "install claude"
+	for name, c := range map[string]struct {
+		there         []string
+		choice        app.AgentChoice
+		problem, next string
+	}{
+		"another is there":        {[]string{"gemini"}, app.AgentChoice{Label: "claude"}, "claude is not installed", `set agent = "gemini" in .vizier/config.toml, which is installed, or ` + install},
+		"none is there":           {nil, app.AgentChoice{Label: "claude"}, "claude is not installed", install},
+		"the default, and others": {[]string{"gemini"}, app.AgentChoice{Label: "claude", Unnamed: true}, "no agent is configured, and the default, claude, cannot be asked: claude is not installed", `set agent = "gemini" in .vizier/config.toml, which is installed, or ` + install},
+		"the default alone": {nil, app.AgentChoice{Label: "claude", Unnamed: true}, "no agent is configured, and the default, claude, cannot be asked: claude is not installed",
+			install + ", or set agent in .vizier/config.toml to another: codex, gemini, or builtin, which needs no model"},
+	} {
+		s := shelf{known: []string{"claude", "codex", "gemini"}, there: c.there}
+		var no *app.AgentError
+		if err := app.MayStart(s, []app.AgentChoice{c.choice}); !errors.As(err, &no) || no.Problem != c.problem || no.Next != c.next {
+			t.Errorf("%s: %v: %+v", name, err, no)
+		}
+		c.choice.Flows = []string{"draft"}
+		if found := app.CheckAgents(t.Context(), s, []app.AgentChoice{c.choice}); len(found) != 1 || found[0].Problem != c.problem || found[0].Next != c.next {
+			t.Errorf("%s: found %+v", name, found)
+		}
+	}
+}
+
 func TestPickingAnAgent(t *testing.T) {
 	known := []string{"claude", "codex", "gemini"}
 	second := func(there []string) (string, error) { return there[1], nil }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,58 @@ func TestARunIsFound(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q, %v", c.ref, run, err, c.want, c.err)
 		}
 	}
+}
+
+// What no reference names is not read, unless one of them is a name, or a prefix of nothing.
+func TestWhatIsNamedIsRead(t *testing.T) {
+	id := func(first string) kernel.JobID { return kernel.JobID(first + strings.Repeat("0", 32-len(first))) }
+	a, b, c, d := id("0123456a"), id("0123456b"), id("c"), id("d")
+	jobs := []kernel.Job{{ID: a, Number: 1}, {ID: b, Number: 2}, {ID: c, Number: 3, Part: "x"}, {ID: d, Number: 4, Spec: kernel.Spec{Name: "deadbeef1"}}}
+	run := kernel.RunID("run_" + strings.Repeat("1", 32))
+	jobs[2].Spec.Origin.Run = run
+	listed := &app.Scheduler{Store: listing{indexed{jobs: jobs}}, Now: time.Now}
+	for refs, want := range map[string][]kernel.JobID{
+		string(a):        {a},
+		"0123456b":       {b},
+		"0123456a 3":     {a, c},
+		string(run):      {c},
+		"@last":          {d},
+		"4":              {d},
+		"deadbeef1":      {a, b, c, d},
+		"0123456a named": nil,
+	} {
+		snap, _, err := listed.Jobs(t.Context(), strings.Fields(refs))
+		if (err != nil) != (want == nil) {
+			t.Errorf("%s: %v", refs, err)
+			continue
+		}
+		if want != nil && fmt.Sprint(ids(snap.Held())) != fmt.Sprint(want) {
+			t.Errorf("%s: read are %v, want %v", refs, ids(snap.Held()), want)
+		}
+	}
+}
+
+// listing is a store that lists its jobs without reading them.
+type listing struct{ indexed }
+
+func (l listing) IDs() (all []kernel.JobID, err error) {
+	for _, j := range l.jobs {
+		all = append(all, j.ID)
+	}
+	return all, nil
+}
+
+func (l listing) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	if len(scope.Near) > 0 || scope.All || len(scope.Jobs) == 0 {
+		return l.indexed.Read(ctx, scope)
+	}
+	rec := kernel.Records{Narrow: true}
+	for _, j := range l.jobs {
+		if slices.Contains(scope.Jobs, j.ID) {
+			rec.Jobs = append(rec.Jobs, j)
+		}
+	}
+	return rec, nil
 }
 
 func ids(jobs []*kernel.Job) (out []kernel.JobID) {

@@ -252,8 +252,14 @@ func TestOnlyVizierCallsAPromptRunning(t *testing.T) {
 		"another link":         {change: func(f *folder) { f.files["z.prompt.md"] = f.files["a.running.md"] }, left: "z.prompt.md", lie: []string{"a.running.md", "z.prompt.md"}},
 		"another running link": {change: func(f *folder) { f.files["z.running.md"] = f.files["a.running.md"] }, refused: "z.error.md", why: "another name of the prompt", lie: []string{"a.running.md", "z.error.md"}},
 		"copied as new":        {change: func(f *folder) { f.files["z.prompt.md"], f.copied = f.files["a.running.md"], "z.prompt.md" }, lie: []string{"a.running.md", "z.running.md"}},
+		"another folder's": {change: func(f *folder) {
+			j := f.own()
+			delete(f.m.jobs, j.ID)
+			j.ID, j.Spec.Prompt = "other", &kernel.Prompt{Rel: j.Spec.Prompt.Rel, File: "/other/a.running.md", SHA256: j.Spec.Prompt.SHA256, Inode: j.Spec.Prompt.Inode, Claimed: j.Spec.Prompt.Claimed}
+			f.m.jobs["other"] = j
+		}, refused: "a.error.md", why: "no job has it", lie: []string{"a.error.md"}},
 	} {
-		f := newFolder(newMemory(), "a.prompt.md")
+		f := newFolder(newMemory(job("plain", nil)), "a.prompt.md")
 		x := f.inbox()
 		if rep, err := x.Once(t.Context(), true); err != nil || len(rep.Taken) != 1 {
 			t.Fatalf("%s: %v %+v", what, err, rep)
@@ -275,15 +281,49 @@ func TestOnlyVizierCallsAPromptRunning(t *testing.T) {
 		one("renamed", rep.Renamed, c.renamed, c.why)
 		one("failed", rep.Failed, c.refused, c.why)
 		one("left", rep.Left, c.left, "")
-		if c.refused != "" && what != "another running link" && !strings.Contains(rep.Failed[0].Reason, again+"z.prompt.md") {
+		if c.refused != "" && what != "another running link" && !strings.Contains(rep.Failed[0].Reason, again+strings.Replace(c.refused, "error", "prompt", 1)) {
 			t.Errorf("%s: no way out in %q", what, rep.Failed[0].Reason)
 		}
 		if lie := slices.Sorted(maps.Keys(f.files)); !slices.Equal(lie, c.lie) {
 			t.Errorf("%s: there lie %v, want %v", what, lie, c.lie)
 		}
-		if want := 1 + len(rep.Taken); len(f.m.jobs) != want || (len(rep.Taken) == 1) != (what == "copied as new") {
+		if want := 2 + len(rep.Taken); len(f.m.jobs) != want || (len(rep.Taken) == 1) != (what == "copied as new") {
 			t.Errorf("%s: %d jobs, taken %+v", what, len(f.m.jobs), rep.Taken)
 		}
+	}
+}
+
+// own returns the job of the only prompt.
+func (f *folder) own() kernel.Job {
+	for _, j := range f.m.jobs {
+		if j.Spec.Prompt != nil {
+			return j
+		}
+	}
+	return kernel.Job{}
+}
+
+// A watcher tells of the prompts of its own inbox, and of nothing else in the same repository.
+func TestAWatcherTellsOfItsOwnInbox(t *testing.T) {
+	f := newFolder(newMemory(job("plain", running(1))), "a.prompt.md")
+	x := f.inbox()
+	x.news = &news{}
+	if _, err := x.Once(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	other := f.own()
+	other.ID, other.Spec.Prompt = "other", &kernel.Prompt{Rel: "b.prompt.md", File: "/other/b.running.md"}
+	f.m.jobs["other"] = other
+	if _, err := x.Once(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	for id, j := range f.m.jobs {
+		j.State.Status, j.State.Finished = kernel.Failed, at.Add(time.Minute)
+		f.m.jobs[id] = j
+	}
+	rep, err := x.Once(t.Context(), true)
+	if err != nil || len(rep.Ended) != 1 || rep.Ended[0].Rel != "a.prompt.md" || len(rep.Asked) > 0 {
+		t.Errorf("ended %+v, asked %+v, %v", rep.Ended, rep.Asked, err)
 	}
 }
 

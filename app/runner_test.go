@@ -36,6 +36,31 @@ func TestARunnerReleasesItsCache(t *testing.T) {
 	}
 }
 
+// An attempt is over if its record is gone, or says so. A record that cannot be read says nothing.
+func TestWhetherAnAttemptIsOver(t *testing.T) {
+	a := kernel.AttemptID{Job: "a", N: 1}
+	for name, c := range map[string]struct {
+		m    *memory
+		want bool
+	}{
+		"it is under way":   {newMemory(job("a", running(1))), false},
+		"another is":        {newMemory(job("a", running(2))), true},
+		"none is":           {newMemory(job("a", nil)), true},
+		"its job is gone":   {newMemory(), true},
+		"it cannot be read": {unreadable(job("a", running(1))), false},
+	} {
+		if got := c.m.runner(nil).over(a); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func unreadable(j kernel.Job) *memory {
+	m := newMemory(j)
+	m.refuse["job"] = errDisk
+	return m
+}
+
 // Serve goes on with the attempts that its ticks start, one after another, and releases
 // each lock.
 func TestARunnerGoesOnWithWhatItsTickStarts(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -196,6 +197,9 @@ func TestWhatATransactionTells(t *testing.T) {
 		if err != nil {
 			continue
 		}
+		if once := slices.Compact(slices.Sorted(slices.Values(log.events))); len(once) != len(log.events) {
+			t.Errorf("it is told more than once: %q", log.events)
+		}
 		announced := 0
 		for _, a := range m.plans[0].Actions() {
 			if e, ok := a.(kernel.Announce); ok && e.Event.Kind == kernel.JobRunning && e.Event.Job == "a" {
@@ -205,6 +209,56 @@ func TestWhatATransactionTells(t *testing.T) {
 		if announced != 1 {
 			t.Errorf("announced %d times: %+v", announced, m.plans[0].Actions())
 		}
+	}
+}
+
+// A report names the jobs that it has started, and those whose status it has changed.
+func TestWhatAReportHasStarted(t *testing.T) {
+	launch := func(id kernel.JobID) kernel.Launch { return kernel.Launch{Attempt: kernel.AttemptID{Job: id, N: 1}} }
+	rep := Report{
+		Applied: []kernel.Action{launch("a"), kernel.PutState{Job: "d"}, launch("b"), launch("c")},
+		Refused: map[kernel.JobID]string{"b": "no such program"},
+		Decisions: []kernel.Decision{{Job: "a", From: kernel.Queued, Next: kernel.Running}, {Job: "d", From: kernel.Queued, Next: kernel.Queued},
+			{Job: "e", From: kernel.Running, Next: kernel.Failed}},
+	}
+	if got := rep.Started(); !slices.Equal(got, []kernel.JobID{"a", "c"}) {
+		t.Errorf("started are %q", got)
+	}
+	if got := rep.Updated(); !slices.Equal(got, []kernel.JobID{"a", "e"}) {
+		t.Errorf("updated are %q", got)
+	}
+}
+
+// A tick observes what open jobs read and no job makes, the branch that is checked out included, and has
+// those judged again for whom it differs.
+func TestWhatIsOutsideIsLookedAtOnce(t *testing.T) {
+	h := &heads{map[string]kernel.CommitID{"x": "c1", "y": "c1", "main": "c1"}, map[string]int{}}
+	reader := func(key string) kernel.Near { return kernel.Near{Kind: kernel.Readers, Key: key} }
+	tx := &transaction{s: &Scheduler{Observers: []Observer{h, onMain{}}}}
+	first := kernel.Records{Reads: map[kernel.Near]kernel.ReadFact{reader("x"): {}, reader("y"): {}, reader(":head"): {}}, Elided: []string{"z"}}
+	if news := tx.lookOutside(t.Context(), first); len(news) != 3 {
+		t.Errorf("nothing is known of any, and news are %+v", news)
+	}
+	if !maps.Equal(h.asked, map[string]int{"x": 1, "y": 1, "main": 1}) || !slices.Equal(tx.outside.Elided, first.Elided) {
+		t.Errorf("asked for %v, left out are %q", h.asked, tx.outside.Elided)
+	}
+	judged := tx.outside.JudgedBy(tx.outside.Facts)
+	again := kernel.Records{Reads: map[kernel.Near]kernel.ReadFact{}}
+	for n := range first.Reads {
+		again.Reads[n] = kernel.ReadFact{Judged: judged[n]}
+	}
+	h.of["y"] = "c2"
+	if news := tx.lookOutside(t.Context(), again); !slices.Equal(news, []kernel.Near{reader("y")}) {
+		t.Errorf("y differs, and news are %+v", news)
+	}
+}
+
+// onMain observes that main is checked out.
+type onMain struct{}
+
+func (onMain) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	if p.Head {
+		f.Head = kernel.Seen("main")
 	}
 }
 

@@ -91,6 +91,71 @@ func TestStatusOfAnInbox(t *testing.T) {
 	}
 }
 
+// Why a prompt stands is said: what was wrong with it, or whose end it waits for.
+func TestWhyAPromptStands(t *testing.T) {
+	for status, want := range map[kernel.Status]string{
+		kernel.Running: "waits until job a, a prompt of the same name, has ended",
+		kernel.Failed:  "",
+	} {
+		m := newMemory(job("a", func(j *kernel.Job) {
+			j.State.Status, j.State.Attempt = status, 1
+			j.Spec.Prompt = &kernel.Prompt{Rel: "twice.prompt.md", File: "/inbox/twice.running.md", Inode: 8}
+		}), job("b", func(j *kernel.Job) {
+			j.Spec.Prompt = &kernel.Prompt{Rel: "else.prompt.md", File: "/inbox/else.running.md", Inode: 9}
+		}))
+		f := newFolder(m, "twice.prompt.md", "bad.error.md", "new.prompt.md")
+		f.why["bad.prompt.md"] = "no such branch"
+		s, err := f.inbox().Status(t.Context(), []*InboxTarget{{Root: "/repo", Scheduler: m.scheduler()}}, false, time.Hour, func(*InboxTarget, *kernel.Job) time.Time { return time.Time{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, p := range s.Prompts {
+			if p.Job == nil {
+				got[inbox.NameOf(p.File.Name, p.File.Rel)] = p.Reason
+			}
+		}
+		if len(got) != 3 || got["twice.prompt.md"] != want || got["bad.error.md"] != "no such branch" || got["new.prompt.md"] != "" {
+			t.Errorf("%s: %q", status, got)
+		}
+	}
+}
+
+// A file that was written anew while its job was open is still its prompt: as the done one, or as the one that was
+// refused because that job has ended.
+func TestAPromptThatWasWrittenAnew(t *testing.T) {
+	id, other := kernel.JobID(strings.Repeat("a", 32)), kernel.JobID(strings.Repeat("b", 32))
+	for name, c := range map[string]struct {
+		name     kernel.PromptName
+		modified time.Duration // since the job was created; it ended an hour later
+		named    kernel.PromptName
+		why      string
+		want     bool
+	}{
+		"done":                   {kernel.DonePrompt, time.Minute, kernel.DonePrompt, "", true},
+		"done, from before":      {kernel.DonePrompt, -time.Minute, kernel.DonePrompt, "", false},
+		"done, from after":       {kernel.DonePrompt, 2 * time.Hour, kernel.DonePrompt, "", false},
+		"not named yet":          {kernel.DonePrompt, time.Minute, kernel.RunningPrompt, "", false},
+		"new":                    {kernel.NewPrompt, time.Minute, kernel.DonePrompt, "", false},
+		"refused for it":         {kernel.ErrorPrompt, time.Minute, kernel.ErrorPrompt, "it failed\nid: " + string(id) + "\n", true},
+		"refused for another":    {kernel.ErrorPrompt, time.Minute, kernel.ErrorPrompt, "it failed\nid: " + string(other) + "\n", false},
+		"refused for its branch": {kernel.ErrorPrompt, time.Minute, kernel.ErrorPrompt, "no such branch", false},
+	} {
+		f := newFolder(newMemory(), "a.prompt.md")
+		f.why["a.prompt.md"] = c.why
+		j := job(id, func(j *kernel.Job) {
+			j.Created, j.State.Status, j.State.Finished, j.State.Prompt.Named = at, kernel.Failed, at.Add(time.Hour), c.named
+			if c.named == kernel.DonePrompt {
+				j.State.Status = kernel.Succeeded
+			}
+			j.Spec.Prompt = &kernel.Prompt{Rel: "a.prompt.md", File: "/inbox/a.running.md"}
+		})
+		if got := f.inbox().written(&j, inbox.PromptFile{Rel: "a.prompt.md", Name: c.name, Modified: at.Add(c.modified)}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // A remote host runs its attempt. It tries to record the result until it is on record or
 // never can be.
 func TestRunRemote(t *testing.T) {
@@ -291,6 +356,29 @@ func TestWaysOutBeginAtTheFirst(t *testing.T) {
 	ways, err := m.scheduler().WaysOut(context.Background(), []kernel.JobID{"a", "b", "c", "d"})
 	if want := []kernel.JobID{"a", "d"}; err != nil || !slices.Equal(ways, want) {
 		t.Errorf("%v, %v, want %v", ways, err, want)
+	}
+}
+
+// What can be retried is told from what cannot, with the reason, and nothing happens.
+func TestWhatCanBeRetried(t *testing.T) {
+	stands := func(st kernel.Status) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.State.Status, j.State.Attempt = st, 1 }
+	}
+	m := newMemory(job("a", stands(kernel.Failed)), job("b", stands(kernel.Running)), job("c", stands(kernel.Cancelled)))
+	s, h := seer(m)
+	d := job("d", onBranch("x"))
+	stands(kernel.Failed)(&d)
+	m.jobs["d"] = d
+	can, refused, err := s.Retryable(t.Context(), []kernel.JobID{"a", "b", "c", "d", "gone"})
+	if err != nil || !slices.Equal(can, []kernel.JobID{"a", "c", "d"}) || len(refused) != 2 || refused["b"] == nil || !errors.Is(refused["gone"], kernel.ErrNotFound) {
+		t.Errorf("can %q, refused %v, %v", can, refused, err)
+	}
+	if len(m.calls) > 0 {
+		t.Errorf("done was %q, asked %v", m.calls, h.asked)
+	}
+	m.refuse["load"] = errDisk
+	if can, refused, err := s.Retryable(t.Context(), []kernel.JobID{"a"}); !errors.Is(err, errDisk) || can != nil || refused != nil {
+		t.Errorf("of what cannot be read: %q, %v, %v", can, refused, err)
 	}
 }
 

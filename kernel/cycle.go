@@ -75,9 +75,6 @@ func (s *Spec) Closes() []Artifact {
 func (s *Snapshot) retire(j *Job) Plan {
 	var p Plan
 	plan := j.Spec.Integrates()
-	if plan == "" {
-		return p
-	}
 	s.requireAll()
 	closed := map[Artifact]bool{}
 	for _, a := range j.Spec.Closes() {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -45,6 +46,24 @@ func TestEnqueue(t *testing.T) {
 	}
 	if q, r := next.Predecessors("q"), next.Successors("r"); words(q) != "p r" || words(r) != "q" {
 		t.Errorf("predecessors %v, successors %v", q, r)
+	}
+}
+
+// The record of a job names the pools that it asks for, once and by name, with their sizes then.
+func TestTheConfigurationThatConcernedAJob(t *testing.T) {
+	s := kernel.NewSnapshot(kernel.Observation{Now: t0, Facts: facts(), Limits: kernel.Limits{MaxRunning: 7, Grace: time.Minute,
+		Executors: map[string]int{"far": 3}, Pools: map[string]int{"gpu": 4, "disk": 2, "other": 9}}})
+	for executor, most := range map[string]int{"": 7, "far": 3, "unlimited": 0} {
+		n := fresh("q", locks(pool("gpu", 1), excl("key"), pool("disk", 2), pool("gpu", 2)))
+		n.Spec.Task.Executor = executor
+		p, err := kernel.Enqueue(s, []kernel.NewJob{n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &kernel.Configured{MaxRunning: most, Grace: time.Minute, Pools: []kernel.Capacity{{Pool: "disk", Units: 2}, {Pool: "gpu", Units: 4}}}
+		if got := s.Apply(p).Job("q").Spec.Configured; !reflect.DeepEqual(got, want) {
+			t.Errorf("on %q: %+v, want %+v", executor, got, want)
+		}
 	}
 }
 

@@ -29,9 +29,10 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	if len(r.Produced) > 0 && st.Status.Terminal() { // not while it will be retried: no job may use the artifacts of such an attempt
 		p.add(Publish{r.Attempt, r.Produced})
 	}
-	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.Integrates() != ""
+	merged := st.Status == Succeeded && j.Spec.Integrates() != ""
+	st.Closed = st.Closed || merged
 	p.add(PutState{j.ID, j.Rev, st})
-	if st.Status == Succeeded && j.Spec.Integrates() != "" {
+	if merged {
 		p = p.Then(s.Apply(p).retire(j))
 	}
 	if st.Status == Cancelled && st.Stop.Cleanup && st.Context.Owned {

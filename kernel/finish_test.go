@@ -187,6 +187,53 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
+// The reduction spreads attempts over the whole quarter.
+func TestBackoffSpreads(t *testing.T) {
+	p := kernel.RetryPolicy{Base: time.Hour, Cap: time.Hour}
+	least, most := time.Hour, time.Duration(0)
+	for n := range 1000 {
+		d := p.Backoff(kernel.AttemptID{Job: "q", N: n}, 0)
+		least, most = min(least, d), max(most, d)
+	}
+	if least > 46*time.Minute || most < 59*time.Minute {
+		t.Errorf("a thousand attempts come back after %v to %v", least, most)
+	}
+}
+
+// A merge closes its plan's cycle when it succeeds. What has closed one stays so, and nothing else does.
+func TestWhatClosesACycle(t *testing.T) {
+	merge := func(j *kernel.Job) {
+		j.Spec.Origin.About.Operation, j.Spec.Origin.Plan = "git.integrate_plan_branch", "foo"
+	}
+	closed := func(j *kernel.Job) { j.State.Closed = true }
+	for name, c := range map[string]struct {
+		options []option
+		outcome kernel.Outcome
+		want    bool
+	}{
+		"a job":                              {nil, kernel.OutcomeSucceeded, false},
+		"a job that fails":                   {nil, kernel.OutcomeFailed, false},
+		"a merge":                            {[]option{merge}, kernel.OutcomeSucceeded, true},
+		"a merge that fails":                 {[]option{merge}, kernel.OutcomeFailed, false},
+		"a merge that is cancelled":          {[]option{merge}, kernel.OutcomeCancelled, false},
+		"a merge that has closed one before": {[]option{merge, closed}, kernel.OutcomeFailed, true},
+	} {
+		done := job("p", produces("plan_doc:foo"), is(kernel.Succeeded), func(j *kernel.Job) { j.Spec.Origin.Plan = "foo" })
+		q := job("q", append(c.options, running(1), needs("plan_doc:foo"))...)
+		s := snapshot(facts(), done, q)
+		p, err := kernel.Finish(s, kernel.Result{Attempt: q.Attempt(), Outcome: c.outcome, Class: map[bool]kernel.FailureClass{true: kernel.ExitFailure}[c.outcome == kernel.OutcomeFailed]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Apply(p).Job("q").State.Closed; got != c.want {
+			t.Errorf("%s: closed %v", name, got)
+		}
+		if got := s.Apply(p).Job("p").State.Retired; got != (name == "a merge") {
+			t.Errorf("%s: what it merges is retired: %v", name, got)
+		}
+	}
+}
+
 func TestExitSet(t *testing.T) {
 	set := kernel.ExitSet{}
 	for _, code := range []int{0, 63, 64, 75, 255, -1, 256} {

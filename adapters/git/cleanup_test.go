@@ -301,6 +301,31 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 	}
 }
 
+// A worktree whose index cannot be read may have staged work in it.
+func TestRemoveWorktreeWithAnUnreadableIndex(t *testing.T) {
+	o := newOwned(t, Open)
+	index, aside := o.path(".git/worktrees/draft-1/index"), o.path("../index")
+	move := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move(index, aside)
+	if err := os.Mkdir(index, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.remove(kernel.CleanupFailed); !strings.Contains(got, "is a directory") {
+		t.Errorf("reason %q", got)
+	}
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
+	}
+	move(aside, index)
+	o.kept()
+	o.remove(kernel.CleanupDone)
+	o.gone()
+}
+
 // files returns all files below the fixture's parent, git's own aside.
 func (o *owned) files() []string {
 	var all []string

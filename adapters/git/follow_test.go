@@ -754,13 +754,17 @@ func TestAGitThatFailsWhileACheckoutFollows(t *testing.T) {
 func TestAGitThatFailsWhileAWayEnds(t *testing.T) {
 	from := crossroads(t)
 	from.half()
-	for _, moved := range []bool{false, true} {
-		if moved {
+	for _, c := range []struct{ moved, unlocked bool }{{}, {unlocked: true}, {moved: true}} { // unlocked: somebody has removed the lock of the index
+		if c.moved {
 			from.git("update-ref", "refs/heads/main", string(from.to))
 		}
 		for n := 0; ; n++ {
-			j := from.photograph(fmt.Sprint(moved, n))
-			if err := os.Truncate(j.path("new"), 1); err != nil {
+			j := from.photograph(fmt.Sprint(c, n))
+			err := os.Truncate(j.path("new"), 1)
+			if err == nil && c.unlocked {
+				err = os.Remove(j.path(".git/index.lock"))
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			r, ran := j.failing(n)
@@ -769,8 +773,9 @@ func TestAGitThatFailsWhileAWayEnds(t *testing.T) {
 				j.isWhole()
 				break
 			}
-			if o == "" && err == nil || !slices.Contains(j.litter(), followNote) {
-				t.Errorf("git %d fails: obstacle %q, %v; left are %v", n, o, err, j.litter())
+			left := j.litter()
+			if o == "" && err == nil || !slices.Contains(left, followNote) || slices.Contains(left, "index.lock") == c.unlocked {
+				t.Errorf("%+v, git %d fails: obstacle %q, %v; left are %v", c, n, o, err, left)
 			}
 			if o, err := Open(j.root()).EndAdvance(t.Context(), "main"); o != "" || err != nil {
 				t.Errorf("after git %d: obstacle %q, %v", n, o, err)

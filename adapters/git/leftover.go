@@ -155,7 +155,8 @@ func (c *cli) blobs(ctx context.Context, dir string, ids []string) (map[string][
 // characters <, then =, then >.
 func conflictsIn(text []byte, size int) []string {
 	var found []string
-	next, begin, at := byte('<'), 0, 0
+	next := byte('<')
+	var begin, at int
 	for line := range bytes.Lines(text) {
 		switch {
 		case !isMarker(line, next, size):

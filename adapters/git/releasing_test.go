@@ -49,6 +49,26 @@ func TestTheRightToMakeARelease(t *testing.T) {
 	left(Begun{})
 }
 
+// Who makes a release hears of what cannot be noted or forgotten.
+func TestWhatCannotBeNotedOfARelease(t *testing.T) {
+	f := newFixture(t)
+	f.write("note", "x")
+	file, err := os.Open(f.path("note")) // not for writing
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := &Releasing{file}
+	if err := right.Note(Begun{Branch: "main"}); err == nil {
+		t.Error("it is noted where nothing can be written")
+	}
+	if err := right.Forget(); err == nil {
+		t.Error("it is forgotten where nothing can be written")
+	}
+	if err := errors.Join(right.End(), right.End()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a right that is given up twice: %v", err)
+	}
+}
+
 // A release that has begun is taken back as far as it got, and nothing else is.
 func TestUndoABegunRelease(t *testing.T) {
 	for name, c := range map[string]struct {

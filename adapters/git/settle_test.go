@@ -181,20 +181,7 @@ func TestWhatAPersonDoesAfterASettleThatWasCutOff(t *testing.T) {
 		"undoes and makes it himself": {func(in fixture) { in.git("reset", "--quiet", "--hard"); in.mayFail("merge", "--squash", "draft/a") }, "UU file\nA  gone", "", "<"},
 	} {
 		o := newResolved(t, true)
-		w, err := worktreeAt(o.repo.root.CommonDir, o.tree.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lock := w.gitDir + "/index.lock"
-		if err := os.WriteFile(lock, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := o.settle(); err == nil || !strings.Contains(err.Error(), "index.lock") {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if err := os.Remove(lock); err != nil {
-			t.Fatal(err)
-		}
+		o.cutOff()
 		c.does(o.tree)
 		changed, err := o.repo.PutBack(t.Context(), o.tree.dir)
 		if err != nil || changed != (c.parked != "") {
@@ -211,5 +198,89 @@ func TestWhatAPersonDoesAfterASettleThatWasCutOff(t *testing.T) {
 				t.Errorf("%s: parked is %q", name, got)
 			}
 		}
+	}
+}
+
+// cutOff has Settle note what it is about to stage, and no more.
+func (o *owned) cutOff() {
+	o.Helper()
+	w, err := worktreeAt(o.repo.root.CommonDir, o.tree.dir)
+	if err != nil {
+		o.Fatal(err)
+	}
+	lock := w.gitDir + "/index.lock"
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		o.Fatal(err)
+	}
+	if err := o.settle(); err == nil || !strings.Contains(err.Error(), "index.lock") {
+		o.Fatal(err)
+	}
+	if err := os.Remove(lock); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// Whichever git process fails while a Settle that was cut off is ended, the resolution is staged in the end.
+func TestWhicheverGitFailsWhileASettleEnds(t *testing.T) {
+	for _, confined := range []bool{true, false} {
+		o := newResolved(t, confined)
+		o.cutOff()
+		for k := 1; ; k++ {
+			r := Open(o.root())
+			calls := brittle(r, k)
+			if changed, err := r.PutBack(t.Context(), o.tree.dir); changed || (err != nil) != (*calls >= k) {
+				t.Errorf("process %d of %d: changed %v, %v", k, *calls, changed, err)
+			}
+			if *calls < k {
+				break
+			}
+		}
+		if got := o.tree.git("status", "--porcelain", "--untracked-files=all"); got != "M  file\nA  lib/helper" {
+			t.Errorf("confined %v:\n%s", confined, got)
+		}
+	}
+}
+
+// Where a person may have staged the resolution, and has committed it since, it is theirs.
+func TestASettleThatWasCutOffAndIsCommittedSince(t *testing.T) {
+	o := newResolved(t, false)
+	o.cutOff()
+	o.tree.git("add", "--all")
+	o.tree.git("commit", "--quiet", "-m", "mine")
+	mine := o.tree.rev("HEAD")
+	for _, want := range []string{"", "?? more"} {
+		if changed, err := o.repo.PutBack(t.Context(), o.tree.dir); changed || err != nil || len(o.parked) > 0 {
+			t.Errorf("changed %v, parked %v, %v", changed, o.parked, err)
+		}
+		if got := o.tree.git("status", "--porcelain"); got != want || o.tree.rev("HEAD") != mine {
+			t.Errorf("the commit is %s, want %s:\n%s", o.tree.rev("HEAD"), mine, got)
+		}
+		o.tree.write("more", "x")
+	}
+}
+
+// In the main working tree a resolution is staged at once, or whoever asked for it hears that it is not.
+func TestAResolutionInTheMainTree(t *testing.T) {
+	o := newResolved(t, true)
+	o.mayFail("merge", "--squash", "draft/a")
+	o.write("file", "both")
+	o.write("lib/helper", "new")
+	const begun, ended = "UU file\nA  gone\n?? lib/helper", "M  file\nA  gone\nA  lib/helper"
+	status := func() string { return o.git("status", "--porcelain", "--untracked-files=all") }
+	if got := status(); got != begun {
+		t.Fatalf("before:\n%s", got)
+	}
+	for k := 1; ; k++ {
+		calls := brittle(o.repo, k)
+		err := o.repo.Settle(t.Context(), o.dir, []string{"file"})
+		if (err != nil) != (*calls >= k) {
+			t.Errorf("process %d of %d: %v", k, *calls, err)
+		}
+		if *calls < k {
+			break
+		}
+	}
+	if got := status(); got != ended {
+		t.Errorf("after:\n%s", got)
 	}
 }

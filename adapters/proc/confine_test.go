@@ -57,6 +57,58 @@ func TestNoLinkOpensASandbox(t *testing.T) {
 	}
 }
 
+// What a sandboxed command may write to follows from what its job asks for.
+func TestWhatASandboxedCommandMayWriteTo(t *testing.T) {
+	w := setup(t, "true")
+	a := w.job.Attempt()
+	logs := []string{w.Files.LogFile(a.Job, "stdout"), w.Files.LogFile(a.Job, "stderr")}
+	in := w.saysIn(&w.job)
+	for name, c := range map[string]struct {
+		change    func(*kernel.Spec)
+		with, not []string
+	}{
+		"a command": {func(*kernel.Spec) {}, append([]string{w.root, in.result, in.submissions, in.report, "/also"}, logs...), []string{w.Files.CheckpointDir(a.Job)}},
+		"read-only": {func(s *kernel.Spec) { s.Task.Sandbox.ReadOnly = true }, append([]string{in.result}, logs...), []string{w.root}},
+		"resumable": {func(s *kernel.Spec) { s.Resumable = true }, []string{w.Files.CheckpointDir(a.Job)}, nil},
+		"built in":  {func(s *kernel.Spec) { s.Task.Builtin = true }, append([]string{in.submissions}, logs...), []string{in.result}},
+	} {
+		j := w.job
+		j.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork}
+		c.change(&j.Spec)
+		p, err := w.Confine(&j, w.root, "/also")
+		if err != nil || !p.Required || !p.Offline {
+			t.Errorf("%s: %+v, %v", name, p, err)
+			continue
+		}
+		for path, want := range either(c.with, c.not) {
+			if slices.Contains(p.Write, path) != want {
+				t.Errorf("%s: %s: may be written to: %v", name, path, !want)
+			}
+		}
+	}
+	j := w.job
+	j.Spec.Task.Sandbox, j.Spec.Task.Secrets = kernel.Sandbox{Mode: kernel.BestEffortSandbox}, []kernel.Secret{{Name: "S", Source: "@x"}}
+	p, err := w.Confine(&j, w.root) // its output goes through a pipe that hides the secrets
+	if err != nil || p.Required || p.Offline || slices.ContainsFunc(logs, func(path string) bool { return slices.Contains(p.Write, path) }) {
+		t.Errorf("with secrets: %+v, %v", p, err)
+	}
+	j.Spec.Task.Sandbox = kernel.Sandbox{}
+	if p, err := w.Confine(&j, w.root); p != nil || err != nil {
+		t.Errorf("no sandbox: %+v, %v", p, err)
+	}
+}
+
+func either(yes, no []string) map[string]bool {
+	all := map[string]bool{}
+	for _, path := range yes {
+		all[path] = true
+	}
+	for _, path := range no {
+		all[path] = false
+	}
+	return all
+}
+
 // The programs that run outside of sandboxes are written to in none.
 func TestThisProgramIsGuarded(t *testing.T) {
 	w := setup(t, "true")

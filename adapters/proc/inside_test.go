@@ -111,6 +111,43 @@ func TestInsideJobInANamespace(t *testing.T) {
 	}
 }
 
+// A process is in the sandbox of an attempt's command if its environment names the attempt, whose runner is in other
+// namespaces of this boot.
+func TestSandboxed(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	elsewhere := Spaces{PID: "pid:[1]", Mount: "mnt:[1]"}
+	for name, c := range map[string]struct {
+		in   string
+		boot string
+		at   Spaces
+		want bool
+	}{
+		"in its sandbox":      {label(a), here().Boot, elsewhere, true},
+		"in no job":           {"", here().Boot, elsewhere, false},
+		"in its namespaces":   {label(a), here().Boot, spaces(), false},
+		"nothing is known":    {label(a), here().Boot, Spaces{}, false},
+		"of before the boot":  {label(a), "another", elsewhere, false},
+		"of another attempt":  {label(kernel.AttemptID{Job: a.Job, N: 2}), here().Boot, elsewhere, false},
+		"of nothing sensible": {"x", here().Boot, elsewhere, false},
+	} {
+		t.Setenv(envAttemptID, c.in)
+		w.forge(a, claim{Identity: Identity{Host: here().Host, Boot: c.boot, PID: 1, Start: 1}, Spaces: c.at})
+		of, alive, got := w.Sandboxed()
+		if got != c.want || alive || got && of != a {
+			t.Errorf("%s: %v, alive %v, %v", name, of, alive, got)
+		}
+	}
+	t.Setenv(envAttemptID, label(a))
+	w.forge(a, claim{Identity: Identity{Host: here().Host, Boot: here().Boot, PID: 1, Start: 1}, Spaces: elsewhere})
+	lock, err := w.Acquire(a)
+	must(t, err)
+	if _, alive, yes := w.Sandboxed(); !alive || !yes {
+		t.Errorf("its runner lives: %v, %v", alive, yes)
+	}
+	must(t, lock.Close())
+}
+
 func TestARunnerIsNotInsideItsOwnJob(t *testing.T) {
 	w := setup(t)
 	a := w.job.Attempt()

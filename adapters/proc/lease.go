@@ -187,11 +187,12 @@ func (l *Local) lastSign(a kernel.AttemptID, sign string) (time.Time, error) {
 // files in dir. The clocks of hosts that share a directory need not agree.
 func clockOf(dir string) (time.Time, error) {
 	f, err := os.CreateTemp(dir, ".clock.*.tmp")
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the clock of the file system: %w", err)
+	var info os.FileInfo
+	if err == nil {
+		info, err = f.Stat()
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	info, err := f.Stat()
-	if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
+	if err != nil {
 		return time.Time{}, fmt.Errorf("read the clock of the file system: %w", err)
 	}
 	return info.ModTime(), nil

@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -159,6 +160,24 @@ func TestALeaseThatCannotBeRead(t *testing.T) {
 	}
 	if f := w.Alive(bg, []kernel.AttemptID{a})[a]; f.Known && f.Value.Liveness == kernel.Dead {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Without a file there the clock of a directory's file system cannot be told; it is not zero.
+func TestTheClockOfADirectory(t *testing.T) {
+	dir := t.TempDir()
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := clockOf(dir); err != nil || now.Before(info.ModTime()) {
+		t.Errorf("%v, %v", now, err)
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	if _, err := clockOf(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of no directory: %v", err)
 	}
 }
 

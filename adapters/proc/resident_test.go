@@ -1,10 +1,29 @@
 package proc
 
 import (
+	"os/exec"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
+
+// A resident scheduler is not started where it could not open the files it needs.
+func TestTooFewFiles(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if why := TooFewFiles(); (why == "") != (limit.Max >= fewestFiles) {
+		t.Errorf("with a limit of %d: %q", limit.Max, why)
+	}
+	for most, want := range map[string]string{"255": "too few: it would inherit a limit of 255 open files (`ulimit -n`), and needs 256", "256": "too few:"} {
+		out, err := exec.Command("/bin/sh", append([]string{"-c", "ulimit -n " + most + ` && exec "$@"`, "sh"}, as("tooFewFiles")...)...).CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("of %s: %q, %v", most, got, err)
+		}
+	}
+}
 
 // A process is starved where its limit lets it open fewer files than a tick takes.
 func TestStarved(t *testing.T) {

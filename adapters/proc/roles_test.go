@@ -111,6 +111,11 @@ var roles = map[string]func(args []string) int{
 		return 0
 	},
 
+	"tooFewFiles": func([]string) int {
+		fmt.Println("too few:", TooFewFiles())
+		return 0
+	},
+
 	"args": func(args []string) int {
 		fmt.Printf("%q\n", args)
 		return 0

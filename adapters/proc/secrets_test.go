@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"syscall"
@@ -154,6 +155,25 @@ func TestASecretThatCannotBeHad(t *testing.T) {
 		if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure {
 			t.Errorf("%s: it ran: %+v", source, r)
 		}
+	}
+}
+
+// What a command that cannot be started was to tell is not waited for: the next attempt of its runner
+// may tell of itself.
+func TestNothingIsToldOfACommandThatWasNotStarted(t *testing.T) {
+	privateRuntime(t)
+	w := setup(t, "./broken")
+	w.file("broken", "\x7fELF", 0o700)
+	w.file("key", "a secret\n", 0o600)
+	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "KEY", Source: "@" + w.root + "/key"}}
+	must(t, w.Provide(bg, &w.job))
+	if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure {
+		t.Errorf("%+v", r)
+	}
+	var running strings.Builder
+	must(t, pprof.Lookup("goroutine").WriteTo(&running, 2))
+	if strings.Contains(running.String(), ".relay") {
+		t.Error("it goes on telling")
 	}
 }
 

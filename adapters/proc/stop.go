@@ -73,7 +73,6 @@ func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, er
 // lock, the session of its command, and every process that was started with a's
 // environment. It returns when all of it is gone.
 func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
-	const step, patience = 2 * time.Millisecond, 10 * time.Second
 	c, ours, err := l.claimOf(a)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
 		return nil // no command starts before its claim
@@ -99,16 +98,28 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	if c.Spaces.away() {
 		return fmt.Errorf("sweep %s: it ran in another pid namespace and can only be ended there", label(a))
 	}
+	const patience = 10 * time.Second
+	if err := endAll(ctx, patience, func(before []process) (*process, []process) { return l.remnants(a, c, before) }); err != nil {
+		return fmt.Errorf("sweep %s: %w", label(a), err)
+	}
+	return nil
+}
+
+// endAll kills the processes of an attempt until there are none: its runner, if remnants returns one,
+// and the others. remnants is given those of before. The error is that of ctx, or says that some have
+// not ended after patience.
+func endAll(ctx context.Context, patience time.Duration, remnants func(before []process) (runner *process, left []process)) error {
+	const step = 2 * time.Millisecond
 	var left []process
 	quiet := 0 // a process in the middle of an exec shows no environment, so look twice
 	for end := time.Now().Add(patience); quiet < 2; time.Sleep(step) {
 		var runner *process
-		runner, left = l.remnants(a, c, left)
-		late := time.Now().After(end)
+		runner, left = remnants(left)
+		late, over := time.Now().After(end), ctx.Err()
 		for _, p := range left {
 			p.signal(syscall.SIGKILL)
 		}
-		if runner != nil && len(left) > 0 && !late && ctx.Err() == nil {
+		if runner != nil && len(left) > 0 && !late && over == nil {
 			// The runner is stopped now and killed last, because being its
 			// child is what identifies its processes. It is killed even if it
 			// has let go of the lock just before.
@@ -122,13 +133,10 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 			quiet = 0
 		}
 		if late && quiet == 0 {
-			return fmt.Errorf("sweep %s: %d processes do not end, one of them with pid %d", label(a), len(left), left[0].pid)
+			return fmt.Errorf("%d processes do not end, one of them with pid %d", len(left), left[0].pid)
 		}
-		if err := ctx.Err(); err != nil {
-			if runner != nil {
-				runner.signal(syscall.SIGKILL)
-			}
-			return fmt.Errorf("sweep %s: %w", label(a), err)
+		if over != nil {
+			return over
 		}
 	}
 	return nil

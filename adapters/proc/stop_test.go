@@ -3,12 +3,15 @@ package proc
 import (
 	"bufio"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -176,6 +179,92 @@ func TestSweepKnowsTheSessionOfADeadRunnersCommand(t *testing.T) {
 	}
 }
 
+// remains are a process of an attempt, and one that no signal reaches. now waits until the first has stopped or ended.
+func remains(t *testing.T) (p process, now func() syscall.WaitStatus, unreached process) {
+	t.Helper()
+	cmd := exec.Command(as("bystander")[0], "bystander")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	p, _ = readProcess(cmd.Process.Pid)
+	return p, func() (ws syscall.WaitStatus) {
+		_, _ = syscall.Wait4(p.pid, &ws, syscall.WUNTRACED, nil)
+		return ws
+	}, process{pid: 1 << 30, start: 1}
+}
+
+// A runner is stopped as long as processes of its attempt are left, and killed when there are none. It is over when
+// two looks in a row have found nothing.
+func TestSweepKillsARunnerLast(t *testing.T) {
+	runner, now, other := remains(t)
+	looks := 0
+	err := endAll(bg, time.Hour, func(before []process) (*process, []process) {
+		looks++
+		var want []process
+		defer func() {
+			if !slices.Equal(before, want) {
+				t.Errorf("look %d knows of %+v, want %+v", looks, before, want)
+			}
+		}()
+		switch looks {
+		case 2:
+			return &runner, []process{other}
+		case 3:
+			want = []process{other, runner}
+			if ws := now(); !ws.Stopped() {
+				t.Errorf("the runner is not stopped, but %v", ws)
+			}
+			return &runner, nil
+		case 4:
+			want = []process{runner}
+			if ws := now(); ws.Signal() != syscall.SIGKILL {
+				t.Errorf("the runner is not killed, but %v", ws)
+			}
+		case 5:
+			return nil, []process{other}
+		case 6:
+			want = []process{other}
+		}
+		return nil, nil
+	})
+	if err != nil || looks != 7 {
+		t.Errorf("after %d looks: %v", looks, err)
+	}
+}
+
+// What does not end is told of with its number, and a sweep can be called off. The runner is not left stopped.
+func TestSweepOfWhatDoesNotEnd(t *testing.T) {
+	off, stop := context.WithCancel(bg)
+	stop()
+	for name, c := range map[string]struct {
+		ctx      context.Context
+		patience time.Duration
+		says     string
+	}{
+		"too late":   {bg, 0, "2 processes do not end, one of them with pid "},
+		"called off": {off, time.Hour, context.Canceled.Error()},
+	} {
+		runner, now, other := remains(t)
+		if c.ctx == bg {
+			c.says += strconv.Itoa(other.pid)
+		}
+		err := endAll(c.ctx, c.patience, func([]process) (*process, []process) { return &runner, []process{other} })
+		if err == nil || err.Error() != c.says {
+			t.Errorf("%s: %v", name, err)
+		}
+		if ws := now(); ws.Signal() != syscall.SIGKILL {
+			t.Errorf("%s: the runner has not been killed, but is %v", name, ws)
+		}
+	}
+	w := setup(t)
+	a := w.job.Attempt()
+	w.forge(a, claim{Identity: Identity{Host: here().Host, Boot: here().Boot, PID: 1 << 30, Start: 1}})
+	if err := w.Sweep(off, a); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "sweep "+label(a)) {
+		t.Errorf("a sweep that is called off: %v", err)
+	}
+}
+
 // bystander returns a process in its own session that no attempt has to do
 // with. It is unharmed if it got no signal so far.
 func bystander(t *testing.T) (p process, unharmed func() bool) {
@@ -248,6 +337,17 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Nothing is to be stopped of an attempt that nobody has claimed, or whose claim another's runner left.
+func TestStopOfWhatHasNotBegun(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	for name, end := range map[string]func(context.Context, kernel.AttemptID) error{"stop": w.Stop, "sweep": w.Sweep} {
+		if err := end(bg, a); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

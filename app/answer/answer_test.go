@@ -30,6 +30,9 @@ func TestShown(t *testing.T) {
 		"\U000e0041😀\U000e007f":             `\U000e0041😀\U000e007f`,
 		"\xff\ufffd":                        "\ufffd\ufffd",
 		"👩\u200d👧":                          "👩\u200d👧",
+		"a\u200db c\u200d👧 👩\u200d":         `a\u200db c\u200d👧 👩\u200d`,
+		"1\u200c\u0645 \u0645\u200c\u06cc":  "1\\u200c\u0645 \u0645\u200c\u06cc",
+		"\u20ac\u200d\u20ac":                "\u20ac\\u200d\u20ac", // a sign of money, which joins nothing
 	} {
 		text, err := Shown(map[string]string{"is": in})
 		var got map[string]string

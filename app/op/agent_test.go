@@ -147,6 +147,15 @@ func TestAnAnswerTakenOverBringsItsUsageAlong(t *testing.T) {
 	}
 }
 
+// An operation's own branches are those that its job alone may change.
+func TestOwnBranches(t *testing.T) {
+	_, _, n, _ := invoking(t)
+	n.Job.Spec.Locks = []kernel.Lock{{Key: "branch:draft/a"}, {Key: "branch:main", Mode: kernel.Shared}, {Key: "gpu", Mode: kernel.Shared, Units: 1}, {Key: "repo"}, {Key: "branch:b"}}
+	if got := n.ownBranches(); !slices.Equal(got, []string{"draft/a", "b"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 // past is the record of jobs that ended.
 type past []kernel.Job
 

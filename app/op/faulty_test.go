@@ -152,6 +152,9 @@ func TestWhateverElseFails(t *testing.T) {
 		"sentinel": {true, newWorld, func(w *world) *Node {
 			return w.node("merge.sentinel.write", map[string]string{"slug": "foo", "target": "main"})
 		}},
+		"gated": {false, newWorld, func(w *world) *Node {
+			return w.node("merge.sentinel.write", map[string]string{"slug": "foo", "target": "main"}).gatedBy("true", "block")
+		}},
 		"no sentinel": {true, newWorld, func(w *world) *Node {
 			w.want(w.node("merge.sentinel.write", map[string]string{"slug": "foo", "target": "main"}), kernel.OutcomeSucceeded)
 			return w.node("merge.sentinel.clear", map[string]string{"slug": "foo"})

@@ -100,6 +100,9 @@ func TestWhicheverCallOfGitFails(t *testing.T) {
 		{"a gate of a branch", newWorld, func(w *world) *Node { w.env.Shell = script{}; return w.judge("test -f readme.txt", nil) }, kernel.OutcomeSucceeded},
 		{"a commit of a worktree", newWorld, committed("feat: new"), kernel.OutcomeSucceeded},
 		{"a commit of nothing", newWorld, func(w *world) *Node { return w.node("git.stage_commit", map[string]string{"message": "feat: new"}) }, kernel.OutcomeSucceeded},
+		{"a plan", newWorld, func(w *world) *Node {
+			return w.node("plan.persist", map[string]string{"name_override": "foo", "spec_text": "a"})
+		}, kernel.OutcomeSucceeded},
 		{"a worktree", newWorld, func(w *world) *Node { return w.node("worktree.prepare", map[string]string{"slug": "foo"}) }, kernel.OutcomeSucceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,6 +178,44 @@ func TestPrepareTakesTheBranchFromAnEarlierJob(t *testing.T) {
 	w.want(n, kernel.OutcomeFailed, "not on branch draft/foo any more")
 	if w.rev("draft/foo") != tip {
 		t.Error("the stale worktree moved the branch")
+	}
+}
+
+// leaving is git that cannot take a tree off its branch. Its own run may have removed the tree meanwhile.
+type leaving struct {
+	Git
+	meanwhile func(dir string)
+	unread    bool // nor can it tell who is on the branch since
+	asked     bool
+}
+
+func (l *leaving) Release(_ context.Context, dir string) error {
+	l.meanwhile(dir)
+	l.asked = true
+	return errFaulty
+}
+
+func (l *leaving) Standing(ctx context.Context, branch string) ([]string, string, error) {
+	if l.asked && l.unread {
+		return nil, "", errFaulty
+	}
+	return l.Git.Standing(ctx, branch)
+}
+
+// A branch that cannot be taken from an earlier job is not taken, unless that job's tree has gone by itself.
+func TestPrepareWhereTheEarlierTreeDoesNotLeave(t *testing.T) {
+	for name, c := range map[string]struct{ goes, unread bool }{"it stays": {}, "it goes": {goes: true}, "nobody knows": {goes: true, unread: true}} {
+		w := newWorld(t)
+		w.prepared(map[string]string{"slug": "foo"})
+		w.env.Git = &leaving{Git: w.env.Git, unread: c.unread, meanwhile: func(dir string) {
+			if c.goes {
+				w.git(w.dir, "worktree", "remove", "--force", dir)
+			}
+		}}
+		r := w.run(w.node("worktree.prepare", map[string]string{"slug": "foo"}))
+		if went := c.goes && !c.unread; went != (r.Outcome == kernel.OutcomeSucceeded) || !went && !strings.Contains(r.Reason, "off branch draft/foo") {
+			t.Errorf("%s: %v (%s)", name, r.Outcome, r.Reason)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -16,5 +18,23 @@ func TestDistanceOfLines(t *testing.T) {
 		if got := tick(long); got != want || got*10 < long {
 			t.Errorf("over %s they are %s apart, want %s", long, got, want)
 		}
+	}
+}
+
+// A bar stands where its times are, in its row; what was before now is left out. The shortest has a width.
+func TestWhereBarsStand(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	at := func(s int) time.Time { return now.Add(time.Duration(s) * time.Second) }
+	svg := Gantt("x", now, []Bar{{Row: "a", Start: at(-10), End: at(5)}, {Row: "b", Start: at(5), End: at(10)}, {Row: "a", Start: at(10), End: at(20), Critical: true}, {Row: "b", Start: at(20), End: at(20)}})
+	var got []string
+	for part := range strings.SplitSeq(svg, "<rect ") {
+		var x, y, width float64
+		var high int
+		if n, _ := fmt.Sscanf(part, `x="%f" y="%f" width="%f" height="%d"`, &x, &y, &width, &high); n == 4 {
+			got = append(got, fmt.Sprint(x, y, width, high, strings.Contains(part, `stroke-width="3"`)))
+		}
+	}
+	if got, want := strings.Join(got, "\n"), "210 57 225 16 false\n435 79 225 16 false\n660 57 450 16 true\n1110 79 1 16 false"; got != want {
+		t.Errorf("they stand at\n%s\nwant\n%s", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"path/filepath"
@@ -150,6 +151,30 @@ func TestEventsOfGemini(t *testing.T) {
 		if r := replay(gemini, "", nil, []byte("what\nelse"), exit, 50); r.class != want {
 			t.Errorf("exit %d: %+v", exit, r)
 		}
+	}
+	// a session's name is no pattern
+	sole := strings.Replace(all, "abc-def", "z?-def", 1)
+	keep("session-1-zz.jsonl", `{"type": "gemini", "content": "d"}`+"\n")
+	if r = replay(gemini, "", []byte(sole), nil, 0, 50); r.answer != "cd" || r.run.Session != "z?-def" {
+		t.Errorf("of a session with a name like a pattern: %+v", r)
+	}
+	// what it says before it begins is why it does not; afterwards it is for who debugs it
+	const odd = "Error: no such module"
+	for name, c := range map[string]struct{ out, errs, want string }{
+		"at once":    {"", odd + "\n  \nsee the log\n", odd},
+		"for people": {"", "debug\nUnknown argument: x\n" + odd + "\n", "Unknown argument: x"},
+	} {
+		r := replay(gemini, "", []byte(c.out), []byte(c.errs), 1, 50)
+		if r.class == kernel.NoFailure || !strings.Contains(r.reason, c.want) || c.want != odd && strings.Contains(r.reason, odd) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	s := &stream{progress: &bytes.Buffer{}, limit: 50, now: time.Now, began: func(kernel.AgentRun) {}, run: kernel.AgentRun{Agent: "gemini"}}
+	parser := gemini.parser(s)
+	_, _ = s.stdout(parser).Write([]byte(start))
+	_, _ = s.stderr(parser).Write([]byte(odd + "\n"))
+	if s.last != "" {
+		t.Errorf("in the midst: %q", s.last)
 	}
 	for line, want := range map[string]string{"Attempt 2 failed with status 429. Retrying with backoff": "gemini asks again, attempt 2 failed: status 429\n", "Unknown argument: x": "Unknown argument: x\n", "debug": "", "": ""} {
 		if r := replay(gemini, "", nil, []byte(line), 0, 50); r.progress != want {

@@ -235,7 +235,7 @@ func (g *geminiParser) stderr(line string) {
 			return
 		}
 	}
-	if g.events == 0 && text != "" && !g.words {
+	if g.events == 0 && !g.words {
 		g.noteReason(text)
 	}
 }

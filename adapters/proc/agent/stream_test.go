@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -229,6 +230,18 @@ func TestSubmittedFromASandbox(t *testing.T) {
 	t.Setenv(submissionsVariable, to)
 	if err := forwardSubmissions(dir); err == nil {
 		t.Error("a directory was read")
+	}
+	for size, want := range map[int64]bool{maxSubmitted: true, maxSubmitted + 1: false} {
+		big, all := filepath.Join(dir, "big"), filepath.Join(dir, "all")
+		put(big, "")
+		t.Setenv(submissionsVariable, all)
+		if err := errors.Join(os.Truncate(big, size), os.RemoveAll(all)); err != nil {
+			t.Fatal(err)
+		}
+		err := forwardSubmissions(big)
+		if info, lost := os.Stat(all); (err == nil) != want || want && (lost != nil || info.Size() != size) || !want && lost == nil {
+			t.Errorf("%d bytes: %v", size, err)
+		}
 	}
 	if err := os.Symlink(file, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)

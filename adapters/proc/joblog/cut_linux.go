@@ -17,7 +17,7 @@ func Reopen(log *os.File) (*os.File, error) {
 }
 
 // firstData returns the offset of the first byte of f that uses disk space.
-func firstData(f *os.File) (int64, error) {
+func firstData(f source) (int64, error) {
 	at, err := unix.Seek(int(f.Fd()), 0, unix.SEEK_DATA)
 	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EINVAL) { // no data, or not supported
 		return 0, nil

@@ -11,7 +11,7 @@ import (
 // another process appends to, so logs grow without bound.
 func Reopen(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-func firstData(*os.File) (int64, error) { return 0, nil }
+func firstData(source) (int64, error) { return 0, nil }
 
 func blockSize(*os.File) (int64, error) { return 0, errors.ErrUnsupported }
 

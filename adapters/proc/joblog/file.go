@@ -15,7 +15,7 @@ import (
 // log is cut while it is read, reading continues at the same byte.
 type File struct {
 	opens func() (*os.File, error)
-	file  *os.File
+	file  source
 	at    int64 // offset in the output, including dropped bytes, of the next byte
 	lost  bool  // bytes are missing between the last ones read and those before
 	buf   []byte
@@ -23,6 +23,14 @@ type File struct {
 	again  []byte // what was read is read again: see next
 	tail   []byte // the last bytes that were read, at most as many as a mark has
 	tailAt int64  // at after they were read
+}
+
+// source is what File reads: an *os.File, except in tests.
+type source interface {
+	io.ReaderAt
+	io.Closer
+	Stat() (os.FileInfo, error)
+	Fd() uintptr
 }
 
 // NewFile returns the reader of the log that opens opens. It calls opens now,
@@ -111,7 +119,7 @@ const bufferSize = 32 << 10
 // end returns the current length of the output.
 func (f *File) end() (int64, error) {
 	for {
-		h, err := Begin(f.file)
+		h, err := begin(f.file)
 		if err != nil {
 			return 0, err
 		}
@@ -119,7 +127,7 @@ func (f *File) end() (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if again, err := Begin(f.file); err != nil || again == h {
+		if again, err := begin(f.file); err != nil || again == h {
 			return info.Size() - h.Start + h.Dropped, err
 		}
 	}
@@ -133,7 +141,7 @@ func (f *File) next(end int64) ([]byte, error) {
 	if f.buf == nil {
 		f.buf, f.again = make([]byte, bufferSize), make([]byte, markSize+bufferSize+markSize)
 	}
-	h, err := Begin(f.file)
+	h, err := begin(f.file)
 	over := false // a mark begins where reading continues
 	for err == nil {
 		info, err := f.file.Stat()
@@ -156,7 +164,7 @@ func (f *File) next(end int64) ([]byte, error) {
 		n, failed := f.file.ReadAt(f.buf[:min(end-at, bufferSize)], from)
 		m, _ := f.file.ReadAt(f.again[:len(before)+n+markSize], from-int64(len(before)))
 		was := h
-		if h, err = Begin(f.file); err != nil {
+		if h, err = begin(f.file); err != nil {
 			return nil, err
 		}
 		if h != was {
@@ -173,7 +181,8 @@ func (f *File) next(end int64) ([]byte, error) {
 			f.at, over = at-int64(k), true
 			continue
 		}
-		if f.lost = lost && n > 0; n > 0 {
+		f.lost = lost
+		if n > 0 {
 			f.at = at + int64(n)
 			f.tail = append(f.tail[:0], f.buf[max(0, n-markSize):n]...)
 			f.tailAt = f.at

@@ -25,30 +25,30 @@ const (
 	minKept = 1 << 10
 )
 
-// Head is the beginning of a log. The byte at offset Start+n of the file is
+// head is the beginning of a log. The byte at offset Start+n of the file is
 // byte Dropped+n of the output, even if the log is cut while it is being read.
 // The first Mark of these bytes are overwritten by a mark.
-type Head struct {
+type head struct {
 	Start   int64 // 0, unless the file system can only leave a hole at the beginning
 	Dropped int64 // bytes of output that stood before Start
 	Mark    int64 // length of the line that says how much is missing
 }
 
-// Begin returns the head of f.
-func Begin(f *os.File) (Head, error) {
+// begin returns the head of f.
+func begin(f source) (head, error) {
 	start, err := firstData(f)
 	if err != nil {
-		return Head{}, err
+		return head{}, err
 	}
 	buf := make([]byte, markSize)
 	n, err := f.ReadAt(buf, start)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return Head{}, err
+		return head{}, err
 	}
 	if dropped, ok := parseMark(buf[:n]); ok {
-		return Head{start, dropped, int64(len(mark(dropped)))}, nil
+		return head{start, dropped, int64(len(mark(dropped)))}, nil
 	}
-	return Head{}, nil
+	return head{}, nil
 }
 
 func mark(dropped int64) []byte { return fmt.Appendf(nil, "%s%d%s", markBegin, dropped, markEnd) }
@@ -79,7 +79,7 @@ func Cap(f *os.File, most int64) (left int64, err error) {
 	if err != nil || info.Size() <= most {
 		return sizeOf(info), err
 	}
-	h, err := Begin(f)
+	h, err := begin(f)
 	left = info.Size() - h.Start
 	if err != nil || left <= most {
 		return left, err

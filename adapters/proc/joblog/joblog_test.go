@@ -57,7 +57,7 @@ func line(n int) string { return fmt.Sprintf("line %d %s\n", n, strings.Repeat("
 // a mark that says exactly what is missing, and then every byte.
 func check(t *testing.T, f *os.File, last int) {
 	t.Helper()
-	h, err := Begin(f)
+	h, err := begin(f)
 	start, dropped := h.Start, h.Dropped
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestCapOfSmallLogs(t *testing.T) {
 				if err != nil || left > 16<<10 {
 					t.Fatalf("%d bytes are left: %v", left, err)
 				}
-				h, err := Begin(file)
+				h, err := begin(file)
 				start, dropped := h.Start, h.Dropped
 				info, _ := file.Stat()
 				if err != nil || dropped+info.Size()-start != int64(size) {
@@ -176,12 +176,12 @@ func TestCapCutsNoMoreThanItHasTo(t *testing.T) {
 			if err != nil || left > most {
 				t.Fatalf("%d bytes are left: %v", left, err)
 			}
-			was, err := Begin(file)
+			was, err := begin(file)
 			if err != nil {
 				t.Fatal(err)
 			}
 			again, err := Cap(file, left) // less than the length of a file with a hole
-			if now, failed := Begin(file); err != nil || failed != nil || again != left || now != was {
+			if now, failed := begin(file); err != nil || failed != nil || again != left || now != was {
 				t.Errorf("%d bytes of %d are left, %+v after %+v: %v, %v", again, left, now, was, err, failed)
 			}
 		})
@@ -202,7 +202,7 @@ func TestAReaderAtTheMark(t *testing.T) {
 	if _, err := Cap(file, 64<<10); err != nil {
 		t.Fatal(err)
 	}
-	h, err := Begin(file)
+	h, err := begin(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestMarksOfOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h, err := Begin(f); h.Start != 0 || h.Dropped != want || err != nil {
+		if h, err := begin(f); h.Start != 0 || h.Dropped != want || err != nil {
 			t.Errorf("%q: begins with %+v: %v", text, h, err)
 		}
 		_ = f.Close()

@@ -259,7 +259,7 @@ func TestTheTornLineAfterAMark(t *testing.T) {
 			t.Fatal(err)
 		}
 		h, _ := os.Open(path)
-		head, err := Begin(h)
+		head, err := begin(h)
 		if err := errors.Join(err, h.Close()); err != nil {
 			t.Fatal(err)
 		}

@@ -92,6 +92,57 @@ func TestLogsWithoutARecord(t *testing.T) {
 	}
 }
 
+// A line of the record that is read in two parts counts as one.
+func TestALineOfTheRecordInTwoParts(t *testing.T) {
+	w := write(t, t.TempDir(), 0)
+	w.watcher.Close()
+	w.write(Stdout, "a\nc\n")
+	w.write(Stderr, "b\n")
+	l := w.lines()
+	defer l.Close()
+	var got []string
+	record := ""
+	for _, part := range []string{"1 2 1", "0\n2 2 20\n1 ", "", "4 30\n"} {
+		record += part
+		if err := os.WriteFile(w.path("order"), []byte(record), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.until, l.seen = [streams]int64{}, [streams]int64{} // what is not recorded yet is waited for
+		if _, err := l.Read(t.Context(), false, func(l Line) error { got = append(got, fmt.Sprint(string(l.Text), l.At.UnixMicro())); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"a10", "b20", "c30"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Only a line that has begun has no end.
+func TestUnendedLines(t *testing.T) {
+	for text, want := range map[string]string{"": "", "one\n": "", "one\ntwo": "two", "two": "two"} {
+		w := write(t, t.TempDir(), 0)
+		w.watcher.Close()
+		w.write(Stderr, text)
+		l := w.lines()
+		if _, err := l.Read(t.Context(), true, func(Line) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		left := l.Unended()
+		if (len(left) > 0) != (want != "") || len(left) > 0 && (string(left[0].Text) != want || left[0].Stream != Stderr) {
+			t.Errorf("%q: %+v", text, left)
+		}
+		if err := l.End(func(l Line) error {
+			if string(l.Text) != want {
+				t.Errorf("%q ends with %q", text, l.Text)
+			}
+			want = ""
+			return nil
+		}); err != nil || want != "" {
+			t.Errorf("%q: %v, not told of %q", text, err, want)
+		}
+	}
+}
+
 // A log or a record that cannot be read is an error, and not one without lines.
 func TestLogsThatCannotBeRead(t *testing.T) {
 	w := write(t, t.TempDir(), 0)

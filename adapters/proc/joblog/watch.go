@@ -162,7 +162,7 @@ func (b *boundedLog) updateGone() {
 	if info, err := b.log.Stat(); err != nil || info.Size() == 0 || b.reopen() != nil {
 		return
 	}
-	if h, err := Begin(b.file); err == nil {
+	if h, err := begin(b.file); err == nil {
 		b.gone = h.Dropped - h.Start
 	}
 }

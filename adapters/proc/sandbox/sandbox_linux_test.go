@@ -266,6 +266,16 @@ func TestNetworkOfOthersThanRoot(t *testing.T) {
 	}
 }
 
+// The network is said to be kept from commands where that can be done, and only there.
+func TestWhetherTheNetworkCanBeIsolated(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	isolateNetwork(cmd.SysProcAttr)
+	if err := cmd.Run(); canIsolateNetwork() != (err == nil) {
+		t.Errorf("it is said to be possible: %v; tried: %v", canIsolateNetwork(), err)
+	}
+}
+
 func TestWhatAHostLacks(t *testing.T) {
 	for abi, want := range map[int]string{0: "this host's kernel has no Landlock, or it is switched off", 5: "this host's kernel has Landlock 5, and it takes 6", 6: "", 9: ""} {
 		if got := (Host{abi}).lacks(); got != want {
