@@ -268,8 +268,8 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 
 // isLink reports that name is a symbolic link.
 func (d dir) isLink(name string) bool {
-	var st unix.Stat_t
-	return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
+	st, err := d.disk.stat(d.fd, name)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
 func (d dir) openFile(name string, flags int) (fd int, err error) {
@@ -287,7 +287,7 @@ func (d dir) read(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	switch st, err := sys.Look(fd, ""); {
+	switch st, err := d.disk.look(fd, ""); {
 	case err != nil:
 		return nil, failed("stat", path, err)
 	case !st.Regular():
@@ -322,7 +322,7 @@ type fileStamp struct {
 // links included: a stamp says that a file is the one that was read before, not where
 // it is.
 func (d dir) stamp(path string) fileStamp {
-	if st, err := sys.Look(d.fd, path); err == nil && st.Regular() {
+	if st, err := d.disk.look(d.fd, path); err == nil && st.Regular() {
 		return fileStamp{st.Modified, st.Size, st.Inode}
 	}
 	return fileStamp{}
@@ -330,8 +330,7 @@ func (d dir) stamp(path string) fileStamp {
 
 // lacks reports that nothing has that name. It resolves the whole path at once: see stamp.
 func (d dir) lacks(path string) bool {
-	var st unix.Stat_t
-	err := unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW)
+	_, err := d.disk.stat(d.fd, path)
 	return err == unix.ENOENT || err == unix.ENOTDIR
 }
 
@@ -339,7 +338,7 @@ func (d dir) lacks(path string) bool {
 // not known.
 func (d dir) modified(path string) (at int64) {
 	_ = d.in(path, func(d dir, name string) error {
-		st, err := sys.Look(d.fd, name)
+		st, err := d.disk.look(d.fd, name)
 		if err == nil {
 			at = st.Modified
 		}
@@ -351,8 +350,7 @@ func (d dir) modified(path string) (at int64) {
 // exists reports whether there is anything of that name.
 func (d dir) exists(path string) (found bool, err error) {
 	err = d.in(path, func(d dir, name string) error {
-		var st unix.Stat_t
-		err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		_, err := d.disk.stat(d.fd, name)
 		found = err == nil
 		return failed("stat", path, ignoreMissing(err))
 	})

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -154,7 +153,7 @@ func (j *journal) position() (p position, fresh bool, err error) {
 
 // marked reads the mark, whichever boot wrote it. marked is false if the mark is damaged.
 func (j *journal) marked() (p position, marked bool, err error) {
-	if _, err := sys.Look(int(j.mark.Fd()), ""); err != nil { // so that the read sees what another host wrote
+	if _, err := j.base.disk.look(int(j.mark.Fd()), ""); err != nil { // so that the read sees what another host wrote
 		return p, false, err
 	}
 	buf := make([]byte, markSize)
@@ -181,7 +180,7 @@ func (j *journal) setPosition(p position) error {
 }
 
 func (j *journal) size() (int64, error) {
-	st, err := sys.Look(int(j.file.Fd()), "")
+	st, err := j.base.disk.look(int(j.file.Fd()), "")
 	return st.Size, err
 }
 
