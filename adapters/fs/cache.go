@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -205,6 +206,8 @@ func (s *Store) reread(id kernel.JobID) error {
 		return s.cache.put(cachedJob{&j, f, file, false}, true)
 	case ignoreMissing(err) == nil:
 		return s.cache.remove(id)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM): // this process's fault, and not the record's
+		return err
 	}
 	why := err.Error()
 	if have, err := s.cache.kv.get(keyUnread + string(id)); err != nil || string(have) == why {

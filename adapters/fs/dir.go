@@ -149,6 +149,11 @@ func (d dir) discard(temp string, err error) error {
 	return errors.Join(err, ignoreMissing(d.disk.unlink(d.fd, temp)))
 }
 
+// syncAll makes every file below d durable.
+func (d dir) syncAll() error {
+	return failed("sync the files below", vizierDir, d.disk.syncAll(d.fd))
+}
+
 // sync makes the names in d durable, path's included, if durable is set.
 func (d dir) sync(path string, durable bool) error {
 	if !durable {
@@ -257,10 +262,12 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 				return failed("open", path, errors.Join(err, unix.Close(fd)))
 			}
 		}
-		f = os.NewFile(uintptr(fd), path)
 		if flags&unix.O_CREAT != 0 {
-			return f.Chmod(fileMode)
+			if err := private(fd); err != nil {
+				return failed("set the mode of", path, errors.Join(err, unix.Close(fd)))
+			}
 		}
+		f = os.NewFile(uintptr(fd), path)
 		return nil
 	})
 	return f, err
@@ -322,10 +329,17 @@ type fileStamp struct {
 // links included: a stamp says that a file is the one that was read before, not where
 // it is.
 func (d dir) stamp(path string) fileStamp {
-	if st, err := d.disk.look(d.fd, path); err == nil && st.Regular() {
-		return fileStamp{st.Modified, st.Size, st.Inode}
+	st, _ := d.stampOf(path)
+	return st
+}
+
+// stampOf is stamp for those who must know whether there is no file.
+func (d dir) stampOf(path string) (fileStamp, error) {
+	st, err := d.disk.look(d.fd, path)
+	if err != nil || !st.Regular() {
+		return fileStamp{}, failed("stat", path, err)
 	}
-	return fileStamp{}
+	return fileStamp{st.Modified, st.Size, st.Inode}, nil
 }
 
 // lacks reports that nothing has that name. It resolves the whole path at once: see stamp.
@@ -390,6 +404,14 @@ func failed(op, path string, err error) error {
 		return nil
 	}
 	return &iofs.PathError{Op: op, Path: path, Err: err}
+}
+
+// below returns err, which an operation in the directory of that path returned, with the whole path of the file.
+func below(dir string, err error) error {
+	if p, ok := errors.AsType[*iofs.PathError](err); ok {
+		p.Path = filepath.Join(dir, p.Path)
+	}
+	return err
 }
 
 func ignoreMissing(err error) error {

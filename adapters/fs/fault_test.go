@@ -29,9 +29,9 @@ type faulty struct {
 	is    error // how they fail; nil: EIO
 	stats bool  // whether looks at the attributes of files count, too
 	n     int
-	where string // the call that failed last
-	file  string // the name that it was about, if it has one
-	fails func() // is called when a call fails
+	where string   // the call that failed first
+	files []string // the names that the calls which failed were about
+	fails func()   // is called when a call fails
 }
 
 func (f *faulty) call(what, name string) error {
@@ -52,8 +52,9 @@ func (f *faulty) strike(what string, name func() string) error {
 	if f.n++; f.n != f.at && !(f.dead && f.n > f.at) {
 		return nil
 	}
-	f.file = name()
-	f.where = what + " " + f.file
+	about := name()
+	f.where = cmp.Or(f.where, what+" "+about)
+	f.files = append(f.files, strings.Split(about, " to ")...)
 	if f.fails != nil {
 		f.fails()
 	}
@@ -133,11 +134,11 @@ func (f *faulty) truncate(fd int, size int64) error {
 }
 
 func (f *faulty) rename(from int, old string, to int, name string) error {
-	return either(f.call("rename to", name), func() error { return machine{}.rename(from, old, to, name) })
+	return either(f.call("rename", old+" to "+name), func() error { return machine{}.rename(from, old, to, name) })
 }
 
 func (f *faulty) renameNew(from int, old string, to int, name string) error {
-	return either(f.call("rename to new", name), func() error { return machine{}.renameNew(from, old, to, name) })
+	return either(f.call("rename", old+" to new "+name), func() error { return machine{}.renameNew(from, old, to, name) })
 }
 
 func (f *faulty) link(from int, old string, to int, name string) error {

@@ -23,6 +23,7 @@ type Tx struct {
 	facts      map[kernel.Near]string // that the next commit judged by: see JudgedBy
 	caught     *cache                 // the cache that has been brought to pos; nobody else writes it meanwhile
 	last       *lastNumber            // as read; nil: not read yet
+	lost       bool                   // entries of the history are gone, and that is not on record yet: the mark stays, so that the next Begin finds it again
 	cut        error                  // why a plan is in the journal and not in the files; the next Begin completes it
 }
 
@@ -59,10 +60,18 @@ func (t *Tx) Close() (err error) {
 			t.s.dropCache()
 		} else if dir := t.s.jobsStamp(); t.pos.dir != dir { // saving the cache changed the directory
 			t.pos.dir = dir
-			return t.s.log.setPosition(t.pos)
+			return t.setPosition()
 		}
 	}
 	return nil
+}
+
+// setPosition writes the mark.
+func (t *Tx) setPosition() error {
+	if t.lost {
+		return nil
+	}
+	return t.s.log.setPosition(t.pos)
 }
 
 // Commit does the record actions of p durably, all or none, and keeps the world
@@ -169,7 +178,7 @@ func (t *Tx) write(e entry, full bool) (err error) {
 		return t.cut
 	}
 	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
-	return t.s.log.setPosition(t.pos)
+	return t.setPosition()
 }
 
 // know updates the cache with the outcome of p.
@@ -205,7 +214,7 @@ func (t *Tx) Done() error {
 		return nil
 	}
 	t.pos.done = true
-	return t.s.log.setPosition(t.pos)
+	return t.setPosition()
 }
 
 // aside makes a change in the jobs directory that concerns no job, and keeps the cache
@@ -216,7 +225,7 @@ func (s *Store) aside(change func() error) error {
 	after := s.jobsStamp()
 	if t := s.tx; t != nil && after != before && t.pos.dir == before {
 		t.pos.dir = after
-		return errors.Join(err, s.log.setPosition(t.pos))
+		return errors.Join(err, t.setPosition())
 	}
 	return err
 }
