@@ -191,6 +191,7 @@ func (s *Store) rebuildCache(at journalOffset) error {
 	s.cache.set(keyBlind, []byte{})
 	for _, id := range ids {
 		if err := s.reread(id); err != nil {
+			s.dropCache() // nobody must save a part of it
 			return err
 		}
 	}

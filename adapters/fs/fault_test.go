@@ -24,10 +24,11 @@ import (
 // faulty is a disk one of whose calls fails.
 type faulty struct {
 	mu    sync.Mutex
-	at    int   // the call that fails, from 1; 0: none
-	dead  bool  // and every one after that: the process was killed
-	is    error // how they fail; nil: EIO
-	stats bool  // whether looks at the attributes of files count, too
+	at    int    // the call that fails, from 1; 0: none
+	dead  bool   // and every one after that: the process was killed
+	is    error  // how they fail; nil: EIO
+	only  string // the calls that count are about names with this in it
+	stats bool   // whether looks at the attributes of files count, too
 	n     int
 	where string   // the call that failed first
 	files []string // the names that the calls which failed were about
@@ -49,6 +50,9 @@ func (f *faulty) callOf(what string, fd int) error {
 func (f *faulty) strike(what string, name func() string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.only != "" && !strings.Contains(name(), f.only) {
+		return nil
+	}
 	if f.n++; f.n != f.at && !(f.dead && f.n > f.at) {
 		return nil
 	}

@@ -583,6 +583,9 @@ func (o ordeal) try(t *testing.T) {
 				bad("%v; it is half done:\n%s", err, gocmp.Diff(after, now))
 				continue
 			}
+			if err != nil && o.once && !held && !maps.Equal(now, states[0]) && !errors.Is(err, kernel.ErrRecorded) && !strings.Contains(err.Error(), "may find it on record") {
+				bad("something is on record, and it says: %v", err)
+			}
 			if err != nil && errors.Is(err, kernel.ErrRecorded) && maps.Equal(now, states[0]) && !maps.Equal(now, after) {
 				bad("nothing is on record, and it says: %v", err)
 			}
@@ -631,4 +634,33 @@ func culprit(name string) string {
 		name = strings.Join(parts[:max(1, len(parts)-2)], ".")
 	}
 	return cmp.Or(name, vizierDir)
+}
+
+// A record that cannot be read holds up the jobs that come after its job, until somebody retries them. That this process
+// has too many files open is no fault of the record: nothing is decided.
+func TestTooManyOpenFilesBlockNoJob(t *testing.T) {
+	dir := t.TempDir()
+	u := strike(t, dir)
+	err := u.submit(wanted(1, "one"), wanted(2, "two", comesAfter(1)))
+	if err := errors.Join(err, u.removeCache(), u.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for is, blocked := range map[error]bool{unix.EMFILE: false, unix.ENFILE: false, unix.ENOMEM: false, unix.EIO: true} {
+		to := t.TempDir()
+		copyTree(t, dir, to)
+		u := strike(t, to)
+		u.disk.only, u.disk.at, u.disk.dead, u.disk.is = string(id(1)), 1, true, is
+		err := u.submit(wanted(11, "eleven"))
+		if errors.Is(err, is) == blocked || !blocked && !strings.Contains(err.Error(), string(id(1))) {
+			t.Errorf("%v: %v", is, err)
+		}
+		if err := u.Close(); err != nil {
+			t.Error(err)
+		}
+		s := newStore(t, to)
+		rec := read(t, s)
+		if two := find(t, rec, id(2)).State.Status; two.Waiting() == blocked || len(rec.Jobs) != map[bool]int{false: 2, true: 3}[blocked] {
+			t.Errorf("%v: job 2 is %s, and there are %d jobs, unreadable %v", is, two, len(rec.Jobs), rec.Unreadable)
+		}
+	}
 }

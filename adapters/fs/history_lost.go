@@ -21,14 +21,22 @@ import (
 // Records are written after their entry is durable. So if a record is newer than the last
 // entry, entries are missing.
 
-// tailLost reports, after a reboot, that the journal had entries after end.
-func (s *Store) tailLost(end int64) (bool, error) {
+// tailLost reports, after a reboot, that the journal had more entries.
+func (t *Tx) tailLost() (bool, error) {
+	s, end := t.s, t.pos.end
 	if p, marked, err := s.log.marked(); err != nil || !marked || end == 0 || p.end <= end {
 		return false, err
 	}
 	files, err := s.segments()
 	if err != nil {
 		return false, err
+	}
+	tip, known, err := t.tip()
+	if err != nil {
+		return false, err
+	}
+	if known && len(files) > 0 && files[len(files)-1].first > tip.number { // there is an opening that says so, and the journal was to be emptied then
+		return true, nil
 	}
 	c := chronicle{s: s, sealed: files, journal: make([]byte, end)}
 	if _, err := s.log.ReadAt(c.journal, 0); err != nil {

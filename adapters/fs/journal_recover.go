@@ -99,7 +99,7 @@ func (t *Tx) recover() error {
 	}
 	tail := cutShort
 	if rebooted && !tail {
-		if tail, err = t.s.tailLost(t.pos.end); err != nil {
+		if tail, err = t.tailLost(); err != nil {
 			return err
 		}
 	}

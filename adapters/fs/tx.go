@@ -178,7 +178,10 @@ func (t *Tx) write(e entry, full bool) (err error) {
 		return t.cut
 	}
 	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
-	return t.setPosition()
+	if err := t.setPosition(); err != nil {
+		t.cut = fmt.Errorf("%w (%w)", kernel.ErrRecorded, err)
+	}
+	return t.cut
 }
 
 // know updates the cache with the outcome of p.
