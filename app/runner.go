@@ -249,7 +249,9 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 		if recorded && errors.Is(err2, kernel.ErrStale) {
 			return nil
 		}
-		recorded = recorded || errors.Is(err2, kernel.ErrRecorded)
+		if recorded = recorded || errors.Is(err2, kernel.ErrRecorded); recorded && err2 != nil {
+			err2 = onRecord(err2)
+		}
 		if err2 == nil || errors.Is(err2, kernel.ErrStale) || ctx.Err() != nil || err == nil && errors.Is(err2, kernel.ErrMoved) {
 			return err2
 		}

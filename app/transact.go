@@ -57,7 +57,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	defer func() {
 		closed := tx.Close()
 		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
-			rep.Late, closed = errors.Join(rep.Late, closed), nil
+			rep.Late, closed = errors.Join(rep.Late, onRecord(closed)), nil
 		}
 		if err = errors.Join(err, closed); err == nil && s.Waker != nil {
 			s.Waker.Wake(rep.Wakes)

@@ -161,7 +161,7 @@ func (f *faulty) removeAll(dir, name string) error {
 	if f.dead { // in the middle of it
 		_ = os.Remove(filepath.Join(dir, name, recordName))
 	}
-	return err
+	return failed("remove", filepath.Join(dir, name), err)
 }
 
 func (f *faulty) sync(fd int) error     { return f.callOf("sync", fd) }

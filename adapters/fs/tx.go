@@ -59,8 +59,9 @@ func (t *Tx) Close() (err error) {
 		if failed := t.s.saveCache(); failed != nil {
 			t.s.dropCache()
 		} else if dir := t.s.jobsStamp(); t.pos.dir != dir { // saving the cache changed the directory
-			t.pos.dir = dir
-			return t.setPosition()
+			if t.pos.dir = dir; t.setPosition() != nil {
+				t.s.dropCache()
+			}
 		}
 	}
 	return nil
