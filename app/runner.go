@@ -238,12 +238,20 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 // result. If the repository was moved, this process can only leave the result on
 // record: the next tick there settles the job.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
-	if err := settleAtOnce(ctx, s, result); err == nil || refused(err) && r.over(result.Attempt) {
+	err := settleAtOnce(ctx, s, result)
+	if err == nil || refused(err) && r.over(result.Attempt) {
 		return err
 	}
+	recorded := errors.Is(err, kernel.ErrRecorded) // whoever has the lock next completes it, and then the attempt is over
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := r.conclude(result)
 		err2 := finish(ctx, s, result)
+		if recorded && errors.Is(err2, kernel.ErrStale) {
+			return nil
+		}
+		if recorded = recorded || errors.Is(err2, kernel.ErrRecorded); recorded && err2 != nil {
+			err2 = onRecord(err2)
+		}
 		if err2 == nil || errors.Is(err2, kernel.ErrStale) || ctx.Err() != nil || err == nil && errors.Is(err2, kernel.ErrMoved) {
 			return err2
 		}

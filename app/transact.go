@@ -57,7 +57,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	defer func() {
 		closed := tx.Close()
 		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
-			rep.Late, closed = errors.Join(rep.Late, closed), nil
+			rep.Late, closed = errors.Join(rep.Late, onRecord(closed)), nil
 		}
 		if err = errors.Join(err, closed); err == nil && s.Waker != nil {
 			s.Waker.Wake(rep.Wakes)
@@ -88,7 +88,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		plan, err := t.decide(ctx, v, i == len(verbs)-1)
 		verbs[i] = verb{} // frees its memory
 		if err != nil {
-			err = t.late(err)
+			err = t.late(t.unread(scope, err))
 			return rep, err
 		}
 		if !has[kernel.RemoveWorktree](plan) {
@@ -312,6 +312,17 @@ func (t *transaction) late(err error) error {
 	}
 	t.rep.Late, t.rep.Snapshot = onRecord(err), t.snap
 	return nil
+}
+
+// unread returns err, and why jobs that scope names could not be read, if they could not: to the kernel, they do not
+// exist.
+func (t *transaction) unread(scope kernel.Scope, err error) error {
+	for _, id := range scope.Jobs {
+		if why := t.snap.Unreadable(id); why != "" {
+			err = fmt.Errorf("%w: its record cannot be read: %s", err, why)
+		}
+	}
+	return err
 }
 
 // onRecord returns err as a kernel.ErrRecorded.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -253,6 +254,7 @@ func (s *Store) rebuildCache(at journalOffset) error {
 	s.cache.set(keyBlind, []byte{})
 	for _, id := range ids {
 		if err := s.reread(id); err != nil {
+			s.dropCache() // nobody must save a part of it
 			return err
 		}
 	}
@@ -268,6 +270,8 @@ func (s *Store) reread(id kernel.JobID) error {
 		return s.cache.put(cachedJob{&j, f, file, false}, true)
 	case ignoreMissing(err) == nil:
 		return s.cache.remove(id)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM): // this process's fault, and not the record's
+		return err
 	}
 	why := err.Error()
 	if have, err := s.cache.kv.get(keyUnread + string(id)); err != nil || string(have) == why {

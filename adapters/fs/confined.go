@@ -86,8 +86,8 @@ type Entry struct {
 // Stat describes the file or directory of that name; ErrNotExist if there is none.
 func (c Confined) Stat(name string) (e Entry, err error) {
 	err = c.d.in(name, func(d dir, name string) error {
-		var st unix.Stat_t
-		if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		st, err := d.disk.stat(d.fd, name)
+		if err != nil {
 			return failed("stat", name, err)
 		}
 		e = Entry{Size: st.Size, Inode: st.Ino, Modified: time.Unix(st.Mtim.Unix()), Changed: time.Unix(st.Ctim.Unix())}

@@ -149,6 +149,11 @@ func (d dir) discard(temp string, err error) error {
 	return errors.Join(err, ignoreMissing(d.disk.unlink(d.fd, temp)))
 }
 
+// syncAll makes every file below d durable.
+func (d dir) syncAll() error {
+	return failed("sync the files below", vizierDir, d.disk.syncAll(d.fd))
+}
+
 // sync makes the names in d durable, path's included, if durable is set.
 func (d dir) sync(path string, durable bool) error {
 	if !durable {
@@ -257,10 +262,12 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 				return failed("open", path, errors.Join(err, unix.Close(fd)))
 			}
 		}
-		f = os.NewFile(uintptr(fd), path)
 		if flags&unix.O_CREAT != 0 {
-			return f.Chmod(fileMode)
+			if err := private(fd); err != nil {
+				return failed("set the mode of", path, errors.Join(err, unix.Close(fd)))
+			}
 		}
+		f = os.NewFile(uintptr(fd), path)
 		return nil
 	})
 	return f, err
@@ -268,8 +275,8 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 
 // isLink reports that name is a symbolic link.
 func (d dir) isLink(name string) bool {
-	var st unix.Stat_t
-	return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
+	st, err := d.disk.stat(d.fd, name)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
 // behindLink reports that path, or a directory on the way to it, is a symbolic link.
@@ -297,7 +304,7 @@ func (d dir) read(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	switch st, err := sys.Look(fd, ""); {
+	switch st, err := d.disk.look(fd, ""); {
 	case err != nil:
 		return nil, failed("stat", path, err)
 	case !st.Regular():
@@ -332,16 +339,22 @@ type fileStamp struct {
 // links included: a stamp says that a file is the one that was read before, not where
 // it is.
 func (d dir) stamp(path string) fileStamp {
-	if st, err := sys.Look(d.fd, path); err == nil && st.Regular() {
-		return fileStamp{st.Modified, st.Size, st.Inode}
+	st, _ := d.stampOf(path)
+	return st
+}
+
+// stampOf is stamp for those who must know whether there is no file.
+func (d dir) stampOf(path string) (fileStamp, error) {
+	st, err := d.disk.look(d.fd, path)
+	if err != nil || !st.Regular() {
+		return fileStamp{}, failed("stat", path, err)
 	}
-	return fileStamp{}
+	return fileStamp{st.Modified, st.Size, st.Inode}, nil
 }
 
 // lacks reports that nothing has that name. It resolves the whole path at once: see stamp.
 func (d dir) lacks(path string) bool {
-	var st unix.Stat_t
-	err := unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW)
+	_, err := d.disk.stat(d.fd, path)
 	return err == unix.ENOENT || err == unix.ENOTDIR
 }
 
@@ -349,7 +362,7 @@ func (d dir) lacks(path string) bool {
 // not known.
 func (d dir) modified(path string) (at int64) {
 	_ = d.in(path, func(d dir, name string) error {
-		st, err := sys.Look(d.fd, name)
+		st, err := d.disk.look(d.fd, name)
 		if err == nil {
 			at = st.Modified
 		}
@@ -361,8 +374,7 @@ func (d dir) modified(path string) (at int64) {
 // exists reports whether there is anything of that name.
 func (d dir) exists(path string) (found bool, err error) {
 	err = d.in(path, func(d dir, name string) error {
-		var st unix.Stat_t
-		err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		_, err := d.disk.stat(d.fd, name)
 		found = err == nil
 		return failed("stat", path, ignoreMissing(err))
 	})
@@ -402,6 +414,14 @@ func failed(op, path string, err error) error {
 		return nil
 	}
 	return &iofs.PathError{Op: op, Path: path, Err: err}
+}
+
+// below returns err, which an operation in the directory of that path returned, with the whole path of the file.
+func below(dir string, err error) error {
+	if p, ok := errors.AsType[*iofs.PathError](err); ok {
+		p.Path = filepath.Join(dir, p.Path)
+	}
+	return err
 }
 
 func ignoreMissing(err error) error {

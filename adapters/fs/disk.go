@@ -20,6 +20,8 @@ type disk interface {
 	read(fd int, data []byte) error                                  // all of data; io.ErrUnexpectedEOF
 	readAt(f *os.File, data []byte, offset int64) (n int, err error) // as f.ReadAt
 	names(dir *os.File) ([]string, error)
+	look(at int, path string) (sys.Looked, error)  // as sys.Look
+	stat(at int, name string) (unix.Stat_t, error) // of a link itself
 	mkdir(at int, name string) error
 	write(fd int, data []byte) error
 	writeAt(fd int, data []byte, offset int64) error
@@ -92,6 +94,13 @@ func (machine) readAt(f *os.File, data []byte, offset int64) (int, error) {
 }
 
 func (machine) names(dir *os.File) ([]string, error) { return dir.Readdirnames(-1) }
+
+func (machine) look(at int, path string) (sys.Looked, error) { return sys.Look(at, path) }
+
+func (machine) stat(at int, name string) (st unix.Stat_t, err error) {
+	err = unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st, err
+}
 
 func (machine) mkdir(at int, name string) error { return unix.Mkdirat(at, name, dirMode) }
 

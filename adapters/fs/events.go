@@ -58,7 +58,11 @@ func (s *Store) AppendEvents(events []kernel.Event) error {
 		return fmt.Errorf("event log: %w", err)
 	}
 	if size == 0 {
-		for _, r := range s.rotatedEvents() {
+		old, err := s.rotatedEvents()
+		if err != nil {
+			return fmt.Errorf("event log: %w", err)
+		}
+		for _, r := range old {
 			last = r.last
 		}
 	}
@@ -107,17 +111,19 @@ func (s *Store) lockEvents() (*os.File, error) {
 			})
 		}
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, closed(f))
 		}
 		if _, err := retry(func() (int, error) { return 0, unix.Flock(int(f.Fd()), unix.LOCK_EX) }); err != nil {
 			f.Close()
 			return nil, err
 		}
-		here, err := f.Stat()
-		if there, err2 := os.Lstat(s.abs(eventsFile)); err == nil && err2 == nil && os.SameFile(here, there) {
+		stays, err := s.isThere(f, eventsFile)
+		if stays {
 			return f, nil
 		}
-		f.Close() // it was moved away in between
+		if err := errors.Join(err, f.Close()); err != nil { // otherwise it was moved away in between
+			return nil, err
+		}
 	}
 }
 
@@ -168,8 +174,8 @@ type rotatedEvents struct {
 }
 
 // rotatedEvents returns the files that the event log was moved to, oldest first.
-func (s *Store) rotatedEvents() []rotatedEvents {
-	names, _ := s.base.names(jobsDir)
+func (s *Store) rotatedEvents() ([]rotatedEvents, error) {
+	names, err := s.base.names(jobsDir)
 	var out []rotatedEvents
 	for _, name := range names {
 		digits := strings.TrimSuffix(strings.TrimPrefix(name, "events."), ".jsonl")
@@ -178,7 +184,7 @@ func (s *Store) rotatedEvents() []rotatedEvents {
 		}
 	}
 	slices.SortFunc(out, func(a, b rotatedEvents) int { return cmp.Compare(a.last, b.last) })
-	return out
+	return out, err
 }
 
 // rotateEvents moves the full log away and removes the oldest files that are too
@@ -187,7 +193,10 @@ func (s *Store) rotateEvents(last uint64) error {
 	if err := s.base.renameWithin(eventsFile, fmt.Sprintf("%s/events.%020d.jsonl", jobsDir, last)); err != nil {
 		return fmt.Errorf("event log: %w", err)
 	}
-	old := s.rotatedEvents()
+	old, err := s.rotatedEvents()
+	if err != nil {
+		return fmt.Errorf("event log: %w", err)
+	}
 	for len(old) > 0 && len(old) >= s.opts.EventFiles {
 		if err := s.base.remove(old[0].name); err != nil {
 			return fmt.Errorf("event log: %w", err)

@@ -45,7 +45,7 @@ func (s *Store) Announce(e kernel.Event) error {
 			return err
 		}
 		defer parent.close()
-		return parent.write(path.Base(pendingFile(e)), append(line, '\n'), s.opts.Durable)
+		return below(pendingDir, parent.write(path.Base(pendingFile(e)), append(line, '\n'), s.opts.Durable))
 	})
 }
 
@@ -90,8 +90,8 @@ func (s *Store) HooksPending() bool {
 	if s.open(false) != nil {
 		return false
 	}
-	names, _ := s.base.names(pendingDir)
-	return slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, ".json") })
+	names, err := s.base.names(pendingDir)
+	return err != nil || slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, ".json") })
 }
 
 // Ack removes an event from the queue: its hooks have run.

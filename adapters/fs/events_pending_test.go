@@ -61,6 +61,11 @@ func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 	if !s.HooksPending() {
 		t.Error("one is pending")
 	}
+	s.disk, s.base.disk = &faulty{at: 1, dead: true}, &faulty{at: 1, dead: true}
+	if !s.HooksPending() {
+		t.Error("what cannot be read is not pending")
+	}
+	s.disk, s.base.disk = machine{}, machine{}
 	if err := s.Ack(other); err != nil || s.HooksPending() {
 		t.Errorf("%v; none is pending", err)
 	}

@@ -81,13 +81,19 @@ func (r *EventReader) next(f func([]byte) error) error {
 			return err
 		}
 		missed := false
-		rotated := r.store.rotatedEvents()
-		if err := r.look(file, rotated); err != nil {
+		rotated, err := r.store.rotatedEvents()
+		if err == nil {
+			err = r.look(file, rotated)
+		}
+		if err != nil {
 			return errors.Join(err, closed(file))
 		}
 		passed := map[fileStamp]bool{}
 		for _, old := range rotated {
-			st := r.store.base.stamp(old.name)
+			st, err := r.store.base.stampOf(old.name)
+			if ignoreMissing(err) != nil {
+				return errors.Join(err, closed(file))
+			}
 			if st == (fileStamp{}) { // it was removed as the oldest
 				continue
 			}

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
@@ -22,100 +24,149 @@ import (
 // faulty is a disk one of whose calls fails.
 type faulty struct {
 	mu    sync.Mutex
-	at    int  // the call that fails, from 1; 0: none
-	dead  bool // and every one after that: the process was killed
+	at    int    // the call that fails, from 1; 0: none
+	dead  bool   // and every one after that: the process was killed
+	is    error  // how they fail; nil: EIO
+	only  string // the calls that count are about names with this in it
+	stats bool   // whether looks at the attributes of files count, too
 	n     int
-	where string // the call that failed
+	where string   // the call that failed first
+	files []string // the names that the calls which failed were about
+	fails func()   // is called when a call fails
 }
 
-func (f *faulty) fails(what string) error {
+func (f *faulty) call(what, name string) error {
+	return f.strike(what, func() string { return name })
+}
+
+// callOf is call for an open file.
+func (f *faulty) callOf(what string, fd int) error {
+	return f.strike(what, func() string {
+		name, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)) // "": this system does not tell
+		return filepath.Base(name)
+	})
+}
+
+func (f *faulty) strike(what string, name func() string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.n++; f.n == f.at || f.dead && f.n > f.at {
-		f.where = what
-		return unix.EIO
+	if f.only != "" && !strings.Contains(name(), f.only) {
+		return nil
 	}
-	return nil
+	if f.n++; f.n != f.at && !(f.dead && f.n > f.at) {
+		return nil
+	}
+	about := name()
+	f.where = cmp.Or(f.where, what+" "+about)
+	f.files = append(f.files, strings.Split(about, " to ")...)
+	if f.fails != nil {
+		f.fails()
+	}
+	return cmp.Or(f.is, error(unix.EIO))
 }
 
 func (f *faulty) open(at int, name string, flags int) (int, error) {
-	if err := f.fails("open " + name); err != nil {
+	if err := f.call("open", name); err != nil {
 		return -1, err
 	}
 	return machine{}.open(at, name, flags)
 }
 
 func (f *faulty) create(at int, name string, flags int) (int, error) {
-	if err := f.fails("create " + name); err != nil {
+	if err := f.call("create", name); err != nil {
 		return -1, err
 	}
 	return machine{}.create(at, name, flags)
 }
 
 func (f *faulty) read(fd int, data []byte) error {
-	return either(f.fails("read"), func() error { return machine{}.read(fd, data) })
+	return either(f.callOf("read", fd), func() error { return machine{}.read(fd, data) })
 }
 
 func (f *faulty) readAt(file *os.File, data []byte, offset int64) (int, error) {
-	if err := f.fails(fmt.Sprintf("read of %s at %d", filepath.Base(file.Name()), offset)); err != nil {
-		return 0, err
+	if err := f.call(fmt.Sprintf("read at %d of", offset), file.Name()); err != nil {
+		return 0, failed("read", file.Name(), err)
 	}
 	return machine{}.readAt(file, data, offset)
 }
 
 func (f *faulty) names(dir *os.File) ([]string, error) {
-	if err := f.fails("names of " + filepath.Base(dir.Name())); err != nil {
-		return nil, err
+	if err := f.call("names of", dir.Name()); err != nil {
+		return nil, failed("readdirent", dir.Name(), err)
 	}
 	return machine{}.names(dir)
 }
 
+func (f *faulty) look(at int, path string) (sys.Looked, error) {
+	if f.stats {
+		err := error(nil)
+		if path == "" {
+			err = f.callOf("look at", at)
+		} else {
+			err = f.call("look at", path)
+		}
+		if err != nil {
+			return sys.Looked{}, err
+		}
+	}
+	return machine{}.look(at, path)
+}
+
+func (f *faulty) stat(at int, name string) (unix.Stat_t, error) {
+	if f.stats {
+		if err := f.call("stat", name); err != nil {
+			return unix.Stat_t{}, err
+		}
+	}
+	return machine{}.stat(at, name)
+}
+
 func (f *faulty) mkdir(at int, name string) error {
-	return either(f.fails("mkdir "+name), func() error { return machine{}.mkdir(at, name) })
+	return either(f.call("mkdir", name), func() error { return machine{}.mkdir(at, name) })
 }
 
 func (f *faulty) write(fd int, data []byte) error {
-	return either(f.fails("write"), func() error { return machine{}.write(fd, data) })
+	return either(f.callOf("write", fd), func() error { return machine{}.write(fd, data) })
 }
 
 func (f *faulty) writeAt(fd int, data []byte, offset int64) error {
-	return either(f.fails(fmt.Sprintf("write at %d", offset)), func() error { return machine{}.writeAt(fd, data, offset) })
+	return either(f.callOf(fmt.Sprintf("write at %d of", offset), fd), func() error { return machine{}.writeAt(fd, data, offset) })
 }
 
 func (f *faulty) truncate(fd int, size int64) error {
-	return either(f.fails("truncate"), func() error { return machine{}.truncate(fd, size) })
+	return either(f.callOf("truncate", fd), func() error { return machine{}.truncate(fd, size) })
 }
 
 func (f *faulty) rename(from int, old string, to int, name string) error {
-	return either(f.fails("rename to "+name), func() error { return machine{}.rename(from, old, to, name) })
+	return either(f.call("rename", old+" to "+name), func() error { return machine{}.rename(from, old, to, name) })
 }
 
 func (f *faulty) renameNew(from int, old string, to int, name string) error {
-	return either(f.fails("rename to new "+name), func() error { return machine{}.renameNew(from, old, to, name) })
+	return either(f.call("rename", old+" to new "+name), func() error { return machine{}.renameNew(from, old, to, name) })
 }
 
 func (f *faulty) link(from int, old string, to int, name string) error {
-	return either(f.fails("link "+name), func() error { return machine{}.link(from, old, to, name) })
+	return either(f.call("link", name), func() error { return machine{}.link(from, old, to, name) })
 }
 
 func (f *faulty) unlink(at int, name string) error {
-	return either(f.fails("unlink "+name), func() error { return machine{}.unlink(at, name) })
+	return either(f.call("unlink", name), func() error { return machine{}.unlink(at, name) })
 }
 
 func (f *faulty) removeAll(dir, name string) error {
-	err := f.fails("remove all of " + name)
+	err := f.call("remove all of", name)
 	if err == nil {
 		return machine{}.removeAll(dir, name)
 	}
 	if f.dead { // in the middle of it
 		_ = os.Remove(filepath.Join(dir, name, recordName))
 	}
-	return err
+	return failed("remove", filepath.Join(dir, name), err)
 }
 
-func (f *faulty) sync(int) error     { return f.fails("sync") }
-func (f *faulty) syncData(int) error { return f.fails("sync data") }
-func (f *faulty) syncAll(int) error  { return f.fails("sync all") }
+func (f *faulty) sync(fd int) error     { return f.callOf("sync", fd) }
+func (f *faulty) syncData(fd int) error { return f.callOf("sync data of", fd) }
+func (f *faulty) syncAll(fd int) error  { return f.callOf("sync all of", fd) }
 
 func either(err error, call func() error) error {
 	if err != nil {
@@ -350,7 +401,7 @@ func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
 		return tx.Close()
 	}
 	if err := complete(s); err != nil || !maps.Equal(lasting(t, dir), after) {
-		t.Fatalf("%v:\n%s", err, cmp.Diff(after, lasting(t, dir)))
+		t.Fatalf("%v:\n%s", err, gocmp.Diff(after, lasting(t, dir)))
 	}
 	for k := range d.n {
 		dir, s, d := behind()
@@ -360,7 +411,7 @@ func TestWhicheverCallOfTheDiskFailsTheJournalIsCompleted(t *testing.T) {
 		}
 		_ = s.Close()
 		if got := lasting(t, dir); !maps.Equal(got, after) {
-			t.Errorf("%s fails, and something is lost:\n%s", d.where, cmp.Diff(after, got))
+			t.Errorf("%s fails, and something is lost:\n%s", d.where, gocmp.Diff(after, got))
 		}
 		if n := recorded(t, dir); n != decisions {
 			t.Errorf("%s fails, and the history has %d decisions of %d", d.where, n, decisions)
@@ -401,7 +452,7 @@ func TestWhicheverCallOfTheDiskFailsADeedSaysSo(t *testing.T) {
 					t.Errorf("%s fails: %v", d.where, err)
 				case err != nil && name == "a plan and a checkpoint": // these are two deeds: one may be done without the other
 				case err != nil && !maps.Equal(got, before) && !maps.Equal(got, after):
-					t.Errorf("%s fails, and the deed is half done:\n%s", d.where, cmp.Diff(after, got))
+					t.Errorf("%s fails, and the deed is half done:\n%s", d.where, gocmp.Diff(after, got))
 				case err == nil && name == "an outcome for good" && k > calls-5: // only the copy for people is missing
 				case err == nil && strings.HasPrefix(d.where, "sync"):
 					t.Errorf("%s fails, call %d of %d, and nobody hears of it", d.where, k, calls)

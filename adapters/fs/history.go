@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -42,6 +41,9 @@ func (t *Tx) tip() (tip knownTip, known bool, err error) {
 		if err == nil {
 			e, err = r.entry(func(group) error { return nil })
 		}
+		if unread(err) {
+			return tip, false, err
+		}
 		if err == nil && e.number > 0 {
 			tip.number, tip.digest = e.number, digest(sum.Sum(nil))
 			return tip, true, nil
@@ -56,6 +58,9 @@ func (t *Tx) tip() (tip knownTip, known bool, err error) {
 // without sealed files there is none, and that is known.
 func (s *Store) sealedTip(tip knownTip) (knownTip, bool, error) {
 	files, err := s.segments()
+	if unread(err) {
+		return tip, false, err
+	}
 	if err != nil {
 		return tip, false, nil
 	}
@@ -65,6 +70,9 @@ func (s *Store) sealedTip(tip knownTip) (knownTip, bool, error) {
 	}
 	newest := files[len(files)-1]
 	head, err := s.segmentHead(newest)
+	if unread(err) {
+		return tip, false, err
+	}
 	if err != nil { // nothing can follow this file, but the store works without it
 		tip.number = newest.first + mostEntries
 		return tip, false, nil
@@ -75,48 +83,56 @@ func (s *Store) sealedTip(tip knownTip) (knownTip, bool, error) {
 
 // link gives e its place in the history. If full, it first seals and empties the journal.
 // If no history can be begun, e gets no place and is written all the same: a repository
-// works without its history.
+// works without its history. But if entries are gone and the disk fails, e is not written before that is on record.
 func (t *Tx) link(e *entry, full bool) error {
 	tip, known, err := t.tip()
 	if err != nil {
 		return err
 	}
-	if full || !known {
-		next, begun, err := t.startOver(tip, known, false)
-		if err != nil {
+	if full || !known || t.lost {
+		next, err := t.startOver(tip, known)
+		switch {
+		case err == nil:
+			tip = next
+		case !errors.Is(err, errUnsealed):
 			return err
-		}
-		if !begun && !known {
+		case t.lost && unread(err):
+			return fmt.Errorf("entries are gone, and that cannot be put on record: %w", err)
+		case !known:
 			return nil
 		}
-		tip = next
+		t.lost = false
 	}
 	e.number, e.before = tip.number+1, tip.digest
 	return nil
 }
 
+// errUnsealed says that the history could not be sealed, and the journal is as it was.
+var errUnsealed = errors.New("the history cannot be sealed")
+
 // startOver seals what the journal has of the history and empties the journal. If the
-// tip is not known, the history goes on from the records as they are. If nothing can be
-// sealed, begun is false, and the journal grows until sealing works again. lost says that
-// entries after the tip are gone; a damaged entry in the journal means the same.
-func (t *Tx) startOver(tip knownTip, known, lost bool) (_ knownTip, begun bool, err error) {
+// tip is not known, or entries after it are gone, the history goes on from the records as
+// they are; a damaged entry in the journal means that entries are gone. If nothing can be
+// sealed, that is errUnsealed, and the journal grows until sealing works again.
+func (t *Tx) startOver(tip knownTip, known bool) (knownTip, error) {
 	s := t.s
 	sealed, damaged, err := s.seal(t.pos)
 	next := tip
-	if err == nil && (!known || lost) {
-		next, err = s.openHistory(max(tip.number, sealed)+1, lost || damaged)
+	if err == nil && (!known || t.lost) {
+		next, err = s.openHistory(max(tip.number, sealed)+1, t.lost || damaged)
 	}
 	if err != nil {
 		if s.log.full(t.pos) {
 			s.log.limit *= 2
 		}
-		return tip, false, nil
+		return tip, fmt.Errorf("%w: %w", errUnsealed, err)
 	}
 	if t.pos, err = s.log.checkpoint(t.pos); err != nil {
-		return tip, false, fmt.Errorf("checkpoint: %w", err)
+		return tip, fmt.Errorf("checkpoint: %w", err)
 	}
+	t.lost = false
 	s.log.last = knownTip{journalOffset{t.pos.epoch, t.pos.end}, next.number, next.digest}
-	return next, true, nil
+	return next, nil
 }
 
 // seal writes what the journal has of the history to a segment, and returns the number
@@ -133,7 +149,7 @@ func (s *Store) seal(pos position) (last uint64, damaged bool, err error) {
 		if err == nil {
 			e, err = r.entry(func(group) error { return nil })
 		}
-		if _, unread := errors.AsType[syscall.Errno](err); unread { // that is no damage: it may be read the next time
+		if unread(err) {
 			return 0, false, err
 		}
 		damaged, outside, at = err != nil, outside || e.number == 0, next
@@ -191,15 +207,22 @@ func (s *Store) openHistory(first uint64, lost bool) (tip knownTip, err error) {
 	var e entry
 	for _, id := range ids {
 		b, err := s.readRecordFile(id)
+		if unread(err) {
+			return tip, err
+		}
 		if err != nil {
 			continue // other commands report records that cannot be read
 		}
 		e.groups = append(e.groups, group{job: id, record: b})
 	}
-	if b, err := s.base.read(numberFile, 64); err == nil {
+	b, err := s.base.read(numberFile, 64)
+	if unread(err) {
+		return tip, err
+	}
+	if err == nil {
 		e.groups = append(e.groups, group{ops: []fileOp{{kind: opWrite, path: numberFile, data: b}}})
 	}
-	b, err := e.encode()
+	b, err = e.encode()
 	if err != nil {
 		return tip, err
 	}

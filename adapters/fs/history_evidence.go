@@ -300,9 +300,9 @@ func (s *Store) eachFile(dir string, f func(name string, r io.Reader) error) err
 	names, err := s.base.names(dir)
 	for _, base := range names {
 		name := path.Join(dir, base)
-		var st unix.Stat_t
-		if wrong := unix.Fstatat(s.base.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); wrong != nil || err != nil {
-			return errors.Join(err, wrong)
+		st, wrong := s.disk.stat(s.base.fd, name)
+		if wrong != nil || err != nil {
+			return errors.Join(err, failed("stat", name, wrong))
 		}
 		switch {
 		case st.Mode&unix.S_IFMT == unix.S_IFDIR:

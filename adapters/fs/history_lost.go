@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,8 +21,9 @@ import (
 // Records are written after their entry is durable. So if a record is newer than the last
 // entry, entries are missing.
 
-// tailLost reports, after a reboot, that the journal had entries after end.
-func (s *Store) tailLost(end int64) (bool, error) {
+// tailLost reports, after a reboot, that the journal had more entries.
+func (t *Tx) tailLost() (bool, error) {
+	s, end := t.s, t.pos.end
 	if p, marked, err := s.log.marked(); err != nil || !marked || end == 0 || p.end <= end {
 		return false, err
 	}
@@ -29,15 +31,30 @@ func (s *Store) tailLost(end int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	tip, known, err := t.tip()
+	if err != nil {
+		return false, err
+	}
+	if known && len(files) > 0 && files[len(files)-1].first > tip.number { // there is an opening that says so, and the journal was to be emptied then
+		return true, nil
+	}
 	c := chronicle{s: s, sealed: files, journal: make([]byte, end)}
 	if _, err := s.log.ReadAt(c.journal, 0); err != nil {
 		return false, err
 	}
 	var last time.Time
 	if err := c.each(func(e *pastEntry) error { last = e.written(); return nil }); err != nil {
-		return false, nil //nolint:nilerr // of a history that is damaged that is known already
+		return false, ifUnread(err) // of a history that is damaged that is known already
 	}
-	return s.recordsAhead(c, last), nil
+	return s.recordsAhead(c, last)
+}
+
+// ifUnread returns err if what it is about may be whole, and otherwise nil.
+func ifUnread(err error) error {
+	if unread(err) {
+		return err
+	}
+	return nil
 }
 
 // lostEntries is the finding that the end of the history after an entry is gone; 0: all of it is.
@@ -59,60 +76,50 @@ func missingEntries(first, last uint64) string {
 // errCutShort is why there is nothing after the last entry of the journal.
 var errCutShort = errors.New("its end is gone: the last entry is incomplete, or entries are missing")
 
-// missTail puts on record that the end of the journal is gone. It forgets the unfinished
-// world actions: they were done by then, or were in the entries that are gone.
-func (t *Tx) missTail() error {
-	t.unfinished, t.pos.done = nil, true
+// recordLoss puts on record that entries are gone: the end of the journal, or all of it. The history goes on from the
+// records as they are. If it cannot be sealed now, the next commit tries again: see link.
+func (t *Tx) recordLoss() error {
 	tip, known, err := t.tip()
 	if err != nil {
 		return err
 	}
-	_, _, err = t.startOver(tip, known, true)
+	if _, err = t.startOver(tip, known); errors.Is(err, errUnsealed) {
+		return nil
+	}
 	return err
 }
 
-// missJournal puts on record that the journal is gone, if it is, before a new journal
-// hides that. The history goes on from the records as they are.
-func (s *Store) missJournal() {
-	if !s.journalLost() {
-		return
-	}
-	tip, _, err := s.sealedTip(knownTip{})
-	if err == nil {
-		_, _ = s.openHistory(tip.number+1, true) // if it cannot be written, the next transaction tries again
-	}
-}
-
 // journalLost reports that the journal, which is empty, had entries that are not sealed.
-func (s *Store) journalLost() bool {
+func (s *Store) journalLost() (bool, error) {
 	ids, err := s.jobIDs()
 	if err != nil || len(ids) == 0 {
-		return false
+		return false, err
 	}
 	files, err := s.segments()
 	if err != nil {
-		return false
+		return false, ifUnread(err)
 	}
 	if len(files) == 0 { // a version that keeps no history may just have emptied it: its mark says so
 		if s.log == nil {
-			return true
+			return true, nil
 		}
 		p, marked, err := s.log.marked()
-		return err == nil && (!marked || p.end > 0)
+		return err == nil && (!marked || p.end > 0), err
 	}
 	head, err := s.segmentHead(files[len(files)-1])
 	if err != nil {
-		return false
+		return false, ifUnread(err)
 	}
 	return s.recordsAhead(chronicle{s: s, sealed: files}, time.Time(head.Ended))
 }
 
 // recordsAhead reports that a record was written after the last entry of c, and not by it.
-func (s *Store) recordsAhead(c chronicle, last time.Time) bool {
+func (s *Store) recordsAhead(c chronicle, last time.Time) (bool, error) {
 	ids, err := s.jobIDs()
 	if err != nil {
-		return false
+		return false, err
 	}
+	var failed error // why a record cannot be read that may be ahead
 	newer := map[kernel.JobID][]byte{}
 	for _, id := range ids {
 		var r struct {
@@ -122,18 +129,19 @@ func (s *Store) recordsAhead(c chronicle, last time.Time) bool {
 		if err == nil && json.Unmarshal(b, &r) == nil && r.Updated.After(last) {
 			newer[id] = b
 		}
+		failed = cmp.Or(failed, ifUnread(err))
 	}
 	if len(newer) == 0 {
-		return false
+		return false, failed
 	}
 	var f fold // a clock may have been set back
 	if err := c.each(func(e *pastEntry) error { f.take(e); return nil }); err != nil {
-		return false // it is damaged, which is reported elsewhere
+		return false, ifUnread(err) // it is damaged, which is reported elsewhere
 	}
 	for id, b := range newer {
 		if !bytes.Equal(f.records[id], b) {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, failed
 }

@@ -97,7 +97,11 @@ func (p *chronicle) read(records bool) (behind bool, err error) {
 			p.journal = p.journal[:wholeEntries(p.journal[:n])]
 		}
 	}
-	p.lost = cutShort || !behind && len(p.journal) == 0 && s.journalLost()
+	if p.lost = cutShort; !behind && len(p.journal) == 0 {
+		if p.lost, err = s.journalLost(); err != nil {
+			return false, err
+		}
+	}
 	if !records {
 		return behind, nil
 	}

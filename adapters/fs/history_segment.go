@@ -37,7 +37,7 @@ func (d *digest) UnmarshalText(b []byte) error {
 
 func (r *reader) digest() (d digest) {
 	if r.fill(uint64(len(d))); len(r.b) < len(d) {
-		r.b, r.err = nil, errShort
+		r.fails(errShort)
 		return d
 	}
 	r.b = r.b[copy(d[:], r.b):]

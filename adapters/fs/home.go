@@ -163,7 +163,10 @@ func (s *Store) Adopt(ctx context.Context) error {
 		return err
 	}
 	journal.close()
-	was, _ := s.base.read(homeFile, maxRecord)
+	was, err := s.base.read(homeFile, maxRecord)
+	if ignoreMissing(err) != nil {
+		return err
+	}
 	if err := s.writeHomes(have); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 			odd.Next = "chmod -R u+rwX " + dir + ", as the user whom it belongs to"
 			return []Oddity{odd}
 		}
-		if b := s.journalled(id); b != nil && !errors.Is(err, ErrNewer) && !errors.Is(err, errPack) {
+		if b, _ := s.journalled(id); b != nil && !errors.Is(err, ErrNewer) && !errors.Is(err, errPack) {
 			odd.Fix = func() error { return s.writeInPlace(jobPath(id, recordName), b) }
 		}
 		return []Oddity{odd}
@@ -86,6 +86,9 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 	return out
 }
 
+// journalUnread is what to do if it cannot be told from the journal what became of a job.
+const journalUnread = "see why that cannot be read, and run `vizier doctor` again"
+
 // inspectUnrecorded reports a job's directory without a record. The journal may still have the record. If it has
 // not, the job is lost, and a repair keeps what is left of it.
 func (s *Store) inspectUnrecorded(id kernel.JobID, dir string) Oddity {
@@ -96,7 +99,10 @@ func (s *Store) inspectUnrecorded(id kernel.JobID, dir string) Oddity {
 	odd := Oddity{Path: dir, Text: "a job's directory without a record"}
 	lock := jobPath(id, lockName)
 	there, err := s.base.exists(lock)
-	switch b := s.journalled(id); {
+	switch b, unread := s.journalled(id); {
+	case unread != nil:
+		odd.Text += ", and it is not known whether the journal has the record: " + unread.Error()
+		odd.Next = journalUnread
 	case err != nil || there && s.locked(lock):
 		odd.Next = "a runner is at work in it: wait for its end, and run `vizier doctor` again"
 	case b != nil:
@@ -119,7 +125,12 @@ func (s *Store) inspectUnrecorded(id kernel.JobID, dir string) Oddity {
 // puts back what the journal still has.
 func (s *Store) inspectFileOfDir(id kernel.JobID, dir string) Oddity {
 	odd := Oddity{Path: dir, Text: "a file is in the place of a job's directory"}
-	b := s.journalled(id)
+	b, err := s.journalled(id)
+	if err != nil {
+		odd.Text += ", and it is not known whether the journal has the record: " + err.Error()
+		odd.Next = journalUnread
+		return odd
+	}
 	if b == nil {
 		odd.Text += ": job " + string(id) + " is lost, and if it was open it will not run"
 	} else {
@@ -144,16 +155,14 @@ func (s *Store) inspectFileOfDir(id kernel.JobID, dir string) Oddity {
 }
 
 // restore puts the record of a job back whose directory is there. That changes neither the journal nor the jobs
-// directory, by which other processes learn of it, so it touches that directory.
+// directory, by which other processes learn of it, so it touches that directory: first, since nobody would do it later.
 func (s *Store) restore(id kernel.JobID, record []byte) error {
-	if err := s.base.write(jobPath(id, recordName), record, true); err != nil {
-		return err
-	}
 	mark := jobsDir + "/.restored." + string(id) + ".tmp"
-	if err := errors.Join(s.base.writeNew(mark, nil, false), s.base.remove(mark)); err != nil || s.cache == nil {
+	if err := errors.Join(s.base.writeNew(mark, nil, false), s.base.remove(mark)); err != nil {
 		return err
 	}
-	return s.reread(id) // the cache that this process may save knew that the record was gone
+	s.dropCache() // else this process might save one which knows that the record was gone
+	return s.base.write(jobPath(id, recordName), record, true)
 }
 
 // writeInPlace writes a file durably. It first moves aside what is in its place.
@@ -198,7 +207,11 @@ func (s *Store) inspectEvents() (out []Oddity) {
 		}
 	}
 	look(eventsFile, ", so no event is recorded")
-	for _, r := range s.rotatedEvents() {
+	old, err := s.rotatedEvents()
+	if err != nil {
+		out = append(out, Oddity{Path: vizierDir + "/" + jobsDir, Text: "it cannot be listed: " + err.Error()})
+	}
+	for _, r := range old {
 		look(r.name, ", so events cannot be read")
 	}
 	return out
@@ -213,6 +226,9 @@ func (s *Store) inspectJournal() []Oddity {
 	}
 	if err == nil || errors.Is(err, iofs.ErrNotExist) {
 		return nil
+	}
+	if unread(err) {
+		return []Oddity{{Path: vizierDir + "/" + plansFile, Text: "it cannot be read: " + err.Error()}}
 	}
 	return []Oddity{{Path: vizierDir + "/" + plansFile, Text: errEntry.Error() + ": no job is lost, but part of the history is", Next: "vizier history verify"}}
 }
@@ -277,32 +293,33 @@ func isTemp(name string) bool {
 	return strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp")
 }
 
-// journalled returns the last record of a job in the journal, if it still has one.
-func (s *Store) journalled(id kernel.JobID) []byte {
+// journalled returns the last record of a job in the journal, if it still has one. The error says that the journal
+// cannot be read now; of a damaged one nothing is known any more.
+func (s *Store) journalled(id kernel.JobID) ([]byte, error) {
 	var last []byte
-	if !s.eachJournalled(id, func(g group) {
+	if err := s.eachJournalled(id, func(g group) {
 		switch {
 		case g.does(opRemoveJob):
 			last = nil
 		case g.record != nil && !g.does(opPack):
 			last = g.record
 		}
-	}) {
-		return nil
+	}); err != nil {
+		return nil, ifUnread(err)
 	}
 	if _, _, err := decodeRecord(id, last); err != nil {
-		return nil
+		return nil, nil //nolint:nilerr // there is none
 	}
-	return last
+	return last, nil
 }
 
-// eachJournalled calls f with each part of the journal about a job. It returns false if the journal cannot be read.
-func (s *Store) eachJournalled(id kernel.JobID, f func(group)) bool {
+// eachJournalled calls f with each part of the journal about a job.
+func (s *Store) eachJournalled(id kernel.JobID, f func(group)) error {
 	log := s.log
 	if log == nil { // the store is not acted on, or cannot be written
 		var err error
 		if log, err = s.lookJournal(); err != nil {
-			return false
+			return err
 		}
 		defer log.close() //nolint:errcheck // it was only read
 	}
@@ -317,7 +334,10 @@ func (s *Store) eachJournalled(id kernel.JobID, f func(group)) bool {
 			}
 		}
 	}
-	return err == nil || fresh && errors.Is(err, io.ErrUnexpectedEOF)
+	if fresh && errors.Is(err, io.ErrUnexpectedEOF) { // the end of the journal
+		return nil
+	}
+	return err
 }
 
 // temps returns the temporary files below a directory whose writers are dead.

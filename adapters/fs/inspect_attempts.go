@@ -226,7 +226,7 @@ func (s *Store) checkClaim(id kernel.JobID, n int, b []byte) error {
 
 // journalledOutcome returns the last outcome of a job that the journal has for the file name, or nil.
 func (s *Store) journalledOutcome(id kernel.JobID, name string) (last []byte) {
-	s.eachJournalled(id, func(g group) {
+	err := s.eachJournalled(id, func(g group) {
 		if g.does(opRemoveJob) {
 			last = nil
 		}
@@ -236,7 +236,10 @@ func (s *Store) journalledOutcome(id kernel.JobID, name string) (last []byte) {
 			}
 		}
 	})
-	if _, err := decodeOutcome(id, last); err != nil {
+	if err == nil { // else there may be a later one
+		_, err = decodeOutcome(id, last)
+	}
+	if err != nil {
 		return nil
 	}
 	return last

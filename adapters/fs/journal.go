@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -154,8 +153,8 @@ func (j *journal) position() (p position, fresh bool, err error) {
 
 // marked reads the mark, whichever boot wrote it. marked is false if the mark is damaged.
 func (j *journal) marked() (p position, marked bool, err error) {
-	if _, err := sys.Look(int(j.mark.Fd()), ""); err != nil { // so that the read sees what another host wrote
-		return p, false, err
+	if _, err := j.base.disk.look(int(j.mark.Fd()), ""); err != nil { // so that the read sees what another host wrote
+		return p, false, failed("stat", markFile, err)
 	}
 	buf := make([]byte, markSize)
 	n, err := j.base.disk.readAt(j.mark, buf, 0)
@@ -181,8 +180,8 @@ func (j *journal) setPosition(p position) error {
 }
 
 func (j *journal) size() (int64, error) {
-	st, err := sys.Look(int(j.file.Fd()), "")
-	return st.Size, err
+	st, err := j.base.disk.look(int(j.file.Fd()), "")
+	return st.Size, failed("stat", plansFile, err)
 }
 
 // cut truncates the journal at an offset.
@@ -197,7 +196,7 @@ func (j *journal) full(p position) bool { return p.end > j.limit && p.done }
 // checkpoint makes every file durable and empties the journal.
 func (j *journal) checkpoint(p position) (position, error) {
 	if j.sync {
-		if err := j.base.disk.syncAll(j.base.fd); err != nil {
+		if err := j.base.syncAll(); err != nil {
 			return p, err
 		}
 	}

@@ -40,6 +40,13 @@ func concernsOneFile(err error) bool {
 		syscall.EACCES, syscall.EPERM, syscall.EBUSY, errPack, errUnread}, func(e error) bool { return errors.Is(err, e) })
 }
 
+// unread reports that err is of a read that may succeed the next time, as on a disk that fails: what it is about may
+// be there, and whole.
+func unread(err error) bool {
+	_, system := errors.AsType[syscall.Errno](err)
+	return system && ignoreMissing(err) != nil && !concernsOneFile(err)
+}
+
 // readQuarantine reads the quarantine file. The caller holds the lock.
 func (s *Store) readQuarantine() error {
 	s.quarantine = nil
@@ -68,7 +75,7 @@ func (s *Store) readQuarantine() error {
 // without a sync, and the journal does not have it any more.
 func (s *Store) writeQuarantine() error {
 	if s.log.sync {
-		if err := s.base.disk.syncAll(s.base.fd); err != nil {
+		if err := s.base.syncAll(); err != nil {
 			return fmt.Errorf("quarantined changes: %w", err)
 		}
 	}
@@ -117,8 +124,12 @@ func (s *Store) replayOrQuarantine(g group, about kernel.JobID) error {
 			return err
 		}
 		at := s.RecordFile(about)
-		if g.job == "" && len(g.ops) > 0 {
-			at = s.abs(g.ops[0].path)
+		if p, ok := errors.AsType[*iofs.PathError](err); ok {
+			if at = p.Path; !path.IsAbs(at) {
+				at = s.abs(at)
+			}
+		} else if errors.Is(err, errPack) {
+			at = s.PackFile(about)
 		}
 		why = fmt.Sprintf("%s: a change that was committed cannot be written: %v; clear the way and the next command writes it", at, err)
 	}

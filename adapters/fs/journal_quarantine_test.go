@@ -151,7 +151,7 @@ func TestAManifestThatCannotBeWrittenIsTold(t *testing.T) {
 	writeAt(t, file(dir, runsDir), "in the way")
 	s := newStore(t, dir)
 	rec := read(t, s)
-	if why := rec.Unreadable[id(1)]; !strings.Contains(why, string(run)+".json: ") || len(rec.Jobs) != 1 {
+	if why := rec.Unreadable[id(1)]; !strings.Contains(why, file(dir, runsDir)+": ") || len(rec.Jobs) != 1 {
 		t.Errorf("%d jobs, unreadable %v", len(rec.Jobs), rec.Unreadable)
 	}
 	if err := os.Remove(file(dir, runsDir)); err != nil {

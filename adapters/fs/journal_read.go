@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -175,17 +176,20 @@ func (r *reader) more(n uint64) {
 	b := make([]byte, min(have+r.left, max(n, pieceSize)))
 	copy(b, r.b)
 	if _, err := io.ReadFull(r.from, b[have:]); err != nil {
-		r.b, r.left, r.err = nil, 0, err
+		r.fails(err)
 		return
 	}
 	r.b, r.left = b, r.left-uint64(len(b))+have
 }
 
+// fails ends the reading. Only the first error counts: values that are missing after a read that failed are no damage.
+func (r *reader) fails(err error) { r.b, r.left, r.err = nil, 0, cmp.Or(r.err, err) }
+
 func (r *reader) uint() uint64 {
 	r.fill(binary.MaxVarintLen64)
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 {
-		r.b, r.left, r.err = nil, 0, errShort
+		r.fails(errShort)
 		return 0
 	}
 	r.b = r.b[n:]
@@ -196,7 +200,7 @@ func (r *reader) uint() uint64 {
 func (r *reader) count() uint64 {
 	v := r.uint()
 	if v > uint64(len(r.b))+r.left {
-		r.b, r.left, r.err = nil, 0, errShort
+		r.fails(errShort)
 		return 0
 	}
 	return v
@@ -223,7 +227,7 @@ func (r *reader) string() string {
 func (r *reader) byte() byte {
 	r.fill(1)
 	if len(r.b) == 0 {
-		r.err = errShort
+		r.fails(errShort)
 		return 0
 	}
 	v := r.b[0]

@@ -38,7 +38,9 @@ func (t *Tx) recover() error {
 	holds := len(t.s.quarantine)
 	t.pos = pos
 	if size == 0 {
-		t.s.missJournal()
+		if t.lost, err = t.s.journalLost(); err != nil {
+			return err
+		}
 	}
 	cutShort := 0 < size && size < pos.end // within a boot no crash does that: somebody cut it
 	if pos.end > size {                    // the journal was emptied, and the crash came before the mark was written
@@ -72,7 +74,9 @@ func (t *Tx) recover() error {
 		}
 		for _, g := range e.groups {
 			if from, ok := begun[g.job]; ok && at <= from {
-				g = t.s.withoutLaterFiles(g)
+				if g, err = t.s.withoutLaterFiles(g); err != nil {
+					return fmt.Errorf("recover %s: %w", g.job, err)
+				}
 			}
 			if err := t.s.replayOrQuarantine(g, e.subject()); err != nil {
 				return fmt.Errorf("recover %s: %w", g.job, err)
@@ -93,21 +97,24 @@ func (t *Tx) recover() error {
 	if t.pos.rebooted {
 		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
-	lost := cutShort
-	if rebooted && !lost {
-		if lost, err = t.s.tailLost(t.pos.end); err != nil {
+	tail := cutShort
+	if rebooted && !tail {
+		if tail, err = t.tailLost(); err != nil {
 			return err
 		}
 	}
-	if lost {
-		if err := t.missTail(); err != nil {
+	if tail { // they were done by then, or were in the entries that are gone
+		t.unfinished, t.pos.done, t.lost = nil, true, true
+	}
+	if t.lost {
+		if err := t.recordLoss(); err != nil {
 			return err
 		}
 	}
 	if t.pos == pos && !rebooted {
 		return nil // a new store counts as rebooted and gets its mark below: without one its first commit would pass for an earlier boot's
 	}
-	return log.setPosition(t.pos)
+	return t.setPosition()
 }
 
 // lastStarts returns, for each job, the offset of the last entry from at on in
@@ -134,18 +141,20 @@ func (j *journal) lastStarts(at int64) (map[kernel.JobID]int64, error) {
 // withoutLaterFiles is g without the operations that move or replace files of an
 // attempt. The job has started again since, so the files may be those of the later
 // attempt, which wrote them durably.
-func (s *Store) withoutLaterFiles(g group) group {
+func (s *Store) withoutLaterFiles(g group) (_ group, err error) {
 	g.ops = slices.DeleteFunc(slices.Clone(g.ops), func(op fileOp) bool {
 		switch {
 		case g.record == nil, op.kind == opCreateJob, strings.HasPrefix(op.path, markersDir+"/"):
 			return false
 		case op.path == jobPath(g.job, outcomeName):
-			return !s.torn(op)
+			torn, failed := s.torn(op)
+			err = errors.Join(err, failed)
+			return !torn
 		default:
 			return len(op.data) == 0
 		}
 	})
-	return g
+	return g, err
 }
 
 // subject is the first job that e is about. Problems with groups of no job are
@@ -181,7 +190,12 @@ func (s *Store) replayGroup(g group) error {
 		return s.applyGroup(g)
 	}
 	for _, op := range g.ops {
-		redo := strings.HasPrefix(op.path, markersDir+"/") || op.kind == opWrite && !packed && s.torn(op)
+		redo := strings.HasPrefix(op.path, markersDir+"/")
+		if op.kind == opWrite && !packed && !redo {
+			if redo, err = s.torn(op); err != nil {
+				return err
+			}
+		}
 		if op.kind == opWrite && op.to != "" && !redo && !packed { // an outcome, which nobody else has recorded
 			redo = j.State.Removed.IsZero()
 			if j.Rev > g.rev { // by now it may be that of an earlier attempt: then it stays under its own name
@@ -204,9 +218,12 @@ func (s *Store) replayGroup(g group) error {
 
 // torn reports that the file op writes exists and is not valid JSON, though op's
 // data is.
-func (s *Store) torn(op fileOp) bool {
+func (s *Store) torn(op fileOp) (bool, error) {
 	b, err := s.base.read(op.path, maxRecord)
-	return err == nil && json.Valid(op.data) && !json.Valid(b)
+	if err != nil {
+		return false, ifUnread(err)
+	}
+	return json.Valid(op.data) && !json.Valid(b), nil
 }
 
 // stateFileSays reports that the state file of id holds word.
@@ -232,10 +249,11 @@ func (s *Store) applyGroup(g group) error {
 	if err := s.applyOps(g); err != nil {
 		return err
 	}
-	if err := d.write(recordName, g.record, false); err != nil || g.state == "" {
-		return err
+	err = d.write(recordName, g.record, false)
+	if err == nil && g.state != "" {
+		err = d.write(stateName, []byte(g.state+"\n"), false)
 	}
-	return d.write(stateName, []byte(g.state+"\n"), false)
+	return below(jobPath(g.job, ""), err)
 }
 
 func (s *Store) applyOps(g group) error {
@@ -257,7 +275,8 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 		defer parent.close()
 		// An event for hooks must be durable before its record is: once the record
 		// is there, a missing file means that the hooks were told.
-		return parent.writeAs(path.Base(op.path), op.to, op.data, s.opts.Durable && path.Dir(op.path) == pendingDir)
+		err = parent.writeAs(path.Base(op.path), op.to, op.data, s.opts.Durable && path.Dir(op.path) == pendingDir)
+		return below(path.Dir(op.path), err)
 	case opRemove:
 		return s.base.remove(op.path)
 	case opRename:

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"hash/crc32"
@@ -33,7 +32,10 @@ func (j *journal) append(e entry, at int64) (end int64, body *reader, err error)
 		err = failed("sync", plansFile, j.base.disk.syncData(int(j.file.Fd())))
 	}
 	if err != nil {
-		return at, nil, errors.Join(err, j.cut(at))
+		if stays := j.cut(at); stays != nil {
+			err = fmt.Errorf("%w, and it is not certain that it is undone: the next command may find it on record, and complete it (%w)", err, stays)
+		}
+		return at, nil, err
 	}
 	j.last = knownTip{journalOffset{end: at + w.size()}, e.number, digest(w.digest.Sum(nil))} // the caller knows the epoch
 	if w.done == 0 {

@@ -37,8 +37,8 @@ const setAsideNext = "run `vizier doctor --fix`, which moves it aside"
 // inPlaceOf returns what is in the place of the file at path; "": the file, or nothing.
 func (d dir) inPlaceOf(path string) (what string) {
 	_ = d.in(path, func(d dir, name string) error {
-		var st unix.Stat_t
-		if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		st, err := d.disk.stat(d.fd, name)
+		if err != nil {
 			return err
 		}
 		switch st.Mode & unix.S_IFMT {

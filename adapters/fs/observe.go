@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,8 +115,14 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 			return kernel.Seen(r)
 		}
 	}
-	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: s.Applied(a), Agent: s.agentRunOf(a),
-		Reason: "its runner ended without a result"}
+	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner ended without a result"}
+	var err, failed error
+	if lost.Applied, err = s.applied(a); err == nil {
+		lost.Agent, failed = s.agentRunOf(a)
+	}
+	if err := cmp.Or(err, failed); err != nil {
+		return kernel.Unseen[*kernel.Result](err.Error())
+	}
 	if damage != nil {
 		lost.Reason = "its runner ended, and its result is damaged: " + damage.Error()
 	}
@@ -130,34 +137,44 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 
 // agentRunOf returns what the agent of an attempt of a workflow node reported before the
 // attempt ended; nil: nothing.
-func (s *Store) agentRunOf(a kernel.AttemptID) *kernel.AgentRun {
+func (s *Store) agentRunOf(a kernel.AttemptID) (*kernel.AgentRun, error) {
 	b, err := s.readJobFile(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N), maxRecord)
 	if err != nil {
-		return nil
+		return nil, ifUnread(err)
 	}
 	var left struct {
 		Attempt string           `json:"attempt"`
 		Agent   *kernel.AgentRun `json:"agent"`
 	}
 	if json.Unmarshal(b, &left) != nil || left.Agent == nil || left.Attempt != fmt.Sprintf("%s/%d", a.Job, a.N) {
-		return nil
+		return nil, nil
 	}
-	if j, err := s.Job(a.Job); err != nil || !j.Spec.Task.Builtin {
-		return nil // its command may have written anything there
+	if j, err := s.Job(a.Job); err != nil || !j.Spec.Task.Builtin { // its command may have written anything there
+		return nil, ifUnread(err)
 	}
-	return left.Agent
+	return left.Agent, nil
 }
 
 // Applied reports that the attempt's effect is on record as made, however the
 // attempt ended.
 func (s *Store) Applied(a kernel.AttemptID) bool {
+	yes, _ := s.applied(a) // what cannot be read shows nothing
+	return yes
+}
+
+// applied is Applied for those who must know whether nothing could be read. A damaged record shows nothing.
+func (s *Store) applied(a kernel.AttemptID) (bool, error) {
 	if !kernel.ValidJobID(string(a.Job)) {
-		return false
+		return false, nil
 	}
-	effects, _ := s.Effects(a.Job) // one that cannot be read shows nothing
-	return slices.ContainsFunc(effects, func(e effect.Record) bool {
+	effects, err := s.Effects(a.Job)
+	yes := slices.ContainsFunc(effects, func(e effect.Record) bool {
 		return e.Attempt == a.N && e.Part == "" && e.State != effect.Intended
 	})
+	if yes {
+		return true, nil
+	}
+	return false, ifUnread(err)
 }
 
 // errDamaged says that a file can be read and has invalid content.

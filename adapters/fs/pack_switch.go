@@ -62,7 +62,7 @@ func (t *Tx) pack(keys []string) (seen int, err error) {
 		}
 	}
 	if len(e.groups) > 0 {
-		if err := s.base.disk.syncAll(s.base.fd); err != nil { // to sync each takes ten times as long
+		if err := s.base.syncAll(); err != nil { // to sync each takes ten times as long
 			return seen, err
 		}
 		first := !t.pos.packs
@@ -138,11 +138,11 @@ func (s *Store) unpack(id kernel.JobID) error {
 		err = d.write(path.Base(f.name), f.data, true)
 		d.close()
 		if err != nil {
-			return err
+			return below(path.Dir(jobPath(id, f.name)), err)
 		}
 	}
 	if err := s.base.remove(packFile(id)); err != nil {
 		return err
 	}
-	return s.base.in(packFile(id), func(d dir, name string) error { return d.sync(name, true) })
+	return s.base.in(packFile(id), func(d dir, _ string) error { return d.sync(packFile(id), true) })
 }

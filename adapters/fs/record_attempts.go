@@ -40,13 +40,21 @@ func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 		if err != nil || n < 1 || what != "json" && what != "outcome.json" {
 			continue
 		}
-		if r, _ := s.outcome(id, attemptOutcome(n)); r != nil && r.Attempt.N == n {
-			found[n] = *r
+		ended, err := s.outcome(id, attemptOutcome(n))
+		if ended != nil && ended.Attempt.N == n {
+			found[n] = *ended
 			continue
 		}
 		r := kernel.Result{Attempt: kernel.AttemptID{Job: id, N: n}}
-		r.Agent = s.agentRunOf(r.Attempt)
-		if b, err := s.readJobFile(id, attemptsDir+"/"+number+".json", maxRecord); err == nil {
+		agent, failed := s.agentRunOf(r.Attempt)
+		b, unclaimed := s.readJobFile(id, attemptsDir+"/"+number+".json", maxRecord)
+		for _, err := range []error{err, failed, unclaimed} {
+			if unread(err) {
+				return nil, fmt.Errorf("attempt %d of job %s: %w", n, id, err)
+			}
+		}
+		r.Agent = agent
+		if unclaimed == nil {
 			r.Place = claimPlace(b)
 		}
 		found[n] = r

@@ -233,8 +233,11 @@ func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
 	if !errors.Is(err, iofs.ErrNotExist) {
 		return d, err
 	}
-	if d, err = job.make(effectsDir); err == nil {
-		err = job.sync(effectsDir, s.opts.Durable)
+	if d, err = job.make(effectsDir); err != nil {
+		return d, err
+	}
+	if err = job.sync(jobPath(id, effectsDir), s.opts.Durable); err != nil {
+		d.close()
 	}
 	return d, err
 }

@@ -171,7 +171,10 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
 	}
 	if r.Class == kernel.WorkerLost && r.Agent == nil {
-		r.Agent = s.agentRunOf(r.Attempt) // the caller does not know it
+		var err error
+		if r.Agent, err = s.agentRunOf(r.Attempt); err != nil { // the caller does not know it
+			return fmt.Errorf("record outcome: %w", err)
+		}
 	}
 	b, err := encodeOutcome(r, nil)
 	if err != nil {

@@ -490,8 +490,12 @@ func (s *Store) beside(ctx context.Context, f func() error) (err error) {
 		return err
 	}
 	read := f()
-	if after, now, err := s.journalEnd(); err != nil || after != before || now != size {
-		return errors.Join(errBehind, err)
+	after, now, err := s.journalEnd()
+	if err != nil {
+		return err
+	}
+	if after != before || now != size {
+		return errBehind
 	}
 	return read
 }
@@ -576,6 +580,9 @@ func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 
 func (s *Store) readRecordFile(id kernel.JobID) ([]byte, error) {
 	b, err := s.readJobFile(id, recordName, maxRecord)
+	if unread(err) { // those who run after a job whose record cannot be read are blocked, until somebody retries them: not for one read
+		b, err = s.readJobFile(id, recordName, maxRecord)
+	}
 	if errors.Is(err, syscall.ENOTDIR) { // it is not missing: something else is there, perhaps a link
 		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
 	}

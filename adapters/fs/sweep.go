@@ -83,8 +83,8 @@ func (d dir) stale(name string) bool {
 	if !ok || !strings.HasPrefix(name, ".") {
 		return false
 	}
-	var st unix.Stat_t
-	if unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	st, err := d.disk.stat(d.fd, name)
+	if err != nil {
 		return false
 	}
 	age := time.Since(time.Unix(st.Mtim.Unix()))

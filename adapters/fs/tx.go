@@ -23,6 +23,7 @@ type Tx struct {
 	facts      map[kernel.Near]string // that the next commit judged by: see JudgedBy
 	caught     *cache                 // the cache that has been brought to pos; nobody else writes it meanwhile
 	last       *lastNumber            // as read; nil: not read yet
+	lost       bool                   // entries of the history are gone, and that is not on record yet: the mark stays, so that the next Begin finds it again
 	cut        error                  // why a plan is in the journal and not in the files; the next Begin completes it
 }
 
@@ -66,10 +67,19 @@ func (t *Tx) Close() (err error) {
 		t.s.cache.dir = c.dir
 	}
 	if t.pos.dir != c.dir { // what changed the directory is in the cache now
-		t.pos.dir = c.dir
-		return t.s.log.setPosition(t.pos)
+		if t.pos.dir = c.dir; t.setPosition() != nil {
+			t.s.dropCache()
+		}
 	}
 	return nil
+}
+
+// setPosition writes the mark.
+func (t *Tx) setPosition() error {
+	if t.lost {
+		return nil
+	}
+	return t.s.log.setPosition(t.pos)
 }
 
 // Commit does the record actions of p durably, all or none, and keeps the world
@@ -178,7 +188,10 @@ func (t *Tx) write(e entry, full bool) (err error) {
 	}
 	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = start, end, len(e.world) == 0, false
 	t.agree(dir)
-	return t.s.log.setPosition(t.pos)
+	if err := t.setPosition(); err != nil {
+		t.cut = fmt.Errorf("%w (%w)", kernel.ErrRecorded, err)
+	}
+	return t.cut
 }
 
 // agree notes that the commit changed the jobs directory, whose stamp was before. If
@@ -227,7 +240,7 @@ func (t *Tx) Done() error {
 		return nil
 	}
 	t.pos.done = true
-	return t.s.log.setPosition(t.pos)
+	return t.setPosition()
 }
 
 // aside makes a change in the jobs directory that concerns no job, and keeps the cache
@@ -238,7 +251,7 @@ func (s *Store) aside(change func() error) error {
 	if t := s.tx; t != nil {
 		was := t.pos.dir
 		if t.agree(before); t.pos.dir != was {
-			return errors.Join(err, s.log.setPosition(t.pos))
+			return errors.Join(err, t.setPosition())
 		}
 	}
 	return err

@@ -48,8 +48,8 @@ func (s *Store) Full() bool {
 // size returns the bytes that name in d takes on the disk, with all that is in it. A
 // file with several names counts once; one that cannot be looked at does not count.
 func (d dir) size(name string, seen map[uint64]bool) int64 {
-	var st unix.Stat_t
-	if unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || seen[st.Ino] {
+	st, err := d.disk.stat(d.fd, name)
+	if err != nil || seen[st.Ino] {
 		return 0
 	}
 	seen[st.Ino] = st.Nlink > 1
