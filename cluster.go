@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -273,8 +271,7 @@ func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 // repository's root. It does not take the scheduler lock and starts no other
 // job.
 func serveOnNode(args []string, stderr io.Writer, env Environment) int {
-	debug.SetGCPercent(50) // as serveAttempt
-	runtime.GOMAXPROCS(1)
+	limitProcessors()
 	err := runRemote(args, env)
 	if err != nil {
 		fmt.Fprintln(stderr, "vizier runner:", err)

@@ -329,8 +329,7 @@ func minter(env Environment, now func() time.Time) func() kernel.JobID {
 // serveAttempt implements the hidden entry point `__shim --attempt JOB/N`: the
 // runner. Its working directory is the repository's root.
 func serveAttempt(args []string, stderr io.Writer, env Environment) int {
-	debug.SetGCPercent(50) // there is a runner per running job, so memory matters more than time
-	runtime.GOMAXPROCS(1)  // it waits most of the time, and switching between threads would cost a tenth of a hop
+	limitProcessors()
 	fail := func(err error) int {
 		if err == nil || errors.Is(err, kernel.ErrStale) { // ErrStale: another process runs the attempt, which is not an error
 			return 0
@@ -382,6 +381,10 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	}
 	return fail(err)
 }
+
+// limitProcessors lets the goroutines of a runner share two processors. With more, they would move between threads. With
+// one, Go takes it from each system call that lasts, and looks every 20 microseconds whether one does.
+func limitProcessors() { runtime.GOMAXPROCS(min(2, runtime.GOMAXPROCS(0))) }
 
 // tickHere ticks once in the repository of the working directory.
 func tickHere(env Environment) error {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -45,8 +44,8 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	if len(args) > 1 { // earlier versions do not pass it
 		name = args[1]
 	}
-	defer c.Ring()        // what it leaves is for another pilot
-	runtime.GOMAXPROCS(1) // as a runner has, see serveAttempt
+	defer c.Ring() // what it leaves is for another pilot
+	limitProcessors()
 	if cores := c.Cores(place); cores > 1 {
 		return workers(cores, c, name, cluster.HoursOf(context.Background(), place), stderr)
 	}
@@ -132,7 +131,7 @@ func workers(n int, c *cluster.Cluster, name string, hours cluster.Hours, stderr
 // FRESH`. It runs attempts one after another within these hours of its pilot;
 // "": no limit. It ends with its pilot.
 func serveWorker(args []string, stderr io.Writer, env Environment) int {
-	runtime.GOMAXPROCS(1) // as a runner has, see serveAttempt
+	limitProcessors()
 	err := fmt.Errorf("expected an executor, a pilot and its hours: %w", kernel.ErrInvalid)
 	if len(args) >= 3 {
 		var w *world
