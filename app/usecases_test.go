@@ -309,6 +309,15 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 	if done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{KeepBranches: true}); err != nil || len(done.Branches)+len(done.KeptBranches) > 0 {
 		t.Errorf("%v %+v", err, done)
 	}
+	m = newMemory(jobs()...)
+	owner := m.jobs["a"]
+	owner.State.Context.Worktree, owner.State.Context.Owned = ".vizier/tmp-worktrees/a", true
+	m.jobs["a"] = owner
+	s := m.scheduler()
+	s.Worktrees = worktrees{m, map[kernel.JobID][]kernel.Context{"a": {owner.State.Context}, "c": {{Worktree: "x"}, {Worktree: "y"}}}}
+	if plan, err := s.PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || plan.Worktrees != 3 {
+		t.Errorf("%d worktrees, %v", plan.Worktrees, err)
+	}
 	if plan, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{KeepBranches: true}); err != nil || len(plan.Branches)+len(plan.KeptBranches) > 0 {
 		t.Errorf("%v %+v", err, plan)
 	}

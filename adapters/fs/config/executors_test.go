@@ -36,6 +36,9 @@ options = ["queue=a"]
 kind = "ssh"
 hosts = ["a", "me@b.example:4"]
 ssh = ["ssh", "-F", "near"]
+[executors.one]
+kind = "ssh"
+hosts = ["a"]
 `, nil))
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +49,7 @@ ssh = ["ssh", "-F", "near"]
 		"other": {Kind: "slurm", Locks: true},
 		"own":   {Kind: "command", Submit: []string{"bin/submit", "--fast"}, List: []string{"bin/list"}, Cancel: []string{"bin/cancel"}, Options: []string{"queue=a"}, Locks: true},
 		"few":   {Kind: "ssh", Hosts: []Host{{"a", 1}, {"me@b.example", 4}}, SSH: []string{"ssh", "-F", "near"}, Locks: true},
+		"one":   {Kind: "ssh", Hosts: []Host{{"a", 1}}, Locks: true},
 	}
 	if !reflect.DeepEqual(c.Executors, want) {
 		t.Errorf("got %+v, want %+v", c.Executors, want)

@@ -157,6 +157,17 @@ func TestThePromptOfTheBuiltinAgentMayHaveCRLF(t *testing.T) {
 	}
 }
 
+// A block of commands without an end is named by its line.
+func TestABlockThatNothingCloses(t *testing.T) {
+	x := newTrial(t, Settings{Label: Builtin})
+	if r := x.request(t, kernel.AgentRequest{Prompt: []byte("Do:\n```sh\ntouch made\n```\nand\n```sh\ntrue\n")}); r.Class != kernel.ExitFailure || !strings.Contains(x.err.String(), "line 6 of the prompt") {
+		t.Errorf("%+v, %q", r, x.err.String())
+	}
+	if _, err := os.Stat(filepath.Join(x.dir, "made")); err == nil {
+		t.Error("a part of the prompt was carried out")
+	}
+}
+
 // Exit code 127 is of something that was not found: with the builtin agent a command of the prompt, with others
 // perhaps the agent itself.
 func TestWhatWasNotFound(t *testing.T) {

@@ -102,7 +102,7 @@ func (p Policy) paths() (files, dirs []string, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
 		}
 		if err := p.open(real, &files, &dirs); err != nil {
 			return nil, nil, err

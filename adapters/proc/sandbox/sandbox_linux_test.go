@@ -134,6 +134,19 @@ func TestWhatASandboxOpens(t *testing.T) {
 	}
 }
 
+// What cannot be resolved is an error: a command that may write nothing there would fail without a reason.
+func TestALoopOfLinksInASandboxIsAnError(t *testing.T) {
+	enforced(t)
+	dir := t.TempDir()
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, Policy{Required: true, Write: []string{dir, loop}}, "echo", "it runs"); strings.Contains(got, "it runs") || !strings.Contains(got, loop) {
+		t.Error(got)
+	}
+}
+
 // A file that is linked to from where a sandbox may write stays as it is.
 func TestNoLinkLeadsOutOfASandbox(t *testing.T) {
 	enforced(t)
