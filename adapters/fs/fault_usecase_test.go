@@ -44,7 +44,7 @@ func strike(t *testing.T, dir string) *struck {
 	t.Helper()
 	u := &struck{t: t, dir: dir, disk: &faulty{stats: true}, now: t0.Add(time.Hour), started: map[kernel.AttemptID]bool{}}
 	o := options()
-	o.Durable, o.Program, o.EventBytes, o.EventFiles, o.KeepLogs = true, "1.0", 1500, 3, 1
+	o.Durable, o.Program, o.EventBytes, o.EventFiles, o.KeepLogs = true, "1.0", 1500, 30, 1
 	o.Now = func() time.Time { return u.now }
 	u.Store = NewStore(dir, o)
 	u.Store.disk, u.pause = u.disk, 0
@@ -383,9 +383,11 @@ func ordeals() map[string]ordeal {
 			u.now = u.now.Add(2 * time.Hour)
 			return errors.Join(err, u.sched.Pack(ctx))
 		}, do: func(u *struck) error { return reported(u.sched.Retry(ctx, "ann", id(4))) }, once: true},
-		"events that are moved away": {lay: three, do: func(u *struck) error {
-			return u.submit(wanted(11, strings.Repeat("eleven", 300)), wanted(12, "twelve", comesAfter(11)), wanted(13, "thirteen", isAsked))
-		}, open: func(u *struck) error { u.opts.EventBytes = 100; return nil }, once: true},
+		"events that are moved away": {lay: func(u *struck) error { u.opts.EventBytes = 100; return three(u) },
+			open: func(u *struck) error { u.opts.EventBytes = 100; return nil },
+			do: func(u *struck) error {
+				return u.submit(wanted(11, "eleven"), wanted(12, "twelve", comesAfter(11)), wanted(13, "thirteen", isAsked))
+			}, once: true},
 		"a seal": {lay: three, open: func(u *struck) error {
 			err := errors.Join(u.Store.open(true), u.openJournal())
 			u.log.limit = 1
