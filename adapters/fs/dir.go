@@ -355,7 +355,7 @@ func (d dir) stampOf(path string) (fileStamp, error) {
 // lacks reports that nothing has that name. It resolves the whole path at once: see stamp.
 func (d dir) lacks(path string) bool {
 	_, err := d.disk.stat(d.fd, path)
-	return err == unix.ENOENT || err == unix.ENOTDIR
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
 }
 
 // modified returns when the directory of that name was last changed; 0: it is

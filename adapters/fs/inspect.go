@@ -158,7 +158,7 @@ func (s *Store) inspectFileOfDir(id kernel.JobID, dir string) Oddity {
 // directory, by which other processes learn of it, so it touches that directory: first, since nobody would do it later.
 func (s *Store) restore(id kernel.JobID, record []byte) error {
 	mark := jobsDir + "/.restored." + string(id) + ".tmp"
-	if err := errors.Join(s.base.writeNew(mark, nil, false), s.base.remove(mark)); err != nil {
+	if err := errors.Join(s.base.write(mark, nil, false), s.base.remove(mark)); err != nil { // one that is left from before is replaced
 		return err
 	}
 	s.dropCache() // else this process might save one which knows that the record was gone

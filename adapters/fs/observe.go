@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,11 +115,11 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 		}
 	}
 	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner ended without a result"}
-	var err, failed error
+	var err error
 	if lost.Applied, err = s.applied(a); err == nil {
-		lost.Agent, failed = s.agentRunOf(a)
+		lost.Agent, err = s.agentRunOf(a)
 	}
-	if err := cmp.Or(err, failed); err != nil {
+	if err != nil {
 		return kernel.Unseen[*kernel.Result](err.Error())
 	}
 	if damage != nil {
