@@ -271,3 +271,20 @@ func TestRetriesThatWorkInTheirOrder(t *testing.T) {
 		}
 	}
 }
+
+// A job that was cancelled, or rejected, behind one that needs what it makes is not what frees that one.
+func TestAProducerThatWasCancelledBehindItsConsumer(t *testing.T) {
+	const c = "custom:t:c"
+	for _, st := range []kernel.Status{kernel.Cancelled, kernel.BlockedByApproval, kernel.BlockedByDependency} {
+		s := snapshot(marked(facts(), c), job("u", needs(c), is(kernel.BlockedByDependency)), job("v", after("u"), produces(c), is(st)))
+		for _, id := range []kernel.JobID{"u", "v"} {
+			e, err := kernel.Explain(s, id)
+			if want := []kernel.Remedy{{Kind: kernel.ProduceArtifact, Artifact: artifact(c)}, {Kind: kernel.RetryJob, Job: "u"}}; err != nil || !slices.Equal(e.Actions, want) {
+				t.Errorf("%s behind it, %s: %+v, %v", st, id, e.Actions, err)
+			}
+			if st != kernel.BlockedByDependency && (e.Root == nil || e.Root.Job != "v") {
+				t.Errorf("%s behind it, %s: began with %+v", st, id, e.Root)
+			}
+		}
+	}
+}

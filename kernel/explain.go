@@ -231,14 +231,14 @@ type explainer struct {
 	sleeps  bool // a job on the way sleeps
 
 	depends *components // of jobs, by the jobs that they depend on
-	blocked *components // of blocked jobs, by the blocked ones that they depend on
+	blocked *components // of jobs, by those that they depend on and that cannot start
 }
 
 func newExplainer(t *tick) *explainer {
 	return &explainer{t: t, seen: map[int32]bool{}, depends: newComponents(t.s.graph.eachPredecessor),
 		blocked: newComponents(func(i int32, f func(int32)) {
 			t.s.graph.eachPredecessor(i, func(p int32) {
-				if t.status(p) == BlockedByDependency {
+				if t.held(p) {
 					f(p)
 				}
 			})
@@ -444,7 +444,7 @@ func (x *explainer) root(i int32) *RootFailure {
 			}
 			own = u
 			k, ok := x.t.s.find(u.Job)
-			if ok && u.Artifact != (Artifact{}) && x.waitsFor(k, i) {
+			if ok && u.Artifact != (Artifact{}) && x.t.status(k) == BlockedByDependency && x.waitsFor(k, i) {
 				continue
 			}
 			if ok && x.spoiler(k, u.Artifact) >= 0 {

@@ -73,16 +73,22 @@ func (x *explainer) spoiler(p int32, a Artifact) int32 {
 	return -1
 }
 
+// held reports whether job i was blocked, rejected or cancelled: a retry of it starts it only after the jobs that it depends on.
+func (t *tick) held(i int32) bool {
+	st := t.status(i)
+	return st == BlockedByDependency || st == BlockedByApproval || st == Cancelled
+}
+
 // inCircle reports whether v blocks job i for want of an artifact whose producer is blocked because i is, or ended.
 func (x *explainer) inCircle(i int32, v verdict) bool {
 	k, ok := x.t.s.find(v.job)
 	return ok && v.kind == blocked && x.waitsFor(k, i)
 }
 
-// waitsFor reports whether job k is blocked, directly or by way of others, since job i is, or ended
+// waitsFor reports whether job k cannot start, directly or by way of others, since job i cannot, or ended
 // without success.
 func (x *explainer) waitsFor(k, i int32) bool {
-	if st := x.t.status(i); x.t.status(k) != BlockedByDependency || !st.Terminal() || st == Succeeded {
+	if st := x.t.status(i); !x.t.held(k) || !st.Terminal() || st == Succeeded {
 		return false
 	}
 	if x.t.status(i) == BlockedByDependency && x.dependsOn(i, k) {
@@ -90,7 +96,7 @@ func (x *explainer) waitsFor(k, i int32) bool {
 	}
 	return slices.Contains(x.t.s.graph.closure([]int32{k}, func(at int32, f func(int32)) {
 		x.t.s.graph.eachPredecessor(at, func(p int32) {
-			if p != k && (p == i || x.t.status(p) == BlockedByDependency) {
+			if p != k && (p == i || x.t.held(p)) {
 				f(p)
 			}
 		})

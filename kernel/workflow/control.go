@@ -185,15 +185,15 @@ func cicd(n ManifestNode, s Seen) Step {
 func conflict(n ManifestNode, s Seen) Step {
 	script := n.arg("auto_resolve_command", "auto_resolve_script")
 	ran := len(s.Exits) > 0
-	repairs := s.Unmerged && !s.Unstaged && !ran && n.autoResolve()
+	asks := s.Unmerged && !s.Unstaged && !ran && n.autoResolve()
 	switch {
 	case !s.Sentinel && s.Merged:
 		return succeeded("nothing is left to resolve: the merge has succeeded")
 	case !s.Sentinel:
 		return blocked(kernel.NoConflict + ": see to what the merge says is in its way, and retry the merge")
-	case repairs && script != "":
+	case asks && script != "":
 		return Step{Run: RunScript, Script: script}
-	case repairs:
+	case asks:
 		return Step{Run: RunAgent}
 	case ran && s.Exits[0] != 0 && script != "":
 		return failed(s.Exits[0], fmt.Sprintf("the script that resolves conflicts failed (exit %d)", s.Exits[0]))
