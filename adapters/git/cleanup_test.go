@@ -301,6 +301,29 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 	}
 }
 
+// Where the files of an unfinished worktree are is known by their link, wherever they were moved to.
+func TestThePlaceOfAWorktree(t *testing.T) {
+	o := newOwned(t, Open)
+	w, err := worktreeAt(o.repo.root.CommonDir, o.tree.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.mkdir(worktreeHome + "/another")
+	moved := o.path(worktreeHome + "/moved")
+	if err := os.Rename(o.tree.dir, moved); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.repo.placeOf(w); got != moved {
+		t.Errorf("moved: it is at %s", got)
+	}
+	if err := os.RemoveAll(moved); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.repo.placeOf(w); got != w.Path {
+		t.Errorf("gone: it is at %s", got)
+	}
+}
+
 // A worktree whose index cannot be read may have staged work in it.
 func TestRemoveWorktreeWithAnUnreadableIndex(t *testing.T) {
 	o := newOwned(t, Open)

@@ -243,3 +243,18 @@ func TestAWayThatEndsWhereGitDoesNotFindTheWorktree(t *testing.T) {
 		t.Errorf("it is left as %s", got)
 	}
 }
+
+// Where git's list of worktrees cannot be read, nobody knows who stands on a branch.
+func TestAListOfWorktreesThatCannotBeRead(t *testing.T) {
+	f := newFixture(t)
+	f.commit("file", "x")
+	f.git("branch", "rel")
+	f.write(".git/worktrees", "no directory")
+	r := Open(f.root())
+	if on, o, err := r.Standing(t.Context(), "rel"); err == nil {
+		t.Errorf("standing %q, obstacle %q", on, o)
+	}
+	if o, err := r.Obstacle(t.Context(), "rel"); err == nil {
+		t.Errorf("obstacle %q", o)
+	}
+}
