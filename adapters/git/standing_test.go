@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
@@ -256,5 +257,11 @@ func TestAListOfWorktreesThatCannotBeRead(t *testing.T) {
 	}
 	if o, err := r.Obstacle(t.Context(), "rel"); err == nil {
 		t.Errorf("obstacle %q", o)
+	}
+	if files, err := r.Leftover(t.Context(), f.dir); err == nil {
+		t.Errorf("left over are %q", files)
+	}
+	if !r.atWorkSince(time.Now()) {
+		t.Error("it is said that no git is at work")
 	}
 }
