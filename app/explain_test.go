@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -42,5 +43,30 @@ func TestAnEndedJobIsExplainedWithWhatItCameAfter(t *testing.T) {
 	}
 	if len(e.Unmet) != 1 || e.Root == nil || e.Root.Job != id("2") {
 		t.Errorf("unmet %+v, root %+v: want the job that failed alone", e.Unmet, e.Root)
+	}
+}
+
+// What cannot be read is an error of whoever asks why, and of whoever asks what holds a job up; a job that is gone is one of
+// the former alone.
+func TestAnExplanationThatCannotBeHad(t *testing.T) {
+	m := newMemory(job("a", running(1)), job("b", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"a"} }), job("c", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"b"} }), job("d", nil))
+	s := m.scheduler()
+	if _, err := s.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for by, want := range map[kernel.JobID]kernel.JobID{"a": "c", "d": ""} {
+		if got, err := s.HeldUpBy(t.Context(), by, []kernel.JobID{"gone", "c"}); got != want || err != nil {
+			t.Errorf("by %s: %q, %v", by, got, err)
+		}
+	}
+	if _, _, err := s.Explain(t.Context(), "gone"); !errors.Is(err, kernel.ErrNotFound) {
+		t.Errorf("of one that is gone: %v", err)
+	}
+	m.refuse["load"] = errDisk
+	if _, _, err := s.Explain(t.Context(), "c"); !errors.Is(err, errDisk) {
+		t.Errorf("of what cannot be read: %v", err)
+	}
+	if _, err := s.HeldUpBy(t.Context(), "a", []kernel.JobID{"c"}); !errors.Is(err, errDisk) {
+		t.Errorf("of what cannot be read, held up: %v", err)
 	}
 }

@@ -301,6 +301,60 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 	}
 }
 
+// A worktree is taken off its branch with its files and its index as they are; a damaged one is mended.
+func TestReleaseOfAWorktree(t *testing.T) {
+	for name, damage := range map[string]string{"sound": "", "damaged": "nonsense"} {
+		o := newOwned(t, Open)
+		o.tree.write("file", "changed")
+		o.tree.git("add", "file")
+		index := o.path(".git/worktrees/draft-1/index")
+		if damage != "" {
+			o.write(".git/worktrees/draft-1/index", damage)
+		}
+		before, err := os.ReadFile(index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tip := o.rev("draft/a")
+		if err := o.repo.Release(t.Context(), o.tree.dir); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		after, err := os.ReadFile(index)
+		if err != nil || (string(before) == string(after)) != (damage == "") {
+			t.Errorf("%s: its index has become %q, %v", name, after, err)
+		}
+		if branch, err := o.repo.HeadBranch(t.Context(), o.tree.dir); branch != "" || err != nil || o.tree.rev("HEAD") != tip || o.tree.git("status", "--porcelain") == "" {
+			t.Errorf("%s: it is on %q, %v, at %s", name, branch, err, o.tree.rev("HEAD"))
+		}
+		if text, err := os.ReadFile(o.tree.path("file")); err != nil || string(text) != "changed" {
+			t.Errorf("%s: file is %q, %v", name, text, err)
+		}
+	}
+}
+
+// Where the files of an unfinished worktree are is known by their link, wherever they were moved to.
+func TestThePlaceOfAWorktree(t *testing.T) {
+	o := newOwned(t, Open)
+	w, err := worktreeAt(o.repo.root.CommonDir, o.tree.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.mkdir(worktreeHome + "/another")
+	moved := o.path(worktreeHome + "/moved")
+	if err := os.Rename(o.tree.dir, moved); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.repo.placeOf(w); got != moved {
+		t.Errorf("moved: it is at %s", got)
+	}
+	if err := os.RemoveAll(moved); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.repo.placeOf(w); got != w.Path {
+		t.Errorf("gone: it is at %s", got)
+	}
+}
+
 // A worktree whose index cannot be read may have staged work in it.
 func TestRemoveWorktreeWithAnUnreadableIndex(t *testing.T) {
 	o := newOwned(t, Open)

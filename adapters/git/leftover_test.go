@@ -1,6 +1,8 @@
 package git
 
 import (
+	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -41,8 +43,25 @@ func TestLeftover(t *testing.T) {
 	if got, err := r.Leftover(t.Context(), f.dir); err != nil || !slices.Equal(got, left) {
 		t.Errorf("left over are %q, %v", got, err)
 	}
+	calls := brittle(r, 0)
+	if _, err := r.Leftover(t.Context(), f.dir); err != nil {
+		t.Fatal(err)
+	}
+	for k, n := 1, *calls; k <= n; k++ {
+		brittle(r, k)
+		if got, err := r.Leftover(t.Context(), f.dir); err == nil {
+			t.Errorf("process %d of %d fails: %q", k, n, got)
+		}
+	}
+	brittle(r, 0)
 	if err := r.checkLeftover(t.Context(), f.dir); err == nil || !strings.Contains(err.Error(), "left, left too") {
 		t.Errorf("%v", err)
+	}
+	if err := errors.Join(os.Remove(f.path(".git/index")), os.Mkdir(f.path(".git/index"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Leftover(t.Context(), f.dir); err == nil {
+		t.Errorf("of an index that cannot be read: %q", got)
 	}
 }
 

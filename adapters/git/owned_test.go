@@ -21,6 +21,7 @@ func TestEnsureWorktree(t *testing.T) {
 		f.git("branch", "draft/ä")
 		f.commit("file", "y")
 		f.git("tag", "draft/ä")
+		f.git("tag", "released")
 		f.write(".git/hooks/post-checkout", "#!/bin/sh\necho \"$(pwd) $*\" >'"+f.path("../hook-ran")+"'\n")
 		if err := os.Chmod(f.path(".git/hooks/post-checkout"), 0o755); err != nil {
 			t.Fatal(err)
@@ -55,7 +56,7 @@ func TestEnsureWorktree(t *testing.T) {
 		if found, err := r.OwnedWorktree("job-9"); found != (kernel.Context{}) || err != nil {
 			t.Errorf("found %+v, %v", found, err)
 		}
-		for _, bad := range [][3]string{{"x", "x", "missing"}, {"x", "x", "-f"}, {"../x", "x", "main"}, {"x", "../../x", "main"}, {"x", "workspace-x", "main"}, {"", "x", "main"}, {"x", "", "main"}} {
+		for _, bad := range [][3]string{{"x", "x", "missing"}, {"x", "x", "released"}, {"x", "x", "-f"}, {"../x", "x", "main"}, {"x", "../../x", "main"}, {"x", "workspace-x", "main"}, {"", "x", "main"}, {"x", "", "main"}} {
 			if c, err := r.EnsureWorktree(t.Context(), bad[0], bad[1], bad[2], ""); err == nil {
 				t.Errorf("added %+v", c)
 			}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
@@ -241,5 +242,26 @@ func TestAWayThatEndsWhereGitDoesNotFindTheWorktree(t *testing.T) {
 	}
 	if got := f.in(dir).git("status", "--porcelain", "--branch"); got != "## rel" {
 		t.Errorf("it is left as %s", got)
+	}
+}
+
+// Where git's list of worktrees cannot be read, nobody knows who stands on a branch.
+func TestAListOfWorktreesThatCannotBeRead(t *testing.T) {
+	f := newFixture(t)
+	f.commit("file", "x")
+	f.git("branch", "rel")
+	f.write(".git/worktrees", "no directory")
+	r := Open(f.root())
+	if on, o, err := r.Standing(t.Context(), "rel"); err == nil {
+		t.Errorf("standing %q, obstacle %q", on, o)
+	}
+	if o, err := r.Obstacle(t.Context(), "rel"); err == nil {
+		t.Errorf("obstacle %q", o)
+	}
+	if files, err := r.Leftover(t.Context(), f.dir); err == nil {
+		t.Errorf("left over are %q", files)
+	}
+	if !r.atWorkSince(time.Now()) {
+		t.Error("it is said that no git is at work")
 	}
 }

@@ -183,6 +183,34 @@ func TestTheLeastSandboxOfAFlow(t *testing.T) {
 	}
 }
 
+// Nothing is queued, nor said to be right, that would merge into a branch which is not there and which no job makes.
+func TestAMergeIntoABranchThatIsNotThere(t *testing.T) {
+	makes := kernel.Job{ID: "m", Spec: kernel.Spec{Produces: []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "x", Ref: "new"}}}}
+	for name, c := range map[string]struct {
+		target string
+		jobs   []kernel.Job
+		want   bool
+	}{"it is there": {"main", nil, true}, "it is not": {"gone", nil, false}, "a job makes it": {"new", []kernel.Job{makes}, true}, "a job makes another": {"gone", []kernel.Job{makes}, false}} {
+		b := builder(template(object{"id": "a", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": object{"slug": "foo", "target_branch": c.target}}), nil, c.jobs...)
+		f, err := b.Flow("t", nil, nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for how, refused := range map[string]func() error{
+			"runs":  func() error { _, err := b.Runs(t.Context(), []*Flow{f}, RunOptions{}); return err },
+			"check": func() error { _, err := b.Check(t.Context(), []*Flow{f}); return err },
+			"prompt": func() error {
+				_, err := f.standFor(t.Context(), app.Prompt{ID: "prompt", Record: kernel.Prompt{Rel: "x.prompt.md"}})
+				return err
+			},
+		} {
+			if err := refused(); (err == nil) != c.want || err != nil && !errors.Is(err, kernel.ErrInvalid) {
+				t.Errorf("%s, %s: %v", name, how, err)
+			}
+		}
+	}
+}
+
 // The last of two ways to name one predecessor counts where it asks for more.
 func TestAPredecessorNamedTwice(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"

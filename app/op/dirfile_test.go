@@ -2,7 +2,9 @@ package op
 
 import (
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"testing"
 )
 
@@ -36,8 +38,27 @@ func TestNothingStaysOpen(t *testing.T) {
 			_ = do("a/b/c") // b is a file
 			_ = do("a")     // that is a directory
 		}
+		if do("../out") == nil && name != "look" {
+			t.Errorf("%s: nobody hears of what is outside", name)
+		}
 		if after := next(); after > before+times/2 {
 			t.Errorf("%s: %d files were open, and now %d", name, before, after)
+		}
+	}
+}
+
+// What cannot be written in a directory is an error with the file's name, whatever is in the way.
+func TestWhatCannotBeWrittenInADirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "dir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for in, name := range map[string]string{filepath.Join(dir, "none"): "a", dir: "file/a", filepath.Join(dir, "."): "dir", filepath.Join(dir, "dir"): "../../out"} {
+		if err := writeIn(t.Context(), in, name, []byte("y"), 0o600); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s in %s: %v", name, in, err)
 		}
 	}
 }

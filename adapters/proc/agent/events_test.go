@@ -169,6 +169,11 @@ func TestEventsOfGemini(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
+	for _, words := range geminiForPeople { // they stay the reason whatever it says then
+		if r := replay(gemini, "", nil, []byte(words+" x\nusage of it\n"), 1, 50); !strings.Contains(r.reason, words) {
+			t.Errorf("%s: %+v", words, r)
+		}
+	}
 	s := &stream{progress: &bytes.Buffer{}, limit: 50, now: time.Now, began: func(kernel.AgentRun) {}, run: kernel.AgentRun{Agent: "gemini"}}
 	parser := gemini.parser(s)
 	_, _ = s.stdout(parser).Write([]byte(start))
