@@ -107,7 +107,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		t.kept = i >= last
 	}
 	if err = t.flush(ctx); err == nil && rep.Late == nil {
-		t.kept = true
+		t.kept = len(rep.Applied) > 0
 		err = t.late(t.wakes())
 	}
 	rep.Snapshot = t.snap

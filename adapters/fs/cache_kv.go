@@ -186,7 +186,7 @@ func (k *kv) add(note []byte, changes []keyValue) error {
 		b = putValue(putBytes(b, []byte(c.key)), c.value)
 	}
 	if err := k.base.disk.writeAt(int(k.log.Fd()), framed(b), k.logEnd); err != nil {
-		return err
+		return failed("write", cacheFile, err)
 	}
 	k.logEnd += int64(len(b))
 	return nil
