@@ -151,22 +151,10 @@ func (s *Store) reconcile() error {
 		if err != nil {
 			return err
 		}
-		if err := s.reread(id); err != nil {
+		if now, err := s.recheck(id, was); err != nil {
 			return err
-		}
-		now, err := s.cache.kv.get(keyEntry + string(id))
-		if err != nil {
-			return err
-		}
-		unread, err := s.cache.kv.get(keyUnread + string(id))
-		if err != nil {
-			return err
-		}
-		if now == nil && was != nil {
+		} else if now == nil && was != nil {
 			s.cache.set(keyDirty+string(id), []byte{}) // so that its dependents are judged again
-		}
-		if unread == nil && saysElse(was, now) {
-			s.note(id)
 		}
 	}
 	return nil
@@ -342,11 +330,20 @@ func (s *Store) fresh(id kernel.JobID) ([]byte, error) {
 	if (&reader{b: b}).stamp() == s.stampOf(id) {
 		return b, nil
 	}
-	if err := s.reread(id); err != nil {
+	return s.recheck(id, b)
+}
+
+// recheck reads a record again whose entry was was, and returns the new entry. What others have changed goes on record, unless
+// it cannot be read: no decision reads that.
+func (s *Store) recheck(id kernel.JobID, was []byte) (now []byte, err error) {
+	if err = s.reread(id); err != nil {
 		return nil, err
 	}
-	now, err := s.cache.kv.get(keyEntry + string(id))
-	if err == nil && saysElse(b, now) {
+	if now, err = s.cache.kv.get(keyEntry + string(id)); err != nil {
+		return nil, err
+	}
+	unread, err := s.cache.kv.get(keyUnread + string(id))
+	if err == nil && unread == nil && saysElse(was, now) {
 		s.note(id)
 	}
 	return now, err
