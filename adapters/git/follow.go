@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +23,7 @@ import (
 //  1. A note in its git directory, durable before anything else happens, names both
 //     commits. Its flock is held, by every git below too, as long as any of them runs.
 //  2. index.lock, a symbolic link to the note, keeps other gits from the index.
-//  3. The files change, with a copy of the index.
+//  3. The files change, with a copy of the index. Those that a filter has made are copied before.
 //  4. The branch moves. That decides.
 //  5. The copy becomes the index, and the lock and the note go.
 //
@@ -53,6 +54,9 @@ type changedFile struct {
 
 // fileEntry is what git has at a path.
 type fileEntry struct{ mode, blob string }
+
+// regular reports whether it is a file, and no link or submodule.
+func (e fileEntry) regular() bool { return strings.HasPrefix(e.mode, "100") }
 
 const (
 	noMode     = "000000"
@@ -149,7 +153,7 @@ func (f *following) done() error {
 	if err := f.note.Truncate(0); err != nil {
 		return err
 	}
-	if err := f.dropCopy(); err != nil {
+	if err := errors.Join(f.dropCopy(), f.dropOld()); err != nil {
 		return err
 	}
 	if f.holdsIndex() {
@@ -260,6 +264,9 @@ func (r *Repo) begin(ctx context.Context, w Worktree, from, to kernel.CommitID) 
 		if exitCode(err) == 1 { // a file is changed, of which the next git says more
 			err = nil
 		}
+	}
+	if err == nil {
+		err = f.preserve(ctx)
 	}
 	var way string
 	if err == nil {
@@ -441,15 +448,15 @@ func (f *following) keep(ctx context.Context) (string, error) {
 
 // hashed adds files to an index, and returns what it has of them then.
 func (f *following) hashed(ctx context.Context, index string, paths []string) (map[string]fileEntry, error) {
+	now := map[string]fileEntry{}
 	if len(paths) == 0 {
-		return nil, nil
+		return now, nil
 	}
 	list := []byte(strings.Join(paths, "\x00") + "\x00")
 	if _, err := f.git(ctx, index, list, "update-index", "--add", "--replace", "--info-only", "-z", "--stdin"); err != nil {
 		return nil, err
 	}
 	all, err := f.entries(ctx, index)
-	now := map[string]fileEntry{}
 	for _, p := range paths {
 		if e, there := all[p]; there {
 			now[p] = e
@@ -630,12 +637,22 @@ func (f *following) bring(ctx context.Context, index string) error {
 		return err
 	}
 	var files []string
-	for _, c := range f.diff {
+	old := map[string]fileEntry{}
+	for i, c := range f.diff {
 		at, info, err := f.reach(c.path)
 		if err != nil {
 			return err
 		}
-		if info != nil && at == c.path && !info.IsDir() && !slices.Contains(f.kept, at) {
+		if info == nil || at != c.path || info.IsDir() || slices.Contains(f.kept, at) {
+			continue
+		}
+		is, err := f.isOld(i)
+		if err != nil {
+			return err
+		}
+		if is {
+			old[at] = c.old
+		} else {
 			files = append(files, at)
 		}
 	}
@@ -643,6 +660,7 @@ func (f *following) bring(ctx context.Context, index string) error {
 	if err != nil {
 		return err
 	}
+	maps.Copy(now, old)
 	var goes []string // decided before anything changes, since .gitattributes may be among them
 	for _, c := range f.diff {
 		if has, there := now[c.path]; there && has != want[c.path] {
@@ -660,13 +678,21 @@ func (f *following) bring(ctx context.Context, index string) error {
 			return err
 		}
 	}
-	missing := map[string]bool{}
 	for _, c := range f.diff {
-		if _, wanted := want[c.path]; wanted {
-			missing[c.path] = true
-		} else if err := f.prune(c); err != nil {
-			return err
+		if _, wanted := want[c.path]; !wanted {
+			if err := f.prune(c); err != nil {
+				return err
+			}
 		}
+	}
+	missing := map[string]bool{}
+	for i, c := range f.diff {
+		if wanted := want[c.path]; wanted == c.old {
+			if err := f.giveBack(i); err != nil {
+				return err
+			}
+		}
+		missing[c.path] = want[c.path] != fileEntry{}
 	}
 	return f.restore(ctx, index, missing)
 }
@@ -679,7 +705,7 @@ func (f *following) given(ctx context.Context, c changedFile, has fileEntry) (bo
 			return true, nil
 		}
 	}
-	if !strings.HasPrefix(has.mode, "100") { // no regular file
+	if !has.regular() {
 		return false, nil
 	}
 	text, err := os.ReadFile(filepath.Join(f.w.Path, c.path))

@@ -108,7 +108,7 @@ func (j journey) standing() string {
 
 // litter returns what of a way that has ended is left in the git directory.
 func (j journey) litter() (left []string) {
-	for _, name := range []string{followNote, followIndex, followIndex + ".lock", "index.lock", "HEAD.lock", "refs/heads/main.lock"} {
+	for _, name := range []string{followNote, followIndex, followIndex + ".lock", followOld, followOld + ".new", "index.lock", "HEAD.lock", "refs/heads/main.lock"} {
 		if _, err := os.Lstat(j.path(".git/" + name)); err == nil {
 			left = append(left, name)
 		}
@@ -287,6 +287,14 @@ func TestACheckoutThatMayNotFollow(t *testing.T) {
 				j.git("config", "filter.no.smudge", "exit 1")
 				j.git("config", "filter.no.required", "true")
 			}, func(j journey) { _ = os.Remove(j.path(".git/info/attributes")) }},
+		"a filter of what is there": {"smudge: server away",
+			func(j journey) {
+				j.write(".git/info/attributes", "* filter=no\n")
+				j.script(".git/away", "[ $1 = run.sh ] || cat; [ $1 != run.sh ] || { echo 'smudge: server away' >&2; exit 1; }")
+				j.git("config", "filter.no.smudge", j.path(".git/away")+" %f")
+				j.git("config", "filter.no.clean", "cat")
+				j.git("config", "filter.no.required", "true")
+			}, func(j journey) { _ = os.Remove(j.path(".git/info/attributes")) }},
 		"an ignored file": {"where new, which git does not track, is in the way",
 			func(j journey) { j.write("new", "mine"); j.write(".git/info/exclude", "new\n") }, func(j journey) { _ = os.Remove(j.path("new")) }},
 		"an ignored file, another one": {"where same.local, which git does not track, is in the way",
@@ -311,6 +319,44 @@ func TestACheckoutThatMayNotFollow(t *testing.T) {
 				t.Errorf("afterwards: obstacle %q, moved %v, %v", o, moved, err)
 			}
 		})
+	}
+}
+
+// A checkout that was left half way, since a filter failed, goes back also if the filter cannot do anything any more, and leaves what
+// is there.
+func TestACheckoutHalfWayWithoutItsFilter(t *testing.T) {
+	j := newJourney(t)
+	before := j.standing()
+	j.write(".git/info/attributes", "* filter=no\n")
+	photo := filepath.Join(t.TempDir(), "half")
+	j.script(".git/away", "[ $1 != run.sh ] || { cp -a "+j.dir+" "+photo+"; exit 1; }; cat")
+	j.git("config", "filter.no.smudge", j.path(".git/away")+" %f")
+	j.git("config", "filter.no.clean", "cat")
+	j.git("config", "filter.no.required", "true")
+	j.refuses(t.Context(), Open(j.root()), "smudge filter no failed")
+	for name, mine := range map[string]string{"as it was left": "", "with a change": "mine\n"} {
+		half := journey{j.in(photo), j.from, j.to}.photograph(name)
+		for _, name := range []string{"new/deep/file", "was-dir", "was-file/file", "changed"} { // which a clean filter would be asked about
+			_ = os.Remove(half.path(name))
+		}
+		if half.standing() == before {
+			t.Fatal("it is not half way")
+		}
+		want := before
+		if mine != "" {
+			half.write("run.sh", mine)
+			want = strings.Replace(want, `/run.sh -rw-r--r-- "true\n"`, `/run.sh -rw-r--r-- "mine\n"`, 1)
+			half.git("config", "filter.no.clean", "cat")
+		} else {
+			half.git("config", "filter.no.clean", "exit 1")
+		}
+		half.git("config", "filter.no.smudge", "exit 1")
+		if err := Open(half.root()).EndHalfWay(t.Context(), half.dir); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := half.standing(); got != want || len(half.litter()) > 0 {
+			t.Errorf("%s: it has\n%s\nwant\n%s\nleft are %v", name, got, want, half.litter())
+		}
 	}
 }
 

@@ -78,6 +78,15 @@ func (r *Repo) atHome(w Worktree) bool {
 	return resolved(filepath.Dir(w.Path)) == filepath.Join(r.root.Dir, worktreeHome)
 }
 
+// LinkedHome returns where .vizier/tmp-worktrees leads if it is a symbolic link, which has no place for worktrees; else "".
+func (r *Repo) LinkedHome() string {
+	to, err := os.Readlink(filepath.Join(r.root.Dir, worktreeHome))
+	if err != nil { // it is no link
+		return ""
+	}
+	return to
+}
+
 // EnsureWorktree makes sure that a job has a linked worktree under a name, with
 // branch checked out or, if branch is "", detached at commit. It is at place, a
 // directory below .vizier/tmp-worktrees, or at the first free one of place-2,
@@ -95,6 +104,9 @@ func (r *Repo) EnsureWorktree(ctx context.Context, name, place, branch string, c
 
 func (r *Repo) ensureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
 	home := filepath.Join(r.root.Dir, worktreeHome)
+	if to := r.LinkedHome(); to != "" {
+		return kernel.Context{}, fmt.Errorf("%s is a link to %s, but the worktrees of jobs need a directory there: remove the link, then try again", worktreeHome, to)
+	}
 	for _, dir := range []string{name, place} {
 		_, err := r.ownedDir(kernel.Context{Worktree: filepath.Join(home, dir)})
 		if filepath.Base(dir) != dir {

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,6 +63,33 @@ func TestEnsureWorktree(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A link in the place of the directory of worktrees is named.
+func TestALinkInThePlaceOfTheDirectoryOfWorktrees(t *testing.T) {
+	f := newFixture(t)
+	f.commit("file", "x")
+	f.mkdir(".vizier")
+	r, to := Open(f.root()), t.TempDir()
+	if got := r.LinkedHome(); got != "" {
+		t.Errorf("without one it leads to %s", got)
+	}
+	if err := os.Symlink(to, f.path(worktreeHome)); err != nil {
+		t.Fatal(err)
+	}
+	const says = "add worktree here: .vizier/tmp-worktrees is a link to %s, but the worktrees of jobs need a directory there: remove the link, then try again"
+	if c, err := r.EnsureWorktree(t.Context(), "job-1", "here", "main", ""); err == nil || err.Error() != fmt.Sprintf(says, to) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if got := r.LinkedHome(); got != to {
+		t.Errorf("it leads to %q", got)
+	}
+	if err := os.Remove(f.path(worktreeHome)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.EnsureWorktree(t.Context(), "job-1", "here", "main", ""); err != nil || r.LinkedHome() != "" {
+		t.Errorf("after the advice: %v", err)
+	}
 }
 
 // What an earlier run's job still has on record is not the tree of a later one

@@ -239,11 +239,14 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	}
 	is := strings.Fields(out) // the files as they are to be, the files now, the commit then
 	if changed = is[0] != is[1] || !confined && is[2] != string(head); changed {
-		becomes := putBack
+		becomes, index := putBack, filepath.Join(t.w.gitDir, besideIndex, "index")
 		if confined {
-			becomes = untouched
+			becomes, index = untouched, filepath.Join(t.w.gitDir, "index")
 		}
 		if err := r.save(ctx, t.w, true, becomes); err != nil {
+			return false, err
+		}
+		if err := r.lookAgain(ctx, t, index, is[1], is[0]); err != nil {
 			return false, err
 		}
 		if err := t.becomes(ctx, is[1], is[0]); err != nil {
@@ -458,6 +461,36 @@ func (t tree) becomes(ctx context.Context, from, to string) error {
 		return err
 	}
 	_, err = t.git(ctx, env, "read-tree", "--no-sparse-checkout", "--reset", "-u", from, to)
+	return err
+}
+
+// lookAgain has git compare the files of t that becomes is to write with what an index has of them. Where they get another size
+// than they had when they were staged, such as by the ends of their lines, git would take them for changed without that.
+func (r *Repo) lookAgain(ctx context.Context, t tree, index, from, to string) error {
+	written, err := r.diff(ctx, kernel.CommitID(from), kernel.CommitID(to))
+	if err != nil {
+		return err
+	}
+	env := []string{"GIT_INDEX_FILE=" + index}
+	has, err := t.entries(ctx, env)
+	if err != nil {
+		return err
+	}
+	staged := map[string]bool{}
+	for entry := range strings.SplitSeq(has, "\x00") {
+		staged[entry] = true
+	}
+	var in strings.Builder
+	for _, c := range written {
+		if entry := c.new.mode + " " + c.new.blob + " 0\t" + c.path; c.new.regular() && staged[entry] {
+			in.WriteString(entry + "\x00")
+		}
+	}
+	if in.Len() == 0 {
+		return nil
+	}
+	_, err = r.cli.run(ctx, command{dir: t.dir, env: append(t.env(), env...), writes: true, quiet: true, stdin: []byte(in.String()),
+		args: []string{"update-index", "-z", "--index-info"}}) // with nothing of the file's size and time
 	return err
 }
 

@@ -147,6 +147,39 @@ func TestWhatIsOnlyStagedIsPutBack(t *testing.T) {
 	}
 }
 
+// What is put back is staged as it was, also if git writes the file with other ends of lines than it was staged with. What differed
+// from what was staged still does.
+func TestWhatIsPutBackWithOtherEndsOfLinesIsStaged(t *testing.T) {
+	for _, confined := range []bool{true, false} {
+		o := newOwned(t, Open)
+		o.git("config", "core.autocrlf", "true")
+		for _, name := range []string{"by hand", "kept", "edited"} {
+			o.tree.write(name, "one\ntwo\n")
+		}
+		o.tree.git("add", "by hand", "kept", "edited")
+		o.tree.write("edited", "mine\n")
+		if err := o.repo.Remember(t.Context(), o.tree.dir, confined); err != nil {
+			t.Fatal(err)
+		}
+		o.tree.write("by hand", "one\ntwo\nhalf\n")
+		o.tree.write("edited", "mine\nhalf\n")
+		photo := o.tree.git("ls-files", "--stage")
+		if changed, err := o.repo.PutBack(t.Context(), o.tree.dir); !changed || err != nil {
+			t.Fatal(changed, err)
+		}
+		tracked, _, err := o.repo.Unstaged(t.Context(), o.tree.dir)
+		if err != nil || !slices.Equal(tracked, []string{"edited"}) {
+			t.Errorf("confined %v: not staged are %q, %v", confined, tracked, err)
+		}
+		if got := o.tree.git("ls-files", "--stage"); got != photo {
+			t.Errorf("the index has %q, want %q", got, photo)
+		}
+		if got := o.tree.content("by hand") + o.tree.content("kept") + o.tree.content("edited"); got != "one\r\ntwo\r\none\ntwo\nmine\r\n" {
+			t.Errorf("the files are %q", got)
+		}
+	}
+}
+
 // Before everything in a job's worktree is staged, what is staged there and is not what the files have is kept.
 func TestStagingKeepsWhatWasOnlyStaged(t *testing.T) {
 	for name, stage := range map[string]func(o *owned, dir string) error{

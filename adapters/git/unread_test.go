@@ -204,3 +204,93 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// deep makes a file in f that is so far below dir that no path leads to it.
+func (f fixture) deep(dir string) {
+	f.Helper()
+	f.mkdir(dir)
+	at, err := os.OpenRoot(f.path(dir))
+	for range 30 {
+		if err != nil {
+			f.Fatal(err)
+		}
+		name := strings.Repeat("n", 200)
+		err = at.Mkdir(name, 0o755)
+		below, opened := at.OpenRoot(name)
+		at.Close()
+		at, err = below, errors.Join(err, opened)
+	}
+	if err == nil {
+		err = at.WriteFile("file", []byte("x"), 0o644)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	at.Close()
+}
+
+// Files with paths that are longer than the system takes git leaves out, with a warning that it cuts off. Whoever asks learns
+// below which directory they are, and a worktree with some stays.
+func TestPathsThatAreTooLong(t *testing.T) {
+	o := newOwned(t, Open)
+	o.tree.commit("other/file", "x")
+	o.tree.write("src/new", "new")
+	o.tree.deep("src/made")
+	ctx, at, head := t.Context(), o.tree.dir, o.tree.rev("HEAD")
+	dir := "src/made/" + strings.Repeat("n", 200)
+	says := filepath.Join(at, dir) + " cannot be read as a whole, since paths below it are longer than the system takes: move these to shorter ones, remove them, or have git ignore them"
+	for what, ask := range map[string]func() error{
+		"stage all":   func() error { return o.repo.Stage(ctx, at, nil, nil) },
+		"stage it":    func() error { return o.repo.Stage(ctx, at, []string{"src"}, nil) },
+		"uncommitted": func() error { _, err := o.repo.Uncommitted(ctx, at); return err },
+		"unstaged":    func() error { _, _, err := o.repo.Unstaged(ctx, at); return err },
+		"remember":    func() error { return o.repo.Remember(ctx, at, false) },
+	} {
+		var unread *UnreadError
+		if err := ask(); !errors.As(err, &unread) || unread.Tree != at || !slices.Equal(unread.Deep, []string{dir}) || len(unread.Paths) > 0 || !strings.HasSuffix(err.Error(), says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if why := o.remove(kernel.CleanupFailed); !strings.Contains(why, says) {
+		t.Error(why)
+	}
+	if got := o.tree.rev("HEAD"); got != head {
+		t.Errorf("committed as %s", got)
+	}
+	o.tree.write(".gitignore", "/src/made\n")
+	if err := o.repo.Stage(ctx, at, nil, nil); err != nil {
+		t.Errorf("after the advice: %v", err)
+	}
+	if got := o.tree.git("diff", "--cached", "--name-only"); got != ".gitignore\nsrc/new" {
+		t.Errorf("staged %q", got)
+	}
+}
+
+// A directory that a checkout has in the way of a file is not taken for empty either.
+func TestACheckoutWithPathsThatAreTooLong(t *testing.T) {
+	f := newFixture(t)
+	f.commit("a", "1\n")
+	from, to := fork(f, func() { f.write("d", "2\n") })
+	f.deep("d")
+	var unread *UnreadError
+	if yes, err := newCLI(f.root()).Clean(t.Context()); yes || !errors.As(err, &unread) || len(unread.Deep) != 1 {
+		t.Errorf("clean: %v, %v", yes, err)
+	}
+	says := "main is checked out in " + f.dir + ", but " + f.path("d/"+strings.Repeat("n", 200)) + " cannot be read as a whole,"
+	if o, moved, err := Open(f.root()).Advance(t.Context(), "main", from, to); !strings.HasPrefix(o, says) || moved || err != nil {
+		t.Errorf("obstacle %q, moved %v, %v", o, moved, err)
+	}
+}
+
+// What can be read, what cannot, and what is too deep are told apart.
+func TestShutAndDeepDirectoriesTogether(t *testing.T) {
+	f := newFixture(t)
+	f.mkdir("a")
+	long := strings.Repeat("x/", 2100)
+	said := "warning: could not open directory '" + long + "\nwarning: could not open directory 'a/': Permission denied\nwarning: could not open directory '.vizier/tmp/" + long + "\n"
+	err := newCLI(f.root()).unread(command{}, said)
+	deep := f.path(long[:61]) + " cannot be read as a whole, since paths below it are longer than the system takes: move these to shorter ones, remove them, or have git ignore them"
+	if want := deep + "; cannot read a in " + f.dir + ": make it readable, as its owner's `chmod -R u+rwX` does, remove it, or have git ignore it"; err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+}

@@ -253,7 +253,7 @@ func (c *conflict) decided(file string) (bool, error) {
 // unresolved returns the files of the merge in the worktree dir that must not be
 // committed as they are. These are the files in conflict or, if there are none, the
 // tracked files with changes that are not staged. Unless a person has committed, files
-// that were in conflict (was) and still have conflict markers count as well. unstaged reports
+// that were in conflict (was) and still have conflict markers, or are staged with some, count as well. unstaged reports
 // whether none is in conflict, and there are changes that are not staged.
 func unresolved(ctx context.Context, env *Env, dir string, was []string) (files []string, unstaged bool, err error) {
 	files, err = env.Git.Unmerged(ctx, dir)
@@ -268,12 +268,21 @@ func unresolved(ctx context.Context, env *Env, dir string, was []string) (files 
 	if err != nil || !staged {
 		return files, unstaged, err
 	}
+	left, err := env.Git.Leftover(ctx, dir)
+	if err != nil {
+		return nil, false, err
+	}
 	for _, f := range was {
 		_, marked, err := look(filepath.Join(dir, f))
 		if err != nil {
 			return nil, false, err
 		}
-		if marked && !slices.Contains(files, f) {
+		if marked {
+			left = append(left, f)
+		}
+	}
+	for _, f := range left {
+		if !slices.Contains(files, f) {
 			files = append(files, f)
 		}
 	}

@@ -179,6 +179,42 @@ func TestAFileWithMarkersStaysInConflict(t *testing.T) {
 	}
 }
 
+// A file that is staged with its conflict markers is not resolved, also if a filter makes lines of the file begin with something
+// else, or a retry of the merge has dropped the mark of the conflict.
+func TestAFileThatIsStagedWithMarkersStaysInConflict(t *testing.T) {
+	for _, filter := range []string{"cat", "sed 's/^S://'"} {
+		for _, squash := range []string{"true", "false"} {
+			w := conflicting(t)
+			w.env.Shell = script{}
+			w.git(w.dir, "config", "filter.s.clean", filter)
+			if filter != "cat" {
+				w.git(w.dir, "config", "filter.s.smudge", "sed 's/^/S:/'")
+			}
+			w.write(w.dir, ".git/info/attributes", "readme.txt filter=s\n")
+			w.git(w.dir, "checkout", "--force", "--quiet", "HEAD", "--", "readme.txt")
+			n, main := w.merge(map[string]string{"squash": squash}), w.rev("main")
+			w.want(n, kernel.OutcomeBlocked)
+			gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": "echo S:more >>readme.txt"})
+			w.want(gate, kernel.OutcomeBlocked, "the merge conflict is not resolved", "resolve readme.txt")
+			w.git(w.mergeDir(n), "add", "readme.txt")
+			w.want(w.conflictGate(n, nil), kernel.OutcomeBlocked, "the merge conflict is not resolved", "resolve readme.txt")
+			for range 2 {
+				if err := w.env.Files.ClearSentinel("foo"); err != nil {
+					t.Fatal(err)
+				}
+				n.Job.State.Generation++
+				w.want(n, kernel.OutcomeBlocked, "merging draft/foo into main is in conflict: resolve readme.txt in ")
+			}
+			if w.rev("main") != main {
+				t.Error("it is merged")
+			}
+			w.resolve(n, "S:both\n")
+			w.want(w.conflictGate(n, nil), kernel.OutcomeSucceeded, "resolved")
+			w.want(n, kernel.OutcomeSucceeded)
+		}
+	}
+}
+
 func TestConflictThatAPersonCommits(t *testing.T) {
 	for k := range 8 {
 		w := conflicting(t)

@@ -48,6 +48,7 @@ type worktreeGit interface {
 	StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context, error)
 	MovedWorktrees() ([]kernel.Context, error)
 	WorktreeNamed(name string) (dir string, err error)
+	LinkedHome() string
 	RepairWorktree(context.Context, kernel.Context) error
 	SeparateWorktrees() error
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
@@ -433,6 +434,10 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		return nil, err
 	}
 	var out []app.Finding
+	if to := r.Doctor.git.LinkedHome(); to != "" {
+		out = append(out, app.Finding{Path: ".vizier/tmp-worktrees", Problem: "it is a link to " + to + ", but the worktrees of jobs need a directory there",
+			Next: "remove the link"})
+	}
 	for _, c := range moved {
 		out = append(out, app.Finding{Path: c.Worktree, Problem: treeDisplaced,
 			Fix: func(ctx context.Context) error { return r.Doctor.git.RepairWorktree(ctx, c) }})
