@@ -159,37 +159,32 @@ func (r *Repo) DropHeld(ctx context.Context) error {
 
 // Unheld returns the refs that DropHeld removes.
 func (r *Repo) Unheld(ctx context.Context) ([]string, error) {
-	refs, err := r.held(ctx, heldRefs)
-	if err != nil || len(refs) == 0 {
+	if none, err := r.noneBelow(heldRefs); none || err != nil {
+		return nil, err
+	}
+	out, err := r.cli.read(ctx, "for-each-ref", "--format=%(refname)", heldRefs)
+	if err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(filepath.Join(r.root.CommonDir, "worktrees")) // also those that Worktrees skips
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return nil, err
 	}
-	return slices.DeleteFunc(refs, func(ref string) bool {
+	return slices.DeleteFunc(strings.Fields(string(out)), func(ref string) bool {
 		return slices.ContainsFunc(entries, func(e iofs.DirEntry) bool { return strings.HasPrefix(ref, heldFor(e.Name())) })
 	}), nil
 }
 
 // letGo removes the refs that keep commits for the worktree called name, which is gone.
 func (r *Repo) letGo(ctx context.Context, name string) error {
-	refs, err := r.held(ctx, heldFor(name))
-	if err != nil || len(refs) == 0 {
+	held := heldFor(name)
+	if none, err := r.noneBelow(held); none || err != nil {
 		return err
 	}
-	return r.cli.dropRefs(ctx, refs)
+	return r.cli.dropRefs(ctx, []string{held + "before", held + "settled", held + "source", held + "target", held + "merged"})
 }
 
-// held returns the refs below prefix, which is heldRefs or below it.
-func (r *Repo) held(ctx context.Context, prefix string) ([]string, error) {
-	if none, err := r.noneBelow(heldRefs); none || err != nil {
-		return nil, err
-	}
-	out, err := r.cli.read(ctx, "for-each-ref", "--format=%(refname)", prefix)
-	return strings.Fields(string(out)), err
-}
-
+// dropRefs removes refs. Those that are not there are none.
 func (c *cli) dropRefs(ctx context.Context, refs []string) error {
 	in := "delete " + strings.Join(refs, "\ndelete ") + "\n"
 	_, err := c.run(ctx, command{args: []string{"update-ref", "--stdin"}, stdin: []byte(in), writes: true})
