@@ -230,7 +230,7 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	if err != nil || t.w.Name == "" {
 		return false, err
 	}
-		confined, err := exists(filepath.Join(t.w.gitDir, besideIndex, confinedNote))
+	confined, err := exists(filepath.Join(t.w.gitDir, besideIndex, confinedNote))
 	if err != nil {
 		return false, err
 	}
