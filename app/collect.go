@@ -64,18 +64,22 @@ func (c *Collection) Next(ctx context.Context) (rep Report, more bool, err error
 		}
 	}
 	if err == nil && !more && c.s.Cleaner != nil {
-		err = errors.Join(c.s.Cleaner.TrimHistory(ctx), c.s.dropStaged(ctx), c.s.Cleaner.NoteCollected())
+		err = errors.Join(c.s.Cleaner.TrimHistory(ctx), c.s.dropRefs(ctx), c.s.Cleaner.NoteCollected())
 	}
 	return rep, more, err
 }
 
-// dropStaged has what was parked and had only been staged kept no longer than jobs.
-func (s *Scheduler) dropStaged(ctx context.Context) error {
-	trees, ok := s.Worktrees.(stagedDropper)
-	if !ok || s.Keep.Age == 0 {
+// dropRefs drops the refs that nobody needs any more. What was parked and had only been staged is kept no longer than jobs.
+func (s *Scheduler) dropRefs(ctx context.Context) error {
+	trees, ok := s.Worktrees.(refDropper)
+	if !ok {
 		return nil
 	}
-	return trees.DropStaged(ctx, s.Now().Add(-s.Keep.Age))
+	err := trees.DropHeld(ctx)
+	if s.Keep.Age > 0 {
+		err = errors.Join(err, trees.DropStaged(ctx, s.Now().Add(-s.Keep.Age)))
+	}
+	return err
 }
 
 func removed(p kernel.Plan) (ids []kernel.JobID) {

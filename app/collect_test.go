@@ -75,6 +75,12 @@ func TestACollectionThatFailsIsNotOver(t *testing.T) {
 type attic struct {
 	Worktrees
 	before []time.Time
+	held   int // how often refs that hold something were dropped
+}
+
+func (s *attic) DropHeld(context.Context) error {
+	s.held++
+	return nil
 }
 
 func (s *attic) DropStaged(_ context.Context, before time.Time) error {
@@ -82,7 +88,7 @@ func (s *attic) DropStaged(_ context.Context, before time.Time) error {
 	return nil
 }
 
-// A collection has what was only staged kept as long as jobs, also if it removes none.
+// A collection has what was only staged kept as long as jobs, and drops the refs that hold what is gone, also if it removes none.
 func TestACollectionForgetsWhatWasOnlyStaged(t *testing.T) {
 	for _, c := range []struct {
 		keep retention.Policy
@@ -95,8 +101,8 @@ func TestACollectionForgetsWhatWasOnlyStaged(t *testing.T) {
 		if err == nil {
 			_, _, err = found.Next(t.Context())
 		}
-		if err != nil || !slices.Equal(kept.before, c.want) || len(m.jobs) != 1 {
-			t.Errorf("%+v: %v, %v", c.keep, kept.before, err)
+		if err != nil || !slices.Equal(kept.before, c.want) || kept.held != 1 || len(m.jobs) != 1 {
+			t.Errorf("%+v: %v, %d, %v", c.keep, kept.before, kept.held, err)
 		}
 	}
 }

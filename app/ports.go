@@ -143,9 +143,11 @@ type worktreeFinder interface {
 	WorktreesOf([]kernel.JobID) (map[kernel.JobID][]kernel.Context, error)
 }
 
-// stagedDropper is a Worktrees that can forget what was parked before a time and had only been staged.
-type stagedDropper interface {
+// refDropper is a Worktrees that can forget what was parked before a time and had only been staged, and drop the refs that keep
+// commits for worktrees which are gone.
+type refDropper interface {
 	DropStaged(ctx context.Context, before time.Time) error
+	DropHeld(ctx context.Context) error
 }
 
 // worktreeMender is a Worktrees that can have a worktree found again after the

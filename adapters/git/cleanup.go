@@ -195,6 +195,7 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string) err
 		if err := r.detach(ctx, w, dir, aside, present); err != nil {
 			return err
 		}
+		_ = r.letGo(ctx, w.Name) // else DropHeld does
 	}
 	if err := sys.RemoveTree(aside); err != nil {
 		return &leftError{aside, err}

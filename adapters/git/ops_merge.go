@@ -43,8 +43,8 @@ func inConflict(dir string, files []string) error {
 }
 
 // MergeState returns the progress of a merge in a worktree of its own. It is
-// stored in refs of that worktree, so it is removed with it, and the commits it
-// names are not garbage-collected.
+// stored in refs of that worktree, so it is removed with it. Other refs keep the commits it
+// names from garbage collection (heldRefs).
 func (r *Repo) MergeState(ctx context.Context, dir string) (source, target, merged kernel.CommitID, err error) {
 	if present, err := exists(dir); err != nil || !present {
 		return "", "", "", err
@@ -75,19 +75,17 @@ const mergeRefs = "refs/worktree/vizier/"
 // not recorded; with a source, an empty merged means that there is no result any
 // more.
 func (r *Repo) SetMergeState(ctx context.Context, dir string, source, target, merged kernel.CommitID) error {
-	var in strings.Builder
-	for _, ref := range []struct {
-		name string
-		id   kernel.CommitID
-	}{{"source", source}, {"target", target}, {"merged", merged}} {
-		if ref.id != "" {
-			fmt.Fprintf(&in, "update %s%s\x00%s\x00\x00", mergeRefs, ref.name, ref.id)
-		} else if source != "" {
-			fmt.Fprintf(&in, "delete %s%s\x00\x00", mergeRefs, ref.name)
+	t, err := r.treeAt(dir)
+	if err != nil {
+		return err
+	}
+	var holds []hold
+	for _, h := range []hold{{"source", source, source}, {"target", target, target}, {"merged", merged, merged}} {
+		if h.commit != "" || source != "" {
+			holds = append(holds, h)
 		}
 	}
-	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", "--stdin", "-z"}, stdin: []byte(in.String()), writes: true})
-	return err
+	return t.hold(ctx, holds...)
 }
 
 // Merge merges source into the commit of the worktree at dir, without
@@ -160,8 +158,11 @@ func (r *Repo) dropRenamed(ctx context.Context, dir string) error {
 
 // Merging reports whether a merge with a second parent is in progress at dir.
 func (r *Repo) Merging(ctx context.Context, dir string) (bool, error) {
-	id, err := r.cli.resolve(ctx, dir, "MERGE_HEAD")
-	return id != "", err
+	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"rev-parse", "--quiet", "--verify", "MERGE_HEAD"}}) // which git may not have any more
+	if exitCode(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Squashing reports whether a squash merge is in progress in the worktree at
@@ -250,6 +251,15 @@ func (r *Repo) Replay(ctx context.Context, merged, from, onto kernel.CommitID) (
 	}
 	author := []string{"GIT_AUTHOR_NAME=" + f[1], "GIT_AUTHOR_EMAIL=" + f[2], "GIT_AUTHOR_DATE=" + f[3]}
 	return step(author, f[4], append(args, string(files))...)
+}
+
+// Has reports whether git has a commit; a gc may have removed it.
+func (r *Repo) Has(ctx context.Context, commit kernel.CommitID) (bool, error) {
+	if err := commits(commit); err != nil {
+		return false, err
+	}
+	id, err := r.cli.resolve(ctx, "", string(commit))
+	return id != "", err
 }
 
 // Parent returns the first parent of a commit, or "" if it has none.

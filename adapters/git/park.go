@@ -55,7 +55,7 @@ func (p Parked) String() string {
 
 // ParkedOf returns the parked work of jobs' worktrees, and the work that jobs parked, as lines for people.
 func (r *Repo) ParkedOf(ctx context.Context, jobs func() ([]kernel.JobID, error)) ([]string, error) {
-	if none, err := r.noneParked(); none || err != nil {
+	if none, err := r.noneBelow(parkedRefs); none || err != nil {
 		return nil, err
 	}
 	refs, err := r.cli.read(ctx, "for-each-ref", "--format=%(refname)", parkedRefs)
@@ -87,10 +87,10 @@ func (r *Repo) ParkedOf(ctx context.Context, jobs func() ([]kernel.JobID, error)
 	return out, err
 }
 
-// noneParked reports whether the files of refs show that nothing is parked, so that most callers
+// noneBelow reports whether the files of refs show that there is none below prefix, so that most callers
 // start no git.
-func (r *Repo) noneParked() (bool, error) {
-	for _, file := range []string{parkedRefs, "reftable"} {
+func (r *Repo) noneBelow(prefix string) (bool, error) {
+	for _, file := range []string{prefix, "reftable"} {
 		if there, err := exists(filepath.Join(r.root.CommonDir, file)); there || err != nil {
 			return false, err
 		}
@@ -99,7 +99,7 @@ func (r *Repo) noneParked() (bool, error) {
 	if errors.Is(err, iofs.ErrNotExist) {
 		return true, nil
 	}
-	return !bytes.Contains(packed, []byte(" "+parkedRefs)), err
+	return !bytes.Contains(packed, []byte(" "+prefix)), err
 }
 
 // initializing is the reason with which git locks a worktree while making it. A
@@ -275,7 +275,7 @@ func (r *Repo) park(ctx context.Context, p Parked, name string) error {
 
 // DropStaged removes the refs of what was parked before a time and was only staged. The work itself, and commits, stay parked.
 func (r *Repo) DropStaged(ctx context.Context, before time.Time) error {
-	if none, err := r.noneParked(); none || err != nil {
+	if none, err := r.noneBelow(parkedRefs); none || err != nil {
 		return err
 	}
 	refs, err := r.cli.read(ctx, "for-each-ref", "--format=%(committerdate:unix) %(objectname) %(refname)", parkedRefs)

@@ -28,15 +28,12 @@ var inProgress = [...]string{"index", "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "
 const confinedNote = "confined"
 
 // settledNote is the file beside these copies that says that what worked in the worktree has ended well. It has a commit of
-// what that left (settledRef keeps it), or nothing if git could not make it, and the paths to stage of it, without a commit
+// what that left (the ref settled below mergeRefs keeps it), or nothing if git could not make it, and the paths to stage of it, without a commit
 // those that were resolved. Each of these ends with a NUL.
 const settledNote = "settled"
 
 // settledIndex is the copy of the index that settledNote is about.
 const settledIndex = "index.settled"
-
-// settledRef is the ref of a linked worktree that keeps the commit of settledNote.
-const settledRef = mergeRefs + "settled"
 
 // Remember notes the state of the linked worktree at dir, in which a merge is in progress, for PutBack: its
 // commit, its files and its index. confined says that the program that is to work there cannot write to the
@@ -67,8 +64,28 @@ func (r *Repo) Remember(ctx context.Context, dir string, confined bool) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", beforeRef, string(now)}, writes: true})
-	return err
+	keep, err := t.holding(ctx, now)
+	if err != nil {
+		return fmt.Errorf("note how worktree %s is: %w", dir, err)
+	}
+	source, target, merged, err := r.MergeState(ctx, dir)
+	if err != nil {
+		return err
+	}
+	holds := []hold{{"before", now, keep}}
+	for _, h := range []hold{{"source", source, source}, {"target", target, target}, {"merged", merged, merged}} { // an earlier version did not hold these
+		if h.commit == "" {
+			continue
+		}
+		has, err := r.Has(ctx, h.commit)
+		if err != nil {
+			return err
+		}
+		if has {
+			holds = append(holds, h)
+		}
+	}
+	return t.hold(ctx, holds...)
 }
 
 // Settle stages what was resolved in the linked worktree at dir since Remember by a program that has ended well: the
@@ -117,7 +134,7 @@ func (r *Repo) resolution(ctx context.Context, t tree, resolved []string) (files
 		files, err = t.keep(ctx, head, content, "Resolution")
 	}
 	if err == nil {
-		_, err = r.cli.run(ctx, command{dir: t.dir, args: []string{"update-ref", settledRef, string(files)}, writes: true})
+		err = t.hold(ctx, hold{"settled", files, files})
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("stage what was changed: %w", err)
@@ -174,7 +191,7 @@ func (r *Repo) toStage(ctx context.Context, t tree, resolved []string) ([]string
 // sinceRemember returns those of paths, none of which is in conflict, that are not what they were at Remember. Where nothing is
 // noted that is none.
 func (t tree) sinceRemember(ctx context.Context, paths []string) ([]string, error) {
-	before, err := t.cli.resolve(ctx, t.dir, beforeRef)
+	before, err := t.noted(ctx, "before")
 	if err != nil || before == "" || len(paths) == 0 {
 		return nil, err
 	}
@@ -202,7 +219,8 @@ func (t tree) noteSettled(files kernel.CommitID, paths []string) error {
 
 // PutBack makes the linked worktree at dir what it was at Remember, and forgets that. What has changed since is
 // parked; changed reports whether there was anything. If only a person can have staged anything, the index stays as it is,
-// and with it the files that were staged since. It does nothing if nothing is noted. If Settle has begun, and nobody has staged
+// and with it the files that were staged since. It does nothing if nothing is noted, and fails, and changes nothing, if git does
+// not have all that is noted. If Settle has begun, and nobody has staged
 // anything since, PutBack ends that instead.
 func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error) {
 	if present, err := exists(dir); err != nil || !present {
@@ -212,12 +230,12 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 	if err != nil || t.w.Name == "" {
 		return false, err
 	}
-	before, err := r.cli.resolve(ctx, dir, beforeRef)
-	if err != nil || before == "" {
-		return false, err
-	}
 	confined, err := exists(filepath.Join(t.w.gitDir, besideIndex, confinedNote))
 	if err != nil {
+		return false, err
+	}
+	before, err := t.whole(ctx, confined)
+	if err != nil || before == "" {
 		return false, err
 	}
 	if settled, err := r.endSettle(ctx, t, confined); settled || err != nil {
@@ -265,6 +283,26 @@ func (r *Repo) PutBack(ctx context.Context, dir string) (changed bool, err error
 		}
 	}
 	return changed, r.Forget(ctx, dir)
+}
+
+// whole returns the commit that Remember has noted of t, "" if there is none. It fails if git does not have all that is noted
+// there. Of what was staged it needs nothing if confined.
+func (t tree) whole(ctx context.Context, confined bool) (before kernel.CommitID, err error) {
+	if before, err = t.noted(ctx, "before"); err != nil || before == "" {
+		return "", err
+	}
+	if _, err := t.noted(ctx, "settled"); err != nil {
+		return "", err
+	}
+	index := filepath.Join(t.w.gitDir, besideIndex, "index")
+	if there, err := exists(index); err != nil || !there || confined {
+		return before, err
+	}
+	_, missing, err := t.besides(ctx, []string{"GIT_INDEX_FILE=" + index}, before)
+	if err == nil && len(missing) > 0 {
+		err = t.lost("what was staged of "+strings.Join(missing, ", "), nil)
+	}
+	return before, err
 }
 
 // endSettle ends the Settle in t that was cut off. It reports false if none was, or if somebody has staged something since, or
@@ -412,8 +450,7 @@ func (r *Repo) Forget(ctx context.Context, dir string) error {
 	if err != nil || t.w.Name == "" {
 		return err
 	}
-	in := fmt.Sprintf("delete %s\ndelete %s\n", beforeRef, settledRef)
-	if _, err := r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", "--stdin"}, stdin: []byte(in), writes: true}); err != nil {
+	if err := t.hold(ctx, hold{name: "before"}, hold{name: "settled"}); err != nil {
 		return err
 	}
 	return sys.RemoveTree(filepath.Join(t.w.gitDir, besideIndex))

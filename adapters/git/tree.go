@@ -225,8 +225,7 @@ func (t tree) staged(ctx context.Context, head, work kernel.CommitID, since bool
 	}
 	if source != "" && head != "" {
 		merged, err := t.git(ctx, env, "merge-tree", "--write-tree", "--no-messages", string(head), source)
-		if err == nil || exitCode(err) == 1 { // exit code 1: in conflict
-			merged, _, _ = strings.Cut(merged, "\n")
+		if merged, _, _ = strings.Cut(merged, "\n"); merged != "" && (err == nil || exitCode(err) == 1) { // exit code 1: in conflict or, with nothing printed, the source is gone
 			elsewhere = append(elsewhere, merged)
 		}
 	}

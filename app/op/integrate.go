@@ -78,6 +78,11 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return m.finishAgain(ctx)
 	}
 	if m.tip == "" {
+		if source != "" {
+			if has, err := env.Git.Has(ctx, source); err != nil || !has {
+				return m.sourceGone(source), err
+			}
+		}
 		was, err := m.merging(ctx, source)
 		return failed(1, "there is no branch %s to merge: if another run has merged the plan, nothing is left to do; otherwise make it again with `%s`, then `vizier retry %s`",
 			m.source, remake(ctx, env, m.source, was), n.Job.ID), err
@@ -191,6 +196,12 @@ func (m *integration) stuck(obstacle string) *Result {
 
 func (m *integration) noTarget(ctx context.Context) string {
 	return fmt.Sprintf("there is no branch %s to merge into: queue the merge again with another --target, or create it with `%s`", m.target, remake(ctx, m.env, m.target, ""))
+}
+
+// sourceGone is the result if neither the branch nor the commit of it that is being merged is there.
+func (m *integration) sourceGone(source kernel.CommitID) Result {
+	return failed(1, "there is no branch %s to merge, and git does not have the commit %s any more that is being merged: make the branch again from where it still is, such as with `git fetch REMOTE %s:%s`, then `vizier retry %s`, which merges anew and keeps what is in %s under refs/vizier/parked; `vizier clean %s` keeps that, too, and gives the merge up",
+		m.source, short(source), m.source, m.source, m.n.Job.ID, m.dir, m.n.Job.ID)
 }
 
 // begin merges in a fresh worktree, after removing the plan's document.

@@ -147,6 +147,78 @@ func TestAMergeInConflictWhoseBranchIsGone(t *testing.T) {
 	}
 }
 
+// gc removes from the repository what git does not count as needed.
+func (w *world) gc() {
+	w.Helper()
+	w.git(w.dir, "reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
+	w.git(w.dir, "gc", "--quiet", "--prune=now")
+}
+
+// The commit that a merge in conflict merges is kept as long as that is open, also if its branch is gone or amended.
+func TestAConflictKeepsWhatIsMerged(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := conflicting(t)
+		tip := w.rev("draft/foo")
+		n := w.merge(map[string]string{"squash": squash})
+		w.want(n, kernel.OutcomeBlocked)
+		w.resolve(n, "both\n")
+		w.git(w.dir, "branch", "-D", "draft/foo")
+		w.gc()
+		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeFailed, "there is no branch draft/foo to merge", "`git branch draft/foo "+tip+"`")
+		w.git(w.dir, "branch", "draft/foo", tip)
+		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.read(w.dir, "readme.txt") != "both\n" {
+			t.Error("what was resolved is lost")
+		}
+		if held := w.git(w.dir, "for-each-ref", "refs/vizier/held"); held != "" {
+			t.Errorf("held: %s", held)
+		}
+	}
+}
+
+// Where the commit that a merge in conflict merges is gone, as an earlier version let it, the merge begins anew if there is a branch,
+// and else says what is gone. What was resolved is parked, or left.
+func TestAConflictWhoseCommitIsGone(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		for _, amended := range []bool{true, false} {
+			w := conflicting(t)
+			n := w.merge(map[string]string{"squash": squash})
+			w.want(n, kernel.OutcomeBlocked)
+			w.resolve(n, "both\n")
+			if amended {
+				w.git(w.dir, "switch", "--quiet", "draft/foo")
+				w.git(w.dir, "commit", "--quiet", "--amend", "--message", "amended")
+				w.git(w.dir, "switch", "--quiet", "main")
+			} else {
+				w.git(w.dir, "branch", "-D", "draft/foo")
+			}
+			for ref := range strings.FieldsSeq(w.git(w.dir, "for-each-ref", "--format=%(refname)", "refs/vizier/held")) {
+				w.git(w.dir, "update-ref", "-d", ref)
+			}
+			w.gc()
+			n.Job.State.Generation++
+			if !amended {
+				w.want(n, kernel.OutcomeFailed, "there is no branch draft/foo to merge, and git does not have the commit ", "make the branch again", "vizier clean")
+				if text := w.read(w.mergeDir(n), "readme.txt"); text != "both\n" {
+					t.Errorf("squash %s: the file is %q", squash, text)
+				}
+				w.branch("draft/foo", map[string]string{"readme.txt": "theirs\n"})
+				w.commit(w.dir, "readme.txt", "ours, too\n")
+				n.Job.State.Generation++
+			}
+			w.want(n, kernel.OutcomeBlocked, "draft/foo has moved since it was last merged, and what that merge got to is parked", kernel.InConflict)
+			if ref, _, _ := strings.Cut(w.parked(), "\n"); w.git(w.dir, "show", ref+":readme.txt") != "both" {
+				t.Errorf("squash %s, amended %v: parked %q", squash, amended, w.parked())
+			}
+			w.resolve(n, "again\n")
+			n.Job.State.Generation++
+			w.want(n, kernel.OutcomeSucceeded)
+		}
+	}
+}
+
 // A gate that is retried after its merge has succeeded has nothing to do.
 func TestAConflictGateAfterItsMerge(t *testing.T) {
 	for st, want := range map[kernel.Status]kernel.Outcome{kernel.Succeeded: kernel.OutcomeSucceeded, kernel.Failed: kernel.OutcomeBlocked} {

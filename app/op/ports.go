@@ -97,6 +97,9 @@ type Branches interface {
 
 	IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error)
 
+	// Has reports whether git has a commit; a gc may have removed it.
+	Has(ctx context.Context, commit kernel.CommitID) (bool, error)
+
 	// Parent returns the first parent of a commit, or "" if it has none.
 	Parent(ctx context.Context, commit kernel.CommitID) (kernel.CommitID, error)
 
@@ -252,7 +255,7 @@ type Merges interface {
 	// before a program works in it; confined says that the program cannot write to the
 	// index. PutBack makes the tree that again, parks what has changed since, and
 	// reports whether anything had; Forget drops the note. PutBack does nothing without
-	// a note, and where only a person can have staged anything, it leaves that as it is.
+	// a note, fails if something of it is gone, and where only a person can have staged anything, it leaves that as it is.
 	Remember(ctx context.Context, dir string, confined bool) error
 	PutBack(ctx context.Context, dir string) (changed bool, err error)
 	Forget(ctx context.Context, dir string) error

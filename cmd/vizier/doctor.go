@@ -54,6 +54,8 @@ type worktreeGit interface {
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 	LeftFiles() ([]string, error)
 	RemoveLeft(dir string) error
+	Unheld(ctx context.Context) ([]string, error)
+	DropHeld(ctx context.Context) error
 	HalfWay() ([]string, error)
 	EndHalfWay(ctx context.Context, dir string) error
 	Damage(kernel.Context) (why string, stays bool, err error)
@@ -419,7 +421,7 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 	return out, nil
 }
 
-func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
+func (r *repo) checkWorktrees(ctx context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	var trees []kernel.Context         // worktrees that jobs run in
 	unended := map[kernel.RunID]bool{} // runs with a job that may still use its worktrees
 	var atWork []string                // suffixes of the names of worktrees in use: of a merge with a resolved conflict, and of a gate
@@ -457,6 +459,13 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 	for _, dir := range left {
 		out = append(out, app.Finding{Path: dir, Problem: "files of a removed worktree that could not be removed",
 			Fix: func(context.Context) error { return r.Doctor.git.RemoveLeft(dir) }})
+	}
+	unheld, err := r.Doctor.git.Unheld(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(unheld) > 0 {
+		out = append(out, app.Finding{Path: "refs/vizier/held", Problem: fmt.Sprintf("%s for worktrees that are gone: %s", view.Counted(len(unheld), "ref"), strings.Join(unheld, ", ")), Fix: r.Doctor.git.DropHeld})
 	}
 	for _, j := range s.Jobs() {
 		if dir := op.TreeToResolve(j.State.Reason); dir != "" && j.Needs() == kernel.NeedsResolution {
