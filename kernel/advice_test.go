@@ -31,6 +31,8 @@ func TestAdviceHelps(t *testing.T) {
 		"a retry before an approval":             {[]kernel.Job{job("a", produces(token), failed), job("b", anyEnd("a"), asks), job("c", after("b"), needs(token))}, "retry a, approve b"},
 		"an approval that no retry asks for":     {[]kernel.Job{job("a", asks), job("b", failed), job("c", after("a", "b"))}, "approve a, retry b"},
 		"what it lacks before a retry":           {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), needs(token)), job("c", after("a", "b"))}, "produce custom:t:a, retry a"},
+		"a retry that takes a running one along": {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), is(kernel.Running)), job("c", after("a"))}, "await_end b, retry a"},
+		"beside one that runs":                   {[]kernel.Job{job("a", failed), job("b", is(kernel.Running)), job("c", after("a"))}, "retry a"},
 		"cancelled behind a transient one":       {[]kernel.Job{job("a", failed), job("b", after("a"), transient(kernel.OnDemand), is(kernel.Unscheduled)), job("c", after("b"), cancelled)}, "retry a"},
 		"rejected behind one that failed":        {[]kernel.Job{job("a", failed), job("b", after("a"), rejected)}, "retry a, approve b"},
 		"cancelled behind one that is gone":      {[]kernel.Job{job("b", after("a"), asks, cancelled)}, "submit_again b"},
@@ -67,6 +69,8 @@ func TestAdviceHelps(t *testing.T) {
 			switch r.Kind {
 			case kernel.RetryJob:
 				p, err = kernel.Retry(s, r.Job, "ann")
+			case kernel.AwaitEnd:
+				p, err = kernel.Finish(s, kernel.Result{Attempt: s.Job(r.Job).Attempt(), Outcome: kernel.OutcomeSucceeded})
 			case kernel.ApproveJob:
 				p, err = kernel.Approve(s, r.Job, kernel.Consent{By: "ann"})
 			default:

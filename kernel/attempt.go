@@ -235,6 +235,11 @@ type Result struct {
 	// not make it again.
 	Applied bool
 
+	// Refused means that the system could not start the attempt's command for
+	// now, so that nothing of it was executed. The job is queued again, as by
+	// Refuse.
+	Refused bool
+
 	// Submitted are jobs that the attempt asks to enqueue. The commit that
 	// settles its success enqueues all of them or none. They are dropped if it
 	// does not succeed.

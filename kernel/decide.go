@@ -168,10 +168,6 @@ func Settle(s *Snapshot) Plan {
 	return p
 }
 
-// mostRefused is the number of attempts of a job that an executor other than the local one may
-// end in a row before their commands begin. Then the job fails: the cause does not pass by itself.
-const mostRefused = 5
-
 // settle ends the running attempts whose runner is gone, and returns the snapshot
 // after that, with their artifacts and without their locks.
 func settle(s *Snapshot) (Plan, *Snapshot) {
@@ -185,8 +181,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		var q Plan
 		var err error
 		if !began && jobs[i].State.Stop.At.IsZero() {
-			final := jobs[i].Spec.Task.On() != LocalExecutor && jobs[i].State.Refused >= mostRefused-1
-			q, err = Refuse(d.s, r.Attempt, r.Reason, final)
+			q, err = Refuse(d.s, r.Attempt, r.Reason, jobs[i].lastRefusal())
 		} else {
 			q, err = Finish(d.s, r)
 		}

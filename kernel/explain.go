@@ -75,10 +75,11 @@ const (
 	SeeToRunner                       // it has not been heard from for too long
 	CleanTree                         // commit or put away what was changed in the main working tree
 	MakeBranch                        // that does not exist
+	AwaitEnd                          // or cancel it: it runs, and a retry that takes it along is refused meanwhile
 )
 
 var remedyNames = NewNames[RemedyKind]("remedy", "retry", "approve", "mend_record", "submit_again", "produce", "move_branch", "meet_condition", "see_to_agent",
-	"enlarge_pool", "see_to_secret", "see_to_runner", "clean_tree", "make_branch")
+	"enlarge_pool", "see_to_secret", "see_to_runner", "clean_tree", "make_branch", "await_end")
 
 // RootFailure is the failed job that a blocked job's block leads back to.
 type RootFailure struct {
@@ -138,6 +139,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	}
 	e.Asks = x.enable()
 	x.arrange()
+	x.await()
 	e.Actions, e.TickWait = x.actions, x.tickWait(i, map[int32]bool{})
 	switch {
 	case len(e.Actions) > 0:
@@ -614,4 +616,25 @@ func (x *explainer) arrange() {
 		arranged[at] = x.actions[i]
 	}
 	x.actions = arranged
+}
+
+// await puts before the retries the ends of the running jobs that they take along.
+func (x *explainer) await() {
+	first := slices.IndexFunc(x.actions, func(r Remedy) bool { return r.Kind == RetryJob })
+	if first < 0 || len(x.actions) > mostArranged || len(x.t.s.running) == 0 {
+		return
+	}
+	var ends []Remedy
+	for _, r := range x.actions[first:] {
+		if r.Kind != RetryJob {
+			continue
+		}
+		_, set, _ := x.t.s.rewinds(r.Job)
+		for _, id := range set {
+			if end := (Remedy{Kind: AwaitEnd, Job: id}); x.t.s.Job(id).State.Status == Running && !slices.Contains(ends, end) {
+				ends = append(ends, end)
+			}
+		}
+	}
+	x.actions = slices.Insert(x.actions, first, ends...)
 }

@@ -18,6 +18,9 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	if err := j.Fence(r.Attempt); err != nil {
 		return Plan{}, fmt.Errorf("finish: %w", err)
 	}
+	if r.Refused {
+		return Refuse(s, r.Attempt, r.Reason, j.lastRefusal())
+	}
 	var p Plan
 	st := stateAfter(j, r, s.now)
 	if r.Context != nil {
@@ -193,6 +196,15 @@ func spend(j *Job, st *State, now time.Time) {
 // refusalBackoff is the delay before a job whose launches were refused is
 // launched again.
 var refusalBackoff = RetryPolicy{Base: time.Second, Cap: time.Minute}
+
+// mostRefused is the number of attempts of a job that an executor other than the local one may
+// end in a row before their commands begin. Then the job fails: the cause does not pass by itself.
+const mostRefused = 5
+
+// lastRefusal reports whether a further refusal of j is final.
+func (j *Job) lastRefusal() bool {
+	return j.Spec.Task.On() != LocalExecutor && j.State.Refused >= mostRefused-1
+}
 
 // Refuse takes back an attempt that its executor could not start, so that nothing
 // of it was executed. The job is queued again with the reason on record, and

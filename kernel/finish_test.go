@@ -356,6 +356,41 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
+// An attempt whose command the system could not start for now is taken back, by its runner or, if that died after it
+// had put this on record, by the next tick. Its budget is not charged.
+func TestCommandThatCouldNotBeStarted(t *testing.T) {
+	a := kernel.AttemptID{Job: "q", N: 2}
+	r := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 126, Class: kernel.LaunchFailure, Reason: "no processes", Refused: true}
+	gone := facts()
+	gone.Runners[a], gone.Results[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(&r)
+	for name, end := range map[string]func(*kernel.Snapshot) (kernel.Plan, error){
+		"by its runner": func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Finish(s, r) },
+		"by a tick":     func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Settle(s), nil },
+	} {
+		for _, x := range []struct {
+			refused int
+			with    option
+			want    kernel.Status
+		}{
+			{0, func(*kernel.Job) {}, kernel.Queued},
+			{9, func(*kernel.Job) {}, kernel.Queued},
+			{0, elsewhere, kernel.Queued},
+			{9, elsewhere, kernel.Failed},
+			{0, func(j *kernel.Job) { j.State.Stop.At = t0 }, kernel.Cancelled},
+		} {
+			s := snapshot(gone, job("q", running(2), x.with, func(j *kernel.Job) { j.State.Refused = x.refused }))
+			p, err := end(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st := s.Apply(p).Job("q").State
+			if st.Status != x.want || st.Spent != s.Job("q").State.Spent || st.Status == kernel.Queued && (st.Refused != x.refused+1 || st.Reason != r.Reason || st.RetryAt.IsZero() != (x.refused == 0)) {
+				t.Errorf("%s, refused %d times before: %+v", name, x.refused, st)
+			}
+		}
+	}
+}
+
 // A request to cancel survives if the attempt that it was for never began.
 func TestRefusedAndCancelled(t *testing.T) {
 	s := snapshot(facts(), job("q", running(2)))

@@ -32,6 +32,7 @@ type outcomeRecord struct {
 	FinishedAt    stamp            `json:"finished_at"`
 	Agent         *agentRecord     `json:"agent,omitempty"`
 	Applied       bool             `json:"applied,omitempty"`
+	Refused       bool             `json:"refused,omitempty"`
 
 	// The records that the attempt's submissions will become.
 	Submitted []json.RawMessage `json:"submitted,omitempty"`
@@ -70,7 +71,7 @@ type contextRecord struct {
 func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
 		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), r.Place.Host, r.Place.Sandbox, newUsed(r.Place.Used), r.Place.PID, optionalStamp(r.Started), stamp(r.Ended),
-		newAgentRun(r.Agent), r.Applied, nil}
+		newAgentRun(r.Agent), r.Applied, r.Refused, nil}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
@@ -125,7 +126,7 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		Outcome: parsed(&d, "outcome", o.Outcome, kernel.ParseOutcome),
 		Class:   parsed(&d, "failure_class", o.FailureClass, kernel.ParseFailureClass),
 		Reason:  value(o.FailureReason), Context: (*kernel.Context)(o.Context),
-		Place: kernel.Place{Host: o.Host, PID: o.PID, Sandbox: o.Enforced, Used: d.used(o.Used)}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(), Applied: o.Applied,
+		Place: kernel.Place{Host: o.Host, PID: o.PID, Sandbox: o.Enforced, Used: d.used(o.Used)}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(), Applied: o.Applied, Refused: o.Refused,
 	}
 	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))

@@ -102,11 +102,16 @@ func notStarted(err error) kernel.Result {
 	if e, ok := errors.AsType[*EndedError](err); ok {
 		return e.result()
 	}
-	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 126, Class: kernel.LaunchFailure, Reason: kernel.Said(err)}
+	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 126, Class: kernel.LaunchFailure, Reason: kernel.Said(err), Refused: noResources(err)}
 	if e, ok := errors.AsType[*launchError](err); ok {
 		r.Exit = e.exit
 	}
 	return r
+}
+
+// noResources reports whether err says that the system has no process, memory or file left for now.
+func noResources(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE}, func(e error) bool { return errors.Is(err, e) })
 }
 
 func (l *Local) prepare(j *kernel.Job) (command, error) {
@@ -291,6 +296,6 @@ func (c command) execError(err error) error {
 	case errors.Is(err, syscall.EINVAL):
 		return &launchError{126, "cannot execute: " + c.args[0] + ": a NUL byte in an argument or a variable"}
 	default:
-		return &launchError{126, "cannot execute: " + c.args[0] + ": " + err.Error()}
+		return fmt.Errorf("cannot execute: %s: %w", c.args[0], err)
 	}
 }

@@ -362,12 +362,12 @@ func toResolve(ctx context.Context, env *Env, dir string, files []string, retry 
 
 // inTreeToResolve matches what toResolve says: the worktree, and the command that follows.
 var inTreeToResolve = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobals // compiled for who needs it
-	return regexp.MustCompile("resolve .* in ([^ ]+), `git add[^`]*` them.*, then (`vizier retry [^`]+`)")
+	return regexp.MustCompile("resolve .* in ((?:/.*/)?[^ ]+), `git add[^`]*` them.*, then (`vizier retry [^`]+`)")
 })
 
 // inOtherTree matches what otherConflict says: the worktree, and the command that follows.
 var inOtherTree = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknoglobals // compiled for who needs it
-	return regexp.MustCompile("is open in ([^ ]+): resolve it there as .*; then (`vizier retry [^`]+`)")
+	return regexp.MustCompile("is open in ((?:/.*/)?[^ ]+): resolve it there as .*; then (`vizier retry [^`]+`)")
 })
 
 // TreeToResolve returns the worktree, relative to the repository's root, that the reason of a job whose merge is in conflict, or
@@ -375,10 +375,19 @@ var inOtherTree = sync.OnceValue(func() *regexp.Regexp { //nolint:gochecknogloba
 func TreeToResolve(reason string) string {
 	for _, said := range []*regexp.Regexp{inTreeToResolve(), inOtherTree()} {
 		if m := said.FindStringSubmatch(reason); m != nil {
-			return m[1]
+			return belowRoot(m[1])
 		}
 	}
 	return ""
+}
+
+// belowRoot returns the path of a worktree of jobs relative to the root: versions before this one put absolute paths on
+// record, which are wrong once the repository was moved.
+func belowRoot(dir string) string {
+	if i := strings.LastIndex(dir, "/"+worktreeHome+"/"); i >= 0 {
+		return dir[i+1:]
+	}
+	return dir
 }
 
 // Resolvable returns the reason of a job whose merge is in conflict, or behind another conflict, given
@@ -395,6 +404,9 @@ func Resolvable(reason string, now func(dir string) string) string {
 		m := of.said.FindStringSubmatch(reason)
 		if m == nil {
 			continue
+		}
+		if dir := belowRoot(m[1]); dir != m[1] {
+			return Resolvable(strings.ReplaceAll(reason, m[1], dir), now)
 		}
 		switch at := now(m[1]); {
 		case at == "":

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -997,6 +998,43 @@ func TestConflictWhoseWorktreeIsGone(t *testing.T) {
 	if want := "`vizier retry " + string(second.Job.ID) + "` merges"; !strings.HasSuffix(got, want) || strings.Contains(got, "vizier clean") {
 		t.Errorf("behind a conflict that is gone: %s; want %s", got, want)
 	}
+}
+
+// An earlier version put the absolute path of the worktree on record, which the repository may have left since.
+func TestConflictOnRecordWithAnAbsolutePath(t *testing.T) {
+	const tree = ".vizier/tmp-worktrees/merge-foo"
+	for _, root := range []string{"/repo", "/home/a user/repo", "/repo/.vizier/tmp-worktrees/other"} {
+		for _, said := range []string{
+			"merging foo into main is in conflict: resolve a.txt in %s, `git add` them (submodule m: `git -C %[1]s update-index`), then `vizier retry 3`",
+			"merging foo into main waits: the conflict of 2 is open in %s: resolve it there as `vizier why 2` says, or `vizier clean 2`; then `vizier retry 3`",
+		} {
+			was, is := fmt.Sprintf(said, root+"/"+tree), fmt.Sprintf(said, tree)
+			if got := TreeToResolve(was); got != tree {
+				t.Errorf("the tree of %q: %q", was, got)
+			}
+			if got := Resolvable(was, func(dir string) string { return dir }); got != is {
+				t.Errorf("%q: %q; want %q", was, got, is)
+			}
+			if got, want := Resolvable(was, func(string) string { return "" }), Resolvable(is, func(string) string { return "" }); got != want {
+				t.Errorf("without its worktree, %q: %q; want %q", was, got, want)
+			}
+		}
+	}
+
+	w := newWorld(t)
+	w.plan(map[string]string{"readme.txt": "theirs\n"})
+	w.commit(w.dir, "readme.txt", "ours\n")
+	first, second := w.merge(nil), w.merge(nil)
+	w.want(first, kernel.OutcomeBlocked)
+	mark, err := readSentinel(w.env, "foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark.Worktree = filepath.Join("/was/here", mark.Worktree)
+	if err := writeSentinel(w.env, first, *mark); err != nil {
+		t.Fatal(err)
+	}
+	w.want(second, kernel.OutcomeBlocked, "resolve it there")
 }
 
 // In a sparse checkout, what the advice names takes a file outside of it.

@@ -54,6 +54,7 @@ func readSentinel(env *Env, slug string) (*sentinel, error) {
 	if err := json.Unmarshal(data, s); err != nil {
 		return nil, &classed{kernel.DataError, fmt.Errorf("mark of the merge conflict of %s: %w", slug, err)}
 	}
+	s.Worktree = belowRoot(s.Worktree)
 	return s, nil
 }
 

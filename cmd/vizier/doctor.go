@@ -225,8 +225,11 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		return nil, err
 	}
 	if err != nil {
-		return []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it cannot be looked at: " + err.Error(),
-			Next: "see what this names: a directory or a link in place of a file, or what you may not read; put it right, and run `vizier doctor` again"}}, nil
+		next := "see what this names: a directory or a link in place of a file, or what you may not read; put it right, and run `vizier doctor` again"
+		if strings.Contains(err.Error(), "safe.directory") { // git says so, in every language, of a repository of another user
+			next = "make the repository yours or, if you trust its owner, run the `git config` command that git names here; then run `vizier doctor` again"
+		}
+		return []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: "it cannot be looked at: " + err.Error(), Next: next}}, nil
 	}
 	unsound, err := r.unsound(c.ctx, found)
 	if err != nil {

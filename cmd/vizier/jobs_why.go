@@ -126,7 +126,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 			doc.Actions = append([]remedy{{Command: mend}}, doc.Actions...)
 		}
 		if foreign && len(doc.Actions)+len(doc.Unmet) > 0 { // no other command has an effect before that
-			doc.Actions, doc.Unattended = []remedy{{Command: adopt}}, nil
+			doc.Actions, doc.Unattended = append([]remedy{{Command: adopt}}, doc.Actions...), nil
 		}
 		switch {
 		case w.Format == "text":
@@ -278,7 +278,7 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 		}
 	}
 	switch {
-	case len(doc.Actions) > 1 && view.InOrder(e.Actions):
+	case len(doc.Actions) > 1 && (slices.Equal(doc.Actions[0].Command, adopt) || view.InOrder(e.Actions)):
 		b.WriteString("\nTo start it, in this order:\n")
 	case len(doc.Actions) > 0:
 		b.WriteString("\nTo start it:\n")

@@ -50,16 +50,18 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		return nil, "see to what secret " + r.Detail + " of job " + string(r.Job) + " comes from: its launch is tried again by itself"
 	case kernel.SeeToRunner:
 		return nil, "see whether the host of job " + string(r.Job) + " is reachable and its runner not stopped, or cancel it"
+	case kernel.AwaitEnd:
+		return nil, "wait until job " + string(r.Job) + " has ended, or cancel it: the retry takes it along"
 	}
 	return nil, ""
 }
 
 // InOrder reports whether actions work only in their order: a job that has ended asks
-// for its approval only after a retry, and may be retried only once what it needs is made.
+// for its approval only after a retry, and may be retried only once what it needs is made and what it takes along has ended.
 func InOrder(actions []kernel.Remedy) bool {
 	retry := slices.IndexFunc(actions, func(r kernel.Remedy) bool { return r.Kind == kernel.RetryJob })
 	return retry >= 0 && (slices.ContainsFunc(actions[retry:], func(r kernel.Remedy) bool { return r.Kind == kernel.ApproveJob }) ||
-		slices.ContainsFunc(actions[:retry], func(r kernel.Remedy) bool { return r.Kind == kernel.ProduceArtifact }))
+		slices.ContainsFunc(actions[:retry], func(r kernel.Remedy) bool { return r.Kind == kernel.ProduceArtifact || r.Kind == kernel.AwaitEnd }))
 }
 
 // NotRun explains why job id, which was submitted again, does not run again,
