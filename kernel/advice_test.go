@@ -32,6 +32,8 @@ func TestAdviceHelps(t *testing.T) {
 		"an approval that no retry asks for":     {[]kernel.Job{job("a", asks), job("b", failed), job("c", after("a", "b"))}, "approve a, retry b"},
 		"what it lacks before a retry":           {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), needs(token)), job("c", after("a", "b"))}, "produce custom:t:a, retry a"},
 		"a retry that takes a running one along": {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), is(kernel.Running)), job("c", after("a"))}, "await_end b, retry a"},
+		"one that runs far behind it":            {[]kernel.Job{job("a", produces(token), failed), job("b", anyEnd("a"), is(kernel.Succeeded)), job("d", after("b"), is(kernel.Running)), job("c", after("a"))}, "await_end d, retry a"},
+		"one that runs with what it made before": {[]kernel.Job{job("a", produces(token), failed), job("b", needs(token), is(kernel.Running)), job("c", after("a"))}, "await_end b, retry a"},
 		"beside one that runs":                   {[]kernel.Job{job("a", failed), job("b", is(kernel.Running)), job("c", after("a"))}, "retry a"},
 		"cancelled behind a transient one":       {[]kernel.Job{job("a", failed), job("b", after("a"), transient(kernel.OnDemand), is(kernel.Unscheduled)), job("c", after("b"), cancelled)}, "retry a"},
 		"rejected behind one that failed":        {[]kernel.Job{job("a", failed), job("b", after("a"), rejected)}, "retry a, approve b"},

@@ -618,6 +618,32 @@ func (x *explainer) arrange() {
 	x.actions = arranged
 }
 
+// mostBefore is how many jobs before a running one runsAfter looks at: each takes a read of a store.
+const mostBefore = 16
+
+// runsAfter reports whether a running job comes after root, as far as the jobs nearest before it tell. To ask what comes after
+// root takes every record. A retry that takes a running job along all the same is refused, and names it.
+func (s *Snapshot) runsAfter(root JobID) bool {
+	for _, r := range s.running {
+		seen := map[JobID]bool{}
+		for queue := []JobID{s.jobs[r].ID}; len(queue) > 0 && len(seen) < mostBefore; queue = queue[1:] {
+			j := s.Job(queue[0])
+			switch {
+			case j == nil || seen[j.ID]:
+				continue
+			case j.ID == root:
+				return true
+			}
+			seen[j.ID] = true
+			queue = append(queue, j.Spec.After...)
+			for _, a := range j.Spec.Needs {
+				queue = append(queue, s.Producers(j.ID, a)...)
+			}
+		}
+	}
+	return false
+}
+
 // await puts before the retries the ends of the running jobs that they take along.
 func (x *explainer) await() {
 	first := slices.IndexFunc(x.actions, func(r Remedy) bool { return r.Kind == RetryJob })
@@ -626,7 +652,7 @@ func (x *explainer) await() {
 	}
 	var ends []Remedy
 	for _, r := range x.actions[first:] {
-		if r.Kind != RetryJob {
+		if r.Kind != RetryJob || !x.t.s.runsAfter(x.t.s.rewindRoot(r.Job)) {
 			continue
 		}
 		_, set, _ := x.t.s.rewinds(r.Job)
