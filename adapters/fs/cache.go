@@ -333,8 +333,7 @@ func (s *Store) fresh(id kernel.JobID) ([]byte, error) {
 	return s.recheck(id, b)
 }
 
-// recheck reads a record again whose entry was was, and returns the new entry. What others have changed goes on record, unless
-// it cannot be read: no decision reads that.
+// recheck reads a record again whose entry was was, and returns the new entry. What others have changed goes on record.
 func (s *Store) recheck(id kernel.JobID, was []byte) (now []byte, err error) {
 	if err = s.reread(id); err != nil {
 		return nil, err
@@ -342,11 +341,10 @@ func (s *Store) recheck(id kernel.JobID, was []byte) (now []byte, err error) {
 	if now, err = s.cache.kv.get(keyEntry + string(id)); err != nil {
 		return nil, err
 	}
-	unread, err := s.cache.kv.get(keyUnread + string(id))
-	if err == nil && unread == nil && saysElse(was, now) {
+	if saysElse(was, now) {
 		s.note(id)
 	}
-	return now, err
+	return now, nil
 }
 
 // saysElse reports whether the entry of a job, which was made anew, says something else. It

@@ -70,6 +70,9 @@ func (r *repo) conflictOf(j *kernel.Job, dir string) string {
 	if present(r.Root, dir) {
 		return dir
 	}
+	if r.Doctor.files == nil { // this command does not look at worktrees
+		return ""
+	}
 	mark, err := r.Doctor.files.Sentinel(cmp.Or(j.Spec.Integrates(), j.Spec.Origin.Plan))
 	if err != nil {
 		return ""
