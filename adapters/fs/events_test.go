@@ -302,7 +302,7 @@ func TestEventsOfAStoreThatIsGone(t *testing.T) {
 	expect(iofs.ErrNotExist)
 }
 
-// The log makes no cache stale: moving it changes the directory of the jobs.
+// Nobody compares the cache with the directory of the jobs because the log was moved there.
 func TestEventsLeaveTheCacheAlone(t *testing.T) {
 	s := eventStore(t, t.TempDir(), 200, 3)
 	commit(t, s, kernel.Create(plain(1)))
@@ -313,7 +313,7 @@ func TestEventsLeaveTheCacheAlone(t *testing.T) {
 		closeTx(t, tx)
 		other := begin(t, s)
 		if s.jobsStamp() != other.pos.dir {
-			t.Error("the records would be read anew")
+			t.Error("the directory would be compared with the cache")
 		}
 		closeTx(t, other)
 	}

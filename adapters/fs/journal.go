@@ -90,7 +90,7 @@ type position struct {
 	start, end int64
 	done       bool
 	rebooted   bool  // another boot came after that entry
-	dir        int64 // modification time of the jobs directory after the last commit
+	dir        int64 // modification time of the jobs directory with which the cache agrees
 	packs      bool  // there have been packs; earlier versions, which do not know packs, must change nothing
 }
 

@@ -243,8 +243,8 @@ func (t *Tx) Done() error {
 	return t.setPosition()
 }
 
-// aside makes a change in the jobs directory that concerns no job, and keeps the cache
-// valid: any other change of the directory makes it invalid.
+// aside makes a change in the jobs directory that concerns no job, and notes that the cache
+// agrees with it: after any other change of the directory, somebody compares the two.
 func (s *Store) aside(change func() error) error {
 	before := s.jobsStamp()
 	err := change()
