@@ -178,7 +178,11 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			whicheverGitFails(t, 1, func() *owned { return newBrittle(t) }, deed)
+			every := 3 // to bound the time
+			if long {
+				every = 1
+			}
+			whicheverGitFails(t, every, func() *owned { return newBrittle(t) }, deed)
 		})
 	}
 }

@@ -159,7 +159,7 @@ func TestWhicheverGitFailsWorkInSubmodulesIsNotLost(t *testing.T) {
 		o.tree.write("gone/new", "made")
 		return o
 	}
-	every := 2 // each of them has three repositories to make
+	every := 4 // each of them has three repositories to make
 	if long {
 		every = 1
 	}

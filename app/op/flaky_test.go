@@ -118,7 +118,7 @@ func TestWhicheverCallOfGitFails(t *testing.T) {
 			if len(calls) < 3 {
 				t.Fatalf("git was called %d times", len(calls))
 			}
-			every := 3
+			every := 6
 			if os.Getenv("VIZIER_LONG") != "" {
 				every = 1
 			}
