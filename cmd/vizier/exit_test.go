@@ -118,6 +118,27 @@ func TestBusyAndBrokenOutput(t *testing.T) {
 	has(t, err.String(), "vizier: write output: no space", "only the output is lost", "repeat one that changes something")
 }
 
+// An exit code that is an answer stays, and whoever reads it hears that the output is lost.
+func TestAnAnswerWhoseOutputIsLost(t *testing.T) {
+	w := newFake(t)
+	job := string(w.submit("--approval"))
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"what-if", "--cancel", job}, 2}, // 1: something would change
+		{[]string{"what-if", "--after", "1s"}, 2}, // 0: nothing would
+		{[]string{"status", "--attention"}, 10},
+	} {
+		var err bytes.Buffer
+		p := program{args: c.args, stdout: brokenWriter{}, stderr: &err, env: w.env, open: w.open}
+		if code := p.runWith(t.Context()); code != c.want {
+			t.Errorf("%q: exit %d, want %d", c.args, code, c.want)
+		}
+		has(t, err.String(), "vizier: write output: no space")
+	}
+}
+
 // An interrupt ends the wait for an answer.
 func TestInterruptedAnswer(t *testing.T) {
 	in, person := io.Pipe()

@@ -128,6 +128,7 @@ type call struct {
 	outside string            // see vizier.Repository.Outside
 	past    *repo             // what repo opens instead; see goBack
 	batch   enqueue.Batch     // the jobs that the command submits, for errors
+	lost    int               // the exit code if the output cannot be written, unless the answer's is higher
 }
 
 // whole returns the model of every command. Building it takes a while, and most
@@ -238,14 +239,19 @@ func (c *call) staysInFront() {
 func (p *program) runWith(ctx context.Context) int {
 	out := &checkedWriter{Writer: p.stdout}
 	defer context.AfterFunc(ctx, func() { out.leaveWhenStuck(func() { os.Exit(classify(context.Canceled).exit) }) })()
-	c := &call{program: p, ctx: ctx, ui: newUI(out, p.stderr, p.env)}
+	c := &call{program: p, ctx: ctx, ui: newUI(out, p.stderr, p.env), lost: 1}
 	c.ui.wrapped = wrappedIn(p.args)
 	err := c.gone(p.execute(c))
 	if left := c.ui.close(); err == nil {
 		err = left
 	}
-	if err == nil && out.err != nil {
-		err = &failure{class: class{"failed", 1, "only the output is lost, and what the command changes is done: before you repeat one that changes something, see `vizier status`"}, err: out.err}
+	answer, ok := errors.AsType[*failure](err)
+	if answered := ok && answer.err == nil; out.err != nil && (err == nil || answered) {
+		lost := class{"failed", c.lost, "only the output is lost, and what the command changes is done: before you repeat one that changes something, see `vizier status`"}
+		if answered {
+			lost.exit = max(lost.exit, answer.class.exit)
+		}
+		err = &failure{class: lost, err: out.err}
 	}
 	if own, ok := errors.AsType[*failure](err); ok && own.class == classUsage && own.hint == "" {
 		own.hint = c.help()

@@ -156,6 +156,7 @@ type followedJob struct {
 	id    kernel.JobID
 	read  kernel.Revision // of its record when nothing was left to print; 0: something may be
 	at    time.Time       // of that
+	whole int             // the attempt whose logs were read to their end and then packed: see runFollower.packed
 }
 
 // newRunFollower returns a follower of a run, or of the jobs that are added to it. short returns the reference
@@ -229,7 +230,7 @@ func (f *runFollower) read(ctx context.Context) (any bool, err error) {
 			rev, ended = job.Rev, job.State.Status.Terminal()
 		}
 		const late = 5 * time.Second // a log may be seen late on a shared file system, or what a job left behind may write
-		if rev != 0 && rev == j.read && time.Since(j.at) < late {
+		if rev != 0 && rev == j.read && time.Since(j.at) < late || f.packed(j) {
 			continue
 		}
 		more, err := f.print(ctx, j, ended)
@@ -242,6 +243,16 @@ func (f *runFollower) read(ctx context.Context) (any bool, err error) {
 		j.read, j.at = rev, time.Now()
 	}
 	return any, nil
+}
+
+// packed reports whether all of the latest attempt's output was printed before it was packed. A packed log, and what a
+// retry unpacks, is another file, which would count as the log of the next attempt.
+func (f *runFollower) packed(j *followedJob) bool {
+	job := f.now[j.id]
+	if job != nil && j.read != 0 && j.read == job.Rev && job.State.Status.Terminal() && f.r.Logs.Packed(j.id) != "" {
+		j.whole = job.State.Attempt
+	}
+	return job != nil && j.whole > 0 && j.whole == job.State.Attempt
 }
 
 // print prints the output that j has by now, and with all also what is being written.
@@ -339,8 +350,10 @@ func (f *runFollower) drain(ctx context.Context) error {
 		return nil
 	}
 	for i := range f.logs {
-		if _, err := f.print(ctx, &f.logs[i], true); err != nil {
-			return err
+		if j := &f.logs[i]; !f.packed(j) {
+			if _, err := f.print(ctx, j, true); err != nil {
+				return err
+			}
 		}
 	}
 	for _, j := range f.logs {

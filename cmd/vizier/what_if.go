@@ -37,6 +37,7 @@ func (*whatIfCmd) Help() string {
 
 // Run prints what would follow.
 func (x *whatIfCmd) Run(c *call) error {
+	c.lost = 2 // 1 is an answer
 	doc, err := x.foreseen(c)
 	if err != nil {
 		known := classify(err)
