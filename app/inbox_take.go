@@ -113,7 +113,7 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 	return nil
 }
 
-// request makes the run of a prompt.
+// request makes the run of a prompt. The error is errVanished if the file was changed or replaced meanwhile.
 func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 	text, inode, err := x.Tree.Read(c.Rel, kernel.NewPrompt)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -122,12 +122,25 @@ func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 	if err != nil {
 		return PromptRequest{}, err
 	}
+	req, err := x.requestOf(ctx, c, text, inode)
+	if err != nil && !req.Still() {
+		err = errVanished
+	}
+	return req, err
+}
+
+// requestOf makes the run of a prompt with a text. If that fails, the request has Still alone.
+func (x *Inbox) requestOf(ctx context.Context, c placed, text string, inode uint64) (PromptRequest, error) {
+	req := PromptRequest{Still: func() bool {
+		now, file, err := x.Tree.Read(c.Rel, kernel.NewPrompt)
+		return err == nil && file == inode && now == text
+	}}
 	front, body, err := x.Parse(text)
 	if err == nil {
 		err = front.For(c.place)
 	}
 	if err != nil {
-		return PromptRequest{}, err
+		return req, err
 	}
 	p := Prompt{Front: front, Body: body, ID: front.Job, Record: kernel.Prompt{
 		Owner: c.place.Owner, Repository: c.place.Repository, Branch: c.place.Branch,
@@ -137,11 +150,9 @@ func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 	if p.ID == "" {
 		p.ID = c.target.Scheduler.NewID()
 	}
-	run, err := c.target.Prepare(ctx, p)
-	if err != nil {
-		return PromptRequest{}, err
-	}
-	return PromptRequest{run, p.ID, p.Record.File, func() bool { return x.Tree.Still(c.Rel, kernel.NewPrompt, inode) }}, nil
+	req.ID, req.File = p.ID, p.Record.File
+	req.RunRequest, err = c.target.Prepare(ctx, p)
+	return req, err
 }
 
 // sum returns the digest of a prompt's content, as records have it.
@@ -155,11 +166,11 @@ type PromptRequest struct {
 	RunRequest
 	ID    kernel.JobID // of the job that stands for the prompt
 	File  string       // the path that the prompt is to be renamed to
-	Still func() bool  // reports whether the file is still the one that was read
+	Still func() bool  // reports whether the file is still the one that was read, and has the same text
 }
 
-// errVanished says that somebody removed the prompt before it was enqueued.
-var errVanished = errors.New("it vanished")
+// errVanished says that somebody removed or changed the prompt before it was enqueued.
+var errVanished = errors.New("it was removed or changed while it was read")
 
 // errNotOurs says that another process has taken the prompt.
 var errNotOurs = errors.New("another process has it")
@@ -172,8 +183,8 @@ func taken(id kernel.JobID) error {
 // TakePrompts enqueues the runs of new prompts, independently of each other,
 // ticks, and renames the prompts to running. The commit that makes a prompt's
 // job is its claim. A prompt is refused with errNotOurs if a job holds its file
-// name or the file is not the one that was read: another process took it, or it
-// has to wait for a prompt of the same name.
+// name or the file is not as it was read: another process took it, it has to wait
+// for a prompt of the same name, or somebody is writing it.
 func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refused []error, rep Report, err error) {
 	scope := kernel.Scope{}
 	for _, r := range reqs {

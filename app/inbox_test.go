@@ -26,13 +26,13 @@ type folder struct {
 	why    map[string]string // why prompts failed
 	whyAt  time.Time         // since when
 	gone   []string          // finished
-	still  bool
-	stuck  bool   // nothing can be renamed
-	copied string // a file that is a copy, with an inode of its own
+	saved  string            // if not empty, the text that a prompt has once it was read
+	stuck  bool              // nothing can be renamed
+	copied string            // a file that is a copy, with an inode of its own
 }
 
 func newFolder(m *memory, files ...string) *folder {
-	f := &folder{m: m, files: map[string]string{}, marked: map[string]string{}, why: map[string]string{}, still: true}
+	f := &folder{m: m, files: map[string]string{}, marked: map[string]string{}, why: map[string]string{}}
 	for _, name := range files {
 		f.files[name] = "do it"
 	}
@@ -88,7 +88,11 @@ func (f *folder) Read(rel string, n kernel.PromptName) (string, uint64, error) {
 	if !ok || f.m.refuse["read"] != nil {
 		return "", 0, errors.Join(f.m.refuse["read"], iofs.ErrNotExist)
 	}
-	return text, f.inode(inbox.NameOf(n, rel)), nil
+	inode := f.inode(inbox.NameOf(n, rel))
+	if f.saved != "" {
+		f.files[inbox.NameOf(n, rel)] = f.saved
+	}
+	return text, inode, nil
 }
 
 // inode returns the number of a file: the same for the same text, unless it is
@@ -102,7 +106,7 @@ func (f *folder) inode(name string) uint64 {
 
 func (f *folder) Still(rel string, n kernel.PromptName, inode uint64) bool {
 	_, there := f.files[inbox.NameOf(n, rel)]
-	return f.still && there && f.inode(inbox.NameOf(n, rel)) == inode
+	return there && f.inode(inbox.NameOf(n, rel)) == inode
 }
 
 func (f *folder) Restore(from inbox.PromptFile, rel string) error {
@@ -211,7 +215,9 @@ func TestWhatKeepsAPromptFromBeingTaken(t *testing.T) {
 		"the store":         {func(f *folder) { f.m.refuse["commit"] = errDisk }, false, "/repo", "a.prompt.md"},
 		"no such place":     {func(f *folder) { f.m.refuse["find"] = errDisk }, false, "", "a.error.md"},
 		"no such run":       {func(f *folder) { f.m.refuse["prepare"] = errDisk }, false, "", "a.error.md"},
-		"another's by now":  {func(f *folder) { f.still = false }, false, "", "a.prompt.md"},
+		"saved meanwhile":   {func(f *folder) { f.saved = f.files["a.prompt.md"][1:] + "!" }, false, "", "a.prompt.md"}, // of the same length, so it has the same inode number
+		"another's by now":  {func(f *folder) { f.saved = "another" }, false, "", "a.prompt.md"},
+		"half a prompt":     {func(f *folder) { f.m.refuse["prepare"], f.saved = errDisk, "the whole" }, false, "a.prompt.md", "a.prompt.md"},
 		"gone":              {func(f *folder) { f.m.refuse["read"] = iofs.ErrNotExist }, false, "a.prompt.md", "a.prompt.md"},
 		"cannot be renamed": {func(f *folder) { f.m.refuse["find"], f.m.refuse["fail"] = errDisk, io.ErrShortWrite }, false, "a.prompt.md", "a.error.md"},
 	} {

@@ -97,7 +97,7 @@ func (s *Snapshot) withoutInput(j *Job) Plan {
 		}
 		st := k.State
 		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed
-		st.Failure, st.Reason = MissingInput, "the prompt was gone before it could be read: "+j.Spec.Prompt.File
+		st.Failure, st.Reason = MissingInput, "the prompt was removed or changed before it could be copied: "+j.Spec.Prompt.File
 		st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
 		if k.State.Status == Running {
 			p.add(Sweep{k.Attempt()})

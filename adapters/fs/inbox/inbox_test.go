@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -223,6 +224,47 @@ func TestNoInput(t *testing.T) {
 	j.Spec.Prompt.File = "/etc/passwd"
 	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err == nil {
 		t.Error("any file will do")
+	}
+}
+
+// A prompt that is saved while it is claimed is a new prompt again, and its job, which has the text of before, is told that
+// there is none. So it is after a kill between the two names, and if another prompt was dropped meanwhile, that one stays.
+func TestAPromptThatIsSavedWhileItIsClaimed(t *testing.T) {
+	for _, c := range []struct{ text, at, dropped string }{
+		{"text", "x.prompt.md", ""},
+		{"saved", "x.prompt.md", ""},
+		{"saved", "x.running.md", ""},
+		{"saved", "x.running.md", "another"},
+	} {
+		tree := newTree(t)
+		drop(t, tree, "inbox/"+c.at, c.text)
+		_, name, _ := inbox.PromptOf(c.at)
+		_, inode, err := tree.Read("x.prompt.md", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.dropped != "" {
+			drop(t, tree, "inbox/x.prompt.md", c.dropped)
+		}
+		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
+			File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now(), SHA256: digest([]byte("text"))}}}
+		same := c.text == "text"
+		if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, "", nil); found != same || err != nil {
+			t.Errorf("%+v: %v, %v", c, found, err)
+		}
+		want := []string{"", "saved"}
+		switch {
+		case same:
+			want = []string{"text", ""}
+		case c.dropped != "":
+			want = []string{"saved", "another"}
+		}
+		if got := []string{content(t, tree, "inbox/x.running.md"), content(t, tree, "inbox/x.prompt.md")}; !slices.Equal(got, want) {
+			t.Errorf("%+v: running and new prompt are %q, want %q", c, got, want)
+		}
+		if copied := content(t, tree, "processed/o/r/m/"+string(j.ID)+"/prompt.md"); copied == "saved" || same != (copied == "text") {
+			t.Errorf("%+v: the copy says %q", c, copied)
+		}
 	}
 }
 

@@ -104,8 +104,13 @@ func locate(c fs.Confined, j *kernel.Job, others []uint64) (at, anew string, err
 // hasContent reports whether a file's content has the hash sum.
 func hasContent(c fs.Confined, at, sum string) bool {
 	data, err := c.Read(at, MaxPrompt)
-	have := sha256.Sum256(data)
-	return err == nil && hex.EncodeToString(have[:]) == sum
+	return err == nil && digest(data) == sum
+}
+
+// digest returns the hash sum of a prompt's content, as records have it.
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // namedAfterEnd reports whether a file got its name after the job ended. It is
@@ -173,10 +178,16 @@ func ensureCopy(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 		return err == nil, err
 	}
 	if at == "" {
-		note := fmt.Sprintf("# No input\n\nThe prompt of job %s was gone before it could be copied:\n\n    %s\n\nThe job has failed. Drop the prompt again to run it.\n", j.ID, in.File)
+		note := fmt.Sprintf("# No input\n\nThe prompt of job %s was gone, or had been changed, before it could be copied:\n\n    %s\n\nThe job has failed. Drop the prompt again to run it.\n", j.ID, in.File)
 		return false, c.Write(inbox.NoInput(in, j.ID), []byte(note), true)
 	}
 	data, err := c.Read(at, maxCopy)
+	if err == nil && j.State.Generation == 0 && in.SHA256 != "" && digest(data) != in.SHA256 {
+		if err := giveBack(c, j, at); err != nil {
+			return false, err
+		}
+		return ensureCopy(c, j, "")
+	}
 	if err != nil {
 		return false, err
 	}
@@ -185,6 +196,21 @@ func ensureCopy(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 		err = nil
 	}
 	return err == nil, err
+}
+
+// giveBack makes a file with the running name a new prompt again: its text is not what the job was
+// enqueued with, since somebody saved it, or put another in its place, while it was claimed. If
+// there is a new prompt of that name by now, it stays, and the next review finds it.
+func giveBack(c fs.Confined, j *kernel.Job, at string) error {
+	rel := j.Spec.Prompt.Rel
+	if at != path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel)) {
+		return nil
+	}
+	err := c.Move(at, path.Join(inbox.Dir, rel))
+	if errors.Is(err, iofs.ErrExist) {
+		return nil
+	}
+	return err
 }
 
 // rename gives the job's prompt, which is at at, the name for the state of its
