@@ -127,6 +127,12 @@ func afterLimit(at time.Time, r Result) time.Time {
 	return at
 }
 
+// awaitsLimit reports whether j is tried again when the rate limit of its agent is lifted.
+func (j *Job) awaitsLimit() bool {
+	a := j.State.Agent
+	return j.State.Failure == RateLimited && a != nil && !a.Last.Resets.Before(j.State.RetryAt)
+}
+
 // WhyEnded returns why j ended, including when a rate limit of its agent is
 // lifted.
 func (j *Job) WhyEnded(now time.Time) string {

@@ -241,7 +241,7 @@ func (s *Snapshot) resultOfGone(a AttemptID) (r Result, began, over bool) {
 // its executor refused it.
 func (t *tick) delayed(i int32) bool {
 	st := &t.s.jobs[i].State
-	return st.Status == t.status(i) && t.s.now.Before(st.RetryAt)
+	return st.Status == t.status(i) && !t.s.jobs[i].Delayed(t.s.now).IsZero()
 }
 
 func (t *tick) judge(i int32) {
@@ -249,7 +249,7 @@ func (t *tick) judge(i int32) {
 	case s.Terminal(), s == Running, s == Unscheduled,
 		t.carried && s == WaitingOnLocks: // its place in the queue for locks is taken
 		return
-	case (s == FailedRetryable || s == Queued) && t.delayed(i):
+	case t.delayed(i):
 		return
 	}
 	t.of(i).judged = true

@@ -28,7 +28,7 @@ func (j *Job) unrouted() bool { return j.Spec.Routed && !j.State.Awake }
 // idle reports whether job i is open, with no attempt under way or due later.
 func (t *tick) idle(i int32) bool {
 	s := t.status(i)
-	return s == Queued || s.Waiting() || s == FailedRetryable && !t.s.now.Before(t.s.jobs[i].State.RetryAt)
+	return s == Queued || s.Waiting() || s == FailedRetryable && t.s.jobs[i].Delayed(t.s.now).IsZero()
 }
 
 func (t *tick) demandTransients() {

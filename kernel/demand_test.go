@@ -235,8 +235,7 @@ func TestNobodyElseIsReclaimed(t *testing.T) {
 // U11: while the producer is between two attempts, its consumers wait.
 func TestARetryableProducerIsWaitedFor(t *testing.T) {
 	const x, y = "custom:stage_token:draft", "custom:stage_token:approve"
-	draft := job("a", is(kernel.FailedRetryable), produces(x))
-	draft.State.RetryAt = t0.Add(2 * time.Hour)
+	draft := job("a", retryAt(2*time.Hour), produces(x))
 	for _, p := range []kernel.MissingProducer{kernel.Block, kernel.Wait} {
 		s := snapshot(marked(marked(facts(), x), y), draft, job("b", needs(x), produces(y), policy(p)), job("c", needs(y), policy(p)))
 		expect(t, s, "a", "failed_retryable")

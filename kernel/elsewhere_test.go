@@ -147,7 +147,7 @@ func TestRemarks(t *testing.T) {
 // An explanation of a job whose launch was refused says so, also before the
 // next launch is tried.
 func TestRefusedIsExplained(t *testing.T) {
-	for at, want := range map[time.Duration]string{0: "tried again soon", 2 * time.Hour: "tried again at "} {
+	for at, want := range map[time.Duration]string{0: "tried again soon", time.Hour + time.Second: "tried again at "} {
 		j := job("a", elsewhere)
 		j.State.Refused, j.State.Reason = 1, "nobody there"
 		if at > 0 {

@@ -109,14 +109,15 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		e.Unmet = []Unmet{x.asleep(s.jobs[i])}
 		x.remedies(i)
 	case t.status(i) == Queued, st.Status == Queued && st.Refused > 0: // its launch was refused and will be tried again
-		clears := "time: tried again " + whenDue(st.RetryAt)
+		when := whenDue(s.jobs[i].Delayed(s.now))
+		clears := "time: tried again " + when
 		if s.jobs[i].lacksSecret() != "" {
-			clears = "its source, which is asked again " + whenDue(st.RetryAt)
+			clears = "its source, which is asked again " + when
 		}
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: clears}}
 		outlook = TriedAgain
 		x.remedies(i)
-	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
+	case st.Status == FailedRetryable && !s.jobs[i].Delayed(s.now).IsZero():
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].WhyEnded(s.now), Clears: "time"}}
 	case t.tickWait(i).Now && st.Status != WaitingOnApproval && t.status(i) == Running:
 		e.Unmet = []Unmet{{Detail: t.due(i), Clears: "the next tick"}}
@@ -157,6 +158,9 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 func (t *tick) due(i int32) string {
 	j := t.s.jobs[i]
 	if j.State.Status == FailedRetryable {
+		if j.State.RetryAt.After(t.s.now) {
+			return "its next attempt is due, since the clock was set back, after: " + j.WhyEnded(t.s.now)
+		}
 		return "its next attempt is due since " + j.State.RetryAt.Format(time.RFC3339) + " after: " + j.WhyEnded(t.s.now)
 	}
 	return "nothing holds it up any more"

@@ -193,6 +193,18 @@ func spend(j *Job, st *State, now time.Time) {
 	st.Requeued = now
 }
 
+// backoff returns how long j waits from the failure of its last attempt, or from the refusal of its launch, to the next.
+func (j *Job) backoff() time.Duration {
+	switch st := &j.State; {
+	case st.Status == Queued:
+		return refusalBackoff.Backoff(j.Attempt(), st.Refused-2)
+	case j.needsApproval(st.Failure), j.resumes(st.Failure), j.cutOff(st.Failure):
+		return 0
+	default:
+		return j.Retry().Backoff(j.Attempt(), st.Spent.Retries)
+	}
+}
+
 // refusalBackoff is the delay before a job whose launches were refused is
 // launched again.
 var refusalBackoff = RetryPolicy{Base: time.Second, Cap: time.Minute}

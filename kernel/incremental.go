@@ -155,7 +155,7 @@ func (a *dirtySet) widen(watch int32) {
 		}
 	}
 	for _, i := range a.s.timed {
-		if at, ok := a.s.jobs[i].Due(); ok && !a.s.now.Before(at) {
+		if d, ok := a.s.jobs[i].Due(); ok && d.Over(a.s.now) {
 			a.spread(i)
 		}
 	}

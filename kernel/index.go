@@ -5,20 +5,49 @@ import (
 	"time"
 )
 
-// Due returns when the clock alone moves j: a retry, a launch that was refused, or the gate
-// that holds j up. The zero time means at the next tick; ever is false if the clock never
-// does.
-func (j *Job) Due() (at time.Time, ever bool) {
+// Delay is a wait that the clock alone ends.
+type Delay struct {
+	Since time.Time // when it began; zero: only Until counts
+	Until time.Time // zero: it is over at the next tick
+}
+
+// clocksDiffer is by how much the clocks of hosts that share a repository may differ.
+const clocksDiffer = time.Minute
+
+// Over reports whether the wait is over at now. One that began later than that, by more than clocks differ, is over: the
+// clock was set back since, and otherwise the wait would be longer by as much.
+func (d Delay) Over(now time.Time) bool {
+	return !now.Before(d.Until) || d.Since.After(now.Add(clocksDiffer))
+}
+
+// Due returns what j waits for by the clock alone: a retry, a launch that was refused, or the gate that holds j up.
+// ever is false if it does not wait for that.
+func (j *Job) Due() (d Delay, ever bool) {
 	st := &j.State
 	if st.Status == FailedRetryable || st.Status == Queued {
-		return st.RetryAt, true
+		d.Until = st.RetryAt
+		if !d.Until.IsZero() && !j.awaitsLimit() { // before the limit is lifted an attempt only meets it again
+			d.Since = st.RetryAt.Add(-j.backoff())
+		}
+		return d, true
 	}
 	for i := range gates {
 		if g := &gates[i]; g.clock != nil && g.onWait == st.Status && g.kind == st.Wait.Kind {
-			at = g.clock(j)
+			d.Until = g.clock(j)
 		}
 	}
-	return at, !at.IsZero()
+	return d, !d.Until.IsZero()
+}
+
+// Delayed returns until when the failure of j's last attempt, or the refusal of its launch, holds it up at now; zero: no longer,
+// or that it does not.
+func (j *Job) Delayed(now time.Time) time.Time {
+	if st := j.State.Status; st != FailedRetryable && st != Queued {
+		return time.Time{}
+	} else if d, _ := j.Due(); !d.Over(now) {
+		return d.Until
+	}
+	return time.Time{}
 }
 
 // lists are positions of jobs, in schedule order, that a tick, its probes or its wakes

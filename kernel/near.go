@@ -36,7 +36,7 @@ type NearKind uint8
 const (
 	Itself         NearKind = iota // the job of that id
 	Attended                       // see Job.attended
-	Due                            // the jobs that are due at At, see Job.Due; and the one that is due next
+	Due                            // the jobs whose Delay is over at At, see Job.Due; and the one whose is over next
 	Dependents                     // the open jobs that run after a job; with Most, the first Most that are not running
 	Consumers                      // the jobs that need an artifact: those that are open, or that a new producer opens again
 	RunConsumers                   // those of them that use a producer of their own run; Most as for Dependents

@@ -14,7 +14,7 @@ import (
 func TestOutlook(t *testing.T) {
 	refused := func(why string, secrets ...kernel.Secret) option {
 		return func(j *kernel.Job) {
-			j.State.Status, j.State.Refused, j.State.Reason, j.State.RetryAt = kernel.Queued, 2, why, t0.Add(2*time.Hour)
+			j.State.Status, j.State.Refused, j.State.Reason, j.State.RetryAt = kernel.Queued, 2, why, t0.Add(time.Hour+time.Second)
 			j.Spec.Task.Secrets = secrets
 		}
 	}
@@ -40,8 +40,8 @@ func TestOutlook(t *testing.T) {
 		"another host":               {nil, kernel.Limits{Remote: true}, []kernel.Job{job("c")}, "starts: that scheduler, or a command on that host"},
 		"a pool that is too small":   {nil, kernel.Limits{Pools: map[string]int{"gpu": 2}}, []kernel.Job{job("c", locks(big))}, "awaits_actions: a larger pool gpu, enlarge_pool c gpu 3"},
 		"a job that waits for one":   {nil, kernel.Limits{Pools: map[string]int{"gpu": 2}}, []kernel.Job{job("c", locks(big)), job("d", after("c"))}, "awaits_actions: job c, queued, enlarge_pool c gpu 3"},
-		"a refused launch":           {nil, kernel.Limits{}, []kernel.Job{job("r", refused("no more processes", token))}, "tried_again: time: tried again at 2026-01-01T14:00:00Z"},
-		"a secret without a value":   {nil, kernel.Limits{}, []kernel.Job{job("s", refused("secret T: /token cannot be read", token))}, "awaits_actions: its source, which is asked again at 2026-01-01T14:00:00Z, see_to_secret s T"},
+		"a refused launch":           {nil, kernel.Limits{}, []kernel.Job{job("r", refused("no more processes", token))}, "tried_again: time: tried again at 2026-01-01T13:00:01Z"},
+		"a secret without a value":   {nil, kernel.Limits{}, []kernel.Job{job("s", refused("secret T: /token cannot be read", token))}, "awaits_actions: its source, which is asked again at 2026-01-01T13:00:01Z, see_to_secret s T"},
 		"a job that waits for it":    {nil, kernel.Limits{}, []kernel.Job{job("s", refused("secret T: /token cannot be read", token)), job("t", after("s"))}, "awaits_actions: job s, queued, see_to_secret s T"},
 		"nobody needs it":            {nil, kernel.Limits{}, []kernel.Job{job("t", transient(kernel.OnDemand), is(kernel.Unscheduled))}, "sleeps: a job that depends on it and is not transient"},
 		"a job that no route wakes":  {nil, kernel.Limits{}, []kernel.Job{job("r", routed, is(kernel.Unscheduled)), job("t", after("r"))}, "sleeps: job r, unscheduled"},

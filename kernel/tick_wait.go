@@ -37,7 +37,11 @@ func (t *tick) tickWait(i int32) TickWait {
 	case st.Status.Terminal(), st.Status == Running, st.Status == Unscheduled:
 		return TickWait{}
 	case t.status(i) == Running, t.status(i).Terminal():
-		return TickWait{j.ID, st.RetryAt, true}
+		r := TickWait{j.ID, st.RetryAt, true}
+		if st.RetryAt.After(t.s.now) { // the clock was set back
+			r.Due = time.Time{}
+		}
+		return r
 	case t.delayed(i):
 		return TickWait{j.ID, st.RetryAt, false}
 	}

@@ -56,12 +56,12 @@ func (s *Snapshot) Wakes() Wakes {
 		}
 	}
 	for _, i := range s.timed {
-		if at, ok := s.jobs[i].Due(); !ok {
+		if d, ok := s.jobs[i].Due(); !ok {
 			continue
-		} else if at.IsZero() {
+		} else if d.Until.IsZero() {
 			w.Poll = true // a tick leaves a job queued only where its launch was refused
-		} else if w.At.IsZero() || at.Before(w.At) {
-			w.At = at
+		} else if w.At.IsZero() || d.Until.Before(w.At) {
+			w.At = d.Until
 		}
 	}
 	for _, i := range s.graph.asking {

@@ -8,8 +8,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// retryAt is a job to be tried again at that time after t0, and that waits for long.
 func retryAt(d time.Duration) option {
-	return func(j *kernel.Job) { j.State.Status, j.State.RetryAt = kernel.FailedRetryable, t0.Add(d) }
+	return func(j *kernel.Job) {
+		j.State.Status, j.State.RetryAt, j.Spec.Retry.Base, j.Spec.Retry.Cap = kernel.FailedRetryable, t0.Add(d), 24*time.Hour, 24*time.Hour
+	}
 }
 
 func reclaims(left int) option {

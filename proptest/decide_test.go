@@ -153,7 +153,7 @@ func TestEveryOpenJobSaysWhy(t *testing.T) {
 					t.Fatalf("%s waits for nothing: %+v", j.ID, st)
 				}
 			case st.Status == kernel.FailedRetryable, st.Status == kernel.Queued: // the latter after a refusal
-				if !st.RetryAt.After(s.Now()) {
+				if !dueLater(j, s.Now()) {
 					t.Fatalf("%s is overdue: %+v", j.ID, st)
 				}
 			case st.Status == kernel.Unscheduled, st.Status == kernel.Running:

@@ -221,6 +221,9 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	}
 	if st.Status == kernel.FailedRetryable || st.Status == kernel.Queued && oneIn(t, 4, "refused") {
 		st.RetryAt = now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "again")) * time.Second)
+		if oneIn(t, 4, "the clock was set back") {
+			st.RetryAt = st.RetryAt.Add(clockSetBack)
+		}
 		st.Refused = rapid.IntRange(0, 2).Draw(t, "refusals")
 		st.Spent.Retries = rapid.IntRange(0, j.Spec.Budget.Retries).Draw(t, "spent")
 	}
@@ -239,6 +242,10 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	}
 	return st
 }
+
+// clockSetBack is by how much the clock was set back since a job of a world was to be tried again: by more than any
+// of them waits.
+const clockSetBack = time.Hour
 
 // runner draws the facts about a running attempt.
 func runner(t *rapid.T, o *kernel.Observation, j *kernel.Job) {

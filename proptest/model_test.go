@@ -530,6 +530,12 @@ func midTick(o kernel.Observation, settled, after *kernel.Snapshot, j *kernel.Jo
 	}
 }
 
+// dueLater reports whether j's next attempt has to wait for its time.
+func dueLater(j *kernel.Job, now time.Time) bool {
+	wait := j.State.RetryAt.Sub(now)
+	return wait > 0 && wait < clockSetBack/2
+}
+
 // Without locks, the judgement of every open job after a tick is what the model
 // says of the world that the tick leaves. So a failure reaches exactly the open jobs
 // downstream, and so does success.
@@ -548,7 +554,7 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 			j := after.Job(d.Job)
 			st := j.State
 			_, started := launched[d.Job]
-			if !started && (d.From == kernel.Running || d.From.Terminal() && d.From == d.Next || st.Status == kernel.Unscheduled || st.RetryAt.After(after.Now())) {
+			if !started && (d.From == kernel.Running || d.From.Terminal() && d.From == d.Next || st.Status == kernel.Unscheduled || dueLater(j, after.Now())) {
 				continue // settled, submitted again, asleep or due later: not judged by its gates
 			}
 			if st.Status == kernel.BlockedByDependency && handedAnother(settled, j) {

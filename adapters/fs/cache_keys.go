@@ -22,6 +22,7 @@ const (
 	keyDirty    = "d" // id
 	keyAttended = "o" // created, id
 	keyDue      = "t" // when it is due, id
+	keySince    = "c" // since when it waits to be due, id
 	keyAfter    = "a" // predecessor, created, id; open
 	keyNeeds    = "n" // artifact, run, created, id; open, and another job of the run makes it
 	keyOutside  = "N" // artifact, run, created, id; open, and no other job of the run makes it
@@ -120,8 +121,11 @@ func keysOf(j *kernel.Job) []string {
 	for _, n := range facts {
 		add(keyOf(keyReads, factLabel(n), strconv.FormatBool(awaited)))
 	}
-	if due, ok := j.Due(); ok {
-		keys = append(keys, keyDue+bigEndian(due)+string(j.ID))
+	if d, ok := j.Due(); ok {
+		keys = append(keys, keyDue+bigEndian(d.Until)+string(j.ID))
+		if !d.Since.IsZero() {
+			keys = append(keys, keySince+bigEndian(d.Since)+string(j.ID))
+		}
 	}
 	if j.Open() {
 		for _, id := range j.Spec.After {

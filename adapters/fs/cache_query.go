@@ -362,12 +362,28 @@ func (r *cacheQuery) addMost(n kernel.Near, prefixes ...string) error {
 	return nil
 }
 
+// addDue adds the jobs whose delay is over: in the order of their times up to the first of which it is not, and of the
+// others those whose delay began later than now.
 func (r *cacheQuery) addDue(n kernel.Near) (err error) {
+	over := func(key string) bool {
+		k, fail := r.s.cache.entry(idIn(key))
+		if err = fail; k == nil || err != nil {
+			return false
+		}
+		d, _ := k.job.Due()
+		return d.Over(n.At)
+	}
 	each := r.s.cache.kv.each(keyDue, func(key string, _ []byte) bool {
 		err = r.add(idIn(key))
-		return err == nil && key[len(keyDue):len(keyDue)+8] <= bigEndian(n.At)
+		return err == nil && (key[len(keyDue):len(keyDue)+8] <= bigEndian(n.At) || over(key))
 	})
-	return errors.Join(err, each)
+	later := r.s.cache.kv.eachFrom(keySince+bigEndian(n.At), keySince, func(key string, _ []byte) bool {
+		if err == nil && over(key) {
+			err = r.add(idIn(key))
+		}
+		return err == nil
+	})
+	return errors.Join(err, each, later)
 }
 
 // addNewest adds the newest jobs of n's statuses and counts the jobs of every

@@ -291,6 +291,13 @@ func (g *flaky) Standing(ctx context.Context, branch string) (dirs []string, obs
 	return g.Git.Standing(ctx, branch)
 }
 
+func (g *flaky) WorktreeNamed(name string) (dir string, err error) {
+	if err = g.fails("WorktreeNamed"); err != nil {
+		return "", err
+	}
+	return g.Git.WorktreeNamed(name)
+}
+
 func (g *flaky) OwnedWorktree(name string) (out kernel.Context, err error) {
 	if err = g.fails("OwnedWorktree"); err != nil {
 		return out, err

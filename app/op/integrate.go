@@ -454,12 +454,12 @@ func LeftToResolve(reason, gate string) string {
 // belongs to another job whose merge is still in progress: what is resolved there
 // must not be lost. Otherwise it returns nil.
 func (m *integration) otherConflict(ctx context.Context, open *sentinel) (*Result, error) {
-	if open == nil || open.Job == string(m.n.Job.ID) || open.Worktree == "" || open.Worktree == m.tree.Worktree {
+	if open == nil || open.Job == string(m.n.Job.ID) || open.Worktree == "" {
 		return nil, nil
 	}
-	dir := filepath.Join(m.n.Root, open.Worktree)
-	if _, err := os.Stat(dir); errors.Is(err, iofs.ErrNotExist) {
-		return nil, nil
+	dir, err := m.treeOf(open)
+	if err != nil || dir == "" {
+		return nil, err
 	}
 	source, _, _, err := m.env.Git.MergeState(ctx, dir)
 	if err != nil || source == "" {
@@ -468,6 +468,29 @@ func (m *integration) otherConflict(ctx context.Context, open *sentinel) (*Resul
 	r := blocked("merging %s into %s "+kernel.BehindConflict+"%s is open in %s: resolve it there as `vizier why %s` says, or `vizier clean %s`; then `vizier retry %s`",
 		m.source, m.target, open.Job, dir, open.Job, open.Job, m.n.Job.ID)
 	return &r, m.discard(ctx)
+}
+
+// treeOf returns where the worktree is that open, the mark of another job's conflict, is about, also if somebody has moved it and
+// this merge is in its place; "": it is gone.
+func (m *integration) treeOf(open *sentinel) (string, error) {
+	at, err := m.env.Git.WorktreeNamed(mergeTree(open.Slug, kernel.JobID(open.Job)))
+	if err != nil {
+		return "", err
+	}
+	if at == "" { // git has lost it, or it is elsewhere since the repository was moved
+		dir := filepath.Join(m.n.Root, open.Worktree)
+		if _, err := os.Stat(dir); open.Worktree == m.tree.Worktree || errors.Is(err, iofs.ErrNotExist) {
+			return "", nil
+		}
+		return dir, nil
+	}
+	beside := filepath.Join(m.n.Root, worktreeHome, filepath.Base(at))
+	if was, err := os.Stat(at); err == nil {
+		if is, err := os.Stat(beside); err == nil && os.SameFile(was, is) {
+			return beside, nil
+		}
+	}
+	return at, nil
 }
 
 // conflictGate returns the job to retry once the conflict of merge n is

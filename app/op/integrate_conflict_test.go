@@ -666,6 +666,29 @@ func TestASecondMergeInConflict(t *testing.T) {
 	}
 }
 
+// Nor does a second merge forget the conflict of the first if somebody has moved its worktree: it is resolved where it is.
+func TestASecondMergeWhileTheWorktreeOfAConflictIsElsewhere(t *testing.T) {
+	for _, to := range []string{".vizier/tmp-worktrees/mine", filepath.Join(t.TempDir(), "mine")} {
+		w := conflicting(t)
+		first, second := w.merge(map[string]string{"squash": "false"}), w.merge(map[string]string{"squash": "false"})
+		w.want(first, kernel.OutcomeBlocked)
+		was, err := readSentinel(w.env, "foo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.git(w.dir, "worktree", "move", was.Worktree, to)
+		w.want(second, kernel.OutcomeBlocked, string(first.Job.ID), "open in "+to+":")
+		if mark, err := readSentinel(w.env, "foo"); err != nil || mark.Job != string(first.Job.ID) {
+			t.Errorf("the mark %+v, %v", mark, err)
+		}
+		w.git(w.dir, "worktree", "move", to, was.Worktree)
+		w.resolve(first, "both\n")
+		w.want(first, kernel.OutcomeSucceeded)
+		w.want(second, kernel.OutcomeSucceeded, "is merged already")
+		w.tidy()
+	}
+}
+
 func TestConflictsOfManyKinds(t *testing.T) {
 	w := newWorld(t)
 	odd := "dir/with space é\nand break"

@@ -145,6 +145,10 @@ type Trees interface {
 	// zero if there is none. It removes a damaged one.
 	OwnedWorktree(name string) (kernel.Context, error)
 
+	// WorktreeNamed returns where the files of the linked worktree are that git has under a name, wherever somebody has moved
+	// them; "": git has none, or its files are not there.
+	WorktreeNamed(name string) (dir string, err error)
+
 	// Damage returns why nobody can work in the worktree of a job, and what to do; "": it
 	// is sound, or gone. stays reports that it can be used again as it is, once that is done.
 	Damage(kernel.Context) (why string, stays bool, err error)

@@ -448,6 +448,11 @@ func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
 	}
 }
 
+// later returns a time in the next seconds, or hours later: a retry is due then only if the clock was set back.
+func later(r *rand.Rand) time.Time {
+	return epoch.Add(time.Duration(r.IntN(3))*time.Second + time.Duration(r.IntN(3))*time.Hour)
+}
+
 // randomPlan returns a plan over the jobs of model, and the jobs that it leads to. A
 // job that it removes is not changed as well: another test covers that.
 func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]kernel.Action, map[kernel.JobID]kernel.Job) {
@@ -470,7 +475,7 @@ func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]ke
 				}
 				st.RetryAt = time.Time{}
 				if r.IntN(2) == 0 {
-					st.RetryAt = epoch.Add(time.Duration(r.IntN(3)) * time.Second)
+					st.RetryAt = later(r)
 				}
 				st.Finished, st.Outcome = time.Time{}, kernel.NoOutcome
 				if st.Status.Terminal() {
@@ -481,7 +486,7 @@ func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]ke
 				}
 				st.Approval = kernel.Approval{}
 				if r.IntN(2) == 0 {
-					st.Approval = kernel.Approval{State: kernel.Pending, ExpiresAt: epoch.Add(time.Duration(r.IntN(3)) * time.Second)}
+					st.Approval = kernel.Approval{State: kernel.Pending, ExpiresAt: later(r)}
 				}
 			})
 			plan, next[id] = append(plan, a), now

@@ -133,15 +133,12 @@ func stoppers(jobs []kernel.Job, at map[kernel.JobID]int, list []int, run kernel
 
 // dueAt returns those of list that are due, and the next one.
 func dueAt(jobs []kernel.Job, list []int, now time.Time) []int {
-	due := func(i int) time.Time {
-		at, _ := jobs[i].Due()
-		return at
+	due := func(i int) kernel.Delay {
+		d, _ := jobs[i].Due()
+		return d
 	}
-	slices.SortStableFunc(list, func(a, b int) int { return due(a).Compare(due(b)) })
-	for n, i := range list {
-		if now.Before(due(i)) {
-			return list[:n+1]
-		}
-	}
-	return list
+	slices.SortStableFunc(list, func(a, b int) int { return due(a).Until.Compare(due(b).Until) })
+	next := slices.IndexFunc(list, func(i int) bool { return !due(i).Over(now) })
+	out := slices.Clone(list)
+	return slices.DeleteFunc(out, func(i int) bool { return !due(i).Over(now) && i != list[next] })
 }

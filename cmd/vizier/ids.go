@@ -101,17 +101,6 @@ func (r *repo) treeNamed(name string) string {
 	return dir
 }
 
-// resolvable returns the reason of a job of the repository at root or, if its merge is in conflict
-// and the worktree to resolve it in is not there, one that says that it is gone.
-func resolvable(root, reason string) string {
-	return op.Resolvable(reason, func(dir string) string {
-		if present(root, dir) {
-			return dir
-		}
-		return ""
-	})
-}
-
 // present reports whether dir, relative to root, exists, as far as that is known.
 func present(root, dir string) bool {
 	_, err := os.Stat(filepath.Join(root, dir))

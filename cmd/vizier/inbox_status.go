@@ -92,9 +92,17 @@ func (x *inboxStatusCmd) Run(c *call) error {
 		}
 	}
 	c.ui.refs.among(ids) // look them all up with one read
+	byRoot := map[string]*repo{}
+	for t, of := range repos {
+		byRoot[t.Root] = of
+	}
 	for _, p := range st.Prompts {
+		reason := p.Reason
+		if p.Job != nil {
+			reason = byRoot[p.Repository].resolvable(p.Job, reason)
+		}
 		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Renamed: p.Renamed, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
-			Repository: p.Repository, Reason: resolvable(p.Repository, p.Reason)}
+			Repository: p.Repository, Reason: reason}
 		if j := p.Job; j != nil {
 			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Prompt.Branch
 			row.Reference = c.ui.refs.of(string(j.ID))

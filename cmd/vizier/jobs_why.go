@@ -112,6 +112,9 @@ func (w *whyCmd) why(c *call, ref string) error {
 				e.Root.Detail = r.toResolve(snap, root, e.Root.Detail)
 			}
 		}
+		if foreign {
+			e.Unmet = unmetBeside(e)
+		}
 		doc := explained(e, &c.ui.refs)
 		if e.Root != nil {
 			if root := snap.Job(e.Root.Job); root != nil && view.Printed(root) {
@@ -126,7 +129,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 			doc.Actions = append([]remedy{{Command: mend}}, doc.Actions...)
 		}
 		if foreign && len(doc.Actions)+len(doc.Unmet) > 0 { // no other command has an effect before that
-			doc.Actions, doc.Unattended = append([]remedy{{Command: adopt}}, doc.Actions...), nil
+			doc.Actions, doc.Unattended, doc.Outlook = append([]remedy{{Command: adopt}}, doc.Actions...), nil, kernel.AwaitsActions.String()
 		}
 		switch {
 		case w.Format == "text":
@@ -162,6 +165,18 @@ func (c *call) warned(err error) bool {
 // adopt has an effect.
 func (c *call) foreign(r *repo) bool {
 	return c.past == nil && r.Foreign != nil && c.warned(r.Foreign(c.ctx))
+}
+
+// unmetBeside returns what holds a job up in a foreign store: that the store is not acted on, and then the rest. Locks and places are not
+// among that: the jobs that hold them on record run nowhere, and no tick comes that starts others before.
+func unmetBeside(e kernel.Explanation) []kernel.Unmet {
+	if len(e.Unmet) == 0 || e.Status == kernel.Running {
+		return e.Unmet
+	}
+	return append([]kernel.Unmet{{Detail: "nothing starts here: the store is not acted on", Clears: strings.Join(adopt, " ") + ", once somebody has looked at it"}},
+		slices.DeleteFunc(slices.Clone(e.Unmet), func(u kernel.Unmet) bool {
+			return u.Kind == kernel.OnLocks && !u.Final || u.Kind == kernel.NoWait && e.TickWait.Now
+		})...)
 }
 
 // idle returns why nothing starts in a foreign store; "": it is not foreign.

@@ -42,8 +42,7 @@ func (rel *release) begin(c *call, dryRun bool) error {
 	undone, err := undo(c.ctx, left)
 	switch {
 	case errors.Is(err, git.ErrMoved):
-		return refuse(fmt.Errorf("release %s, commit %.12s, was killed before its end, and cannot be undone: %w", left.Tag, left.Commit, err),
-			"if it is to stay, run its script by hand; else revert what belongs to it and remove its tag with `git tag -d "+left.Tag+"`; then remove `vizier-release` in the git directory")
+		return refuse(fmt.Errorf("release %s, commit %.12s, was killed before its end, and cannot be undone: %w", left.Tag, left.Commit, err), rel.stays(c.ctx, left))
 	case err != nil:
 		return fmt.Errorf("undo release %s, which was killed before its end: %w", left.Tag, err)
 	case dryRun && undone:
@@ -62,6 +61,15 @@ func (rel *release) begin(c *call, dryRun bool) error {
 		c.ui.warn(said)
 	}
 	return rel.right.Forget()
+}
+
+// stays says what to do about a release that was killed and cannot be undone.
+func (rel *release) stays(ctx context.Context, left git.Begun) string {
+	tag, untag := fmt.Sprintf(" and make its tag with `git tag --annotate %s %.12s`", left.Tag, left.Commit), ""
+	if made, err := rel.git.TagExists(ctx, left.Tag); made || err != nil {
+		tag, untag = "", " and remove its tag with `git tag -d "+left.Tag+"`"
+	}
+	return "if it is to stay, run its script by hand" + tag + "; else revert what belongs to it" + untag + "; then remove `vizier-release` in the git directory"
 }
 
 // undoable returns a context that whatever signal would end the process cancels instead, however often it comes, until stop

@@ -177,8 +177,8 @@ func (x *explorer) steps(s *kernel.Snapshot) (out []Step) {
 			out = append(out, Step{What: "approve", Job: j.ID}, Step{What: "reject", Job: j.ID})
 		default:
 		}
-		if at, due := j.Due(); due && at.After(s.Now()) {
-			out = append(out, Step{What: "clock", Job: j.ID, After: at.Sub(s.Now())})
+		if d, ok := j.Due(); ok && !d.Over(s.Now()) {
+			out = append(out, Step{What: "clock", Job: j.ID, After: d.Until.Sub(s.Now())})
 		}
 	}
 	return out

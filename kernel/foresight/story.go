@@ -242,8 +242,8 @@ func (t *teller) use(j *kernel.Job, times int) {
 // look notes what j waits for from now on, and when it comes due.
 func (t *teller) look(j *kernel.Job) {
 	now := t.s.Now()
-	if at, ok := j.Due(); ok && at.After(now) {
-		t.expect(happening{at: at, job: j.ID, span: -1})
+	if d, ok := j.Due(); ok && !d.Over(now) {
+		t.expect(happening{at: d.Until, job: j.ID, span: -1})
 	}
 	st := &j.State
 	if st.Status == kernel.WaitingOnApproval {

@@ -140,6 +140,12 @@ func TestReady(t *testing.T) {
 	if rels(ready) != "z a b young future" { // the clock of whoever wrote it is ahead, and it was still
 		t.Errorf("%q", rels(ready))
 	}
+	back := now.Add(-time.Hour)
+	if _, again, wait := l.Ready(back, 2*time.Second, seen); wait != 2*time.Second {
+		t.Errorf("the clock was set back: %v", wait)
+	} else if ready, _, _ = l.Ready(back.Add(2*time.Second), 2*time.Second, again); rels(ready) != "z a b young future" {
+		t.Errorf("the clock was set back: %q", rels(ready))
+	}
 	grown := l
 	grown.Files = append([]inbox.PromptFile(nil), l.Files...)
 	grown.Files[3].Size, grown.Files[3].Modified = 9, now.Add(3*time.Second)

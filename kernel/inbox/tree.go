@@ -74,7 +74,8 @@ type Sighting struct {
 // Ready returns the new prompts that may be claimed, ordered by time of the
 // last change and then by name. A file is ready once it has not changed for
 // debounce, by its modification time or as observed over several passes; for a
-// file with a modification time in the future the system's change time counts.
+// file with a modification time in the future the system's change time counts. After
+// the clock was set back, a file counts as first seen.
 // seen is the memory of the pass before, next that for the following one. wait
 // is how long until the next prompt may be ready. A prompt is held back while
 // an earlier prompt of the same name is running.
@@ -91,7 +92,7 @@ func (l Listing) Ready(now time.Time, debounce time.Duration, seen map[string]Si
 			continue
 		}
 		s, before := seen[f.Rel]
-		if !before || s.File.Inode != f.Inode || s.File.Size != f.Size || !s.File.Modified.Equal(f.Modified) {
+		if !before || s.Since.After(now) || s.File.Inode != f.Inode || s.File.Size != f.Size || !s.File.Modified.Equal(f.Modified) {
 			s = Sighting{f, now}
 		}
 		still := f.Modified

@@ -126,9 +126,7 @@ func (x *overview) line(j *kernel.Job) Line {
 		}
 	case st.Status.Active():
 		from, to, l.What = cmp.Or(st.WaitSince, j.Created), x.s.Now(), cmp.Or(x.waitsFor(j), x.o.Idle)
-		if st.RetryAt.After(x.s.Now()) {
-			l.Until = st.RetryAt
-		}
+		l.Until = j.Delayed(x.s.Now())
 	case st.Status != kernel.Succeeded && st.Status != kernel.Unscheduled:
 		l.What = line(j.WhyEnded(x.s.Now()))
 		if st.Failure == kernel.ExitFailure {

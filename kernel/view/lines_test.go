@@ -22,7 +22,7 @@ func TestLines(t *testing.T) {
 		job("b4", 4, kernel.Unscheduled, numbered(2, "gate"), node("run_ab12", "gate")),
 		job("c1", 5, kernel.Failed, numbered(3, "x"), ended(20, "exit code 2", kernel.ExitFailure)),
 		job("c2", 6, kernel.BlockedByDependency, numbered(3, "y"), after("c1")),
-		job("d1", 7, kernel.FailedRetryable, numbered(4, ""), ended(20, "exit code 2", kernel.ExitFailure), func(j *kernel.Job) { j.State.RetryAt = later }),
+		job("d1", 7, kernel.FailedRetryable, numbered(4, ""), ended(20, "exit code 2", kernel.ExitFailure), againLater),
 		job("e1", 8, kernel.WaitingOnApproval, numbered(5, ""), func(j *kernel.Job) { j.Spec.Name, j.State.WaitSince = "deploy", hour }),
 	)
 	lines := func(o view.LinesOptions) string {

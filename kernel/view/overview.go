@@ -326,7 +326,7 @@ func (x *overview) waiting(jobs []*kernel.Job) Item {
 	j := jobs[0]
 	it := x.item(j)
 	it.Since, it.What = instant(j.State.WaitSince), x.waitsFor(j)
-	if at := j.State.RetryAt; at.After(x.s.Now()) && !j.State.Status.Waiting() {
+	if at := j.Delayed(x.s.Now()); !at.IsZero() {
 		it.Until = &at
 	}
 	if it.What == "" {

@@ -92,6 +92,12 @@ var hour = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 // later is when something is tried again.
 var later = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// againLater makes a job wait for its next attempt until later.
+func againLater(j *kernel.Job) {
+	const centuries = 200 * 365 * 24 * time.Hour
+	j.State.RetryAt, j.Spec.Retry.Base, j.Spec.Retry.Cap = later, centuries, centuries
+}
+
 // sketch returns an overview in a few words: a line for each item.
 func sketch(v view.Overview) string {
 	var b strings.Builder
@@ -134,7 +140,7 @@ func TestOverview(t *testing.T) {
 			j.State.Wait = kernel.WaitReason{Kind: kernel.OnLocks, Cause: kernel.ExecutorFull, Detail: "waiting on pool max_running"}
 		}),
 		job("d2", 7, kernel.WaitingOnLocks, numbered(4, "y")), job("d3", 8, kernel.Queued, numbered(4, "z")),
-		job("e1", 9, kernel.FailedRetryable, numbered(5, ""), ended(10, "exit code 2", kernel.ExitFailure), func(j *kernel.Job) { j.Spec.Name, j.State.RetryAt = "flaky", later }),
+		job("e1", 9, kernel.FailedRetryable, numbered(5, ""), ended(10, "exit code 2", kernel.ExitFailure), func(j *kernel.Job) { j.Spec.Name = "flaky" }, againLater),
 		job("f1", 10, kernel.Failed, numbered(6, ""), ended(20, "exit code 2", kernel.ExitFailure), func(j *kernel.Job) { j.Spec.Name = "lint" }),
 		job("f2", 11, kernel.BlockedByDependency, numbered(7, ""), ended(20, "", kernel.NoFailure), after("f1")),
 		job("f3", 12, kernel.BlockedByDependency, numbered(8, ""), ended(30, "", kernel.NoFailure), func(j *kernel.Job) { j.Spec.Name, j.State.Wait.Detail = "pack", "missing custom:a:b" }),

@@ -142,8 +142,8 @@ func (w *world) live(t *rapid.T, fate fated) (happened []string) {
 		}
 		for _, id := range w.jobIDs() {
 			j := w.truth[id]
-			if at, due := j.Due(); due && at.After(w.now) {
-				sooner(at, func() { w.tick(t) })
+			if d, ok := j.Due(); ok && !d.Over(w.now) {
+				sooner(d.Until, func() { w.tick(t) })
 			}
 			question := fmt.Sprint(id, j.State.Generation, j.State.Attempt)
 			if j.State.Status != kernel.WaitingOnApproval {

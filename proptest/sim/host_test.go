@@ -50,6 +50,11 @@ func (w *world) clock() time.Time {
 	if w.now.After(w.latest) {
 		w.latest = w.now
 	}
+	for id, at := range w.earliest {
+		if w.now.Before(at) {
+			w.earliest[id] = w.now
+		}
+	}
 	return w.now
 }
 

@@ -22,10 +22,11 @@ type ledger struct {
 	results   map[kernel.AttemptID]kernel.Result // as commands returned them
 	recorded  map[kernel.AttemptID]kernel.Result // as their runners wrote them down
 	refusals  map[kernel.AttemptID]error
-	excused   map[kernel.AttemptID]bool // a fault beyond the model of locks befell it
-	rebooted  map[kernel.AttemptID]bool // its runner went with the machine
-	fired     map[kernel.JobID]int      // routes taken since a person rewound their source
-	latest    time.Time                 // the latest time that the clock has given to a process
+	excused   map[kernel.AttemptID]bool  // a fault beyond the model of locks befell it
+	rebooted  map[kernel.AttemptID]bool  // its runner went with the machine
+	fired     map[kernel.JobID]int       // routes taken since a person rewound their source
+	latest    time.Time                  // the latest time that the clock has given to a process
+	earliest  map[kernel.JobID]time.Time // the earliest since the job failed and was to be tried again
 	trace     []string
 	violation string
 }
@@ -40,7 +41,7 @@ func newLedger() ledger {
 		spawned: map[kernel.AttemptID]int{}, commands: map[kernel.AttemptID]int{}, runs: map[execution]int{},
 		results: map[kernel.AttemptID]kernel.Result{}, recorded: map[kernel.AttemptID]kernel.Result{},
 		refusals: map[kernel.AttemptID]error{}, excused: map[kernel.AttemptID]bool{}, rebooted: map[kernel.AttemptID]bool{},
-		fired: map[kernel.JobID]int{}}
+		fired: map[kernel.JobID]int{}, earliest: map[kernel.JobID]time.Time{}}
 }
 
 func (l *ledger) note(format string, args ...any) {
@@ -115,6 +116,9 @@ func (w *world) checkEntry(p *process, e entry) {
 				w.checkChange(p, old, *g.record)
 			}
 			w.checkGrant(old, *g.record)
+			if g.record.State.Status == kernel.FailedRetryable && (!had || old.State.Status != kernel.FailedRetryable) {
+				w.earliest[g.job] = w.now
+			}
 		}
 	}
 	w.checkAll()
@@ -246,7 +250,8 @@ func (w *world) checkGrant(old, now kernel.Job) {
 		w.fail("%s runs as attempt %d after attempt %d", now.ID, is.Attempt, old.State.Attempt)
 	case is.Approval.State == kernel.Pending || is.Approval.State == kernel.Rejected:
 		w.fail("%s runs with its approval %s", now.ID, is.Approval.State)
-	case old.State.Status == kernel.FailedRetryable && is.Generation == old.State.Generation && w.latest.Before(old.State.RetryAt):
+	case old.State.Status == kernel.FailedRetryable && is.Generation == old.State.Generation && w.latest.Before(old.State.RetryAt) &&
+		old.State.RetryAt.Sub(w.earliest[now.ID]) <= time.Minute+kernel.DefaultBackoffCap: // else the clock was set back
 		w.fail("%s runs at %v, before %v", now.ID, w.latest, old.State.RetryAt)
 	case now.Spec.Routed && !is.Awake:
 		w.fail("%s runs, and no route woke it", now.ID)

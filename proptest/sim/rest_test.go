@@ -13,7 +13,7 @@ import (
 
 // rest checks liveness. The faults stop, except for a program that stays missing; the
 // processes that stood still go on, or are killed. From then on commands succeed,
-// people approve and the clock goes on, and within a bounded number of ticks
+// people approve and the clock goes on, perhaps from long ago, and within a bounded number of ticks
 // everything that can end has ended.
 func (m *machine) rest(t *rapid.T) {
 	w := m.w
@@ -25,6 +25,12 @@ func (m *machine) rest(t *rapid.T) {
 		w.killAll()
 	}
 	w.now = w.now.Add(time.Hour)
+	if oneIn(t, 4, "the clock is set back") {
+		w.now = w.now.AddDate(-1, 0, 0)
+		for a, at := range w.beats { // leases go by the clock of the files
+			w.beats[a] = at.AddDate(-1, 0, 0)
+		}
+	}
 	w.quiesce(t)
 	w.beatAll()
 	w.tick(t)
