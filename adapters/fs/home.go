@@ -18,6 +18,15 @@ import (
 // write to it, or it was copied here. Vizier reads it and does not act on it.
 var ErrForeign = errors.New("the store is not acted on")
 
+// ForeignError is an ErrForeign that says why.
+type ForeignError struct {
+	Why   string
+	Adopt bool // whether Adopt is the next step; without it, what Why says comes before
+}
+
+func (e *ForeignError) Error() string { return ErrForeign.Error() + ": " + e.Why }
+func (e *ForeignError) Unwrap() error { return ErrForeign }
+
 // maxHomes bounds the places on record where a store is. Each host that shares it may
 // have a path and inode numbers of its own.
 const maxHomes = 16
@@ -99,8 +108,8 @@ func (s *Store) athome(ctx context.Context, t Tracking) (*homeRecord, error) {
 		case err != nil:
 			return nil, err
 		case file != "":
-			return nil, s.foreign("git tracks %s: what a clone or a pull brings is not what you queued. Look at it, have git forget it "+
-				"(`git rm -r --cached --ignore-unmatch %s`), and then run `vizier doctor --adopt`", file, strings.Join(own(), " "))
+			return nil, &ForeignError{Why: fmt.Sprintf("git tracks %s: what a clone or a pull brings is not what you queued. Look at it, have git forget it "+
+				"(`git rm -r --cached --ignore-unmatch %s`), and then run `vizier doctor --adopt`", file, strings.Join(own(), " "))}
 		}
 	}
 	known := slices.IndexFunc(have.Homes, func(h home) bool { return h.Inode == at.Inode || h.Path == at.Path })
@@ -111,8 +120,8 @@ func (s *Store) athome(ctx context.Context, t Tracking) (*homeRecord, error) {
 		want.Homes = slices.Clone(have.Homes)
 		want.Homes[known] = at
 	case len(have.Homes) > 0:
-		return nil, s.foreign("it was made at %s and is at %s: it was copied, or moved from another file system. "+
-			"Look at it (`vizier ls --all`); if it is yours: `vizier doctor --adopt`", have.Homes[0].Path, at.Path)
+		return nil, &ForeignError{fmt.Sprintf("it was made at %s and is at %s: it was copied, or moved from another file system. "+
+			"Look at it (`vizier ls --all`); if it is yours: `vizier doctor --adopt`", have.Homes[0].Path, at.Path), true}
 	default:
 		want.Homes = []home{at}
 	}
@@ -193,15 +202,11 @@ func (s *Store) here() (home, error) {
 	}
 	switch dir := filepath.Join(s.Layout.root, vizierDir, jobsDir); {
 	case int(st.Uid) != os.Geteuid():
-		return home{}, s.foreign("%s %s", dir, belongsTo(int(st.Uid)))
+		return home{}, &ForeignError{Why: dir + " " + belongsTo(int(st.Uid))}
 	case st.Mode&0o077 != 0:
-		return home{}, s.foreign("%s has mode %04o, so others may have written to it. Look at it; if it is yours: `vizier doctor --adopt`", dir, st.Mode&0o7777)
+		return home{}, &ForeignError{fmt.Sprintf("%s has mode %04o, so others may have written to it. Look at it; if it is yours: `vizier doctor --adopt`", dir, st.Mode&0o7777), true}
 	}
 	return home{st.Ino, s.Layout.root}, nil
-}
-
-func (s *Store) foreign(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrForeign, fmt.Sprintf(format, args...))
 }
 
 // homes reads homeFile. A damaged file counts as missing: a power failure may leave

@@ -86,7 +86,7 @@ func (c *call) listRestless(r *repo, list listing) {
 	waits := func(row view.ListRow) bool {
 		return row.Status.Waiting() || row.Status == kernel.Queued || row.Status == kernel.FailedRetryable
 	}
-	if !list.snap.Narrow() && slices.ContainsFunc(list.Rows, waits) && !r.Attended() && !c.foreign(r) {
+	if !list.snap.Narrow() && slices.ContainsFunc(list.Rows, waits) && !r.Attended() && c.foreign(r) == nil {
 		c.restless(r, list.snap)
 	}
 }

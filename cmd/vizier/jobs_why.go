@@ -2,11 +2,13 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -112,8 +114,8 @@ func (w *whyCmd) why(c *call, ref string) error {
 				e.Root.Detail = r.toResolve(snap, root, e.Root.Detail)
 			}
 		}
-		if foreign {
-			e.Unmet = unmetBeside(e)
+		if foreign != nil {
+			e.Unmet = unmetBeside(e, foreign)
 		}
 		doc := explained(e, &c.ui.refs)
 		if e.Root != nil {
@@ -128,8 +130,8 @@ func (w *whyCmd) why(c *call, ref string) error {
 		if e.Root != nil && displaced(snap.Job(e.Root.Job)) {
 			doc.Actions = append([]remedy{{Command: mend}}, doc.Actions...)
 		}
-		if foreign && len(doc.Actions)+len(doc.Unmet) > 0 { // no other command has an effect before that
-			doc.Actions, doc.Unattended, doc.Outlook = append([]remedy{{Command: adopt}}, doc.Actions...), nil, kernel.AwaitsActions.String()
+		if foreign != nil && len(doc.Actions)+len(doc.Unmet) > 0 { // no other command has an effect before that
+			doc.Actions, doc.Unattended, doc.Outlook = append([]remedy{{Command: foreign}}, doc.Actions...), nil, kernel.AwaitsActions.String()
 		}
 		switch {
 		case w.Format == "text":
@@ -161,19 +163,29 @@ func (c *call) warned(err error) bool {
 	return err != nil
 }
 
-// foreign reports whether the store is foreign, and warns of it. In a foreign store, no command but
-// adopt has an effect.
-func (c *call) foreign(r *repo) bool {
-	return c.past == nil && r.Foreign != nil && c.warned(r.Foreign(c.ctx))
+// foreign warns if the store is foreign, and returns the only command that leads on then: adopt if
+// that is the next step, or doctor, which says what is; nil: it is not foreign.
+func (c *call) foreign(r *repo) []string {
+	if c.past != nil || r.Foreign == nil {
+		return nil
+	}
+	err := r.Foreign(c.ctx)
+	if !c.warned(err) {
+		return nil
+	}
+	if why, ok := errors.AsType[*fs.ForeignError](err); ok && !why.Adopt {
+		return adopt[:2]
+	}
+	return adopt
 }
 
-// unmetBeside returns what holds a job up in a foreign store: that the store is not acted on, and then the rest. Locks and places are not
+// unmetBeside returns what holds a job up in a foreign store, which next leads out of: that the store is not acted on, and then the rest. Locks and places are not
 // among that: the jobs that hold them on record run nowhere, and no tick comes that starts others before.
-func unmetBeside(e kernel.Explanation) []kernel.Unmet {
+func unmetBeside(e kernel.Explanation, next []string) []kernel.Unmet {
 	if len(e.Unmet) == 0 || e.Status == kernel.Running {
 		return e.Unmet
 	}
-	return append([]kernel.Unmet{{Detail: "nothing starts here: the store is not acted on", Clears: strings.Join(adopt, " ") + ", once somebody has looked at it"}},
+	return append([]kernel.Unmet{{Detail: "nothing starts here: the store is not acted on", Clears: strings.Join(next, " ") + ", once somebody has looked at it"}},
 		slices.DeleteFunc(slices.Clone(e.Unmet), func(u kernel.Unmet) bool {
 			return u.Kind == kernel.OnLocks && !u.Final || u.Kind == kernel.NoWait && e.TickWait.Now
 		})...)
@@ -293,7 +305,7 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 		}
 	}
 	switch {
-	case len(doc.Actions) > 1 && (slices.Equal(doc.Actions[0].Command, adopt) || view.InOrder(e.Actions)):
+	case len(doc.Actions) > 1 && (strings.HasPrefix(strings.Join(doc.Actions[0].Command, " "), "vizier doctor") || view.InOrder(e.Actions)):
 		b.WriteString("\nTo start it, in this order:\n")
 	case len(doc.Actions) > 0:
 		b.WriteString("\nTo start it:\n")

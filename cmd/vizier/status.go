@@ -55,8 +55,8 @@ func (s *overviewCmd) Run(c *call) error {
 	foreign, displaced := c.foreign(r), c.displaced(r)
 	for i := range v.Attention {
 		switch {
-		case foreign:
-			v.Attention[i].Command = adopt
+		case foreign != nil:
+			v.Attention[i].Command = foreign
 		case displaced(snap.Job(v.Attention[i].Job)):
 			v.Attention[i].Command = mend
 		}
@@ -65,7 +65,7 @@ func (s *overviewCmd) Run(c *call) error {
 		err = c.ui.json(overviewDoc{snap.Now(), v, residentScheduler{r.Resident()}})
 	} else {
 		c.ui.text(c.ui.overview(v, snap.Now()))
-		if !foreign {
+		if foreign == nil {
 			c.restless(r, snap)
 		}
 		if text := distrust(r.untrusted(c.ctx)); text != "" {

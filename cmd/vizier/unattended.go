@@ -87,7 +87,7 @@ func (c *call) warnUnattended(r *repo, j *kernel.Job) {
 		return
 	}
 	e, snap, err := r.Scheduler.Explain(c.ctx, j.ID)
-	if err != nil || c.foreign(r) {
+	if err != nil || c.foreign(r) != nil {
 		return
 	}
 	if alone := r.unattended(e.TickWait, snap.Now()); alone != nil && (e.TickWait.Now || r.Off == "") {
