@@ -60,8 +60,27 @@ const (
 	defaultResumes  = 3
 )
 
-// maxKey is the maximum length of an idempotency key, in bytes.
-const maxKey = 512
+// Maximum lengths in bytes: of an idempotency key, and of what else jobs are looked up by.
+const (
+	maxKey  = 512
+	maxWord = 1024
+)
+
+// checkLengths returns an error if a word is too long by which jobs are looked up: an index holds it, and would be slow
+// for all jobs.
+func checkLengths(q Request) error {
+	for _, f := range []struct {
+		flag  string
+		words []string
+	}{{"name", []string{q.Name}}, {"need", q.Need}, {"produce", q.Produce}, {"lock", q.Lock}, {"pool", q.Pool}, {"require", q.Require}} {
+		for _, word := range f.words {
+			if len(word) > maxWord {
+				return fmt.Errorf("--%s %.40q…: it has %d bytes, and %d are the most: %w", f.flag, word, len(word), maxWord, kernel.ErrInvalid)
+			}
+		}
+	}
+	return nil
+}
 
 // newJob makes the job of a request, with the predecessors of before. Its error
 // has those of wrong, too.
@@ -78,6 +97,7 @@ func (t *Builder) newJob(ctx context.Context, q Request, before kernel.Spec, wro
 		fail(fmt.Errorf("expected a command: vizier submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
 	fail(checkCommand(q.Command))
+	fail(checkLengths(q))
 	err := kernel.CheckName(q.Name)
 	if err != nil {
 		err = fmt.Errorf("--name %w", err)

@@ -44,6 +44,7 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 		want func(*kernel.Spec)
 	}{
 		{Request{}, func(*kernel.Spec) {}},
+		{Request{Name: strings.Repeat("n", maxWord)}, func(s *kernel.Spec) { s.Name = strings.Repeat("n", maxWord) }},
 		{Request{Name: "n", Tag: []string{"k=v"}, IdempotencyKey: given(strings.Repeat("k", maxKey)), Timeout: "2s"}, func(s *kernel.Spec) {
 			s.Name, s.Tags, s.IdempotencyKey, s.Task.Timeout = "n", []kernel.Tag{{Key: "k", Value: "v"}}, strings.Repeat("k", maxKey), 2*time.Second
 		}},
@@ -130,6 +131,9 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{MissingProducer: "x"}, "x"},
 		{Request{Transient: "x"}, "x"},
 		{Request{IdempotencyKey: given(strings.Repeat("k", maxKey+1))}, "1 to 512 bytes"},
+		{Request{Name: strings.Repeat("n", maxWord+1)}, "--name \"nnn"},
+		{Request{Lock: []string{"a", strings.Repeat("l", maxWord+1)}}, "--lock \"lll"},
+		{Request{Produce: []string{"custom:t:" + strings.Repeat("p", maxWord)}}, "it has 1033 bytes, and 1024 are the most"},
 		{Request{IdempotencyKey: given("")}, "1 to 512 bytes"},
 		{Request{IdempotencyKey: given("a\x00")}, "none of them NUL"},
 		{Request{Secret: []string{"1=x"}}, `--secret: "1": expected NAME=@FILE or NAME=COMMAND`},
