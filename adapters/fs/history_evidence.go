@@ -368,11 +368,15 @@ func ReadEvidence(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxEvidence))
-	if err == nil && !bytes.HasPrefix(b, []byte(evidenceKind)) {
+	begin := make([]byte, len(evidenceKind))
+	_, err = io.ReadFull(f, begin)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err == nil && string(begin) != evidenceKind:
 		err = fmt.Errorf("%s is no evidence, which `vizier history export` writes: %w", name, kernel.ErrInvalid)
+	case err == nil:
+		begin, err = io.ReadAll(io.MultiReader(bytes.NewReader(begin), io.LimitReader(f, maxEvidence)))
 	}
-	return b, errors.Join(err, f.Close())
+	return begin, errors.Join(err, f.Close())
 }
 
 // VerifyEvidence checks the bytes of a file that Export made, with this version's kernel. It
