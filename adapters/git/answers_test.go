@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -214,7 +215,7 @@ func TestWhatIsInTheWayOfAWorktree(t *testing.T) {
 		"a long path":        {func() []any { return all(fitness(Worktree{Path: long})) }, "lstat " + long},
 		"no git directory":   {func() []any { _, err := r.mend(ctx, Worktree{gitDir: o.path("a-file/x")}, ""); return all(err) }, "mkdir " + o.path("a-file")},
 		"settings":           {func() []any { return all((&coreConfig{}).read(o.dir)) }, "read " + o.dir},
-		"a name of a branch": {func() []any { return all(r.DeleteBranch(ctx, "-x", main)) }, `delete branch "-x": git does not allow this name`},
+		"a name of a branch": {func() []any { return all(r.cli.DeleteBranch(ctx, "-x", main)) }, `delete branch "-x": git does not allow this name`},
 	} {
 		answer := c.ask()
 		err, _ := answer[len(answer)-1].(error)
@@ -366,5 +367,77 @@ func TestWhetherAReleaseIsThere(t *testing.T) {
 	}
 	if got, err := o.repo.Undoes(ctx, Begun{Branch: "ahead", From: o.rev("main~1"), Commit: main, Tag: "v1"}); got || !errors.Is(err, ErrMoved) {
 		t.Errorf("a branch that has moved on: %t, %v", got, err)
+	}
+}
+
+// Where git fails, a worktree is neither given up nor taken for one that is as it should be.
+func TestAWorktreeThatCannotBeMadeAnew(t *testing.T) {
+	ctx, o := t.Context(), newBrittle(t)
+	r, dir, main := o.repo, o.tree.dir, o.rev("main")
+	for name, c := range map[string]struct {
+		words []string
+		ask   func() error
+	}{
+		"to another branch": {[]string{"commit-tree"}, func() error { return second(r.EnsureWorktree(ctx, "draft-1", "draft-1", "main", "")) }},
+		"to stage":          {[]string{"--force"}, func() error { return r.Stage(ctx, dir, nil, []string{"new"}) }},
+		"to release":        {[]string{"rev-parse"}, func() error { return r.Release(ctx, dir) }},
+	} {
+		brittleAt(r, c.words...)
+		if err := c.ask(); err == nil || !strings.Contains(err.Error(), "disk on fire") {
+			t.Errorf("%s: %v", name, err)
+		}
+		brittleAt(r)
+		if text, err := os.ReadFile(o.tree.path("new")); string(text) != "x" || err != nil || o.tree.git("symbolic-ref", "HEAD") != "refs/heads/draft/a" {
+			t.Errorf("%s: its work is %q, %v", name, text, err)
+		}
+	}
+	o.tree.git("rm", "--quiet", "--cached", "file")
+	if err := os.Remove(o.tree.path(".gitignore")); err != nil {
+		t.Fatal(err)
+	}
+	brittleAt(r, "checkout-index")
+	if n, err := r.RestoreMissing(ctx, dir); err == nil {
+		t.Errorf("%d files are restored", n)
+	}
+	brittleAt(r, "ls-files")
+	if n, err := r.RestoreMissing(ctx, dir); n != 0 || err == nil {
+		t.Errorf("%d files are restored, %v", n, err)
+	}
+	staged := parkedRefs + "draft-1-1-" + string(main[:7]) + stagedSuffix
+	o.git("update-ref", staged, string(main))
+	brittleAt(r, "update-ref")
+	if err := r.DropStaged(ctx, time.Now().Add(time.Hour)); err == nil || !strings.HasPrefix(err.Error(), "remove refs of what was staged long ago: ") {
+		t.Errorf("%v", err)
+	}
+	brittleAt(r)
+	if err := r.DropStaged(ctx, time.Now().Add(time.Hour)); err != nil || o.git("for-each-ref", staged) != "" {
+		t.Errorf("%v", err)
+	}
+	head := o.path(".git/worktrees/draft-1/HEAD")
+	if err := os.WriteFile(head, []byte("garbage\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	brittleAt(r, "commit-tree")
+	if c, err := r.OwnedWorktree("draft-1"); c != (kernel.Context{}) || err == nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := os.Stat(o.tree.path("new")); err != nil {
+		t.Errorf("its work is gone: %v", err)
+	}
+	fresh := newFixture(t)
+	f := Open(fresh.root())
+	if never, err := f.neverInConflict(""); !never || err != nil {
+		t.Errorf("without an index: %t, %v", never, err)
+	}
+	gone := &following{repo: r, w: Worktree{Path: o.path("gone"), gitDir: o.path("gone/.git")}, from: main, to: main, note: shutFile(t, o.path("note"))}
+	if err := gone.comeBack(ctx); err == nil || err.Error() != "bring "+o.path("gone")+" back, which is half way: where its files are not, or not any more" {
+		t.Errorf("%v", err)
+	}
+	if op, err := r.Operation(); op != "" || err != nil {
+		t.Errorf("%q, %v", op, err)
+	}
+	o.write(".git/MERGE_HEAD", string(main)+"\n")
+	if op, err := r.Operation(); op != "merge" || err != nil {
+		t.Errorf("%q, %v", op, err)
 	}
 }

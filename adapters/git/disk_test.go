@@ -100,8 +100,11 @@ func TestTheListOfWorktreesCannotBeRead(t *testing.T) {
 		"an obstacle":     func() []any { return all(r.Obstacle(ctx, "draft/a")) },
 		"end an advance":  func() []any { return all(r.EndAdvance(ctx, "draft/a")) },
 		"drop its locks":  func() []any { return all(r.DropStaleLocks(dir, time.Now())) },
+		"remove":          func() []any { return all(r.removeWorktree(ctx, dir, "draft-1", "draft/a")) },
+		"what is held":    func() []any { return all(r.Unheld(ctx)) },
 		"delete a branch": func() []any { return all(r.DeleteBranch(ctx, "draft/a", o.rev("draft/a"))) },
 	}
+	o.git("update-ref", heldRefs+"gone/before", string(main))
 	before := o.stands()
 	undo := looped(t, o.path(".git/worktrees"))
 	for name, ask := range asks {
@@ -136,23 +139,39 @@ func TestWhatCannotBeLookedAt(t *testing.T) {
 	if err != nil || len(i.links) > 0 {
 		t.Fatal(i, err)
 	}
+	if err := at.noteSettled("", nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, answer := range map[string][]any{
+		"a long name, to restore": all(restore("/"+strings.Repeat("x", 300), o.path("copy"))),
+		"a directory, to copy":    all(copyIndex(o.dir, o.path("copy"))),
+	} {
+		noAnswer(t, name, answer)
+	}
 	begun := Begun{Branch: "main", From: main, Commit: o.rev("ahead"), Tag: "v1"}
 	for name, c := range map[string]struct {
 		at  string
 		ask func() []any
 	}{
-		"copies of a merge":         {filepath.Join(git, "MERGE_MSG"), func() []any { return all(r.Remember(ctx, dir, false)) }},
-		"the notes":                 {notes, func() []any { return all(r.PutBack(ctx, dir)) }},
-		"the note of a settle":      {filepath.Join(notes, settledNote), func() []any { return all(r.endSettle(ctx, at, false)) }},
-		"the index, to stage":       {index, func() []any { return all(at.staging(ctx, []string{"new"})) }},
-		"the index, to note":        {index, func() []any { return all(at.noteSettled(main, nil)) }},
-		"the new note":              {filepath.Join(notes, settledNote+".new"), func() []any { return all(at.noteSettled(main, nil)) }},
-		"the index that was noted":  {filepath.Join(notes, settledIndex), func() []any { return all(at.sinceSettle(ctx, main, nil)) }},
-		"the index, to copy":        {index, func() []any { return all(at.commit(ctx, main, nil)) }},
-		"what is staged":            {index, func() []any { return all(at.staged(ctx, main, main, false)) }},
-		"an index":                  {index, func() []any { return all(copyIndex(index, o.path("copy"))) }},
-		"what was copied":           {index, func() []any { return all(restore(index, o.path("copy"))) }},
-		"where it goes":             {o.path("copy.vizier"), func() []any { return all(restore(filepath.Join(common, "index"), o.path("copy"))) }},
+		"copies of a merge":        {filepath.Join(git, "MERGE_MSG"), func() []any { return all(r.Remember(ctx, dir, false)) }},
+		"the notes":                {notes, func() []any { return all(r.PutBack(ctx, dir)) }},
+		"the note of a settle":     {filepath.Join(notes, settledNote), func() []any { return all(r.endSettle(ctx, at, false)) }},
+		"the index, to stage":      {index, func() []any { return all(at.staging(ctx, []string{"new"})) }},
+		"the index, to note":       {index, func() []any { return all(at.noteSettled(main, nil)) }},
+		"the new note":             {filepath.Join(notes, settledNote+".new"), func() []any { return all(at.noteSettled(main, nil)) }},
+		"the index that was noted": {filepath.Join(notes, settledIndex), func() []any { return all(at.sinceSettle(ctx, main, nil)) }},
+		"the index, to copy":       {index, func() []any { return all(at.commit(ctx, main, nil)) }},
+		"what is staged":           {index, func() []any { return all(at.staged(ctx, main, main, false)) }},
+		"an index":                 {index, func() []any { return all(copyIndex(index, o.path("copy"))) }},
+		"what was copied":          {index, func() []any { return all(restore(index, o.path("copy"))) }},
+		"where it goes":            {o.path("copy.vizier"), func() []any { return all(restore(filepath.Join(common, "index"), o.path("copy"))) }},
+		"what was being settled":   {filepath.Join(git, "MERGE_HEAD"), func() []any { return all(r.endSettle(ctx, at, false)) }},
+		"a merge of all":           {filepath.Join(common, "MERGE_HEAD"), func() []any { return all(r.Operation()) }},
+		"who has it out":           {filepath.Join(common, "HEAD"), func() []any { return all(r.cli.checkedOut(ctx, "draft/a")) }},
+		"its branch":               {o.path(".git/refs/heads/draft"), func() []any { return all((&following{repo: r, w: Worktree{Path: dir, Branch: "main"}}).stays(ctx)) }},
+		"locks of its branch": {o.path(".git/refs/heads/draft"), func() []any {
+			return all((&following{repo: r, w: Worktree{Path: dir, Branch: "main"}}).dropRefLocks(ctx))
+		}},
 		"what is in progress":       {filepath.Join(git, "MERGE_HEAD"), func() []any { return all(operation(git)) }},
 		"picks in progress":         {filepath.Join(git, "sequencer"), func() []any { return all(operation(git)) }},
 		"an obstacle in progress":   {filepath.Join(git, "MERGE_HEAD"), func() []any { return all(r.Obstacle(ctx, "draft/a")) }},
@@ -237,6 +256,12 @@ func TestWhicheverGitFailsNothingIsSaidOfARememberedWorktree(t *testing.T) {
 	if err != nil || before == "" {
 		t.Fatal(before, err)
 	}
+	if err := at.noteSettled("", []string{"file"}); err != nil {
+		t.Fatal(err)
+	}
+	brittleAt(r, "write-tree")
+	noAnswer(t, "a resolution that was begun", all(r.endSettle(ctx, at, true)))
+	brittleAt(r)
 	if err := at.noteSettled(main, []string{"file"}); err != nil {
 		t.Fatal(err)
 	}
@@ -276,12 +301,13 @@ func TestPutBackGoesOn(t *testing.T) {
 		o := newResolved(t, confined)
 		r, dir := o.repo, o.tree.dir
 		o.tree.git("add", "lib")
-		for _, words := range [][]string{{"commit-tree"}, {"ls-files", "--stage"}, {"rev-parse"}, {"diff-tree"}, {"read-tree", "--reset"}, {"update-ref"}} {
+		before := o.tree.git("rev-parse", beforeRef) + "^"
+		for _, words := range [][]string{{"commit-tree"}, {"ls-files", "--stage"}, {"rev-parse"}, {"rev-parse", before}, {"diff-tree"}, {"read-tree"}, {"read-tree", "--reset"}, {"update-ref"}} {
 			brittleAt(r, words...)
 			if _, err := r.PutBack(ctx, dir); err == nil {
 				t.Errorf("confined %t, %q fails, and nothing is said", confined, words)
 			}
-			if words[0] == "read-tree" && !confined {
+			if slices.Contains(words, "--reset") && !confined {
 				brittleAt(r)
 				undo := looped(t, o.path(".git/worktrees/draft-1/SQUASH_MSG.vizier"))
 				if _, err := r.PutBack(ctx, dir); err == nil {
