@@ -142,6 +142,9 @@ func TestWhatCannotBeLookedAt(t *testing.T) {
 	if err := at.noteSettled("", nil); err != nil {
 		t.Fatal(err)
 	}
+	undo := looped(t, filepath.Join(git, "MERGE_HEAD"))
+	noAnswer(t, "what was being settled", all(r.endSettle(ctx, at, false)))
+	undo()
 	for name, answer := range map[string][]any{
 		"a long name, to restore": all(restore("/"+strings.Repeat("x", 300), o.path("copy"))),
 		"a directory, to copy":    all(copyIndex(o.dir, o.path("copy"))),
@@ -165,7 +168,6 @@ func TestWhatCannotBeLookedAt(t *testing.T) {
 		"an index":                 {index, func() []any { return all(copyIndex(index, o.path("copy"))) }},
 		"what was copied":          {index, func() []any { return all(restore(index, o.path("copy"))) }},
 		"where it goes":            {o.path("copy.vizier"), func() []any { return all(restore(filepath.Join(common, "index"), o.path("copy"))) }},
-		"what was being settled":   {filepath.Join(git, "MERGE_HEAD"), func() []any { return all(r.endSettle(ctx, at, false)) }},
 		"a merge of all":           {filepath.Join(common, "MERGE_HEAD"), func() []any { return all(r.Operation()) }},
 		"who has it out":           {filepath.Join(common, "HEAD"), func() []any { return all(r.cli.checkedOut(ctx, "draft/a")) }},
 		"its branch":               {o.path(".git/refs/heads/draft"), func() []any { return all((&following{repo: r, w: Worktree{Path: dir, Branch: "main"}}).stays(ctx)) }},

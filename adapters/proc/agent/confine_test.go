@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,10 +99,11 @@ func TestAScriptThatLeavesAProcessBehind(t *testing.T) {
 	dir := t.TempDir()
 	var said output
 	s := Shell{Grace: time.Millisecond, Stderr: &said}
-	out, exit, err := s.Output(t.Context(), dir, "sleep 300 & echo $!", nil, 100)
-	var left int
-	if _, err := fmt.Sscan(string(out), &left); err != nil {
-		t.Fatal(err)
+	_, exit, err := s.Output(t.Context(), dir, "sleep 300 & echo $! >left", nil, 100)
+	text, unread := os.ReadFile(filepath.Join(dir, "left"))
+	left, bad := strconv.Atoi(strings.TrimSpace(string(text)))
+	if unread != nil || bad != nil {
+		t.Fatal(unread, bad)
 	}
 	_ = syscall.Kill(left, syscall.SIGKILL)
 	if want := "warning: sh ended and left a process behind that holds its output\n"; exit != 0 || err != nil || said.String() != want {
