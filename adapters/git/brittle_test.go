@@ -46,6 +46,8 @@ func TestWhicheverGitFailsAnAnswerSaysSo(t *testing.T) {
 	ctx := t.Context()
 	o := newBrittle(t)
 	dir, main, ahead := o.tree.dir, o.rev("main"), o.rev("ahead")
+	o.git("update-ref", parkedRefs+"draft-1-1-"+string(main[:7]), string(main))
+	o.git("update-ref", heldRefs+"gone/before", string(main))
 	patch, err := o.repo.Patch(ctx, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +90,15 @@ func TestWhicheverGitFailsAnAnswerSaysSo(t *testing.T) {
 		"heads":       func(r *Repo) (string, error) { return several(r.Heads(ctx, []string{"main", "gone"})) },
 		"rebasing":    func(r *Repo) (string, error) { return several(r.Rebasing(ctx, dir)) },
 		"squashing":   func(r *Repo) (string, error) { return several(r.Squashing(ctx, dir)) },
+		"git itself":  func(r *Repo) (string, error) { return several(r.ProgramVersion(ctx)) },
+		"tracked":     func(r *Repo) (string, error) { return several(r.Tracked(ctx, "file")) },
+		"a release": func(r *Repo) (string, error) {
+			return several(r.Undoes(ctx, Begun{Branch: "ahead", From: main, Commit: ahead, Tag: "v1"}))
+		},
+		"held":        func(r *Repo) (string, error) { return several(r.Unheld(ctx)) },
+		"old work":    func(r *Repo) (string, error) { return several(r.DropStaged(ctx, time.Time{})) },
+		"on its way":  func(r *Repo) (string, error) { return several(r.EndAdvance(ctx, "main")) },
+		"on a branch": func(r *Repo) (string, error) { return several(r.cli.checkedOut(ctx, "draft/a")) },
 		"sparse":      func(r *Repo) (string, error) { return several(r.Sparse(ctx, dir)) },
 		"what is kept": func(r *Repo) (string, error) {
 			return several(r.ParkedOf(ctx, func() ([]kernel.JobID, error) { return []kernel.JobID{"1"}, nil }))
@@ -236,6 +247,10 @@ func TestOnlyCommitsAreAskedAbout(t *testing.T) {
 		"advance from":      func(c kernel.CommitID) error { _, _, err := o.repo.Advance(ctx, "main", c, good); return err },
 		"a tag":             func(c kernel.CommitID) error { return second(o.repo.CreateTag(ctx, "v2", c, "two")) },
 		"an empty commit":   func(c kernel.CommitID) error { return second(o.repo.EmptyCommit(ctx, c, "nothing")) },
+		"tags":              func(c kernel.CommitID) error { return second(o.repo.Tags(ctx, c)) },
+		"the history":       func(c kernel.CommitID) error { return second(o.repo.History(ctx, "", c)) },
+		"whether it is":     func(c kernel.CommitID) error { return second(o.repo.Has(ctx, c)) },
+		"no branch":         func(c kernel.CommitID) error { return o.repo.DeleteBranch(ctx, "ahead", c) },
 	} {
 		for _, c := range []kernel.CommitID{"--all", "HEAD", "main", kernel.CommitID(strings.ToUpper(string(good)))} {
 			calls := brittle(o.repo, 0)

@@ -260,10 +260,7 @@ func (r *Repo) begin(ctx context.Context, w Worktree, from, to kernel.CommitID) 
 		return nil, obstacle, errors.Join(err, f.done())
 	}
 	if err = f.copyIndex(); err == nil {
-		_, err = f.git(ctx, f.path(followIndex), nil, "update-index", "-q", "--refresh", "--ignore-submodules")
-		if exitCode(err) == 1 { // a file is changed, of which the next git says more
-			err = nil
-		}
+		_, err = f.git(ctx, f.path(followIndex), nil, "update-index", "-q", "--refresh", "--ignore-submodules") // of changed files, the next git says more
 	}
 	if err == nil {
 		err = f.preserve(ctx)

@@ -44,23 +44,16 @@ const noChild = `"child":null`
 
 // encode returns c as the content of a file, with room for the command's
 // process if c has none yet.
-func (c claim) encode() ([]byte, error) {
+func (c claim) encode() []byte {
+	b, _ := json.Marshal(c) // strings, numbers and the present time can always be encoded
 	if c.Child != nil || c.Void != "" {
-		b, err := json.Marshal(c)
-		return append(b, '\n'), err
+		return append(b, '\n')
 	}
 	longest := c.Identity
 	longest.PID, longest.Start = math.MaxInt32, math.MaxUint64
-	room, err := json.Marshal(longest)
-	if err != nil {
-		return nil, err
-	}
-	b, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
+	room, _ := json.Marshal(longest)
 	b = append(bytes.TrimSuffix(b, []byte("}")), ","+noChild...)
-	return append(append(b, bytes.Repeat([]byte(" "), len(room)-len("null"))...), "}\n"...), nil
+	return append(append(b, bytes.Repeat([]byte(" "), len(room)-len("null"))...), "}\n"...)
 }
 
 // inode identifies a file. It distinguishes a claim from its copy in a copied
@@ -156,10 +149,7 @@ func (l *Local) writeClaimOnce(a kernel.AttemptID, c claim) error {
 // count. If it cannot be written, a sweep has to rely on ancestry and
 // environments alone.
 func (l *Local) claimChild(a kernel.AttemptID, command Identity) {
-	child, err := json.Marshal(command)
-	if err != nil {
-		return
-	}
+	child, _ := json.Marshal(command)
 	f, err := openFile(l.Files.ClaimFile(a), os.O_RDWR|unix.O_NOFOLLOW)
 	if err != nil {
 		return
@@ -175,10 +165,6 @@ func (l *Local) claimChild(a kernel.AttemptID, command Identity) {
 // writeClaim writes c to a new file beside path. It is not synced: after a
 // power failure there is no runner left that a claim could keep out.
 func writeClaim(path string, c claim) (temp string, err error) {
-	b, err := c.encode()
-	if err != nil {
-		return "", err
-	}
 	var f *os.File
 	for { // a name may have been left by a killed process of the same pid
 		name := "." + filepath.Base(path) + "." + strconv.Itoa(os.Getpid()) + "." + strconv.FormatUint(claims.Add(1), 36) + ".tmp"
@@ -190,7 +176,7 @@ func writeClaim(path string, c claim) (temp string, err error) {
 			return "", err
 		}
 	}
-	_, err = f.Write(b)
+	_, err = f.Write(c.encode())
 	if err = errors.Join(err, f.Close()); err != nil {
 		_ = os.Remove(f.Name())
 	}
@@ -201,14 +187,19 @@ func writeClaim(path string, c claim) (temp string, err error) {
 var claims atomic.Uint64
 
 // moveNew renames a file, and fails with fs.ErrExist if the new name is taken.
-// If the system or the file system has no such call, the file has both names
-// for a moment.
 func moveNew(from, to string) error {
 	err := sys.RenameNew(unix.AT_FDCWD, from, unix.AT_FDCWD, to)
-	if !errors.Is(err, errors.ErrUnsupported) {
-		return err
+	if errors.Is(err, errors.ErrUnsupported) {
+		return moveLinked(from, to)
 	}
-	if err = os.Link(from, to); err == nil {
+	return err
+}
+
+// moveLinked is moveNew for a system or a file system that has no such call: the file has
+// both names for a moment.
+func moveLinked(from, to string) error {
+	err := os.Link(from, to)
+	if err == nil {
 		_ = os.Remove(from)
 	}
 	return err

@@ -180,11 +180,7 @@ func TestInsideJobByTheSession(t *testing.T) {
 	}
 	c.PID, c.Start = leader.Process.Pid, 1
 	c.Child = &Identity{Host: c.Host, Boot: c.Boot, PID: leader.Process.Pid, Start: 2}
-	b, err := c.encode()
-	if err == nil {
-		err = os.WriteFile(w.Files.ClaimFile(a), b, 0o600)
-	}
-	if err != nil {
+	if err := os.WriteFile(w.Files.ClaimFile(a), c.encode(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if in, why, ok := w.InsideJobOf(left.pid, []kernel.AttemptID{a}); in != a || why != "" || !ok {

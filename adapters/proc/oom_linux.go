@@ -15,7 +15,12 @@ import (
 // control group that it killed for lack of memory, or "".
 var oomFile = sync.OnceValue(func() string {
 	groups, _ := os.ReadFile("/proc/self/cgroup")
-	for line := range strings.Lines(string(groups)) {
+	return oomFileOf(string(groups), "/sys/fs/cgroup")
+})
+
+// oomFileOf is oomFile of a process in these control groups, whose directories are below root.
+func oomFileOf(groups, root string) string {
+	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(f) != 3 {
 			continue
@@ -23,9 +28,9 @@ var oomFile = sync.OnceValue(func() string {
 		path := ""
 		switch f[1] {
 		case "":
-			path = filepath.Join("/sys/fs/cgroup", f[2], "memory.events")
+			path = filepath.Join(root, f[2], "memory.events")
 		case "memory":
-			path = filepath.Join("/sys/fs/cgroup/memory", f[2], "memory.oom_control")
+			path = filepath.Join(root, "memory", f[2], "memory.oom_control")
 		default:
 			continue
 		}
@@ -34,7 +39,7 @@ var oomFile = sync.OnceValue(func() string {
 		}
 	}
 	return ""
-})
+}
 
 // oomEvents returns that file, open, or nil if there is none. It is read twice
 // for each command.

@@ -2,7 +2,12 @@
 
 package proc
 
-import "testing"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 func TestCountOOM(t *testing.T) {
 	for content, want := range map[string]uint64{
@@ -13,6 +18,33 @@ func TestCountOOM(t *testing.T) {
 	} {
 		if got := countOOM([]byte(content)); got != want {
 			t.Errorf("%q: %d, want %d", content, got, want)
+		}
+	}
+}
+
+// Processes killed for lack of memory are counted by the control group, in the file of its version, that has one.
+func TestWhereKillsAreCounted(t *testing.T) {
+	root := t.TempDir()
+	for _, file := range []string{"new/memory.events", "memory/old/memory.oom_control"} {
+		path := filepath.Join(root, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for groups, want := range map[string]string{
+		"0::/new\n":                 "new/memory.events",
+		"0::/new":                   "new/memory.events",
+		"0::/none\n":                "",
+		"4:memory:/old\n0::/none\n": "memory/old/memory.oom_control",
+		"half\n5:cpu:/old\n0::/none\n4:memory:/old\n": "memory/old/memory.oom_control",
+		"5:cpu:/old\n": "",
+		"":             "",
+	} {
+		if want != "" {
+			want = filepath.Join(root, want)
+		}
+		if got := oomFileOf(groups, root); got != want {
+			t.Errorf("%q: %q", groups, got)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -38,10 +37,7 @@ func Peers(theirs, ours netip.AddrPort) (pids []int, err error) {
 	if len(sockets) == 0 {
 		return nil, nil
 	}
-	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
-	if err != nil {
-		return nil, err
-	}
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // only a malformed pattern fails
 	last := -1
 	for _, link := range links {
 		if to, err := os.Readlink(link); err != nil || !sockets[to] {
@@ -69,10 +65,5 @@ func endpoint(a netip.Addr, port uint16) string {
 // with.
 func variableOf(pid int, name string) (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	for v := range bytes.SplitSeq(text, []byte{0}) {
-		if value, found := bytes.CutPrefix(v, []byte(name+"=")); found {
-			return string(value), err
-		}
-	}
-	return "", err
+	return lookupRaw(text, name), err
 }

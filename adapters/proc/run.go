@@ -214,10 +214,7 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	}
 	attrs := commandAttr()
 	if cmd.sandbox != nil {
-		step, err := cmd.sandbox.Wrap(l.program(), sandbox.Command{Path: cmd.path, Args: cmd.args, Env: cmd.env}, attrs)
-		if err != nil {
-			return nil, err
-		}
+		step := cmd.sandbox.Wrap(l.program(), sandbox.Command{Path: cmd.path, Args: cmd.args, Env: cmd.env}, attrs)
 		cmd.path, cmd.args, cmd.env = step.Path, step.Args, step.Env
 	}
 	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: []uintptr{null.Fd(), outputs[0].Fd(), outputs[1].Fd()}, Sys: attrs}

@@ -140,22 +140,14 @@ func TestEnforce(t *testing.T) {
 		child := *was.Child
 		c.Child = &child
 		change(&c)
-		b, err := c.encode()
-		if err == nil {
-			err = os.WriteFile(path, b, 0o600)
-		}
-		if err != nil {
+		if err := os.WriteFile(path, c.encode(), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if ended, err := w.Enforce(bg, a); ended || err != nil || !alive(command) || !alive(runner) {
 			t.Fatalf("a runner %s: ended %v, %v", name, ended, err)
 		}
 	}
-	b, err := was.encode()
-	if err == nil {
-		err = os.WriteFile(path, b, 0o600)
-	}
-	if err != nil {
+	if err := os.WriteFile(path, was.encode(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if ended, err := w.Enforce(bg, a); !ended || err != nil || alive(command) || alive(runner) || w.liveness(a) != kernel.Dead {

@@ -110,8 +110,7 @@ func (s Shell) confine(cmd *exec.Cmd, also []string) {
 	}
 	p, err := s.Confine(cmd.Dir, also...)
 	if err == nil && p != nil {
-		var step sandbox.Command
-		step, err = p.Wrap(s.Step, sandbox.Command{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env}, cmd.SysProcAttr)
+		step := p.Wrap(s.Step, sandbox.Command{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env}, cmd.SysProcAttr)
 		cmd.Path, cmd.Args, cmd.Env = step.Path, step.Args, step.Env
 	}
 	cmd.Err = err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -33,11 +34,14 @@ func TestWhicheverFileFailsAReaderSaysSo(t *testing.T) {
 	w.write(Stderr, "3\n")
 	w.write(Stdout, "4\nthe rest")
 	w.watcher.Close()
-	read := func(l *Lines) (string, error) {
+	read := func(l *Lines, await bool) (string, error) {
 		var all strings.Builder
 		say := func(line Line) error { _, err := all.WriteString(string(line.Text) + "\n"); return err }
 		l.Last(9)
-		err := l.Await(t.Context(), time.Minute)
+		var err error
+		if await {
+			err = l.Await(t.Context(), time.Minute)
+		}
 		if err == nil {
 			_, err = l.Read(t.Context(), true, say)
 		}
@@ -58,14 +62,16 @@ func TestWhicheverFileFailsAReaderSaysSo(t *testing.T) {
 				return sys.OpenRegular(w.path(name), os.O_RDONLY)
 			}
 		}
-		want, err := read(NewLines(open(0)))
-		n := calls
-		if err != nil || strings.Count(want, "\n") != 5 || !strings.Contains(want, "(the rest)") || n < 5 {
-			t.Fatalf("%q, %v after %d calls", want, err, n)
-		}
-		for k := 1; k <= n; k++ {
-			if got, err := read(NewLines(open(k))); err == nil && got != want {
-				t.Errorf("%s of file %d of %d fails: %q, want %q", how, k, n, got, want)
+		for _, await := range []bool{true, false} {
+			want, err := read(NewLines(open(0)), await)
+			n := calls
+			if err != nil || strings.Count(want, "\n") != 5 || !strings.Contains(want, "(the rest)") || n < 3 {
+				t.Fatalf("%q, %v after %d calls", want, err, n)
+			}
+			for k := 1; k <= n; k++ {
+				if got, err := read(NewLines(open(k)), await); err == nil && got != want {
+					t.Errorf("%s of file %d of %d fails: %q, want %q", how, k, n, got, want)
+				}
 			}
 		}
 		copied := func(at int) (string, error) {
@@ -74,8 +80,9 @@ func TestWhicheverFileFailsAReaderSaysSo(t *testing.T) {
 			_, err := NewFile(func() (*os.File, error) { return of("stdout") }).CopyTo(t.Context(), &out)
 			return out.String(), err
 		}
-		want, err = copied(0)
-		if n = calls; err != nil || want != "1\n2\n4\nthe rest" {
+		want, err := copied(0)
+		n := calls
+		if err != nil || want != "1\n2\n4\nthe rest" {
 			t.Fatalf("%q, %v", want, err)
 		}
 		for k := 1; k <= n; k++ {
@@ -128,5 +135,53 @@ func TestReadingEndsWhereItIsToEnd(t *testing.T) {
 	}
 	if _, err := file().CopyTo(t.Context(), full{}); !errors.Is(err, errStop) {
 		t.Errorf("a copy to where no room is: %v", err)
+	}
+}
+
+// A log that cannot be cut stays as it is, and nobody tries that again; where no room is known of, there is some.
+func TestALogThatCannotBeCut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	text := strings.Repeat("a line\n", 1<<15)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if left, err := Cap(f, 1<<10); left != int64(len(text)) || err == nil {
+		t.Errorf("%d bytes are left, %v", left, err)
+	}
+	if err := drop(f, 1<<12); err == nil || !strings.HasPrefix(err.Error(), "cut log "+path+": ") {
+		t.Errorf("%v", err)
+	}
+	if got, err := os.ReadFile(path); string(got) != text || err != nil {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	shut, err := os.Open(path)
+	if err == nil {
+		err = shut.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size, err := blockSize(shut); size != 0 || err == nil || !strings.HasPrefix(err.Error(), "log "+path+": ") {
+		t.Errorf("%d, %v", size, err)
+	}
+	if left, err := Cap(shut, 1); left != 0 || err == nil {
+		t.Errorf("%d, %v", left, err)
+	}
+	for name, b := range map[string]*boundedLog{"shut": {log: shut}, "given up": {log: f, off: true}} {
+		if left, grew := b.bound(1); left != 0 || grew != 0 {
+			t.Errorf("%s: %d, %d", name, left, grew)
+		}
+	}
+	if noRoom(shut) || noRoom(f) {
+		t.Error("there is no room")
+	}
+	o := &order{path: filepath.Join(path, "order")}
+	if o.write([]Growth{{}}); !o.off || o.out != nil {
+		t.Error("an order that cannot be written is written on")
 	}
 }

@@ -42,17 +42,14 @@ type Command struct {
 // self is this program with its first arguments. The step gets c's variables
 // under other names: those for the dynamic linker would otherwise load c's code
 // into it.
-func (p Policy) Wrap(self []string, c Command, attr *syscall.SysProcAttr) (Command, error) {
+func (p Policy) Wrap(self []string, c Command, attr *syscall.SysProcAttr) Command {
 	p.prepare(attr)
-	text, err := json.Marshal(p)
-	if err != nil {
-		return c, err
-	}
+	text, _ := json.Marshal(p) // strings and booleans can always be encoded
 	step := Command{Path: self[0], Args: slices.Concat(self, []string{Entry, string(text), c.Path}, c.Args)}
 	for _, v := range c.Env {
 		step.Env = append(step.Env, shield+v)
 	}
-	return step, nil
+	return step
 }
 
 // shield is the prefix of the names of variables that are for the command.

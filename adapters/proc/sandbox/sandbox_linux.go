@@ -37,14 +37,20 @@ type Host struct {
 // This returns what this host can enforce.
 var This = sync.OnceValue(func() Host {
 	abi, err := ll.LandlockGetABIVersion()
-	if err != nil {
-		abi = 0
-	}
-	if errata, err := ll.LandlockGetErrata(); abi >= withSignals && (err != nil || errata&signalsHold == 0) {
-		abi = withSignals - 1
+	errata, unknown := ll.LandlockGetErrata()
+	return hostOf(abi, err, errata, unknown)
+})
+
+// hostOf returns what a host can enforce of which Landlock tells its version and errata, or why it does not tell them.
+func hostOf(abi int, none error, errata int, unknown error) Host {
+	switch {
+	case none != nil:
+		return Host{}
+	case abi >= withSignals && (unknown != nil || errata&signalsHold == 0):
+		return Host{withSignals - 1}
 	}
 	return Host{abi}
-})
+}
 
 // canIsolateNetwork reports whether a process can be started in a network
 // namespace of its own, by starting one.
@@ -102,9 +108,12 @@ func (h Host) files() string {
 	}
 }
 
-func (h Host) network() string {
+func (h Host) network() string { return h.offline(canIsolateNetwork()) }
+
+// offline describes what h enforces of a command without a network. isolates says that it can be started in a namespace.
+func (h Host) offline(isolates bool) string {
 	switch {
-	case canIsolateNetwork():
+	case isolates:
 		return "no network (namespace)"
 	case h.ABI >= withTCP:
 		return "no TCP (Landlock); other protocols are open"
@@ -156,11 +165,8 @@ func (p Policy) enforce() error {
 		}
 		_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	}
-	switch lacks := This().lacks(); {
-	case p.Required && lacks != "":
-		return errors.New(lacks)
-	case p.Required && p.Offline && !p.Apart:
-		return errors.New(noNamespace)
+	if err := p.refused(This()); err != nil {
+		return err
 	}
 	files, dirs, err := p.paths()
 	if err != nil {
@@ -170,18 +176,25 @@ func (p Policy) enforce() error {
 	if p.Offline && !p.Apart {
 		args = append(args, landlock.AccessNetSet(ll.AccessNetBindTCP|ll.AccessNetConnectTCP))
 	}
-	c, err := landlock.NewConfig(args...)
-	if err != nil {
-		return err
-	}
-	limits := *c
+	limits := landlock.MustConfig(args...)
 	if !p.Required {
-		limits = c.BestEffort()
+		limits = limits.BestEffort()
 	}
 	return limits.Restrict(
 		landlock.PathAccess(changesDir, dirs...).IgnoreIfMissing(),
 		landlock.PathAccess(changesFile, files...).IgnoreIfMissing(),
 		landlock.PathAccess(changesFile, devices...).IgnoreIfMissing())
+}
+
+// refused returns why h cannot enforce p where p requires that.
+func (p Policy) refused(h Host) error {
+	switch lacks := h.lacks(); {
+	case p.Required && lacks != "":
+		return errors.New(lacks)
+	case p.Required && p.Offline && !p.Apart:
+		return errors.New(noNamespace)
+	}
+	return nil
 }
 
 // loopback brings up the loopback interface, which is down in a new network
@@ -192,10 +205,7 @@ func loopback() error {
 		return err
 	}
 	defer unix.Close(fd)
-	ifr, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
+	ifr, _ := unix.NewIfreq("lo") // only a name that is too long fails
 	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	if _, _, no := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(ifr))); no != 0 {
 		return no

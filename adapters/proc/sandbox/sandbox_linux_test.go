@@ -1,11 +1,13 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,8 +31,8 @@ func TestMain(m *testing.M) {
 			_ = os.WriteFile("/proc/sys/user/max_net_namespaces", []byte("0"), 0)
 		}
 		fmt.Printf("%d %s; %s\n", os.Geteuid(), This().Enforcement().Network, Words(kernel.Sandbox{Network: kernel.NoNetwork}))
-		out, err := runPolicy(Policy{Required: true, Offline: true}, os.Environ(), os.Args[0], "reach")
-		fmt.Println(out)
+		out, err := runPolicy(Policy{Required: true, Offline: true}, os.Environ(), "grep", "-E", "^(Uid|Gid|CapAmb):", "/proc/self/status")
+		fmt.Println(strings.Join(strings.Fields(out), " "))
 		if err != nil {
 			fmt.Println(err)
 		}
@@ -79,10 +81,7 @@ func runPolicy(p Policy, env []string, program string, args ...string) (string, 
 	}
 	cmd := exec.Command(self)
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	step, err := p.Wrap([]string{self}, Command{program, append([]string{program}, args...), env}, cmd.SysProcAttr)
-	if err != nil {
-		return "", err
-	}
+	step := p.Wrap([]string{self}, Command{program, append([]string{program}, args...), env}, cmd.SysProcAttr)
 	for _, v := range step.Env {
 		if strings.HasPrefix(v, "LD_") || strings.HasPrefix(v, "GODEBUG=") {
 			return "", fmt.Errorf("the step itself has %s", v)
@@ -144,6 +143,58 @@ func TestALoopOfLinksInASandboxIsAnError(t *testing.T) {
 	}
 	if got := run(t, Policy{Required: true, Write: []string{dir, loop}}, "echo", "it runs"); strings.Contains(got, "it runs") || !strings.Contains(got, loop) {
 		t.Error(got)
+	}
+}
+
+// What a sandbox opens is known before it is entered. A path that cannot be looked at is an error, and so is a step that cannot be taken.
+func TestTheStepIntoASandbox(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"a/open", "a/guarded/in", "b"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("b", filepath.Join(dir, "a", "link")), os.WriteFile(filepath.Join(dir, "a", "file"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p := Policy{Write: []string{filepath.Join(dir, "none"), filepath.Join(dir, "a"), filepath.Join(dir, "b")}, Guarded: []string{filepath.Join(dir, "a", "guarded")}}
+	files, dirs, err := p.paths()
+	if want := filepath.Join(dir, "a/file"); len(files) != 1 || files[0] != want || err != nil {
+		t.Errorf("files %q, %v", files, err)
+	}
+	if want := []string{filepath.Join(dir, "a/open"), filepath.Join(dir, "b")}; !slices.Equal(dirs, want) {
+		t.Errorf("directories %q", dirs)
+	}
+	if err := p.open(filepath.Join(dir, "none"), &files, &dirs); err != nil || len(files)+len(dirs) != 3 {
+		t.Errorf("what is gone: %q, %q, %v", files, dirs, err)
+	}
+	if err := p.open(filepath.Join(dir, strings.Repeat("x", 300)), &files, &dirs); !errors.Is(err, syscall.ENAMETOOLONG) {
+		t.Errorf("a long path: %v", err)
+	}
+	long := filepath.Join(dir, strings.Repeat("x", 300))
+	p.Write = []string{long}
+	if _, _, err := p.paths(); err == nil || !strings.HasPrefix(err.Error(), long+": ") {
+		t.Errorf("a long path: %v", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for says, args := range map[string][]string{
+		"expected a policy, a program and its arguments: Vizier starts this, nobody else": {"{}", "/bin/true"},
+		"unexpected end of JSON input":                               {"{", "/bin/true", "true"},
+		"cannot execute /no/such/program: no such file or directory": {"{}", "/no/such/program", "another"},
+	} {
+		out, err := exec.Command(self, append([]string{Entry}, args...)...).CombinedOutput()
+		if got, _, _ := strings.Cut(string(out), "\n"); got != "vizier sandbox: "+says {
+			t.Errorf("%q: %q", args, out)
+		}
+		if exit, is := errors.AsType[*exec.ExitError](err); !is || exit.ExitCode() != 126 {
+			t.Errorf("%q: %v", args, err)
+		}
 	}
 }
 
@@ -271,7 +322,7 @@ func TestNetworkOfOthersThanRoot(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	files := This().files() + "; "
-	if got, want := as(1000), "1000 ; "+files+"no network (namespace)\n"; got+"\n" != want {
+	if got, want := as(1000), "1000 ; "+files+"no network (namespace)\nUid: 1000 1000 1000 1000 Gid: 1000 1000 1000 1000 CapAmb: 0000000000000000"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := as(0, "none"), "0 "+noNamespace+"; "+files+"no TCP (Landlock); other protocols are open\nvizier sandbox: "+noNamespace; !strings.HasPrefix(got, want) {
@@ -299,6 +350,38 @@ func TestWhatAHostLacks(t *testing.T) {
 		3: "files (Landlock 3)", 6: "files, signals, abstract sockets (Landlock 6)"} {
 		if got := (Host{abi}).files(); got != want {
 			t.Errorf("%d: %q", abi, got)
+		}
+	}
+	for abi, want := range map[int]string{0: "the network is open", 3: "the network is open", 4: "no TCP (Landlock); other protocols are open", 9: "no TCP (Landlock); other protocols are open"} {
+		if got := (Host{abi}).offline(false); got != want {
+			t.Errorf("%d: %q", abi, got)
+		}
+		if got := (Host{abi}).offline(true); got != "no network (namespace)" {
+			t.Errorf("%d: %q", abi, got)
+		}
+	}
+	none := errors.New("none")
+	for _, c := range []struct {
+		abi, errata   int
+		none, unknown error
+		want          int
+	}{
+		{7, 3, none, none, 0}, {5, 0, nil, none, 5}, {5, 0, nil, nil, 5}, {6, 0, nil, nil, 5}, {6, 1, nil, nil, 5}, {6, 2, nil, none, 5}, {6, 2, nil, nil, 6}, {7, 7, nil, nil, 7}, {7, 5, nil, nil, 5},
+	} {
+		if got := hostOf(c.abi, c.none, c.errata, c.unknown); got != (Host{c.want}) {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+	for _, c := range []struct {
+		p    Policy
+		abi  int
+		want string
+	}{
+		{Policy{}, 0, ""}, {Policy{Offline: true}, 0, ""}, {Policy{Required: true}, 6, ""}, {Policy{Required: true}, 5, (Host{5}).lacks()},
+		{Policy{Required: true, Offline: true}, 6, noNamespace}, {Policy{Required: true, Offline: true, Apart: true}, 6, ""},
+	} {
+		if err := c.p.refused(Host{c.abi}); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%+v with Landlock %d: %v", c.p, c.abi, err)
 		}
 	}
 	if got := (kernel.Enforcement{Network: "no"}).Lacks(kernel.Sandbox{Mode: kernel.RequiredSandbox}); got != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // engine is one of which each program is this script, which finds what it reads in
@@ -166,5 +168,29 @@ func TestSchemaHasTheStates(t *testing.T) {
 	}
 	if want := `"pattern": "^(` + strings.Join(words, "|") + `)$"`; !strings.Contains(string(b), want) {
 		t.Errorf("it lacks %s", want)
+	}
+}
+
+// Options are texts on one line. Without any, the program reads an empty list, and no null.
+func TestOptions(t *testing.T) {
+	e := engine(t, `echo '{"id": "7"}'`)
+	if err := e.Accepts([]string{"queue=a b", "x"}); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "a\nb", "a\x00b"} {
+		want := fmt.Sprintf("option %q: expected a text on one line that is not empty: invalid", bad)
+		if err := e.Accepts([]string{"x", bad}); !errors.Is(err, kernel.ErrInvalid) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	e.Settings.Options = nil
+	if _, err := e.Submit(t.Context(), cluster.Request{Name: "a"}); err != nil {
+		t.Error(err)
+	}
+	if in, err := os.ReadFile(filepath.Join(e.Settings.Dir, "in")); err != nil || !strings.Contains(string(in), `"options":[]`) {
+		t.Errorf("%s, %v", in, err)
+	}
+	if next := e.Mend(cluster.Listing); next != "see what `./program` says, and docs/user/executors.md" {
+		t.Error(next)
 	}
 }

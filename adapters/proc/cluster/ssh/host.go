@@ -121,11 +121,8 @@ func (q question) start() (pid int, err error) {
 		return 0, errors.Join(err, os.Remove(path)) // it was not started; another host may start it
 	}
 	r := record{Name: q.Job.Name, Process: proc.Identify(cmd.Process.Pid)}
-	b, err := json.Marshal(r)
-	if err == nil {
-		err = sys.ReplaceFile(path, b)
-	}
-	return r.Process.PID, err
+	b, _ := json.Marshal(r) // strings and numbers can always be encoded
+	return r.Process.PID, sys.ReplaceFile(path, b)
 }
 
 // list returns the jobs with their states. It removes the records of jobs that ended long ago.
