@@ -25,6 +25,11 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 	empty := func() *memory { return newMemory() }
 	ended := func() *memory { return newMemory(job("a", failed)) }
 	queued := func() *memory { return newMemory(job("a", nil), job("b", running(1)), job("c", waits)) }
+	planned := func() *memory {
+		return newMemory(job("a", func(j *kernel.Job) {
+			j.Spec.Origin.Run, j.Spec.Origin.Branch, j.State.Status, j.State.Finished = "r", "draft/one", kernel.Failed, at.Add(-time.Hour)
+		}))
+	}
 	asking := func() *memory { return newMemory(job("a", asks)) }
 	news := []kernel.NewJob{{ID: "n", Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}}
 	checks := []Check{{Look: func(context.Context, *kernel.Snapshot) ([]Finding, error) { return nil, nil }}}
@@ -68,6 +73,19 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 		"a clean": {ended, scheduled(func(ctx context.Context, s *Scheduler) (any, error) {
 			done, rep, err := s.Clean(ctx, []kernel.JobID{"a"}, CleanOptions{})
 			return fmt.Sprintf("%+v %+v", done, rep), err
+		}), false},
+		"a clean of a plan": {planned, scheduled(func(ctx context.Context, s *Scheduler) (any, error) {
+			s.Worktrees = worktrees{s.Store.(*memory), map[kernel.JobID][]kernel.Context{"a": {{Worktree: "x"}}}}
+			done, rep, err := s.Clean(ctx, []kernel.JobID{"a"}, CleanOptions{})
+			return fmt.Sprintf("%+v %+v", done, rep), err
+		}), false},
+		"what a clean of a plan would do": {planned, scheduled(func(ctx context.Context, s *Scheduler) (any, error) {
+			s.Worktrees = worktrees{s.Store.(*memory), map[kernel.JobID][]kernel.Context{"a": {{Worktree: "x"}}}}
+			return s.PlanClean(ctx, []kernel.JobID{"a"}, CleanOptions{})
+		}), false},
+		"garbage of a plan": {planned, scheduled(func(ctx context.Context, s *Scheduler) (any, error) {
+			s.Worktrees = worktrees{s.Store.(*memory), map[kernel.JobID][]kernel.Context{"a": {{Worktree: "x"}}}}
+			return s.GC(ctx, time.Minute)
 		}), false},
 		"what a clean would do": {ended, scheduled(func(ctx context.Context, s *Scheduler) (any, error) {
 			return s.PlanClean(ctx, []kernel.JobID{"a"}, CleanOptions{})
