@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,17 +58,17 @@ func (f *folder) inbox() *Inbox {
 		},
 		Find: func(p inbox.Path) (*InboxTarget, error) {
 			return &InboxTarget{Root: "/repo", Scheduler: s,
-				Place: func(_ context.Context, p inbox.Path) (inbox.Path, error) { return p, nil },
+				Place: func(_ context.Context, p inbox.Path) (inbox.Path, error) { return p, f.m.fails("place") },
 				Prepare: func(_ context.Context, p Prompt) (RunRequest, error) {
 					in := p.Record
-					return RunRequest{Run: "r", Jobs: []kernel.NewJob{{ID: p.ID, Spec: kernel.Spec{Task: kernel.Task{Args: []string{p.Body}}, Prompt: &in}}}}, f.m.refuse["prepare"]
-				}}, f.m.refuse["find"]
+					return RunRequest{Run: "r", Jobs: []kernel.NewJob{{ID: p.ID, Spec: kernel.Spec{Task: kernel.Task{Args: []string{p.Body}}, Prompt: &in}}}}, f.m.fails("prepare")
+				}}, f.m.fails("find")
 		}}
 }
 
 func (f *folder) Lock() (io.Closer, bool, error) {
 	f.busy--
-	return io.NopCloser(nil), f.busy < 0, f.m.refuse["lock"]
+	return io.NopCloser(nil), f.busy < 0, f.m.fails("lock")
 }
 
 func (f *folder) Scan() (inbox.Listing, error) {
@@ -80,13 +81,13 @@ func (f *folder) Scan() (inbox.Listing, error) {
 			}
 		}
 	}
-	return list, f.m.refuse["scan"]
+	return list, f.m.fails("scan")
 }
 
 func (f *folder) Read(rel string, n kernel.PromptName) (string, uint64, error) {
 	text, ok := f.files[inbox.NameOf(n, rel)]
-	if !ok || f.m.refuse["read"] != nil {
-		return "", 0, errors.Join(f.m.refuse["read"], iofs.ErrNotExist)
+	if err := f.m.fails("read"); !ok || err != nil {
+		return "", 0, cmp.Or(err, error(iofs.ErrNotExist))
 	}
 	inode := f.inode(inbox.NameOf(n, rel))
 	if f.saved != "" {
@@ -132,7 +133,7 @@ func (f *folder) TendPrompt(j *kernel.Job, want kernel.PromptName, _ string, _ [
 			_ = f.rename(from, to)
 		}
 	}
-	return true, false, f.m.refuse["tend"]
+	return true, false, f.m.fails("tend")
 }
 
 func (f *folder) Drop(rel, text string) error {
@@ -140,19 +141,19 @@ func (f *folder) Drop(rel, text string) error {
 		return iofs.ErrExist
 	}
 	f.files[rel] = text
-	return f.m.refuse["drop"]
+	return f.m.fails("drop")
 }
 
-func (f *folder) Mark(dir, branch string) error { f.marked[dir] = branch; return nil }
+func (f *folder) Mark(dir, branch string) error { f.marked[dir] = branch; return f.m.fails("mark") }
 
 func (f *folder) Fail(rel string, from kernel.PromptName, why string) error {
 	delete(f.files, inbox.NameOf(from, rel))
 	f.files[inbox.NameOf(kernel.ErrorPrompt, rel)], f.why[rel] = "", why
-	return f.m.refuse["fail"]
+	return f.m.fails("fail")
 }
 
 func (f *folder) Finish(rel string, n kernel.PromptName) (string, error) {
-	if err := f.m.refuse["finish"]; err != nil {
+	if err := f.m.fails("finish"); err != nil {
 		return "", err
 	}
 	delete(f.files, inbox.NameOf(n, rel))
@@ -427,7 +428,7 @@ func TestASubmissionThatFails(t *testing.T) {
 
 func (f *folder) Why(rel string, _ bool) (string, time.Time) { return f.why[rel], f.whyAt }
 
-func (f *folder) Gone() ([]inbox.PromptFile, error) { return nil, f.m.refuse["gone"] }
+func (f *folder) Gone() ([]inbox.PromptFile, error) { return nil, f.m.fails("gone") }
 
 // A watcher reports each end of a run once, but none from before it came.
 func TestAWatcherTellsHowRunsEnd(t *testing.T) {

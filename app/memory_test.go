@@ -24,13 +24,17 @@ type memory struct {
 	scopes  []kernel.Scope       // that were loaded
 	plans   []kernel.Plan
 	refuse  map[string]error // the errors that calls return
+	n, at   int              // how many calls that can fail there were, and which of them fails, from 1; 0: none
 	cleanup kernel.Cleanup
 
 	checkedOut map[string]string // the working trees that have branches
 	alive      kernel.Liveness   // of every runner
 	results    map[kernel.AttemptID]*kernel.Result
 	gone       map[kernel.JobID]bool // jobs that Job does not find
+	begun      int
 	closed     int
+	failed     string // the call that did
+	unnumbered bool   // the records are of a version without numbers
 
 	now       func() time.Time
 	collected time.Time
@@ -67,10 +71,25 @@ func running(n int) func(*kernel.Job) {
 func (m *memory) called(format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
 	m.calls = append(m.calls, what)
+	return m.fails(what)
+}
+
+// fails returns the error of a call.
+func (m *memory) fails(what string) error {
+	if m.n++; m.n == m.at {
+		m.failed = what
+		return errDisk
+	}
 	return m.refuse[what]
 }
 
-func (m *memory) Begin(context.Context) (Tx, error) { return m, m.refuse["begin"] }
+func (m *memory) Begin(context.Context) (Tx, error) {
+	err := m.fails("begin")
+	if err == nil {
+		m.begun++
+	}
+	return m, err
+}
 
 func (m *memory) Read(_ context.Context, scope kernel.Scope) (kernel.Records, error) {
 	return m.Load(scope)
@@ -78,7 +97,7 @@ func (m *memory) Read(_ context.Context, scope kernel.Scope) (kernel.Records, er
 
 func (m *memory) Load(scope kernel.Scope) (kernel.Records, error) {
 	m.scopes = append(m.scopes, scope)
-	var rec kernel.Records
+	rec := kernel.Records{Unnumbered: m.unnumbered}
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
 		j := m.jobs[id]
 		key := j.Spec.IdempotencyKey
@@ -88,7 +107,7 @@ func (m *memory) Load(scope kernel.Scope) (kernel.Records, error) {
 		}
 		rec.Jobs = append(rec.Jobs, j)
 	}
-	return rec, m.refuse["load"]
+	return rec, m.fails("load")
 }
 
 func (m *memory) Commit(p kernel.Plan) error {
@@ -110,7 +129,7 @@ func (m *memory) Commit(p kernel.Plan) error {
 
 func (m *memory) Unfinished() []kernel.WorldAction { return m.left }
 func (m *memory) Done() error                      { m.left = nil; return m.called("done") }
-func (m *memory) Close() error                     { m.closed++; return m.refuse["close"] }
+func (m *memory) Close() error                     { m.closed++; return m.fails("close") }
 
 func (m *memory) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	for _, a := range p.Attempts {
@@ -150,7 +169,9 @@ func (m *memory) Enforce(_ context.Context, a kernel.AttemptID) (bool, error) {
 }
 
 func (m *memory) RemoveWorktree(_ context.Context, c kernel.Context) kernel.Cleanup {
-	_ = m.called("remove %s", c.Worktree)
+	if err := m.called("remove %s", c.Worktree); err != nil {
+		return kernel.Cleanup{Status: kernel.CleanupFailed, Error: err.Error()}
+	}
 	return m.cleanup
 }
 
@@ -164,11 +185,11 @@ func (m *memory) DropBranch(_ context.Context, name string) (bool, string, error
 	return true, "", m.called("drop %s", name)
 }
 func (m *memory) BranchAt(_ context.Context, name string) (bool, string, error) {
-	return true, m.checkedOut[name], nil
+	return true, m.checkedOut[name], m.fails("branch")
 }
 func (m *memory) PlanStates(_ []kernel.JobID, drop bool) (int, error) {
 	if !drop {
-		return 3, nil
+		return 3, m.fails("states")
 	}
 	return 3, m.called("drop states")
 }
@@ -193,7 +214,7 @@ func (m *memory) Job(id kernel.JobID) (kernel.Job, error) {
 	if !ok || m.gone[id] {
 		return j, kernel.ErrNotFound
 	}
-	return j, m.refuse["job"]
+	return j, m.fails("job")
 }
 
 func (m *memory) Conclude(r kernel.Result) error {

@@ -10,8 +10,9 @@ import (
 )
 
 // recover performs again the world actions that an earlier transaction committed
-// and did not complete.
-func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldAction) error {
+// and did not complete. What fails of them is in rep, except for launches, of which the
+// records tell.
+func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldAction, rep *Report) error {
 	scope := kernel.Scope{}
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
@@ -30,6 +31,12 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 	if err := errors.Join(t.flush(ctx), t.rep.Late); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
+	for _, a := range left {
+		if _, is := a.(kernel.Launch); is {
+			delete(t.rep.Refused, a.Subject())
+		}
+	}
+	rep.Refused = t.rep.Refused
 	return nil
 }
 

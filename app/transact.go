@@ -71,7 +71,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	}()
 	left := tx.Unfinished()
 	if len(left) > 0 && !s.Sandboxed {
-		if err := s.recover(ctx, tx, left); err != nil {
+		if err := s.recover(ctx, tx, left, &rep); err != nil {
 			return rep, err
 		}
 	}

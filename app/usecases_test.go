@@ -404,7 +404,7 @@ func (w worktrees) WorktreesOf(jobs []kernel.JobID) (map[kernel.JobID][]kernel.C
 			out[id] = all
 		}
 	}
-	return out, nil
+	return out, w.fails("worktrees of")
 }
 
 func (worktrees) InPlace(kernel.Context) bool { return true }

@@ -1,12 +1,14 @@
 package answer
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // A story says what it assumes, and nothing where it assumes nothing.
@@ -30,6 +32,43 @@ func TestAssumed(t *testing.T) {
 		got := AssumedOf(foresight.Story{Then: snap, Spans: c.spans}, foresight.HabitsOf(nil))
 		if !slices.Equal(got, c.want) || got == nil {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestWhatIsAssumedInALine(t *testing.T) {
+	for want, all := range map[string][]Assumed{
+		"": nil,
+		"Assumed: 1m30s for each unknown attempt (2)\n":                                       {{"attempt", 90, 2}},
+		"Assumed: 1m30s for each unknown attempt (2), 2h for each decision of a person (1)\n": {{"attempt", 90, 2}, {"decision", 7200, 1}},
+	} {
+		if got := AssumedText(all); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Jobs that change are rows, with the time until they end if that is asked for. One that is gone stays with its name.
+func TestWhatIsForeseenAsATable(t *testing.T) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	ends := at.Add(90 * time.Second)
+	f := Foreseen{Now: at, Jobs: []ForeseenJob{
+		{Reference: view.Reference{Ref: "1"}, Name: "a", Was: &ForeseenStep{Status: "queued"}, Then: &ForeseenStep{Status: "succeeded", Reason: "done"}, Ends: &ends},
+		{Reference: view.Reference{Ref: "2"}, Name: "b", Was: &ForeseenStep{Status: "queued"}},
+		{Reference: view.Reference{Ref: "3"}, Name: "c", Then: &ForeseenStep{Status: "queued"}},
+	}}
+	for toTheEnd, want := range map[bool]string{
+		false: "[[# Name Now Then Reason] [1 a waiting succeeded done] [2 b waiting removed ] [3 c - waiting ]]",
+		true:  "[[# Name Now Then In Reason] [1 a waiting succeeded 1m30s done] [2 b waiting removed  ] [3 c - waiting  ]]",
+	} {
+		if got := fmt.Sprint(f.Cells(toTheEnd)); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	}
+	for most, left := range map[int]int{0: 3, 3: 3, 2: 2} {
+		g := f
+		if g.First(most); len(g.Jobs) != left || g.More != 3-left {
+			t.Errorf("the first %d: %d jobs and %d more", most, len(g.Jobs), g.More)
 		}
 	}
 }

@@ -325,6 +325,8 @@ func TestReferencesOfABatch(t *testing.T) {
 		`{"command":"true"}`:                  "line 1: command: expected an array of strings, found string",
 		`{"retries":"1"}`:                     "line 1: retries: expected int, found string",
 		`[]`:                                  "line 1: expected a JSON object, found array",
+		`{"max-retries":1,"retries":2}`:       "line 1: unknown key max-retries",
+		`{"retry-on":[],"retry_on":[]}`:       "line 1: the key retry_on stands twice: remove one of them",
 		`{"zzzzzzzz":1}`:                      "line 1: unknown key zzzzzzzz (the keys are ref, name, ",
 		`{"command":["true"],"after":["gg"]}`: "line 1: unknown --after job id: gg",
 	} {
@@ -346,7 +348,8 @@ func TestAfterARun(t *testing.T) {
 	jobs := []kernel.Job{member("a1", "first", false), member("a2", "last", false), member("a3", "rescue", true), {ID: "b1", Number: 8}}
 	b := builder(nil, nil, jobs...)
 	b.Templates = templates{manifests: map[kernel.RunID]string{
-		"run_x": `{"nodes":{"first":{"job_id":"a1","routes":{"succeeded":[{"target_node":"last"}]}},"last":{"job_id":"a2"},"rescue":{"job_id":"a3"}}}`}}
+		"run_x": `{"nodes":{"first":{"job_id":"a1","routes":{"succeeded":[{"target_node":"last"}]}},"last":{"job_id":"a2"},"rescue":{"job_id":"a3"}}}`,
+		"run_z": "{", "run_r": `{"nodes":{"rescue":{"job_id":"a3"}}}`}}
 	for _, c := range []struct {
 		ref  string
 		want []kernel.JobID
@@ -359,6 +362,8 @@ func TestAfterARun(t *testing.T) {
 		{"8", []kernel.JobID{"b1"}, ""},
 		{"run:8", nil, "8 is no run"},
 		{"run:run_y", nil, "manifest not found"},
+		{"run:run_z", nil, "invalid --after run reference `run:run_z`: unexpected end of JSON input"},
+		{"run:run_r", nil, "invalid --after run reference `run:run_r`: manifest has no success-terminal sink nodes"},
 	} {
 		spec, wrong, err := b.afters(context.Background(), []string{c.ref})
 		one, err1 := b.One(context.Background(), Request{Command: []string{"true"}, After: []string{c.ref}})
@@ -437,5 +442,65 @@ func TestWhatAPromptGivesItsTemplate(t *testing.T) {
 	}
 	if _, err := builder(both, nil).Prompt(context.Background(), "", true, app.Prompt{Body: "do it"}); err == nil || !strings.Contains(err.Error(), "names no flow") {
 		t.Errorf("without a flow: %v", err)
+	}
+}
+
+// unread is a store that cannot be read.
+type unread struct{ app.Store }
+
+var errUnread = errors.New("no record can be read")
+
+func (unread) Read(context.Context, kernel.Scope) (kernel.Records, error) {
+	return kernel.Records{}, errUnread
+}
+
+// Without the records, nothing that is named can be found, and that is said.
+func TestWhatIsAskedOfAStoreThatCannotBeRead(t *testing.T) {
+	b := builder(template(script("a", nil)), nil)
+	b.Scheduler.Store = unread{}
+	b.Templates = templates{t: template(script("a", nil)), manifests: map[kernel.RunID]string{"run_x": `{"nodes":{"a":{"job_id":"a1"}}}`}}
+	for what, ask := range map[string]func() error{
+		"a job": func() error {
+			_, err := b.One(t.Context(), Request{Command: []string{"true"}, After: []string{"last"}})
+			return err
+		},
+		"a batch": func() error {
+			_, err := b.Batch(t.Context(), strings.NewReader(`{"command":["true"],"after":["7"]}`))
+			return err
+		},
+		"a run":     func() error { _, _, err := b.afters(t.Context(), []string{"7"}); return err },
+		"its sinks": func() error { _, err := b.sinks(t.Context(), "run_x"); return err },
+		"by number": func() error { _, err := b.sinks(t.Context(), "7"); return err },
+	} {
+		if err := ask(); !errors.Is(err, errUnread) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A line is told apart by its number also where the text that is wrong is too long, or cannot be read.
+func TestALineThatIsTooLong(t *testing.T) {
+	_, err := requester().Batch(t.Context(), strings.NewReader(`{"command":["true"]}`+"\n"+strings.Repeat("x", maxLine+1)))
+	if want := fmt.Sprintf("line 2: longer than %d MiB, the most that a line may have: hand the job what is so long in a file", maxLine>>20); err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+	if _, err := requester().Batch(t.Context(), failing{}); err == nil || err.Error() != "line 1: no more input" {
+		t.Errorf("%v", err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("no more input") }
+
+// Keys are spelt as flags are, too.
+func TestKeysWithDashes(t *testing.T) {
+	b, err := builder(nil, nil).Batch(t.Context(), strings.NewReader(`{"command":["true"],"retries":2,"retry-on":["exit"]}`))
+	if err != nil {
+		t.Fatalf("%+v, %v", b.Jobs, err)
+	}
+	plain, err := builder(nil, nil).Batch(t.Context(), strings.NewReader(`{"command":["true"],"retries":2,"retry_on":["exit"]}`))
+	if err != nil || fmt.Sprint(plain.Jobs[0].Spec) != fmt.Sprint(b.Jobs[0].Spec) {
+		t.Errorf("%+v\n%+v, %v", plain.Jobs, b.Jobs, err)
 	}
 }

@@ -167,6 +167,15 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Container: "a b"}, `container "a b": expected the name of an image`},
 		{Request{Container: "-v"}, `container "-v": expected the name of an image`},
 		{Request{Container: "img", Sandbox: "required"}, "container img: a sandbox that is required cannot be enforced in a container"},
+		{Request{Estimate: "x"}, `--estimate "x": expected a duration such as 90s or 2h`},
+		{Request{Estimate: "0s"}, `--estimate "0s": expected a duration`},
+		{Request{Pinned: "a..b"}, "--pinned "},
+		{Request{Sandbox: "x"}, "--sandbox: "},
+		{Request{Sandbox: "required", Network: "x"}, "--network: "},
+		{Request{Network: "none"}, "--write and --network have no effect without a sandbox"},
+		{Request{Write: []string{"x"}}, "--write and --network have no effect without a sandbox"},
+		{Request{Sandbox: "required", Write: []string{"x", ""}}, `--write "": expected a path`},
+		{Request{Sandbox: "required", Write: []string{"a\x00"}}, `--write "a\x00": expected a path`},
 		{Request{Cwd: "/elsewhere"}, `--cwd "/elsewhere": outside the repository and its worktrees`},
 		{Request{Cwd: "../x"}, `--cwd "../x": outside the repository and its worktrees`},
 	} {
@@ -179,5 +188,22 @@ func TestJobsThatAreRefused(t *testing.T) {
 	_, err := requester().newJob(context.Background(), everything, kernel.Spec{})
 	if err == nil || strings.Count(err.Error(), "\n") != 2 || !errors.Is(err, kernel.ErrInvalid) {
 		t.Errorf("all at once: %v", err)
+	}
+}
+
+// A command that no system can start is refused when it is asked for.
+func TestCommandsThatCannotStart(t *testing.T) {
+	for want, command := range map[string][]string{
+		"the command's first word is empty: name a program": {"", "x"},
+		"word 1 of the command has a NUL byte":              {"\x00"},
+		"word 3 of the command has a NUL byte":              {"a", "", "b\x00"},
+		"":                                                  {"a", "", "b"},
+	} {
+		if err := checkCommand(command); (err == nil) != (want == "") || err != nil && (!strings.HasPrefix(err.Error(), want) || !errors.Is(err, kernel.ErrInvalid)) {
+			t.Errorf("%q: %v, want %q", command, err, want)
+		}
+	}
+	if err := checkCommand(nil); err != nil {
+		t.Errorf("no command: %v", err)
 	}
 }

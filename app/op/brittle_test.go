@@ -116,6 +116,7 @@ func TestWhateverGitCallFails(t *testing.T) {
 				w := c.world(t)
 				n := c.node(w)
 				var r Result
+				w.swept = true
 				b.failing(t, at, func() { r = w.run(n) })
 				if got := w.standing(); r.Outcome == kernel.OutcomeSucceeded && got != want && !strings.Contains(r.Reason, "its worktree is left") {
 					t.Errorf("call %d of %d fails: succeeded (%s), and it stands\n%s\nand not\n%s", at, calls, r.Reason, got, want)

@@ -170,6 +170,7 @@ func TestWhateverElseFails(t *testing.T) {
 			broken := func(w *world, at int) *faulty {
 				f := &faulty{Files: w.env.Files, Effects: w.env.Effects, Shell: script{}, at: at}
 				w.env.Files, w.env.Effects, w.env.Shell = f, f, f
+				w.swept = true
 				return f
 			}
 			w := c.world(t)

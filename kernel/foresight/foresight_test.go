@@ -3,6 +3,7 @@ package foresight_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,5 +224,22 @@ func TestNearHoldsTheJobsOfEveryChange(t *testing.T) {
 	late := time.Unix(100, 0)
 	if near := foresight.Near([]foresight.Change{foresight.Pass{Time: time.Minute}}, late); !slices.Contains(near, kernel.Near{Kind: kernel.Due, At: late.Add(time.Minute)}) {
 		t.Errorf("what is due a minute later is not in %v", near)
+	}
+}
+
+// With other places, as many jobs run as there are; fewer than none is an error.
+func TestPlacesThatAreChanged(t *testing.T) {
+	s := world(named("a", nil), named("b", nil), named("c", nil))
+	for n, want := range map[int]int{1: 1, 2: 2} {
+		f, err := foresight.WhatIf(s, []foresight.Change{foresight.Places{N: n}})
+		if err != nil || f.Then.Limits().MaxRunning != n {
+			t.Errorf("%d places: %v, %+v", want, err, f.Then.Limits())
+		}
+	}
+	if _, err := foresight.WhatIf(s, []foresight.Change{foresight.Places{N: -1}}); !errors.Is(err, kernel.ErrInvalid) || !strings.HasPrefix(err.Error(), "not -1 jobs can run at once") {
+		t.Errorf("%v", err)
+	}
+	if f, err := foresight.WhatIf(s, []foresight.Change{foresight.Places{}}); err != nil || f.Then.Limits().MaxRunning != 0 {
+		t.Errorf("no limit: %v", err)
 	}
 }

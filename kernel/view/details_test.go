@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/event"
@@ -152,4 +153,43 @@ func TestEndsOfRunsAreTold(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, g, c.want)
 		}
 	}
+}
+
+// Jobs of one number run on one line, told by the one that has run longest.
+func TestJobsOfANumberThatRun(t *testing.T) {
+	at := func(minute int) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.State.Attempt, j.State.Started = 1, noon.Add(time.Duration(minute)*time.Minute) }
+	}
+	s := snap(job("a", 0, kernel.Running, numbered(3, "x"), at(5)), job("b", 1, kernel.Running, numbered(3, "y"), at(4)), job("c", 2, kernel.Running, numbered(3, "z"), at(6)))
+	v := overviewOf(t, s, view.OverviewOptions{})
+	if len(v.Running) != 1 || v.Running[0].Job != "b" || v.Running[0].What != "y and 2 more" {
+		t.Errorf("%s", sketch(v))
+	}
+}
+
+// Runs are listed from the newest to the oldest, by the template and what it is about.
+func TestRunsOfASnapshot(t *testing.T) {
+	of := func(run kernel.RunID, plan string) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.Spec.Origin = kernel.Origin{Run: run, Alias: "develop", Plan: plan, Node: j.Spec.Name}
+		}
+	}
+	s := snap(job("a", 0, kernel.Succeeded, of("run_1", "p")), job("b", 1, kernel.Queued, of("run_2", "")), job("c", 2, kernel.Queued, of("run_1", "p")), job("d", 3, kernel.Queued))
+	var got []string
+	for _, r := range view.RunsOf(s) {
+		got = append(got, fmt.Sprint(r.Run, " ", r.Name, " ", r.Progress()))
+	}
+	equal(t, got, []string{"run_2 develop 0/1", "run_1 develop p 1/2"})
+}
+
+// What grows with each attempt is told with the next step, once that is known.
+func TestResourcesThatGrow(t *testing.T) {
+	j := job("a", 0, kernel.FailedRetryable)
+	j.Spec.Task.Options, j.State.Failure = []string{"queue=fast", "memory=1G,2G,4G"}, kernel.OutOfMemory
+	if _, err := kernel.CheckGrowth(j.Spec.Task.Options); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, view.Resources(&j), "memory 1G (step 1 of 3), then 2G, since it failed with oom")
+	j.State.Status = kernel.Running
+	equal(t, view.Resources(&j), "memory 1G (step 1 of 3)")
 }

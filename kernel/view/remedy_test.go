@@ -64,3 +64,35 @@ func TestInOrder(t *testing.T) {
 		t.Error("the order matters for an approval after a retry, and for nothing else")
 	}
 }
+
+// What was submitted again and does not run says which command runs it.
+func TestWhyASubmissionDoesNotRunAgain(t *testing.T) {
+	for want, n := range map[string]kernel.NotRun{
+		"it succeeded, and its files were removed since: `vizier retry j` makes them again": {Status: kernel.Succeeded, Removed: true},
+		"it failed: a larger limit of executions, or `vizier retry j`, runs it again":       {Status: kernel.Failed},
+		"it is blocked_by_dependency: `vizier retry j` runs it again":                       {Status: kernel.BlockedByDependency},
+	} {
+		equal(t, view.NotRun("j", n), want)
+	}
+}
+
+// People read references in place of ids, but not within paths and names.
+func TestIDsInWhatPeopleRead(t *testing.T) {
+	const id, member, other = "0123456789abcdef0123456789abcdef", "1123456789abcdef0123456789abcdef", "2123456789abcdef0123456789abcdef"
+	const run = "run_" + id
+	s := snap(job(id, 0, kernel.Queued, numbered(3, "")), job(member, 1, kernel.Queued, numbered(4, "build"), node(run, "build")))
+	equal(t, view.People(s, "job "+id+": see "+member+", of "+run+"/x, and "+other+" in jobs/"+id), "job 3: see 4/build, of 4/x, and "+other+" in jobs/"+id)
+	equal(t, view.People(snap(job(id, 0, kernel.Queued, node(run, "x"))), run), run)
+}
+
+func TestAStatusOnOneLine(t *testing.T) {
+	j := job("a", 0, kernel.Failed, numbered(3, ""))
+	j.State.Exit = kernel.Exited(2)
+	st, err := view.StatusOf(snap(j), "a", view.Paths{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, st.String(), "3 do a [failed] exit 2")
+	st.Run = "2 of plan x"
+	equal(t, st.String(), "3 do a [failed] exit 2, run 2 of plan x")
+}

@@ -269,3 +269,34 @@ func TestArgumentsThatNobodyReads(t *testing.T) {
 		told(t, each(tmpl.Warnings()), want...)
 	}
 }
+
+// Restrictions and secrets that have no effect, or not the one that they seem to have, are told.
+func TestFindingsOfSandboxesAndSecrets(t *testing.T) {
+	const words = `, "args": {"command": "x"}`
+	for node, want := range map[string]string{
+		`"network": "none"`:                                  "write and network have no effect: node `a` has no sandbox",
+		`"write": ["x"]`:                                     "write and network have no effect: node `a` has no sandbox",
+		`"write": ["x"], "sandbox": "best-effort"`:           "",
+		`"approval_timeout": "1h"`:                           "approval_timeout has no effect: node `a` asks for no approval",
+		`"approval_timeout": "1h", "effect_in_doubt": "ask"`: "",
+		`"secrets": ["A"]`:                                   `expected NAME=@FILE or NAME=COMMAND`,
+		`"secrets": ["A=@~/a", "B=@~/a"]`:                    "",
+		`"secrets": ["A=@~/a", "A=cat x"]`:                   "secret A of node `a` is given twice",
+		`"secrets": ["A=pass ${p}"]`:                         "${p} in nodes[a].secrets[0] becomes a part of a command",
+		`"secrets": ["A=@/x/${p}"]`:                          "",
+		`"secrets": ["A=@~/a"], "executor": "far"`:           "secrets are handed to jobs of this host, and node `a` is for executor far",
+		`"secrets": ["A=@~/a"], "executor": "local"`:         "",
+		`"container": "img", "executor": "far"`:              "",
+		`"container": "a b"`:                                 "node `a`: container \"a b\": expected the name of an image",
+	} {
+		got := findings(t, `{"id": "t", "version": "v1", "params": {"p": "v"}, "nodes": [{"id": "a", `+run+words+`, `+node+`}]}`, workflow.Asked{}, nil)
+		switch {
+		case want == "" && len(got) > 0, want != "" && len(got) != 1:
+			t.Errorf("%s: %q, want %q", node, got, want)
+		case want != "":
+			told(t, got, want)
+		}
+	}
+	got := findings(t, `{"id": "t", "version": "v1", "nodes": [{"id": "a", "kind": "gate", "uses": "control.terminal", "container": "img"}]}`, workflow.Asked{}, nil)
+	told(t, got, "container has no effect: node `a` runs no command of its own")
+}

@@ -1,0 +1,150 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func TestWhoMayNotDecide(t *testing.T) {
+	for want, e := range map[string]InsideError{
+		"cannot retry from inside job j":                              {"retry", Descent{Job: "j"}},
+		"cannot retry: this may run inside job j: no access":          {"retry", Descent{Job: "j", Why: "no access"}},
+		"cannot approve: this may run inside a job: nothing is known": {"approve", Descent{Why: "nothing is known"}},
+	} {
+		if got := e.Error(); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+}
+
+// A job may queue runs, but none without the approval that the template asks for.
+func TestAJobMayNotLeaveOutAnApproval(t *testing.T) {
+	node := func(id kernel.JobID, after kernel.JobID, routed, asks bool) kernel.NewJob {
+		n := kernel.NewJob{ID: id, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, Routed: routed}}
+		if after != "" {
+			n.Spec.After = []kernel.JobID{after}
+		}
+		if asks {
+			n.Approval = kernel.Require(at, "ann")
+		}
+		return n
+	}
+	for name, c := range map[string]struct {
+		jobs     []kernel.NewJob
+		approval *kernel.Approval
+		refused  bool
+	}{
+		"left out":               {[]kernel.NewJob{node("a", "", false, true)}, &kernel.Approval{}, true},
+		"as the template says":   {[]kernel.NewJob{node("a", "", false, true)}, nil, false},
+		"given":                  {[]kernel.NewJob{node("a", "", false, true)}, approvalOf(kernel.Require(at, "ann")), false},
+		"none is asked for":      {[]kernel.NewJob{node("a", "", false, false)}, &kernel.Approval{}, false},
+		"of a later stage":       {[]kernel.NewJob{node("a", "", false, false), node("b", "a", false, true)}, &kernel.Approval{}, false},
+		"of what a route starts": {[]kernel.NewJob{node("a", "", false, false), node("b", "", true, true)}, &kernel.Approval{}, false},
+	} {
+		m := newMemory()
+		s := m.scheduler()
+		s.Inside = func(context.Context) (Descent, bool) { return Descent{Job: "j"}, true }
+		_, err := s.EnqueueRun(t.Context(), RunRequest{Run: "r", Jobs: c.jobs, Approval: c.approval})
+		in, refused := errors.AsType[*InsideError](err)
+		if refused != c.refused || refused && in.Verb != "leave out the approval of a template" || !refused && err != nil || (len(m.jobs) == 0) != refused {
+			t.Errorf("%s: %v, %d jobs", name, err, len(m.jobs))
+		}
+	}
+}
+
+func approvalOf(a kernel.Approval) *kernel.Approval { return &a }
+
+func TestAgentsThatAreTheSame(t *testing.T) {
+	a := AgentChoice{Label: "l", Command: []string{"c"}, Model: "m", Flags: []string{"f"}, Permissions: "run"}
+	if !a.Same(a) {
+		t.Error("an agent differs from itself")
+	}
+	for i, change := range []func(*AgentChoice){
+		func(c *AgentChoice) { c.Label = "x" }, func(c *AgentChoice) { c.Command = nil }, func(c *AgentChoice) { c.Model = "x" },
+		func(c *AgentChoice) { c.Flags = []string{"f", "g"} }, func(c *AgentChoice) { c.Permissions = "all" },
+	} {
+		b := a
+		if change(&b); a.Same(b) || b.Same(a) {
+			t.Errorf("%d: %+v is the same", i, b)
+		}
+	}
+}
+
+func TestVersionsInWords(t *testing.T) {
+	if got := fmt.Sprint(NoBump, PatchBump, MinorBump, MajorBump); got != "none patch minor major" {
+		t.Error(got)
+	}
+	if v, found := LatestVersion([]string{"v1.2.3", "v99999999999999999999.0.0"}); !found || v != (Version{Major: 1, Minor: 2, Patch: 3}) {
+		t.Errorf("%+v, %v: a number that is too large is no version", v, found)
+	}
+}
+
+// keeper is an executor that sends requests, is asked for news, knows secrets, and may be unfit for any job.
+type keeper struct {
+	*memory
+	sent, asked int
+	unfit       error
+}
+
+func (k *keeper) Send()                         { k.sent++ }
+func (k *keeper) Refresh(context.Context) error { k.asked++; return errDisk }
+func (k *keeper) Accepts([]string) error        { return k.unfit }
+func (k *keeper) CheckSecret(s kernel.Secret) error {
+	if s.Name == "A" {
+		return nil
+	}
+	return errDisk
+}
+
+func TestWhatExecutorsAreAsked(t *testing.T) {
+	far := &keeper{memory: newMemory()}
+	m := newMemory(job("a", nil))
+	s := m.scheduler()
+	s.Executors = map[string]Executor{"far": far, "plain": m}
+	if _, err := s.Tick(t.Context()); err != nil || far.sent != 1 {
+		t.Errorf("it was to send %d times, %v", far.sent, err)
+	}
+	on := func(name string, st kernel.Status) *kernel.Job {
+		return &kernel.Job{Spec: kernel.Spec{Task: kernel.Task{Executor: name}}, State: kernel.State{Status: st}}
+	}
+	s.Refresh(t.Context(), on("far", kernel.Queued), on("plain", kernel.Running))
+	if far.asked != 0 {
+		t.Errorf("it was asked %d times, and runs nothing", far.asked)
+	}
+	s.Refresh(t.Context(), on("far", kernel.Running), on("far", kernel.Running))
+	if far.asked != 1 {
+		t.Errorf("it was asked %d times", far.asked)
+	}
+	s.Executor = far
+	for want, task := range map[string]kernel.Task{
+		"":                                {Secrets: []kernel.Secret{{Name: "A"}}},
+		"secret B: disk on fire: invalid": {Secrets: []kernel.Secret{{Name: "A"}, {Name: "B"}}},
+		"secret A: secrets are handed to jobs of this host, and the job is for executor far: have its command fetch them there: invalid": {Executor: "far", Secrets: []kernel.Secret{{Name: "A"}}},
+	} {
+		if err := s.Accepts(task); fmt.Sprint(err) != cmp.Or(want, "<nil>") {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	far.unfit = errDisk
+	if err := s.Accepts(kernel.Task{Executor: "far"}); !errors.Is(err, errDisk) || err.Error() != "[executors.far]: disk on fire" {
+		t.Errorf("%v", err)
+	}
+}
+
+// A collection tells of a worktree of a merge that it could not remove.
+func TestGarbageWhoseWorktreeStays(t *testing.T) {
+	m := newMemory(job("a", func(j *kernel.Job) { j.State.Status, j.State.Finished = kernel.Failed, at.Add(-time.Hour) }))
+	m.cleanup = kernel.Cleanup{Status: kernel.CleanupDegraded, Error: "busy"}
+	s := m.scheduler()
+	s.Worktrees = worktrees{m, map[kernel.JobID][]kernel.Context{"a": {{Worktree: "x"}}}}
+	if _, err := s.GC(t.Context(), time.Minute); err == nil || err.Error() != "worktree of job a is kept: busy" || len(m.jobs) > 0 || !slices.Contains(m.calls, "drop conflicts") {
+		t.Errorf("%v, %q", err, m.calls)
+	}
+}
