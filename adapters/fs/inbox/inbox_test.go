@@ -343,6 +343,11 @@ func TestFrontMatterOfOthers(t *testing.T) {
 	if err != nil || front.Flow != "draft" || body != "text\n" {
 		t.Errorf("%+v, %q, %v", front, body, err)
 	}
+	for text, want := range map[string]string{"---\n~\n---\ntext\n": "text\n", "---\n---\ntext\n": "text\n", "text\n": "text\n"} {
+		if f, body, err := ParsePrompt(text); err != nil || f.Flow != "" || body != want {
+			t.Errorf("%q: %+v, %q, %v", text, f, body, err)
+		}
+	}
 	for text, want := range map[string]string{"a\x00b": "", "---\nflow: draft\n": "", "---\nflow: [\n---\n": "front matter: "} {
 		if f, body, err := ParsePrompt(text); !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), want) || body != "" || f.Flow != "" {
 			t.Errorf("%q: %+v, %q, %v", text, f, body, err)
