@@ -305,3 +305,31 @@ func TestAPipeInThePlaceOfAFile(t *testing.T) {
 		t.Errorf("%+v", odd)
 	}
 }
+
+// A change that cannot be written is told with its job, unless what is in its way is told by itself.
+func TestWhatIsInTheWayOfAHeldChange(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)), kernel.Create(plain(2)), kernel.Create(plain(3)))
+	marker := artifactFile(markersDir, custom("t", "k"), id(1))
+	if err := os.MkdirAll(file(dir, marker+"/below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tx := begin(t, s)
+	defer closeTx(t, tx)
+	held := func(n int, path string) quarantinedGroup {
+		return quarantinedGroup{id(n), fmt.Sprintf("job %d is held", n), group{job: id(n), ops: []fileOp{{kind: opWrite, path: jobPath(id(n), stateName)}, {kind: opWrite, path: path}}}}
+	}
+	s.quarantine = []quarantinedGroup{held(2, marker+"x"), held(1, marker)}
+	defer func() { s.quarantine = nil }()
+	odd, err := s.Inspect(nil)
+	var got []string
+	for _, o := range odd {
+		got = append(got, o.Path+": "+o.Text)
+	}
+	want := []string{".vizier/" + marker + ": a directory is in the place of an artifact's marker. A repair moves it to .vizier/jobs/aside, and writes the marker anew if the job has made the artifact",
+		".vizier/" + jobPath(id(2), recordName) + ": job 2 is held"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v\n%s", err, cmp.Diff(want, got))
+	}
+}
