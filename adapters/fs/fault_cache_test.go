@@ -3,7 +3,11 @@ package fs
 import (
 	"fmt"
 	"maps"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -97,6 +101,123 @@ func TestWhicheverReadFailsTheCacheFollowsAChange(t *testing.T) {
 				t.Errorf("%s: %s fails, call %d of %d, and nobody hears of it:\n%s", name, where, k, n, cmp.Diff(want, got))
 			}
 		}
+	}
+}
+
+// Whichever read of the cache fails, and whichever of its entries makes no sense, an answer from it is right, or it is an error.
+func TestWhicheverReadFailsTheCacheAnswersOrSaysSo(t *testing.T) {
+	oneGoroutine(t)
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	tok, patch := custom("t", "k"), kernel.Artifact{Kind: kernel.CommandPatch, Name: string(id(1))}
+	long := strings.Repeat("a long word ", 2000) // a block of its own, which the cache does not keep in memory
+	var jobs []kernel.Action
+	add := func(n int, change func(*kernel.Job)) {
+		j := plain(n)
+		j.Number, j.Part, j.Created = 1, fmt.Sprint(n), t0.Add(time.Duration(n))
+		j.Spec.Task.Args = append(j.Spec.Task.Args, long)
+		j.Spec.Origin = kernel.Origin{Run: "r", Branch: "draft/p"}
+		change(&j)
+		jobs = append(jobs, kernel.Create(j))
+	}
+	add(1, func(j *kernel.Job) {
+		j.State.Status, j.State.Finished = kernel.Failed, t0
+		j.Spec.Produces, j.Spec.IdempotencyKey = []kernel.Artifact{tok, {Kind: kernel.Custom, Name: kernel.StageToken, Ref: "s"}}, "k"
+	})
+	add(2, func(j *kernel.Job) {
+		j.Spec.After, j.Spec.Needs, j.State.Status = []kernel.JobID{id(1), id(5)}, []kernel.Artifact{tok, patch, custom("t", "nobody's"), {Kind: kernel.Custom, Name: kernel.StageToken, Ref: "s"}}, kernel.WaitingOnDeps
+	})
+	add(3, func(j *kernel.Job) {
+		j.State.Status, j.Spec.Locks = kernel.WaitingOnLocks, []kernel.Lock{{Key: "x"}, {Key: "x", Units: 1}}
+	})
+	add(4, func(j *kernel.Job) { j.State.Status = kernel.WaitingOnLocks })
+	add(5, func(j *kernel.Job) { j.State.Status, j.State.Finished = kernel.Succeeded, t0.Add(time.Hour) })
+	add(6, func(j *kernel.Job) {
+		j.State.Status, j.State.Attempt, j.Spec.Routes = kernel.Running, 1, []kernel.Route{{To: id(7), On: kernel.OutcomeFailed}}
+	})
+	add(7, func(j *kernel.Job) { j.Spec.Origin.Run, j.State.Status, j.Part = "q", kernel.Succeeded, "" })
+	add(8, func(j *kernel.Job) {
+		j.Spec.Prompt, j.State.Status, j.State.Finished = &kernel.Prompt{File: "p"}, kernel.BlockedByDependency, t0
+	})
+	add(9, func(j *kernel.Job) {
+		j.Spec.Origin.Run, j.State.Status, j.State.Finished, j.Spec.FailureMode, j.Spec.Routes = "other", kernel.Failed, t0, kernel.BlockDownstream, []kernel.Route{{To: id(4), On: kernel.OutcomeFailed}}
+	})
+	add(10, func(j *kernel.Job) { j.State.Status, j.State.RetryAt = kernel.Queued, t0 })
+	commit(t, s, jobs...)
+	tx := begin(t, s)
+	load(t, tx)
+	if err := s.saveCache(); err != nil {
+		t.Fatal(err)
+	}
+	closeTx(t, tx)
+
+	ask := func(scope kernel.Scope, fails int, wrong func(*cache)) (kernel.Records, int, string, error) {
+		s, d := newStore(t, dir), &faulty{only: cacheFile}
+		s.disk = d
+		if err := s.open(false); err != nil {
+			t.Fatal(err)
+		}
+		c, err := openCache(*s.base, s.opts.Boot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.cache = c; wrong != nil {
+			wrong(c)
+		}
+		if d.n = 0; fails > 0 {
+			d.at = fails
+		}
+		rec, err := s.records(scope)
+		calls := d.n
+		d.at = 0
+		slices.SortFunc(rec.Jobs, func(a, b kernel.Job) int { return strings.Compare(string(a.ID), string(b.ID)) })
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		return rec, calls, d.where, err
+	}
+	scopes := []kernel.Scope{{}, {All: true}, {Jobs: []kernel.JobID{id(5)}, Keys: []string{"k"}, Artifacts: []kernel.Artifact{tok}}, {Near: []kernel.Near{}, Tally: []kernel.Number{1}}, {Near: []kernel.Near{}, Reads: true},
+		{Near: []kernel.Near{{Kind: kernel.Newest, Most: 9}}}, {Near: []kernel.Near{{Kind: kernel.OfNumber, Number: 1, Key: "3"}}},
+		{Near: []kernel.Near{{Kind: kernel.Itself, Job: id(2)}, {Kind: kernel.Itself, Job: "odd"}}}}
+	for _, n := range nearEverything() {
+		scopes = append(scopes, kernel.Scope{Near: []kernel.Near{n}})
+	}
+	reads := 0
+	for _, scope := range scopes {
+		want, calls, _, err := ask(scope, 0, nil)
+		if err != nil {
+			t.Fatalf("%+v: %v", scope, err)
+		}
+		reads += calls
+		for k := 1; k <= calls; k++ {
+			if got, _, where, err := ask(scope, k, nil); err == nil {
+				t.Errorf("%+v: %s fails, call %d of %d, and nobody hears of it:\n%.500s", scope, where, k, calls, cmp.Diff(want, got))
+			}
+		}
+		for n := 1; n <= 10; n++ {
+			got, _, _, err := ask(scope, 0, func(c *cache) { c.set(keyEntry+string(id(n)), []byte{0xff}) })
+			if err == nil && !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v: the entry of job %d makes no sense, and nobody hears of it:\n%.500s", scope, n, cmp.Diff(want, got))
+			}
+		}
+	}
+	scope := kernel.Scope{Near: []kernel.Near{{Kind: kernel.Keyed, Key: "k"}}}
+	want, _, _, err := ask(scope, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread := func(c *cache) { c.set(keyUnread+string(id(3)), []byte("it was damaged")) }
+	mended, calls, _, err := ask(scope, 0, unread)
+	if err != nil || !reflect.DeepEqual(mended.Jobs, want.Jobs) || len(mended.Unreadable) > 0 {
+		t.Errorf("a record that can be read again: %v\n%.500s", err, cmp.Diff(want, mended))
+	}
+	for k := 1; k <= calls; k++ {
+		if got, _, where, err := ask(scope, k, unread); err == nil && !reflect.DeepEqual(got, mended) {
+			t.Errorf("a record that can be read again, and %s fails, call %d of %d:\n%.500s", where, k, calls, cmp.Diff(mended, got))
+		}
+	}
+	if reads < 100 {
+		t.Errorf("only %d reads", reads)
 	}
 }
 

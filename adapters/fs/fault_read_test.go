@@ -12,6 +12,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// nearEverything returns what can be near, of each kind.
+func nearEverything() []kernel.Near {
+	return []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: t0}, {Kind: kernel.Dependents, Job: id(1)}, {Kind: kernel.Dependents, Job: id(1), Most: 2},
+		{Kind: kernel.Consumers, Artifact: custom("t", "k")}, {Kind: kernel.RunConsumers, Artifact: custom("t", "k"), Run: "r"},
+		{Kind: kernel.Producers, Artifact: custom("t", "k")}, {Kind: kernel.RunProducers, Artifact: custom("t", "k"), Run: "r"}, {Kind: kernel.Contenders, Key: "x", Most: 2},
+		{Kind: kernel.PoolContenders, Key: "x", Most: 2}, {Kind: kernel.Line, Key: "local", Most: 2}, {Kind: kernel.Waiters, Most: 2}, {Kind: kernel.Members, Run: "r"},
+		{Kind: kernel.Members, Run: "r", Most: 1}, {Kind: kernel.OnBranch, Key: "draft/p"}, {Kind: kernel.Rivals, Key: "draft/p"}, {Kind: kernel.Keyed, Key: "k"}, {Kind: kernel.Stoppers, Run: "r"}, {Kind: kernel.Handled, Job: id(1)}, {Kind: kernel.Prompts, Key: "p"},
+		{Kind: kernel.Woken}, {Kind: kernel.NewestRuns, Most: 2}, {Kind: kernel.Newest, Most: 2}, {Kind: kernel.OfNumber, Number: 1}, {Kind: kernel.Outsiders}, {Kind: kernel.Readers, Key: "main"}}
+}
+
 // questions returns the ways to read a store, each with a text of its answer. If an
 // answer names what could not be read, that counts as an error.
 func questions() map[string]func(*Store) (string, error) {
@@ -33,15 +43,9 @@ func questions() map[string]func(*Store) (string, error) {
 			return records(s.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Itself, Job: id(2)}, {Kind: kernel.Itself, Job: id(3)}}}))
 		},
 		"records near something": func(s *Store) (string, error) {
-			near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: t0}, {Kind: kernel.Dependents, Job: id(1)}, {Kind: kernel.Dependents, Job: id(1), Most: 2},
-				{Kind: kernel.Consumers, Artifact: custom("t", "k")}, {Kind: kernel.RunConsumers, Artifact: custom("t", "k"), Run: "r"},
-				{Kind: kernel.Producers, Artifact: custom("t", "k")}, {Kind: kernel.RunProducers, Artifact: custom("t", "k"), Run: "r"}, {Kind: kernel.Contenders, Key: "x", Most: 2},
-				{Kind: kernel.PoolContenders, Key: "x", Most: 2}, {Kind: kernel.Line, Key: "local", Most: 2}, {Kind: kernel.Waiters, Most: 2}, {Kind: kernel.Members, Run: "r"},
-				{Kind: kernel.Members, Run: "r", Most: 1}, {Kind: kernel.OnBranch, Key: "draft/p"}, {Kind: kernel.Rivals, Key: "draft/p"}, {Kind: kernel.Keyed, Key: "k"}, {Kind: kernel.Stoppers, Run: "r"}, {Kind: kernel.Handled, Job: id(1)}, {Kind: kernel.Prompts, Key: "p"},
-				{Kind: kernel.Woken}, {Kind: kernel.NewestRuns, Most: 2}, {Kind: kernel.Newest, Most: 2}, {Kind: kernel.OfNumber, Number: 1}, {Kind: kernel.Outsiders}, {Kind: kernel.Readers, Key: "main"}}
 			var all strings.Builder
 			var errs error
-			for _, n := range near {
+			for _, n := range nearEverything() {
 				text, err := records(s.Read(ctx, kernel.Scope{Near: []kernel.Near{n}, Tally: []kernel.Number{1}, Reads: true}))
 				fmt.Fprintln(&all, n.Kind, text)
 				errs = errors.Join(errs, err)

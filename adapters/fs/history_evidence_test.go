@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,5 +219,42 @@ func TestEvidenceAcrossALostJournal(t *testing.T) {
 	}
 	if len(v.Findings) == 0 || v.Findings[0].Harmless() || v.Findings[0].Text != lostEntries(3).Text {
 		t.Errorf("it finds %+v", v.Findings)
+	}
+}
+
+// Only what an export wrote is read as evidence.
+func TestAFileThatIsNoEvidence(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "e")
+	if b, err := ReadEvidence(name); !errors.Is(err, iofs.ErrNotExist) || b != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	for text, good := range map[string]bool{evidenceKind + "1\nrest": true, "": false, "x" + evidenceKind: false} {
+		writeAt(t, name, text)
+		b, err := ReadEvidence(name)
+		if good && (err != nil || string(b) != text) || !good && (!errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), name+" is no evidence, which `vizier history export` writes")) {
+			t.Errorf("%q: %q, %v", text, b, err)
+		}
+	}
+	if _, err := ReadEvidence(dir); err == nil || errors.Is(err, kernel.ErrInvalid) {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
+// A number is given once more only to the job as it was.
+func TestANumberIsGivenAgain(t *testing.T) {
+	j := plain(1)
+	j.Rev = 3
+	r := &redone{jobs: map[kernel.JobID]*kernel.Job{id(1): &j, id(2): nil}}
+	if err := r.NumberJob(kernel.NumberJob{Job: id(1), If: 3, Number: 5, Part: "2"}); err != nil {
+		t.Fatal(err)
+	}
+	if now := r.jobs[id(1)]; now.Number != 5 || now.Part != "2" || now.Rev != 4 || now.Spec.Name != j.Spec.Name {
+		t.Errorf("%+v", now)
+	}
+	for _, n := range []int{1, 2} {
+		if err := r.NumberJob(kernel.NumberJob{Job: id(n), If: 3}); !errors.Is(err, kernel.ErrStale) {
+			t.Errorf("job %d, which is another by now: %v", n, err)
+		}
 	}
 }

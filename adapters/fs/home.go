@@ -152,7 +152,7 @@ func (s *Store) Adopt(ctx context.Context) error {
 		return err
 	}
 	if s.base.inPlaceOf(homeFile) != "" {
-		if _, err := s.setAside(homeFile); err != nil {
+		if err := s.setAside(homeFile); err != nil {
 			return err
 		}
 	}

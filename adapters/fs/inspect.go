@@ -113,10 +113,7 @@ func (s *Store) inspectUnrecorded(id kernel.JobID, dir string) Oddity {
 		odd.Fix = func() error { return s.removeTree(string(id)) }
 	default:
 		odd.Text += ": job " + string(id) + " is lost, and if it was open it will not run. A repair moves what is left of it to " + vizierDir + "/" + asideDir
-		odd.Fix = func() error {
-			_, err := s.setAside(jobPath(id, ""))
-			return err
-		}
+		odd.Fix = func() error { return s.setAside(jobPath(id, "")) }
 	}
 	return odd
 }
@@ -138,7 +135,7 @@ func (s *Store) inspectFileOfDir(id kernel.JobID, dir string) Oddity {
 	}
 	odd.Text += movesAside
 	odd.Fix = func() error {
-		if _, err := s.setAside(jobPath(id, "")); err != nil || b == nil {
+		if err := s.setAside(jobPath(id, "")); err != nil || b == nil {
 			return err
 		}
 		made, err := s.base.make(jobPath(id, ""))
@@ -168,11 +165,16 @@ func (s *Store) restore(id kernel.JobID, record []byte) error {
 // writeInPlace writes a file durably. It first moves aside what is in its place.
 func (s *Store) writeInPlace(name string, b []byte) error {
 	if s.base.inPlaceOf(name) != "" {
-		if _, err := s.setAside(name); err != nil {
+		if err := s.setAside(name); err != nil {
 			return err
 		}
 	}
 	return s.base.write(name, b, true)
+}
+
+// inTheWay reports that something is at path that should not be there, as text says. A repair moves it aside.
+func (s *Store) inTheWay(path, text string) Oddity {
+	return Oddity{Path: vizierDir + "/" + path, Text: text + movesAside, Fix: func() error { return s.setAside(path) }}
 }
 
 // inspectConflicts reports marks of merge conflicts that nothing can be read of. The conflict is still there.
@@ -202,8 +204,7 @@ func (s *Store) inspectConflicts() (out []Oddity) {
 func (s *Store) inspectEvents() (out []Oddity) {
 	look := func(at, so string) {
 		if what := s.base.inPlaceOf(at); what != "" && !s.base.isLink(at) {
-			out = append(out, Oddity{Path: vizierDir + "/" + at, Text: what + " " + errMisplaced.Error() + so + movesAside,
-				Fix: func() error { _, err := s.setAside(at); return err }})
+			out = append(out, s.inTheWay(at, what+" "+errMisplaced.Error()+so))
 		}
 	}
 	look(eventsFile, ", so no event is recorded")

@@ -25,8 +25,7 @@ func (s *Store) inspectArtifactDir(dir string) (out []Oddity) {
 	case e.Mode == iofs.ModeSymlink:
 		return []Oddity{linkAt(dir)}
 	case e.Mode != iofs.ModeDir:
-		return []Oddity{{Path: vizierDir + "/" + dir, Text: "a file is in the place of a directory of artifacts, so no job can make one there" + movesAside,
-			Fix: func() error { _, err := s.setAside(dir); return err }}}
+		return []Oddity{s.inTheWay(dir, "a file is in the place of a directory of artifacts, so no job can make one there")}
 	}
 	names, _ := s.base.names(dir) // a directory that cannot be listed is reported elsewhere
 	slices.Sort(names)
@@ -50,12 +49,11 @@ func (s *Store) inspectArtifact(at string, id kernel.JobID) []Oddity {
 	case !marker && s.base.isLink(at):
 		return []Oddity{linkAt(at)}
 	case !marker:
-		return []Oddity{{Path: vizierDir + "/" + at, Text: what + " is in the place of an artifact's payload" + movesAside,
-			Fix: func() error { _, err := s.setAside(at); return err }}}
+		return []Oddity{s.inTheWay(at, what+" is in the place of an artifact's payload")}
 	}
 	return []Oddity{{Path: vizierDir + "/" + at, Text: what + " is in the place of an artifact's marker" + movesAside + ", and writes the marker anew if the job has made the artifact",
 		Fix: func() error {
-			if _, err := s.setAside(at); err != nil {
+			if err := s.setAside(at); err != nil {
 				return err
 			}
 			j, _, err := s.readRecord(id)

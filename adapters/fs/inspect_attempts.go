@@ -46,12 +46,11 @@ func (s *Store) inspectFiles(j *kernel.Job) (out []Oddity) {
 	}
 	look(outcomeName, attemptsEnd, outcome)
 	if at := jobPath(j.ID, effectsDir); s.isFile(at) {
-		out = append(out, Oddity{Path: vizierDir + "/" + at, Text: "a file is in the place of the directory of effects, so an operation that has one fails" + movesAside,
-			Fix: func() error { _, err := s.setAside(at); return err }})
+		out = append(out, s.inTheWay(at, "a file is in the place of the directory of effects, so an operation that has one fails"))
 	}
 	if at := jobPath(j.ID, attemptsDir); s.isFile(at) {
 		return append(out, Oddity{Path: vizierDir + "/" + at, Text: "a file is in the place of the directory of attempts, so none can start" + movesAside, Fix: func() error {
-			if _, err := s.setAside(at); err != nil {
+			if err := s.setAside(at); err != nil {
 				return err
 			}
 			return repair(s.inspectFiles(j))
@@ -114,8 +113,7 @@ func (s *Store) inspectPlaces(id kernel.JobID) (out []Oddity) {
 			continue
 		}
 		if what := s.base.inPlaceOf(at); what != "" {
-			out = append(out, Oddity{Path: vizierDir + "/" + at, Text: what + " " + errMisplaced.Error() + movesAside,
-				Fix: func() error { _, err := s.setAside(at); return err }})
+			out = append(out, s.inTheWay(at, what+" "+errMisplaced.Error()))
 		}
 	}
 	return out
@@ -153,7 +151,7 @@ func (s *Store) inspectAttempt(j *kernel.Job, name, what string, check func([]by
 		odd.Text += ", and writes it anew from a copy"
 	}
 	odd.Fix = func() error {
-		if _, err := s.setAside(at); err != nil || kept == nil {
+		if err := s.setAside(at); err != nil || kept == nil {
 			return err
 		}
 		return s.base.write(at, kept, true)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -109,31 +108,26 @@ func (s *Store) clearPlace(ctx context.Context, path string) error {
 	if s.base.inPlaceOf(path) == "" { // another process was first
 		return nil
 	}
-	_, err := s.setAside(path)
-	return err
+	return s.setAside(path)
 }
 
-// setAside moves what is at name into asideDir, and returns its new path below .vizier. It follows no
-// link and removes nothing.
-func (s *Store) setAside(name string) (to string, err error) {
+// setAside moves what is at name into asideDir. It follows no link and removes nothing.
+func (s *Store) setAside(name string) error {
 	aside, err := s.base.make(asideDir)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer aside.close()
 	stem := strings.ReplaceAll(strings.TrimPrefix(name, jobsDir+"/"), "/", ".")
 	for n := 1; ; n++ {
-		to = stem + "." + strconv.Itoa(n)
-		taken, err := aside.exists(to)
-		if err != nil {
-			return "", err
+		to := stem + "." + strconv.Itoa(n)
+		if taken, err := aside.exists(to); err != nil {
+			return err
+		} else if taken {
+			continue
 		}
-		if !taken {
-			break
-		}
+		return s.base.in(name, func(d dir, last string) error {
+			return failed("move aside", filepath.Join(vizierDir, name), d.disk.rename(d.fd, last, aside.fd, to))
+		})
 	}
-	err = s.base.in(name, func(d dir, last string) error {
-		return failed("move aside", filepath.Join(vizierDir, name), d.disk.rename(d.fd, last, aside.fd, to))
-	})
-	return path.Join(vizierDir, asideDir, to), err
 }

@@ -3,12 +3,14 @@ package fs
 import (
 	"errors"
 	"io"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -89,6 +91,81 @@ func TestPlanStates(t *testing.T) {
 	}
 	if n, err := s.PlanStates([]kernel.JobID{"a"}, true); n != 0 || err == nil {
 		t.Errorf("through a link: %d %v", n, err)
+	}
+}
+
+// The marks of merge conflicts go with the jobs that made them.
+func TestDropConflicts(t *testing.T) {
+	root := t.TempDir()
+	s := NewStore(root, Options{})
+	if err := s.DropConflicts([]kernel.JobID{"a"}); err != nil {
+		t.Errorf("where there is no store: %v", err)
+	}
+	makeBase(t, root)
+	if err := s.DropConflicts([]kernel.JobID{"a"}); err != nil {
+		t.Errorf("where there is nothing: %v", err)
+	}
+	marks := map[string]string{"of-a": `{"job_id":"a"}`, "of-b": `{"job_id":"b"}`, "of-c": `{"job_id":"c"}`, "odd": `{`}
+	for slug, text := range marks {
+		if err := s.WriteSentinel(slug, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(root, ".vizier", sentinelsDir, "of-a.txt")
+	writeAt(t, other, marks["of-a"])
+	if err := s.DropConflicts([]kernel.JobID{"a", "b"}); err != nil {
+		t.Error(err)
+	}
+	for slug, text := range marks {
+		want := text
+		if slug == "of-a" || slug == "of-b" {
+			want = ""
+		}
+		if got, err := s.Sentinel(slug); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", slug, got, err)
+		}
+	}
+	if contentOf(t, other) != marks["of-a"] {
+		t.Error("what is no mark is gone")
+	}
+	d := &faulty{at: 1, only: "of-c.json", is: unix.EACCES}
+	s = newStore(t, root)
+	s.disk = d
+	if err := s.DropConflicts([]kernel.JobID{"c"}); err != nil || d.where == "" {
+		t.Errorf("one that cannot be read: %v", err)
+	}
+	d.at, d.n = 3, 0 // after its opening and its reading
+	if err := s.DropConflicts([]kernel.JobID{"c"}); !errors.Is(err, unix.EACCES) || !strings.HasPrefix(err.Error(), "drop the marks of merge conflicts: ") {
+		t.Errorf("one that cannot be removed: %v", err)
+	}
+	if got, err := s.Sentinel("of-c"); err != nil || got == nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// What there is of a run is asked for by its name alone.
+func TestARunThatIsMissing(t *testing.T) {
+	root := t.TempDir()
+	run := kernel.RunID("run_" + strings.Repeat("a", 32))
+	s := newStore(t, root)
+	if m, p := s.CountArtifacts(id(1), []kernel.Artifact{custom("t", "k")}); m != 0 || p != 0 {
+		t.Errorf("without a store: %d markers, %d payloads", m, p)
+	}
+	if _, err := s.Run(run); !errors.Is(err, iofs.ErrNotExist) {
+		t.Errorf("without a store: %v", err)
+	}
+	makeBase(t, root)
+	if b, err := s.Run(run); b != nil || !errors.Is(err, kernel.ErrNotFound) || err.Error() != (kernel.Missing{What: "run " + string(run)}).Error() {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := s.Run("../run"); err == nil {
+		t.Error("a path passed for a run")
+	}
+	if err := s.WritePayload(id(1), custom("t", "k"), []byte("p")); err != nil {
+		t.Fatal(err)
+	}
+	if m, p := s.CountArtifacts(id(1), []kernel.Artifact{{Kind: kernel.PlanBranch}, custom("t", "k"), custom("t", "l")}); m != 0 || p != 1 {
+		t.Errorf("%d markers, %d payloads", m, p)
 	}
 }
 

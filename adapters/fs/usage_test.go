@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,6 +44,102 @@ func TestSizes(t *testing.T) {
 	got := s.Sizes(t.Context(), []kernel.JobID{id(77), id(78), "../.."})
 	if got[id(77)] != want || want < 14000 || got[id(78)] != 0 || got["../.."] != 0 {
 		t.Errorf("%v, want %d", got, want)
+	}
+}
+
+// Nothing is said of the sizes when there is no time to look.
+func TestSizesInNoTime(t *testing.T) {
+	dir := t.TempDir()
+	makeBase(t, dir)
+	s := newStore(t, dir)
+	writeAt(t, filepath.Join(s.JobDir(id(77)), "job.json"), "{}")
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if got := s.Sizes(ctx, []kernel.JobID{id(77)}); len(got) > 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// A few small files need 64 KiB and an inode. A file system that does not count them has no bound.
+func TestFull(t *testing.T) {
+	for _, row := range []struct {
+		blocks, free, files, inodes uint64
+		want                        bool
+	}{
+		{1000, 16, 100, 1, false},
+		{1000, 15, 100, 1, true},
+		{1000, 0, 100, 1, true},
+		{1, 16, 1, 0, true},
+		{1, 16, 1, 1, false},
+		{1, 0, 0, 0, true},
+		{1000, 16, 0, 0, false}, // as many inodes as are needed
+		{0, 0, 0, 0, false},
+		{0, 0, 100, 0, false},
+		{0, 16, 100, 1, false},
+		{1, 0, 0, 9, true},
+	} {
+		var st unix.Statfs_t
+		st.Bsize, st.Blocks, st.Bavail, st.Files, st.Ffree = 4096, row.blocks, row.free, row.files, row.inodes
+		if full(&st) != row.want {
+			t.Errorf("%+v", row)
+		}
+	}
+	dir := t.TempDir()
+	if newStore(t, dir).Full() {
+		t.Error("of no store it is not known")
+	}
+	makeBase(t, dir)
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	if newStore(t, dir).Full() != full(&st) {
+		t.Errorf("full for %+v: %v", st, full(&st))
+	}
+}
+
+// The last export of spans is on record as long as it has failed.
+func TestTracesThatFailed(t *testing.T) {
+	dir := t.TempDir()
+	makeBase(t, dir)
+	s := newStore(t, dir)
+	asked := func(want string) {
+		t.Helper()
+		if why, at := s.TracesFailed(); why != want || at.IsZero() != (want == "") {
+			t.Errorf("%q at %s, want %q", why, at, want)
+		}
+	}
+	asked("")
+	if err := s.NoteTraces(nil); err != nil {
+		t.Error(err)
+	}
+	writeAt(t, s.abs(hookLogsDir+"/x.log"), "")
+	for _, why := range []string{"no route", "refused"} {
+		if err := s.NoteTraces(errors.New(why)); err != nil {
+			t.Fatal(err)
+		}
+		asked(why)
+	}
+	if err := s.NoteTraces(nil); err != nil {
+		t.Error(err)
+	}
+	asked("")
+	writeAt(t, s.abs(tracesFile+"/in the way"), "")
+	if err := s.NoteTraces(nil); err == nil {
+		t.Error("it is still there")
+	}
+}
+
+// A hook is called for the end of an attempt, or for something without a job.
+func TestLogsOfHooks(t *testing.T) {
+	l := NewLayout("/r")
+	for want, got := range map[string]string{
+		"/r/.vizier/jobs/hooks/logs/h.log":      l.HookLog(kernel.AttemptID{}, 0, "h"),
+		"/r/.vizier/jobs/ab/hooks/2.3.mail.log": l.HookLog(kernel.AttemptID{Job: "ab", N: 3}, 2, "mail"),
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

@@ -2,8 +2,10 @@ package config
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -54,5 +56,19 @@ func TestOwnFile(t *testing.T) {
 	}
 	if !AllowedIn(dir) {
 		t.Error("the file allows it")
+	}
+}
+
+// The file counts that is in the home directory which the system has for a user.
+func TestOwnFileOfAUser(t *testing.T) {
+	if OwnAllows(1<<31 - 2) {
+		t.Error("there is no such user")
+	}
+	u, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	if err != nil {
+		t.Skip(err)
+	}
+	if got := OwnAllows(os.Getuid()); got != AllowedIn(filepath.Join(u.HomeDir, ".config")) {
+		t.Errorf("%v", got)
 	}
 }

@@ -107,7 +107,7 @@ func TestLayersOverrideKeyByKey(t *testing.T) {
 func TestWhatTemplatesMayTake(t *testing.T) {
 	c, err := load(layers(t,
 		"[merge.cicd_gate]\nscript = \"user\"\nretries = 1\n[approve.stop_condition]\nscript = \"user\"\n",
-		"[merge.cicd_gate]\nretries = 2\nauto_resolve = true\n[approve.stop_condition]\nscript = \"\"\n",
+		"[merge.cicd_gate]\nretries = 2\nauto_resolve = true\n[approve.stop_condition]\nscript = \"\"\nsandbox = \"required\"\n",
 		map[string]string{"VIZIER_MERGE_CICD_GATE_RETRIES": "3"}))
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestWhatTemplatesMayTake(t *testing.T) {
 		"merge.cicd_gate.script":              {Value: "user", Set: true},
 		"merge.cicd_gate.auto_resolve":        {Value: "true", Set: true},
 		"merge.cicd_gate.auto_resolve_script": {},
-		"merge.cicd_gate.sandbox":             {}, "approve.stop_condition.sandbox": {}, "merge.cicd_gate.retries": {Value: "3", Set: true},
+		"merge.cicd_gate.sandbox":             {}, "approve.stop_condition.sandbox": {Value: "required", Set: true}, "merge.cicd_gate.retries": {Value: "3", Set: true},
 		"approve.stop_condition.script":  {Set: true},
 		"approve.stop_condition.retries": {},
 	}

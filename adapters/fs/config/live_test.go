@@ -1,8 +1,10 @@
 package config
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -53,6 +55,9 @@ func places(n string) string { return "[scheduler]\nmax_running = " + n + "\n" }
 func TestLive(t *testing.T) {
 	f := newField(t, places("1"))
 	l := f.open(Open)
+	if files := l.Files(); !slices.Equal(files, []string{filepath.Join(f.src.Root, ".vizier", "config.toml")}) {
+		t.Errorf("it reads %v", files)
+	}
 	f.expect(l, 1, false, false)
 	f.write(places("2")) // same size, and possibly the same modification time
 	f.expect(l, 2, true, false)
@@ -125,5 +130,54 @@ func TestInheritOfNoFiles(t *testing.T) {
 	f.expect(l, 0, false, true)
 	if got := f.open(Inherit).Config(); got.Store.Durability != "full" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Where nothing can be kept, a command that is started says what is wrong, and nothing is left there.
+func TestAConfigurationThatCannotBeKept(t *testing.T) {
+	f := newField(t, places("1"))
+	l := f.open(Open)
+	if err := os.MkdirAll(filepath.Join(f.kept, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.write(places("x"))
+	f.expect(l, 1, false, true)
+	if _, err := Inherit(f.src, f.kept); err == nil {
+		t.Error("nobody could keep anything")
+	}
+	if left, err := filepath.Glob(filepath.Join(f.src.Root, ".kept*")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	file := filepath.Join(f.src.Root, ".vizier", "config.toml")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(file, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(f.src, ""); err == nil {
+		t.Error("a directory is in the place of the file")
+	}
+}
+
+// What was kept counts only if it is a configuration.
+func TestInheritOfAWrongConfiguration(t *testing.T) {
+	f := newField(t, places("1"))
+	l := f.open(Open)
+	f.write(places("x"))
+	f.expect(l, 1, false, true)
+	b, err := os.ReadFile(f.kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := bytes.ReplaceAll(b, []byte("max_running = 1"), []byte("max_running = y"))
+	if bytes.Equal(b, wrong) {
+		t.Fatalf("%s", b)
+	}
+	if err := os.WriteFile(f.kept, wrong, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Inherit(f.src, f.kept); err == nil {
+		t.Error("it took what makes no sense")
 	}
 }

@@ -128,10 +128,7 @@ func (t table) walk(prefix string, in map[string]toml.Primitive) {
 			t.origin(key, value)
 		case t.isTable(key) && isTable:
 			var inner map[string]toml.Primitive
-			if err := t.md.PrimitiveDecode(value, &inner); err != nil {
-				t.report(line, key+": "+err.Error())
-				continue
-			}
+			_ = t.md.PrimitiveDecode(value, &inner) // no table fails
 			t.walk(key+".", inner)
 		case t.isTable(key):
 			t.report(line, key+": "+mismatch("a table", raw).Error())

@@ -48,9 +48,13 @@ lease = "5s"
 poll = "100ms"
 timeout = "100ms"
 locks = false
+pack = 3
+submit_rate = 4
+max_submitted = 5
 [executors.near]
 kind = "slurm"
 container = "i"
+pack = "auto"
 [inbox.repositories]
 "acme/web" = "../web"
 [pools]
@@ -69,8 +73,8 @@ timeout = ""
 			got = append(got, fmt.Sprintf("%s %s", strings.TrimPrefix(s.Origin, ".vizier/config.toml:"), s.TOML()))
 		}
 	}
-	want := strings.Split(`40 pools.gpu = 0
-44 jobs.timeout = ""
+	want := strings.Split(`44 pools.gpu = 0
+48 jobs.timeout = ""
 16 hooks.a-b_1.command = "x"
 15 hooks.a-b_1.on = "failed blocked"
 17 hooks.a-b_1.timeout = "3s"
@@ -84,7 +88,7 @@ timeout = ""
 9 agents.default.silence = "2m0s"
 8 agents.default.timeout = "1h0m0s"
 13 agents.templates."x@v1".model = "n"
-42 commands.d = "t@v1"
+46 commands.d = "t@v1"
 21 executors.far.account = "q"
 28 executors.far.cpus = "1"
 25 executors.far.gres = "u"
@@ -92,19 +96,26 @@ timeout = ""
 30 executors.far.lease = "5s"
 33 executors.far.locks = "false"
 29 executors.far.max_running = "2"
+36 executors.far.max_submitted = "5"
 24 executors.far.memory = "t"
 27 executors.far.options = "w x"
+34 executors.far.pack = "3"
 20 executors.far.partition = "p"
 31 executors.far.poll = "100ms"
 26 executors.far.program = "/v"
 22 executors.far.qos = "r"
+35 executors.far.submit_rate = "4"
 23 executors.far.time = "s"
 32 executors.far.timeout = "100ms"
-36 executors.near.container = "i"
-35 executors.near.kind = "slurm"
-38 inbox.repositories."acme/web" = "../web"`, "\n")
+39 executors.near.container = "i"
+38 executors.near.kind = "slurm"
+40 executors.near.pack = "auto"
+42 inbox.repositories."acme/web" = "../web"`, "\n")
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+	if near, far := c.Executors["near"], c.Executors["far"]; near.Pack != PackAuto || far.Pack != 3 || far.SubmitRate != 4 || far.MaxSubmitted != 5 {
+		t.Errorf("%+v, %+v", near, far)
 	}
 	if h := c.Hooks["a-b_1"]; h.Timeout != 3*time.Second {
 		t.Errorf("%+v", h)
@@ -116,35 +127,50 @@ timeout = ""
 
 func TestValuesThatAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"[inbox.repositories]\n\"web\" = \"x\"":                  `inbox.repositories.web: expected a name such as "acme/web", found "web"`,
-		"[inbox.repositories]\n\"/web\" = \"x\"":                 `expected a name such as "acme/web", found "/web"`,
-		"[inbox.repositories]\n\"acme/\" = \"x\"":                `expected a name such as "acme/web", found "acme/"`,
-		"[inbox.repositories]\n\"acme/web/x\" = \"x\"":           `expected a name such as "acme/web", found "acme/web/x"`,
-		"[inbox.repositories]\n\"acme/web\" = \"\"":              `expected a path, found ""`,
-		"[inbox.repositories]\n\"acme/web\" = 3":                 `expected a path, found 3`,
-		"[commands]\nd = \"\"":                                   `expected a template: a path, or ID@VERSION, found ""`,
-		"[inbox]\ndebounce = \"0s\"":                             `expected a duration such as "30s" or "1h30m", found "0s"`,
-		"[inbox]\ndebounce = \"\"":                               `expected a duration such as "30s" or "1h30m", found ""`,
-		"[inbox]\ndebounce = \"-1s\"":                            `found "-1s"`,
-		"[inbox]\nlayout = 3":                                    `inbox.layout: expected a string, found 3`,
-		"[inbox]\nlayout = true":                                 `expected a string, found true`,
-		"[inbox]\nlayout = 1.5":                                  `expected a string, found 1.5`,
-		"[inbox]\nlayout = [[1]]":                                `expected a string, found an array`,
-		"[inbox]\nlayout = {a = 1}":                              `expected a string, found a table`,
-		"[[inbox.layout]]\na = 1":                                `expected a string, found a table`,
-		"[inbox]\nlayout = 2026-01-01":                           `expected a string, found a date`,
-		"[executors.\"a/b\"]\nkind = \"slurm\"":                  `"a/b" cannot be the name of an executor`,
-		"[executors.\"a=b\"]\nkind = \"slurm\"":                  `"a=b" cannot be the name of an executor`,
-		"[executors.lab]\nkind = 3":                              "kind: expected a string, found 3",
-		"[executors.lab]\nkind = \"slurm\"\nqos = \" \"":         `qos: expected a string that is not empty, found " "`,
-		"[executors.lab]\nkind = \"slurm\"\nqos = 3":             `qos: expected a string that is not empty, found 3`,
-		"[executors.lab]\nkind = \"slurm\"\nqos = \"a\\nb\"":     `qos: expected a string that is not empty, found "a\nb"`,
-		"[executors.lab]\nkind = \"slurm\"\ntimeout = \"99ms\"":  "timeout: expected a duration of at least 100ms",
-		"[executors.lab]\nkind = \"slurm\"\npoll = \"99ms\"":     "poll: expected a duration of at least 100ms",
-		"[executors.lab]\nkind = \"slurm\"\nlease = \"4999ms\"":  "lease: expected a duration of at least 5s",
-		"[executors.lab]\nkind = \"slurm\"\nlease = 5":           "lease: expected a duration of at least 5s, found 5",
-		"[executors.lab]\nkind = \"slurm\"\nmax_running = \"3\"": `max_running: expected a whole number, found "3"`,
-		"[executors.lab]\nkind = \"slurm\"\nprogram = 3":         "program: expected a string that is not empty, found 3",
+		"[inbox.repositories]\n\"web\" = \"x\"":                           `inbox.repositories.web: expected a name such as "acme/web", found "web"`,
+		"[inbox.repositories]\n\"/web\" = \"x\"":                          `expected a name such as "acme/web", found "/web"`,
+		"[inbox.repositories]\n\"acme/\" = \"x\"":                         `expected a name such as "acme/web", found "acme/"`,
+		"[inbox.repositories]\n\"acme/web/x\" = \"x\"":                    `expected a name such as "acme/web", found "acme/web/x"`,
+		"[inbox.repositories]\n\"acme/web\" = \"\"":                       `expected a path, found ""`,
+		"[inbox.repositories]\n\"acme/web\" = 3":                          `expected a path, found 3`,
+		"[commands]\nd = \"\"":                                            `expected a template: a path, or ID@VERSION, found ""`,
+		"[inbox]\ndebounce = \"0s\"":                                      `expected a duration such as "30s" or "1h30m", found "0s"`,
+		"[inbox]\ndebounce = \"\"":                                        `expected a duration such as "30s" or "1h30m", found ""`,
+		"[inbox]\ndebounce = \"-1s\"":                                     `found "-1s"`,
+		"[inbox]\nlayout = 3":                                             `inbox.layout: expected a string, found 3`,
+		"[inbox]\nlayout = true":                                          `expected a string, found true`,
+		"[inbox]\nlayout = 1.5":                                           `expected a string, found 1.5`,
+		"[inbox]\nlayout = [[1]]":                                         `expected a string, found an array`,
+		"[inbox]\nlayout = {a = 1}":                                       `expected a string, found a table`,
+		"[[inbox.layout]]\na = 1":                                         `expected a string, found a table`,
+		"[inbox]\nlayout = 2026-01-01":                                    `expected a string, found a date`,
+		"[executors.\"a/b\"]\nkind = \"slurm\"":                           `"a/b" cannot be the name of an executor`,
+		"[executors.\"a=b\"]\nkind = \"slurm\"":                           `"a=b" cannot be the name of an executor`,
+		"[executors.lab]\nkind = 3":                                       "kind: expected a string, found 3",
+		"[executors.lab]\nkind = \"slurm\"\nqos = \" \"":                  `qos: expected a string that is not empty, found " "`,
+		"[executors.lab]\nkind = \"slurm\"\nqos = 3":                      `qos: expected a string that is not empty, found 3`,
+		"[executors.lab]\nkind = \"slurm\"\nqos = \"a\\nb\"":              `qos: expected a string that is not empty, found "a\nb"`,
+		"[executors.lab]\nkind = \"slurm\"\ntimeout = \"99ms\"":           "timeout: expected a duration of at least 100ms",
+		"[executors.lab]\nkind = \"slurm\"\npoll = \"99ms\"":              "poll: expected a duration of at least 100ms",
+		"[executors.lab]\nkind = \"slurm\"\nlease = \"4999ms\"":           "lease: expected a duration of at least 5s",
+		"[executors.lab]\nkind = \"slurm\"\nlease = 5":                    "lease: expected a duration of at least 5s, found 5",
+		"[executors.lab]\nkind = \"slurm\"\nmax_running = \"3\"":          `max_running: expected a whole number, found "3"`,
+		"[executors.lab]\nkind = \"slurm\"\nprogram = 3":                  "program: expected a string that is not empty, found 3",
+		"[executors.lab]\nkind = \"slurm\"\npack = \"many\"":              `pack: expected a whole number or "auto", found "many"`,
+		"[executors.lab]\nkind = \"ssh\"\nhosts = 3":                      `hosts: expected hosts such as ["a", "b:4"], found 3`,
+		"[merge.cicd_gate]\nsandbox = \"strict\"":                         `merge.cicd_gate.sandbox: unknown sandbox "strict"`,
+		"[merge.cicd_gate]\nsandbox = 3":                                  `merge.cicd_gate.sandbox: expected a string, found 3`,
+		"[approvals]\nrequired_from = 3":                                  "approvals.required_from: expected an array of strings, found 3",
+		"[approvals]\nrequired_from = [3]":                                "approvals.required_from: expected an array of strings, found an array",
+		"[approvals]\nfrom_jobs = 3":                                      "approvals.from_jobs: expected true or false, found 3",
+		"[containers]\nrun = 3":                                           "containers.run: expected an array of strings, found 3",
+		"[otel]\nendpoint = 3":                                            "otel.endpoint: expected a string, found 3",
+		"[otel]\nendpoint = \"ftp://a\"":                                  `otel.endpoint: expected an address such as "http://localhost:4318", found "ftp://a"`,
+		"[otel]\nendpoint = \"http://\"":                                  `found "http://"`,
+		"[otel]\nendpoint = \"https://a?b\"":                              `found "https://a?b"`,
+		"[otel]\nendpoint = \"http://a#b\"":                               `found "http://a#b"`,
+		"[otel]\nendpoint = \"http://a b\"":                               `found "http://a b"`,
+		"[otel]\nendpoint = \"localhost:4318\"":                           `found "localhost:4318"`,
 		"agents = 3":                                                      "agents: expected a table, found 3",
 		"[agents]\ncommands = 3":                                          "agents.commands: expected a table, found 3",
 		"[agents]\ndefault = 3":                                           "agents.default: expected a table, found 3",
@@ -168,6 +194,16 @@ func TestValuesThatAreRefused(t *testing.T) {
 	} {
 		if _, err := load(layers(t, "", text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// Spans can be sent to any base address of HTTP, or to none.
+func TestAddressesOfCollectors(t *testing.T) {
+	for _, at := range []string{"", "http://localhost:4318", "https://collector.example/base"} {
+		c, err := load(layers(t, "", fmt.Sprintf("[otel]\nendpoint = %q\n", at), nil))
+		if err != nil || c.OTel.Endpoint != at {
+			t.Errorf("%q: %q, %v", at, c.OTel.Endpoint, err)
 		}
 	}
 }

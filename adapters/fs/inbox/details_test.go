@@ -7,6 +7,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -336,3 +337,112 @@ func TestDropAndMark(t *testing.T) {
 }
 
 func inodeNumber(info os.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
+
+// Failed prompts below finished are found at any depth, and why they failed is read where they are.
+func TestWhatIsToldOfFailedPrompts(t *testing.T) {
+	tree := newTree(t)
+	for name, text := range map[string]string{"finished/x.error.md": "x", "finished/x.error.txt": "why x\n", "finished/d/e/y.error.md": "y", "finished/d/e/y.error.txt": " why y \n", "finished/z.done.md": "z",
+		"inbox/x.error.md": "x", "inbox/x.error.txt": "another\n", "finished/odd.txt": ""} {
+		drop(t, tree, name, text)
+	}
+	if err := os.Mkdir(filepath.Join(tree.Home, "finished", "dir.error.md"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := tree.Gone()
+	var names []string
+	for _, f := range gone {
+		names = append(names, fmt.Sprint(f.Rel, " ", f.Name, " ", f.Size))
+	}
+	if slices.Sort(names); err != nil || !slices.Equal(names, []string{"d/e/y.prompt.md error 1", "x.prompt.md error 1"}) {
+		t.Errorf("%q, %v", names, err)
+	}
+	for _, row := range []struct {
+		rel      string
+		finished bool
+		want     string
+	}{{"x.prompt.md", true, "why x"}, {"x.prompt.md", false, "another"}, {"d/e/y.prompt.md", true, "why y"}, {"d/e/y.prompt.md", false, ""}, {"z.prompt.md", true, ""}} {
+		why, at := tree.Why(row.rel, row.finished)
+		if why != row.want || at.IsZero() != (row.want == "") || row.want != "" && time.Since(at).Abs() > time.Hour {
+			t.Errorf("%s, finished %v: %q at %s", row.rel, row.finished, why, at)
+		}
+	}
+	drop(t, tree, "finished/"+strings.Repeat("d/", maxDepth+1)+"deep.error.md", "")
+	if gone, err := tree.Gone(); err != nil || len(gone) != 2 {
+		t.Errorf("too deep: %+v, %v", gone, err)
+	}
+}
+
+// What is in the way of a prompt's end is an error, and no text is lost. Once the way is free, the end is as if nothing
+// had been there.
+func TestWhatIsInTheWayOfAPromptsEnd(t *testing.T) {
+	const running = "inbox/d/x.running.md"
+	job := strings.Repeat("0", 31) + "2"
+	for name, row := range map[string]struct {
+		way  string // a directory, or a file if it ends in !
+		want kernel.PromptName
+	}{
+		"a directory for the reason":           {way: "inbox/d/x.error.txt", want: kernel.ErrorPrompt},
+		"a file for the directory of copies":   {way: "processed!", want: kernel.DonePrompt},
+		"a file for the directory of failures": {way: "failed!", want: kernel.ErrorPrompt},
+		"a directory of that name":             {way: "failed/o/r/b/" + job + "/x.prompt.md", want: kernel.ErrorPrompt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := newTree(t)
+			drop(t, tree, running, "text")
+			j := promptJob(tree, 2, "d/x.prompt.md", inodeOf(t, tree, "d/x.running.md"))
+			j.Spec.Prompt.Archive = true
+			way, isFile := strings.CutSuffix(row.way, "!")
+			at := filepath.Join(tree.Home, way)
+			if err := os.RemoveAll(at); err != nil {
+				t.Fatal(err)
+			}
+			if isFile {
+				drop(t, tree, way, "")
+			} else if err := os.MkdirAll(at, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			tend := func() (bool, error) {
+				_, archived, err := (Tender{tree}).TendPrompt(j, row.want, "why", nil)
+				return archived, err
+			}
+			if archived, err := tend(); err == nil || archived && row.way != "inbox/d/x.error.txt" || content(t, tree, running) != "text" {
+				t.Errorf("%v, %v; files %s", archived, err, fileNames(t, tree))
+			}
+			if err := os.RemoveAll(at); err != nil {
+				t.Fatal(err)
+			}
+			archived, err := tend()
+			if err != nil || archived != (row.want == kernel.ErrorPrompt) || content(t, tree, inbox.Processed(j.Spec.Prompt, j.ID)) != "text" ||
+				content(t, tree, path.Join(inbox.Dir, inbox.NameOf(row.want, "d/x.prompt.md"))) != "text" || content(t, tree, running) != "" ||
+				archived && content(t, tree, inbox.Failed(j.Spec.Prompt, j.ID)) != "text" {
+				t.Errorf("%v, %v; files %s", archived, err, fileNames(t, tree))
+			}
+		})
+	}
+}
+
+// A prompt that was moved below finished meanwhile gets the name for its run's end there, beside one that has it.
+func TestAnEndBelowFinished(t *testing.T) {
+	tree := newTree(t)
+	drop(t, tree, "inbox/x.done.md", "text")
+	drop(t, tree, "finished/x.error.md", "an earlier one")
+	j := promptJob(tree, 2, "x.prompt.md", inodeOf(t, tree, "x.done.md"))
+	j.Spec.Prompt.Claimed = time.Now().Add(time.Minute)
+	if err := os.Rename(filepath.Join(tree.Home, "inbox", "x.done.md"), filepath.Join(tree.Home, "finished", "x.done.md")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.ErrorPrompt, "why", nil); err != nil {
+		t.Fatal(err)
+	}
+	stamped := "finished/x." + string(j.ID)
+	if content(t, tree, "finished/x.error.md") != "an earlier one" || content(t, tree, stamped+".error.md") != "text" || !strings.Contains(content(t, tree, stamped+".error.txt"), "why") ||
+		content(t, tree, "finished/x.done.md") != "" {
+		t.Errorf("files %s", fileNames(t, tree))
+	}
+	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.DonePrompt, "", nil); err != nil {
+		t.Fatal(err)
+	}
+	if content(t, tree, stamped+".done.md") != "text" || content(t, tree, stamped+".error.txt") != "" {
+		t.Errorf("after another attempt: files %s", fileNames(t, tree))
+	}
+}

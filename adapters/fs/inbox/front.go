@@ -117,14 +117,8 @@ func Stamp(text string, f inbox.Front, at time.Time, source string) (string, err
 	if _, _, err := ParsePrompt(text); err != nil {
 		return "", err
 	}
-	front, body, err := inbox.SplitFront(text)
-	if err != nil {
-		return "", err
-	}
-	root, err := frontNode(front)
-	if err != nil {
-		return "", err
-	}
+	front, body, _ := inbox.SplitFront(text) // as ParsePrompt did
+	root, _ := frontNode(front)
 	own := child(root, "vizier")
 	for _, kv := range [][2]string{{"flow", f.Flow}, {"job_id", string(f.Job)}, {"owner", f.Owner}, {"repository", f.Repository},
 		{"branch", f.Branch}, {"created_at", at.UTC().Format(time.RFC3339)}, {"source", source}} {

@@ -368,9 +368,34 @@ func TestFrontMatterThatMakesNoSense(t *testing.T) {
 		{"vizier:\n  flow: draft\n  flow: merge\n", `line 4: "flow" stands twice`},
 		{"vizier:\n  set:\n    b: 1\n    b: 2\n", `line 5: "b" stands twice`},
 		{"vizier: {set: {b: {c: {d: {e: 1}}}}}\n", "line 2: too deep"},
+		{"flow: a\nset: {x: 1}\nflow: b\n", "line 4: flow stands twice"},
+		{"flow: [\n", "front matter: line "},
+		{"- flow\n", "line 2: expected keys and values"},
+		{"other: " + strings.Repeat("x", maxFront) + "\n", "more than 65536"},
 	} {
 		if _, _, err := ParsePrompt("---\n" + c.front + "---\ntext\n"); !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.front, err, c.want)
+		}
+	}
+}
+
+// Keys that are not for Vizier may be of any kind, and so may the old one.
+func TestFrontMatterOfOthers(t *testing.T) {
+	front, body, err := ParsePrompt("---\nother: &x [1, 2]\nother: *x\npv: {a: *x}\nflow: draft\n---\ntext\n")
+	if err != nil || front.Flow != "draft" || body != "text\n" {
+		t.Errorf("%+v, %q, %v", front, body, err)
+	}
+	for text, want := range map[string]string{"---\n~\n---\ntext\n": "text\n", "---\n---\ntext\n": "text\n", "text\n": "text\n"} {
+		if f, body, err := ParsePrompt(text); err != nil || f.Flow != "" || body != want {
+			t.Errorf("%q: %+v, %q, %v", text, f, body, err)
+		}
+	}
+	for text, want := range map[string]string{"a\x00b": "", "---\nflow: draft\n": "", "---\nflow: [\n---\n": "front matter: "} {
+		if f, body, err := ParsePrompt(text); !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), want) || body != "" || f.Flow != "" {
+			t.Errorf("%q: %+v, %q, %v", text, f, body, err)
+		}
+		if out, err := Stamp(text, inbox.Front{}, time.Now(), "here"); !errors.Is(err, kernel.ErrInvalid) || out != "" {
+			t.Errorf("%q is stamped: %q, %v", text, out, err)
 		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/template"
+	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -251,6 +253,63 @@ func TestASpecificationThatIsNoText(t *testing.T) {
 		if (err == nil) != want || want && got != text || !want && !strings.Contains(err.Error(), "spec.md is not UTF-8 text") {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
+	}
+}
+
+// A person names a specification, and a directory of them, from where they are or from the root of the working tree.
+func TestSpecificationsThatAPersonNames(t *testing.T) {
+	root := repo(t, map[string]string{"spec.md": "of the root", "below/spec.md": "below", "below/b-c.MD": "", "below/b/c.md": "", "below/a.txt": "", "none/a.txt": "", "big.md": strings.Repeat("#", 1<<20+1),
+		"full.md": strings.Repeat("#", 1<<20), "links/a.md": ""}).Root
+	outside := t.TempDir()
+	if err := os.Symlink("a.md", filepath.Join(root, "links", "b.md")); err != nil {
+		t.Fatal(err)
+	}
+	all := []template.SpecFile{{File: "below/b-c.MD", Stem: "b-c"}, {File: "below/b/c.md", Stem: "b/c"}, {File: "below/spec.md", Stem: "spec"}}
+	for _, row := range []struct {
+		from, path, want string // want: the text, or what the error says
+		ok               bool
+	}{
+		{root, "spec.md", "of the root", true},
+		{filepath.Join(root, "below"), "spec.md", "below", true},
+		{filepath.Join(root, "below"), "big.md", "big.md is larger than 1048576 bytes", false}, // only the root has it
+		{filepath.Join(root, "below"), filepath.Join(root, "spec.md"), "of the root", true},
+		{outside, "spec.md", "of the root", true},
+		{outside, "below", "below is not a regular file", false},
+		{outside, "gone.md", "no such file or directory", false},
+		{outside, "full.md", strings.Repeat("#", 1<<20), true},
+	} {
+		t.Chdir(row.from)
+		got, err := template.Spec(root, row.path)
+		if row.ok != (err == nil) || row.ok && got != row.want || !row.ok && (got != "" || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%s from %s: %.20q, %v", row.path, row.from, got, err)
+		}
+	}
+	for _, row := range []struct {
+		from, dir, want string // want: what the error says
+	}{
+		{outside, "below", ""},
+		{root, "./below", ""},
+		{filepath.Join(root, "none"), filepath.Join(root, "below"), ""},
+		{filepath.Join(root, "below"), "none", "no .md file is in it"},
+		{root, "..", "outside the repository"},
+		{root, outside, "outside the repository"},
+		{root, "spec.md", "it is no directory"},
+		{root, "gone", "no such file or directory"},
+		{root, "links", "links/b.md is a symbolic link"},
+	} {
+		t.Chdir(row.from)
+		got, err := template.Specs(root, row.dir)
+		if row.want == "" && (err != nil || !slices.Equal(got, all)) || row.want != "" && (got != nil || !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%s from %s: %v, %v", row.dir, row.from, got, err)
+		}
+	}
+	t.Chdir(filepath.Join(root, "below"))
+	l := template.Loader{Root: root}
+	if err := os.WriteFile(filepath.Join(root, "below", "flow.toml"), []byte(leaf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.Find("./flow.toml", nil); err != nil || got.Selector != "file:below/flow.toml" {
+		t.Errorf("a template from where they are: %+v, %v", got, err)
 	}
 }
 

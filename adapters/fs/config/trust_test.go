@@ -1,0 +1,144 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Whoever takes a repository over decides once about what its file makes run. The user's own file and the environment
+// are not asked about, and neither is what runs nothing.
+func TestWhatARepositoryMakesRun(t *testing.T) {
+	c, err := load(layers(t, "[hooks.own]\non = [\"failed\"]\ncommand = \"x\"\n[agents.default]\ncommand = \"mine\"\n", `[scheduler]
+max_running = 3
+[agents.default]
+model = "m"
+progress_filter = "filter"
+[agents.commands.draft]
+command = ["a", "b"]
+[hooks.theirs]
+on = ["failed"]
+command = "y"
+[executors.lab]
+kind = "slurm"
+[containers]
+run = ["podman", "{image}", "{command}"]
+[otel]
+endpoint = "http://localhost:4318"
+[release.gate]
+script = "make check"
+[merge.cicd_gate]
+script = "not asked about"
+`, map[string]string{"VIZIER_LOGS_KEEP_ATTEMPTS": "12"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range c.Foreign() {
+		if !strings.HasPrefix(s.Origin, ".vizier/config.toml:") {
+			t.Errorf("%s is from %s", s.Key, s.Origin)
+		}
+		got = append(got, s.Key)
+	}
+	want := []string{"agents.commands.draft.command", "agents.default.progress_filter", "containers.run", "executors.lab.kind", "hooks.theirs.command", "hooks.theirs.on",
+		"otel.endpoint", "release.gate.script"}
+	slices.Sort(got)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// A decision is about exactly these settings of this repository.
+func TestTrust(t *testing.T) {
+	state, home := t.TempDir(), t.TempDir()
+	nowhere := func(string) string { return "" }
+	at := func(name, dir string) func(string) string {
+		return func(n string) string {
+			if n == name {
+				return dir
+			}
+			return ""
+		}
+	}
+	env := at("XDG_STATE_HOME", state)
+	for want, e := range map[string]func(string) string{
+		filepath.Join(state, "vizier"):                   env,
+		filepath.Join(home, ".local", "state", "vizier"): at("HOME", home),
+		"": at("XDG_STATE_HOME", "relative"),
+	} {
+		if got := StateDir(e); got != want {
+			t.Errorf("decisions are in %q, want %q", got, want)
+		}
+	}
+	settings := []Setting{{Key: "a", Value: "1"}, {Key: "b", Value: 2}}
+	if Trusted(env, "/repo", settings) || Trusted(nowhere, "/repo", settings) {
+		t.Error("trusted before anybody decided")
+	}
+	if err := Trust(nowhere, "/repo", settings); err == nil || err.Error() != "neither XDG_STATE_HOME nor HOME is set: there is no place to remember it" {
+		t.Error(err)
+	}
+	if Trusted(nowhere, "/repo", settings) {
+		t.Error("there is no place to remember it")
+	}
+	for range 2 { // the second time changes nothing
+		if err := Trust(env, "/repo", settings); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, trusted := range map[string]bool{
+		"the same":       Trusted(env, "/repo", []Setting{{Key: "a", Value: "1"}, {Key: "b", Value: 2, Origin: "elsewhere"}}),
+		"another value":  !Trusted(env, "/repo", []Setting{{Key: "a", Value: "1"}, {Key: "b", Value: 3}}),
+		"another key":    !Trusted(env, "/repo", []Setting{{Key: "a", Value: "1"}, {Key: "c", Value: 2}}),
+		"fewer":          !Trusted(env, "/repo", settings[:1]),
+		"another place":  !Trusted(env, "/repo2", settings),
+		"another person": !Trusted(at("HOME", home), "/repo", settings),
+	} {
+		if !trusted {
+			t.Errorf("%s: wrong", what)
+		}
+	}
+	dir := filepath.Join(state, "vizier", "trust")
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("others can look at it: %v, %v", info.Mode(), err)
+	}
+	file := filepath.Join(dir, files[0].Name())
+	b, err := os.ReadFile(file)
+	if want := fmt.Sprintf("%s\n/repo\n", Digest(settings)); err != nil || string(b) != want {
+		t.Errorf("%q, %v; want %q", b, err, want)
+	}
+	for _, wrong := range []string{"", "torn", Digest(settings)} { // somebody wrote into it, or power went
+		if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if Trusted(env, "/repo", settings) {
+			t.Errorf("the file has %q", wrong)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(file, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Trust(env, "/repo", settings); err == nil || Trusted(env, "/repo", settings) {
+		t.Errorf("a directory is in the way: %v", err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("a file is left behind: %v, %v", files, err)
+	}
+	if err := os.WriteFile(filepath.Join(home, ".local"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Trust(at("HOME", home), "/repo", settings); err == nil {
+		t.Error("a file is in the place of a directory")
+	}
+}
