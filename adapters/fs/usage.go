@@ -39,13 +39,13 @@ const leastRoom = 64 << 10
 // files. If that cannot be found out, it is not full.
 func (s *Store) Full() bool {
 	var st unix.Statfs_t
-	return s.open(false) == nil && unix.Fstatfs(s.base.fd, &st) == nil && full(&st)
+	return s.open(false) == nil && unix.Fstatfs(s.base.fd, &st) == nil &&
+		full(int64(st.Blocks), int64(st.Bavail)*int64(st.Bsize), int64(st.Files), int64(st.Ffree)) //nolint:unconvert // the types differ between systems
 }
 
-// full is Full of the file system that st is about. One that counts no blocks, or no inodes, is not full of them.
-func full(st *unix.Statfs_t) bool {
-	few := int64(st.Bavail)*int64(st.Bsize) < leastRoom //nolint:unconvert // the types differ between systems
-	return st.Blocks > 0 && (few || st.Files > 0 && st.Ffree == 0)
+// full is Full of a file system with that many blocks and inodes. One that counts no blocks, or no inodes, is not full of them.
+func full(blocks, freeBytes, inodes, freeInodes int64) bool {
+	return blocks > 0 && (freeBytes < leastRoom || inodes > 0 && freeInodes == 0)
 }
 
 // size returns the bytes that name in d takes on the disk, with all that is in it. A

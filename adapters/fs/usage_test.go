@@ -63,7 +63,7 @@ func TestSizesInNoTime(t *testing.T) {
 // A few small files need 64 KiB and an inode. A file system that does not count them has no bound.
 func TestFull(t *testing.T) {
 	for _, row := range []struct {
-		blocks, free, files, inodes uint64
+		blocks, free, files, inodes int64
 		want                        bool
 	}{
 		{1000, 16, 100, 1, false},
@@ -78,9 +78,7 @@ func TestFull(t *testing.T) {
 		{0, 16, 100, 1, false},
 		{1, 0, 0, 9, true},
 	} {
-		var st unix.Statfs_t
-		st.Bsize, st.Blocks, st.Bavail, st.Files, st.Ffree = 4096, row.blocks, row.free, row.files, row.inodes
-		if full(&st) != row.want {
+		if full(row.blocks, row.free*4096, row.files, row.inodes) != row.want {
 			t.Errorf("%+v", row)
 		}
 	}
@@ -89,12 +87,8 @@ func TestFull(t *testing.T) {
 		t.Error("of no store it is not known")
 	}
 	makeBase(t, dir)
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		t.Fatal(err)
-	}
-	if newStore(t, dir).Full() != full(&st) {
-		t.Errorf("full for %+v: %v", st, full(&st))
+	if newStore(t, dir).Full() {
+		t.Error("there is room for the tests")
 	}
 }
 
