@@ -358,7 +358,7 @@ async function drawFiles(job, box, ref) {
     for (const stream of ["stdout", "stderr"]) {
       if (!logs[stream]?.text) continue;
       const pre = el("pre", { tabindex: "0", "data-stream": stream, "aria-label": stream }, logs[stream].text);
-      box.append(el("h3", {}, stream + (logs[stream].from > 0 ? " (the end of it)" : "")), pre);
+      box.append(el("h3", {}, titled(stream)), pre);
       pre.scrollTop = pre.scrollHeight;
     }
     if (doc.attempts.length) box.append(el("h3", {}, "Attempts"), el("ul", {}, ...doc.attempts.map((a) => el("li", {},
@@ -369,7 +369,9 @@ async function drawFiles(job, box, ref) {
   }
 }
 
-// more reads what was written to a log since, or the log of a new attempt; true: the text is another.
+const titled = (stream) => stream + (logs[stream].from > 0 ? " (the end of it)" : "");
+
+// more reads what was written to a log since, the end of it if that is much, or the log of a new attempt; true: the text is another.
 async function more(job, stream) {
   const have = logs[stream] && logs[stream].job === job ? logs[stream] : undefined;
   const got = await fetch(`log/${job}/${stream}` + (have ? `?from=${have.next}&file=${have.file}` : ""));
@@ -377,8 +379,9 @@ async function more(job, stream) {
   const piece = await got.json();
   if (job !== at.job) return false;
   const on = have && piece.file === have.file && piece.from === have.next;
-  const text = ((on ? have.text : "") + piece.text).slice(-500000);
-  logs[stream] = { job, file: piece.file, from: on ? have.from : piece.from, next: piece.next, text };
+  const all = (on ? have.text : "") + piece.text;
+  const text = all.slice(-500000);
+  logs[stream] = { job, file: piece.file, from: (on ? have.from : piece.from) + all.length - text.length, next: piece.next, text };
   return text !== (have ? have.text : "");
 }
 
@@ -394,6 +397,7 @@ async function tail() {
         if (!pre) { record = ""; drawJob(false); continue; }
         const end = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
         pre.textContent = logs[stream].text;
+        pre.previousElementSibling.textContent = titled(stream);
         if (end) pre.scrollTop = pre.scrollHeight;
       }
     } catch { /* the line above says that the connection is lost */ }
