@@ -89,7 +89,18 @@ func newTab(t *testing.T) *tab {
 	if err != nil {
 		t.Skip(err)
 	}
-	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	return tabOf(t, browser, chromedp.WithNewBrowserContext())
+}
+
+// another is a further tab of the same browser.
+func (b *tab) another() *tab {
+	b.Helper()
+	return tabOf(b.T, b.ctx)
+}
+
+func tabOf(t *testing.T, parent context.Context, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(parent, options...)
 	t.Cleanup(end)
 	b := &tab{T: t, ctx: ctx}
 	if err := chromedp.Do(ctx); err != nil { // without a bound: that of the first call is the tab's
@@ -571,11 +582,69 @@ func TestBrowserCatchesUp(t *testing.T) {
 	}
 	again := &httptest.Server{Listener: l, Config: &http.Server{Handler: s}}
 	again.Start()
-	t.Cleanup(func() { end(again) })
+	t.Cleanup(func() { b.expects(true); end(again) })
 	b.shows("#link:not(.lost)", "live")
 	b.expects(false)
 	b.until(`document.getElementById("needs").innerText.includes("approve") === false`)
 	b.until(`[...document.querySelectorAll("#rows tr")].some((r) => r.innerText.includes("deploy") && r.innerText.includes("succeeded"))`)
+}
+
+// The tabs of one browser, which has six connections to a server, show what happens with one
+// stream of events, also when the tab that had it is closed; a tab that gets no answer says so, and asks again.
+func TestBrowserWithTabs(t *testing.T) {
+	f := newBrowserField(t)
+	f.vizier("", "submit", "--name", "early", "--", "true")
+	s, _ := f.server(files(t))
+	var mu sync.Mutex
+	streams, most, stuck := 0, 0, false
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		mu.Lock()
+		isStuck := stuck && strings.HasSuffix(q.URL.Path, "/state")
+		if stream := strings.HasSuffix(q.URL.Path, "/events"); stream {
+			streams++
+			most = max(most, streams)
+			defer func() { mu.Lock(); streams--; mu.Unlock() }()
+		}
+		mu.Unlock()
+		if isStuck {
+			<-q.Context().Done()
+			return
+		}
+		s.ServeHTTP(w, q)
+	}))
+	t.Cleanup(func() { end(web) })
+	first := newTab(t)
+	tabs := []*tab{first, first.another(), first.another()}
+	for _, b := range tabs {
+		b.open(web.URL + s.prefix)
+		b.shows("#link", "live")
+	}
+	f.vizier("", "submit", "--name", "late", "--", "true")
+	for _, b := range tabs {
+		b.shows("#rows", "late")
+	}
+	mu.Lock()
+	if most != 1 {
+		t.Errorf("there were %d streams", most)
+	}
+	mu.Unlock()
+	first.do(chromedp.Navigate("about:blank"))
+	f.vizier("", "submit", "--name", "later", "--", "true")
+	for _, b := range tabs[1:] {
+		b.shows("#rows", "later")
+	}
+
+	b := tabs[2]
+	b.expects(true)
+	b.run(`globalThis.after = AbortSignal.timeout; AbortSignal.timeout = (ms) => after.call(AbortSignal, ms / 100)`)
+	set := func(to bool) { mu.Lock(); defer mu.Unlock(); stuck = to }
+	set(true)
+	f.vizier("", "submit", "--name", "unseen", "--", "true")
+	b.shows("#link.lost", "Not up to date: the server does not answer")
+	set(false)
+	b.run(`AbortSignal.timeout = after`)
+	b.shows("#rows", "unseen")
+	b.shows("#link:not(.lost)", "live")
 }
 
 // It can be read at the widths of a phone, a tablet and a desk, in both schemes: nothing

@@ -86,6 +86,20 @@ async function start() {
   };
 }
 
+const patience = 20000; // how long an answer may take, in milliseconds
+
+// get asks the server; throws what it refuses with, and if it does not answer.
+async function get(path) {
+  let got;
+  try {
+    got = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(patience) }); // in a cache, it would wait for those of other tabs
+  } catch (e) {
+    throw e.name === "TimeoutError" ? new Error("the server does not answer") : e;
+  }
+  if (!got.ok) throw new Error(await got.text());
+  return got;
+}
+
 // take brings the kernel to a state, or to what one has become, and the page to what that changes.
 function take(state) {
   ask("read", state);
@@ -439,9 +453,7 @@ async function more(job, stream) {
   const back = pre && !atEnd(pre); // somebody reads further up: nothing is taken away there
   const stop = () => { if (!have.still) logs[stream] = { ...have, still: true }; };
   if (back && have.text.length >= kept) return stop();
-  const got = await fetch(`log/${job}/${stream}` + (have ? `?from=${have.next}&file=${have.file}` : ""));
-  if (!got.ok) throw new Error(await got.text());
-  const piece = await got.json();
+  const piece = await (await get(`log/${job}/${stream}` + (have ? `?from=${have.next}&file=${have.file}` : ""))).json();
   if (job !== at.job) return;
   const same = have && piece.file === have.file;
   if (same && piece.from === have.next) {
@@ -468,9 +480,7 @@ async function readFiles() {
   try {
     for (const stream of streams) await more(job, stream);
     if (all) {
-      const got = await fetch(`job/${job}`);
-      if (!got.ok) throw new Error(await got.text());
-      const doc = await got.json();
+      const doc = await (await get(`job/${job}`)).json();
       if (job === at.job) details = doc;
     }
   } catch (e) { // of what goes on, the line above says that the connection is lost
@@ -483,19 +493,20 @@ async function readFiles() {
 // --- news -----------------------------------------------------------------
 
 let busy = false, again = false;
+let failed = false; // the state could not be read the last time
 
 // refresh reads the state, once at a time and not more than once a second.
 async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
   try {
-    const got = await fetch("state?since=" + version());
-    if (!got.ok) throw new Error(await got.text());
-    take(await got.text());
+    take(await (await get("state?since=" + version())).text());
     unread ||= details.error !== undefined;
     drawNeeds(); draw(); drawJob($("job").hidden);
     say("live", false);
+    failed = false;
   } catch (e) {
+    failed = true;
     say(`Not up to date: ${e.message}`, true);
   }
   setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, 1000);
@@ -506,16 +517,32 @@ function say(text, lost) {
   $("link").classList.toggle("lost", lost);
 }
 
-let events;
+let lost = false; // the stream of events
 
+// heard takes word of the stream: there is news, or it is lost.
+function heard(what) {
+  lost = what === "lost";
+  if (lost) say(`Connection lost: this is the state of ${new Date(fetched).toLocaleTimeString()}. Trying again; if vizier web has ended, start it again and open its new address.`, true);
+  else refresh();
+}
+
+// listen hears what happens. One page of a browser holds the stream and tells the others, until it is closed and the
+// next one does: browsers open few connections to a server, and a stream of each page would leave none for the rest.
 function listen() {
-  events = new EventSource("events"); // tells the last number it saw when it connects again
-  events.onopen = refresh;
-  events.onmessage = refresh;
-  events.onerror = () => {
-    say(`Connection lost: this is the state of ${new Date(fetched).toLocaleTimeString()}. Trying again; if vizier web has ended, start it again and open its new address.`, true);
-    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
+  const name = "events of " + location.pathname;
+  const pages = new BroadcastChannel(name);
+  const tell = (what) => { heard(what); pages.postMessage(what); };
+  const stream = () => {
+    const events = new EventSource("events"); // tells the last number it saw when it connects again
+    events.onopen = events.onmessage = () => tell("news");
+    events.onerror = () => {
+      tell("lost");
+      if (events.readyState === EventSource.CLOSED) setTimeout(stream, 2000);
+    };
   };
+  pages.onmessage = (e) => heard(e.data);
+  navigator.locks.request(name, () => new Promise(stream)); // for as long as the page is open
+  refresh();
 }
 
 // --- keys -----------------------------------------------------------------
@@ -551,7 +578,7 @@ try {
   const once = embedded ? undefined : new URLSearchParams(location.hash.slice(1)).get("key");
   const claimed = once && claim(once).catch((e) => e);
   read();
-  const early = embedded ? undefined : fetch("state").then((got) => got.ok ? got.text() : undefined, () => undefined); // while the kernel is read
+  const early = embedded ? undefined : get("state").then((got) => got.text(), () => undefined); // while the kernel is read
   await start();
   if (embedded) {
     const given = JSON.parse(embedded.textContent);
@@ -567,7 +594,7 @@ try {
     listen();
     setInterval(() => { // what no event tells of: progress, and what changes without a scheduler
       const often = stand?.jobs.some((j) => j.short === "running" && j.what);
-      if (!document.hidden && events.readyState === EventSource.OPEN && (often || Date.now() - fetched >= 30000)) refresh();
+      if (!document.hidden && !lost && (often || failed || Date.now() - fetched >= 30000)) refresh();
     }, 5000);
     setInterval(readFiles, 1000);
   }
