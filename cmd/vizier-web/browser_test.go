@@ -89,7 +89,18 @@ func newTab(t *testing.T) *tab {
 	if err != nil {
 		t.Skip(err)
 	}
-	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	return tabOf(t, browser, chromedp.WithNewBrowserContext())
+}
+
+// another is a further tab of the same browser.
+func (b *tab) another() *tab {
+	b.Helper()
+	return tabOf(b.T, b.ctx)
+}
+
+func tabOf(t *testing.T, parent context.Context, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(parent, options...)
 	t.Cleanup(end)
 	b := &tab{T: t, ctx: ctx}
 	if err := chromedp.Do(ctx); err != nil { // without a bound: that of the first call is the tab's
@@ -277,6 +288,106 @@ func TestBrowserShowsARepository(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.shows(`#job pre[data-stream=stdout]`, "one\ntwo")
+	b.shows("#job h2", "succeeded")
+}
+
+// What somebody types, has pressed once, points at or has selected stays when the job, those near it
+// and the list change.
+func TestBrowserTakesNothingAway(t *testing.T) {
+	f := newBrowserField(t)
+	f.vizier("", "submit", "--name", "gate", "--approval", "--", "true")
+	f.vizier("", "submit", "--name", "other", "--after", "1", "--", "true")
+	s, origin, offer := f.acting(files(t))
+	b := newTab(t)
+	b.open(origin + s.prefix + offer)
+	b.shows("#link", "live")
+	b.run(`const set = setTimeout; globalThis.setTimeout = (f, ms) => ms === 5000 ? 0 : set(f, ms)`) // what is pressed once stays so
+	b.click("#rows a", "gate")
+	b.shows("#job", "2 other")
+	b.shows("#job .act", "reject")
+	b.do(chromedp.Focus("#job .acts input"))
+	b.keys("n", "o", "t")
+	b.click("#job .act", "approve")
+	b.run(`const r = document.createRange(); r.setStart(document.querySelector("#rows a").firstChild, 1); r.setEnd(document.querySelector("#job dd").firstChild, 2);
+		getSelection().removeAllRanges(); getSelection().addRange(r); globalThis.selected = [r.startContainer, r.startOffset, r.endContainer, r.endOffset];
+		globalThis.others = [...document.querySelectorAll("#needs .copy, #views button, #job .copy, #job .follows table, #status option")]`)
+	const keeps = `JSON.stringify([document.querySelector("#job .acts input")?.value, document.activeElement.ariaLabel, [...document.querySelectorAll("#job .act")].map((e) => e.textContent),
+		selected.map((x, i) => x === ((r) => [r.startContainer, r.startOffset, r.endContainer, r.endOffset])(getSelection().getRangeAt(0))[i]), others.every((e) => e.isConnected)])`
+	const want = `["not","reason",["approve: sure?","reject","cancel"],[true,true,true,true],true]`
+	if got := b.is(keeps); got != want {
+		t.Fatalf("before anything changes\n%s\nwant\n%s", got, want)
+	}
+	f.vizier("", "submit", "--name", "late", "--after", "1", "--", "true")
+	b.shows("#rows", "late")
+	b.shows("#job", "3 late")
+	if got := b.is(keeps); got != want {
+		t.Errorf("after a change near the job\n%s\nwant\n%s", got, want)
+	}
+	b.keys(" ", "y", "e", "t")
+	b.click("#job .act", "reject")
+	b.click("#job .act", "sure?")
+	b.shows("#job", "not yet")
+	b.shows("#job .acts [role=status]", "reject: done")
+	b.shows("#job .follows", "Point at")
+}
+
+// A log goes on at its end, and stands still for who reads further up; what is left out is
+// said. One that becomes shorter is shown as it is.
+func TestBrowserReadsALog(t *testing.T) {
+	f := newBrowserField(t)
+	proceed := filepath.Join(f.dir, "go")
+	f.vizier("", "submit", "--name", "talk", "--", "sh", "-c", "seq 1 200; until test -e "+proceed+"; do sleep 0.05; done; echo last")
+	for !strings.Contains(f.vizier("", "tail", "talk"), "200") {
+		time.Sleep(20 * time.Millisecond)
+	}
+	file := filepath.Join(f.dir, ".vizier", "jobs", f.id("talk"), "stdout.log")
+	prints := func(text string) {
+		t.Helper()
+		to, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer to.Close()
+		if _, err := to.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, web := f.server(files(t))
+	b := newTab(t)
+	b.open(web.URL + s.prefix + "#job=" + f.id("talk"))
+	const log, end = `document.querySelector("#job pre[data-stream=stdout]")`, `((p) => p.scrollTop + p.clientHeight >= p.scrollHeight - 4)(document.querySelector("#job pre[data-stream=stdout]"))`
+	b.until(log + `?.textContent.endsWith("\n200\n") && ` + end)
+	prints("201\n")
+	b.until(log + `.textContent.endsWith("\n201\n") && ` + end)
+
+	b.run(`const p = ` + log + `; p.scrollTop = 100; getSelection().setBaseAndExtent(p.firstChild, 2, p.firstChild, 7)`)
+	f.vizier("", "submit", "--name", "late", "--after", "1", "--", "true")
+	b.shows("#job", "2 late")
+	prints("202\n")
+	b.until(log + `.textContent.endsWith("\n202\n")`)
+	const reads = `[` + log + `.scrollTop, getSelection().toString()].join()`
+	if got := b.is(reads); got != "100,2\n3\n4" {
+		t.Errorf("who reads further up is at %q", got)
+	}
+	prints(strings.Repeat("more\n", mostLog/4) + "then\n")
+	b.shows("#job h3", "stdout (stands still")
+	if got := b.is(reads + ` + ` + log + `.textContent.slice(-5)`); got != "100,2\n3\n4\n202\n" {
+		t.Errorf("who reads further up is at %q", got)
+	}
+	b.run(`const p = ` + log + `; p.scrollTop = p.scrollHeight`)
+	b.shows("#job h3", "stdout (the end of it)")
+	b.until(log + `.textContent.endsWith("\nthen\n") && ` + end)
+
+	if err := os.Truncate(file, 4); err != nil {
+		t.Fatal(err)
+	}
+	prints("\xff\xc3") // which ends within a letter
+	b.until(log + `.textContent === "1\n2\n\ufffd"`)
+	b.until(`document.querySelector("#files h3").textContent === "stdout"`)
+	if err := os.WriteFile(proceed, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.until(log + `.textContent === "1\n2\n\ufffd\ufffdlast\n"`)
 	b.shows("#job h2", "succeeded")
 }
 
@@ -471,11 +582,69 @@ func TestBrowserCatchesUp(t *testing.T) {
 	}
 	again := &httptest.Server{Listener: l, Config: &http.Server{Handler: s}}
 	again.Start()
-	t.Cleanup(func() { end(again) })
+	t.Cleanup(func() { b.expects(true); end(again) })
 	b.shows("#link:not(.lost)", "live")
 	b.expects(false)
 	b.until(`document.getElementById("needs").innerText.includes("approve") === false`)
 	b.until(`[...document.querySelectorAll("#rows tr")].some((r) => r.innerText.includes("deploy") && r.innerText.includes("succeeded"))`)
+}
+
+// The tabs of one browser, which has six connections to a server, show what happens with one
+// stream of events, also when the tab that had it is closed; a tab that gets no answer says so, and asks again.
+func TestBrowserWithTabs(t *testing.T) {
+	f := newBrowserField(t)
+	f.vizier("", "submit", "--name", "early", "--", "true")
+	s, _ := f.server(files(t))
+	var mu sync.Mutex
+	streams, most, stuck := 0, 0, false
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		mu.Lock()
+		isStuck := stuck && strings.HasSuffix(q.URL.Path, "/state")
+		if stream := strings.HasSuffix(q.URL.Path, "/events"); stream {
+			streams++
+			most = max(most, streams)
+			defer func() { mu.Lock(); streams--; mu.Unlock() }()
+		}
+		mu.Unlock()
+		if isStuck {
+			<-q.Context().Done()
+			return
+		}
+		s.ServeHTTP(w, q)
+	}))
+	t.Cleanup(func() { end(web) })
+	first := newTab(t)
+	tabs := []*tab{first, first.another(), first.another()}
+	for _, b := range tabs {
+		b.open(web.URL + s.prefix)
+		b.shows("#link", "live")
+	}
+	f.vizier("", "submit", "--name", "late", "--", "true")
+	for _, b := range tabs {
+		b.shows("#rows", "late")
+	}
+	mu.Lock()
+	if most != 1 {
+		t.Errorf("there were %d streams", most)
+	}
+	mu.Unlock()
+	first.do(chromedp.Navigate("about:blank"))
+	f.vizier("", "submit", "--name", "later", "--", "true")
+	for _, b := range tabs[1:] {
+		b.shows("#rows", "later")
+	}
+
+	b := tabs[2]
+	b.expects(true)
+	b.run(`globalThis.after = AbortSignal.timeout; AbortSignal.timeout = (ms) => after.call(AbortSignal, ms / 100)`)
+	set := func(to bool) { mu.Lock(); defer mu.Unlock(); stuck = to }
+	set(true)
+	f.vizier("", "submit", "--name", "unseen", "--", "true")
+	b.shows("#link.lost", "Not up to date: the server does not answer")
+	set(false)
+	b.run(`AbortSignal.timeout = after`)
+	b.shows("#rows", "unseen")
+	b.shows("#link:not(.lost)", "live")
 }
 
 // It can be read at the widths of a phone, a tablet and a desk, in both schemes: nothing

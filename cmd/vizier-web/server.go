@@ -314,8 +314,9 @@ type piece struct {
 	Text string `json:"text"`
 }
 
-// log serves a job's output from a byte offset of a file on or, without an offset
-// or if that is not the file of the latest attempt, its end.
+// log serves a job's output from a byte offset of a file on. It serves its end
+// without an offset, if that is not the file of the latest attempt, and if there is
+// more after the offset than one answer has.
 func (s *server) log(w http.ResponseWriter, q *http.Request) {
 	doc, err := s.piece(q)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // ErrNotExist: nothing was printed yet
@@ -346,9 +347,9 @@ func (s *server) piece(q *http.Request) (doc piece, err error) {
 	}
 	doc.File = strconv.FormatUint(at.Ino, 10)
 	asked := q.URL.Query()
-	if from, err := strconv.ParseInt(asked.Get("from"), 10, 64); err == nil && asked.Get("file") == doc.File && from >= 0 && from <= at.Size {
-		doc.From = from
-	} else {
+	from, err := strconv.ParseInt(asked.Get("from"), 10, 64)
+	on := err == nil && asked.Get("file") == doc.File && from >= max(0, at.Size-mostLog) && from <= at.Size
+	if doc.From = from; !on {
 		doc.From = max(0, at.Size-mostLog)
 	}
 	b := make([]byte, mostLog)
@@ -357,6 +358,9 @@ func (s *server) piece(q *http.Request) (doc piece, err error) {
 		return doc, err
 	}
 	b = b[:n]
+	for cut := 0; !on && doc.From > 0 && cut < utf8.UTFMax && len(b) > 0 && !utf8.RuneStart(b[0]); cut++ { // the rest of a character that is left out
+		b, doc.From = b[1:], doc.From+1
+	}
 	for cut := 0; cut < utf8.UTFMax && cut < len(b); cut++ { // an incomplete character is left for the next part
 		if tail := b[len(b)-1-cut:]; utf8.RuneStart(tail[0]) {
 			if !utf8.FullRune(tail) {

@@ -561,6 +561,21 @@ func TestLogsGoOn(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", query, got, want)
 		}
 	}
+	f.vizier("", "submit", "--name", "much", "--", "sh", "-c", "yes ü | head -c 599999; yes ü | head -c 20000 >&2")
+	f.vizier("", "wait", "much")
+	long := web.URL + s.prefix + "log/" + f.id("much") + "/stdout"
+	want := f.piece(long)
+	if lines := strings.Split(want.Text, "\n"); want.Next != 599999 || want.From < want.Next-mostLog || slices.ContainsFunc(lines[:len(lines)-1], func(l string) bool { return l != "ü" && l != "" }) {
+		t.Errorf("of a long log the part from %d to %d: %.20q", want.From, want.Next, want.Text)
+	}
+	for _, from := range []int64{0, want.From - 2, want.From} {
+		if got := f.piece(fmt.Sprintf("%s?from=%d&file=%s", long, from, want.File)); got != want {
+			t.Errorf("of a long log from %d on the part from %d to %d, want the end, from %d to %d", from, got.From, got.Next, want.From, want.Next)
+		}
+	}
+	if got := f.piece(strings.Replace(long, "stdout", "stderr", 1)); got.From != 0 || got.Next != 20000 {
+		t.Errorf("of a short one the part from %d to %d", got.From, got.Next)
+	}
 	f.vizier("", "retry", "1/lint")
 	f.vizier("", "wait", "1/lint")
 	if again := f.piece(at + "?from=6" + file); again.File == first.File || again.Text != "grün\n" {

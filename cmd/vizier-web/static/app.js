@@ -16,11 +16,54 @@ let at = {}; // what the address says: view, q, status, run, job
 function el(name, attributes = {}, ...children) {
   const e = document.createElement(name);
   for (const [k, v] of Object.entries(attributes)) {
-    if (k === "on") for (const [event, f] of Object.entries(v)) e.addEventListener(event, f);
+    if (k === "on") for (const [event, f] of Object.entries(v)) e["on" + event] = f; // become hands them on
     else if (v !== undefined && v !== false) e.setAttribute(k, v);
   }
   e.append(...children.filter((c) => c !== undefined && c !== null));
   return e;
+}
+
+const handed = ["onclick", "onmouseenter", "onfocus", "svg"]; // properties of elements that become hands on
+const keyOf = (n) => n.dataset?.key;
+
+// become brings the children of an element to those that are wanted and leaves alone what is so already, so that
+// a redraw takes nothing from who types, selects, reads or points there. A child with a data-key becomes
+// that of this key, another one that of its kind in its place. What is in a child with data-own is not looked at.
+function become(box, wanted) {
+  const want = wanted.map((w) => typeof w === "string" ? document.createTextNode(w) : w);
+  const keys = new Set(want.map(keyOf));
+  const had = new Map();
+  for (const e of [...box.children]) {
+    if (keyOf(e) === undefined) continue;
+    if (keys.has(keyOf(e))) had.set(keyOf(e), e);
+    else e.remove(); // first, so that those behind it need not move
+  }
+  let next = box.firstChild;
+  for (const w of want) {
+    const have = w.parentNode === box ? w : keyOf(w) !== undefined ? had.get(keyOf(w)) : next && keyOf(next) === undefined && next.nodeName === w.nodeName ? next : undefined;
+    had.delete(keyOf(w));
+    if (have === next && next) next = next.nextSibling;
+    else box.insertBefore(have || w, next);
+    if (have && have !== w) be(have, w);
+  }
+  while (next) {
+    const rest = next;
+    next = next.nextSibling;
+    rest.remove();
+  }
+}
+
+// be brings a node to one of the same kind.
+function be(have, want) {
+  if (have.nodeType !== Node.ELEMENT_NODE) {
+    if (have.data !== want.data) have.data = want.data;
+    return;
+  }
+  for (const p of handed) if (have[p] !== want[p]) have[p] = want[p];
+  if (have.hasAttribute("data-own")) return;
+  for (const { name } of [...have.attributes]) if (!want.hasAttribute(name)) have.removeAttribute(name);
+  for (const { name, value } of want.attributes) if (have.getAttribute(name) !== value) have.setAttribute(name, value);
+  become(have, [...want.childNodes]);
 }
 
 // --- the kernel -----------------------------------------------------------
@@ -41,6 +84,20 @@ async function start() {
     if (got.error !== undefined) throw new Error(got.error);
     return got.answer;
   };
+}
+
+const patience = 20000; // how long an answer may take, in milliseconds
+
+// get asks the server; throws what it refuses with, and if it does not answer.
+async function get(path) {
+  let got;
+  try {
+    got = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(patience) }); // in a cache, it would wait for those of other tabs
+  } catch (e) {
+    throw e.name === "TimeoutError" ? new Error("the server does not answer") : e;
+  }
+  if (!got.ok) throw new Error(await got.text());
+  return got;
 }
 
 // take brings the kernel to a state, or to what one has become, and the page to what that changes.
@@ -113,63 +170,60 @@ async function claim(once) {
   key = (await got.json()).key;
 }
 
+let deed = {}; // of the chosen job: what was pressed once, what the server is asked to do, or what came of it
+
 // actButton does what it says once it is pressed, and pressed again.
-function actButton(what, j, said) {
-  const b = el("button", { type: "button", class: "act" }, what);
-  const look = () => { said.follows.replaceChildren(...foreseen(what, j.row.job, commandOf(what, j.row.ref))); };
-  let sure;
-  b.addEventListener("click", async () => {
-    if (sure === undefined) {
+function actButton(what, j) {
+  const once = JSON.stringify([what, j.digest]); // what is pressed, of what is shown
+  const look = () => foresee($("job").querySelector(".follows"), what, j.row.job, commandOf(what, j.row.ref));
+  const press = async () => {
+    const before = deed, mine = deed = {};
+    if (before.once !== once) {
       look();
-      b.textContent = `${what}: sure?`;
-      sure = setTimeout(() => { sure = undefined; b.textContent = what; }, 5000);
+      deed.once = once;
+      drawJob();
+      setTimeout(() => { if (deed === mine) { deed = {}; drawJob(); } }, 5000);
       return;
     }
-    clearTimeout(sure);
-    b.disabled = true;
-    const reason = what === "reject" ? said.reason.value : undefined;
+    deed.asked = what;
+    drawJob();
+    const reason = what === "reject" ? $("job").querySelector(".acts input").value : undefined;
     try {
       const got = await fetch("act", { method: "POST", headers: { "Content-Type": "application/json", "X-Vizier-Key": key },
         body: JSON.stringify({ what, job: j.row.job, digest: what === "approve" ? j.digest : undefined, reason }) });
       if (!got.ok) throw new Error(await got.text());
-      said.line.textContent = `${what}: done`;
+      mine.said = `${what}: done`;
       refresh();
     } catch (e) {
-      said.line.textContent = `${what}: ${e.message}`;
+      mine.said = `${what}: ${e.message}`;
     }
-    b.disabled = false;
-    b.textContent = what;
-    sure = undefined;
-  });
-  b.addEventListener("mouseenter", look);
-  b.addEventListener("focus", look);
-  return b;
+    mine.asked = undefined;
+    drawJob();
+  };
+  return el("button", { type: "button", class: "act", "data-key": what, disabled: deed.asked && "", on: { click: press, mouseenter: look, focus: look } },
+    deed.once === once ? `${what}: sure?` : what);
 }
 
 // acts are the buttons that do something to a job, where this page may.
-function acts(j, follows) {
+function acts(j) {
   const can = j.row.can || [];
   if (!stand.actions || !can.length) return null;
   if (!key) return el("p", { class: "note" }, "This page only reads. Press enter in the terminal of vizier web and open the address that it prints.");
-  const said = { follows, line: el("p", { role: "status" }), reason: el("input", { "aria-label": "reason", placeholder: "reason of a reject" }) };
-  return el("div", { class: "acts" }, ...can.map((what) => actButton(what, j, said)), can.includes("reject") ? said.reason : "",
-    can.includes("approve") ? el("pre", { "aria-label": "what is approved" }, j.statement.join("\n")) : "", said.line);
+  return el("div", { class: "acts", "data-key": "acts" }, ...can.map((what) => actButton(what, j)),
+    can.includes("reject") ? el("input", { "data-key": "reason", "aria-label": "reason", placeholder: "reason of a reject" }) : null,
+    can.includes("approve") ? el("pre", { "data-key": "statement", "aria-label": "what is approved" }, j.statement.join("\n")) : null, el("p", { role: "status" }, deed.said || ""));
 }
 
 // copyButton copies a command; with what it would change, a look at it tells what follows.
-function copyButton(command, what, job, follows) {
-  const b = el("button", { type: "button", class: "copy", title: "copy", on: { click: async () => {
+function copyButton(command, what, job) {
+  const on = { click: async (event) => {
+    const b = event.currentTarget;
     try { await navigator.clipboard.writeText(command); } catch { selectText(b); return; }
     b.textContent = "copied";
     setTimeout(() => { b.textContent = command; }, 1200);
-  } } }, command);
-  if (what) {
-    const look = () => { follows.replaceChildren(...foreseen(what, job, command)); };
-    b.addEventListener("mouseenter", look);
-    b.addEventListener("focus", look);
-    b.dataset.what = what;
-  }
-  return b;
+  } };
+  if (what) on.mouseenter = on.focus = (event) => foresee(event.currentTarget.closest("#job, #needs li").querySelector(".follows"), what, job, command);
+  return el("button", { type: "button", class: "copy", title: "copy", "data-key": command, "data-what": what || undefined, on }, command);
 }
 
 function selectText(e) {
@@ -177,6 +231,13 @@ function selectText(e) {
   range.selectNodeContents(e);
   getSelection().removeAllRanges();
   getSelection().addRange(range);
+}
+
+// foresee shows what would follow in its area, and goes on to.
+function foresee(area, what, job, command) {
+  area.look = () => become(area, foreseen(what, job, command));
+  area.look();
+  area.hidden = false;
 }
 
 // foreseen is what would follow, in the words of the command that tells it.
@@ -201,24 +262,20 @@ let allNeeds = false;
 function drawNeeds() {
   const items = stand.attention;
   const text = JSON.stringify([items, stand.needing, allNeeds]);
-  if (text === needs) return; // who looks at what would follow goes on
+  if (text === needs) return; // what would follow is not asked again for nothing
   needs = text;
-  const focused = $("needs").contains(document.activeElement) ? document.activeElement.textContent : undefined;
   $("needs").hidden = items.length === 0;
   document.title = (stand.needing ? `(${stand.needing}) ` : "") + stand.repository + " – Vizier";
-  $("needs").querySelector("ul").replaceChildren(...items.slice(0, allNeeds ? items.length : firstNeeds).map((it) => {
-    const area = el("div", { class: "follows", hidden: "" });
+  become($("needs").querySelector("ul"), items.slice(0, allNeeds ? items.length : firstNeeds).map((it) => {
     const command = (it.command || []).join(" ");
     const what = /^vizier jobs approve /.test(command) ? "approve" : /^vizier retry /.test(command) ? "retry" : "";
-    const b = command ? copyButton(command, what, it.job, area) : null;
-    if (b && what) for (const e of ["mouseenter", "focus"]) b.addEventListener(e, () => { area.hidden = false; });
-    return el("li", {}, el("a", { href: it.job ? address({ job: it.job }) : "#" }, called(it.ref, it.name)), " ", el("span", { class: "note" }, ago(it.since)),
-      el("span", { class: "what" }, it.what || it.kind || ""), b, area);
+    return el("li", { "data-key": `${it.job} ${it.kind} ${command}` }, el("a", { href: it.job ? address({ job: it.job }) : "#" }, called(it.ref, it.name)), " ", el("span", { class: "note" }, ago(it.since)),
+      el("span", { class: "what" }, it.what || it.kind || ""), command ? copyButton(command, what, it.job) : null, el("div", { class: "follows", "data-own": "", hidden: "" }));
   }));
+  for (const area of $("needs").querySelectorAll(".follows")) area.look?.();
   const rest = stand.needing - (allNeeds ? items.length : Math.min(items.length, firstNeeds));
-  $("needs-more").replaceChildren(rest === 0 ? "" : allNeeds || items.length <= firstNeeds ? `and ${rest} more` :
-    el("button", { type: "button", on: { click: () => { allNeeds = true; drawNeeds(); } } }, `Show more (${rest} are left)`));
-  if (focused) [...$("needs").querySelectorAll("button, a")].find((e) => e.textContent === focused)?.focus({ preventScroll: true });
+  become($("needs-more"), [rest === 0 ? "" : allNeeds || items.length <= firstNeeds ? `and ${rest} more` :
+    el("button", { type: "button", on: { click: () => { allNeeds = true; drawNeeds(); } } }, `Show more (${rest} are left)`)]);
 }
 
 function matching() {
@@ -231,9 +288,9 @@ function drawList() {
   const jobs = matching();
   const out = [];
   if (!at.run && !at.q && !at.status && stand.runs.length) {
-    out.push(el("h2", {}, `Runs (${stand.runs.length})`), el("table", { class: "jobs runs" },
+    out.push(el("h2", { "data-key": "runs title" }, `Runs (${stand.runs.length})`), el("table", { class: "jobs runs", "data-key": "runs" },
       el("thead", {}, el("tr", {}, ...["#", "Run", "Status", "Begun", "Done"].map((t) => el("th", {}, t)))),
-      el("tbody", {}, ...stand.runs.slice(0, 15).map((r) => el("tr", {},
+      el("tbody", {}, ...stand.runs.slice(0, 15).map((r) => el("tr", { "data-key": r.run },
         el("td", { class: "ref" }, r.ref), el("td", { class: "name" }, el("a", { href: address({ run: r.run }) }, r.name || r.run)),
         el("td", { class: "state " + runClass(r.status) }, r.status), el("td", { class: "when" }, ago(r.created_at)), el("td", { class: "when" }, `${r.done}/${r.total}`))))));
   }
@@ -241,7 +298,7 @@ function drawList() {
   out.push(el("h2", {}, filtered ? `${jobs.length} of ${stand.outcome}` : `Jobs (${stand.outcome})`));
   out.push(el("table", { class: "jobs" },
     el("thead", {}, el("tr", {}, ...["#", "Name", "Status", "Since", "What"].map((t) => el("th", {}, t)))),
-    el("tbody", { id: "rows" }, ...jobs.slice(0, shown).map((j) => el("tr", { class: j.job === at.job ? "chosen" : undefined },
+    el("tbody", { id: "rows" }, ...jobs.slice(0, shown).map((j) => el("tr", { "data-key": j.job, class: j.job === at.job ? "chosen" : undefined },
       el("td", { class: "ref" }, j.ref), el("td", { class: "name" }, el("a", { href: address({ job: j.job }), "data-job": j.job }, j.name)),
       el("td", { class: "state " + j.short }, `${j.sign} ${j.short}`), el("td", { class: "when" }, ago(j.since)), el("td", { class: "what" }, j.what || ""))))));
   if (jobs.length > shown) {
@@ -252,12 +309,12 @@ function drawList() {
 
 const runClass = (s) => s.startsWith("needs") ? "approval" : s;
 
-// picture is the one that is shown already where that is the same: who reads it goes on.
+// picture is the one that is shown already where that is the same.
 function picture(svg) {
   const have = document.querySelector("#main .picture");
   if (have?.svg === svg) return have;
   const doc = new DOMParser().parseFromString(svg, "image/svg+xml");
-  const box = el("div", { class: "picture", tabindex: "0" }, document.importNode(doc.documentElement, true));
+  const box = el("div", { class: "picture", tabindex: "0", "data-key": at.view }, document.importNode(doc.documentElement, true));
   box.svg = svg;
   return box;
 }
@@ -277,9 +334,9 @@ function options(select, values, now) {
   const text = JSON.stringify(values);
   if (select.dataset.of !== text) {
     select.dataset.of = text;
-    select.replaceChildren(...[["", "all"], ...values].map(([v, t]) => el("option", { value: v }, t)));
+    become(select, [["", "all"], ...values].map(([v, t]) => el("option", { value: v, "data-key": v }, t)));
   }
-  select.value = now || "";
+  if (select.value !== (now || "")) select.value = now || "";
 }
 
 function draw() {
@@ -289,133 +346,167 @@ function draw() {
   options($("status"), [...new Set(stand.jobs.map((j) => j.short))].sort().map((s) => [s, s]), at.status);
   options($("run"), stand.runs.slice(0, 200).map((r) => [r.run, `${r.ref} ${r.name}`]), at.run);
   for (const b of $("views").children) b.setAttribute("aria-pressed", b.dataset.view === at.view);
-  const focused = document.activeElement?.dataset?.job;
-  const seen = document.querySelector("#main .picture");
-  const place = seen && [seen.scrollLeft, seen.scrollTop];
-  $("main").replaceChildren(...(at.view === "list" ? drawList() : drawPicture(at.view)));
-  if (seen?.isConnected) seen.scrollTo(...place);
+  become($("main"), at.view === "list" ? drawList() : drawPicture(at.view));
   if (!performance.getEntriesByName("list").length) requestAnimationFrame(() => performance.mark("list")); // for who measures
-  if (focused) document.querySelector(`#rows a[data-job="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
 // --- one job --------------------------------------------------------------
 
+const kept = 500000; // letters of a log
+const streams = ["stdout", "stderr"];
+
 let logs = {}; // by stream: what is shown of the chosen job
+let details = {}; // of it: attempts and effects, or why they are not known
 let record = ""; // what the kernel said of it
+let unread = false; // logs and details are those of an earlier record
 
 function drawJob(opened) {
   const box = $("job");
-  if (!at.job || !stand) { box.hidden = true; logs = {}; return; }
-  let j;
+  if (!at.job || !stand) { box.hidden = true; return; }
+  if (opened) {
+    logs = {}, details = {}, deed = {}, record = "";
+    box.replaceChildren();
+  }
+  let parts;
   try {
     const text = ask("job", { job: at.job });
-    if (!opened && !box.hidden && text === record && (embedded || $("files"))) return;
+    unread ||= text !== record;
     record = text;
-    j = JSON.parse(text);
+    parts = partsOf(JSON.parse(text));
   } catch (e) {
-    box.hidden = false;
-    box.replaceChildren(closer(), el("h2", {}, at.job), el("p", { class: "note" }, e.message));
-    return;
+    parts = [el("h2", {}, at.job), el("p", { class: "note" }, e.message)];
   }
-  if (opened) logs = {};
-  const follows = el("div", { class: "follows note" }, "Point at a command to see what would follow.");
-  const near = (before) => j.near.filter((n) => n.before === before);
-  const links = (list) => el("ul", {}, ...list.slice(0, 40).map((n) => el("li", {}, el("a", { href: address({ job: n.job }) }, called(n.ref, n.name)), ` ${n.status}`)), list.length > 40 ? el("li", {}, `and ${list.length - 40} more`) : "");
-  const parts = [closer(), el("h2", {}, called(j.row.ref, j.row.name) + " ", el("span", { class: j.row.short }, `${j.row.sign} ${j.row.status}`)),
-    el("div", {}, ...(j.row.can || []).map((what) => copyButton(commandOf(what, j.row.ref), what, at.job, follows)), acts(j, follows) || "", follows)];
-  if (j.unmet.length) parts.push(el("h3", {}, "Why it does not run"), el("ul", {}, ...j.unmet.map((u) => el("li", {}, u.detail, u.clears ? el("span", { class: "note" }, ` – ${u.clears}`) : ""))));
-  if (j.root) parts.push(el("p", {}, "It began with ", j.root));
-  if (j.actions.length) parts.push(el("h3", {}, "What would start it"), el("div", {}, ...j.actions.map((a) => a.startsWith("vizier ") ? copyButton(a) : el("p", {}, a))));
-  if (near(true).length) parts.push(el("h3", {}, "After"), links(near(true)));
-  if (near(false).length) parts.push(el("h3", {}, "Before"), links(near(false)));
-  const files = el("div", { id: "files" });
-  parts.push(files, el("h3", {}, "On record"), el("dl", {}, ...j.fields.flatMap((f) => [el("dt", {}, f.Label), el("dd", {}, f.Text)])));
-  const scroll = opened ? 0 : box.scrollTop;
-  const focused = box.contains(document.activeElement) ? document.activeElement.textContent : undefined;
   box.hidden = false;
-  box.replaceChildren(...parts);
-  box.scrollTop = scroll;
-  if (opened) box.focus({ preventScroll: true });
-  else if (focused) [...box.querySelectorAll("button, a")].find((e) => e.textContent === focused)?.focus({ preventScroll: true });
-  if (embedded) {
-    files.append(el("h3", {}, "Output"), el("p", { class: "note" }, "Attempts and logs are not in this file:"), copyButton(`vizier tail ${j.row.ref}`));
-  } else {
-    drawFiles(at.job, files, j.row.ref);
+  become(box, [closer(), ...parts]);
+  box.querySelector(".follows")?.look?.();
+  for (const pre of box.querySelectorAll("pre[data-stream]")) fill(pre, logs[pre.dataset.stream]);
+  if (opened) {
+    box.scrollTop = 0;
+    box.focus({ preventScroll: true });
   }
+  if (unread) readFiles();
+}
+
+// partsOf is what is shown of a job.
+function partsOf(j) {
+  const can = j.row.can || [];
+  const parts = [el("h2", {}, called(j.row.ref, j.row.name) + " ", el("span", { class: j.row.short }, `${j.row.sign} ${j.row.status}`)),
+    el("div", {}, ...can.map((what) => copyButton(commandOf(what, j.row.ref), what, at.job)), acts(j),
+      el("div", { class: "follows note", "data-own": "", "data-key": `follows ${can}` }, "Point at a command to see what would follow."))];
+  const part = (title, ...content) => parts.push(el("div", { "data-key": title }, el("h3", {}, title), ...content));
+  const links = (list) => el("ul", {}, ...list.slice(0, 40).map((n) => el("li", { "data-key": n.job }, el("a", { href: address({ job: n.job }) }, called(n.ref, n.name)), ` ${n.status}`)), list.length > 40 ? el("li", {}, `and ${list.length - 40} more`) : null);
+  const near = (title, list) => { if (list.length) part(title, links(list)); };
+  if (j.unmet.length) part("Why it does not run", el("ul", {}, ...j.unmet.map((u) => el("li", {}, u.detail, u.clears ? el("span", { class: "note" }, ` – ${u.clears}`) : ""))));
+  if (j.root) parts.push(el("p", { "data-key": "root" }, "It began with ", j.root));
+  if (j.actions.length) part("What would start it", el("div", {}, ...j.actions.map((a) => a.startsWith("vizier ") ? copyButton(a) : el("p", {}, a))));
+  near("After", j.near.filter((n) => n.before));
+  near("Before", j.near.filter((n) => !n.before));
+  parts.push(el("div", { id: "files", "data-key": "files" }, ...filesOf(j.row.ref)));
+  part("On record", el("dl", {}, ...j.fields.flatMap((f) => [el("dt", { "data-key": `${f.Label}:` }, f.Label), el("dd", { "data-key": f.Label }, f.Text)])));
+  return parts;
 }
 
 function closer() {
   return el("button", { type: "button", class: "close", on: { click: () => go({ job: "" }) } }, "Close (esc)");
 }
 
-async function drawFiles(job, box, ref) {
-  try {
-    for (const stream of ["stdout", "stderr"]) await more(job, stream);
-    const got = await fetch(`job/${job}`);
-    if (!got.ok) throw new Error(await got.text());
-    const doc = await got.json();
-    if (job !== at.job || !box.isConnected) return;
-    for (const stream of ["stdout", "stderr"]) {
-      if (!logs[stream]?.text) continue;
-      const pre = el("pre", { tabindex: "0", "data-stream": stream, "aria-label": stream }, logs[stream].text);
-      box.append(el("h3", {}, stream + (logs[stream].from > 0 ? " (the end of it)" : "")), pre);
-      pre.scrollTop = pre.scrollHeight;
-    }
-    if (doc.attempts.length) box.append(el("h3", {}, "Attempts"), el("ul", {}, ...doc.attempts.map((a) => el("li", {},
-      `${a.attempt}: ${a.status}` + (a.exit_code !== null ? `, exit ${a.exit_code}` : "") + (a.seconds !== null ? `, ${brief(a.seconds)}` : "") + (a.host ? `, on ${a.host}` : ""), a.reason ? el("span", { class: "note" }, ` – ${a.reason}`) : ""))));
-    if (doc.effects.length) box.append(el("h3", {}, "Effects"), el("ul", {}, ...doc.effects.map((e) => el("li", {}, `${e.state}: ${e.operation}${e.part ? ` (${e.part})` : ""}, attempt ${e.attempt}`))));
-  } catch (e) {
-    if (box.isConnected) box.append(el("p", { class: "note" }, `Logs and attempts: ${e.message}. `), copyButton(`vizier tail ${ref}`));
+// filesOf is what is shown of the logs, attempts and effects of a job.
+function filesOf(ref) {
+  if (embedded) return [el("h3", {}, "Output"), el("p", { class: "note" }, "Attempts and logs are not in this file:"), copyButton(`vizier tail ${ref}`)];
+  const out = [];
+  for (const stream of streams) {
+    const log = logs[stream];
+    if (!log?.text) continue;
+    out.push(el("h3", { "data-key": `${stream} title` }, stream + (log.still ? " (stands still while you read further up; go to its end for the rest)" : log.left > 0 ? " (the end of it)" : "")),
+      el("pre", { tabindex: "0", "data-key": stream, "data-own": "", "data-stream": stream, "aria-label": stream }));
   }
+  const { attempts = [], effects = [], error } = details;
+  if (error) out.push(el("p", { class: "note" }, `Logs and attempts: ${error}. `), copyButton(`vizier tail ${ref}`));
+  if (attempts.length) out.push(el("h3", {}, "Attempts"), el("ul", {}, ...attempts.map((a) => el("li", {},
+    `${a.attempt}: ${a.status}` + (a.exit_code !== null ? `, exit ${a.exit_code}` : "") + (a.seconds !== null ? `, ${brief(a.seconds)}` : "") + (a.host ? `, on ${a.host}` : ""), a.reason ? el("span", { class: "note" }, ` – ${a.reason}`) : ""))));
+  if (effects.length) out.push(el("h3", {}, "Effects"), el("ul", {}, ...effects.map((e) => el("li", {}, `${e.state}: ${e.operation}${e.part ? ` (${e.part})` : ""}, attempt ${e.attempt}`))));
+  return out;
 }
 
-// more reads what was written to a log since, or the log of a new attempt; true: the text is another.
+const atEnd = (pre) => pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
+
+// fill brings a log on the page to what is known of it. Who reads its end goes on to, who has scrolled back stays there.
+function fill(pre, log) {
+  const had = pre.log;
+  if (had === log) return;
+  const end = !had || atEnd(pre);
+  const text = pre.firstChild || pre.appendChild(document.createTextNode(""));
+  if (had?.whole === log.whole) { // what somebody has selected stays selected
+    text.deleteData(0, log.cut - had.cut);
+    text.appendData(log.text.slice(text.length));
+  } else {
+    text.data = log.text;
+  }
+  if (end) pre.scrollTop = pre.scrollHeight;
+  pre.log = log;
+}
+
+// more reads what was written to a log since, the end of it if that is much, or the log of a new attempt.
 async function more(job, stream) {
-  const have = logs[stream] && logs[stream].job === job ? logs[stream] : undefined;
-  const got = await fetch(`log/${job}/${stream}` + (have ? `?from=${have.next}&file=${have.file}` : ""));
-  if (!got.ok) throw new Error(await got.text());
-  const piece = await got.json();
-  if (job !== at.job) return false;
-  const on = have && piece.file === have.file && piece.from === have.next;
-  const text = ((on ? have.text : "") + piece.text).slice(-500000);
-  logs[stream] = { job, file: piece.file, from: on ? have.from : piece.from, next: piece.next, text };
-  return text !== (have ? have.text : "");
+  const have = logs[stream];
+  const pre = document.querySelector(`#files pre[data-stream=${stream}]`);
+  const back = pre && !atEnd(pre); // somebody reads further up: nothing is taken away there
+  const stop = () => { if (!have.still) logs[stream] = { ...have, still: true }; };
+  if (back && have.text.length >= kept) return stop();
+  const piece = await (await get(`log/${job}/${stream}` + (have ? `?from=${have.next}&file=${have.file}` : ""))).json();
+  if (job !== at.job) return;
+  const same = have && piece.file === have.file;
+  if (same && piece.from === have.next) {
+    const all = have.text + piece.text;
+    const cut = back ? 0 : Math.max(0, all.length - kept);
+    if (piece.text || have.still) logs[stream] = { ...have, next: piece.next, text: all.slice(cut), cut: have.cut + cut, left: have.left + cut, still: false };
+  } else if (same && back && piece.from > have.next) {
+    stop();
+  } else {
+    logs[stream] = { whole: {}, file: piece.file, next: piece.next, text: piece.text, cut: 0, left: piece.from, still: false };
+  }
 }
 
-// tail goes on with the logs of a job that runs.
-async function tail() {
-  const job = at.job;
-  const row = job && stand?.jobs.find((j) => j.job === job);
-  if (row && row.short === "running" && !document.hidden) {
-    try {
-      for (const stream of ["stdout", "stderr"]) {
-        if (!await more(job, stream)) continue;
-        const pre = document.querySelector(`#files pre[data-stream=${stream}]`);
-        if (!pre) { record = ""; drawJob(false); continue; }
-        const end = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
-        pre.textContent = logs[stream].text;
-        if (end) pre.scrollTop = pre.scrollHeight;
-      }
-    } catch { /* the line above says that the connection is lost */ }
+let reading = false;
+
+// readFiles goes on with the logs of a job that runs, and reads them and its details once its record has changed.
+async function readFiles() {
+  const job = at.job, all = unread;
+  const running = () => stand?.jobs.find((j) => j.job === job)?.short === "running";
+  if (reading || embedded || !job || !(all || !document.hidden && (running() || streams.some((s) => logs[s]?.still)))) return;
+  const was = { ...logs };
+  reading = true;
+  unread = false;
+  try {
+    for (const stream of streams) await more(job, stream);
+    if (all) {
+      const doc = await (await get(`job/${job}`)).json();
+      if (job === at.job) details = doc;
+    }
+  } catch (e) { // of what goes on, the line above says that the connection is lost
+    if (all && job === at.job) details = { ...details, error: e.message };
   }
-  setTimeout(tail, 1000);
+  reading = false;
+  if (all || streams.some((s) => logs[s] !== was[s])) drawJob();
 }
 
 // --- news -----------------------------------------------------------------
 
 let busy = false, again = false;
+let failed = false; // the state could not be read the last time
 
 // refresh reads the state, once at a time and not more than once a second.
 async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
   try {
-    const got = await fetch("state?since=" + version());
-    if (!got.ok) throw new Error(await got.text());
-    take(await got.text());
+    take(await (await get("state?since=" + version())).text());
+    unread ||= details.error !== undefined;
     drawNeeds(); draw(); drawJob($("job").hidden);
     say("live", false);
+    failed = false;
   } catch (e) {
+    failed = true;
     say(`Not up to date: ${e.message}`, true);
   }
   setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, 1000);
@@ -426,16 +517,32 @@ function say(text, lost) {
   $("link").classList.toggle("lost", lost);
 }
 
-let events;
+let lost = false; // the stream of events
 
+// heard takes word of the stream: there is news, or it is lost.
+function heard(what) {
+  lost = what === "lost";
+  if (lost) say(`Connection lost: this is the state of ${new Date(fetched).toLocaleTimeString()}. Trying again; if vizier web has ended, start it again and open its new address.`, true);
+  else refresh();
+}
+
+// listen hears what happens. One page of a browser holds the stream and tells the others, until it is closed and the
+// next one does: browsers open few connections to a server, and a stream of each page would leave none for the rest.
 function listen() {
-  events = new EventSource("events"); // tells the last number it saw when it connects again
-  events.onopen = refresh;
-  events.onmessage = refresh;
-  events.onerror = () => {
-    say(`Connection lost: this is the state of ${new Date(fetched).toLocaleTimeString()}. Trying again; if vizier web has ended, start it again and open its new address.`, true);
-    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
+  const name = "events of " + location.pathname;
+  const pages = new BroadcastChannel(name);
+  const tell = (what) => { heard(what); pages.postMessage(what); };
+  const stream = () => {
+    const events = new EventSource("events"); // tells the last number it saw when it connects again
+    events.onopen = events.onmessage = () => tell("news");
+    events.onerror = () => {
+      tell("lost");
+      if (events.readyState === EventSource.CLOSED) setTimeout(stream, 2000);
+    };
   };
+  pages.onmessage = (e) => heard(e.data);
+  navigator.locks.request(name, () => new Promise(stream)); // for as long as the page is open
+  refresh();
 }
 
 // --- keys -----------------------------------------------------------------
@@ -471,7 +578,7 @@ try {
   const once = embedded ? undefined : new URLSearchParams(location.hash.slice(1)).get("key");
   const claimed = once && claim(once).catch((e) => e);
   read();
-  const early = embedded ? undefined : fetch("state").then((got) => got.ok ? got.text() : undefined, () => undefined); // while the kernel is read
+  const early = embedded ? undefined : get("state").then((got) => got.text(), () => undefined); // while the kernel is read
   await start();
   if (embedded) {
     const given = JSON.parse(embedded.textContent);
@@ -487,9 +594,9 @@ try {
     listen();
     setInterval(() => { // what no event tells of: progress, and what changes without a scheduler
       const often = stand?.jobs.some((j) => j.short === "running" && j.what);
-      if (!document.hidden && events.readyState === EventSource.OPEN && (often || Date.now() - fetched >= 30000)) refresh();
+      if (!document.hidden && !lost && (often || failed || Date.now() - fetched >= 30000)) refresh();
     }, 5000);
-    tail();
+    setInterval(readFiles, 1000);
   }
 } catch (e) {
   say(`The page cannot start: ${e.message}`, true);
