@@ -23,6 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
@@ -360,6 +361,15 @@ func openEvidence(b []byte) (e Evidence, parts [][]byte, err error) {
 		return e, nil, errEvidence
 	}
 	return e, parts, nil
+}
+
+// WriteEvidence writes what Export made to a file. If that fails, as on a full disk, a regular file keeps what it had.
+func WriteEvidence(name string, b []byte) error {
+	info, err := os.Lstat(name)
+	if errors.Is(err, iofs.ErrNotExist) || err == nil && info.Mode().IsRegular() {
+		return sys.ReplaceFile(name, b)
+	}
+	return os.WriteFile(name, b, 0o600)
 }
 
 // ReadEvidence reads a file that Export made.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs"
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -47,21 +46,12 @@ func (x *historyExportCmd) Run(c *call) error {
 		_, err = c.stdout.Write(b)
 		return err
 	}
-	if err := writeEvidence(x.Output, b); err != nil {
+	if err := fs.WriteEvidence(x.Output, b); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(b)
 	c.ui.print(fmt.Sprintf("Outcome: %d bytes in %s; SHA-256 %s", len(b), x.Output, hex.EncodeToString(sum[:])))
 	return nil
-}
-
-// writeEvidence writes a file. If that fails, as on a full disk, a regular file keeps what it had.
-func writeEvidence(path string, b []byte) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() {
-		return sys.ReplaceFile(path, b)
-	}
-	return os.WriteFile(path, b, 0o600)
 }
 
 // evidenceOf is what `history verify --file` reports about the file besides its
