@@ -1037,16 +1037,23 @@ func TestConflictOnRecordWithAnAbsolutePath(t *testing.T) {
 	w.want(second, kernel.OutcomeBlocked, "resolve it there")
 }
 
-// In a sparse checkout, what the advice names takes a file outside of it.
+// A merge has all files, also where the checkout is sparse. In a worktree that a person made sparse, what the advice
+// names takes a file outside of it.
 func TestConflictOutsideOfASparseCheckout(t *testing.T) {
 	w := newWorld(t)
-	w.write(w.dir, "in/a.txt", "one\n")
+	w.commit(w.dir, "in/a.txt", "one\n")
+	w.commit(w.dir, "out/c.txt", "one\n")
 	w.commit(w.dir, "out/b.txt", "one\n")
 	w.branch("draft/foo", map[string]string{"out/b.txt": "theirs\n"})
 	w.commit(w.dir, "out/b.txt", "ours\n")
 	w.write(w.dir, ".vizier/jobs/.keep", "")
 	w.git(w.dir, "sparse-checkout", "set", "in")
 	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked, "resolve out/b.txt in", "`git add` them")
+	if !w.there(w.mergeDir(n), "out/c.txt") {
+		t.Fatal("the merge's worktree lacks out/c.txt")
+	}
+	w.narrow(n)
 	w.want(n, kernel.OutcomeBlocked, "resolve out/b.txt in", "`git add --sparse` them")
 	w.want(w.conflictGate(n, nil), kernel.OutcomeBlocked, "`git add --sparse` them")
 	w.write(w.mergeDir(n), "out/b.txt", "both\n")
