@@ -167,8 +167,10 @@ func (r *Repo) named(name string) (Worktree, error) {
 		case w.Name != name:
 		case r.atHome(w), r.movedTo(w) != "":
 			return r.repaired(w)
+		case nameAt(w.Path) == name:
+			return Worktree{}, fmt.Errorf("the worktree %s was moved to %s: `%s`, then retry", name, w.Path, kernel.MoveWorktree(w.Path, path.Join(worktreeHome, name)))
 		default:
-			return Worktree{}, fmt.Errorf("git has a worktree %s at %s: move it back to %s, or remove it with `git worktree remove`", name, w.Path, worktreeHome)
+			return Worktree{}, fmt.Errorf("git has the worktree %s at %s, and its files are not there: put them back, or give them up with `git worktree remove --force %s`; then retry", name, w.Path, w.Path)
 		}
 	}
 	return Worktree{}, err
