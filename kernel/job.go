@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // MissingProducer is seed 003's policy for a need that nobody produces.
@@ -292,6 +293,17 @@ func WorktreeName(link string) string {
 		return ""
 	}
 	return path.Base(at)
+}
+
+// MoveWorktree returns the command, to be run at the repository's root, that moves a worktree from one place to another,
+// such as back to where its job looks for it.
+func MoveWorktree(from, to string) string {
+	if strings.ContainsFunc(from, func(r rune) bool {
+		return !strings.ContainsRune("/._-+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		from = "'" + strings.ReplaceAll(from, "'", `'\''`) + "'"
+	}
+	return "git worktree move " + from + " " + to
 }
 
 // CleanupStatus is the result of removing a worktree. The zero value is none.

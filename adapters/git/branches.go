@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -76,11 +75,11 @@ func (r *Repo) symbolic(ctx context.Context, ref string) (string, error) {
 		}
 		return strings.TrimSpace(string(out)), err
 	}
-	b, err := os.ReadFile(filepath.Join(r.root.CommonDir, ref))
+	text, err := refText(filepath.Join(r.root.CommonDir, ref))
 	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
 		return "", nil
 	}
-	to, ok := strings.CutPrefix(string(b), "ref:")
+	to, ok := strings.CutPrefix(text, "ref:")
 	if !ok {
 		return "", err
 	}

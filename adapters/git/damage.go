@@ -104,11 +104,10 @@ func (r *Repo) damage(w Worktree) (string, error) {
 // soundHead reports whether the HEAD of a git directory is a ref or a commit. One that may not be read
 // counts as sound: git says what is wrong with it.
 func soundHead(gitDir string) bool {
-	head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
+	text, err := refText(filepath.Join(gitDir, "HEAD"))
 	if err != nil {
 		return !errors.Is(err, iofs.ErrNotExist)
 	}
-	text := strings.TrimSpace(string(head))
 	ref, symbolic := strings.CutPrefix(text, "ref:")
 	return symbolic && strings.HasPrefix(strings.TrimSpace(ref), "refs/") || validCommit(kernel.CommitID(text))
 }

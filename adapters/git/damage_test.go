@@ -44,6 +44,43 @@ func put(path, text string) error { return os.WriteFile(path, []byte(text), 0o60
 
 // A damaged worktree is named. Whether it is removed, or made anew, its files are parked first, and
 // nothing is done to the main working tree.
+// With core.preferSymlinkRefs, git makes a link of a symbolic ref, which leads nowhere. No worktree is damaged by that.
+func TestRefsThatAreLinks(t *testing.T) {
+	f := newFixture(t)
+	f.commit("file", "x")
+	f.git("branch", "draft/a")
+	f.git("config", "core.preferSymlinkRefs", "true")
+	f.git("switch", "--quiet", "--create", "other")
+	f.git("symbolic-ref", "refs/heads/alias", "refs/heads/draft/a")
+	r := Open(f.root())
+	c, err := r.EnsureWorktree(t.Context(), "job", "place", "draft/a", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(f.path(".git/worktrees/job/HEAD")); err != nil || to != "refs/heads/draft/a" {
+		t.Fatalf("HEAD is no link: %q, %v", to, err)
+	}
+	f.in(f.path(c.Worktree)).write("work", "mine")
+	if why, _, err := r.Damage(c); why != "" || err != nil {
+		t.Errorf("damaged: %q, %v", why, err)
+	}
+	if found, err := r.OwnedWorktree("job"); found != c || err != nil || c.Branch != "draft/a" {
+		t.Errorf("found %+v, %v, want %+v", found, err, c)
+	}
+	if again, err := r.EnsureWorktree(t.Context(), "job", "place", "draft/a", ""); again != c || err != nil || f.content(c.Worktree+"/work") != "mine" {
+		t.Errorf("again %+v, %v, want %+v", again, err, c)
+	}
+	if on, obstacle, err := r.Standing(t.Context(), "draft/a"); len(on) != 1 || on[0] != f.path(c.Worktree) || obstacle != "" || err != nil {
+		t.Errorf("standing on it are %q, %q, %v", on, obstacle, err)
+	}
+	if head, err := r.Head(t.Context()); head != "other" || err != nil {
+		t.Errorf("the head is %q, %v", head, err)
+	}
+	if to, err := r.symbolic(t.Context(), "refs/heads/alias"); to != "refs/heads/draft/a" || err != nil {
+		t.Errorf("the alias stands for %q, %v", to, err)
+	}
+}
+
 func TestDamagedWorktrees(t *testing.T) {
 	for name, c := range damages {
 		if strings.HasPrefix(name, "empty") && !long { // much like those that are torn, or missing

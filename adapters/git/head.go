@@ -40,6 +40,16 @@ func head(dir string) (branch string, commit kernel.CommitID, ok bool) {
 	return branch, kernel.CommitID(text), true
 }
 
+// refText returns the content of a file that holds a ref. With core.preferSymlinkRefs, git makes a link of a symbolic one, which
+// says the ref and as a rule leads nowhere.
+func refText(path string) (string, error) {
+	if to, err := os.Readlink(path); err == nil && strings.HasPrefix(to, "refs/") {
+		return "ref: " + to, nil
+	}
+	b, err := os.ReadFile(path)
+	return strings.TrimSpace(string(b)), err
+}
+
 // readRef returns the content of a file that holds a ref. ok is false if it is no regular file.
 func readRef(path string) (text string, ok bool) {
 	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() { // once, HEAD was a link to its branch

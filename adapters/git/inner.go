@@ -196,7 +196,7 @@ func (t tree) hidden(i index) (assumed, skipped []string, err error) {
 	if len(i.skipped) == 0 {
 		return i.assumed, nil, nil
 	}
-	sparse, err := exists(filepath.Join(t.w.gitDir, "info", "sparse-checkout"))
+	sparse, err := exists(patternsOf(t.w.gitDir))
 	for _, name := range i.skipped {
 		if _, gone := os.Lstat(filepath.Join(t.w.Path, name)); !sparse || !absent(gone) {
 			skipped = append(skipped, name)

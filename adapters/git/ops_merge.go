@@ -302,5 +302,12 @@ func (r *Repo) LastFile(ctx context.Context, tip, base kernel.CommitID, path str
 // is outside of it unless it is run with --sparse.
 func (r *Repo) Sparse(ctx context.Context, dir string) (bool, error) {
 	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"config", "--type=bool", "--default=false", "--get", "core.sparseCheckout"}})
-	return strings.TrimSpace(string(out)) == "true", err
+	if err != nil || strings.TrimSpace(string(out)) != "true" {
+		return false, err
+	}
+	gitDir, err := gitDirOf(dir)
+	if err != nil {
+		return false, err
+	}
+	return exists(patternsOf(gitDir)) // without patterns, it has everything
 }

@@ -94,6 +94,9 @@ func (r *Repo) LinkedHome() string {
 // is. One that a crash left unfinished is made anew, and so is a damaged one, of
 // which the files are parked. One of another branch is
 // parked and removed first. The branch may be checked out elsewhere.
+//
+// A worktree of a branch is as sparse as the checkout that Vizier runs in. One at a commit has all
+// files: what is merged or judged there is the whole commit.
 func (r *Repo) EnsureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
 	c, err := r.ensureWorktree(ctx, name, place, branch, commit)
 	if err != nil {
@@ -140,6 +143,11 @@ func (r *Repo) ensureWorktree(ctx context.Context, name, place, branch string, c
 	if w, err = r.addWorktree(ctx, filepath.Join(home, name), branch, commit); err != nil {
 		return kernel.Context{}, err
 	}
+	if branch == "" {
+		if err := whole(w); err != nil {
+			return kernel.Context{}, err
+		}
+	}
 	if w, err = r.moveToPlace(w, filepath.Join(home, place)); err != nil {
 		return kernel.Context{}, err
 	}
@@ -159,8 +167,10 @@ func (r *Repo) named(name string) (Worktree, error) {
 		case w.Name != name:
 		case r.atHome(w), r.movedTo(w) != "":
 			return r.repaired(w)
+		case nameAt(w.Path) == name:
+			return Worktree{}, fmt.Errorf("the worktree %s was moved to %s: `%s`, then retry", name, w.Path, kernel.MoveWorktree(w.Path, path.Join(worktreeHome, name)))
 		default:
-			return Worktree{}, fmt.Errorf("git has a worktree %s at %s: move it back to %s, or remove it with `git worktree remove`", name, w.Path, worktreeHome)
+			return Worktree{}, fmt.Errorf("git has the worktree %s at %s, and its files are not there: put them back, or give them up with `git worktree remove --force %s`; then retry", name, w.Path, w.Path)
 		}
 	}
 	return Worktree{}, err
@@ -209,6 +219,19 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 	}
 	return w, err
 }
+
+// whole takes from w, which has no files yet, the patterns of a sparse checkout that git copied from
+// another one. Without them git checks out everything, whatever core.sparseCheckout is, which may be
+// set for all worktrees at once.
+func whole(w Worktree) error {
+	if err := os.Remove(patternsOf(w.gitDir)); err != nil && !absent(err) {
+		return err
+	}
+	return nil
+}
+
+// patternsOf returns the file of a git directory that says what a sparse checkout has.
+func patternsOf(gitDir string) string { return filepath.Join(gitDir, "info", "sparse-checkout") }
 
 // moveToPlace moves w, which has no files yet, to place or to the first free
 // one of place-2, place-3 and so on. Of several processes that try the same

@@ -15,6 +15,77 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// What is merged or judged in a worktree is a whole commit, however the checkout is sparse. The checkout stays as it is, and
+// so do its settings. The worktree of a branch is sparse as well.
+func TestAWorktreeAtACommitIsWhole(t *testing.T) {
+	for name, narrow := range map[string]func(fixture){
+		"cone":     func(f fixture) { f.git("sparse-checkout", "set", "in") },
+		"patterns": func(f fixture) { f.git("sparse-checkout", "set", "--no-cone", "/in/", "!/in/b") },
+		"index":    func(f fixture) { f.git("sparse-checkout", "set", "--sparse-index", "in") },
+		"by hand": func(f fixture) { // as it was done before git had a command for it, and per working tree
+			f.git("config", "core.sparseCheckout", "true")
+			f.write(".git/info/sparse-checkout", "/in/\n")
+			f.git("read-tree", "-m", "-u", "HEAD")
+		},
+	} {
+		f := newFixture(t)
+		for _, file := range []string{"top", "in/a", "in/b", "out/c", "out/d/e"} {
+			f.commit(file, "x")
+		}
+		f.git("branch", "draft/a")
+		narrow(f)
+		r, all := Open(f.root()), f.git("ls-tree", "-r", "--name-only", "HEAD")
+		mine := func() string {
+			return f.git("ls-files", "-t") + f.content(".git/config") + f.git("config", "--list", "--show-origin") + f.content(".git/info/sparse-checkout") + f.git("status", "--untracked-files=no")
+		}
+		before := mine()
+		if f.git("ls-files", "-t", "out") == "H out/c\nH out/d/e" {
+			t.Fatalf("%s: the checkout is not sparse", name)
+		}
+		for _, killed := range []bool{false, true} {
+			if killed { // right after git made it
+				if _, err := r.addWorktree(t.Context(), f.path(worktreeHome+"/gate-2"), "", f.rev("HEAD")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c, err := r.EnsureWorktree(t.Context(), map[bool]string{false: "gate-1", true: "gate-2"}[killed], "gate", "", f.rev("HEAD"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := f.in(f.path(c.Worktree))
+			for range 2 {
+				if got := in.git("ls-files", "-t"); got != "H "+strings.ReplaceAll(all, "\n", "\nH ") || in.git("ls-files", "--deleted") != "" || in.git("status", "--porcelain") != "" {
+					t.Errorf("%s, killed %v: it has\n%s\nand lacks %q", name, killed, got, in.git("ls-files", "--deleted"))
+				}
+				in.git("checkout", "--quiet", "HEAD~1") // no later git makes it sparse
+				in.git("checkout", "--quiet", "main~0")
+			}
+			if sparse, err := r.Sparse(t.Context(), in.dir); sparse || err != nil {
+				t.Errorf("%s: it is said to be sparse: %v", name, err)
+			}
+		}
+		if got := mine(); got != before {
+			t.Errorf("%s: the checkout was\n%s\nand is\n%s", name, before, got)
+		}
+		if sparse, err := r.Sparse(t.Context(), f.dir); !sparse || err != nil {
+			t.Errorf("%s: the checkout is said to be whole: %v", name, err)
+		}
+		if name == "by hand" {
+			continue // git has patterns for the main working tree only
+		}
+		c, err := r.EnsureWorktree(t.Context(), "stage-1", "stage", "draft/a", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(f.path(c.Worktree + "/out/d")); !os.IsNotExist(err) {
+			t.Errorf("%s: the worktree of a branch is not sparse: %v", name, err)
+		}
+		if sparse, err := r.Sparse(t.Context(), f.path(c.Worktree)); !sparse || err != nil {
+			t.Errorf("%s: the worktree of a branch is said to be whole: %v", name, err)
+		}
+	}
+}
+
 func TestEnsureWorktree(t *testing.T) {
 	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
 		f := newFixture(t)

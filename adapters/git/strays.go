@@ -68,6 +68,18 @@ func (r *Repo) MovedWorktrees() (out []kernel.Context, err error) {
 	return out, err
 }
 
+// WorktreesAway returns where the files are of the linked worktrees that are not below .vizier/tmp-worktrees, by git's names.
+func (r *Repo) WorktreesAway() (map[string]string, error) {
+	all, err := r.Worktrees()
+	away := map[string]string{}
+	for _, w := range all {
+		if !r.atHome(w) && nameAt(w.Path) == w.Name {
+			away[w.Name] = w.Path
+		}
+	}
+	return away, err
+}
+
 // WorktreeNamed returns where the files of the linked worktree are that git has under a name; "": git has none, or its files are not
 // there.
 func (r *Repo) WorktreeNamed(name string) (dir string, err error) {

@@ -38,10 +38,9 @@ func worktrees(common string) ([]Worktree, error) {
 			continue
 		}
 		w.Path = filepath.Dir(absolute(w.gitDir, strings.TrimRight(string(link), "\n")))
-		if head, err := os.ReadFile(filepath.Join(w.gitDir, "HEAD")); err == nil {
-			w.Branch, _ = strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
-			if w.Branch == strings.TrimSpace(string(head)) {
-				w.Branch = ""
+		if head, err := refText(filepath.Join(w.gitDir, "HEAD")); err == nil {
+			if branch, on := strings.CutPrefix(head, "ref: refs/heads/"); on {
+				w.Branch = branch
 			}
 		}
 		if reason, err := os.ReadFile(filepath.Join(w.gitDir, "locked")); err == nil {

@@ -178,6 +178,9 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 		return nil, nil
 	}
 	mark, err := readSentinel(env, slug)
+	if err == nil && mark == nil {
+		mark, err = markAgain(env, n, slug)
+	}
 	if err != nil || mark == nil || mark.Worktree != "" && mark.Run != string(n.Job.Spec.Origin.Run) { // another run resolves its own
 		return nil, err
 	}
@@ -203,22 +206,53 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	return c, nil
 }
 
+// markAgain returns the mark of the conflict that a merge of n's run is blocked by, as its record says, and writes it:
+// somebody removed the mark. It is nil if there is no such conflict. How the merge left the files is not known any more.
+func markAgain(env *Env, n *Node, slug string) (*sentinel, error) {
+	merges, err := mergesOf(env, n)
+	for _, m := range merges {
+		st := m.Job.State
+		tree := TreeToResolve(st.Reason)
+		if of, source := mergeOf(m); of == slug && st.Status == kernel.BlockedByDependency && strings.Contains(st.Reason, kernel.InConflict) && tree != "" {
+			target := cmp.Or(m.arg("target", "target_branch"), m.Job.Spec.Origin.Target)
+			if err := writeSentinel(env, m, sentinel{Slug: slug, Source: source, Target: target, Worktree: tree}); err != nil {
+				return nil, err
+			}
+			return readSentinel(env, slug)
+		}
+	}
+	return nil, err
+}
+
 // mergeSucceeded reports whether a merge has succeeded whose conflicts n resolves.
 func mergeSucceeded(env *Env, n *Node) (bool, error) {
-	if n.Control != "gate.conflict_resolution" || env.Records == nil {
+	if n.Control != "gate.conflict_resolution" {
 		return false, nil
 	}
+	merges, err := mergesOf(env, n)
+	return slices.ContainsFunc(merges, func(m *Node) bool { return m.Job.State.Status == kernel.Succeeded }), err
+}
+
+// mergesOf returns the merges whose conflicts n resolves, with what is on record of them.
+func mergesOf(env *Env, n *Node) ([]*Node, error) {
+	if env.Records == nil {
+		return nil, nil
+	}
+	var all []*Node
 	for _, m := range n.Manifest.Nodes {
 		if !slices.ContainsFunc(m.Routes[kernel.OutcomeBlocked.String()], func(r workflow.ManifestRoute) bool { return r.Node == n.Node }) {
 			continue
 		}
-		switch j, err := env.Records.Job(m.Job); {
-		case errors.Is(err, kernel.ErrNotFound):
-		case err != nil || j.State.Status == kernel.Succeeded:
-			return err == nil, err
+		j, err := env.Records.Job(m.Job)
+		if errors.Is(err, kernel.ErrNotFound) {
+			continue
 		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &Node{Job: j, Manifest: n.Manifest, ManifestNode: m, Root: n.Root, Dir: n.Dir})
 	}
-	return false, nil
+	return all, nil
 }
 
 // written returns when a file was last written, or zero if there is none.

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -414,20 +413,10 @@ func Resolvable(reason string, now func(dir string) string) string {
 		case path.Dir(at) == worktreeHome:
 			return strings.Replace(reason, m[0], strings.Replace(m[0], m[1], at, 1), 1)
 		case at != m[1]:
-			return strings.Replace(reason, m[0], fmt.Sprintf(of.moved, m[1], at, MoveBack(at, m[1]))+m[0], 1)
+			return strings.Replace(reason, m[0], fmt.Sprintf(of.moved, m[1], at, kernel.MoveWorktree(at, m[1]))+m[0], 1)
 		}
 	}
 	return reason
-}
-
-// MoveBack returns the command, to be run at the repository's root, that moves a worktree which is at from back to its place.
-func MoveBack(from, place string) string {
-	if strings.ContainsFunc(from, func(r rune) bool {
-		return !strings.ContainsRune("/._-+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}) {
-		from = "'" + strings.ReplaceAll(from, "'", `'\''`) + "'"
-	}
-	return "git worktree move " + from + " " + place
 }
 
 // MarkedTree returns git's name of the worktree in which the conflict is that mark, the mark of a plan's conflict, is about; "": it says

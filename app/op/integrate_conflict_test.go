@@ -236,6 +236,56 @@ func TestAConflictGateAfterItsMerge(t *testing.T) {
 	}
 }
 
+// A conflict whose mark somebody removed goes on as its merge says: with what is in its worktree or, without that, anew.
+func TestAConflictWhoseMarkIsGone(t *testing.T) {
+	for _, does := range []string{"nothing", "resolved", "removed"} {
+		w := conflicting(t)
+		m := w.merge(nil)
+		m.ManifestNode.Job = m.Job.ID
+		gate := w.conflictGate(m, nil)
+		m.ManifestNode.Routes = map[string][]workflow.ManifestRoute{"blocked": {{Node: gate.Node}}}
+		gate.Manifest.Nodes = map[string]workflow.ManifestNode{"merge": m.ManifestNode}
+		r := w.want(m, kernel.OutcomeBlocked, "resolve readme.txt in")
+		if err := w.env.Files.ClearSentinel("foo"); err != nil {
+			t.Fatal(err)
+		}
+		blocked := m.Job
+		blocked.State.Status, blocked.State.Reason = kernel.BlockedByDependency, r.Reason
+		w.env.Records = past{blocked}
+		w.want(gate, kernel.OutcomeBlocked, "not resolved: resolve readme.txt in", "vizier retry "+string(gate.Job.ID))
+		if mark, err := readSentinel(w.env, "foo"); err != nil || mark == nil || mark.Job != string(m.Job.ID) || mark.Run != string(m.Job.Spec.Origin.Run) || mark.Source != "draft/foo" || mark.Worktree == "" {
+			t.Errorf("the mark is not there again: %+v, %v", mark, err)
+		}
+		if err := w.env.Files.ClearSentinel("foo"); err != nil {
+			t.Fatal(err)
+		}
+		switch does {
+		case "nothing":
+			continue
+		case "resolved":
+			w.resolve(m, "both\n")
+		case "removed":
+			w.git(w.dir, "worktree", "remove", "--force", w.mergeDir(m))
+		}
+		gate.Job.State.Generation++
+		w.want(gate, kernel.OutcomeSucceeded, "the merge conflict is resolved")
+		m.Job.State.Generation++
+		if does == "removed" {
+			w.want(m, kernel.OutcomeBlocked, "resolve readme.txt in")
+			continue
+		}
+		w.want(m, kernel.OutcomeSucceeded)
+		if got := w.read(w.dir, "readme.txt"); got != "both\n" {
+			t.Errorf("merged is %q", got)
+		}
+		w.tidy()
+		blocked.State.Reason = "main has uncommitted changes"
+		w.env.Records = past{blocked}
+		gate.Job.State.Generation++
+		w.want(gate, kernel.OutcomeBlocked, kernel.NoConflict)
+	}
+}
+
 // A file with conflict markers stays in conflict, however it was changed.
 func TestAFileWithMarkersStaysInConflict(t *testing.T) {
 	w := conflicting(t)
@@ -1060,16 +1110,23 @@ func TestConflictOnRecordWithAnAbsolutePath(t *testing.T) {
 	w.want(second, kernel.OutcomeBlocked, "resolve it there")
 }
 
-// In a sparse checkout, what the advice names takes a file outside of it.
+// A merge has all files, also where the checkout is sparse. In a worktree that a person made sparse, what the advice
+// names takes a file outside of it.
 func TestConflictOutsideOfASparseCheckout(t *testing.T) {
 	w := newWorld(t)
-	w.write(w.dir, "in/a.txt", "one\n")
+	w.commit(w.dir, "in/a.txt", "one\n")
+	w.commit(w.dir, "out/c.txt", "one\n")
 	w.commit(w.dir, "out/b.txt", "one\n")
 	w.branch("draft/foo", map[string]string{"out/b.txt": "theirs\n"})
 	w.commit(w.dir, "out/b.txt", "ours\n")
 	w.write(w.dir, ".vizier/jobs/.keep", "")
 	w.git(w.dir, "sparse-checkout", "set", "in")
 	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked, "resolve out/b.txt in", "`git add` them")
+	if !w.there(w.mergeDir(n), "out/c.txt") {
+		t.Fatal("the merge's worktree lacks out/c.txt")
+	}
+	w.narrow(n)
 	w.want(n, kernel.OutcomeBlocked, "resolve out/b.txt in", "`git add --sparse` them")
 	w.want(w.conflictGate(n, nil), kernel.OutcomeBlocked, "`git add --sparse` them")
 	w.write(w.mergeDir(n), "out/b.txt", "both\n")

@@ -119,6 +119,11 @@ func sparse(t *testing.T) *world {
 	return w
 }
 
+// narrow makes the worktree of a merge sparse, as a person may, and as versions before this one did where the checkout was.
+func (w *world) narrow(n *Node) {
+	w.git(w.mergeDir(n), "sparse-checkout", "set", "in")
+}
+
 // So it is outside of a sparse checkout: what is in conflict there stays in conflict, and what is not there is not made.
 func TestAConflictOutsideOfASparseCheckoutIsPutBack(t *testing.T) {
 	for _, does := range []string{"echo made >note", "echo half >out/b.txt", "rm -r out"} {
@@ -127,6 +132,7 @@ func TestAConflictOutsideOfASparseCheckoutIsPutBack(t *testing.T) {
 			w.env.Confined = confined
 			n := w.merge(nil)
 			w.want(n, kernel.OutcomeBlocked)
+			w.narrow(n)
 			dir := w.mergeDir(n)
 			state := func() string {
 				return w.git(dir, "ls-files", "--stage", "-t") + w.git(dir, "status", "--porcelain") + w.read(dir, "in/a.txt") + w.read(dir, "out/b.txt")
@@ -159,6 +165,7 @@ func TestAFileInConflictThatIsGone(t *testing.T) {
 	w := sparse(t)
 	n := w.merge(nil)
 	w.want(n, kernel.OutcomeBlocked)
+	w.narrow(n)
 	dir := w.mergeDir(n)
 	w.shell(dir, "rm -r out")
 	gate := func(does string) *Node {

@@ -156,7 +156,8 @@ type Trees interface {
 	// EnsureWorktree makes sure that a job has a linked worktree of its own
 	// under a name, with branch checked out or, if branch is "", detached at
 	// commit. It is in the directory place, or beside it if another job's
-	// worktree is there.
+	// worktree is there. One at a commit has all files, also where the checkout
+	// is sparse.
 	EnsureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error)
 
 	// Detach forces the tree at dir to a commit, discarding changes that are in

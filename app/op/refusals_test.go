@@ -238,7 +238,7 @@ func TestConflictWhoseWorktreeWasMoved(t *testing.T) {
 		"/a/b-c_d.e+1/é": "git worktree move /a/b-c_d.e+1/é place",
 		"/my dir/it's":   `git worktree move '/my dir/it'\''s' place`,
 	} {
-		if got := MoveBack(from, "place"); got != want {
+		if got := kernel.MoveWorktree(from, "place"); got != want {
 			t.Errorf("%s; want %s", got, want)
 		}
 	}

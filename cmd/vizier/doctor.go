@@ -47,6 +47,7 @@ type inspection interface {
 type worktreeGit interface {
 	StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context, error)
 	MovedWorktrees() ([]kernel.Context, error)
+	WorktreesAway() (map[string]string, error)
 	WorktreeNamed(name string) (dir string, err error)
 	LinkedHome() string
 	RepairWorktree(context.Context, kernel.Context) error
@@ -470,13 +471,22 @@ func (r *repo) checkWorktrees(ctx context.Context, s *kernel.Snapshot) ([]app.Fi
 	if len(unheld) > 0 {
 		out = append(out, app.Finding{Path: "refs/vizier/held", Problem: fmt.Sprintf("%s for worktrees that are gone: %s", view.Counted(len(unheld), "ref"), strings.Join(unheld, ", ")), Fix: r.Doctor.git.DropHeld})
 	}
+	away, err := r.Doctor.git.WorktreesAway()
+	if err != nil {
+		return nil, err
+	}
+	movedAway := func(whose kernel.JobID, name, place string) {
+		out = append(out, app.Finding{Path: place, Problem: "the worktree of job " + string(whose) + " was moved to " + away[name], Next: kernel.MoveWorktree(away[name], place)})
+		delete(away, name)
+	}
 	for _, j := range s.Jobs() {
 		if dir := op.TreeToResolve(j.State.Reason); dir != "" && j.Needs() == kernel.NeedsResolution {
 			switch at := r.conflictOf(j, dir); {
 			case at == "":
 				out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "the worktree of its merge, which is in conflict, is gone", Next: "vizier retry " + string(j.ID)})
 			case filepath.IsAbs(at):
-				out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "the worktree of its merge, which is in conflict, was moved to " + at, Next: op.MoveBack(at, dir)})
+				out = append(out, app.Finding{Path: "job " + string(j.ID), Problem: "the worktree of its merge, which is in conflict, was moved to " + at, Next: kernel.MoveWorktree(at, dir)})
+				maps.DeleteFunc(away, func(_, there string) bool { return there == at })
 			}
 		}
 		c := j.State.Context
@@ -485,11 +495,16 @@ func (r *repo) checkWorktrees(ctx context.Context, s *kernel.Snapshot) ([]app.Fi
 		}
 		trees = append(trees, c)
 		if !r.stands(c) && c.Owned && unended[j.Spec.Origin.Run] {
-			f := app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(j.ID) + " is gone", Next: "vizier retry " + string(j.ID)}
-			if at := r.treeNamed(c.Name); at != "" {
-				f.Problem, f.Next = "the worktree of job "+string(j.ID)+" was moved to "+at, op.MoveBack(at, c.Worktree)
+			if away[c.Name] != "" {
+				movedAway(j.ID, c.Name, c.Worktree)
+				continue
 			}
-			out = append(out, f)
+			out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(j.ID) + " is gone", Next: "vizier retry " + string(j.ID)})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(away)) { // a retry has failed since, and the record of the job names none
+		if j := s.Job(madeBy(name)); j != nil && unended[j.Spec.Origin.Run] {
+			movedAway(j.ID, name, filepath.Join(".vizier/tmp-worktrees", name))
 		}
 	}
 	owned := func(c kernel.Context) bool {
@@ -506,7 +521,7 @@ func (r *repo) checkWorktrees(ctx context.Context, s *kernel.Snapshot) ([]app.Fi
 	for _, c := range all {
 		known := c
 		known.Name = cmp.Or(c.Name, r.nameAt(c))
-		maker := s.Job(kernel.JobID(known.Name[strings.LastIndexByte(known.Name, '-')+1:]))
+		maker := s.Job(madeBy(known.Name))
 		if maker != nil && unended[maker.Spec.Origin.Run] {
 			why, stays, err := r.Doctor.git.Damage(known)
 			if err != nil {
@@ -542,6 +557,9 @@ func (r *repo) checkWorktrees(ctx context.Context, s *kernel.Snapshot) ([]app.Fi
 	}
 	return out, err
 }
+
+// madeBy returns the job that made the worktree called name, if a job did.
+func madeBy(name string) kernel.JobID { return kernel.JobID(name[strings.LastIndexByte(name, '-')+1:]) }
 
 // stands reports whether c's worktree exists at its path and belongs to c.
 func (r *repo) stands(c kernel.Context) bool {

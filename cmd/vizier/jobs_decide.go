@@ -143,7 +143,7 @@ func (x *rejectCmd) reject(c *call, r *repo, id kernel.JobID) error {
 
 type retryCmd struct {
 	Jobs   []string `arg:"" optional:"" name:"job" help:"The jobs, or runs, whose failed and blocked jobs run again: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Failed bool     `help:"Retry all failed jobs."`
+	Failed bool     `help:"Retry all failed jobs, and those that need you only for a retry."`
 	DryRun bool     `help:"Only print the jobs that would run again, each with the reason."`
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
@@ -237,11 +237,7 @@ func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, er
 		if err != nil {
 			return nil, nil, false, err
 		}
-		for _, j := range snap.Jobs() {
-			if j.State.Status == kernel.Failed {
-				jobs = append(jobs, j)
-			}
-		}
+		jobs = view.FailedOrBlocked(snap)
 	} else {
 		var targets []view.Target
 		if r, targets, err = c.targets(x.Jobs); err != nil {

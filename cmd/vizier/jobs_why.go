@@ -130,6 +130,9 @@ func (w *whyCmd) why(c *call, ref string) error {
 		if e.Root != nil && displaced(snap.Job(e.Root.Job)) {
 			doc.Actions = append([]remedy{{Command: mend}}, doc.Actions...)
 		}
+		if back := r.moveBack(snap, e.Root); back != nil && c.past == nil {
+			doc.Actions = append([]remedy{*back}, doc.Actions...)
+		}
 		if foreign != nil && len(doc.Actions)+len(doc.Unmet) > 0 { // no other command has an effect before that
 			doc.Actions, doc.Unattended, doc.Outlook = append([]remedy{{Command: foreign}}, doc.Actions...), nil, kernel.AwaitsActions.String()
 		}
@@ -153,6 +156,23 @@ func (w *whyCmd) why(c *call, ref string) error {
 		c.ui.print(view.Counted(more, "more job") + ": vizier ls " + ref)
 	}
 	return nil
+}
+
+// moveBack returns what brings back the worktree in which the job of a root failure worked, if somebody moved it. A retry finds it
+// only among the worktrees of jobs.
+func (r *repo) moveBack(snap *kernel.Snapshot, root *kernel.RootFailure) *remedy {
+	if root == nil || snap.Job(root.Job) == nil {
+		return nil
+	}
+	c := snap.Job(root.Job).State.Context
+	if c.Name == "" || r.stands(c) {
+		return nil
+	}
+	at := r.treeNamed(c.Name)
+	if at == "" {
+		return nil
+	}
+	return &remedy{Command: []string{"git", "worktree", "move", at, c.Worktree}, Text: kernel.MoveWorktree(at, c.Worktree)}
 }
 
 // warned prints err as a warning, and reports whether there is one.

@@ -202,6 +202,26 @@ func NeedsYou(s *kernel.Snapshot, j *kernel.Job) bool {
 	return needs
 }
 
+// FailedOrBlocked returns the jobs that a retry of all failed ones begins with. Among them are those that are blocked by themselves
+// and need a person only for a retry, once what blocks them is seen to, such as changes in a checkout. A merge in conflict is
+// not: somebody has to resolve that, and a retry would begin anew.
+func FailedOrBlocked(s *kernel.Snapshot) (out []*kernel.Job) {
+	x := overview{s: s, routed: true}
+	resolvers := map[kernel.JobID]bool{}
+	for _, j := range s.Jobs() {
+		if gate := s.HandedOnTo(j); gate != nil && j.Needs() == kernel.NeedsResolution {
+			resolvers[gate.ID] = true
+		}
+	}
+	for _, j := range s.Jobs() {
+		it, needs := x.attention(j)
+		if j.State.Status == kernel.Failed || needs && it.Kind == kernel.NeedsUnblocking && it.Command[1] == "retry" && !resolvers[j.ID] {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
 // attention returns the line of what j needs a person for, if it needs one.
 func (x *overview) attention(j *kernel.Job) (Item, bool) {
 	st, it := &j.State, x.item(j)

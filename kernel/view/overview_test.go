@@ -220,6 +220,33 @@ func TestOverviewOfAConflict(t *testing.T) {
 	text(t, sketch(overviewOf(t, snap(dirty, idle), view.OverviewOptions{FailedSince: hour})), "needs 1/merge merge blocked main has uncommitted changes vizier retry 1/merge\n")
 }
 
+// A retry of all that failed takes along what is blocked and needs only a retry. A conflict is resolved first.
+func TestFailedOrBlocked(t *testing.T) {
+	t.Parallel()
+	blocked := func(reason string, routes ...kernel.Route) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.State.Outcome, j.State.Reason, j.State.Attempt, j.Spec.Routes = kernel.OutcomeBlocked, reason, 1, routes
+		}
+	}
+	to := func(id kernel.JobID) kernel.Route { return kernel.Route{On: kernel.OutcomeBlocked, To: id} }
+	s := snap(
+		job("a1", 0, kernel.Failed, numbered(1, "")),
+		job("b1", 1, kernel.BlockedByDependency, numbered(2, "merge"), blocked("main has uncommitted changes", to("b2"))),
+		job("b2", 2, kernel.BlockedByDependency, numbered(2, "gate"), blocked(kernel.NoConflict+": see to it")),
+		job("c1", 3, kernel.BlockedByDependency, numbered(3, "merge"), blocked("it "+kernel.InConflict, to("c2"))),
+		job("c2", 4, kernel.BlockedByDependency, numbered(3, "gate"), blocked("it is not resolved")),
+		job("d1", 5, kernel.BlockedByDependency, numbered(4, "merge"), blocked("it "+kernel.InConflict)),
+		job("e1", 6, kernel.BlockedByDependency, numbered(5, "merge"), blocked("it "+kernel.BehindConflict+"d1 is open in d")),
+		job("f1", 7, kernel.BlockedByDependency, numbered(6, "")), // a job before it failed
+		job("g1", 8, kernel.Succeeded, numbered(7, "")),
+	)
+	var got []string
+	for _, j := range view.FailedOrBlocked(s) {
+		got = append(got, string(j.ID))
+	}
+	text(t, strings.Join(got, " "), "a1 b1")
+}
+
 // Only what was launched has output to look at.
 func TestPrinted(t *testing.T) {
 	for class, want := range map[kernel.FailureClass]bool{kernel.ExitFailure: true, kernel.Timeout: true, kernel.LaunchFailure: false, kernel.RejectedByHost: false} {
