@@ -157,8 +157,8 @@ func Clean(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, err
 }
 
 // EndedEphemeralRuns returns the ephemeral runs that have ended and that no
-// active job outside depends on, each with one of its jobs. It skips runs with
-// a worktree that could not be removed; a person has to see to those.
+// active job outside depends on. It skips those that a person has to see to: a
+// job of the run needs one, so that the run may go on, or a worktree could not be removed.
 func EndedEphemeralRuns(s *kernel.Snapshot) []CleanSet {
 	var out []CleanSet
 	seen := map[kernel.RunID]bool{"": true}
@@ -171,7 +171,7 @@ func EndedEphemeralRuns(s *kernel.Snapshot) []CleanSet {
 		set, err := CleanOf(s, []kernel.JobID{j.ID}, false)
 		stuck := slices.ContainsFunc(set.jobs(s), func(j *kernel.Job) bool {
 			st := j.State.Retried.Status
-			return st == kernel.CleanupDegraded || st == kernel.CleanupFailed
+			return st == kernel.CleanupDegraded || st == kernel.CleanupFailed || j.Needs() != "" && !s.SeenTo(j)
 		})
 		if err == nil && !stuck {
 			out = append(out, set)
