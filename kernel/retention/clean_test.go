@@ -146,7 +146,9 @@ func TestGCRemovesManifests(t *testing.T) {
 func TestEndedEphemeralRuns(t *testing.T) {
 	of := func(o ...option) []option { return append(o, inRun("r"), ephemeral) }
 	stuck := func(j *kernel.Job) { j.State.Retried = kernel.Cleanup{Status: kernel.CleanupFailed} }
-	itself := func(j *kernel.Job) { j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked }
+	itself := func(j *kernel.Job) {
+		j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked
+	}
 	resolver := func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeBlocked, To: "b"}} }
 	merged := func(j *kernel.Job) { j.State.Retired = true }
 	for _, c := range []struct {
