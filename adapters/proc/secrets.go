@@ -62,6 +62,7 @@ type provided struct {
 // instead.
 func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 	l.provided = provided{}
+	ForgetTemporary()                                    // it may be gone since the last attempt that this process ran
 	if j.Spec.Task.Builtin || j.Spec.Task.Sandbox.On() { // it is started through this program
 		if err := l.programGone(); err != nil {
 			return err
