@@ -15,7 +15,7 @@ type CleanSet struct {
 	Jobs []kernel.JobID // in schedule order
 
 	// Stranded are blocked jobs outside the set that depend on it: a retry cannot
-	// start them any more.
+	// start them any more. Any job that makes what they lack starts those that wait for producers, so they are none of them.
 	Stranded []kernel.JobID
 }
 
@@ -95,7 +95,7 @@ func deadlocks(s *kernel.Snapshot, set CleanSet) (why []string) {
 
 // dependsOn describes how j depends on jobs of the set, or returns "" if it
 // does not. j does not depend on the set for an artifact that jobs outside it
-// produce as well.
+// produce as well or, if it is blocked, that any job to come may produce.
 func dependsOn(s *kernel.Snapshot, j *kernel.Job, set map[kernel.JobID]bool) string {
 	for _, id := range j.Spec.After {
 		if set[id] {
@@ -105,6 +105,9 @@ func dependsOn(s *kernel.Snapshot, j *kernel.Job, set map[kernel.JobID]bool) str
 	for _, a := range j.Spec.Needs {
 		if a.Kind == kernel.CommandPatch && set[kernel.JobID(a.Name)] {
 			return "needs the patch of " + a.Name
+		}
+		if j.Spec.MissingProducer == kernel.Wait && j.State.Status == kernel.BlockedByDependency {
+			continue
 		}
 		producers := s.Producers(j.ID, a)
 		if len(producers) > 0 && !slices.ContainsFunc(producers, func(id kernel.JobID) bool { return !set[id] }) {

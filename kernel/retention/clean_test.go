@@ -90,11 +90,13 @@ func TestCleanNamesWhatItStrands(t *testing.T) {
 	const x = "custom:t:x"
 	done, blocked := is(kernel.Succeeded), is(kernel.BlockedByDependency)
 	retired := func(j *kernel.Job) { j.State.Retired = true }
+	waits := func(j *kernel.Job) { j.Spec.MissingProducer = kernel.Wait }
 	s := snapshot(facts(), job("a", is(kernel.Failed), produces(x), inRun("r")), job("b", blocked, after("a"), inRun("r")), job("c", blocked, after("a")), job("d", blocked, needs(x)),
-		job("e", blocked, after("d")), job("f", done, after("a")), job("g", blocked, after("a"), retired))
+		job("e", blocked, after("d")), job("f", done, after("a")), job("g", blocked, after("a"), retired),
+		job("h", blocked, needs(x), waits), job("i", blocked, needs(x), waits, after("a")))
 	for _, force := range []bool{false, true} {
 		set, err := retention.CleanOf(s, ids("a"), force)
-		if got := words(set.Stranded); err != nil || got != "c d" {
+		if got := words(set.Stranded); err != nil || got != "c d i" {
 			t.Errorf("force %t: %s, %v", force, got, err)
 		}
 	}
