@@ -330,6 +330,7 @@ func minter(env Environment, now func() time.Time) func() kernel.JobID {
 // runner. Its working directory is the repository's root.
 func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	limitProcessors()
+	proc.RaiseFileSize()
 	fail := func(err error) int {
 		if err == nil || errors.Is(err, kernel.ErrStale) { // ErrStale: another process runs the attempt, which is not an error
 			return 0

@@ -43,6 +43,7 @@ func serveResident(stderr io.Writer, env Environment) int {
 
 func runResident(env Environment) error {
 	debug.SetGCPercent(50) // it mostly sleeps, so memory matters more than time
+	proc.RaiseFileSize()
 	dir, err := os.Getwd()
 	if err != nil {
 		return err

@@ -1,11 +1,14 @@
 package vizier
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/ssh"
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 )
@@ -13,9 +16,14 @@ import (
 // Serve runs this program as what Vizier started it for: a runner, a node of a
 // template, the resident scheduler, the hooks. args are the program's arguments
 // without its name. ok is false if they are the program's own. It takes the owner's own
-// permissions out of the umask: a directory that its owner cannot enter stops its job for good.
+// permissions out of the umask: a directory that its owner cannot enter stops its job for good. And
+// it does without a TMPDIR that is gone, and says so.
 func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int, ok bool) {
 	unix.Umask(unix.Umask(0o077) &^ 0o700)
+	gone := proc.ForgetTemporary() // runners say it in the logs of their jobs
+	if gone != "" && (len(args) == 0 || !strings.HasPrefix(args[0], "__")) {
+		fmt.Fprintln(stderr, "vizier:", gone)
+	}
 	if len(args) == 0 {
 		return 0, false
 	}

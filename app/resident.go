@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -85,8 +87,8 @@ const (
 	maxWait         = time.Minute     // whatever else is known: clocks jump, notices get lost
 )
 
-// Serve ticks until nothing is left to look after, the lock is lost, ctx ends or the
-// process is starved. It reports whether another process is to take over.
+// Serve ticks until nothing is left to look after, the lock is lost, ctx ends, or the
+// process is starved or the journal has reached its limit on the size of files. It reports whether another process is to take over.
 func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 	retry, cleanCheck := backoff{first: firstRetry}, backoff{first: firstCleanCheck}
 	for ctx.Err() == nil && r.Lock.Held() {
@@ -95,8 +97,8 @@ func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 			return true
 		}
 		begun := time.Now()
-		w, sure := r.tick(ctx)
-		if r.Starved != nil && r.Starved() { // whoever starts the next resident has more, or learns that there is none
+		w, sure, err := r.tick(ctx)
+		if errors.Is(err, syscall.EFBIG) || r.Starved != nil && r.Starved() { // whoever starts the next resident has more, or learns that there is none
 			r.Lock.Release()
 			return false
 		}
@@ -120,22 +122,22 @@ func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 
 // tick ticks, and watches everything that has to be watched afterwards. sure is
 // false if something cannot be watched: then only another tick finds out.
-func (r *Resident) tick(ctx context.Context) (w kernel.Wakes, sure bool) {
+func (r *Resident) tick(ctx context.Context) (w kernel.Wakes, sure bool, err error) {
 	for range 3 {
 		r.Lock.Announce(nil)
 		rep, err := r.Scheduler.Tick(ctx)
 		if err != nil {
-			return w, false
+			return w, false, err
 		}
 		w = rep.Wakes
 		fresh, complete := r.Watcher.Watch(w.Outside)
 		sure = r.Runners.Watch(w.Attempts()) && complete && !w.Poll
 		if !fresh {
 			r.Lock.Announce(&w)
-			return w, sure
+			return w, sure, nil
 		}
 	}
-	return w, false // much is happening: look again soon
+	return w, false, nil // much is happening: look again soon
 }
 
 // lingerOrLeave waits to be woken. If that does not happen, it gives the lock up

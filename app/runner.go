@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -235,8 +236,9 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 // dropped either: without it the job would be taken for lost, and run again. The
 // same holds while the record cannot be read. Only if the record itself is gone,
 // perhaps with the whole repository, does settle give up: nobody waits for the
-// result. If the repository was moved, this process can only leave the result on
-// record: the next tick there settles the job.
+// result. If the repository was moved, or the journal has reached the limit on the size
+// of files of this process, it can only leave the result on record: the next tick there,
+// or of a process without that limit, settles the job.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	err := settleAtOnce(ctx, s, result)
 	if err == nil || refused(err) && r.over(result.Attempt) {
@@ -252,7 +254,10 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 		if recorded = recorded || errors.Is(err2, kernel.ErrRecorded); recorded && err2 != nil {
 			err2 = onRecord(err2)
 		}
-		if err2 == nil || errors.Is(err2, kernel.ErrStale) || ctx.Err() != nil || err == nil && errors.Is(err2, kernel.ErrMoved) {
+		if errors.Is(err2, syscall.EFBIG) {
+			err2 = fmt.Errorf("%w; the next command from such a shell records the end", err2)
+		}
+		if err2 == nil || errors.Is(err2, kernel.ErrStale) || ctx.Err() != nil || err == nil && (errors.Is(err2, kernel.ErrMoved) || errors.Is(err2, syscall.EFBIG)) {
 			return err2
 		}
 		if _, gone := r.Outcomes.Job(result.Attempt.Job); errors.Is(gone, kernel.ErrNotFound) {

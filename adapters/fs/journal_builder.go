@@ -339,6 +339,3 @@ func (s *Store) reset(a kernel.AttemptID) []fileOp {
 func isReadOnly(err error) bool {
 	return errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)
 }
-
-// isFull reports whether err says that a file system is full or a quota is used up.
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -193,13 +194,16 @@ func (s *Store) Begin(ctx context.Context) (*Tx, error) {
 	return tx, s.obstruction(s.unwritable(err))
 }
 
-// unwritable returns err with what to do about it, if it says that the store is read-only or its file system full.
+// unwritable returns err with what to do about it, if it says that the store is read-only or its file system full, or that it has reached the limit on the size of files.
 func (s *Store) unwritable(err error) error {
 	switch {
 	case s.base == nil:
 	case isReadOnly(err):
 		return fmt.Errorf("the store %s is read-only for you, so nothing can be changed here: make it writable (%w)", s.abs(""), err)
-	case isFull(err):
+	case sys.TooLarge(err):
+		return fmt.Errorf("the store %s has a file as large as this process may write, so nothing can be changed here: "+
+			"use a shell without that limit, `ulimit -f` (%w)", s.abs(""), err)
+	case sys.NoRoom(err):
 		return fmt.Errorf("the file system of the store %s is full, so nothing can be changed here: make room on it (%w)", s.abs(""), err)
 	}
 	return err
@@ -356,7 +360,7 @@ func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		return rec, err
 	}
 	var refused *notAdmittedError
-	if err := s.complete(ctx, true); isFull(err) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || isReadOnly(err) || errors.As(err, &refused) {
+	if err := s.complete(ctx, true); sys.NoRoom(err) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || isReadOnly(err) || errors.As(err, &refused) {
 		return s.readAhead(ctx, scope)
 	} else if err != nil {
 		return kernel.Records{}, err

@@ -102,7 +102,7 @@ func (l *Local) start(fork func() (int, error)) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	keepDescriptors()
-	pid, err := fork()
+	pid, err := withOwnFileSize(fork)
 	if err != nil {
 		return 0, err
 	}

@@ -114,8 +114,8 @@ func unreadable(err error) bool {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, sys.ErrNotRegular) {
 		return false
 	}
-	_, system := errors.AsType[syscall.Errno](err)
-	return system
+	no, system := errors.AsType[syscall.Errno](err)
+	return system && no != syscall.EFBIG // the limit on the size of files is that of this process
 }
 
 // untilReadable calls f until it returns something else than an unreadable error, or

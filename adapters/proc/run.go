@@ -193,6 +193,11 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 			c.logs.Close()
 		}
 	}()
+	if temporaryGone != "" {
+		if _, err := fmt.Fprintln(stderr, "vizier:", temporaryGone); err != nil {
+			return nil, fmt.Errorf("log: %w", err)
+		}
+	}
 	for i, log := range outputs {
 		if len(cmd.hidden) == 0 {
 			break

@@ -61,6 +61,7 @@ type provided struct {
 // a secret can never be used, or the attempt's time is over, its own result says so
 // instead.
 func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
+	ForgetTemporary() // it may be gone since the last attempt that this process ran
 	l.provided = provided{}
 	if j.Spec.Task.Builtin || j.Spec.Task.Sandbox.On() { // it is started through this program
 		if err := l.programGone(); err != nil {

@@ -11,7 +11,8 @@ import (
 
 // UntilRoom calls write until it returns something else than the error of a full disk,
 // or ctx ends. A node waits for room for Vizier's own files, as its runner does: that
-// the disk was full for a while is no failure of the job.
+// the disk was full for a while is no failure of the job. Its own limit on the size of files
+// stays, so that is one.
 func UntilRoom(ctx context.Context, write func() error) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := write()

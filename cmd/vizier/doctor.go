@@ -19,6 +19,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/op"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -217,8 +218,8 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		}
 		found = append(misplaced, found...)
 	}
-	if noRoom(err) {
-		late := app.Finding{Check: "disk", Path: ".vizier/jobs/journal", Problem: "what is on record cannot be written out, and nothing can be repaired: " + err.Error(), Next: "make room on it; the next command does it"}
+	if sys.NoRoom(err) {
+		late := app.Finding{Check: "disk", Path: ".vizier/jobs/journal", Problem: "what is on record cannot be written out, and nothing can be repaired: " + err.Error(), Next: makeRoom(err) + "; the next command does it"}
 		found, err = r.Scheduler.Survey(c.ctx, c.checks(r))
 		found = append([]app.Finding{late}, found...)
 	}
@@ -273,8 +274,13 @@ func (x *doctorCmd) clear(ctx context.Context, r *repo) (found []app.Finding, bl
 	return found, blocked, nil
 }
 
-// noRoom reports whether err says that a file system is full or a quota is used up.
-func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+// makeRoom returns what lets a file grow that err says could not: see sys.NoRoom.
+func makeRoom(err error) string {
+	if sys.TooLarge(err) {
+		return "use a shell that does not limit the size of files (`ulimit -f`)"
+	}
+	return "make room on the file system of the repository"
+}
 
 func (x *doctorCmd) show(c *call, doc diagnosis, open int) {
 	switch {

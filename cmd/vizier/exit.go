@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
@@ -95,6 +96,7 @@ func classify(err error) class {
 		{app.ErrOtherHost, class{"busy", 1, "one host schedules at a time, unless locks hold between hosts; docs/user/cluster.md says how Vizier finds out"}},
 		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
 		{context.DeadlineExceeded, class{"timeout", 124, ""}},
+		{syscall.EFBIG, class{"failed", 1, makeRoom(syscall.EFBIG)}},
 		{os.ErrNotExist, class{"failed", 1, "check the path: without a leading / it is relative to the current directory"}},
 	} {
 		if errors.Is(err, row.is) {

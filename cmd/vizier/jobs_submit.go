@@ -19,6 +19,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -285,8 +286,8 @@ func (c *call) report(rep app.Report) {
 	}
 	if rep.Late != nil {
 		next := ""
-		if noRoom(rep.Late) {
-			next = ": make room on the file system of the repository"
+		if sys.NoRoom(rep.Late) {
+			next = ": " + makeRoom(rep.Late)
 		}
 		c.ui.warn("%v%s", rep.Late, next)
 	}

@@ -62,7 +62,7 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 		one.Refs = c.ui.refs.among(one.Roots, one.Succeeded, one.Failed, one.Blocked, one.Cancelled)
 		one.Agents = view.TotalOf(f.known(snap))
 		if hold := held[run.Run]; hold != nil {
-			if one.Cleanup, err = c.tidied(r, f.jobs, hold); err != nil {
+			if one.Cleanup, err = c.tidied(r, f, hold); err != nil {
 				return err
 			}
 		}
@@ -94,8 +94,8 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 }
 
 // tidied releases an ephemeral run, and returns whether its jobs are gone:
-// completed or deferred.
-func (c *call) tidied(r *repo, jobs []kernel.JobID, hold io.Closer) (string, error) {
+// completed or deferred. It says so if they wait for a person.
+func (c *call) tidied(r *repo, f *runFollower, hold io.Closer) (string, error) {
 	if err := hold.Close(); err != nil {
 		return "", err
 	}
@@ -104,16 +104,18 @@ func (c *call) tidied(r *repo, jobs []kernel.JobID, hold io.Closer) (string, err
 		return "", err
 	}
 	c.report(rep)
-	snap, err := r.Scheduler.Records(c.ctx, app.Only(jobs))
+	snap, err := r.Scheduler.Records(c.ctx, app.Only(f.jobs))
 	if err != nil {
 		return "", err
 	}
-	for _, id := range jobs {
-		if snap.Job(id) != nil {
-			return "deferred", nil
-		}
+	left := f.known(snap)
+	if len(left) == 0 {
+		return "completed", nil
 	}
-	return "completed", nil
+	if slices.ContainsFunc(left, func(j *kernel.Job) bool { return view.NeedsYou(snap, j) }) {
+		c.ui.warn("the run needs you, so it is kept until it has gone on to its end, or you `vizier clean %s`", f.short(string(f.run)))
+	}
+	return "deferred", nil
 }
 
 func (t terminalRun) rows() []row {

@@ -13,6 +13,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
@@ -180,6 +181,7 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 
 // openAt opens the repository that contains dir.
 func openAt(ctx context.Context, env environment, g globals, dir string) (*repo, error) {
+	proc.RaiseFileSize()
 	v, err := vizier.Open(dir, vizier.Options{Environ: env, ConfigFile: g.ConfigFile, NoResident: g.NoResident})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ type CleanSet struct {
 	Jobs []kernel.JobID // in schedule order
 
 	// Stranded are blocked jobs outside the set that depend on it: a retry cannot
-	// start them any more.
+	// start them any more. Any job that makes what they lack starts those that wait for producers, so they are none of them.
 	Stranded []kernel.JobID
 }
 
@@ -95,7 +95,7 @@ func deadlocks(s *kernel.Snapshot, set CleanSet) (why []string) {
 
 // dependsOn describes how j depends on jobs of the set, or returns "" if it
 // does not. j does not depend on the set for an artifact that jobs outside it
-// produce as well.
+// produce as well or, if it is blocked, that any job to come may produce.
 func dependsOn(s *kernel.Snapshot, j *kernel.Job, set map[kernel.JobID]bool) string {
 	for _, id := range j.Spec.After {
 		if set[id] {
@@ -105,6 +105,9 @@ func dependsOn(s *kernel.Snapshot, j *kernel.Job, set map[kernel.JobID]bool) str
 	for _, a := range j.Spec.Needs {
 		if a.Kind == kernel.CommandPatch && set[kernel.JobID(a.Name)] {
 			return "needs the patch of " + a.Name
+		}
+		if j.Spec.MissingProducer == kernel.Wait && j.State.Status == kernel.BlockedByDependency {
+			continue
 		}
 		producers := s.Producers(j.ID, a)
 		if len(producers) > 0 && !slices.ContainsFunc(producers, func(id kernel.JobID) bool { return !set[id] }) {
@@ -157,8 +160,8 @@ func Clean(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, err
 }
 
 // EndedEphemeralRuns returns the ephemeral runs that have ended and that no
-// active job outside depends on, each with one of its jobs. It skips runs with
-// a worktree that could not be removed; a person has to see to those.
+// active job outside depends on. It skips those that a person has to see to: a
+// job of the run needs one, so that the run may go on, or a worktree could not be removed.
 func EndedEphemeralRuns(s *kernel.Snapshot) []CleanSet {
 	var out []CleanSet
 	seen := map[kernel.RunID]bool{"": true}
@@ -171,7 +174,7 @@ func EndedEphemeralRuns(s *kernel.Snapshot) []CleanSet {
 		set, err := CleanOf(s, []kernel.JobID{j.ID}, false)
 		stuck := slices.ContainsFunc(set.jobs(s), func(j *kernel.Job) bool {
 			st := j.State.Retried.Status
-			return st == kernel.CleanupDegraded || st == kernel.CleanupFailed
+			return st == kernel.CleanupDegraded || st == kernel.CleanupFailed || j.Needs() != "" && !s.SeenTo(j)
 		})
 		if err == nil && !stuck {
 			out = append(out, set)

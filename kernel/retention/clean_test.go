@@ -90,11 +90,13 @@ func TestCleanNamesWhatItStrands(t *testing.T) {
 	const x = "custom:t:x"
 	done, blocked := is(kernel.Succeeded), is(kernel.BlockedByDependency)
 	retired := func(j *kernel.Job) { j.State.Retired = true }
+	waits := func(j *kernel.Job) { j.Spec.MissingProducer = kernel.Wait }
 	s := snapshot(facts(), job("a", is(kernel.Failed), produces(x), inRun("r")), job("b", blocked, after("a"), inRun("r")), job("c", blocked, after("a")), job("d", blocked, needs(x)),
-		job("e", blocked, after("d")), job("f", done, after("a")), job("g", blocked, after("a"), retired))
+		job("e", blocked, after("d")), job("f", done, after("a")), job("g", blocked, after("a"), retired),
+		job("h", blocked, needs(x), waits), job("i", blocked, needs(x), waits, after("a")))
 	for _, force := range []bool{false, true} {
 		set, err := retention.CleanOf(s, ids("a"), force)
-		if got := words(set.Stranded); err != nil || got != "c d" {
+		if got := words(set.Stranded); err != nil || got != "c d i" {
 			t.Errorf("force %t: %s, %v", force, got, err)
 		}
 	}
@@ -146,6 +148,11 @@ func TestGCRemovesManifests(t *testing.T) {
 func TestEndedEphemeralRuns(t *testing.T) {
 	of := func(o ...option) []option { return append(o, inRun("r"), ephemeral) }
 	stuck := func(j *kernel.Job) { j.State.Retried = kernel.Cleanup{Status: kernel.CleanupFailed} }
+	itself := func(j *kernel.Job) {
+		j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked
+	}
+	resolver := func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeBlocked, To: "b"}} }
+	merged := func(j *kernel.Job) { j.State.Retired = true }
 	for _, c := range []struct {
 		name string
 		jobs []kernel.Job
@@ -154,6 +161,11 @@ func TestEndedEphemeralRuns(t *testing.T) {
 		{"over", []kernel.Job{job("a", of(is(kernel.Succeeded))...), job("b", of(is(kernel.BlockedByDependency))...)}, "r"},
 		{"under way", []kernel.Job{job("a", of(is(kernel.Succeeded))...), job("b", of(running(1))...)}, ""},
 		{"awaited", []kernel.Job{job("a", of(is(kernel.Succeeded))...), job("b", after("a"))}, ""},
+		{"blocked until a person sees to it", []kernel.Job{job("a", of(is(kernel.Succeeded))...), job("b", of(itself)...)}, ""},
+		{"its resolver needs a person", []kernel.Job{job("a", of(itself, resolver)...), job("b", of(itself)...)}, ""},
+		{"merged by another", []kernel.Job{job("a", of(itself, merged)...)}, "r"},
+		{"in doubt", []kernel.Job{job("a", of(is(kernel.Failed), func(j *kernel.Job) { j.State.Failure = kernel.EffectInDoubt })...)}, ""},
+		{"failed for good", []kernel.Job{job("a", of(is(kernel.Failed))...), job("b", of(is(kernel.BlockedByApproval))...)}, "r"},
 		{"stuck", []kernel.Job{job("a", of(is(kernel.Succeeded), stuck)...)}, ""},
 		{"to be kept", []kernel.Job{job("a", is(kernel.Succeeded), inRun("r"))}, ""},
 	} {

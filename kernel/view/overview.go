@@ -467,6 +467,9 @@ func Printed(j *kernel.Job) bool {
 func (x *overview) failure(j *kernel.Job) Item {
 	st, it := &j.State, x.item(j)
 	it.Since, it.What = instant(cmp.Or(st.Finished, st.WaitSince)), line(j.WhyEnded(x.s.Now()))
+	if w := &st.Wait; st.Status == kernel.BlockedByDependency && w.Cause == kernel.ArtifactMissing && j.Spec.MissingProducer == kernel.Wait && len(x.s.Producers(j.ID, w.Artifact)) == 0 {
+		it.What = "awaiting producer for " + w.Artifact.String() // those that failed are no longer on record
+	}
 	it.Command = []string{"vizier", "why", called(j)}
 	if st.Exit.Known && st.Status == kernel.Failed {
 		it.ExitCode = &st.Exit.Code

@@ -42,6 +42,9 @@ func TestOverviewOfWhatACancelledJobBlocks(t *testing.T) {
 	failed := job("b1", 2, kernel.Failed, numbered(3, "agent"), ended(20, "exit code 2", kernel.ExitFailure))
 	text(t, sketch(overviewOf(t, snap(append([]kernel.Job{earlier, made, failed}, rest[:4]...)...), view.OverviewOptions{FailedSince: hour.Add(10 * time.Minute)})),
 		"failed 3/agent do b1 exit 2 vizier tail 3/agent\n")
+	waits := func(j *kernel.Job) { j.Spec.MissingProducer = kernel.Wait }
+	text(t, sketch(overviewOf(t, snap(blocked("c1", 4, "merge", 4, lacks, waits)), view.OverviewOptions{FailedSince: hour})),
+		"failed 4/merge do c1 awaiting producer for custom:stage_token:approve:x vizier why 4/merge\n")
 }
 
 // A job that waits for a pool which was made too small for it since is said to want more than it has.
