@@ -185,9 +185,9 @@ function actButton(what, j) {
       setTimeout(() => { if (deed === mine) { deed = {}; drawJob(); } }, 5000);
       return;
     }
+    const reason = what === "reject" ? $("job").querySelector(".acts input").value : undefined;
     deed.asked = what;
     drawJob();
-    const reason = what === "reject" ? $("job").querySelector(".acts input").value : undefined;
     try {
       const got = await fetch("act", { method: "POST", headers: { "Content-Type": "application/json", "X-Vizier-Key": key },
         body: JSON.stringify({ what, job: j.row.job, digest: what === "approve" ? j.digest : undefined, reason }) });
@@ -314,7 +314,7 @@ function picture(svg) {
   const have = document.querySelector("#main .picture");
   if (have?.svg === svg) return have;
   const doc = new DOMParser().parseFromString(svg, "image/svg+xml");
-  const box = el("div", { class: "picture", tabindex: "0", "data-key": at.view }, document.importNode(doc.documentElement, true));
+  const box = el("div", { class: "picture", tabindex: "0", "data-key": `${at.view} ${at.run} ${at.job}` }, document.importNode(doc.documentElement, true));
   box.svg = svg;
   return box;
 }
