@@ -447,13 +447,14 @@ function fill(pre, log) {
 }
 
 // more reads what was written to a log since, the end of it if that is much, or the log of a new attempt.
-async function more(job, stream) {
+// Of a log that ends within a letter, the end comes once nothing writes to it any more.
+async function more(job, stream, ended) {
   const have = logs[stream];
   const pre = document.querySelector(`#files pre[data-stream=${stream}]`);
   const back = pre && !atEnd(pre); // somebody reads further up: nothing is taken away there
   const stop = () => { if (!have.still) logs[stream] = { ...have, still: true }; };
   if (back && have.text.length >= kept) return stop();
-  const piece = await (await get(`log/${job}/${stream}` + (have ? `?from=${have.next}&file=${have.file}` : ""))).json();
+  const piece = await (await get(`log/${job}/${stream}?` + (have ? `from=${have.next}&file=${have.file}` : "") + (ended ? "&ended" : ""))).json();
   if (job !== at.job) return;
   const same = have && piece.file === have.file;
   if (same && piece.from === have.next) {
@@ -478,7 +479,7 @@ async function readFiles() {
   reading = true;
   unread = false;
   try {
-    for (const stream of streams) await more(job, stream);
+    for (const stream of streams) await more(job, stream, !running());
     if (all) {
       const doc = await (await get(`job/${job}`)).json();
       if (job === at.job) details = doc;
