@@ -336,7 +336,7 @@ func TestBrowserTakesNothingAway(t *testing.T) {
 func TestBrowserReadsALog(t *testing.T) {
 	f := newBrowserField(t)
 	proceed := filepath.Join(f.dir, "go")
-	f.vizier("", "submit", "--name", "talk", "--", "sh", "-c", "seq 1 200; until test -e "+proceed+"; do sleep 0.05; done; echo last")
+	f.vizier("", "submit", "--name", "talk", "--", "sh", "-c", "seq 1 200; until test -e "+proceed+"; do sleep 0.05; done; echo last; printf '\\303'")
 	for !strings.Contains(f.vizier("", "tail", "talk"), "200") {
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -381,13 +381,13 @@ func TestBrowserReadsALog(t *testing.T) {
 	if err := os.Truncate(file, 4); err != nil {
 		t.Fatal(err)
 	}
-	prints("\xff\xc3") // which ends within a letter
+	prints("\xff\xc3") // which ends within a letter, as the whole log does
 	b.until(log + `.textContent === "1\n2\n\ufffd"`)
 	b.until(`document.querySelector("#files h3").textContent === "stdout"`)
 	if err := os.WriteFile(proceed, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b.until(log + `.textContent === "1\n2\n\ufffd\ufffdlast\n"`)
+	b.until(log + `.textContent === "1\n2\n\ufffd\ufffdlast\n\ufffd"`)
 	b.shows("#job h2", "succeeded")
 }
 

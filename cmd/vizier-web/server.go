@@ -316,7 +316,8 @@ type piece struct {
 
 // log serves a job's output from a byte offset of a file on. It serves its end
 // without an offset, if that is not the file of the latest attempt, and if there is
-// more after the offset than one answer has.
+// more after the offset than one answer has. With ended nothing is left for a later
+// answer.
 func (s *server) log(w http.ResponseWriter, q *http.Request) {
 	doc, err := s.piece(q)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // ErrNotExist: nothing was printed yet
@@ -361,7 +362,7 @@ func (s *server) piece(q *http.Request) (doc piece, err error) {
 	for cut := 0; !on && doc.From > 0 && cut < utf8.UTFMax && len(b) > 0 && !utf8.RuneStart(b[0]); cut++ { // the rest of a character that is left out
 		b, doc.From = b[1:], doc.From+1
 	}
-	for cut := 0; cut < utf8.UTFMax && cut < len(b); cut++ { // an incomplete character is left for the next part
+	for cut := 0; !asked.Has("ended") && cut < utf8.UTFMax && cut < len(b); cut++ { // an incomplete character is left for the next part
 		if tail := b[len(b)-1-cut:]; utf8.RuneStart(tail[0]) {
 			if !utf8.FullRune(tail) {
 				b = b[:len(b)-1-cut]

@@ -561,6 +561,16 @@ func TestLogsGoOn(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", query, got, want)
 		}
 	}
+	if got := f.piece(at + "?from=0&ended" + file); got.Text != "grün\n" {
+		t.Errorf("of what has ended: %+v", got)
+	}
+	f.vizier("", "submit", "--name", "half", "--", "printf", `a\303`)
+	f.vizier("", "wait", "half")
+	for query, want := range map[string]string{"": "a", "?ended": "a\ufffd"} {
+		if got := f.piece(web.URL + s.prefix + "log/" + f.id("half") + "/stdout" + query); got.Text != want {
+			t.Errorf("of a log that ends within a letter, %q: %q, want %q", query, got.Text, want)
+		}
+	}
 	f.vizier("", "submit", "--name", "much", "--", "sh", "-c", "yes ü | head -c 599999; yes ü | head -c 20000 >&2")
 	f.vizier("", "wait", "much")
 	long := web.URL + s.prefix + "log/" + f.id("much") + "/stdout"

@@ -185,9 +185,9 @@ function actButton(what, j) {
       setTimeout(() => { if (deed === mine) { deed = {}; drawJob(); } }, 5000);
       return;
     }
+    const reason = what === "reject" ? $("job").querySelector(".acts input").value : undefined;
     deed.asked = what;
     drawJob();
-    const reason = what === "reject" ? $("job").querySelector(".acts input").value : undefined;
     try {
       const got = await fetch("act", { method: "POST", headers: { "Content-Type": "application/json", "X-Vizier-Key": key },
         body: JSON.stringify({ what, job: j.row.job, digest: what === "approve" ? j.digest : undefined, reason }) });
@@ -314,7 +314,7 @@ function picture(svg) {
   const have = document.querySelector("#main .picture");
   if (have?.svg === svg) return have;
   const doc = new DOMParser().parseFromString(svg, "image/svg+xml");
-  const box = el("div", { class: "picture", tabindex: "0", "data-key": at.view }, document.importNode(doc.documentElement, true));
+  const box = el("div", { class: "picture", tabindex: "0", "data-key": `${at.view} ${at.run} ${at.job}` }, document.importNode(doc.documentElement, true));
   box.svg = svg;
   return box;
 }
@@ -447,13 +447,14 @@ function fill(pre, log) {
 }
 
 // more reads what was written to a log since, the end of it if that is much, or the log of a new attempt.
-async function more(job, stream) {
+// Of a log that ends within a letter, the end comes once nothing writes to it any more.
+async function more(job, stream, ended) {
   const have = logs[stream];
   const pre = document.querySelector(`#files pre[data-stream=${stream}]`);
   const back = pre && !atEnd(pre); // somebody reads further up: nothing is taken away there
   const stop = () => { if (!have.still) logs[stream] = { ...have, still: true }; };
   if (back && have.text.length >= kept) return stop();
-  const piece = await (await get(`log/${job}/${stream}` + (have ? `?from=${have.next}&file=${have.file}` : ""))).json();
+  const piece = await (await get(`log/${job}/${stream}?` + (have ? `from=${have.next}&file=${have.file}` : "") + (ended ? "&ended" : ""))).json();
   if (job !== at.job) return;
   const same = have && piece.file === have.file;
   if (same && piece.from === have.next) {
@@ -478,7 +479,7 @@ async function readFiles() {
   reading = true;
   unread = false;
   try {
-    for (const stream of streams) await more(job, stream);
+    for (const stream of streams) await more(job, stream, !running());
     if (all) {
       const doc = await (await get(`job/${job}`)).json();
       if (job === at.job) details = doc;
