@@ -4,7 +4,10 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	git2go "github.com/libgit2/git2go/v34"
@@ -38,6 +41,9 @@ func (l libgit2) in(ctx context.Context, op string, f func(*git2go.Repository) e
 
 func (l libgit2) Head(ctx context.Context) (branch string, err error) {
 	err = l.in(ctx, "head", func(repo *git2go.Repository) error {
+		if _, err := os.Readlink(filepath.Join(repo.Path(), "HEAD")); err == nil {
+			return errors.New("HEAD is a link, of which libgit2 sees only the commit")
+		}
 		ref, err := repo.References.Lookup("HEAD")
 		if err != nil {
 			return err
