@@ -104,6 +104,8 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 	for i, req := range reqs {
 		switch why := refused[i]; {
 		case errors.Is(why, errNotOurs):
+		case errors.As(why, new(*unreadPrompt)): // it stays a new prompt, too
+			rep.Left = append(rep.Left, Left{rels[i], kernel.Said(why)})
 		case why != nil:
 			x.fail(rels[i], kernel.NewPrompt, why, rep)
 		default:
@@ -123,7 +125,7 @@ func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 		return PromptRequest{}, err
 	}
 	req, err := x.requestOf(ctx, c, text, inode)
-	if err != nil && !req.Still() {
+	if err != nil && req.Still() != nil {
 		err = errVanished
 	}
 	return req, err
@@ -131,9 +133,15 @@ func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 
 // requestOf makes the run of a prompt with a text. If that fails, the request has Still alone.
 func (x *Inbox) requestOf(ctx context.Context, c placed, text string, inode uint64) (PromptRequest, error) {
-	req := PromptRequest{Still: func() bool {
+	req := PromptRequest{Still: func() error {
 		now, file, err := x.Tree.Read(c.Rel, kernel.NewPrompt)
-		return err == nil && file == inode && now == text
+		switch {
+		case errors.Is(err, iofs.ErrNotExist), err == nil && (file != inode || now != text):
+			return errNotOurs
+		case err != nil:
+			return &unreadPrompt{err}
+		}
+		return nil
 	}}
 	front, body, err := x.Parse(text)
 	if err == nil {
@@ -166,11 +174,17 @@ type PromptRequest struct {
 	RunRequest
 	ID    kernel.JobID // of the job that stands for the prompt
 	File  string       // the path that the prompt is to be renamed to
-	Still func() bool  // reports whether the file is still the one that was read, and has the same text
+	Still func() error // errNotOurs if the file is not the one that was read any more, or has another text; an error if that cannot be read
 }
 
 // errVanished says that somebody removed or changed the prompt before it was enqueued.
 var errVanished = errors.New("it was removed or changed while it was read")
+
+// unreadPrompt says why a prompt could not be read again before it was enqueued.
+type unreadPrompt struct{ err error }
+
+func (e *unreadPrompt) Error() string { return e.err.Error() }
+func (e *unreadPrompt) Unwrap() error { return e.err }
 
 // errNotOurs says that another process has taken the prompt.
 var errNotOurs = errors.New("another process has it")
@@ -201,8 +215,11 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 			}
 		}
 		for i, r := range reqs {
-			if have[r.File] || !r.Still() {
+			if have[r.File] {
 				refused[i] = errNotOurs
+				continue
+			}
+			if refused[i] = r.Still(); refused[i] != nil {
 				continue
 			}
 			if d.Snapshot().Job(r.ID) != nil {
