@@ -18,7 +18,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -200,10 +199,10 @@ func (s *Store) unwritable(err error) error {
 	case s.base == nil:
 	case isReadOnly(err):
 		return fmt.Errorf("the store %s is read-only for you, so nothing can be changed here: make it writable (%w)", s.abs(""), err)
-	case sys.TooLarge(err):
+	case TooLarge(err):
 		return fmt.Errorf("the store %s has a file as large as this process may write, so nothing can be changed here: "+
 			"use a shell without that limit, `ulimit -f` (%w)", s.abs(""), err)
-	case sys.NoRoom(err):
+	case NoRoom(err):
 		return fmt.Errorf("the file system of the store %s is full, so nothing can be changed here: make room on it (%w)", s.abs(""), err)
 	}
 	return err
@@ -360,7 +359,7 @@ func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		return rec, err
 	}
 	var refused *notAdmittedError
-	if err := s.complete(ctx, true); sys.NoRoom(err) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || isReadOnly(err) || errors.As(err, &refused) {
+	if err := s.complete(ctx, true); NoRoom(err) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || isReadOnly(err) || errors.As(err, &refused) {
 		return s.readAhead(ctx, scope)
 	} else if err != nil {
 		return kernel.Records{}, err

@@ -19,7 +19,6 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/op"
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -217,7 +216,7 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		}
 		found = append(misplaced, found...)
 	}
-	if sys.NoRoom(err) {
+	if fs.NoRoom(err) {
 		late := app.Finding{Check: "disk", Path: ".vizier/jobs/journal", Problem: "what is on record cannot be written out, and nothing can be repaired: " + err.Error(), Next: makeRoom(err) + "; the next command does it"}
 		found, err = r.Scheduler.Survey(c.ctx, c.checks(r))
 		found = append([]app.Finding{late}, found...)
@@ -273,9 +272,9 @@ func (x *doctorCmd) clear(ctx context.Context, r *repo) (found []app.Finding, bl
 	return found, blocked, nil
 }
 
-// makeRoom returns what lets a file grow that err says could not: see sys.NoRoom.
+// makeRoom returns what lets a file grow that err says could not: see fs.NoRoom.
 func makeRoom(err error) string {
-	if sys.TooLarge(err) {
+	if fs.TooLarge(err) {
 		return "use a shell that does not limit the size of files (`ulimit -f`)"
 	}
 	return "make room on the file system of the repository"

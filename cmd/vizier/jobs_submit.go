@@ -17,9 +17,9 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -286,7 +286,7 @@ func (c *call) report(rep app.Report) {
 	}
 	if rep.Late != nil {
 		next := ""
-		if sys.NoRoom(rep.Late) {
+		if fs.NoRoom(rep.Late) {
 			next = ": " + makeRoom(rep.Late)
 		}
 		c.ui.warn("%v%s", rep.Late, next)
