@@ -45,6 +45,9 @@ func Compile(t *Template, o CompileOptions) ([]kernel.NewJob, Manifest, error) {
 	if c.origins, err = t.origins(o.Head); err != nil {
 		return nil, Manifest{}, err
 	}
+	if c.head, err = t.headOf(o.Head); err != nil {
+		return nil, Manifest{}, err
+	}
 	for i := range t.nodes {
 		c.ids[i] = o.IDs(t.nodes[i].id.Value)
 	}
@@ -68,6 +71,7 @@ type compiler struct {
 
 	targets []string // see Template.targets
 	origins []string // see Template.origins
+	head    string   // see Template.headOf
 }
 
 func (c *compiler) job(i int) kernel.NewJob {
@@ -81,7 +85,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		FailureMode:     c.t.policy.failureMode,
 		Pinned:          n.pinned,
 		Preconditions:   n.preconditions,
-		Locks:           c.t.locksOf(i, c.g, c.targets[i]),
+		Locks:           c.t.locksOf(i, c.g, c.targets[i], c.head),
 		Routes:          c.routes(i),
 		Routed:          c.g.routed[i],
 		OwnsContext:     n.use.Operation == opPrepare,

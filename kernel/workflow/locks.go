@@ -9,6 +9,36 @@ import (
 // lockArgs are the names of arguments and of parameters that hold a branch.
 var lockArgs = []string{"branch", "source_branch", "plan_branch", "target", "target_branch"}
 
+// headLock is the key of a lock on the branch that is checked out when the run is enqueued. No branch
+// has this name.
+var headLock = kernel.BranchLock("HEAD").Key
+
+// headOf returns the branch that headLock means, "" if none is checked out or no node has such a lock.
+func (t *Template) headOf(head func() (string, error)) (string, error) {
+	for i := range t.nodes {
+		if head != nil && slices.ContainsFunc(t.nodes[i].locks, isHeadLock) {
+			return head()
+		}
+	}
+	return "", nil
+}
+
+func isHeadLock(l kernel.Lock) bool { return l.Key == headLock && !l.Pool() }
+
+// ownLocks returns the node's own locks: headLock is one on head or, without one, left out.
+func (n *node) ownLocks(head string) []kernel.Lock {
+	var locks []kernel.Lock
+	for _, l := range n.locks {
+		switch {
+		case !isHeadLock(l):
+			locks = append(locks, l)
+		case head != "":
+			locks = append(locks, kernel.Lock{Key: kernel.BranchLock(head).Key, Mode: l.Mode})
+		}
+	}
+	return locks
+}
+
 // locksOf returns n's own locks or, if it has none, inferred ones.
 //
 // Inferred locks are exclusive locks branch:NAME on every branch that n names
@@ -20,11 +50,11 @@ var lockArgs = []string{"branch", "source_branch", "plan_branch", "target", "tar
 // and serialising unrelated runs because of it would help nobody.
 //
 // target is the branch that the node moves or judges without naming it. A merge
-// changes the branch of its plan as well.
-func (t *Template) locksOf(i int, g *graph, target string) []kernel.Lock {
+// changes the branch of its plan as well. head is that of headOf.
+func (t *Template) locksOf(i int, g *graph, target, head string) []kernel.Lock {
 	n := &t.nodes[i]
 	if len(n.locks) > 0 {
-		return n.locks
+		return n.ownLocks(head)
 	}
 	if n.use.Policy == policyTerminal || n.use.Policy == policyApproval {
 		return nil

@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,23 @@ func TestInferredLocks(t *testing.T) {
 	for node, want := range map[string]string{"w": "branch:draft/foo", "in": "branch:draft/foo", "out": "repo_serial", "sh": ""} {
 		if got := keys(jobs[node].Spec.Locks); got != want {
 			t.Errorf("%s: %q, want %q", node, got, want)
+		}
+	}
+}
+
+// A lock on the branch that is checked out is one on its name, where it has one.
+func TestLockOnTheBranchThatIsCheckedOut(t *testing.T) {
+	tmpl, err := build(wrap(`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "x"},
+		"locks": [{"key": "mine", "mode": "exclusive"}, {"key": "branch:HEAD", "mode": "shared"}, {"key": "branch:HEAD", "mode": "exclusive", "units": 2}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, pool := kernel.Lock{Key: "mine"}, kernel.Lock{Key: "branch:HEAD", Units: 2}
+	for head, want := range map[string][]kernel.Lock{"main": {mine, {Key: "branch:main", Mode: kernel.Shared}, pool}, "": {mine, pool}} {
+		jobs, _, err := workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(node string) kernel.JobID { return kernel.JobID(node) },
+			Head: func() (string, error) { return head, nil }})
+		if err != nil || !slices.Equal(jobs[0].Spec.Locks, want) {
+			t.Errorf("on %q: %+v, %v, want %+v", head, jobs[0].Spec.Locks, err, want)
 		}
 	}
 }
