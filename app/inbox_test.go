@@ -67,6 +67,7 @@ func (f *folder) inbox() *Inbox {
 }
 
 func (f *folder) Lock() (io.Closer, bool, error) {
+	f.m.see()
 	f.busy--
 	return io.NopCloser(nil), f.busy < 0, f.m.fails("lock")
 }

@@ -55,6 +55,7 @@ func TestAWatcherLooksWhenSomethingMayHaveChanged(t *testing.T) {
 		}()
 		await := func(d time.Duration, what string, want ...any) {
 			t.Helper()
+			f.m.see()
 			time.Sleep(d)
 			synctest.Wait()
 			if got := fmt.Sprint(len(passes), len(looks), taken, ended, failed); got != fmt.Sprint(want...) {

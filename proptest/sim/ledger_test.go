@@ -245,13 +245,14 @@ func (w *world) checkGrant(old, now kernel.Job) {
 	if is.Status != kernel.Running || old.State.Status == kernel.Running && old.State.Attempt == is.Attempt {
 		return
 	}
+	delay, _ := old.Due()
 	switch {
 	case is.Attempt <= old.State.Attempt:
 		w.fail("%s runs as attempt %d after attempt %d", now.ID, is.Attempt, old.State.Attempt)
 	case is.Approval.State == kernel.Pending || is.Approval.State == kernel.Rejected:
 		w.fail("%s runs with its approval %s", now.ID, is.Approval.State)
 	case old.State.Status == kernel.FailedRetryable && is.Generation == old.State.Generation && w.latest.Before(old.State.RetryAt) &&
-		old.State.RetryAt.Sub(w.earliest[now.ID]) <= time.Minute+kernel.DefaultBackoffCap: // else the clock was set back
+		delay.Since.Sub(w.earliest[now.ID]) <= time.Minute: // else the clock was set back
 		w.fail("%s runs at %v, before %v", now.ID, w.latest, old.State.RetryAt)
 	case now.Spec.Routed && !is.Awake:
 		w.fail("%s runs, and no route woke it", now.ID)
