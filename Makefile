@@ -94,7 +94,7 @@ cluster:
 RACED := ./cmd/vizier ./cmd/vizier-web/... ./app ./app/answer ./app/enqueue ./app/memstore ./adapters/... ./proptest/sim
 
 raced:
-	RAPID_SEED=$(SEED) $(GO) test -vet=off -race -p 3 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
+	RAPID_SEED=$(SEED) $(GO) test -vet=off -race -p 2 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
 
 # With libgit2 where it is to be had. It starts git programs one after the other.
 with-libgit2:
@@ -102,7 +102,7 @@ with-libgit2:
 
 # Without cgo, as check builds it: nothing is compiled twice. What waits longest comes first.
 unraced:
-	CGO_ENABLED=0 RAPID_SEED=$(SEED) $(GO) test -vet=off -p 3 -timeout 20m ./app/op ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) $(GO) test -vet=off -p 2 -timeout 20m ./app/op ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
 
 check: setup
 	@$(MAKE) --no-print-directory fmt nocgo platforms lint vet
