@@ -22,7 +22,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build page setup tools demo test test-long test-portable cluster check vet raced with-libgit2 unraced lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
+.PHONY: build page setup tools demo test test-long test-portable cluster check vet raced with-libgit2 operations unraced lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -64,7 +64,7 @@ demo: setup
 test: export GOGC := 400
 test: export TMPDIR := $(or $(TMPDIR),$(shell sh scripts/memory.sh),/tmp)
 test: tools cluster
-	@$(MAKE) --no-print-directory -j 3 raced with-libgit2 unraced
+	@$(MAKE) --no-print-directory -j 4 with-libgit2 operations raced unraced
 
 # The same at length, all tests with the race detector, and the program that
 # scripts run too: longer tortures, the whole suite of clusters. And then once
@@ -94,15 +94,19 @@ cluster:
 RACED := ./cmd/vizier ./cmd/vizier-web/... ./app ./app/answer ./app/enqueue ./app/memstore ./adapters/... ./proptest/sim
 
 raced:
-	RAPID_SEED=$(SEED) $(GO) test -vet=off -race -p 2 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
+	RAPID_SEED=$(SEED) nice $(GO) test -vet=off -race -p 2 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
 
-# With libgit2 where it is to be had. It starts git programs one after the other.
+# With libgit2 where it is to be had. It and operations start git programs one after the
+# other, and would end last if the rest were not nice to them.
 with-libgit2:
 	$(GO) test -vet=off $(if $(LIBGIT2),-tags libgit2) ./adapters/git/
 
+operations:
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) $(GO) test -vet=off -timeout 20m ./app/op
+
 # Without cgo, as check builds it: nothing is compiled twice. What waits longest comes first.
 unraced:
-	CGO_ENABLED=0 RAPID_SEED=$(SEED) $(GO) test -vet=off -p 2 -timeout 20m ./app/op ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) nice $(GO) test -vet=off -p 2 -timeout 20m ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list ./app/op $(RACED))")
 
 check: setup
 	@$(MAKE) --no-print-directory fmt nocgo platforms lint vet
