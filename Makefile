@@ -94,7 +94,7 @@ cluster:
 RACED := ./cmd/vizier ./cmd/vizier-web/... ./app ./app/answer ./app/enqueue ./app/memstore ./adapters/... ./proptest/sim
 
 raced:
-	RAPID_SEED=$(SEED) nice $(GO) test -vet=off -race -p 2 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
+	RAPID_SEED=$(SEED) nice $(GO) test -vet=off -race -p 3 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
 
 # With libgit2 where it is to be had. It and operations start git programs one after the
 # other, and would end last if the rest were not nice to them.
