@@ -106,7 +106,7 @@ operations:
 
 # Without cgo, as check builds it: nothing is compiled twice. What waits longest comes first.
 unraced:
-	CGO_ENABLED=0 RAPID_SEED=$(SEED) nice $(GO) test -vet=off -p 2 -timeout 20m ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list ./app/op $(RACED))")
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) nice $(GO) test -vet=off -p 3 -timeout 20m ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list ./app/op $(RACED))")
 
 check: setup
 	@$(MAKE) --no-print-directory fmt nocgo platforms lint vet
