@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 			if err := os.Mkdir(home, 0o700); err != nil {
 				return err
 			}
-			for _, kv := range []string{"USER=ann", "HOME=" + home, "GORACE=" + os.Getenv("GORACE"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "VIZIER_SCHEDULER_RESIDENT=false", // tested by itself
+			for _, kv := range []string{"USER=ann", "HOME=" + home, "GORACE=" + os.Getenv("GORACE"), "MUTANT=" + os.Getenv("MUTANT"), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "VIZIER_SCHEDULER_RESIDENT=false", // tested by itself
 				"PATH=" + withoutAgents(env.Getenv("PATH")), "GOCACHE=" + goCache(),
 				"GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b", "GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b"} {
 				name, value, _ := strings.Cut(kv, "=")

@@ -106,9 +106,6 @@ func AsUser(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(filepath.Join(dir, "test"), "-test.run=^"+t.Name()+"$", "-test.v") //nolint:gosec // it is this program
-	if to := os.Getenv("GOCOVERDIR"); to != "" && testing.CoverMode() != "" {              // for proptest/mutate
-		cmd.Args = append(cmd.Args, "-test.gocoverdir="+to)
-	}
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()

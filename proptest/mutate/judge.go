@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -10,11 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,93 +19,98 @@ import (
 
 // judge is what is known of a package's tests without a mutant.
 type judge struct {
-	Tests []test
-	Lines map[string][]int // by line of a function, such as kernel/job.go:12: the indices of the tests that execute it
-	Fail  []string         // tests that fail without a mutant, and so prove nothing
+	Package string // its path in the module
+	Tests   []test
+	Fail    []string // tests that fail without a mutant, and so prove nothing
 }
 
 type test struct {
-	Name  string // may be a part's, such as TestScripts/init; "": all tests of the package
-	Took  time.Duration
-	Forks bool // starts programs: one that is killed or execs another does not say what it executed
-	Blind bool // fails if it is measured what it executes
+	Name     string // may be a part's, such as TestScripts/init
+	Took     time.Duration
+	Executes []int // numbers of mutants, ascending
 }
 
 // round is a set of tests that are run together.
 type round struct {
+	judge   *judge
 	pattern string
 	took    time.Duration
 }
 
-// rounds returns the tests that may execute a mutant's place, quick ones first. For
-// code outside of functions, that is not known: it returns all.
-func (j judge) rounds(m mutant) []round {
-	by, known := j.Lines[m.runsAt()]
-	names := make([][]string, 3) // quick, slow, parts
-	took := make([]time.Duration, 3)
-	for i, t := range j.Tests {
-		if known && !t.Blind && !slices.Contains(by, i) && !(t.Forks && strings.HasPrefix(m.pkg.rel(), "adapters/proc")) {
-			continue
+// together is how long the tests of a round take, if there is more than one.
+const together = 2 * time.Second
+
+// rounds returns the tests that execute a mutant: those of its own package, and then
+// the others, quick ones first.
+func rounds(judges []*judge, m mutant) (out []round) {
+	for _, j := range judges {
+		var names []string
+		var took time.Duration
+		end := func() {
+			if len(names) > 0 {
+				out = append(out, round{j, pattern(names), took})
+			}
+			names, took = nil, 0
 		}
-		at := 0
-		if strings.Contains(t.Name, "/") {
-			at = 2
-		} else if t.Took > 2*time.Second {
-			at = 1
+		for _, t := range j.Tests { // quick ones first
+			if _, found := slices.BinarySearch(t.Executes, m.n); !found {
+				continue
+			}
+			if part := strings.Contains(t.Name, "/"); part || took+t.Took > together {
+				end()
+			}
+			names, took = append(names, t.Name), took+t.Took
 		}
-		names[at], took[at] = append(names[at], t.Name), took[at]+t.Took
+		end()
 	}
-	var out []round
-	for i, these := range names {
-		if len(these) > 0 {
-			out = append(out, round{pattern: pattern(these), took: took[i]})
+	slices.SortStableFunc(out, func(a, b round) int {
+		if own := a.judge.Package == m.dir; own != (b.judge.Package == m.dir) {
+			return map[bool]int{true: -1, false: 1}[own]
 		}
-	}
+		return cmp.Compare(a.took, b.took)
+	})
 	return out
 }
 
-// pattern returns the pattern for -test.run of tests, or of parts of one test.
+// pattern returns the pattern for -test.run of tests, or of one part of a test.
 func pattern(names []string) string {
-	if names[0] == "" {
-		return ""
-	}
-	whole, _, parts := strings.Cut(names[0], "/")
-	if !parts {
+	if len(names) > 1 {
 		return "^(" + strings.Join(names, "|") + ")$"
 	}
-	var rest []string
-	for _, name := range names {
-		rest = append(rest, strings.TrimPrefix(name, whole+"/"))
+	var parts []string
+	for part := range strings.SplitSeq(names[0], "/") {
+		parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
 	}
-	return "^" + whole + "$/^(" + strings.Join(rest, "|") + ")$"
+	return strings.Join(parts, "/")
 }
 
-// judge measures what p's tests execute, each by itself if they take long. It uses
-// the result of an earlier run if the tests have not changed since.
-func (r *runner) judge(ctx context.Context, p goPackage) (judge, error) {
-	program := filepath.Join(r.dir, "covered")
-	if err := r.build(ctx, "", program, p, "-coverpkg="+module+"/kernel/...,"+module+"/app/...,"+module+"/adapters/..."); err != nil {
-		return judge{}, err
-	}
-	key, err := digest(program, filepath.Join(p.Dir, "testdata"))
+// judge measures what each of a package's tests executes. It uses the result of an
+// earlier run if the tests and the program have not changed since.
+func (r *runner) judge(ctx context.Context, p testPackage) (*judge, error) {
+	key, err := digest(p.program, filepath.Join(p.dir, "testdata"))
 	if err != nil {
-		return judge{}, err
+		return nil, err
 	}
-	file, j := filepath.Join(r.memory, key), judge{Lines: map[string][]int{}}
-	if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &j) == nil {
+	file, j := filepath.Join(r.memory, key), &judge{Package: p.rel}
+	if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, j) == nil {
 		return j, nil
 	}
-	if !slices.Contains(slow, p.rel()) {
-		r.look(ctx, &j, program, p, []string{""})
+	names, err := r.names(ctx, p)
+	if err != nil {
+		return nil, err
 	}
-	if len(j.Tests) == 0 { // they take long, or one of them fails
-		names, err := r.names(ctx, program, p)
+	var mu sync.Mutex
+	r.each(len(names), func(worker, k int) {
+		t, err := r.measure(ctx, worker, p, names[k])
+		mu.Lock()
+		defer mu.Unlock()
 		if err != nil {
-			return judge{}, err
+			j.Fail = append(j.Fail, t.Name)
+		} else {
+			j.Tests = append(j.Tests, t)
 		}
-		j.Fail = nil
-		r.look(ctx, &j, program, p, names)
-	}
+	})
+	slices.SortFunc(j.Tests, func(a, b test) int { return cmp.Compare(a.Took, b.Took) })
 	b, err := json.Marshal(j)
 	if err == nil && ctx.Err() == nil {
 		err = os.WriteFile(file, b, 0o600)
@@ -116,38 +118,11 @@ func (r *runner) judge(ctx context.Context, p goPackage) (judge, error) {
 	return j, err
 }
 
-// look measures what each of these tests executes.
-func (r *runner) look(ctx context.Context, j *judge, program string, p goPackage, names []string) {
-	plain := sync.OnceValues(func() (string, error) { return program + "-not", r.build(ctx, "", program+"-not", p) })
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	next := make(chan string)
-	for range r.workers {
-		wg.Go(func() {
-			for name := range next {
-				t, profiles, err := r.comesBy(ctx, program, plain, p, name)
-				mu.Lock()
-				if err != nil {
-					j.Fail = append(j.Fail, name)
-				} else {
-					j.add(t, profiles)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for _, name := range names {
-		next <- name
-	}
-	close(next)
-	wg.Wait()
-}
-
 // names returns the names of p's tests, and of the parts of TestScripts.
-func (r *runner) names(ctx context.Context, program string, p goPackage) ([]string, error) {
-	out, err := r.test(ctx, "", program, p, "-test.list", "^(Test|Fuzz|Example)").Output()
+func (r *runner) names(ctx context.Context, p testPackage) ([]string, error) {
+	out, err := r.test(ctx, 0, p, "", "-test.list", "^(Test|Fuzz|Example)").Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list the tests of %s: %w", p.rel, err)
 	}
 	var names []string
 	for _, name := range strings.Fields(string(out)) {
@@ -155,7 +130,7 @@ func (r *runner) names(ctx context.Context, program string, p goPackage) ([]stri
 			names = append(names, name)
 			continue
 		}
-		scripts, err := filepath.Glob(filepath.Join(p.Dir, "testdata", "script", "*.txtar"))
+		scripts, err := filepath.Glob(filepath.Join(p.dir, "testdata", "script", "*.txtar"))
 		if err != nil {
 			return nil, err
 		}
@@ -166,72 +141,31 @@ func (r *runner) names(ctx context.Context, program string, p goPackage) ([]stri
 	return names, nil
 }
 
-// comesBy runs a test, and returns profiles of what it and the module's programs
-// that it starts execute.
-func (r *runner) comesBy(ctx context.Context, program string, plain func() (string, error), p goPackage, name string) (test, [][]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	dir, err := os.MkdirTemp(r.dir, "covers-")
-	if err == nil {
-		err = os.Chmod(dir, 0o777) // some tests run as another user
+// measure runs a test, up to three times until it passes, and returns what it and the
+// programs that it starts execute.
+func (r *runner) measure(ctx context.Context, worker int, p testPackage, name string) (t test, err error) {
+	t.Name = name
+	seen := filepath.Join(r.workDir(worker), "seen")
+	for range 3 {
+		if err = errors.Join(os.WriteFile(seen, make([]byte, r.mutants), 0o600), os.Chmod(seen, 0o666)); err != nil { //nolint:gosec // some tests run as another user
+			return t, err
+		}
+		begun := time.Now()
+		if _, err = r.runs(ctx, worker, p, " "+seen, pattern([]string{name}), 5*time.Minute); err == nil {
+			t.Took = time.Since(begun)
+			break
+		}
 	}
 	if err != nil {
-		return test{}, nil, err
+		return t, err
 	}
-	defer os.RemoveAll(dir)
-	flags := []string{"-test.run", pattern([]string{name})}
-	profile, forked := filepath.Join(dir, "profile"), filepath.Join(dir, "forked")
-	c := r.test(ctx, "", program, p, append(flags, "-test.coverprofile="+profile)...)
-	c.Env = append(c.Env, "GOCOVERDIR="+dir)
-	begun := time.Now()
-	if c.Run() != nil { // perhaps because it checks what programs print, or prevents them from writing profiles
-		program, err := plain()
-		for try := 0; err == nil && try < 3; try++ {
-			begun = time.Now()
-			if err := r.test(ctx, "", program, p, flags...).Run(); err == nil {
-				return test{Name: name, Took: time.Since(begun), Blind: true}, nil, nil
-			}
-		}
-		return test{}, nil, cmp.Or(err, errors.New("it fails"))
-	}
-	t := test{Name: name, Took: time.Since(begun)}
-	b, err := os.ReadFile(profile)
-	profiles := [][]byte{b}
-	if meta, _ := filepath.Glob(filepath.Join(dir, "covmeta.*")); err == nil && len(meta) > 0 {
-		t.Forks = true
-		if out, err := exec.CommandContext(ctx, "go", "tool", "covdata", "textfmt", "-i="+dir, "-o="+forked).CombinedOutput(); err != nil {
-			return t, nil, fmt.Errorf("go tool covdata: %w: %s", err, out)
-		}
-		b, err = os.ReadFile(forked)
-		profiles = append(profiles, b)
-	}
-	return t, profiles, err
-}
-
-var block = regexp.MustCompile(`^` + module + `/(.+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)$`)
-
-// add adds a test that executes the lines in its profiles.
-func (j *judge) add(t test, profiles [][]byte) {
-	n := len(j.Tests)
-	j.Tests = append(j.Tests, t)
-	for _, profile := range profiles {
-		for line := range bytes.Lines(profile) {
-			m := block.FindSubmatch(bytes.TrimSpace(line))
-			if m == nil {
-				continue
-			}
-			from, _ := strconv.Atoi(string(m[2]))
-			to, _ := strconv.Atoi(string(m[3]))
-			for at := from; at <= to; at++ {
-				place := fmt.Sprintf("%s:%d", m[1], at)
-				by := j.Lines[place]
-				if string(m[4]) != "0" && (len(by) == 0 || by[len(by)-1] != n) {
-					by = append(by, n)
-				}
-				j.Lines[place] = by
-			}
+	b, err := os.ReadFile(seen)
+	for n, executed := range b {
+		if executed != 0 {
+			t.Executes = append(t.Executes, n)
 		}
 	}
+	return t, err
 }
 
 // digest returns the digest of a program and of the files in a directory, which need
