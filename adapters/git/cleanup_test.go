@@ -24,18 +24,17 @@ type owned struct {
 
 func newOwned(t *testing.T, open func(Root) *Repo) *owned {
 	t.Helper()
-	o := &owned{fixture: newFixture(t)}
-	o.commit("file", "x")
-	o.commit(".gitignore", "ignored\n.vizier/tmp-worktrees/\n")
-	o.git("branch", "draft/a")
-	o.repo = open(o.root())
-	o.repo.OnPark = func(p Parked) { o.parked = append(o.parked, p) }
-	var err error
-	if o.ctx, err = o.repo.EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", ""); err != nil {
-		t.Fatal(err)
-	}
-	o.tree = o.in(o.path(o.ctx.Worktree))
-	return o
+	return ownedLike(t, "owned", open, func() *owned {
+		o := &owned{fixture: newFixture(t)}
+		o.commit("file", "x")
+		o.commit(".gitignore", "ignored\n.vizier/tmp-worktrees/\n")
+		o.git("branch", "draft/a")
+		var err error
+		if o.ctx, err = Open(o.root()).EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", ""); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	})
 }
 
 // remove removes the worktree and expects a status.
