@@ -37,6 +37,21 @@ func newOwned(t *testing.T, open func(Root) *Repo) *owned {
 	})
 }
 
+// ownedLike is like for repositories with a worktree.
+func ownedLike(t *testing.T, name string, open func(Root) *Repo, build func() *owned) *owned {
+	t.Helper()
+	o := new(owned)
+	o.fixture, o.ctx = like(t, name, func() (fixture, kernel.Context) {
+		first := build()
+		return first.fixture, first.ctx
+	})
+	o.tree = o.in(o.path(o.ctx.Worktree))
+	o.tree.mayFail("update-index", "-q", "--refresh")
+	o.repo = open(o.root())
+	o.repo.OnPark = func(p Parked) { o.parked = append(o.parked, p) }
+	return o
+}
+
 // remove removes the worktree and expects a status.
 func (o *owned) remove(want kernel.CleanupStatus) string {
 	o.Helper()

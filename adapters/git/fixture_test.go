@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	originals.in = dir
+	originals.in, originals.made = dir, map[string]any{}
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
@@ -70,38 +70,31 @@ func newDirectory(t testing.TB) fixture {
 var originals struct {
 	sync.Mutex
 
-	in   string // their directory
-	made map[string]*owned
+	in   string         // their directory
+	made map[string]any // what is known of them
 }
 
-// ownedLike returns a repository like the one that build makes. The first of that name is
-// kept and copied, with what is beside it: git takes ten times as long.
-func ownedLike(t testing.TB, name string, open func(Root) *Repo, build func() *owned) *owned {
+// like returns a repository like the one that build makes, and what build knows of it. The first of
+// that name is kept and copied, with what is beside it: git takes ten times as long.
+func like[T any](t testing.TB, name string, build func() (fixture, T)) (fixture, T) {
 	t.Helper()
-	original := filepath.Join(originals.in, name)
+	kept := filepath.Join(originals.in, name)
 	originals.Lock()
-	first := originals.made[name]
+	knows, made := originals.made[name]
 	originals.Unlock()
-	if first == nil {
-		first = build()
+	if !made {
+		f, first := build()
 		originals.Lock()
-		if originals.made == nil {
-			originals.made = map[string]*owned{}
-		}
-		if originals.made[name] == nil { // nobody was faster
-			copyTo(t, original, filepath.Dir(first.dir))
-			originals.made[name] = first
+		if knows, made = originals.made[name]; !made { // nobody was faster
+			copyTo(t, kept, filepath.Dir(f.dir))
+			knows, originals.made[name] = first, first
 		}
 		originals.Unlock()
 	}
-	o := &owned{fixture: newDirectory(t), ctx: first.ctx}
-	copyTo(t, filepath.Dir(o.dir), original)
-	o.tree = o.in(o.path(o.ctx.Worktree))
-	o.mayFail("update-index", "-q", "--refresh") // the files are others
-	o.tree.mayFail("update-index", "-q", "--refresh")
-	o.repo = open(o.root())
-	o.repo.OnPark = func(p Parked) { o.parked = append(o.parked, p) }
-	return o
+	f := newDirectory(t)
+	copyTo(t, filepath.Dir(f.dir), kept)
+	f.mayFail("update-index", "-q", "--refresh") // the files are others
+	return f, knows.(T)
 }
 
 // copyTo copies a directory, in which repositories and worktrees may have each other's paths.
