@@ -60,8 +60,10 @@ demo: setup
 
 # The parts wait for other things, and so they go side by side. Tests make many small
 # files, which takes half the time in memory; test-long has them on the disk. Garbage is
-# collected less often, which takes a fifth off what the tests of the store compute. check vets.
+# collected less often, which takes a fifth off what the tests of the store compute. The
+# programs that tests build are linked in half the time without tables for debuggers. check vets.
 test: export GOGC := 400
+test: export GOFLAGS := $(shell $(GO) env GOFLAGS) -ldflags=-w
 test: export TMPDIR := $(or $(TMPDIR),$(shell sh scripts/memory.sh),/tmp)
 test: tools cluster
 	@$(MAKE) --no-print-directory -j 4 with-libgit2 operations raced unraced
@@ -89,8 +91,8 @@ cluster:
 
 # The race detector is for packages whose goroutines share much: the rest is pure, or
 # starts programs that it does not see into, and takes a third of the time without.
-# app/op and adapters/git start no goroutine. Half of adapters/fs and the browser say of
-# themselves that they gain nothing, and run without.
+# app/op and adapters/git start no goroutine. Half of adapters/fs, the browser and most of
+# the simulation's draws say of themselves that they gain nothing, and run without.
 RACED := ./cmd/vizier ./cmd/vizier-web/... ./app ./app/answer ./app/enqueue ./app/memstore ./adapters/... ./proptest/sim
 
 raced:
@@ -106,7 +108,7 @@ operations:
 
 # Without cgo, as check builds it: nothing is compiled twice. What waits longest comes first.
 unraced:
-	CGO_ENABLED=0 RAPID_SEED=$(SEED) nice $(GO) test -vet=off -p 3 -timeout 20m ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list ./app/op $(RACED))")
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) nice $(GO) test -vet=off -p 3 -timeout 20m ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web ./proptest/sim $$($(GO) list ./... | grep -vxF "$$($(GO) list ./app/op $(RACED))")
 
 check: setup
 	@$(MAKE) --no-print-directory fmt nocgo platforms lint vet

@@ -28,17 +28,19 @@ func brittle(r *Repo, n int) *int {
 // newBrittle is a repository with work in a worktree, and what is behind main.
 func newBrittle(t *testing.T) *owned {
 	t.Helper()
-	o := newOwned(t, Open)
-	o.commit("later", "1\n")
-	o.git("tag", "v1")
-	o.git("switch", "--quiet", "--create", "ahead")
-	o.commit("later", "2\n")
-	o.git("switch", "--quiet", "main")
-	o.tree.write("file", "changed")
-	o.tree.git("add", "file")
-	o.tree.write("file", "changed again")
-	o.tree.write("new", "x")
-	return o
+	return ownedLike(t, "brittle", Open, func() *owned {
+		o := newOwned(t, Open)
+		o.commit("later", "1\n")
+		o.git("tag", "v1")
+		o.git("switch", "--quiet", "--create", "ahead")
+		o.commit("later", "2\n")
+		o.git("switch", "--quiet", "main")
+		o.tree.write("file", "changed")
+		o.tree.git("add", "file")
+		o.tree.write("file", "changed again")
+		o.tree.write("new", "x")
+		return o
+	})
 }
 
 // Whichever git process fails, an answer says so or is right.

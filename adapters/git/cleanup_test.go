@@ -24,17 +24,31 @@ type owned struct {
 
 func newOwned(t *testing.T, open func(Root) *Repo) *owned {
 	t.Helper()
-	o := &owned{fixture: newFixture(t)}
-	o.commit("file", "x")
-	o.commit(".gitignore", "ignored\n.vizier/tmp-worktrees/\n")
-	o.git("branch", "draft/a")
+	return ownedLike(t, "owned", open, func() *owned {
+		o := &owned{fixture: newFixture(t)}
+		o.commit("file", "x")
+		o.commit(".gitignore", "ignored\n.vizier/tmp-worktrees/\n")
+		o.git("branch", "draft/a")
+		var err error
+		if o.ctx, err = Open(o.root()).EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", ""); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	})
+}
+
+// ownedLike is like for repositories with a worktree.
+func ownedLike(t *testing.T, name string, open func(Root) *Repo, build func() *owned) *owned {
+	t.Helper()
+	o := new(owned)
+	o.fixture, o.ctx = like(t, name, func() (fixture, kernel.Context) {
+		first := build()
+		return first.fixture, first.ctx
+	})
+	o.tree = o.in(o.path(o.ctx.Worktree))
+	o.tree.mayFail("update-index", "-q", "--refresh")
 	o.repo = open(o.root())
 	o.repo.OnPark = func(p Parked) { o.parked = append(o.parked, p) }
-	var err error
-	if o.ctx, err = o.repo.EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", ""); err != nil {
-		t.Fatal(err)
-	}
-	o.tree = o.in(o.path(o.ctx.Worktree))
 	return o
 }
 

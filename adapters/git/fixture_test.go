@@ -1,12 +1,16 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -22,11 +26,20 @@ func TestMain(m *testing.M) {
 	for name, value := range map[string]string{
 		"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1",
 		"GIT_AUTHOR_NAME": "Ann", "GIT_AUTHOR_EMAIL": "ann@example.org",
-		"GIT_COMMITTER_NAME": "Ann", "GIT_COMMITTER_EMAIL": "ann@example.org",
+		"GIT_COMMITTER_NAME": "Ann", "GIT_COMMITTER_EMAIL": "ann@example.org", "GIT_TEMPLATE_DIR": "",
+		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "maintenance.auto", "GIT_CONFIG_VALUE_0": "false", // a process for each commit
 	} {
 		os.Setenv(name, value)
 	}
-	os.Exit(m.Run())
+	dir, err := os.MkdirTemp("", "vizier-git-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	originals.in, originals.made = dir, map[string]any{}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // fixture is a real repository.
@@ -37,14 +50,72 @@ type fixture struct {
 
 func newFixture(t testing.TB, init ...string) fixture {
 	t.Helper()
+	f := newDirectory(t)
+	f.mkdir("")
+	f.git(append([]string{"init", "--quiet", "--initial-branch=main"}, init...)...)
+	return f
+}
+
+// newDirectory is a fixture that is not made yet.
+func newDirectory(t testing.TB) fixture {
+	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := fixture{t, filepath.Join(dir, "repo")}
-	f.mkdir("")
-	f.git(append([]string{"init", "--quiet", "--initial-branch=main"}, init...)...)
-	return f
+	return fixture{t, filepath.Join(dir, "repo")}
+}
+
+// originals has the repositories that others are copied from, by name.
+var originals struct {
+	sync.Mutex
+
+	in   string         // their directory
+	made map[string]any // what is known of them
+}
+
+// like returns a repository like the one that build makes, and what build knows of it. The first of
+// that name is kept and copied, with what is beside it: git takes ten times as long.
+func like[T any](t testing.TB, name string, build func() (fixture, T)) (fixture, T) {
+	t.Helper()
+	kept := filepath.Join(originals.in, name)
+	originals.Lock()
+	knows, made := originals.made[name]
+	originals.Unlock()
+	if !made {
+		f, first := build()
+		originals.Lock()
+		if knows, made = originals.made[name]; !made { // nobody was faster
+			copyTo(t, kept, filepath.Dir(f.dir))
+			knows, originals.made[name] = first, first
+		}
+		originals.Unlock()
+	}
+	f := newDirectory(t)
+	copyTo(t, filepath.Dir(f.dir), kept)
+	f.mayFail("update-index", "-q", "--refresh") // the files are others
+	return f, knows.(T)
+}
+
+// copyTo copies a directory, in which repositories and worktrees may have each other's paths.
+func copyTo(t testing.TB, to, from string) {
+	t.Helper()
+	err := os.CopyFS(to, os.DirFS(from))
+	if err == nil {
+		err = filepath.WalkDir(to, func(p string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || d.Name() != ".git" && d.Name() != "gitdir" {
+				return err
+			}
+			text, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(p, bytes.ReplaceAll(text, []byte(from), []byte(to)), 0o600)
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // git runs git as a user would and returns its output, trimmed.
@@ -81,9 +152,15 @@ func (f fixture) commit(p, content string) kernel.CommitID {
 	f.Helper()
 	f.write(p, content)
 	f.git("add", "--force", "--", p)
-	f.git("commit", "--quiet", "-m", "add "+p)
-	return f.rev("HEAD")
+	told := made.FindStringSubmatch(f.git("-c", "core.abbrev=no", "commit", "-m", "add "+p))
+	if told == nil {
+		f.Fatal("git does not say what it committed")
+	}
+	return kernel.CommitID(told[1])
 }
+
+// made finds the commit in what git says of it.
+var made = regexp.MustCompile(`(?m)^\[.* ([0-9a-f]{40,})\] `)
 
 func (f fixture) rev(name string) kernel.CommitID {
 	f.Helper()

@@ -23,7 +23,13 @@ type journey struct {
 
 func newJourney(t *testing.T) journey {
 	t.Helper()
-	f := newFixture(t)
+	f, way := like(t, "journey", func() (fixture, [2]kernel.CommitID) { return makeJourney(t) })
+	return journey{f, way[0], way[1]}
+}
+
+func makeJourney(t *testing.T) (f fixture, way [2]kernel.CommitID) {
+	t.Helper()
+	f = newFixture(t)
 	f.commit(".gitignore", "*.local\n")
 	f.commit("changed", "one\n")
 	f.commit("gone/deep/file", "one\n")
@@ -60,7 +66,7 @@ func newJourney(t *testing.T) journey {
 	for name, text := range map[string]string{"mine": "mine\n", "mine.local": "mine\n", "same": "same\n", "same.local": "same\n"} {
 		f.write(name, text)
 	}
-	return journey{f, from, to}
+	return f, [2]kernel.CommitID{from, to}
 }
 
 // photograph is a copy of a checkout as a kill would have left it.

@@ -150,14 +150,16 @@ func TestWhicheverGitFailsWorkInSubmodulesIsNotLost(t *testing.T) {
 	}
 	ctx := t.Context()
 	fresh := func() *owned {
-		o := newOwned(t, Open)
-		sub := o.submodule("sub")
-		sub.commit("made", "x")
-		sub.write("file", "changed")
-		o.submodule("gone").commit("left", "x")
-		o.tree.git("submodule", "--quiet", "deinit", "--force", "gone")
-		o.tree.write("gone/new", "made")
-		return o
+		return ownedLike(t, "with submodules", Open, func() *owned {
+			o := newOwned(t, Open)
+			sub := o.submodule("sub")
+			sub.commit("made", "x")
+			sub.write("file", "changed")
+			o.submodule("gone").commit("left", "x")
+			o.tree.git("submodule", "--quiet", "deinit", "--force", "gone")
+			o.tree.write("gone/new", "made")
+			return o
+		})
 	}
 	every := 4 // each of them has three repositories to make
 	if long {

@@ -41,7 +41,7 @@ func TestFindRoot(t *testing.T) {
 	}{
 		{"top", "", main},
 		{"below", "a b", main},
-		{"within the git directory", ".git/hooks", main},
+		{"within the git directory", ".git/refs", main},
 		{"through a symbolic link", "../link", main},
 		{"a .git directory that is none is passed over", "fake", main},
 		{"linked worktree", "../linked tree", fromLinked},
@@ -95,7 +95,7 @@ func TestFindRootRefuses(t *testing.T) {
 		{"no repository", "..", "vizier cannot be used outside a git repository: " + filepath.Dir(f.dir)},
 		{"no directory", "../missing", "no such file or directory"},
 		{"bare", "../bare.git", "is a git directory without a working tree"},
-		{"within a bare one", "../bare.git/hooks", "is a git directory without a working tree"},
+		{"within a bare one", "../bare.git/refs", "is a git directory without a working tree"},
 		{"worktree of a bare one", "../of bare", "bare.git is a bare repository"},
 		{"a checkout that is marked as bare", "../marked", "if " + f.path("../marked") + " is that, run `git --git-dir=" + f.path("../marked/.git") + " config core.bare false`"},
 		{"worktree of one that does not tell", "../of separate", "does not say where its main working tree is"},

@@ -12,25 +12,26 @@ import (
 // gone is removed.
 func newResolved(t *testing.T, confined bool) *owned {
 	t.Helper()
-	o := newOwned(t, Open)
-	o.commit("other", "x")
-	main := o.commit("file", "ours")
-	o.tree.commit("gone", "x")
-	o.tree.commit("file", "theirs")
-	theirs := o.tree.rev("HEAD")
-	o.tree.git("switch", "--quiet", "--detach", string(main))
-	if err := o.repo.Merge(t.Context(), o.tree.dir, theirs, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.repo.Remember(t.Context(), o.tree.dir, confined); err != nil {
-		t.Fatal(err)
-	}
-	o.tree.write("file", "both")
-	o.tree.write("lib/helper", "new")
-	if err := os.Remove(o.tree.path("gone")); err != nil {
-		t.Fatal(err)
-	}
-	return o
+	return ownedLike(t, fmt.Sprintf("resolved %t", confined), Open, func() *owned {
+		o := newOwned(t, Open)
+		o.commit("other", "x")
+		main := o.commit("file", "ours")
+		o.tree.commit("gone", "x")
+		theirs := o.tree.commit("file", "theirs")
+		o.tree.git("switch", "--quiet", "--detach", string(main))
+		if err := o.repo.Merge(t.Context(), o.tree.dir, theirs, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.repo.Remember(t.Context(), o.tree.dir, confined); err != nil {
+			t.Fatal(err)
+		}
+		o.tree.write("file", "both")
+		o.tree.write("lib/helper", "new")
+		if err := os.Remove(o.tree.path("gone")); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	})
 }
 
 func (o *owned) settle() error { return o.repo.Settle(o.Context(), o.tree.dir, []string{"file"}) }
@@ -103,24 +104,25 @@ func TestAWorktreeIsPutBackAsAWhole(t *testing.T) {
 	ctx := t.Context()
 	for _, confined := range []bool{false, true} {
 		changed := func() *owned {
-			o := newOwned(t, Open)
-			main := o.commit("file", "ours")
-			o.tree.commit("gone", "x")
-			o.tree.commit("file", "theirs")
-			theirs := o.tree.rev("HEAD")
-			o.tree.git("switch", "--quiet", "--detach", string(main))
-			if err := o.repo.Merge(ctx, o.tree.dir, theirs, false); err != nil {
-				t.Fatal(err)
-			}
-			if err := o.repo.Remember(ctx, o.tree.dir, confined); err != nil {
-				t.Fatal(err)
-			}
-			o.tree.write("file", "both")
-			o.tree.write("new", "new")
-			if !confined {
-				o.tree.git("add", "file")
-			}
-			return o
+			return ownedLike(t, fmt.Sprintf("changed %t", confined), Open, func() *owned {
+				o := newOwned(t, Open)
+				main := o.commit("file", "ours")
+				o.tree.commit("gone", "x")
+				theirs := o.tree.commit("file", "theirs")
+				o.tree.git("switch", "--quiet", "--detach", string(main))
+				if err := o.repo.Merge(ctx, o.tree.dir, theirs, false); err != nil {
+					t.Fatal(err)
+				}
+				if err := o.repo.Remember(ctx, o.tree.dir, confined); err != nil {
+					t.Fatal(err)
+				}
+				o.tree.write("file", "both")
+				o.tree.write("new", "new")
+				if !confined {
+					o.tree.git("add", "file")
+				}
+				return o
+			})
 		}
 		stands := func(o *owned) string {
 			text, err := os.ReadFile(o.tree.path("file"))

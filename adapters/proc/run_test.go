@@ -398,9 +398,9 @@ func (w *world) file(name, content string, mode os.FileMode) {
 // What an attempt used is measured: the command, what it waited for, and what it left
 // behind where the system gives such to the runner.
 func TestRunMeasuresWhatWasUsed(t *testing.T) {
-	const much = 200 << 20
+	const much = 100 << 20
 	hold := fmt.Sprintf(`x=$(head -c %d /dev/zero | tr '\0' x); exit 3`, much)
-	burn := `i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done`
+	burn := `i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done`
 	for name, c := range map[string]struct {
 		script string
 		cpu    time.Duration
@@ -424,7 +424,7 @@ func TestRunMeasuresWhatWasUsed(t *testing.T) {
 		if !adoptsOrphans {
 			t.Skip("orphans go to the system's first process here")
 		}
-		w := setup(t, "sh", "-c", `( x=$(head -c 209715200 /dev/zero | tr '\0' x); echo >left; while :; do sleep 0.01; done ) & until [ -e left ]; do sleep 0.01; done`)
+		w := setup(t, "sh", "-c", fmt.Sprintf(`( x=$(head -c %d /dev/zero | tr '\0' x); echo >left; while :; do sleep 0.01; done ) & until [ -e left ]; do sleep 0.01; done`, much))
 		if got := w.Run(bg, &w.job).Place.Used; got.Memory < much {
 			t.Errorf("used %+v", got)
 		}

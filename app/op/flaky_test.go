@@ -117,7 +117,7 @@ func TestWhicheverCallOfGitFails(t *testing.T) {
 			if len(calls) < 3 {
 				t.Fatalf("git was called %d times", len(calls))
 			}
-			every := 6
+			every := 10
 			if os.Getenv("VIZIER_LONG") != "" {
 				every = 1
 			}

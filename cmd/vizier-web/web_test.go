@@ -6,7 +6,10 @@ import (
 	"cmp"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -76,29 +79,42 @@ func programs(t *testing.T) string {
 	return dir
 }
 
-// files returns the assets as the Makefile makes them.
-func files(t *testing.T) assets {
-	t.Helper()
+// assembled are the assets as the Makefile makes them: to pack the kernel takes long.
+var assembled = sync.OnceValues(func() (assets, error) {
+	dir, err := commands()
+	if err != nil {
+		return nil, err
+	}
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	a := assets{}
-	for name, file := range map[string]string{hostFile: filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", hostFile), "kernel.wasm": filepath.Join(programs(t), "kernel.wasm"),
+	for name, file := range map[string]string{hostFile: filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", hostFile), "kernel.wasm": filepath.Join(dir, "kernel.wasm"),
 		"index.html": filepath.Join(here, "static", "index.html"), "style.css": filepath.Join(here, "static", "style.css"), "app.js": filepath.Join(here, "static", "app.js")} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Skip("needs the files of Go for WebAssembly: ", err)
+		if a[name], err = os.ReadFile(file); err != nil {
+			return nil, err
 		}
-		a[name] = text
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	if _, err := w.Write(a["kernel.wasm"]); err != nil || w.Close() != nil {
+	_, err = w.Write(a["kernel.wasm"])
+	err = errors.Join(err, w.Close())
+	a[kernelFile] = packed.Bytes()
+	return a, err
+})
+
+// files returns the assets, for a test to change.
+func files(t *testing.T) assets {
+	t.Helper()
+	a, err := assembled()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		t.Skip("needs the files of Go for WebAssembly: ", err)
+	case err != nil:
 		t.Fatal(err)
 	}
-	a[kernelFile] = packed.Bytes()
-	return a
+	return maps.Clone(a)
 }
 
 // field is a scratch repository in the working directory, and the command line in it.

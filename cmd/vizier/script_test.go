@@ -35,6 +35,7 @@ func TestScripts(t *testing.T) {
 			}
 			for _, kv := range []string{"USER=ann", "HOME=" + home, "GORACE=" + os.Getenv("GORACE"), "MUTANT=" + os.Getenv("MUTANT"), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "VIZIER_SCHEDULER_RESIDENT=false", // tested by itself
 				"PATH=" + withoutAgents(env.Getenv("PATH")), "GOCACHE=" + goCache(),
+				"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=maintenance.auto", "GIT_CONFIG_VALUE_0=false", // a process for each commit
 				"GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b", "GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b"} {
 				name, value, _ := strings.Cut(kv, "=")
 				env.Setenv(name, value)

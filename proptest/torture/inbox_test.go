@@ -53,7 +53,7 @@ func TestEveryPromptIsRunOnceWhateverIsKilled(t *testing.T) {
 			r.ok("inbox", "init")
 			n := size("VIZIER_TORTURE_PROMPTS", 30, 300)
 			all := make(chan dropped, n)
-			st := newStorm(r, s, kills(100, 1000))
+			st := newStorm(r, s, kills(60, 1000))
 			watch := func(rng *rand.Rand) { st.kill(rng, "watch", 400, "inbox", "watch") }
 			gusts := []func(*rand.Rand){watch, watch, func(rng *rand.Rand) { st.kill(rng, "once", 60, "inbox", "once"); nap(rng, 60) }}
 			if c.runners {

@@ -24,7 +24,7 @@ func TestKilledCommandsCostNothing(t *testing.T) {
 	s := seed(t)
 	r := newRepo(t, plainBin, stormConfig)
 	r.resident = true
-	st := newStorm(r, s, kills(60, 1000))
+	st := newStorm(r, s, kills(40, 1000))
 	rng := rand.New(rand.NewPCG(s, 0))
 	var all []*node
 	for round := 0; round == 0 || st.left.Load() > 0; round++ {
@@ -64,7 +64,7 @@ func TestNothingIsLostWhateverIsKilled(t *testing.T) {
 	s := seed(t)
 	r := newRepo(t, pairBin, stormConfig)
 	r.resident = true
-	st := newStorm(r, s, kills(80, 1000))
+	st := newStorm(r, s, kills(50, 1000))
 	rng := rand.New(rand.NewPCG(s, 0))
 	var all []*node
 	for round := 0; round == 0 || st.left.Load() > 0; round++ {
