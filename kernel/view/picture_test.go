@@ -30,7 +30,7 @@ func TestPictures(t *testing.T) {
 		job("fast", 2, kernel.Failed, took(2), after("base")), job("then", 3, kernel.Succeeded, took(2), after("fast")),
 		job("run", 40, kernel.Running, after("slow", "base"), func(j *kernel.Job) { j.State.Started, j.State.Attempt = noon.Add(50*time.Minute), 1 }),
 		job("end", 41, kernel.WaitingOnApproval, after("run", "then", "base"), titled(`<end> "of" a & 'b' that takes a long name`), needs(t, "custom:tok:x", "plan_doc:p")),
-		job("far", 42, kernel.WaitingOnDeps, after("end", "gone", "base")), job("lost", 43, kernel.BlockedByDependency, after("fast")),
+		job("far", 42, kernel.WaitingOnDeps, after("end", "gone", "base")), job("lost", 43, kernel.BlockedByDependency, after("fast"), numbered(1, "lost")),
 		job("c1", 44, kernel.WaitingOnDeps, after("c3")), job("c2", 45, kernel.WaitingOnDeps, after("c1")), job("c3", 46, kernel.WaitingOnDeps, after("c2", "c3")),
 		job("alone", 47, kernel.Queued), job("off", 48, kernel.Cancelled), job("made", 49, kernel.Running, makes(t, "custom:made:x")), job("uses", 50, kernel.WaitingOnDeps, needs(t, "custom:made:x")),
 		job("other", 51, kernel.Queued), job("sleeps", 52, kernel.Unscheduled))
@@ -65,6 +65,41 @@ func TestPictures(t *testing.T) {
 		if got != string(want) {
 			t.Errorf("%s: go test ./kernel/view -run TestPictures -update rewrites it; look at it before you commit it", file)
 			equal(t, strings.Split(got, "\n"), strings.Split(string(want), "\n"))
+		}
+	}
+}
+
+// The thick line follows the chain that takes longest: what has ended takes as long as it took, what runs as long as it has been
+// running, and everything else as long as the ended jobs did on average. Of equals the first counts.
+func TestWhichChainIsCritical(t *testing.T) {
+	t.Parallel()
+	runs := func(minutes int) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.State.Started, j.State.Attempt = noon.Add(time.Duration(60-minutes)*time.Minute), 2
+			j.State.Finished = j.State.Started.Add(-time.Minute) // of the attempt before
+		}
+	}
+	root, other := job("root", 0, kernel.Succeeded, took(20)), job("other", 1, kernel.Failed, took(10))
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		want string
+	}{
+		"less than the average":     {[]kernel.Job{root, other, job("waits", 2, kernel.WaitingOnDeps, after("root")), job("runs", 3, kernel.Running, runs(14), after("root"))}, "do root, do waits"},
+		"more than the average":     {[]kernel.Job{root, other, job("waits", 2, kernel.WaitingOnDeps, after("root")), job("runs", 3, kernel.Running, runs(16), after("root"))}, "do root, do runs"},
+		"without a record a minute": {[]kernel.Job{job("r", 0, kernel.Queued), job("waits", 2, kernel.WaitingOnDeps, after("r")), job("runs", 3, kernel.Running, runs(2), after("r"))}, "do r, do runs"},
+		"and not more":              {[]kernel.Job{job("r", 0, kernel.Queued), job("waits", 2, kernel.WaitingOnDeps, after("r")), job("runs", 3, kernel.Running, runs(0), after("r"))}, "do r, do waits"},
+		"a single job":              {[]kernel.Job{job("a", 0, kernel.WaitingOnDeps, needs(t, "custom:tok:x"))}, ""},
+		"equals":                    {[]kernel.Job{job("a", 0, kernel.Queued), job("b", 1, kernel.WaitingOnDeps, after("a")), job("c", 2, kernel.Queued), job("d", 3, kernel.WaitingOnDeps, after("c"))}, "do a, do b"},
+	} {
+		var got []string
+		for line := range strings.SplitSeq(view.ScheduleOf(snap(c.jobs...), view.ScheduleOptions{All: true}).SVG(), "\n") {
+			if title, is := strings.CutPrefix(line, "<g><title>"); is && strings.Contains(line, `stroke-width="3.5"`) {
+				title, _, _ = strings.Cut(title, "&#10;")
+				got = append(got, title)
+			}
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
 		}
 	}
 }
