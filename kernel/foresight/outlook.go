@@ -184,9 +184,6 @@ func (f *foreteller) ends(stories []Story) (out []End) {
 			ended, well := true, true
 			for _, id := range e.Jobs {
 				j := t.Then.Job(id)
-				if j == nil {
-					continue
-				}
 				if end = later(end, t.Ended[id]); j.State.Status.Active() {
 					if ended && e.Waits == "" {
 						e.Waits, e.For = id, j.State.Wait.Detail
@@ -228,12 +225,8 @@ func (f *foreteller) basis(t Story) map[kernel.JobID]sureness {
 	of := make([]sureness, len(t.Spans))
 	out := map[kernel.JobID]sureness{}
 	for i, s := range t.Spans {
-		j := t.Then.Job(s.Job)
-		if j == nil {
-			continue
-		}
 		var own sureness
-		if own.basis, own.from = f.o.Habits.Basis(j); s.Attempt == 0 {
+		if own.basis, own.from = f.o.Habits.Basis(t.Then.Job(s.Job)); s.Attempt == 0 {
 			if own = (sureness{Recorded, f.o.Habits.Decisions()}); own.from == 0 {
 				own.basis = Guess
 			}
@@ -284,9 +277,6 @@ func (f *foreteller) usage(t Story) []Usage {
 			busy[Resource{Kind: Person}] += elapsed
 			continue
 		}
-		if j == nil {
-			continue
-		}
 		busy[Resource{Slot, j.Spec.Task.On()}] += elapsed
 		for _, l := range j.Spec.Locks {
 			if l.Pool() {
@@ -330,10 +320,7 @@ func doubled(s *kernel.Snapshot, r Resource) (*kernel.Snapshot, float64) {
 	f := &future{s: s}
 	o := f.observation()
 	l := &o.Limits
-	l.Pools, l.Executors = maps.Clone(l.Pools), maps.Clone(l.Executors)
-	if l.Pools == nil {
-		l.Pools = map[string]int{}
-	}
+	l.Pools, l.Executors = maps.Collect(maps.All(l.Pools)), maps.Clone(l.Executors)
 	switch r.Kind {
 	case Person:
 		return s, 2

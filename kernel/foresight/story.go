@@ -37,11 +37,10 @@ type Story struct {
 func (t Story) Guessed(h *Habits) (attempts, decisions int) {
 	guessed, asked := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
 	for _, s := range t.Spans {
-		j := t.Then.Job(s.Job)
-		if j == nil || s.End.IsZero() {
+		if s.End.IsZero() {
 			continue
 		}
-		if basis, _ := h.Basis(j); s.Attempt == 0 && h.Decisions() == 0 {
+		if basis, _ := h.Basis(t.Then.Job(s.Job)); s.Attempt == 0 && h.Decisions() == 0 {
 			asked[s.Job] = true
 		} else if s.Attempt > 0 && basis == Guess {
 			guessed[s.Job] = true
@@ -152,9 +151,6 @@ func (t *teller) happen(e happening) {
 		t.s = t.draft.Snapshot()
 	}
 	j := t.s.Job(e.job)
-	if j == nil {
-		return
-	}
 	t.cause = t.last(e.job)
 	if e.span >= 0 {
 		span := &t.story.Spans[e.span]
@@ -202,30 +198,20 @@ func (t *teller) follow(was map[kernel.JobID]*kernel.Job, p kernel.Plan) {
 		}
 	}
 	for _, a := range p.Records {
-		switch a := a.(type) {
-		case kernel.CreateJob:
-			t.look(t.s.Job(a.Job.ID))
-		case kernel.PutState:
-			j, old := t.s.Job(a.Job), was[a.Job]
-			if j == nil || old == nil {
-				continue
-			}
-			if !j.Open() && old.Open() {
+		if a, ok := a.(kernel.PutState); ok {
+			j := t.s.Job(a.Job)
+			if !j.Open() && was[a.Job].Open() {
 				if t.story.Ended[j.ID] = t.s.Now(); t.cause >= 0 {
 					t.story.By[j.ID] = t.cause
 				}
 			}
 			t.look(j)
-		default: // not a change of a job's state
 		}
 	}
 }
 
 // trackLocks updates the resources in use after j changed from old.
 func (t *teller) trackLocks(old, j *kernel.Job) {
-	if old == nil || j == nil {
-		return
-	}
 	if was, is := old.State.Status == kernel.Running, j.State.Status == kernel.Running; is && !was {
 		t.use(j, 1)
 	} else if was && !is {
@@ -317,9 +303,7 @@ func capacity(l kernel.Limits, pool string) int {
 
 // begins is called when an attempt is launched.
 func (t *teller) begins(a kernel.AttemptID) {
-	if j := t.s.Job(a.Job); j != nil {
-		t.begin(j, t.s.Now())
-	}
+	t.begin(t.s.Job(a.Job), t.s.Now())
 }
 
 // begin asks the course how j's attempt ends, which has been running since the
