@@ -59,7 +59,7 @@ const most = 60
 // gates asked for in vain: if there are any, Tell must be called again with
 // these answered.
 func Tell(s *kernel.Snapshot, course Course) Story {
-	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[string]int{}, open: map[kernel.JobID]int{},
+	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[kernel.Lock]int{}, open: map[kernel.JobID]int{},
 		story: Story{Ended: map[kernel.JobID]time.Time{}, By: map[kernel.JobID]int{}, Waits: map[Resource]time.Duration{}}}
 	for _, j := range s.Jobs() {
 		if j.State.Status == kernel.Running {
@@ -97,7 +97,7 @@ type teller struct {
 	cause   int // the span whose end is being processed; -1: none
 	story   Story
 	waiting map[kernel.JobID]wait
-	used    map[string]int       // locks and units of pools in use by running jobs
+	used    map[kernel.Lock]int  // by key and mode, what running jobs have: locks, and units of pools
 	open    map[kernel.JobID]int // the last span of each job
 }
 
@@ -221,7 +221,7 @@ func (t *teller) trackLocks(old, j *kernel.Job) {
 
 func (t *teller) use(j *kernel.Job, times int) {
 	for _, l := range j.Spec.Locks {
-		t.used[l.Key] += times * max(1, l.Units)
+		t.used[kernel.Lock{Key: l.Key, Mode: l.Mode}] += times * max(1, l.Units)
 	}
 }
 
@@ -283,14 +283,24 @@ func (t *teller) holds(j *kernel.Job) Resource {
 	for _, first := range []bool{true, false} {
 		for _, l := range j.Spec.Locks {
 			switch {
-			case l.Pool() && (!first || t.used[l.Key]+l.Units > capacity(t.s.Limits(), l.Key)):
+			case first && !t.taken(l):
+			case l.Pool():
 				return Resource{Pool, l.Key}
-			case !l.Pool() && (!first || t.used[l.Key] > 0):
+			default:
 				return Resource{Lock, l.Key}
 			}
 		}
 	}
 	return Resource{Slot, on}
+}
+
+// taken reports whether what running jobs have leaves no room for l.
+func (t *teller) taken(l kernel.Lock) bool {
+	shared, exclusive := t.used[kernel.Lock{Key: l.Key, Mode: kernel.Shared}], t.used[kernel.Lock{Key: l.Key, Mode: kernel.Exclusive}]
+	if l.Pool() {
+		return shared+l.Units > capacity(t.s.Limits(), l.Key)
+	}
+	return exclusive > 0 || l.Mode == kernel.Exclusive && shared > 0
 }
 
 // capacity returns how many units a pool has.
