@@ -101,7 +101,7 @@ type explored struct {
 	step Step
 }
 
-var begin = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+var begin = time.Unix(1e9, 0).UTC()
 
 // leavesBehind reports whether the run makes an artifact that outlives it, and
 // needs that artifact itself.

@@ -1,6 +1,7 @@
 package foresight_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -284,6 +285,14 @@ tick
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
 			t.Errorf("%s: %d states, want %d", name, x.States, c.states)
 		}
+	}
+}
+
+// What cannot be enqueued cannot be explored.
+func TestExploreRefusesWhatCannotBeEnqueued(t *testing.T) {
+	t.Parallel()
+	if _, err := foresight.Explore([]kernel.NewJob{node("a", follows("b")), node("b", follows("a"))}, foresight.MostStates, func() bool { return false }); !errors.Is(err, kernel.ErrInvalid) {
+		t.Errorf("a circle: %v", err)
 	}
 }
 

@@ -310,6 +310,9 @@ func TestWhatAChangeMakesOfTheWorld(t *testing.T) {
 		named("m", func(j *kernel.Job) {
 			j.Spec.Origin, j.Spec.Produces = kernel.Origin{Branch: "draft/p", About: kernel.NodeInfo{Operation: "git.integrate_plan_branch"}}, []kernel.Artifact{sentinel}
 		}))
+	if f, err := foresight.WhatIf(kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{named("x", func(j *kernel.Job) { j.Rev, j.Spec.Task.Args = 1, []string{"true"} })}}), nil); err != nil || f.Now.Job("x").State.Status != kernel.Running || len(f.Moved()) > 0 {
+		t.Errorf("a tick comes first: %v, %+v", err, f.Moved())
+	}
 	f, err := foresight.WhatIf(s, []foresight.Change{foresight.Succeed{Job: "a"}, foresight.Cancel{Jobs: []kernel.JobID{"c"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -166,26 +166,22 @@ func (f *foreteller) groups(then *kernel.Snapshot) (out [][]*kernel.Job) {
 
 // ends returns the ends of the groups, over all stories.
 func (f *foreteller) ends(stories []Story) (out []End) {
-	sureness := f.basis(stories[0])
+	known := f.basis(stories[0])
 	for _, g := range f.groups(stories[0].Then) {
-		e := End{Basis: Declared}
+		var e End
 		var at []time.Time
+		weakest := known[g[0].ID]
 		for _, j := range g {
-			e.Jobs = append(e.Jobs, j.ID)
-			if now := f.s.Job(j.ID); now != nil && !now.State.Status.Active() {
-				continue
-			}
-			if b := sureness[j.ID]; b.basis < e.Basis || b.basis == e.Basis && (e.From == 0 || b.from < e.From) {
-				e.Basis, e.From = b.basis, b.from
-			}
+			e.Jobs, weakest = append(e.Jobs, j.ID), lesser(weakest, known[j.ID])
 		}
+		e.Basis, e.From = weakest.basis, weakest.from
 		for _, t := range stories {
 			var end time.Time
 			ended, well := true, true
 			for _, id := range e.Jobs {
 				j := t.Then.Job(id)
 				if end = later(end, t.Ended[id]); j.State.Status.Active() {
-					if ended && e.Waits == "" {
+					if e.Waits == "" {
 						e.Waits, e.For = id, j.State.Wait.Detail
 					}
 					ended = false
@@ -269,6 +265,9 @@ func (f *foreteller) usage(t Story) []Usage {
 	for _, s := range t.Spans {
 		j := t.Then.Job(s.Job)
 		from, to := later(s.Start, f.s.Now()), s.End
+		if to.IsZero() { // nobody decided, or it was stopped
+			to = t.Ended[s.Job]
+		}
 		if to.IsZero() || to.After(end) {
 			to = end
 		}

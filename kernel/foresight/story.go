@@ -94,7 +94,7 @@ type teller struct {
 	course  Course
 	events  queue
 	made    int // number of events so far
-	cause   int // the span whose end is being processed; -1: none
+	cause   int // the last span of the job to which something happens; -1: none
 	story   Story
 	waiting map[kernel.JobID]wait
 	used    map[kernel.Lock]int  // by key and mode, what running jobs have: locks, and units of pools
@@ -154,7 +154,6 @@ func (t *teller) happen(e happening) {
 	t.cause = t.last(e.job)
 	if e.span >= 0 {
 		span := &t.story.Spans[e.span]
-		t.cause = e.span
 		switch {
 		case span.Attempt == 0:
 			if j.State.Status != kernel.WaitingOnApproval || j.State.Approval != e.asks || t.last(e.job) != e.span {
@@ -172,7 +171,6 @@ func (t *teller) happen(e happening) {
 		}
 	}
 	t.tick()
-	t.cause = -1
 }
 
 func (t *teller) decide(j *kernel.Job, grants bool) {
@@ -233,7 +231,7 @@ func (t *teller) look(j *kernel.Job) {
 	}
 	st := &j.State
 	if st.Status == kernel.WaitingOnApproval {
-		if w, known := t.waiting[j.ID]; known && w.what.Kind == Person {
+		if t.waiting[j.ID].what.Kind == Person {
 			return
 		}
 		t.waited(j.ID, &wait{Resource{Kind: Person}, now})
@@ -251,9 +249,7 @@ func (t *teller) look(j *kernel.Job) {
 		return
 	}
 	if st.Status == kernel.WaitingOnLocks {
-		if r := t.holds(j); t.waiting[j.ID].what != r || t.waiting[j.ID].since.IsZero() {
-			t.waited(j.ID, &wait{r, now})
-		}
+		t.waited(j.ID, &wait{t.holds(j), now})
 		return
 	}
 	if st.Status != kernel.Running { // begin handles running jobs
