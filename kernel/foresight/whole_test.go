@@ -308,7 +308,7 @@ b succeeded at 10 by 2 true
 path [2], guessed 0 and 0, cut false
 person: 1, waited 15.00, busy 1.00, doubled 0.00, freed 0, tried false
 slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
-		"two futures":           {[]kernel.Job{ended("o1", "n", 2*m, 0), ended("o2", "n", 20*m, 0), named("a", called("n"))}, kernel.Limits{}, foresight.Options{Draws: 2, Seed: 3}, `[a] end at 8.59, 15; 2 of 2, 2 well; history 2
+		"two futures": {[]kernel.Job{ended("o1", "n", 2*m, 0), ended("o2", "n", 20*m, 0), named("a", called("n"))}, kernel.Limits{}, foresight.Options{Draws: 2, Seed: 3}, `[a] end at 8.59, 15; 2 of 2, 2 well; history 2
 0: a/1 0-8.59 succeeded  after -1
 a succeeded at 8.59 by 0 true
 path [0], guessed 0 and 0, cut false
