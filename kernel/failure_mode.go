@@ -56,15 +56,15 @@ func (t *tick) holdsBack(i int32) bool {
 
 // checkRun blocks a job whose run stops at its first failure. It does not block
 // handlers, which a route wakes.
-func (t *tick) checkRun(i int32, from int) (verdict, int) {
+func (t *tick) checkRun(i int32) verdict {
 	j := t.s.jobs[i]
-	if from > 0 || j.Spec.FailureMode != BlockDownstream || j.Spec.Routed {
-		return verdict{}, 1
+	if j.Spec.FailureMode != BlockDownstream || j.Spec.Routed {
+		return verdict{}
 	}
 	f := t.failures[j.Spec.Origin.Run]
 	if f == nil {
 		t.s.requireStoppers(j.Spec.Origin.Run)
-		return verdict{}, 1
+		return verdict{}
 	}
 	if f.downstream == nil {
 		f.downstream = t.s.graph.closure(f.roots, func(k int32, visit func(int32)) {
@@ -79,9 +79,9 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 		})
 	}
 	if _, depends := slices.BinarySearch(f.downstream, i); depends {
-		return verdict{}, 1
+		return verdict{}
 	}
-	return blocks(heldBack + string(f.first)).of(f.first).because(RunStopped), 1
+	return blocks(heldBack + string(f.first)).of(f.first).because(RunStopped)
 }
 
 // requireStoppers notes that the decision assumes that no failure stops run. If

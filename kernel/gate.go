@@ -110,23 +110,33 @@ type gate struct {
 // docs/adr/0037 and docs/adr/0064.
 var gates = [...]gate{
 	{"run", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkRun, nil, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+		single((*tick).checkRun), nil, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"jobs", OnDependencies, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkAfter, (*tick).decideAfter, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"artifacts", OnDependencies, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkNeeds, (*tick).decideNeeds, func(s *Spec) bool { return len(s.Needs) > 0 }, (*prober).needs, (*tick).wakesNeeds, nil, (*explainer).clearsNeed, (*explainer).remedyNeed},
 	{"pinned head", OnPinnedHead, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkPinnedHead, nil, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, nil, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
+		single((*tick).checkPinnedHead), nil, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, nil, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
 	{"preconditions", OnPreconditions, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkPreconditions, nil, func(s *Spec) bool { return len(s.Preconditions) > 0 }, (*prober).preconditions, (*tick).wakesPreconditions, nil, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
 	{"sandbox", OnPreconditions, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkSandbox, nil, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, nil, (*explainer).clearsSandbox, (*explainer).remedySandbox},
+		single((*tick).checkSandbox), nil, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, nil, (*explainer).clearsSandbox, (*explainer).remedySandbox},
 	{"approval", OnApproval, WaitingOnApproval, BlockedByApproval,
-		(*tick).checkApproval, nil, nil, nil, nil, (*Job).approvalExpires, (*explainer).clearsApproval, (*explainer).remedyApproval},
+		single((*tick).checkApproval), nil, nil, nil, nil, (*Job).approvalExpires, (*explainer).clearsApproval, (*explainer).remedyApproval},
 	{"branch", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkRivals, nil, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+		single((*tick).checkRivals), nil, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"locks", OnLocks, WaitingOnLocks, WaitingOnLocks,
-		(*tick).checkLocks, nil, nil, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
+		single((*tick).checkLocks), nil, nil, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
+}
+
+// single returns the check of a gate with one condition.
+func single(check func(t *tick, i int32) verdict) func(t *tick, i int32, from int) (verdict, int) {
+	return func(t *tick, i int32, from int) (verdict, int) {
+		if from > 0 {
+			return verdict{}, from
+		}
+		return check(t, i), 1
+	}
 }
 
 // readsFacts reports whether gates read facts for a job with spec s (any), and
@@ -540,42 +550,39 @@ func unobserved(err string) string {
 	return err
 }
 
-func (t *tick) checkPinnedHead(i int32, from int) (verdict, int) {
+func (t *tick) checkPinnedHead(i int32) verdict {
 	p := t.s.jobs[i].Spec.Pinned
-	if from > 0 || p.Branch == "" {
-		return verdict{}, 1
+	if p.Branch == "" {
+		return verdict{}
 	}
 	t.s.ask(t.s.jobs[i], t.s.facts.Heads[p.Branch].asked())
 	if f := t.s.facts.Heads[p.Branch]; f.Known && f.Value == p.Commit {
-		return verdict{}, 1
+		return verdict{}
 	}
-	return waits("pinned head mismatch on " + p.Branch), 1
+	return waits("pinned head mismatch on " + p.Branch)
 }
 
-func (t *tick) checkApproval(i int32, from int) (verdict, int) {
-	if from > 0 {
-		return verdict{}, 1
-	}
+func (t *tick) checkApproval(i int32) verdict {
 	switch a := t.s.jobs[i].State.Approval; a.State {
 	case Pending:
 		if a.Over(t.s.now) {
-			return blocks(t.s.jobs[i].expired()), 1
+			return blocks(t.s.jobs[i].expired())
 		}
 		if st := t.s.jobs[i].State; st.Failure != NoFailure && st.Refused == 0 { // see Job.requestApproval; a refusal is cleared, see next
-			return waits("awaiting human approval to execute it again: " + cmp.Or(st.Reason, st.Failure.String())), 1
+			return waits("awaiting human approval to execute it again: " + cmp.Or(st.Reason, st.Failure.String()))
 		}
-		return waits("awaiting human approval"), 1
+		return waits("awaiting human approval")
 	case Rejected:
-		return blocks(cmp.Or(a.Reason, "approval rejected")), 1
+		return blocks(cmp.Or(a.Reason, "approval rejected"))
 	case Expired:
-		return blocks(t.s.jobs[i].expired()), 1
+		return blocks(t.s.jobs[i].expired())
 	case Approved:
 		if why := t.s.jobs[i].Unsealed(); why != "" {
-			return waits(why), 1
+			return waits(why)
 		}
-		return verdict{}, 1
+		return verdict{}
 	default:
-		return verdict{}, 1
+		return verdict{}
 	}
 }
 
@@ -592,14 +599,11 @@ func (j *Job) expired() string {
 	return "approval expired: nobody decided within " + j.Spec.ApprovalTimeout.String()
 }
 
-func (t *tick) checkLocks(i int32, from int) (verdict, int) {
-	if from > 0 {
-		return verdict{}, 1
-	}
+func (t *tick) checkLocks(i int32) verdict {
 	if why, now, cause := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); why != "" {
 		v := waits(why).because(cause)
 		v.now = now
-		return v, 1
+		return v
 	}
-	return verdict{}, 1
+	return verdict{}
 }

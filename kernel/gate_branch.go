@@ -32,15 +32,15 @@ func (s *Spec) MakesBranch(name string) bool {
 //
 // A run that merges nothing and needs what another run makes may go between two stages of that
 // run. A run does not wait for a run that waits for it, or whose attempt submitted it.
-func (t *tick) checkRivals(i int32, from int) (verdict, int) {
+func (t *tick) checkRivals(i int32) verdict {
 	j := t.s.jobs[i]
-	if from > 0 || !j.Spec.takesBranch() {
-		return verdict{}, 1
+	if !j.Spec.takesBranch() {
+		return verdict{}
 	}
 	takers := t.onBranch(j.Spec.Origin.Branch)
 	mine := takers.of[j.Spec.Origin.Run]
 	if mine == nil { // j's run has no active job
-		return verdict{}, 1
+		return verdict{}
 	}
 	for _, k := range takers.holders {
 		other := t.s.jobs[k]
@@ -57,9 +57,9 @@ func (t *tick) checkRivals(i int32, from int) (verdict, int) {
 			}
 			v.now = ": " + other.State.Reason
 		}
-		return v, 1
+		return v
 	}
-	return verdict{}, 1
+	return verdict{}
 }
 
 // behind reports whether an older active job of the runs is to take the branch before job i.

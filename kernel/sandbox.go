@@ -136,20 +136,20 @@ func (e Enforcement) Lacks(s Sandbox) string {
 
 // checkSandbox holds back jobs that require a sandbox which this host cannot
 // enforce. For other executors, their hosts check this.
-func (t *tick) checkSandbox(i int32, from int) (verdict, int) {
+func (t *tick) checkSandbox(i int32) verdict {
 	task := &t.s.jobs[i].Spec.Task
-	if from > 0 || !task.sandboxed() {
-		return verdict{}, 1
+	if !task.sandboxed() {
+		return verdict{}
 	}
 	f := t.s.facts.Sandbox
 	t.s.ask(t.s.jobs[i], f.asked())
 	if !f.Known {
-		return waits("cannot tell what sandboxes this host enforces: " + unobserved(f.Err)), 1
+		return waits("cannot tell what sandboxes this host enforces: " + unobserved(f.Err))
 	}
 	if why := f.Value.Lacks(task.Sandbox); why != "" {
-		return waits("the sandbox that it requires cannot be enforced: " + why), 1
+		return waits("the sandbox that it requires cannot be enforced: " + why)
 	}
-	return verdict{}, 1
+	return verdict{}
 }
 
 // sandboxed reports whether this host must enforce a sandbox for t.

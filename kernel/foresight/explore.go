@@ -2,7 +2,6 @@ package foresight
 
 import (
 	"fmt"
-
 	"slices"
 	"strings"
 	"time"
@@ -102,7 +101,7 @@ type explored struct {
 	step Step
 }
 
-var begin = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+var begin = time.Unix(1e9, 0).UTC()
 
 // leavesBehind reports whether the run makes an artifact that outlives it, and
 // needs that artifact itself.
@@ -155,9 +154,7 @@ func (x *explorer) from(jobs []kernel.NewJob, stopped func() bool) error {
 			x.known[key] = true
 			x.nodes = append(x.nodes, explored{next, at, step})
 		}
-		if len(steps) > 0 { // only its place in the history is still needed
-			x.nodes[at].s = nil
-		}
+		x.nodes[at].s = nil // only its place in the history is still needed
 	}
 	return nil
 }
@@ -231,10 +228,6 @@ func (x *explorer) stateKey(s *kernel.Snapshot) string {
 	facts := s.Facts()
 	for _, id := range x.ids {
 		j := s.Job(id)
-		if j == nil {
-			b.WriteString("-;")
-			continue
-		}
 		st := &j.State
 		fmt.Fprintf(&b, "%d %d %d %d %t %s %t %t", st.Status, st.Outcome, st.Approval.State, st.Routed, st.Awake, st.Context.Root, st.Closed, st.Retired)
 		if j.Open() { // a rewind clears the rest of an ended job's state
@@ -298,7 +291,7 @@ func (x *explorer) before(s *kernel.Snapshot, j *kernel.Job) (out []*kernel.Job)
 	seen := map[kernel.JobID]bool{j.ID: true}
 	for queue := []*kernel.Job{j}; len(queue) > 0; queue = queue[1:] {
 		for _, id := range s.Predecessors(queue[0].ID) {
-			if p := s.Job(id); p != nil && !seen[id] {
+			if p := s.Job(id); !seen[id] {
 				seen[id], out, queue = true, append(out, p), append(queue, p)
 			}
 		}

@@ -172,7 +172,17 @@ func TestWhatIf(t *testing.T) {
 }
 
 func TestWhatCannotHappenIsRefused(t *testing.T) {
-	s := world(named("a", nil), named("b", func(j *kernel.Job) { j.State.Status, j.State.Attempt = kernel.Failed, 1 }))
+	closes := func(branch string, also ...func(*kernel.Job)) func(*kernel.Job) {
+		return both(append(also, func(j *kernel.Job) {
+			j.Spec.Origin = kernel.Origin{Branch: branch, About: kernel.NodeInfo{Operation: "git.integrate_plan_branch"}}
+			j.Spec.Produces = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: strings.TrimPrefix(branch, "draft/")}}
+		})...)
+	}
+	s := world(named("a", nil), named("b", func(j *kernel.Job) { j.State.Status, j.State.Attempt = kernel.Failed, 1 }), named("c", both(running, locked("held"))),
+		named("d", both(after("c"), locked("asked"))), named("e", func(j *kernel.Job) {
+			j.Spec.After, j.Spec.Locks = []kernel.JobID{"c"}, []kernel.Lock{{Key: "used", Mode: kernel.Shared, Units: 1}}
+		}), named("m", closes("draft/p")), named("n", closes("draft/q", func(j *kernel.Job) { j.State.Status = kernel.Succeeded })),
+		named("o", func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/r" }))
 	for _, c := range []struct {
 		change foresight.Change
 		want   error
@@ -186,6 +196,27 @@ func TestWhatCannotHappenIsRefused(t *testing.T) {
 		{foresight.Resize{Pool: "cpu", Units: 2}, kernel.ErrNotFound},
 		{foresight.Resize{Pool: "gpu", Units: -1}, kernel.ErrInvalid},
 		{foresight.Pass{Time: -time.Second}, kernel.ErrInvalid},
+		{foresight.Pass{}, kernel.ErrInvalid},
+		{foresight.Pass{Time: 1}, nil},
+		{foresight.Fail{Job: "a", Code: 1}, nil},
+		{foresight.Fail{Job: "a", Code: 255}, nil},
+		{foresight.Fail{Job: "a", Code: 256}, kernel.ErrInvalid},
+		{foresight.Fail{Job: "b", Code: 1}, kernel.ErrConflict},
+		{foresight.Merge{Branch: "draft/p"}, nil},
+		{foresight.Merge{Branch: "draft/q"}, kernel.ErrNotFound},
+		{foresight.Merge{Branch: "draft/r"}, kernel.ErrNotFound},
+		{foresight.Release{Lock: "held"}, nil},
+		{foresight.Release{Lock: "asked"}, kernel.ErrNotFound},
+		{foresight.Resize{Pool: "gpu", Units: 0}, nil},
+		{foresight.Resize{Pool: "cpu", Units: 2, Known: true}, nil},
+		{foresight.Resize{Pool: "used", Units: 2}, nil},
+		{foresight.Resize{Pool: "held", Units: 2}, kernel.ErrNotFound},
+		{foresight.Places{N: -1}, kernel.ErrInvalid},
+		{foresight.Cancel{Jobs: []kernel.JobID{"b"}}, kernel.ErrConflict},
+		{foresight.Cancel{Jobs: []kernel.JobID{"b", "a"}}, nil},
+		{foresight.Cancel{Jobs: []kernel.JobID{"z", "a"}}, kernel.ErrNotFound},
+		{foresight.Retry{Jobs: []kernel.JobID{"z"}}, kernel.ErrNotFound},
+		{foresight.Submit{Jobs: []kernel.NewJob{{ID: "a"}}}, kernel.ErrConflict},
 	} {
 		if _, err := foresight.WhatIf(s, []foresight.Change{c.change}); !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, want %v", c.change, err, c.want)
@@ -215,15 +246,97 @@ func TestNearHoldsTheJobsOfEveryChange(t *testing.T) {
 			want = two
 		}
 		near := foresight.Near([]foresight.Change{c}, time.Time{})
+		all := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Outsiders}}
 		for _, id := range want {
-			if !slices.Contains(near, kernel.Near{Kind: kernel.Itself, Job: id}) {
-				t.Errorf("%#v needs %v", c, near)
-			}
+			all = append(all, kernel.Near{Kind: kernel.Itself, Job: id})
+		}
+		if !slices.Equal(near, append(all, kernel.Near{Kind: kernel.Due})) {
+			t.Errorf("%#v needs %v", c, near)
 		}
 	}
 	late := time.Unix(100, 0)
-	if near := foresight.Near([]foresight.Change{foresight.Pass{Time: time.Minute}}, late); !slices.Contains(near, kernel.Near{Kind: kernel.Due, At: late.Add(time.Minute)}) {
-		t.Errorf("what is due a minute later is not in %v", near)
+	if near := foresight.Near([]foresight.Change{foresight.Pass{Time: time.Minute}, foresight.Places{N: 1}}, late); !slices.Equal(near, []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Outsiders}, {Kind: kernel.Due, At: late.Add(time.Minute)}}) {
+		t.Errorf("a minute later %v is near", near)
+	}
+	need := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
+	if out := foresight.Artifacts([]foresight.Change{foresight.Pass{Time: 1}, foresight.Submit{Jobs: []kernel.NewJob{{Spec: kernel.Spec{Needs: []kernel.Artifact{need}}}}}}); !slices.Equal(out, []kernel.Artifact{need}) {
+		t.Errorf("new jobs need %v", out)
+	}
+}
+
+// Whatever people see of a job moves it; what they do not see does not. Jobs that are new or gone have moved.
+func TestWhatHasMoved(t *testing.T) {
+	at := func(edit func(*kernel.Job)) *kernel.Snapshot {
+		j := named("a", func(j *kernel.Job) { j.Rev, j.Created, j.Spec.Task.Args, j.State.Attempt = 1, t0, []string{"true"}, 1 })
+		edit(&j)
+		return kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{j}})
+	}
+	none := kernel.NewSnapshot(kernel.Observation{Now: t0})
+	was := at(func(*kernel.Job) {})
+	for name, c := range map[string]struct {
+		then *kernel.Snapshot
+		want int
+	}{
+		"nothing":    {at(func(*kernel.Job) {}), 0},
+		"status":     {at(func(j *kernel.Job) { j.State.Status = kernel.Running }), 1},
+		"wait":       {at(func(j *kernel.Job) { j.State.Wait.Detail = "x" }), 1},
+		"attempt":    {at(func(j *kernel.Job) { j.State.Attempt = 2 }), 1},
+		"generation": {at(func(j *kernel.Job) { j.State.Generation = 1 }), 1},
+		"approval":   {at(func(j *kernel.Job) { j.State.Approval.State = kernel.Approved }), 1},
+		"reason":     {at(func(j *kernel.Job) { j.State.Reason = "x" }), 1},
+		"record":     {at(func(j *kernel.Job) { j.Rev = 2 }), 0},
+		"gone":       {none, 1},
+	} {
+		moved := foresight.Forecast{Now: was, Then: c.then}.Moved()
+		if len(moved) != c.want || c.want > 0 && (moved[0].Was != was.Job("a") || moved[0].Then != c.then.Job("a")) {
+			t.Errorf("%s: %+v", name, moved)
+		}
+	}
+	if moved := (foresight.Forecast{Now: none, Then: was}).Moved(); len(moved) != 1 || moved[0].Was != nil || moved[0].Then != was.Job("a") {
+		t.Errorf("a new one: %+v", moved)
+	}
+	fresh := func(generation int) *kernel.Snapshot {
+		return at(func(j *kernel.Job) { j.State.Attempt, j.State.Generation = 0, generation })
+	}
+	if moved := (foresight.Forecast{Now: fresh(0), Then: fresh(1)}).Moved(); len(moved) > 0 {
+		t.Errorf("it begins again before it has begun: %+v", moved)
+	}
+}
+
+// What has been merged is not there any more, what was made is, and what was stopped has ended with the exit code of a signal.
+func TestWhatAChangeMakesOfTheWorld(t *testing.T) {
+	branch, sentinel := kernel.Artifact{Kind: kernel.PlanBranch, Name: "p", Ref: "draft/p"}, kernel.Artifact{Kind: kernel.MergeSentinel, Name: "p"}
+	s := world(named("a", both(running, func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{branch} })), named("c", running),
+		named("m", func(j *kernel.Job) {
+			j.Spec.Origin, j.Spec.Produces = kernel.Origin{Branch: "draft/p", About: kernel.NodeInfo{Operation: "git.integrate_plan_branch"}}, []kernel.Artifact{sentinel}
+		}))
+	if f, err := foresight.WhatIf(kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{named("x", func(j *kernel.Job) { j.Rev, j.Spec.Task.Args = 1, []string{"true"} })}}), nil); err != nil || f.Now.Job("x").State.Status != kernel.Running || len(f.Moved()) > 0 {
+		t.Errorf("a tick comes first: %v, %+v", err, f.Moved())
+	}
+	f, err := foresight.WhatIf(s, []foresight.Change{foresight.Succeed{Job: "a"}, foresight.Cancel{Jobs: []kernel.JobID{"c"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := f.Then.Facts()
+	if !facts.Present[branch].Value || facts.Heads["draft/p"].Value == "" || len(facts.Heads) != 1 {
+		t.Errorf("after the branch was made: %v, %v", facts.Present, facts.Heads)
+	}
+	if st := f.Then.Job("c").State; st.Status != kernel.Cancelled || st.Exit != kernel.Exited(143) {
+		t.Errorf("what was stopped: %+v", st)
+	}
+	f, err = foresight.WhatIf(f.Then, []foresight.Change{foresight.Merge{Branch: "draft/p"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts = f.Then.Facts()
+	closes := f.Then.Job("m").Spec.Closes()
+	if len(closes) == 0 || !facts.Present[sentinel].Value {
+		t.Errorf("%v are closed, there is %v", closes, facts.Present)
+	}
+	for _, a := range closes {
+		if gone := facts.Present[a]; !gone.Known || gone.Value {
+			t.Errorf("after the merge there is %s: %+v", a, gone)
+		}
 	}
 }
 

@@ -109,10 +109,8 @@ func failedBefore(j *kernel.Job) (out []failure) {
 
 // retried returns a failure that p retries.
 func retried(p kernel.RetryPolicy) failure {
-	for code := range 256 {
-		if p.Exits.Has(code) {
-			return failure{class: kernel.ExitFailure, exit: code}
-		}
+	if _, exits := p.Names(); len(exits) > 0 {
+		return failure{class: kernel.ExitFailure, exit: exits[0]}
 	}
 	for class := kernel.ExitFailure; class <= kernel.Preempted; class++ {
 		if p.Covers(class, 1) {

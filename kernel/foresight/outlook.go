@@ -166,29 +166,22 @@ func (f *foreteller) groups(then *kernel.Snapshot) (out [][]*kernel.Job) {
 
 // ends returns the ends of the groups, over all stories.
 func (f *foreteller) ends(stories []Story) (out []End) {
-	sureness := f.basis(stories[0])
+	known := f.basis(stories[0])
 	for _, g := range f.groups(stories[0].Then) {
-		e := End{Basis: Declared}
+		var e End
 		var at []time.Time
+		weakest := known[g[0].ID]
 		for _, j := range g {
-			e.Jobs = append(e.Jobs, j.ID)
-			if now := f.s.Job(j.ID); now != nil && !now.State.Status.Active() {
-				continue
-			}
-			if b := sureness[j.ID]; b.basis < e.Basis || b.basis == e.Basis && (e.From == 0 || b.from < e.From) {
-				e.Basis, e.From = b.basis, b.from
-			}
+			e.Jobs, weakest = append(e.Jobs, j.ID), lesser(weakest, known[j.ID])
 		}
+		e.Basis, e.From = weakest.basis, weakest.from
 		for _, t := range stories {
 			var end time.Time
 			ended, well := true, true
 			for _, id := range e.Jobs {
 				j := t.Then.Job(id)
-				if j == nil {
-					continue
-				}
 				if end = later(end, t.Ended[id]); j.State.Status.Active() {
-					if ended && e.Waits == "" {
+					if e.Waits == "" {
 						e.Waits, e.For = id, j.State.Wait.Detail
 					}
 					ended = false
@@ -228,12 +221,8 @@ func (f *foreteller) basis(t Story) map[kernel.JobID]sureness {
 	of := make([]sureness, len(t.Spans))
 	out := map[kernel.JobID]sureness{}
 	for i, s := range t.Spans {
-		j := t.Then.Job(s.Job)
-		if j == nil {
-			continue
-		}
 		var own sureness
-		if own.basis, own.from = f.o.Habits.Basis(j); s.Attempt == 0 {
+		if own.basis, own.from = f.o.Habits.Basis(t.Then.Job(s.Job)); s.Attempt == 0 {
 			if own = (sureness{Recorded, f.o.Habits.Decisions()}); own.from == 0 {
 				own.basis = Guess
 			}
@@ -276,15 +265,15 @@ func (f *foreteller) usage(t Story) []Usage {
 	for _, s := range t.Spans {
 		j := t.Then.Job(s.Job)
 		from, to := later(s.Start, f.s.Now()), s.End
+		if to.IsZero() { // nobody decided, or it was stopped
+			to = t.Ended[s.Job]
+		}
 		if to.IsZero() || to.After(end) {
 			to = end
 		}
 		elapsed := max(0, to.Sub(from).Seconds())
 		if s.Attempt == 0 {
 			busy[Resource{Kind: Person}] += elapsed
-			continue
-		}
-		if j == nil {
 			continue
 		}
 		busy[Resource{Slot, j.Spec.Task.On()}] += elapsed
@@ -330,10 +319,7 @@ func doubled(s *kernel.Snapshot, r Resource) (*kernel.Snapshot, float64) {
 	f := &future{s: s}
 	o := f.observation()
 	l := &o.Limits
-	l.Pools, l.Executors = maps.Clone(l.Pools), maps.Clone(l.Executors)
-	if l.Pools == nil {
-		l.Pools = map[string]int{}
-	}
+	l.Pools, l.Executors = maps.Collect(maps.All(l.Pools)), maps.Clone(l.Executors)
 	switch r.Kind {
 	case Person:
 		return s, 2

@@ -226,7 +226,7 @@ func TestETAs(t *testing.T) {
 		return both(takes(time.Minute), func(j *kernel.Job) { j.Spec.Preconditions = []kernel.Precondition{{Kind: kind, Branch: branch}} })
 	}
 	jobs := []kernel.Job{
-		ended("o", "n", 4*time.Minute, 0),
+		ended("o", "n", 4*time.Minute, 0), ended("p", "n", 9*time.Minute, 0), ended("q", "n", 2*time.Minute, 0),
 		named("a", takes(2*time.Minute)), named("b", both(called("n"), after("a"))),
 		named("c", called("z")), named("d", both(takes(time.Minute), after("c"))),
 		named("e", both(takes(time.Minute), gated)),
@@ -250,7 +250,7 @@ func TestETAs(t *testing.T) {
 	got, asked := foresight.ETAs(s.WithFacts(seen), habits)
 	want := map[kernel.JobID]foresight.ETA{
 		"a": {At: t0.Add(2 * time.Minute), Basis: foresight.Declared},
-		"b": {At: t0.Add(6 * time.Minute), Basis: foresight.Recorded, From: 1},
+		"b": {At: t0.Add(6 * time.Minute), Basis: foresight.Recorded, From: 3},
 		"f": {At: t0.Add(time.Minute), Basis: foresight.Declared},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || !asked.Empty() {

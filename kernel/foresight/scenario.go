@@ -117,13 +117,7 @@ func described(n kernel.NewJob, name func(kernel.JobID) string) string {
 	if s.Resumable {
 		say("resumes=%d", s.Budget.Resumes)
 	}
-	var classes []string
-	for c := kernel.ExitFailure; c <= kernel.Preempted; c++ {
-		if s.Retry.Classes&(1<<c) != 0 {
-			classes = append(classes, c.String())
-		}
-	}
-	if len(classes) > 0 {
+	if classes, _ := s.Retry.Names(); len(classes) > 0 {
 		say("retry_on=%s", strings.Join(classes, ","))
 	}
 	slices.Sort(words[2:])

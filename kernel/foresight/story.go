@@ -37,11 +37,10 @@ type Story struct {
 func (t Story) Guessed(h *Habits) (attempts, decisions int) {
 	guessed, asked := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
 	for _, s := range t.Spans {
-		j := t.Then.Job(s.Job)
-		if j == nil || s.End.IsZero() {
+		if s.End.IsZero() {
 			continue
 		}
-		if basis, _ := h.Basis(j); s.Attempt == 0 && h.Decisions() == 0 {
+		if basis, _ := h.Basis(t.Then.Job(s.Job)); s.Attempt == 0 && h.Decisions() == 0 {
 			asked[s.Job] = true
 		} else if s.Attempt > 0 && basis == Guess {
 			guessed[s.Job] = true
@@ -60,7 +59,7 @@ const most = 60
 // gates asked for in vain: if there are any, Tell must be called again with
 // these answered.
 func Tell(s *kernel.Snapshot, course Course) Story {
-	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[string]int{}, open: map[kernel.JobID]int{},
+	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[kernel.Lock]int{}, open: map[kernel.JobID]int{},
 		story: Story{Ended: map[kernel.JobID]time.Time{}, By: map[kernel.JobID]int{}, Waits: map[Resource]time.Duration{}}}
 	for _, j := range s.Jobs() {
 		if j.State.Status == kernel.Running {
@@ -95,10 +94,10 @@ type teller struct {
 	course  Course
 	events  queue
 	made    int // number of events so far
-	cause   int // the span whose end is being processed; -1: none
+	cause   int // the last span of the job to which something happens; -1: none
 	story   Story
 	waiting map[kernel.JobID]wait
-	used    map[string]int       // locks and units of pools in use by running jobs
+	used    map[kernel.Lock]int  // by key and mode, what running jobs have: locks, and units of pools
 	open    map[kernel.JobID]int // the last span of each job
 }
 
@@ -152,13 +151,9 @@ func (t *teller) happen(e happening) {
 		t.s = t.draft.Snapshot()
 	}
 	j := t.s.Job(e.job)
-	if j == nil {
-		return
-	}
 	t.cause = t.last(e.job)
 	if e.span >= 0 {
 		span := &t.story.Spans[e.span]
-		t.cause = e.span
 		switch {
 		case span.Attempt == 0:
 			if j.State.Status != kernel.WaitingOnApproval || j.State.Approval != e.asks || t.last(e.job) != e.span {
@@ -176,7 +171,6 @@ func (t *teller) happen(e happening) {
 		}
 	}
 	t.tick()
-	t.cause = -1
 }
 
 func (t *teller) decide(j *kernel.Job, grants bool) {
@@ -202,30 +196,20 @@ func (t *teller) follow(was map[kernel.JobID]*kernel.Job, p kernel.Plan) {
 		}
 	}
 	for _, a := range p.Records {
-		switch a := a.(type) {
-		case kernel.CreateJob:
-			t.look(t.s.Job(a.Job.ID))
-		case kernel.PutState:
-			j, old := t.s.Job(a.Job), was[a.Job]
-			if j == nil || old == nil {
-				continue
-			}
-			if !j.Open() && old.Open() {
+		if a, ok := a.(kernel.PutState); ok {
+			j := t.s.Job(a.Job)
+			if !j.Open() && was[a.Job].Open() {
 				if t.story.Ended[j.ID] = t.s.Now(); t.cause >= 0 {
 					t.story.By[j.ID] = t.cause
 				}
 			}
 			t.look(j)
-		default: // not a change of a job's state
 		}
 	}
 }
 
 // trackLocks updates the resources in use after j changed from old.
 func (t *teller) trackLocks(old, j *kernel.Job) {
-	if old == nil || j == nil {
-		return
-	}
 	if was, is := old.State.Status == kernel.Running, j.State.Status == kernel.Running; is && !was {
 		t.use(j, 1)
 	} else if was && !is {
@@ -235,7 +219,7 @@ func (t *teller) trackLocks(old, j *kernel.Job) {
 
 func (t *teller) use(j *kernel.Job, times int) {
 	for _, l := range j.Spec.Locks {
-		t.used[l.Key] += times * max(1, l.Units)
+		t.used[kernel.Lock{Key: l.Key, Mode: l.Mode}] += times * max(1, l.Units)
 	}
 }
 
@@ -247,7 +231,7 @@ func (t *teller) look(j *kernel.Job) {
 	}
 	st := &j.State
 	if st.Status == kernel.WaitingOnApproval {
-		if w, known := t.waiting[j.ID]; known && w.what.Kind == Person {
+		if t.waiting[j.ID].what.Kind == Person {
 			return
 		}
 		t.waited(j.ID, &wait{Resource{Kind: Person}, now})
@@ -265,9 +249,7 @@ func (t *teller) look(j *kernel.Job) {
 		return
 	}
 	if st.Status == kernel.WaitingOnLocks {
-		if r := t.holds(j); t.waiting[j.ID].what != r || t.waiting[j.ID].since.IsZero() {
-			t.waited(j.ID, &wait{r, now})
-		}
+		t.waited(j.ID, &wait{t.holds(j), now})
 		return
 	}
 	if st.Status != kernel.Running { // begin handles running jobs
@@ -297,14 +279,24 @@ func (t *teller) holds(j *kernel.Job) Resource {
 	for _, first := range []bool{true, false} {
 		for _, l := range j.Spec.Locks {
 			switch {
-			case l.Pool() && (!first || t.used[l.Key]+l.Units > capacity(t.s.Limits(), l.Key)):
+			case first && !t.taken(l):
+			case l.Pool():
 				return Resource{Pool, l.Key}
-			case !l.Pool() && (!first || t.used[l.Key] > 0):
+			default:
 				return Resource{Lock, l.Key}
 			}
 		}
 	}
 	return Resource{Slot, on}
+}
+
+// taken reports whether what running jobs have leaves no room for l.
+func (t *teller) taken(l kernel.Lock) bool {
+	shared, exclusive := t.used[kernel.Lock{Key: l.Key, Mode: kernel.Shared}], t.used[kernel.Lock{Key: l.Key, Mode: kernel.Exclusive}]
+	if l.Pool() {
+		return shared+l.Units > capacity(t.s.Limits(), l.Key)
+	}
+	return exclusive > 0 || l.Mode == kernel.Exclusive && shared > 0
 }
 
 // capacity returns how many units a pool has.
@@ -317,9 +309,7 @@ func capacity(l kernel.Limits, pool string) int {
 
 // begins is called when an attempt is launched.
 func (t *teller) begins(a kernel.AttemptID) {
-	if j := t.s.Job(a.Job); j != nil {
-		t.begin(j, t.s.Now())
-	}
+	t.begin(t.s.Job(a.Job), t.s.Now())
 }
 
 // begin asks the course how j's attempt ends, which has been running since the

@@ -109,3 +109,122 @@ func TestNews(t *testing.T) {
 		t.Errorf("a runner that lives is news: %+v", got)
 	}
 }
+
+// Every verb names the records that it needs, by id, by key or by what is made, and all of it is read at once.
+func TestScopesOfVerbs(t *testing.T) {
+	token := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "k"}
+	news := []kernel.NewJob{{ID: "n", Spec: kernel.Spec{After: []kernel.JobID{"a"}, Needs: []kernel.Artifact{token}, IdempotencyKey: "k"}}, {ID: "m", Spec: kernel.Spec{After: []kernel.JobID{"b"}}}}
+	named := kernel.Scope{Jobs: []kernel.JobID{"a", "b"}, Artifacts: []kernel.Artifact{token}, Keys: []string{"k"}}
+	just := func(ids ...kernel.JobID) kernel.Scope { return kernel.Scope{Jobs: ids} }
+	x := kernel.AttemptID{Job: "x", N: 1}
+	for _, c := range []struct {
+		verb history.Verb
+		want kernel.Scope
+	}{
+		{history.Tick{}, kernel.Scope{}}, {history.Settle{}, kernel.Scope{}}, {history.Number{}, kernel.Scope{All: true}}, {history.Submit{Jobs: news}, named}, {history.Enqueue{Jobs: news}, named},
+		{history.Approve{Job: "x"}, just("x")}, {history.Reject{Job: "x"}, just("x")}, {history.Cancel{Jobs: []kernel.JobID{"x", "y"}}, just("x", "y")}, {history.Retry{Jobs: []kernel.JobID{"x"}}, kernel.Scope{All: true}},
+		{history.Finish{Result: kernel.Result{Attempt: x, Submitted: news}}, kernel.Scope{Jobs: []kernel.JobID{"a", "b", "x"}, Artifacts: named.Artifacts, Keys: named.Keys}},
+		{history.Refuse{Attempt: x}, just("x")}, {history.CleanedUp{Job: "x"}, just("x")}, {history.Tended{Job: "x"}, just("x")},
+	} {
+		if got := c.verb.Scope(); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%T: %+v, want %+v", c.verb, got, c.want)
+		}
+	}
+	near := history.Named(named)
+	want := []kernel.Near{{Kind: kernel.Itself, Job: "a"}, {Kind: kernel.Itself, Job: "b"}, {Kind: kernel.Producers, Artifact: token}, {Kind: kernel.Keyed, Key: "k"}}
+	if !slices.Equal(near, want) {
+		t.Errorf("near are %+v, want %+v", near, want)
+	}
+	if got := history.Besides(append(near, kernel.Near{Kind: kernel.Outsiders}, kernel.Near{Kind: kernel.RunProducers, Run: "r", Artifact: token})); !reflect.DeepEqual(got, kernel.Scope{Jobs: named.Jobs, Artifacts: []kernel.Artifact{token, token}, Keys: named.Keys}) {
+		t.Errorf("besides: %+v", got)
+	}
+}
+
+// What could not be read then is not read now. What is asked for at once is what the transaction names, what changed before it, and what every
+// tick reads.
+func TestWhatADecisionReads(t *testing.T) {
+	jobs := []kernel.Job{job("a", kernel.Queued), job("b", kernel.WaitingOnDeps, "a"), job("c", kernel.Queued)}
+	decide := func(a history.Account) (first kernel.Scope, p kernel.Plan) {
+		t.Helper()
+		p, err := a.Decide(func(scope kernel.Scope) (kernel.Records, error) {
+			if first.Near == nil && first.Jobs == nil {
+				first = scope
+			}
+			return source(jobs...)(scope)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return first, p
+	}
+	cancel := history.Step{Verb: history.Cancel{Jobs: []kernel.JobID{"a"}, By: "me"}}
+	patch := kernel.Artifact{Kind: kernel.CommandPatch, Name: "a"}
+	always := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: t0}, {Kind: kernel.Itself, Job: "a"}}
+	itself := []kernel.Near{{Kind: kernel.Dependents, Job: "a"}, {Kind: kernel.Consumers, Artifact: patch}}
+	for _, c := range []struct {
+		a    history.Account
+		want []kernel.Near
+	}{
+		{history.Account{ByFacts: true}, slices.Concat(always, itself)},
+		{history.Account{}, slices.Concat(always, []kernel.Near{{Kind: kernel.Outsiders}}, itself)},
+		{history.Account{ByFacts: true, Unjudged: []kernel.JobID{"c"}}, slices.Concat(always, []kernel.Near{{Kind: kernel.Itself, Job: "c"}}, itself)},
+		{history.Account{ByFacts: true, Limits: kernel.Limits{MaxRunning: 4}}, slices.Concat(always, itself, []kernel.Near{{Kind: kernel.Line, Key: kernel.LocalExecutor, Most: 6}})},
+	} {
+		c.a.At, c.a.Steps = t0, []history.Step{cancel}
+		if got, p := decide(c.a); !slices.Equal(got.Near, c.want) || p.Empty() {
+			t.Errorf("near are %+v, want %+v", got.Near, c.want)
+		}
+	}
+	seen := cancel
+	seen.Seen = history.SeenAll
+	if got, _ := decide(history.Account{At: t0, ByFacts: true, Steps: []history.Step{seen}}); !got.All || !slices.Contains(got.Jobs, "a") {
+		t.Errorf("for all: %+v", got)
+	}
+	seen.Seen = history.SeenOpen
+	if got, _ := decide(history.Account{At: t0, ByFacts: true, Unjudged: []kernel.JobID{"c"}, Steps: []history.Step{seen}}); got.All || !slices.Contains(got.Jobs, "a") || !slices.Contains(got.Jobs, "c") {
+		t.Errorf("for what is open: %+v", got)
+	}
+	tick := history.Step{Verb: history.Tick{}, Seen: history.SeenAll}
+	_, whole := decide(history.Account{At: t0, Steps: []history.Step{tick}})
+	_, part := decide(history.Account{At: t0, Steps: []history.Step{tick}, Unreadable: map[kernel.JobID]string{"c": "torn"}})
+	launched := func(p kernel.Plan) (ids []kernel.JobID) {
+		for _, a := range p.World {
+			if a, is := a.(kernel.Launch); is {
+				ids = append(ids, a.Attempt.Job)
+			}
+		}
+		return ids
+	}
+	if got := launched(whole); !slices.Equal(got, []kernel.JobID{"a", "c"}) {
+		t.Errorf("%v start", got)
+	}
+	if got := launched(part); !slices.Equal(got, []kernel.JobID{"a"}) {
+		t.Errorf("without what cannot be read %v start", got)
+	}
+}
+
+// Worktrees that are gone are forgotten once for each run, before the retry.
+func TestARetryForgetsWhatIsGone(t *testing.T) {
+	failed := func(id kernel.JobID) kernel.Job {
+		j := job(id, kernel.Failed)
+		j.Spec.Origin.Run, j.State.Attempt = "r", 1
+		j.State.Context = kernel.Context{Root: "t", Worktree: "/gone", Owned: true}
+		return j
+	}
+	s := kernel.TakeSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{failed("a"), failed("b")}, Facts: kernel.NewFacts()})
+	ids := []kernel.JobID{"a", "b", "none"}
+	gone := history.Forget(s, ids, func(c kernel.Context) bool { return c.Worktree == "/gone" })
+	if again := history.Forget(s, ids[:1], func(c kernel.Context) bool { return c.Worktree == "/gone" }); gone.Empty() || !reflect.DeepEqual(gone, again) {
+		t.Errorf("%+v, for one job of the run %+v", gone, again)
+	}
+	if kept := history.Forget(s, ids, func(kernel.Context) bool { return false }); !kept.Empty() {
+		t.Errorf("nothing is gone: %+v", kept)
+	}
+	p, err := history.Retry{Jobs: ids[:2], By: "me", Gone: []string{"/gone"}}.Decide(s)
+	if err != nil || s.Apply(p).Job("a").State.Context.Worktree != "" || s.Apply(p).Job("a").State.Status.Terminal() {
+		t.Errorf("%v: %+v", err, s.Apply(p).Job("a").State)
+	}
+	if _, err := (history.Retry{Jobs: []kernel.JobID{"none"}}).Decide(s); !errors.Is(err, kernel.ErrNotFound) {
+		t.Errorf("of no job: %v", err)
+	}
+}

@@ -17,8 +17,7 @@ import (
 //   - what a route of an open job may rewind;
 //   - what that or an open job refers to: its predecessors, the jobs whose patch it needs and, of each artifact it needs, the newest producer, the newest successful one and the owners of its markers, or every producer if the markers are not known;
 //   - the tokens of plans that are not merged;
-//   - the runs of merges in conflict;
-//   - the unsuccessful jobs of a run that stops at its first failure.
+//   - the merges in conflict.
 //
 // A run goes as a whole, with its manifest, or stays. A job whose worktree still exists
 // keeps its record: see GCWorktrees. The snapshot must hold every job.
@@ -114,24 +113,23 @@ func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) (gone []*kernel
 	return gone
 }
 
-// keepConflicts keeps the runs of merges that ended in a conflict until a later
-// merge of the plan succeeds. A person may be working on the conflict, however
+// keepConflicts keeps the merges that ended in a conflict until a later merge of the
+// plan succeeds. A person may be working on the conflict, however
 // long ago the run ended.
 func keepConflicts(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
-	conflict := map[string][]kernel.RunID{}
+	conflict := map[string][]kernel.JobID{}
 	for _, j := range s.Jobs() {
 		switch plan := j.Spec.Integrates(); {
 		case plan == "":
 		case j.State.Status == kernel.Succeeded:
 			delete(conflict, plan)
 		case j.State.Status == kernel.BlockedByDependency && j.State.Outcome == kernel.OutcomeBlocked:
-			conflict[plan] = append(conflict[plan], j.Spec.Origin.Run)
+			conflict[plan] = append(conflict[plan], j.ID)
 		}
 	}
-	runs := slices.Concat(slices.Collect(maps.Values(conflict))...)
-	for _, j := range s.Jobs() {
-		if run := j.Spec.Origin.Run; run != "" && slices.Contains(runs, run) {
-			keep[j.ID] = true
+	for _, merges := range conflict {
+		for _, id := range merges {
+			keep[id] = true
 		}
 	}
 }
@@ -157,10 +155,8 @@ func keepTokens(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
 // routes may rewind.
 func referred(s *kernel.Snapshot, stays map[kernel.JobID]bool) map[kernel.JobID]bool {
 	keep := map[kernel.JobID]bool{}
-	stops := map[kernel.RunID]bool{} // runs that judge their jobs by earlier failures
 	for _, j := range live(s, stays) {
 		keep[j.ID] = true
-		stops[j.Spec.Origin.Run] = stops[j.Spec.Origin.Run] || j.Spec.FailureMode == kernel.BlockDownstream
 		for _, id := range j.Spec.After {
 			keep[id] = true
 		}
@@ -169,11 +165,6 @@ func referred(s *kernel.Snapshot, stays map[kernel.JobID]bool) map[kernel.JobID]
 				keep[kernel.JobID(a.Name)] = true
 			}
 			keepProducers(s, j.ID, a, keep)
-		}
-	}
-	for _, j := range s.Jobs() {
-		if j.Spec.Origin.Run != "" && stops[j.Spec.Origin.Run] && j.State.Status != kernel.Succeeded {
-			keep[j.ID] = true
 		}
 	}
 	return keep

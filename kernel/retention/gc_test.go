@@ -33,7 +33,18 @@ func TestGC(t *testing.T) {
 			t.Errorf("sleeper beside a %s job: %q", st, got)
 		}
 	}
-	const x = "custom:t:x"
+	const x, token = "custom:t:x", "custom:stage_token:approve:p"
+	retired := func(j *kernel.Job) { j.State.Retired = true }
+	stops := func(j *kernel.Job) { j.Spec.FailureMode = kernel.BlockDownstream }
+	conflict := func(j *kernel.Job) {
+		j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked
+	}
+	in := func(run kernel.RunID) option { return func(j *kernel.Job) { j.Spec.Origin.Run = run } }
+	merges := func(plan string) option {
+		return func(j *kernel.Job) {
+			j.Spec.Origin = kernel.Origin{Run: "r", Plan: plan, About: kernel.NodeInfo{Operation: "git.integrate_plan_branch"}}
+		}
+	}
 	for _, c := range []struct {
 		name, want string
 		facts      kernel.Facts
@@ -54,6 +65,11 @@ func TestGC(t *testing.T) {
 		{"a run of which one stays", "c", marked(facts(), x), []kernel.Job{job("a", done, old, inRun, produces(x)), job("b", is(kernel.Failed), old, inRun), job("c", done, old), job("q", needs(x))}},
 		{"a run of which one is young", "c", facts(), []kernel.Job{job("a", is(kernel.Failed), old, inRun), job("b", done, fresh, inRun), job("c", done, old)}},
 		{"what the sleeper of such a run refers to", "", marked(facts(), x), []kernel.Job{job("a", done, old, inRun, produces(x)), job("s", is(kernel.Unscheduled), old, inRun, after("c")), job("c", done, old), job("q", needs(x))}},
+		{"the newest token of a plan", "a d e f", facts(), []kernel.Job{job("a", done, old, produces(token)), job("b", done, old, produces(token)), job("c", done, old, produces("custom:stage_token:approve:q")),
+			job("d", is(kernel.Failed), old, produces(token)), job("e", done, old, produces("custom:other:approve:p")), job("f", done, old, produces(token), retired)}},
+		{"a merge in conflict, with its run", "c d e", facts(), []kernel.Job{job("a", conflict, old, merges("p")), job("b", done, old, inRun), job("c", is(kernel.BlockedByDependency), old, merges("q"), in("s")),
+			job("d", conflict, old, merges("r"), in("t")), job("e", done, old, merges("r"), in("u")), job("f", conflict, old, merges("r"), in("v"))}},
+		{"the failures of a run that stops at the first one", "", facts(), []kernel.Job{job("a", is(kernel.Failed), old, inRun, stops), job("b", done, old, inRun, stops), job("c", inRun, stops)}},
 		{"route target", "", facts(), []kernel.Job{job("a", done, old), job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "a"}} })}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,5 +93,42 @@ func TestGCKeepsASleeperThatIsNeeded(t *testing.T) {
 	}
 	if p := retention.GC(snapshot(facts(), sleeper), 0); p.Empty() {
 		t.Error("one that nobody needs stays")
+	}
+}
+
+// The verbs on record are the functions by their names.
+func TestVerbsOnRecord(t *testing.T) {
+	owns := func(j *kernel.Job) { j.State.Context = kernel.Context{Root: "w", Worktree: "/w", Owned: true} }
+	s := snapshot(facts(), job("a", is(kernel.Succeeded), finishedAt(t0.Add(-48*time.Hour))), job("b", is(kernel.Failed), finishedAt(t0.Add(-48*time.Hour)), owns), job("c", is(kernel.Succeeded), finishedAt(t0)))
+	of := func(p kernel.Plan, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []kernel.JobID
+		for _, a := range actionsOf[kernel.RemoveJob](p) {
+			ids = append(ids, a.Job)
+		}
+		text := words(ids)
+		for _, a := range p.World {
+			if a, is := a.(kernel.RemoveWorktree); is {
+				text += " worktree of " + string(a.Job)
+			}
+		}
+		return text
+	}
+	for _, c := range []struct{ got, want string }{
+		{of(retention.Old{Than: 24 * time.Hour}.Decide(s)), "a"}, {of(retention.Old{Than: 24 * time.Hour, Worktrees: true}.Decide(s)), " worktree of b"},
+		{of(retention.Cleaning{Jobs: []kernel.JobID{"c"}}.Decide(s)), "c"}, {of(retention.Cleaning{Jobs: []kernel.JobID{"b", "c"}, Worktrees: true}.Decide(s)), " worktree of b"},
+		{of(retention.Keeping{Policy: retention.Policy{Age: 24 * time.Hour}}.Decide(s)), "a"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+	for _, v := range []interface{ Scope() kernel.Scope }{retention.Old{}, retention.Cleaning{}, retention.Keeping{}} {
+		if !v.Scope().All {
+			t.Errorf("%T does not read every record", v)
+		}
 	}
 }

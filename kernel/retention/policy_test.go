@@ -1,6 +1,8 @@
 package retention_test
 
 import (
+	"maps"
+	"reflect"
 	"testing"
 	"time"
 
@@ -47,6 +49,24 @@ func TestRetainKeepsItsBounds(t *testing.T) {
 	} {
 		if got := retained(s, c.keep, sizes, c.most); got != c.want {
 			t.Errorf("%+v, most %d: removes %q, want %q", c.keep, c.most, got, c.want)
+		}
+		// On record are the sizes of what goes, and of everything else the sum.
+		v := retention.Keeping{Policy: c.keep, Sizes: sizes, Most: c.most}
+		p, _ := v.Decide(s)
+		short := v.Short(s, p)
+		want := map[kernel.JobID]int64(nil)
+		if c.keep.Bytes > 0 {
+			want = map[kernel.JobID]int64{"": 100}
+			for _, a := range actionsOf[kernel.RemoveJob](p) {
+				want[a.Job] = sizes[a.Job]
+				want[""] -= sizes[a.Job]
+			}
+		}
+		if !maps.Equal(short.Sizes, want) {
+			t.Errorf("%+v: on record are %v, want %v", c.keep, short.Sizes, want)
+		}
+		if again, _ := short.Decide(s); !reflect.DeepEqual(again, p) {
+			t.Errorf("%+v: by what is on record %v goes, not %v", c.keep, again, p)
 		}
 	}
 	goesOn := snapshot(facts(), ended("a", 5), ended("b", 9, inRun("r")), job("c", is(kernel.Running), inRun("r")))

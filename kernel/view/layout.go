@@ -40,14 +40,14 @@ func layoutOf(d *diagram) layout {
 	}
 	slices.SortStableFunc(pieces, func(a, b *piece) int { return cmp.Compare(b.height, a.height) })
 	most := int(math.Sqrt(float64(total) * 1.6))
-	x, y, shelf := 0, 0, 0
+	var x, y int
 	for _, p := range pieces {
-		if x > 0 && x+p.width > most {
-			x, y, shelf = 0, y+shelf+rowGap, 0
+		if x > 0 && x+p.width > most { // a new shelf
+			x, y = 0, l.height+rowGap
 		}
 		p.put(&l, point{x, y})
 		l.width, l.height = max(l.width, x+p.width), max(l.height, y+p.height)
-		x, shelf = x+p.width+columnGap, max(shelf, p.height)
+		x += p.width + columnGap
 	}
 	return l
 }
@@ -102,7 +102,7 @@ func newPiece(d *diagram, nodes []int) *piece {
 	type edge struct{ arrow, from, to int }
 	var edges []edge
 	for i, a := range d.arrows {
-		if from, here := index[a.from]; here && a.from != a.to {
+		if from, here := index[a.from]; here {
 			edges = append(edges, edge{i, from, index[a.to]})
 			p.after[from] = append(p.after[from], index[a.to])
 		}
@@ -179,9 +179,6 @@ func (p *piece) place() {
 		p.columns[c] = append(p.columns[c], k)
 	}
 	p.y = make([]float64, len(p.column))
-	for _, column := range p.columns {
-		p.stack(column)
-	}
 	for sweep := range sweeps {
 		if sweep%2 == 0 {
 			for _, column := range p.columns {
@@ -208,15 +205,6 @@ func (p *piece) half(k int) float64 {
 		return 2
 	}
 	return nodeHeight / 2
-}
-
-// stack sets a column's nodes one below the other.
-func (p *piece) stack(column []int) {
-	y := 0.0
-	for _, k := range column {
-		p.y[k] = y + p.half(k)
-		y += 2*p.half(k) + rowGap
-	}
 }
 
 // align orders a column by the mean position of its nodes' neighbours, and

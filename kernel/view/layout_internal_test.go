@@ -28,3 +28,15 @@ func TestShelvesBeginAtTheLeft(t *testing.T) {
 		t.Errorf("%d shelves", n)
 	}
 }
+
+// What XML does not allow or would read as markup does not stand in a picture as it is.
+func TestEscaped(t *testing.T) {
+	for text, want := range map[string]string{
+		"<>&\"'": "&#60;&#62;&#38;&#34;&#39;", "a\nb": "a&#10;b", " ~\u00a0\ufffd\U00010000": " ~\u00a0\ufffd\U00010000",
+		"\x00\t\x1f": "\ufffd\ufffd\ufffd", "\x7f\u0080\u009f": "\ufffd\ufffd\ufffd", "\ufffe\uffff": "\ufffd\ufffd",
+	} {
+		if got := escaped(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

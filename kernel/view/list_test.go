@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -125,4 +126,39 @@ func TestListRowText(t *testing.T) {
 	t.Parallel()
 	l := view.ListOf(snap(job("a", 0, kernel.Cancelled, func(j *kernel.Job) { j.State.Finished = noon })), view.ListOptions{})
 	equal(t, []string{l.Rows[0].Text("colour"), l.Rows[0].Text("failed"), l.Rows[0].Text("status")}, []string{"", "", "cancelled"})
+}
+
+// A list of some jobs counts only those, and says how far those are that run.
+func TestListOfSomeJobs(t *testing.T) {
+	t.Parallel()
+	tagged := func(j *kernel.Job) { j.Spec.Tags = []kernel.Tag{{Key: "k", Value: "v"}} }
+	s := snap(job("a", 0, kernel.Running, tagged), job("b", 1, kernel.Queued, tagged), job("c", 2, kernel.Succeeded, tagged), job("d", 3, kernel.Running), job("e", 4, kernel.Unscheduled))
+	done := int64(3)
+	for _, c := range []struct {
+		o                 view.ListOptions
+		jobs, out, hidden string
+	}{
+		{view.ListOptions{}, "d b a", "3 jobs", "1 succeeded, 1 unscheduled (use --all to include)"},
+		{view.ListOptions{Tags: []kernel.Tag{{Key: "k", Value: "v"}}}, "b a", "2 jobs", "1 succeeded (use --all to include)"},
+		{view.ListOptions{Only: func(j *kernel.Job) bool { return j.ID != "b" }}, "d a", "2 jobs", "1 succeeded, 1 unscheduled (use --all to include)"},
+		{view.ListOptions{Only: func(j *kernel.Job) bool { return j.ID != "a" }, Tags: []kernel.Tag{{Key: "k", Value: "v"}}}, "b", "1 job", "1 succeeded (use --all to include)"},
+		{view.ListOptions{Statuses: []kernel.Status{kernel.Unscheduled}}, "e", "1 job", ""},
+		{view.ListOptions{Most: 1}, "d", "3 jobs", "1 succeeded, 1 unscheduled (use --all to include); 2 older"},
+	} {
+		c.o.Progress = func(kernel.AttemptID) view.Progress { return view.Progress{Done: &done} }
+		l := view.ListOf(s, c.o)
+		var ids []string
+		for i, j := range l.Jobs() {
+			ids = append(ids, string(j.ID))
+			if got, want := l.Rows[i].Text("progress"), map[bool]string{true: "3 done"}[j.State.Status == kernel.Running]; got != want {
+				t.Errorf("%s: progress %q, want %q", j.ID, got, want)
+			}
+		}
+		equal(t, []string{strings.Join(ids, " "), l.Outcome, l.Hidden}, []string{c.jobs, c.out, c.hidden})
+	}
+	near := kernel.Near{Kind: kernel.Newest, Most: 7}
+	for _, st := range []kernel.Status{kernel.Running, kernel.Failed} {
+		near = near.With(st)
+	}
+	equal(t, view.ListOptions{Most: 7, Statuses: []kernel.Status{kernel.Running, kernel.Failed}}.Near(), near)
 }

@@ -91,10 +91,7 @@ type RefusedPrompt struct {
 // snapshot's facts say so; see kernel.Liveness.
 func OverviewOf(s *kernel.Snapshot, o OverviewOptions) Overview {
 	x := overview{s: s, o: o, routed: slices.ContainsFunc(s.Jobs(), func(j *kernel.Job) bool { return j.Spec.Routed && j.State.Status.Active() }), tells: map[kernel.JobID]bool{}}
-	v := Overview{Attention: []Item{}, Running: []Item{}, Waiting: []Item{}, Failed: []Item{}, FailedSince: o.FailedSince, Unreadable: unreadable(s)}
-	if most := s.Limits().MaxRunning; most > 0 {
-		v.Places = most
-	}
+	v := Overview{Attention: []Item{}, Running: []Item{}, Waiting: []Item{}, Failed: []Item{}, FailedSince: o.FailedSince, Unreadable: unreadable(s), Places: s.Limits().MaxRunning}
 	for _, g := range x.groups() {
 		var running, waiting []*kernel.Job
 		stuck := map[kernel.JobID]bool{}

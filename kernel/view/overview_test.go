@@ -262,3 +262,62 @@ func TestPrinted(t *testing.T) {
 		t.Error("it runs")
 	}
 }
+
+// What runs is told by the job that has run for longest, with what there is to say of it; what waits says for what, and until when.
+func TestOverviewOfWhatRuns(t *testing.T) {
+	t.Parallel()
+	runs := func(minute int, edit ...func(*kernel.Job)) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.State.Started, j.State.Attempt = hour.Add(time.Duration(minute)*time.Minute), 1
+			for _, e := range edit {
+				e(j)
+			}
+		}
+	}
+	far := func(j *kernel.Job) { j.Spec.Task.Executor = "far" }
+	stopped := func(j *kernel.Job) { j.State.Stop = kernel.StopRequest{At: hour} }
+	jobs := []kernel.Job{
+		job("a1", 0, kernel.Running, numbered(1, "build"), node("run_ab12", "build"), runs(9)), job("a2", 1, kernel.Running, numbered(1, "lint"), node("run_ab12", "lint"), runs(8)),
+		job("b", 2, kernel.Running, numbered(2, ""), runs(5, far)), job("c", 3, kernel.Running, numbered(3, ""), runs(7, stopped)),
+		job("d", 4, kernel.Running, numbered(4, "x"), runs(6, far)), job("e1", 5, kernel.Running, numbered(5, "p"), runs(1, far)), job("e2", 6, kernel.Running, numbered(5, "q"), runs(2, far)), job("e3", 7, kernel.Running, numbered(5, "r"), runs(3, far)),
+		job("f", 8, kernel.WaitingOnApproval, numbered(6, ""), func(j *kernel.Job) { j.State.Approval = kernel.Approval{State: kernel.Pending, ExpiresAt: later} }),
+		job("g", 9, kernel.WaitingOnApproval, numbered(7, ""), func(j *kernel.Job) { j.State.WaitSince = hour.Add(time.Minute) }),
+		job("h", 10, kernel.WaitingOnApproval, numbered(8, ""), func(j *kernel.Job) { j.State.WaitSince = hour }),
+		job("i", 11, kernel.Queued, numbered(9, "y")), job("i2", 12, kernel.Queued, numbered(9, "z")), job("j", 13, kernel.Running, numbered(10, ""), runs(4, far)),
+	}
+	facts := kernel.NewFacts()
+	for id, r := range map[kernel.JobID]kernel.Runner{"b": {Liveness: kernel.Alive, Remark: "it is slow"}, "d": {Liveness: kernel.Alive, Remark: "held by the cluster"}, "e1": {Liveness: kernel.Alive, Pending: true},
+		"e2": {Liveness: kernel.Alive}, "e3": {Liveness: kernel.Alive}, "j": {Liveness: kernel.Stalled, Remark: "not heard of", Heard: hour}, "c": {Liveness: kernel.Alive, Remark: "is ending"}} {
+		facts.Runners[kernel.AttemptID{Job: id, N: 1}] = kernel.Seen(r)
+	}
+	s := kernel.NewSnapshot(kernel.Observation{Now: hour.Add(time.Hour), Jobs: jobs, Facts: facts, Limits: kernel.Limits{MaxRunning: 5}})
+	v := overviewOf(t, s, view.OverviewOptions{FailedSince: hour})
+	text(t, sketch(v), `needs 6 do f approval vizier jobs approve 6
+needs 8 do h approval vizier jobs approve 8
+needs 10 do j stalled not heard of vizier cancel 10
+needs 7 do g approval vizier jobs approve 7
+runs 5 batch q and 2 more
+runs 10 do j not heard of
+runs 2 do b it is slow
+runs 4 batch x: held by the cluster
+runs 3 do c is being cancelled
+runs 1 lint and 1 more
+waits 9 batch about to start (and 1 more)
+`)
+	if v.Places != 5 || v.Attention[0].Until == nil || !v.Attention[0].Until.Equal(later) || v.Attention[1].Until != nil {
+		t.Errorf("%d places, %+v", v.Places, v.Attention)
+	}
+	idle := view.OverviewOf(s, view.OverviewOptions{Idle: "nobody schedules"}).Waiting[0]
+	equal(t, idle.What, "nobody schedules (and 1 more)")
+	lines := view.Lines(s, s.Jobs()[2:3], view.LinesOptions{})
+	equal(t, []string{lines[0].Status, lines[0].What}, []string{"running", "it is slow"})
+	lines = view.Lines(s, s.Jobs()[5:8], view.LinesOptions{})
+	equal(t, []string{lines[1].Status, lines[3].Status}, []string{"running", view.Submitted})
+}
+
+// An expected end is told with what it is known from; one that is over is now.
+func TestExpectedEnds(t *testing.T) {
+	for want, e := range map[string]view.ETA{"eta 1m (declared)": {At: hour.Add(time.Minute)}, "eta 1m (of 1 before)": {At: hour.Add(time.Minute), From: 1}, "eta 0s (of 1,200 before)": {At: hour.Add(-time.Minute), From: 1200}} {
+		equal(t, e.In(hour), want)
+	}
+}

@@ -85,6 +85,28 @@ func TestIDsInWhatPeopleRead(t *testing.T) {
 	equal(t, view.People(snap(job(id, 0, kernel.Queued, node(run, "x"))), run), run)
 }
 
+// An id is one only where it is no part of a longer word, whatever stands before and behind it.
+func TestWhereAnIDBeginsAndEnds(t *testing.T) {
+	const id, other = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	const words = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-./:=@~"
+	for c := range byte(128) {
+		s := string(rune(c))
+		word, ends := strings.Contains(words, s), strings.Contains(".:", s)
+		for text, want := range map[string]bool{
+			s + id: !word, "x" + s + id: !word, id + s + "x": !word, id + s: !word || ends, id + s + " x": !word || ends, id + s + "\nx": !word || ends,
+			"run_" + id + s + "x": !word || s == "/", s + "run_" + id: !word,
+		} {
+			if got := view.IDs(text); len(got) > 0 != want {
+				t.Errorf("in %q: %q, want %t", text, got, want)
+			}
+		}
+	}
+	equal(t, view.IDs("job "+id+", run_"+other+"; "+id[1:]+" "+id+"0"), []string{id, "run_" + other})
+	equal(t, view.Refer(id+" and "+other+".", func(ref string) string { return map[string]string{other: "2"}[ref] }), id+" and 2.")
+	equal(t, view.Refer("nothing", func(string) string { return "x" }), "nothing")
+	equal(t, view.People(snap(job(id, 0, kernel.Queued, numbered(1, "a"), node("run_"+other, "a"))), "run_"+other), "1")
+}
+
 func TestAStatusOnOneLine(t *testing.T) {
 	j := job("a", 0, kernel.Failed, numbered(3, ""))
 	j.State.Exit = kernel.Exited(2)

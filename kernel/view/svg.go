@@ -171,7 +171,7 @@ func (s Schedule) criticalPath(d *diagram) []int {
 		if from.IsZero() {
 			continue
 		}
-		if n.job.State.Status == kernel.Running || end.Before(from) {
+		if end.Before(from) { // it is running
 			end = s.snap.Now()
 		}
 		if weight[i] = max(end.Sub(from), time.Millisecond); n.job.State.Status.Terminal() {

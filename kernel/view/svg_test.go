@@ -143,11 +143,6 @@ func TestSVG(t *testing.T) {
 // names as they are, the chain that takes longest.
 func TestWhatSVGTells(t *testing.T) {
 	t.Parallel()
-	took := func(minutes int) func(*kernel.Job) {
-		return func(j *kernel.Job) {
-			j.State.Started, j.State.Finished = j.Created, j.Created.Add(time.Duration(minutes)*time.Minute)
-		}
-	}
 	named := func(name string) func(*kernel.Job) { return func(j *kernel.Job) { j.Spec.Name = name } }
 	p := drawn(t, view.ScheduleOf(snap(
 		job("base", 0, kernel.Succeeded, took(1)), job("slow", 1, kernel.Succeeded, took(30), after("base")), job("fast", 2, kernel.Failed, took(2), after("base")),
