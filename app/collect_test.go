@@ -69,6 +69,39 @@ func TestACollectionThatFailsIsNotOver(t *testing.T) {
 	if _, err := s.Collect(t.Context()); !errors.Is(err, errDisk) {
 		t.Error(err)
 	}
+	r := &Resident{Scheduler: s}
+	for range 2 {
+		if r.collect(t.Context()) || r.collected != at {
+			t.Errorf("a resident that cannot look goes on at once, begun %v", r.collected)
+		}
+	}
+	if r.Scheduler.Cleaner = nil; r.collect(t.Context()) {
+		t.Error("nothing cleans up, and something was removed")
+	}
+}
+
+// What the files of jobs take is asked for only if it decides what stays.
+func TestSizesAreAskedForWhereTheyCount(t *testing.T) {
+	for _, c := range []struct {
+		keep retention.Policy
+		want []string
+	}{{retention.Policy{Count: 1}, nil}, {retention.Policy{Bytes: 1}, []string{"sizes"}}} {
+		m := newMemory(endedAt("a", at))
+		s := m.scheduler()
+		s.Keep = c.keep
+		if _, err := s.Collect(t.Context()); err != nil || !slices.Equal(m.calls, c.want) {
+			t.Errorf("%+v: %q, %v", c.keep, m.calls, err)
+		}
+	}
+}
+
+// A time in the future counts as never.
+func TestHowLongAgo(t *testing.T) {
+	for then, want := range map[time.Time]time.Duration{at: 0, at.Add(-time.Hour): time.Hour, at.Add(time.Nanosecond): at.Sub(time.Time{})} {
+		if got := since(at, then); got != want {
+			t.Errorf("since %v: %v", then, got)
+		}
+	}
 }
 
 // attic is what was parked and had only been staged.
@@ -178,12 +211,12 @@ type packs struct {
 	*memory
 	left   int
 	before []time.Time
-	busy   bool
+	busy   error
 }
 
 func (p *packs) Begin(ctx context.Context) (Tx, error) {
-	if p.busy {
-		return nil, fmt.Errorf("held by another: %w", ErrBusy)
+	if p.busy != nil {
+		return nil, fmt.Errorf("held by another: %w", p.busy)
 	}
 	tx, err := p.memory.Begin(ctx)
 	return packing{tx, p}, err
@@ -215,7 +248,26 @@ func TestPackingGivesWay(t *testing.T) {
 	if err := s.Pack(t.Context()); err != nil || len(p.before) != 3 || !p.before[0].Equal(s.Now().Add(-time.Hour)) {
 		t.Errorf("%v, %v", p.before, err)
 	}
-	if p.busy = true; s.Pack(t.Context()) != nil {
-		t.Error("a lock that is taken is an error")
+	over, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		ctx  context.Context
+		busy error
+		want error
+	}{{t.Context(), ErrBusy, nil}, {t.Context(), context.DeadlineExceeded, nil}, {over, context.DeadlineExceeded, context.DeadlineExceeded}, {t.Context(), errDisk, errDisk}} {
+		if p.busy = c.busy; !errors.Is(s.Pack(c.ctx), c.want) {
+			t.Errorf("%v: %v", c.busy, s.Pack(c.ctx))
+		}
+	}
+	if s.Store = p.memory; s.Pack(t.Context()) != nil {
+		t.Error("a store that packs nothing is an error")
+	}
+	p.refuse["close"] = errDisk
+	if err := s.Pack(t.Context()); !errors.Is(err, errDisk) {
+		t.Errorf("a transaction that does not end: %v", err)
+	}
+	s.Sandboxed = true
+	if err := s.Pack(t.Context()); err != nil {
+		t.Errorf("in a sandbox: %v", err)
 	}
 }

@@ -188,8 +188,9 @@ func named(j *kernel.Job) { j.Spec.Name = "build" }
 // The end is when everything has taken as long as it usually does, and the present is a forecast of no change.
 func TestForeseeToTheEnd(t *testing.T) {
 	m := newMemory(job("a", took(10*time.Minute)), job("b", named), job("c", func(j *kernel.Job) { named(j); j.Spec.After = []kernel.JobID{"b"}; onBranch("x")(j) }))
-	s, _ := seer(m)
-	habits, now, story, err := s.ForeseeToTheEnd(t.Context(), []foresight.Change{submits("n", func(j *kernel.Job) { named(j); j.Spec.After = []kernel.JobID{"c"} })})
+	s, h := seer(m)
+	h.of["z"] = "c3"
+	habits, now, story, err := s.ForeseeToTheEnd(t.Context(), []foresight.Change{submits("n", func(j *kernel.Job) { named(j); j.Spec.After = []kernel.JobID{"c"}; onBranch("z")(j) })})
 	if err != nil {
 		t.Fatal(err)
 	}

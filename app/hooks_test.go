@@ -17,13 +17,14 @@ type shelf struct {
 	mu     sync.Mutex
 	list   []kernel.Event
 	stuck  bool
+	broken error // the queue cannot be read
 	events []string
 }
 
 func (s *shelf) Pending() ([]kernel.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]kernel.Event(nil), s.list...), nil
+	return append([]kernel.Event(nil), s.list...), s.broken
 }
 
 func (s *shelf) Ack(e kernel.Event) error {
@@ -115,5 +116,9 @@ func TestTheDispatcherGivesUpWhereItCannotAck(t *testing.T) {
 	}}
 	if err := d.Serve(context.Background()); err == nil || calls != 2 {
 		t.Errorf("%v after %d calls", err, calls)
+	}
+	s.list, s.broken = nil, errDisk
+	if err := d.Serve(context.Background()); !errors.Is(err, errDisk) {
+		t.Errorf("of a queue that cannot be read: %v", err)
 	}
 }

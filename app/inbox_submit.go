@@ -163,9 +163,7 @@ func (x *Inbox) takeOne(ctx context.Context, t *InboxTarget, place inbox.Path, r
 	}
 	var rep InboxReport
 	c := placed{inbox.PromptFile{Rel: rel}, place, t}
-	if err := x.take(ctx, []placed{c}, &rep); err != nil {
-		return Taken{}, later(err)
-	}
+	x.take(ctx, []placed{c}, &rep)
 	switch {
 	case len(rep.Failed) > 0:
 		return Taken{}, fmt.Errorf("%s: %s", rep.Failed[0].Path, rep.Failed[0].Reason)

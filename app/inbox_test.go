@@ -30,6 +30,7 @@ type folder struct {
 	saved  string            // if not empty, the text that a prompt has once it was read
 	stuck  bool              // nothing can be renamed
 	copied string            // a file that is a copy, with an inode of its own
+	onScan func()
 }
 
 func newFolder(m *memory, files ...string) *folder {
@@ -82,6 +83,9 @@ func (f *folder) Scan() (inbox.Listing, error) {
 			}
 		}
 	}
+	if f.onScan != nil {
+		f.onScan()
+	}
 	return list, f.m.fails("scan")
 }
 
@@ -112,6 +116,9 @@ func (f *folder) Still(rel string, n kernel.PromptName, inode uint64) bool {
 }
 
 func (f *folder) Restore(from inbox.PromptFile, rel string) error {
+	if err := f.m.fails("restore"); err != nil {
+		return err
+	}
 	return f.rename(inbox.NameOf(from.Name, from.Rel), inbox.NameOf(kernel.RunningPrompt, rel))
 }
 
@@ -357,6 +364,133 @@ func TestAPromptThatIsOverIsNotRunning(t *testing.T) {
 	}
 }
 
+// What goes wrong with one file of an inbox is said, and the file stays.
+func TestWhatAPassLeaves(t *testing.T) {
+	for what, c := range map[string]struct {
+		files  []string
+		taken  bool // the first of them was, by a pass before
+		change func(*folder)
+		want   []Left
+	}{
+		"one that cannot leave":            {[]string{"a.done.md"}, false, func(f *folder) { f.m.refuse["finish"] = errDisk }, []Left{{"a.done.md", "disk on fire"}}},
+		"one that cannot be renamed back":  {[]string{"a.prompt.md"}, true, func(f *folder) { _ = f.rename("a.running.md", "z.running.md"); f.m.refuse["restore"] = errDisk }, []Left{{"z.running.md", "it is the prompt of job "}}},
+		"a repository that cannot be read": {[]string{"a.prompt.md"}, false, func(f *folder) { f.m.refuse["load"] = errDisk }, []Left{{"/repo", "disk on fire"}}},
+		"one that waits, and no tick": {[]string{"a.prompt.md"}, true, func(f *folder) {
+			delete(f.files, "a.running.md")
+			f.files["a.prompt.md"], f.m.refuse["begin"] = "another text", errDisk
+		}, []Left{{"/repo", "disk on fire"}}},
+	} {
+		f := newFolder(newMemory(), c.files...)
+		x := f.inbox()
+		if c.taken {
+			if rep, err := x.Once(t.Context(), false); err != nil || len(rep.Taken) != 1 {
+				t.Fatalf("%s: %v, %+v", what, err, rep)
+			}
+		}
+		c.change(f)
+		lay := slices.Sorted(maps.Keys(f.files))
+		rep, err := x.Once(t.Context(), false)
+		if err != nil || len(rep.Left) != len(c.want) || rep.Left[0].Path != c.want[0].Path || !strings.HasPrefix(rep.Left[0].Reason, c.want[0].Reason) || len(rep.Taken)+len(rep.Finished)+len(rep.Failed) > 0 {
+			t.Errorf("%s: %v, %+v", what, err, rep)
+		}
+		if lie := slices.Sorted(maps.Keys(f.files)); !slices.Equal(lie, lay) {
+			t.Errorf("%s: there lie %q, not %q", what, lie, lay)
+		}
+	}
+}
+
+// A pass that is cancelled takes nothing, and one that waits for another ends.
+func TestAPassThatIsCancelled(t *testing.T) {
+	for _, busy := range []int{0, 99} {
+		f := newFolder(newMemory(), "a.prompt.md")
+		x := f.inbox()
+		x.Patience, f.busy = time.Hour, busy
+		ctx, cancel := context.WithCancel(t.Context())
+		if f.onScan = cancel; busy > 0 {
+			cancel()
+		}
+		rep, err := x.Once(ctx, false)
+		if !errors.Is(err, context.Canceled) || len(rep.Taken) > 0 || f.files["a.prompt.md"] == "" {
+			t.Errorf("busy %d: %v, %+v", busy, err, rep)
+		}
+	}
+}
+
+// Prompts are enqueued a batch at a time. Of a batch those are refused that cannot be enqueued, and the others are not.
+func TestPromptsAreTakenABatchAtATime(t *testing.T) {
+	f := newFolder(newMemory())
+	for i := range batch + 1 {
+		f.files[fmt.Sprintf("%03d.prompt.md", i)] = "do " + strings.Repeat("it", i)
+	}
+	if rep, err := f.inbox().Once(t.Context(), false); err != nil || len(rep.Taken) != batch+1 {
+		t.Fatalf("%v: %d are taken", err, len(rep.Taken))
+	}
+	var made []int
+	for _, p := range f.m.plans {
+		n := 0
+		for _, r := range p.Records {
+			if _, ok := r.(kernel.CreateRun); ok {
+				n++
+			}
+		}
+		if n > 0 {
+			made = append(made, n)
+		}
+	}
+	if !slices.Equal(made, []int{batch, 1}) {
+		t.Errorf("%v at once", made)
+	}
+	m := newMemory(job("old", nil))
+	req := func(id, after kernel.JobID, file string) PromptRequest {
+		n := kernel.NewJob{ID: id, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, Prompt: &kernel.Prompt{File: file}}}
+		if after != "" {
+			n.Spec.After = []kernel.JobID{after}
+		}
+		return PromptRequest{RunRequest{Run: kernel.RunID("r" + id), Jobs: []kernel.NewJob{n}}, id, file, func() error { return nil }}
+	}
+	refused, _, err := m.scheduler().TakePrompts(t.Context(), []PromptRequest{req("a", "", "/a"), req("b", "", "/a"), req("c", "gone", "/c"), req("old", "", "/d"), req("e", "", "/e")})
+	var got []string
+	for _, r := range refused {
+		got = append(got, fmt.Sprint(r))
+	}
+	if err != nil || len(m.jobs) != 3 || m.jobs["a"].ID == "" || m.jobs["e"].ID == "" || len(got) != 5 ||
+		got[0] != "<nil>" || !errors.Is(refused[1], errNotOurs) || !errors.Is(refused[2], kernel.ErrNotFound) || !strings.Contains(got[3], "job_id old is taken") || got[4] != "<nil>" {
+		t.Errorf("%v, %q, %d jobs", err, got, len(m.jobs))
+	}
+}
+
+// A watcher remembers an end for an hour, and tells of none that it could not read.
+func TestWhatAWatcherRemembers(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md")
+	x, now := f.inbox(), at
+	x.Now, x.news = func() time.Time { return now }, &news{}
+	if _, err := x.Once(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	j := f.own()
+	j.State.Status, j.State.Finished = kernel.Cancelled, at
+	f.m.jobs[j.ID] = j
+	look := func() (rep InboxReport) {
+		x.news.look(t.Context(), x, nil, &rep)
+		return rep
+	}
+	f.m.refuse["load"] = errDisk
+	if rep := look(); len(rep.Ended) > 0 {
+		t.Errorf("of what cannot be read it tells %+v", rep.Ended)
+	}
+	delete(f.m.refuse, "load")
+	if rep := look(); len(rep.Ended) != 1 || len(x.news.ended) != 1 {
+		t.Errorf("it tells %+v, and remembers %v", rep.Ended, x.news.ended)
+	}
+	for after, want := range map[time.Duration]int{recent: 1, recent + 1: 0} {
+		x.news.ended = map[newsKey]time.Time{{job: j.ID}: at}
+		now = at.Add(after)
+		if rep := look(); len(rep.Ended) > 0 || len(x.news.ended) != want {
+			t.Errorf("after %v it tells %+v, and remembers %v", after, rep.Ended, x.news.ended)
+		}
+	}
+}
+
 // If a crash or an error kept a prompt with a job from being named as running, the next
 // pass names it so. It still has one job.
 func TestAnEnqueuedPromptIsNamedByTheNextPass(t *testing.T) {
@@ -424,6 +558,35 @@ func TestASubmissionThatFails(t *testing.T) {
 	f := newFolder(newMemory())
 	if _, err := f.inbox().Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "bad"}, stamped); !errors.Is(err, kernel.ErrInvalid) || len(f.files) > 0 {
 		t.Errorf("a bad one: %v, %v", err, f.files)
+	}
+	says := func(text string) func(string, inbox.Front) (string, error) {
+		return func(string, inbox.Front) (string, error) { return text, nil }
+	}
+	id := kernel.JobID(strings.Repeat("7", 32))
+	for what, c := range map[string]struct {
+		name  string
+		stamp func(string, inbox.Front) (string, error)
+		want  error
+	}{
+		"a name that is none":         {"a\xff.prompt.md", stamped, kernel.ErrInvalid},
+		"one that cannot be stamped":  {"a.prompt.md", func(string, inbox.Front) (string, error) { return "", errDisk }, errDisk},
+		"a stamp that makes it bad":   {"a.prompt.md", says("bad"), kernel.ErrInvalid},
+		"one with the id of a job":    {"a.prompt.md", says("job " + string(id) + "\ndo it"), kernel.ErrConflict},
+		"one for another repository":  {"a.prompt.md", says("for another"), kernel.ErrInvalid},
+		"one whose job is not unique": {"a.prompt.md", says("job " + string(id) + "\n"), kernel.ErrConflict},
+	} {
+		f := newFolder(newMemory(job(id, nil)))
+		x := f.inbox()
+		parse := x.Parse
+		x.Parse = func(text string) (inbox.Front, string, error) {
+			if text == "for another" {
+				return inbox.Front{Repository: "another"}, text, nil
+			}
+			return parse(text)
+		}
+		if _, err := x.Submit(t.Context(), Submission{Name: c.name, Text: "do it"}, c.stamp); !errors.Is(err, c.want) || len(f.files) > 0 || len(f.m.jobs) != 1 {
+			t.Errorf("%s: %v, %v", what, err, f.files)
+		}
 	}
 }
 

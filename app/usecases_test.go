@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -207,6 +208,26 @@ func TestRunRemote(t *testing.T) {
 	}
 }
 
+// A remote host waits for the record of its attempt, which a shared file system may show late, but not for ever.
+func TestARemoteHostWaitsForItsRecord(t *testing.T) {
+	for after, want := range map[time.Duration]error{90 * time.Second: nil, 150 * time.Second: kernel.ErrStale} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			b := &beating{begun: begun, record: func(d time.Duration) (kernel.Job, error) {
+				if d < after {
+					return job("a", running(1)), nil
+				}
+				return job("a", running(2)), nil
+			}}
+			b.workload = &workload{newMemory(), nil}
+			err := (&Runner{Outcomes: b, Workload: b}).RunRemote(t.Context(), kernel.AttemptID{Job: "a", N: 2})
+			if took := time.Since(begun); !errors.Is(err, want) || took != min(after, 2*time.Minute) {
+				t.Errorf("the record comes after %v: %v after %v", after, err, took)
+			}
+		})
+	}
+}
+
 // healing is a memory whose Conclude works after some failed tries.
 type healing struct {
 	*memory
@@ -315,8 +336,14 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 	m.jobs["a"] = owner
 	s := m.scheduler()
 	s.Worktrees = worktrees{m, map[kernel.JobID][]kernel.Context{"a": {owner.State.Context}, "c": {{Worktree: "x"}, {Worktree: "y"}}}}
-	if plan, err := s.PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || plan.Worktrees != 3 {
-		t.Errorf("%d worktrees, %v", plan.Worktrees, err)
+	m.checkedOut = map[string]string{"draft/two": "/repo/.vizier/tmp-worktrees/a", "draft/eight": "/repo/.vizier/tmp-worktrees/f"}
+	if plan, err := s.PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || plan.Worktrees != 3 || fmt.Sprint(plan.Branches) != "[draft/one draft/seven draft/two]" || plan.KeptBranches["draft/eight"] != "it is checked out in /repo/.vizier/tmp-worktrees/f" {
+		t.Errorf("%d worktrees, %v, %+v", plan.Worktrees, err, plan)
+	}
+	m = newMemory(jobs()...)
+	m.kept = map[string]string{"draft/one": "its commits are nowhere else"}
+	if done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || slices.Contains(done.Branches, "draft/one") || done.KeptBranches["draft/one"] != m.kept["draft/one"] {
+		t.Errorf("the only copy of work: %+v, %v", done, err)
 	}
 	if plan, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{KeepBranches: true}); err != nil || len(plan.Branches)+len(plan.KeptBranches) > 0 {
 		t.Errorf("%v %+v", err, plan)
