@@ -301,6 +301,10 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 				j.Spec.Origin.Run, j.Spec.Origin.Branch, j.State.Context.Branch, j.State.Status = run, branch, context, st
 			})
 		}
+		making := func(j kernel.Job, a kernel.Artifact) kernel.Job {
+			j.Spec.Produces = []kernel.Artifact{a}
+			return j
+		}
 		passed := func(j kernel.Job, merged bool) kernel.Job {
 			j.Spec.Produces, j.State.Retired = []kernel.Artifact{{Kind: kernel.Custom, Name: kernel.StageToken, Ref: "approve:p"}}, merged
 			return j
@@ -308,17 +312,19 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 		return []kernel.Job{in("a", "r", "draft/one", "draft/two", kernel.Succeeded), in("b", "r", "draft/one", "main", kernel.Failed), in("c", "r", "draft/three", "draft/four", kernel.Failed),
 			in("u", "q", "draft/three", "", kernel.Queued), in("v", "q", "", "draft/four", kernel.Running), in("w", "q", "draft/two", "", kernel.Succeeded), in("x", "q", "draft/two", "", kernel.Cancelled), in("y", "q", "draft/five", "", kernel.Failed),
 			in("d", "r", "draft/five", "", kernel.Succeeded), in("e", "r", "draft/six", "", kernel.Succeeded), in("f", "r", "draft/seven", "draft/eight", kernel.Succeeded),
-			passed(in("z", "p", "draft/six", "", kernel.Succeeded), false), passed(in("zz", "p", "draft/seven", "", kernel.Succeeded), true)}
+			passed(in("z", "p", "draft/six", "", kernel.Succeeded), false), passed(in("zz", "p", "draft/seven", "", kernel.Succeeded), true),
+			in("g", "r", "draft/nine", "draft/ten", kernel.Succeeded), making(in("zzz", "p", "draft/nine", "", kernel.Succeeded), kernel.Artifact{Kind: kernel.PlanBranch, Name: "p"}),
+			making(in("zzzz", "p", "draft/ten", "", kernel.Succeeded), kernel.Artifact{Kind: kernel.Custom, Name: "binary"}), passed(in("zzzzz", "p", "draft/ten", "", kernel.Failed), true)}
 	}
-	want := "[draft/one draft/seven draft/two] map[draft/eight:it is checked out in /tree draft/five:a retry of job y needs it draft/four:job v works on it draft/six:what job z made of the plan is not merged draft/three:job u works on it]"
+	want := "[draft/one draft/seven draft/ten draft/two] map[draft/eight:it is checked out in /tree draft/five:a retry of job y needs it draft/four:job v works on it draft/nine:what job zzz made of the plan is not merged draft/six:what job z made of the plan is not merged draft/three:job u works on it]"
 	m := newMemory(jobs()...)
 	m.checkedOut = map[string]string{"draft/eight": "/tree"}
 	plan, err := m.scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 6 || plan.Markers != 12 || plan.Payloads != 6 || plan.PlanStates != 3 || len(m.plans) > 0 {
+	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 7 || plan.Markers != 14 || plan.Payloads != 7 || plan.PlanStates != 3 || len(m.plans) > 0 {
 		t.Errorf("%s %v %+v", got, err, plan)
 	}
 	done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 6 || done.Manifests != 1 || done.Markers != 12 || done.Payloads != 6 || done.PlanStates != 3 {
+	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 7 || done.Manifests != 1 || done.Markers != 14 || done.Payloads != 7 || done.PlanStates != 3 {
 		t.Errorf("%s %v %+v", got, err, done)
 	}
 	for _, id := range []kernel.JobID{"a", "b", "c"} {
@@ -337,7 +343,7 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 	s := m.scheduler()
 	s.Worktrees = worktrees{m, map[kernel.JobID][]kernel.Context{"a": {owner.State.Context}, "c": {{Worktree: "x"}, {Worktree: "y"}}}}
 	m.checkedOut = map[string]string{"draft/two": "/repo/.vizier/tmp-worktrees/a", "draft/eight": "/repo/.vizier/tmp-worktrees/f"}
-	if plan, err := s.PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || plan.Worktrees != 3 || fmt.Sprint(plan.Branches) != "[draft/one draft/seven draft/two]" || plan.KeptBranches["draft/eight"] != "it is checked out in /repo/.vizier/tmp-worktrees/f" {
+	if plan, err := s.PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || plan.Worktrees != 3 || fmt.Sprint(plan.Branches) != "[draft/one draft/seven draft/ten draft/two]" || plan.KeptBranches["draft/eight"] != "it is checked out in /repo/.vizier/tmp-worktrees/f" {
 		t.Errorf("%d worktrees, %v, %+v", plan.Worktrees, err, plan)
 	}
 	m = newMemory(jobs()...)
