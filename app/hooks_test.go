@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -98,6 +99,37 @@ func TestTheDispatcherRunsEveryHook(t *testing.T) {
 	}
 	if len(s.events) != 10 || !strings.HasSuffix(s.events[0], "hook.failed hook b: exit code 3") {
 		t.Errorf("%q", s.events)
+	}
+}
+
+// An event that comes while a hook runs does not wait for that hook's end, and the dispatcher does not end before it.
+func TestTheDispatcherLooksWhileHooksRun(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &shelf{list: []kernel.Event{{Kind: kernel.JobSucceeded, Job: "a"}}}
+			second, ended := make(chan struct{}), false
+			d := HookDispatcher{Pending: s, Events: s, Now: time.Now, Hooks: func() []Hook {
+				return []Hook{{"h", []kernel.EventKind{kernel.JobSucceeded}, func(_ context.Context, e kernel.Event) error {
+					if e.Job == "b" {
+						close(second)
+						return nil
+					}
+					s.mu.Lock()
+					if s.list = append(s.list, kernel.Event{Kind: kernel.JobSucceeded, Job: "b"}); gone {
+						s.list = nil
+						close(second)
+					}
+					s.mu.Unlock()
+					<-second
+					time.Sleep(time.Second)
+					ended = true
+					return nil
+				}}}
+			}}
+			if err := d.Serve(t.Context()); err != nil || !ended {
+				t.Errorf("gone %v: %v, ended %v", gone, err, ended)
+			}
+		})
 	}
 }
 

@@ -31,6 +31,7 @@ type folder struct {
 	stuck  bool              // nothing can be renamed
 	copied string            // a file that is a copy, with an inode of its own
 	onScan func()
+	strays []inbox.Stray
 }
 
 func newFolder(m *memory, files ...string) *folder {
@@ -74,7 +75,7 @@ func (f *folder) Lock() (io.Closer, bool, error) {
 }
 
 func (f *folder) Scan() (inbox.Listing, error) {
-	list := inbox.Listing{Branches: f.marked, Dirs: []string{""}}
+	list := inbox.Listing{Branches: f.marked, Dirs: []string{""}, Strays: f.strays}
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
 		for _, n := range []kernel.PromptName{kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt} {
 			rel, is, ok := inbox.PromptOf(name)
@@ -236,6 +237,9 @@ func TestWhatKeepsAPromptFromBeingTaken(t *testing.T) {
 		var left []string
 		for _, l := range rep.Left {
 			left = append(left, l.Path)
+		}
+		if what == "cannot be renamed" && rep.Left[0].Reason != "disk on fire\nshort write" {
+			t.Errorf("%s: %q", what, rep.Left[0].Reason)
 		}
 		if (err != nil) != c.err || strings.Join(left, " ") != c.left || len(rep.Taken) > 0 || len(f.m.jobs) > 0 {
 			t.Errorf("%s: %v, %+v, %d jobs", what, err, rep, len(f.m.jobs))
@@ -399,6 +403,61 @@ func TestWhatAPassLeaves(t *testing.T) {
 	}
 }
 
+// Prompts wait until they no longer change; strays are told of, and what has no place, or whose place is not known, is refused.
+func TestWhatAPassFindsBesides(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md")
+	f.strays = []inbox.Stray{{Path: "odd", Why: "it is odd"}}
+	x := f.inbox()
+	x.Debounce = 3 * time.Hour
+	rep, err := x.Once(t.Context(), false)
+	if err != nil || rep.Waiting != 1 || rep.Next != time.Hour || len(rep.Taken) > 0 || !slices.Equal(rep.Left, []Left{{"odd", "it is odd"}}) {
+		t.Errorf("one that changes: %v, %+v", err, rep)
+	}
+	f = newFolder(newMemory(), "a.prompt.md", "o/r/b/b.prompt.md")
+	x = f.inbox()
+	x.Layout = inbox.MultiOwner
+	if rep, err = x.Once(t.Context(), false); err != nil || len(rep.Taken) != 1 || rep.Taken[0].Rel != "o/r/b/b.prompt.md" || len(rep.Failed) != 1 || rep.Failed[0].Path != "a.error.md" {
+		t.Errorf("one without a place: %v, %+v", err, rep)
+	}
+	f = newFolder(newMemory(), "a.prompt.md", "b.prompt.md")
+	f.m.refuse["place"] = errDisk
+	if rep, err = f.inbox().Once(t.Context(), false); err != nil || len(rep.Taken) > 0 || !slices.Equal(rep.Failed, []Left{{"a.error.md", "disk on fire"}, {"b.error.md", "disk on fire"}}) {
+		t.Errorf("of a place that is not known: %v, %+v", err, rep)
+	}
+}
+
+// Every job is read if a prompt is new among those that are done, once.
+func TestADonePromptThatIsNew(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md", "b.done.md")
+	x := f.inbox()
+	x.Visible = 10 * time.Hour
+	if _, err := x.Once(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	x.news = &news{}
+	for i, c := range []struct {
+		file string
+		want bool
+		none bool
+	}{{"", false, false}, {"", false, false}, {"c.done.md", true, false}, {"", false, false}, {"d.done.md", false, true}, {"", true, false}} {
+		if c.file != "" {
+			f.files[c.file] = "text of " + c.file + strings.Repeat(".", i)
+		}
+		list, err := f.Scan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := &list
+		if c.none {
+			seen = nil
+		}
+		f.m.scopes = nil
+		if x.news.look(t.Context(), x, seen, &InboxReport{}); len(f.m.scopes) != 1 || f.m.scopes[0].All != c.want {
+			t.Errorf("%d: read are %+v", i, f.m.scopes)
+		}
+	}
+}
+
 // A pass that is cancelled takes nothing, and one that waits for another ends.
 func TestAPassThatIsCancelled(t *testing.T) {
 	for _, busy := range []int{0, 99} {
@@ -481,6 +540,13 @@ func TestWhatAWatcherRemembers(t *testing.T) {
 	delete(f.m.refuse, "load")
 	if rep := look(); len(rep.Ended) != 1 || len(x.news.ended) != 1 {
 		t.Errorf("it tells %+v, and remembers %v", rep.Ended, x.news.ended)
+	}
+	for _, after := range []time.Duration{recent, recent + 1} { // one that was never seen open
+		x.news.ended = map[newsKey]time.Time{}
+		x.news.since, now = at, at.Add(after)
+		if rep := look(); (len(rep.Ended) == 1) != (after == recent) {
+			t.Errorf("after %v it tells %+v", after, rep.Ended)
+		}
 	}
 	for after, want := range map[time.Duration]int{recent: 1, recent + 1: 0} {
 		x.news.ended = map[newsKey]time.Time{{job: j.ID}: at}
@@ -646,8 +712,8 @@ func TestAWatcherTellsHowRunsEnd(t *testing.T) {
 		t.Errorf("again: %s", got)
 	}
 	end(kernel.Cancelled, time.Minute)
-	if got := told(); got != "a.prompt.md cancelled: so it is" {
-		t.Errorf("at the end: %s", got)
+	if got := told(); got != "a.prompt.md cancelled: so it is" || len(x.news.asked) > 0 {
+		t.Errorf("at the end: %s; it remembers what was asked: %v", got, x.news.asked)
 	}
 	if got := told(); got != "" {
 		t.Errorf("again: %s", got)

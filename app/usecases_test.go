@@ -424,6 +424,21 @@ func TestWhatCanBeRetried(t *testing.T) {
 	}
 }
 
+// In a store that cannot read narrowly a job that has succeeded is found by its number, and a prompt with its whole run.
+func TestWhatIsFoundInAWholeStore(t *testing.T) {
+	id := func(c string) kernel.JobID { return kernel.JobID(strings.Repeat(c, 32)) }
+	m := newMemory(job(id("a"), func(j *kernel.Job) { j.Number, j.State.Status = 1, kernel.Succeeded }),
+		job(id("b"), func(j *kernel.Job) { j.Number, j.Spec.Origin.Run, j.Spec.Prompt = 2, "run_1", &kernel.Prompt{} }),
+		job(id("c"), func(j *kernel.Job) { j.Number, j.Spec.Origin.Run, j.State.Status = 2, "run_1", kernel.Succeeded }))
+	if _, got, err := m.scheduler().Job(t.Context(), "1"); got != id("a") || err != nil {
+		t.Errorf("by its number: %s, %v", got, err)
+	}
+	m.scopes = nil
+	if snap, _, err := m.scheduler().Job(t.Context(), string(id("b"))); err != nil || snap.Job(id("c")) == nil || len(m.scopes) != 2 || m.scopes[0].All {
+		t.Errorf("a prompt: %v, read %+v", err, m.scopes)
+	}
+}
+
 // worktrees are those that operations of jobs have made.
 type worktrees struct {
 	*memory
