@@ -109,6 +109,18 @@ func TestOneHostSchedules(t *testing.T) {
 	if admit(a, false, true) == nil {
 		t.Error("a record that is cut off names nobody")
 	}
+	if err := os.WriteFile(a.Record, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := admit(a, false, true); err != nil {
+		t.Errorf("an empty record names somebody: %v", err)
+	}
+	if err := errors.Join(os.Remove(a.Record), os.Mkdir(a.Record, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := admit(a, false, false); err == nil || !strings.HasPrefix(err.Error(), "which host schedules: ") || a.Elsewhere() {
+		t.Errorf("a record that cannot be read: %v", err)
+	}
 }
 
 // A host that has once seen the lock of another held shares the scheduling with it, and may
