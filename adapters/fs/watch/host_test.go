@@ -38,6 +38,32 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// Another host counts as gone only after the whole time, and the error says how long that is.
+func TestHowLongAHostCounts(t *testing.T) {
+	self := Host{"b", "boot-b"}
+	a := hostRecord{Host: Host{"a", "boot-a"}}
+	resident := hostRecord{a.Host, true}
+	for _, c := range []struct {
+		record    hostRecord
+		heard     time.Duration
+		ok, looks bool
+	}{{resident, heardFor, false, false}, {resident, heardFor + 1, true, true}, {a, seenAfter, true, false}, {a, seenAfter + 1, true, true}, {resident, 0, false, false}, {resident, -1, true, true}} {
+		s := sight{record: c.record, heard: c.heard}
+		ok, _ := s.admit(self, false)
+		if looks, _ := s.admit(self, true); ok != c.ok || looks != c.looks {
+			t.Errorf("%+v, heard of %s ago: %v, who looks %v", c.record, c.heard, ok, looks)
+		}
+	}
+	for heard, want := range map[time.Duration]string{0: "try again in 3m0s, when it counts as gone", heardFor - time.Second: "try again in 1s, when it counts as gone",
+		heardFor: "try again: it counts as gone now", heardFor + time.Hour: "try again: it counts as gone now"} {
+		for _, writes := range []bool{false, true} {
+			if err := (&HostError{Other: "a", Self: "b", Heard: heard, Writes: writes}).Error(); !strings.HasSuffix(err, "; use vizier on a, or "+want) {
+				t.Errorf("after %s: %s", heard, err)
+			}
+		}
+	}
+}
+
 // hosts are two hosts with one repository.
 func hosts(t *testing.T) (a, b Hosts) {
 	dir := t.TempDir()
