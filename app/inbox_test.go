@@ -268,9 +268,24 @@ func TestOnlyVizierCallsAPromptRunning(t *testing.T) {
 		"renamed as done":      {change: func(f *folder) { _ = f.rename("a.running.md", "a.done.md") }, renamed: "a.done.md", why: "again", lie: []string{"a.running.md"}},
 		"copied":               {change: func(f *folder) { f.files["z.running.md"], f.copied = f.files["a.running.md"], "z.running.md" }, refused: "z.error.md", why: "a copy of a.running.md", lie: []string{"a.running.md", "z.error.md"}},
 		"made by hand":         {change: func(f *folder) { f.files["z.running.md"] = "something else" }, refused: "z.error.md", why: "no job has it", lie: []string{"a.running.md", "z.error.md"}},
-		"another link":         {change: func(f *folder) { f.files["z.prompt.md"] = f.files["a.running.md"] }, left: "z.prompt.md", lie: []string{"a.running.md", "z.prompt.md"}},
+		"another link":         {change: func(f *folder) { f.files["z.prompt.md"] = f.files["a.running.md"] }, left: "z.prompt.md", why: "a link to a.running.md: it waits until job ", lie: []string{"a.running.md", "z.prompt.md"}},
 		"another running link": {change: func(f *folder) { f.files["z.running.md"] = f.files["a.running.md"] }, refused: "z.error.md", why: "another name of the prompt", lie: []string{"a.running.md", "z.error.md"}},
 		"copied as new":        {change: func(f *folder) { f.files["z.prompt.md"], f.copied = f.files["a.running.md"], "z.prompt.md" }, lie: []string{"a.running.md", "z.running.md"}},
+		"gone since": {change: func(f *folder) {
+			f.files["z.running.md"] = "something else"
+			f.onScan = func() { delete(f.files, "z.running.md") }
+		}, lie: []string{"a.running.md"}},
+		"replaced since": {change: func(f *folder) {
+			f.files["z.running.md"] = "something else"
+			f.onScan = func() { f.files["z.running.md"] = "another text" }
+		}, lie: []string{"a.running.md", "z.running.md"}},
+		"of the number of another folder's": {change: func(f *folder) {
+			f.files["z.prompt.md"] = "something else"
+			f.m.jobs["other"] = job("other", func(j *kernel.Job) {
+				j.Spec.Prompt = &kernel.Prompt{Rel: "a.prompt.md", File: "/other/a.running.md", Inode: f.inode("z.prompt.md"), Claimed: at}
+				running(1)(j)
+			})
+		}, lie: []string{"a.running.md", "z.running.md"}},
 		"another folder's": {change: func(f *folder) {
 			j := f.own()
 			delete(f.m.jobs, j.ID)
@@ -299,14 +314,18 @@ func TestOnlyVizierCallsAPromptRunning(t *testing.T) {
 		}
 		one("renamed", rep.Renamed, c.renamed, c.why)
 		one("failed", rep.Failed, c.refused, c.why)
-		one("left", rep.Left, c.left, "")
+		one("left", rep.Left, c.left, c.why)
 		if c.refused != "" && what != "another running link" && !strings.Contains(rep.Failed[0].Reason, again+strings.Replace(c.refused, "error", "prompt", 1)) {
 			t.Errorf("%s: no way out in %q", what, rep.Failed[0].Reason)
 		}
 		if lie := slices.Sorted(maps.Keys(f.files)); !slices.Equal(lie, c.lie) {
 			t.Errorf("%s: there lie %v, want %v", what, lie, c.lie)
 		}
-		if want := 2 + len(rep.Taken); len(f.m.jobs) != want || (len(rep.Taken) == 1) != (what == "copied as new") {
+		taken, want := what == "copied as new" || what == "of the number of another folder's", 2+len(rep.Taken)
+		if _, more := f.m.jobs["other"]; more && what != "another folder's" {
+			want++
+		}
+		if len(f.m.jobs) != want || (len(rep.Taken) == 1) != taken {
 			t.Errorf("%s: %d jobs, taken %+v", what, len(f.m.jobs), rep.Taken)
 		}
 	}
