@@ -174,6 +174,85 @@ func TestHostsWhoseLocksCross(t *testing.T) {
 	}
 }
 
+// The record says who schedules and whether that is a resident scheduler, and its time when it was last heard of.
+func TestWhatIsOnRecordOfAHost(t *testing.T) {
+	a, b := hosts(t)
+	expect := func(what string, resident bool, heard time.Duration) {
+		t.Helper()
+		info, err := os.Stat(a.Record)
+		if r, bad := a.read(); err != nil || bad != nil || r != (hostRecord{a.Self, resident}) || time.Since(info.ModTime()).Round(time.Minute) != heard {
+			t.Errorf("%s: %+v, %v, heard of %v ago", what, r, bad, time.Since(info.ModTime()))
+		}
+	}
+	ago := func(by time.Duration) {
+		t.Helper()
+		if err := os.Chtimes(a.Record, time.Now().Add(-by), time.Now().Add(-by)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step := func(what string, err error, resident bool) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		expect(what, resident, 0)
+		ago(time.Hour)
+	}
+	step("a command", admit(a, false, false), false)
+	step("a later one", admit(a, false, false), false)
+	step("a resident scheduler", admit(a, true, false), true)
+	step("it looks again", admit(a, true, false), true)
+	step("a command beside it", admit(a, false, false), true)
+	before, err := os.ReadFile(a.Record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ago(renewed / 2)
+	info, err := os.Stat(a.Record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admit(a, false, false); err != nil {
+		t.Error(err)
+	}
+	if now, err := os.Stat(a.Record); err != nil || !now.ModTime().Equal(info.ModTime()) {
+		t.Errorf("a command soon after it writes: %v", err)
+	}
+	b.Leave()
+	expect("another's leaves", true, 0)
+	a.Leave()
+	expect("it leaves", false, 0)
+	if after, err := os.ReadFile(a.Record); err != nil || len(after) != len(before) {
+		t.Errorf("%v: %q became %q", err, before, after)
+	}
+	if names, err := filepath.Glob(filepath.Join(filepath.Dir(a.Record), ".clock.*")); len(names) > 0 || err != nil {
+		t.Errorf("left behind are %q, %v", names, err)
+	}
+}
+
+// A host that sees another's lock held notes that, and knows it at once even if it cannot be noted.
+func TestALockThatIsSeenIsNoted(t *testing.T) {
+	a, b := hosts(t)
+	lock := take(t, a.Resident)
+	lock.Host = "a"
+	lock.Announce(nil)
+	if err := admit(a, true, false); err != nil {
+		t.Fatal(err)
+	}
+	b.note("c")
+	if b.noted("b", "a") || !b.noted("b", "c") || b.cross("a") {
+		t.Error("noted before it was seen")
+	}
+	blind := b
+	blind.Seen = filepath.Join(a.Record, "none") // below a file
+	if s, err := blind.look(); err != nil || !s.crosses || blind.cross("a") {
+		t.Errorf("where it cannot be noted: %+v, %v", s, err)
+	}
+	if b.Probe(); !b.noted("b", "a") || !b.noted("b", "c") || !a.cross("b") {
+		t.Error("not noted")
+	}
+}
+
 // Whatever a host calls itself, it is one file name without white space.
 func TestNamesOfHostsAreNamesOfFiles(t *testing.T) {
 	for host, want := range map[string]string{"node-1.example": "host-node-1.example", "../a b\n": "host-.._a_b_"} {

@@ -100,8 +100,22 @@ func TestInheritedIsTheLockFileOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if Inherited(path, int(other.Fd())) != nil || Inherited(path, 9999) != nil {
-		t.Error("any descriptor will do")
+	for _, there := range []bool{false, true} {
+		if there {
+			if err := os.WriteFile(path, []byte("what the last holder said"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if Inherited(path, int(other.Fd())) != nil || Inherited(path, 9999) != nil {
+			t.Errorf("any descriptor will do, there is a lock file: %v", there)
+		}
+	}
+	take(t, path)
+	if b, err := os.ReadFile(path); len(b) > 0 || err != nil {
+		t.Errorf("who takes the lock leaves %q, %v", b, err)
+	}
+	if p, err := Acquire(filepath.Join(path, "none")); p != nil || err == nil {
+		t.Errorf("where there is no directory: %v, %v", p, err)
 	}
 }
 
