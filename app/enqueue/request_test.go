@@ -77,6 +77,15 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 		{Request{Secret: []string{"A=@~/b", "B=c=d"}}, func(s *kernel.Spec) {
 			s.Task.Secrets = []kernel.Secret{{Name: "A", Source: "@~/b"}, {Name: "B", Source: "c=d"}}
 		}},
+		{Request{Estimate: "90s", Timeout: "1ns", Pool: []string{"p=1"}, Container: "img"}, func(s *kernel.Spec) {
+			s.Estimate, s.Task.Timeout, s.Locks, s.Task.Container = 90*time.Second, 1, []kernel.Lock{{Key: "p", Units: 1}}, "img"
+		}},
+		{Request{Estimate: "1us", InDoubt: "ask", ApprovalTimeout: "1us"}, func(s *kernel.Spec) {
+			s.Estimate, s.InDoubt, s.ApprovalTimeout = time.Microsecond, kernel.AskInDoubt, time.Microsecond
+		}},
+		{Request{Sandbox: "required", Network: "none", Write: []string{"x"}}, func(s *kernel.Spec) {
+			s.Task.Sandbox = kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork, Write: []string{"x"}}
+		}},
 		{Request{Cwd: "sub/x"}, func(s *kernel.Spec) { s.Task.Dir = "sub/x" }},
 		{Request{Cwd: "/repo/sub"}, func(s *kernel.Spec) { s.Task.Dir = "sub" }},
 		{Request{Cwd: os.TempDir()}, func(s *kernel.Spec) { s.Task.Tree = os.TempDir() }},
@@ -188,6 +197,29 @@ func TestJobsThatAreRefused(t *testing.T) {
 	_, err := requester().newJob(context.Background(), everything, kernel.Spec{})
 	if err == nil || strings.Count(err.Error(), "\n") != 2 || !errors.Is(err, kernel.ErrInvalid) {
 		t.Errorf("all at once: %v", err)
+	}
+}
+
+// branches observes the branches of a repository.
+type branches struct {
+	of map[string]kernel.Fact[kernel.CommitID]
+}
+
+func (b branches) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	for _, name := range p.Branches {
+		f.Heads[name] = b.of[name]
+	}
+}
+
+// A branch without a commit is pinned to the one that it has now.
+func TestABranchIsPinnedToItsCommit(t *testing.T) {
+	b := requester()
+	b.Scheduler.Observers = []app.Observer{branches{map[string]kernel.Fact[kernel.CommitID]{"main": kernel.Seen(kernel.CommitID("c1")), "none": kernel.Seen(kernel.CommitID("")), "odd": kernel.Unseen[kernel.CommitID]("disk on fire")}}}
+	for text, want := range map[string]string{"main": "", "none": "--pinned none: no such branch: invalid", "odd": "--pinned odd: disk on fire"} {
+		n, err := b.newJob(t.Context(), Request{Command: []string{"true"}, Pinned: text}, kernel.Spec{})
+		if want == "" && (err != nil || n.Spec.Pinned != kernel.PinnedHead{Branch: "main", Commit: "c1"}) || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: %+v, %v, want %s", text, n.Spec.Pinned, err, want)
+		}
 	}
 }
 
