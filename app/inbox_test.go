@@ -32,6 +32,10 @@ type folder struct {
 	copied string            // a file that is a copy, with an inode of its own
 	onScan func()
 	strays []inbox.Stray
+
+	others   []inbox.PromptFile   // files without a prompt's name
+	left     []inbox.PromptFile   // prompts that have left the inbox
+	modified map[string]time.Time // when files were, if not two hours ago
 }
 
 func newFolder(m *memory, files ...string) *folder {
@@ -75,12 +79,16 @@ func (f *folder) Lock() (io.Closer, bool, error) {
 }
 
 func (f *folder) Scan() (inbox.Listing, error) {
-	list := inbox.Listing{Branches: f.marked, Dirs: []string{""}, Strays: f.strays}
+	list := inbox.Listing{Branches: f.marked, Dirs: []string{""}, Strays: f.strays, Others: f.others}
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
 		for _, n := range []kernel.PromptName{kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt} {
 			rel, is, ok := inbox.PromptOf(name)
 			if ok && is == n {
-				list.Files = append(list.Files, inbox.PromptFile{Rel: rel, Name: n, Modified: at.Add(-2 * time.Hour), Changed: at.Add(-2 * time.Hour), Inode: f.inode(name)})
+				modified := at.Add(-2 * time.Hour)
+				if other, ok := f.modified[name]; ok {
+					modified = other
+				}
+				list.Files = append(list.Files, inbox.PromptFile{Rel: rel, Name: n, Modified: modified, Changed: at.Add(-2 * time.Hour), Inode: f.inode(name)})
 			}
 		}
 	}
@@ -677,7 +685,7 @@ func TestASubmissionThatFails(t *testing.T) {
 
 func (f *folder) Why(rel string, _ bool) (string, time.Time) { return f.why[rel], f.whyAt }
 
-func (f *folder) Gone() ([]inbox.PromptFile, error) { return nil, f.m.fails("gone") }
+func (f *folder) Gone() ([]inbox.PromptFile, error) { return f.left, f.m.fails("gone") }
 
 // A watcher reports each end of a run once, but none from before it came.
 func TestAWatcherTellsHowRunsEnd(t *testing.T) {

@@ -122,6 +122,86 @@ func TestWhyAPromptStands(t *testing.T) {
 	}
 }
 
+// Prompts are listed under their own names wherever their files are, and every file once.
+func TestStatusOfWhatWasRenamed(t *testing.T) {
+	stands := func(id kernel.JobID, inode uint64, st kernel.Status) kernel.Job {
+		return job(id, func(j *kernel.Job) {
+			j.Created, j.Spec.Origin.Run, j.State.Status, j.State.Attempt, j.State.Reason = at.Add(-time.Hour), kernel.RunID("r"+id), st, 1, "so it is"
+			j.Spec.Prompt = &kernel.Prompt{Rel: string(id) + ".prompt.md", File: "/inbox/" + string(id) + ".running.md", Inode: inode, Claimed: at.Add(-time.Hour)}
+		})
+	}
+	young := stands("y", 9, kernel.Queued)
+	young.Created = at.Add(time.Hour) // the clock has stepped back
+	m := newMemory(stands("a", 201, kernel.Running), stands("b", 777, kernel.Queued), stands("c", 203, kernel.Queued), stands("d", 55, kernel.Failed), stands("k", 204, kernel.Failed), young,
+		job("helper", func(j *kernel.Job) { running(1)(j); j.Spec.Origin.Run = "ra" }))
+	f := newFolder(m)
+	for name, length := range map[string]int{"z.done.md": 101, "c2.done.md": 103, "k.done.md": 104, "new.prompt.md": 7} {
+		f.files[name] = strings.Repeat("x", length)
+	}
+	f.modified = map[string]time.Time{"c2.done.md": at.Add(-time.Minute), "new.prompt.md": at.Add(time.Hour)}
+	f.others = []inbox.PromptFile{{Rel: "notes.txt", Inode: 777, Modified: at.Add(-2 * time.Hour)}}
+	f.left = []inbox.PromptFile{{Rel: "d.prompt.md", Name: kernel.ErrorPrompt, Inode: 55, Modified: at.Add(-3 * time.Hour)}, {Rel: "e.prompt.md", Name: kernel.ErrorPrompt, Inode: 56, Modified: at.Add(time.Hour)}}
+	f.strays = []inbox.Stray{{Path: "odd", Why: "it is odd"}}
+	f.why["e.prompt.md"] = "no such flow"
+	const odd = "left notes.txt: it is the prompt of job b, which is not over: rename it to b.running.md\nleft odd: it is odd\n"
+	for all, want := range map[bool]string{
+		false: "k.done.md 2h0m0s: \na.running.md 1h0m0s a@/repo is z.done.md: so it is\nb.running.md 1h0m0s b@/repo is notes.txt: so it is\nc.running.md 1h0m0s c@/repo gone: so it is\n" +
+			"c2.done.md 1m0s: \nnew.prompt.md 0s: \ny.running.md 0s y@/repo gone: so it is\n" + odd,
+		true: "k.done.md 2h0m0s: \na.running.md 1h0m0s a@/repo is z.done.md: so it is\nb.running.md 1h0m0s b@/repo is notes.txt: so it is\nc.running.md 1h0m0s c@/repo gone: so it is\n" +
+			"d.error.md 1h0m0s d@/repo gone: so it is\nk.error.md 1h0m0s k@/repo gone: so it is\nc2.done.md 1m0s: \ne.error.md 0s gone: no such flow\nnew.prompt.md 0s: \ny.running.md 0s y@/repo gone: so it is\n" + odd,
+	} {
+		m.scopes = nil
+		s, err := f.inbox().Status(t.Context(), []*InboxTarget{{Root: "/repo", Scheduler: m.scheduler()}}, all, time.Minute, func(_ *InboxTarget, j *kernel.Job) time.Time {
+			return map[kernel.JobID]time.Time{"a": at.Add(-time.Hour), "helper": at.Add(-time.Minute)}[j.ID]
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, p := range s.Prompts {
+			text := inbox.NameOf(p.File.Name, p.File.Rel) + " " + p.Age.String()
+			if p.Job != nil {
+				text += " " + string(p.Job.ID) + "@" + p.Repository
+			}
+			if p.Gone {
+				text += " gone"
+			}
+			if p.Renamed != "" {
+				text += " is " + p.Renamed
+			}
+			if p.Stalled {
+				text += " stalled"
+			}
+			got += text + ": " + p.Reason + "\n"
+		}
+		for _, l := range s.Left {
+			got += "left " + l.Path + ": " + l.Reason + "\n"
+		}
+		if got != want || len(m.scopes) != 1 {
+			t.Errorf("all %v, %d reads:\n%s\nwant\n%s", all, len(m.scopes), got, want)
+		}
+	}
+	for what, change := range map[string]func(){
+		"a done prompt of nobody": func() { f.files["n.done.md"] = "of nobody" },
+		"a file of nobody":        func() { f.others = append(f.others, inbox.PromptFile{Rel: "n.txt", Inode: 9999}) },
+	} {
+		delete(f.files, "n.done.md")
+		f.others = f.others[:1]
+		change()
+		m.scopes = nil
+		s, err := f.inbox().Status(t.Context(), []*InboxTarget{{Root: "/repo", Scheduler: m.scheduler()}}, false, time.Minute-1, func(_ *InboxTarget, j *kernel.Job) time.Time { return at.Add(-time.Minute) })
+		stalled := ""
+		for _, p := range s.Prompts {
+			if p.Stalled {
+				stalled += string(p.Job.ID)
+			}
+		}
+		if err != nil || len(m.scopes) != 2 || !m.scopes[1].All || stalled != "a" {
+			t.Errorf("%s: %v, %d reads, stalled are %q", what, err, len(m.scopes), stalled)
+		}
+	}
+}
+
 // A file that was written anew while its job was open is still its prompt: as the done one, or as the one that was
 // refused because that job has ended.
 func TestAPromptThatWasWrittenAnew(t *testing.T) {
