@@ -8,6 +8,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,11 @@ func (f *folder) Lock() (io.Closer, bool, error) {
 
 func (f *folder) Scan() (inbox.Listing, error) {
 	list := inbox.Listing{Branches: f.marked, Dirs: []string{""}, Strays: f.strays, Others: f.others}
+	for _, name := range slices.Sorted(maps.Keys(f.files)) {
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			list.Dirs = append(list.Dirs, dir)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
 		for _, n := range []kernel.PromptName{kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt} {
 			rel, is, ok := inbox.PromptOf(name)
@@ -628,6 +634,45 @@ func TestSubmittedPromptsGetNamesOfTheirOwn(t *testing.T) {
 	}
 	if _, err := x.Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "do it"}, stamped); !errors.Is(err, kernel.ErrConflict) || len(m.jobs) != 3 {
 		t.Errorf("a fourth: %v, %d jobs", err, len(m.jobs))
+	}
+}
+
+// A prompt is put into the directory of its branch, whichever directories there are, and says where it belongs.
+func TestASubmissionGoesToItsBranch(t *testing.T) {
+	for name, c := range map[string]struct {
+		layout inbox.Layout
+		at     inbox.Path
+		files  []string
+		marked map[string]string
+		rel    string
+		marks  map[string]string
+	}{
+		"one repository":                     {inbox.SimpleLayout, inbox.Path{}, nil, nil, "a.prompt.md", nil},
+		"of one owner":                       {inbox.SingleOwner, inbox.Path{Owner: "me", Repository: "r", Branch: "main"}, nil, nil, "r/main/a.prompt.md", nil},
+		"of many owners":                     {inbox.MultiOwner, inbox.Path{Owner: "o", Repository: "r", Branch: "main"}, []string{"o/r/main/b.prompt.md"}, nil, "o/r/main/a.prompt.md", nil},
+		"of a branch with a slash":           {inbox.MultiOwner, inbox.Path{Owner: "o", Repository: "r", Branch: "a/b"}, nil, nil, "o/r/a-b/a.prompt.md", map[string]string{"o/r/a-b": "a/b"}},
+		"the same, again":                    {inbox.MultiOwner, inbox.Path{Owner: "o", Repository: "r", Branch: "a/b"}, []string{"o/r/a-b/b.prompt.md"}, map[string]string{"o/r/a-b": "a/b"}, "o/r/a-b/a.prompt.md", map[string]string{"o/r/a-b": "a/b"}},
+		"the same, beside one without":       {inbox.SingleOwner, inbox.Path{Owner: "me", Repository: "r", Branch: "a/b"}, []string{"r/a-b/b.prompt.md"}, nil, "r/a-b-/a.prompt.md", map[string]string{"r/a-b-": "a/b"}},
+		"without, beside one with a slash":   {inbox.SingleOwner, inbox.Path{Owner: "me", Repository: "r", Branch: "a-b"}, []string{"r/a-b/b.prompt.md"}, map[string]string{"r/a-b": "a/b"}, "r/a-b-/a.prompt.md", map[string]string{"r/a-b": "a/b", "r/a-b-": "a-b"}},
+		"beside a marker that names nothing": {inbox.SingleOwner, inbox.Path{Owner: "me", Repository: "r", Branch: "a-b"}, []string{"r/a-b/b.prompt.md"}, map[string]string{"r/a-b": " "}, "r/a-b-/a.prompt.md", map[string]string{"r/a-b": " ", "r/a-b-": "a-b"}},
+	} {
+		f := newFolder(newMemory(), c.files...)
+		if c.marked != nil {
+			f.marked = c.marked
+		}
+		x := f.inbox()
+		x.Layout, x.Owner = c.layout, "me"
+		var front inbox.Front
+		taken, err := x.Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "do it", At: c.at, Front: inbox.Front{Flow: "f"}}, func(text string, f inbox.Front) (string, error) {
+			front = f
+			return stamped(text, f)
+		})
+		if want := (inbox.Front{Flow: "f", Job: taken.Job, Owner: c.at.Owner, Repository: c.at.Repository, Branch: c.at.Branch}); err != nil || taken.Rel != c.rel || fmt.Sprint(front) != fmt.Sprint(want) || !maps.Equal(f.marked, c.marks) {
+			t.Errorf("%s: %v, %+v, front %+v, marks %v", name, err, taken, front, f.marked)
+		}
+		if j := f.m.jobs[taken.Job]; j.Spec.Prompt == nil || j.Spec.Prompt.Branch != c.at.Branch {
+			t.Errorf("%s: %+v", name, j.Spec.Prompt)
+		}
 	}
 }
 
