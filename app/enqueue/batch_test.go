@@ -31,9 +31,11 @@ func TestAllThatIsWrongWithABatch(t *testing.T) {
 			t.Errorf("finding %d is %+v, want %+v", i, got, w)
 		}
 	}
-	_, err = requester().Batch(context.Background(), strings.NewReader(strings.Repeat("{}\n", maxBatchErrors+3)))
-	if bad, ok := errors.AsType[*BatchError](err); !ok || len(bad.Lines) != maxBatchErrors || bad.More != 3 || !strings.HasSuffix(err.Error(), "\nand 3 more") {
-		t.Errorf("%v", err)
+	for _, more := range []int{0, 1, 3} {
+		_, err = requester().Batch(context.Background(), strings.NewReader(strings.Repeat("{}\n", maxBatchErrors+more)))
+		if bad, ok := errors.AsType[*BatchError](err); !ok || len(bad.Lines) != maxBatchErrors || bad.More != more || strings.HasSuffix(err.Error(), fmt.Sprintf("\nand %d more", more)) != (more > 0) {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

@@ -128,6 +128,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Lock: []string{" "}}, `--lock " ": expected KEY or KEY:shared`},
 		{Request{Lock: []string{"db:exlusive"}}, `--lock "db:exlusive": did you mean db:exclusive? If the key ends so, write db:exlusive:exclusive`},
 		{Request{Lock: []string{"a:db:Shard"}}, "did you mean a:db:shared?"},
+		{Request{Lock: []string{":shard"}}, `--lock ":shard": did you mean :shared?`},
 		{Request{Pool: []string{"p=0"}}, `--pool "p=0": expected NAME or NAME=UNITS, UNITS a positive number`},
 		{Request{Pool: []string{"p=x"}}, "UNITS a positive number"},
 		{Request{Pool: []string{"=1"}}, `--pool "=1": expected NAME`},
@@ -237,5 +238,25 @@ func TestCommandsThatCannotStart(t *testing.T) {
 	}
 	if err := checkCommand(nil); err != nil {
 		t.Errorf("no command: %v", err)
+	}
+	for _, command := range [][]string{{""}, {"a\x00"}, nil} {
+		if _, err := requester().newJob(t.Context(), Request{Command: command}, kernel.Spec{}); !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), "command") {
+			t.Errorf("%q: %v", command, err)
+		}
+	}
+}
+
+// Who did not name the executor that would not accept a job is told that the configuration does.
+func TestTheExecutorOfTheConfiguration(t *testing.T) {
+	for _, c := range []struct {
+		own, named string
+		byDefault  bool
+	}{{"far", "", true}, {"far", "far", false}, {"", "far", false}, {"other", "far", false}} {
+		b := requester()
+		b.Defaults.Executor = c.own
+		_, err := b.newJob(t.Context(), Request{Command: []string{"true"}, Executor: c.named}, kernel.Spec{})
+		if err == nil || strings.HasPrefix(err.Error(), `[jobs] executor = "far": there is no executor named far`) != c.byDefault || !strings.Contains(err.Error(), "no executor named far") {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
