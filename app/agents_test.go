@@ -53,8 +53,8 @@ func names(rows []app.AgentRow) string {
 func TestAgentsThatAreListed(t *testing.T) {
 	s := shelf{known: []string{"claude", "codex", "gemini"}, there: []string{"claude", "mine"}}
 	rows := app.ListAgents(t.Context(), s, []app.AgentChoice{
-		{Label: "codex", Unnamed: true, Flows: []string{"draft", "merge"}}, {Label: "codex", Command: []string{"mine", "-x"}, Flows: []string{"approve"}}, {Label: "builtin"}})
-	if got, want := names(rows), "builtin true , claude true , codex false draft+merge, mine true approve"; got != want {
+		{Label: "codex", Unnamed: true, Flows: []string{"draft", "merge"}}, {Label: "codex", Command: []string{"mine", "-x"}, Flows: []string{"approve"}}, {Label: "codex", Command: []string{"bare"}}, {Label: "builtin"}})
+	if got, want := names(rows), "bare false , builtin true , claude true , codex false draft+merge, mine true approve"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -66,6 +66,10 @@ func TestFaultsOfAgentsThatAreAsked(t *testing.T) {
 		found[1].Problem != "no agent is configured, and the default, codex, cannot be asked: codex is not installed" ||
 		found[1].Next != `set agent = "claude" in .vizier/config.toml, which is installed, or install codex` {
 		t.Errorf("%+v", found)
+	}
+	s.faults["claude"] = app.AgentFault{Problem: "too old", Next: "upgrade it", Fatal: true}
+	if found := app.CheckAgents(t.Context(), s, []app.AgentChoice{{Label: "claude", Unnamed: true, Flows: []string{"draft"}}}); len(found) != 1 || found[0].Problem != "too old" || found[0].Next != "upgrade it" {
+		t.Errorf("one that is there: %+v", found)
 	}
 	if err := app.MayStart(s, []app.AgentChoice{{Label: "claude"}, {Label: "builtin"}}); err != nil {
 		t.Errorf("one that only is not logged in may start: %v", err)

@@ -184,10 +184,7 @@ func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOpt
 		if !o.Force && !o.Alone {
 			clean.Jobs = slices.DeleteFunc(clean.Jobs, func(id kernel.JobID) bool { return keeps(snap, id, kept) })
 		}
-		var plan kernel.Plan
-		if len(clean.Jobs) > 0 {
-			plan, err = clean.Decide(snap)
-		}
+		plan, err := clean.Decide(snap)
 		for _, a := range plan.Records {
 			if gone, ok := a.(kernel.RemoveJob); ok {
 				done.count(s.Cleaner.CountArtifacts(gone.Job, gone.Produces))
@@ -204,9 +201,6 @@ func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOpt
 		{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 			clean := retention.Cleaning{Jobs: slices.Clone(ids), Force: o.Force}
 			plan, err := rest(snap, &clean)
-			if len(clean.Jobs) == 0 {
-				return plan, nil, err
-			}
 			return plan, []history.Verb{clean}, err
 		}}}
 }
@@ -229,11 +223,11 @@ func (s *Scheduler) dropMerges(ctx context.Context, jobs []kernel.JobID) (droppe
 	kept = map[kernel.JobID]string{}
 	finder, ok := s.Worktrees.(worktreeFinder)
 	if !ok {
-		return 0, kept, nil
+		return dropped, kept, nil
 	}
 	trees, err := finder.WorktreesOf(jobs)
 	if err != nil {
-		return 0, kept, err
+		return dropped, kept, err
 	}
 	for id, all := range trees {
 		for _, tree := range all {

@@ -69,23 +69,104 @@ func TestACollectionThatFailsIsNotOver(t *testing.T) {
 	if _, err := s.Collect(t.Context()); !errors.Is(err, errDisk) {
 		t.Error(err)
 	}
+	r := &Resident{Scheduler: s}
+	for range 2 {
+		if r.collect(t.Context()) || r.collected != at {
+			t.Errorf("a resident that cannot look goes on at once, begun %v", r.collected)
+		}
+	}
+	if r.Scheduler.Cleaner = nil; r.collect(t.Context()) {
+		t.Error("nothing cleans up, and something was removed")
+	}
+}
+
+// A resident removes a part at a time, and looks again an hour after it, or another, has begun or ended.
+func TestAPartAtATime(t *testing.T) {
+	now := at
+	m := newMemory()
+	m.now = func() time.Time { return now }
+	for i := range mostAtOnce + 1 {
+		id := kernel.JobID(fmt.Sprintf("%04d", i))
+		m.jobs[id] = endedAt(id, at.Add(-48*time.Hour))
+	}
+	s := m.scheduler()
+	s.Keep.Age = time.Hour
+	r := &Resident{Scheduler: s}
+	expect := func(what string, removed, more bool, left, looks int) {
+		t.Helper()
+		if got := r.collect(t.Context()); got != removed || (r.collection != nil) != more || len(m.jobs) != left || m.looks() != looks {
+			t.Errorf("%s: removed %v, more %v, %d jobs are left, %d looks", what, got, r.collection != nil, len(m.jobs), m.looks())
+		}
+	}
+	expect("the first part", true, true, 1, 2)
+	expect("the second", true, false, 0, 3)
+	now = at.Add(collectEvery - 1)
+	expect("before the hour", false, false, 0, 3)
+	m.collected, now = at.Add(1), at.Add(collectEvery)
+	expect("an hour after its own, and less after another's", false, false, 0, 3)
+	m.collected = at
+	expect("after the hour", false, false, 0, 4)
+	m.jobs["old"] = endedAt("old", at.Add(-48*time.Hour))
+	m.refuse["commit"], m.collected, now = errDisk, at, now.Add(collectEvery)
+	expect("it fails", false, false, 1, 6)
+}
+
+// What the files of jobs take is asked for only if it decides what stays.
+func TestSizesAreAskedForWhereTheyCount(t *testing.T) {
+	for _, c := range []struct {
+		keep retention.Policy
+		want []string
+	}{{retention.Policy{Count: 1}, nil}, {retention.Policy{Bytes: 1}, []string{"sizes"}}} {
+		m := newMemory(endedAt("a", at))
+		s := m.scheduler()
+		s.Keep = c.keep
+		if _, err := s.Collect(t.Context()); err != nil || !slices.Equal(m.calls, c.want) {
+			t.Errorf("%+v: %q, %v", c.keep, m.calls, err)
+		}
+	}
+}
+
+// A time in the future counts as never.
+func TestHowLongAgo(t *testing.T) {
+	for then, want := range map[time.Time]time.Duration{at: 0, at.Add(-time.Hour): time.Hour, at.Add(time.Nanosecond): at.Sub(time.Time{})} {
+		if got := since(at, then); got != want {
+			t.Errorf("since %v: %v", then, got)
+		}
+	}
 }
 
 // attic is what was parked and had only been staged.
 type attic struct {
-	Worktrees
+	worktrees
 	before []time.Time
 	held   int // how often refs that hold something were dropped
 }
 
 func (s *attic) DropHeld(context.Context) error {
 	s.held++
-	return nil
+	return s.fails("drop held")
 }
 
 func (s *attic) DropStaged(_ context.Context, before time.Time) error {
 	s.before = append(s.before, before)
-	return nil
+	return s.fails("drop staged")
+}
+
+// Whatever goes wrong in a collection is said, and it is then not over.
+func TestWhatGoesWrongInACollection(t *testing.T) {
+	for _, what := range []string{"begin", "load", "commit", "trim history", "drop held", "drop staged", "note collected", "worktrees of", "drop conflicts"} {
+		m := newMemory(endedAt("a", at.Add(-48*time.Hour)))
+		s := m.scheduler()
+		s.Keep.Age, s.Worktrees = time.Nanosecond, &attic{worktrees: worktrees{memory: m}}
+		c, err := s.Collect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.refuse[what] = errDisk
+		if _, more, err := c.Next(t.Context()); !errors.Is(err, errDisk) || more || what != "note collected" && !m.collected.IsZero() && !slices.Contains(m.calls, "trim history") {
+			t.Errorf("%s: %v, more %v, %q", what, err, more, m.calls)
+		}
+	}
 }
 
 // A collection has what was only staged kept as long as jobs, and drops the refs that hold what is gone, also if it removes none.
@@ -93,9 +174,9 @@ func TestACollectionForgetsWhatWasOnlyStaged(t *testing.T) {
 	for _, c := range []struct {
 		keep retention.Policy
 		want []time.Time
-	}{{retention.Policy{Age: time.Hour}, []time.Time{at.Add(-time.Hour)}}, {retention.Policy{Count: 1}, nil}, {retention.Policy{}, nil}} {
+	}{{retention.Policy{Age: time.Hour}, []time.Time{at.Add(-time.Hour)}}, {retention.Policy{Age: 1}, []time.Time{at.Add(-1)}}, {retention.Policy{Count: 1}, nil}, {retention.Policy{}, nil}} {
 		m := newMemory(endedAt("a", at))
-		s, kept := m.scheduler(), &attic{Worktrees: m}
+		s, kept := m.scheduler(), &attic{worktrees: worktrees{memory: m}}
 		s.Keep, s.Worktrees = c.keep, kept
 		found, err := s.Collect(t.Context())
 		if err == nil {
@@ -178,12 +259,13 @@ type packs struct {
 	*memory
 	left   int
 	before []time.Time
-	busy   bool
+	busy   error
+	broken error
 }
 
 func (p *packs) Begin(ctx context.Context) (Tx, error) {
-	if p.busy {
-		return nil, fmt.Errorf("held by another: %w", ErrBusy)
+	if p.busy != nil {
+		return nil, fmt.Errorf("held by another: %w", p.busy)
 	}
 	tx, err := p.memory.Begin(ctx)
 	return packing{tx, p}, err
@@ -199,7 +281,7 @@ func (p packing) Load(s kernel.Scope) (kernel.Records, error) { return p.Tx.Load
 func (p packing) Pack(ended time.Time, _ int) (bool, error) {
 	p.left--
 	p.before = append(p.before, ended)
-	return p.left > 0, nil
+	return p.left > 0, p.broken
 }
 
 // Packing goes on until no job is left that ended long enough ago, and gives way if
@@ -215,7 +297,30 @@ func TestPackingGivesWay(t *testing.T) {
 	if err := s.Pack(t.Context()); err != nil || len(p.before) != 3 || !p.before[0].Equal(s.Now().Add(-time.Hour)) {
 		t.Errorf("%v, %v", p.before, err)
 	}
-	if p.busy = true; s.Pack(t.Context()) != nil {
-		t.Error("a lock that is taken is an error")
+	over, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		ctx  context.Context
+		busy error
+		want error
+	}{{t.Context(), ErrBusy, nil}, {t.Context(), context.DeadlineExceeded, nil}, {over, context.DeadlineExceeded, context.DeadlineExceeded}, {t.Context(), errDisk, errDisk}} {
+		if p.busy = c.busy; !errors.Is(s.Pack(c.ctx), c.want) {
+			t.Errorf("%v: %v", c.busy, s.Pack(c.ctx))
+		}
+	}
+	p.busy, p.broken, p.left, p.before, s.PackAfter = nil, errDisk, 3, nil, 1
+	if err := s.Pack(t.Context()); !errors.Is(err, errDisk) || len(p.before) != 1 {
+		t.Errorf("what cannot be packed: %v, %v", err, p.before)
+	}
+	if s.Store = p.memory; s.Pack(t.Context()) != nil {
+		t.Error("a store that packs nothing is an error")
+	}
+	p.refuse["close"] = errDisk
+	if err := s.Pack(t.Context()); !errors.Is(err, errDisk) {
+		t.Errorf("a transaction that does not end: %v", err)
+	}
+	s.Sandboxed = true
+	if err := s.Pack(t.Context()); err != nil {
+		t.Errorf("in a sandbox: %v", err)
 	}
 }

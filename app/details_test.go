@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,5 +147,91 @@ func TestGarbageWhoseWorktreeStays(t *testing.T) {
 	s.Worktrees = worktrees{m, map[kernel.JobID][]kernel.Context{"a": {{Worktree: "x"}}}}
 	if _, err := s.GC(t.Context(), time.Minute); err == nil || err.Error() != "worktree of job a is kept: busy" || len(m.jobs) > 0 || !slices.Contains(m.calls, "drop conflicts") {
 		t.Errorf("%v, %q", err, m.calls)
+	}
+	m.calls = nil
+	if _, err := s.GC(t.Context(), time.Minute); err != nil || slices.Contains(m.calls, "drop conflicts") {
+		t.Errorf("of nothing: %v, %q", err, m.calls)
+	}
+	m = newMemory(endedAt("a", at.Add(-time.Hour)), endedAt("b", at.Add(-time.Hour)))
+	m.cleanup = kernel.Cleanup{Status: kernel.CleanupFailed, Error: "busy"}
+	s = m.scheduler()
+	s.Worktrees = worktrees{m, map[kernel.JobID][]kernel.Context{"a": {{Worktree: "x"}}, "b": {{Worktree: "y"}}}}
+	if _, err := s.GC(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), "worktree of job a is kept: busy") || !strings.Contains(err.Error(), "worktree of job b is kept: busy") {
+		t.Errorf("of two: %v", err)
+	}
+	m = newMemory(endedAt("a", at.Add(-time.Hour)))
+	s = m.scheduler()
+	s.Worktrees, s.Cleaner = worktrees{m, nil}, nil
+	if _, err := s.GC(t.Context(), time.Minute); err != nil || len(m.jobs) > 0 {
+		t.Errorf("where nothing cleans up: %v, %d jobs are left", err, len(m.jobs))
+	}
+}
+
+// A worktree that is removed although files of it are left aside is told of, and does not concern its job any more.
+func TestAWorktreeWhoseFilesAreLeftAside(t *testing.T) {
+	m := newMemory(job("a", func(j *kernel.Job) {
+		j.Spec.OwnsContext = true
+		j.State = kernel.State{Status: kernel.Failed, Attempt: 1, Context: kernel.Context{Root: "w", Worktree: "w", Name: "w", Owned: true}}
+	}))
+	m.cleanup.Error = "files are left in aside"
+	rep, err := m.scheduler().Retry(t.Context(), "ann", "a")
+	if st := m.jobs["a"].State; err != nil || rep.Refused["a"] != "files are left in aside" || st.Retried.Status != kernel.CleanupDone || st.Retried.Error != "" {
+		t.Errorf("%v, told %q, %+v", err, rep.Refused, st)
+	}
+}
+
+// Jobs of other executors that run, or are tried again later, need a resident scheduler, and so do those that wait for this host.
+func TestWhoNeedsAResident(t *testing.T) {
+	far := func(st kernel.Status, again time.Time) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.Spec.Task.Executor, j.State.Status, j.State.RetryAt = "far", st, again }
+	}
+	m := newMemory(job("a", far(kernel.Running, time.Time{})), job("b", far(kernel.FailedRetryable, at)), job("c", far(kernel.Queued, time.Time{})),
+		job("d", far(kernel.Failed, at)), job("e", running(1)), job("f", func(j *kernel.Job) { j.State.Status, j.State.RetryAt = kernel.FailedRetryable, at }))
+	s := m.scheduler()
+	s.Executors = map[string]Executor{"far": m}
+	jobs, err := s.NeedResident(t.Context())
+	var got []kernel.JobID
+	for _, j := range jobs {
+		got = append(got, j.ID)
+	}
+	if err != nil || !slices.Equal(got, []kernel.JobID{"a", "b"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// What holds a job up is found along a long line of jobs, but not along any.
+func TestALongLineHoldsAJobUp(t *testing.T) {
+	for n, want := range map[int]kernel.JobID{64: "064", 65: ""} {
+		m := newMemory(job("000", running(1)))
+		for i := 1; i <= n; i++ {
+			id := kernel.JobID(fmt.Sprintf("%03d", i))
+			m.jobs[id] = job(id, func(j *kernel.Job) {
+				j.Spec.After, j.State.Status = []kernel.JobID{kernel.JobID(fmt.Sprintf("%03d", i-1))}, kernel.WaitingOnDeps
+			})
+		}
+		if got, err := m.scheduler().HeldUpBy(t.Context(), "000", []kernel.JobID{kernel.JobID(fmt.Sprintf("%03d", n))}); got != want || err != nil {
+			t.Errorf("%d jobs: %q, %v", n, got, err)
+		}
+	}
+	thing := kernel.Artifact{Kind: kernel.Custom, Name: "thing", Ref: "x"}
+	m := newMemory(job("a", func(j *kernel.Job) { running(1)(j); j.Spec.Produces = []kernel.Artifact{thing} }),
+		job("b", func(j *kernel.Job) { j.Spec.Needs, j.State.Status = []kernel.Artifact{thing}, kernel.WaitingOnDeps }))
+	if got, err := m.scheduler().HeldUpBy(t.Context(), "a", []kernel.JobID{"b"}); got != "" || err != nil {
+		t.Errorf("by what another job may make: %q, %v", got, err)
+	}
+}
+
+// A job whose end cannot be looked up again is lost, as it was read.
+func TestLostAsItWasRead(t *testing.T) {
+	m := newMemory(job("a", running(1)))
+	m.alive = kernel.Dead
+	s := m.scheduler()
+	snap, err := s.Snapshot(t.Context(), kernel.Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.refuse["load"] = errDisk
+	if _, lost := s.Lost(t.Context(), snap, false); !slices.Equal(lost, []kernel.JobID{"a"}) {
+		t.Errorf("lost are %q", lost)
 	}
 }

@@ -6,9 +6,41 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
+
+// patient is a store whose lock is free after a while.
+type patient struct{ *memory }
+
+func (p patient) Begin(ctx context.Context) (Tx, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(5 * time.Second):
+		return p.memory.Begin(ctx)
+	}
+}
+
+// Who repairs waits for the lock. Who only looks does not wait long.
+func TestExamineWaitsToRepair(t *testing.T) {
+	for fix, want := range map[bool]error{false: ErrBusy, true: nil} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newMemory().scheduler()
+			s.Store = patient{newMemory()}
+			if _, err := s.Examine(t.Context(), nil, fix); !errors.Is(err, want) {
+				t.Errorf("to repair %v: %v", fix, err)
+			}
+		})
+	}
+	m := newMemory()
+	m.refuse["begin"] = errDisk
+	if _, err := m.scheduler().Examine(t.Context(), nil, false); !errors.Is(err, errDisk) {
+		t.Errorf("no lock: %v", err)
+	}
+}
 
 // Examine reports problems. It repairs them only if asked to, after a tick, and
 // also reports failed repairs and failed checks.

@@ -72,9 +72,13 @@ func TestAttemptsAreTheirExecutors(t *testing.T) {
 			t.Errorf("%s is %+v", id, st)
 		}
 	}
-	snap, err := s.Snapshot(context.Background(), kernel.Scope{})
+	snap, err := s.Records(context.Background(), kernel.Scope{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	s.Executors["far"] = &keeper{memory: far}
+	if s.WithRemarks(t.Context(), snap); s.Executors["far"].(*keeper).asked != 1 {
+		t.Errorf("the other executor was asked %d times", s.Executors["far"].(*keeper).asked)
 	}
 	if f := s.WithRemarks(t.Context(), snap).Facts().Runners[kernel.AttemptID{Job: "b", N: 1}]; f.Known || !strings.Contains(f.Err, "gone") {
 		t.Errorf("of b it is said %+v", f)

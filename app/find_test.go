@@ -170,6 +170,58 @@ func TestNothingIsFound(t *testing.T) {
 	}
 }
 
+// A store that reads narrowly is read again only for what is not known yet, and one that cannot is read in whole.
+func TestWhatIsReadToFindAJob(t *testing.T) {
+	id := func(first string) kernel.JobID { return kernel.JobID(first + strings.Repeat("0", 32-len(first))) }
+	run := kernel.RunID("run_" + strings.Repeat("1", 32))
+	jobs := []kernel.Job{{ID: id("a"), Number: 1}, {ID: id("b"), Number: 1, Part: "b", Spec: kernel.Spec{Name: "c"}}, {ID: id("c"), Number: 2, Spec: kernel.Spec{Name: "run_x"}}, {ID: id("d"), Number: 3}}
+	jobs[0].Spec.Origin.Run, jobs[1].Spec.Origin.Run = run, run
+	jobs[2].Spec.Prompt, jobs[2].Spec.Origin.Run = &kernel.Prompt{}, "run_2"
+	all := []kernel.JobID{id("a"), id("b"), id("c"), id("d")}
+	for _, c := range []struct {
+		ref    string
+		held   []kernel.JobID
+		narrow bool
+		reads  int
+	}{
+		{string(id("d")), []kernel.JobID{id("d")}, true, 1},
+		{string(run), all[:2], true, 1},
+		{"1", all[:2], true, 2},
+		{"c", all, false, 1},
+		{"run_x", all, false, 1},
+	} {
+		reads := 0
+		s := &app.Scheduler{Store: tally{indexed{jobs: jobs}, &reads, 0}, Now: time.Now}
+		snap, _, err := s.Targets(t.Context(), []string{c.ref})
+		if err != nil || fmt.Sprint(ids(snap.Held())) != fmt.Sprint(c.held) || snap.Narrow() != c.narrow || reads != c.reads {
+			t.Errorf("%s: %v, %d reads", c.ref, err, reads)
+		}
+	}
+	reads := 0
+	s := &app.Scheduler{Store: tally{indexed{jobs: jobs}, &reads, 0}, Now: time.Now}
+	if snap, _, err := s.Job(t.Context(), "run_x"); err != nil || snap.Narrow() || len(snap.Held()) != 4 || reads != 1 {
+		t.Errorf("a prompt by name: %v, %d reads", err, reads)
+	}
+	s.Store = tally{indexed{jobs: jobs}, new(int), 2}
+	if _, _, err := s.Job(t.Context(), "2"); err == nil {
+		t.Error("the run of a prompt cannot be read, and it is found")
+	}
+}
+
+// tally is a store that counts its reads, one of which fails.
+type tally struct {
+	indexed
+	reads *int
+	fail  int // which, from 1; 0: none
+}
+
+func (s tally) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	if *s.reads++; *s.reads == s.fail {
+		return kernel.Records{}, errors.New("disk on fire")
+	}
+	return s.indexed.Read(ctx, scope)
+}
+
 // Members are the jobs that references name, each of them once. Those of a run are told from those that are named.
 func TestMembers(t *testing.T) {
 	jobs := []kernel.Job{{ID: "a", Number: 1, Part: "a"}, {ID: "b", Number: 1, Part: "b"}, {ID: "c", Number: 2}}

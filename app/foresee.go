@@ -94,9 +94,9 @@ func (s *Scheduler) ForeseeToTheEnd(ctx context.Context, changes []foresight.Cha
 	if err != nil {
 		return nil, foresight.Forecast{}, foresight.Story{}, err
 	}
-	now, err := foresight.WhatIf(snap, nil)
+	now, _ := foresight.WhatIf(snap, nil) // without a change, none is refused
 	now.Then = out.Story.Then
-	return habits, now, out.Story, err
+	return habits, now, out.Story, nil
 }
 
 // Bounds of ETAs, so that they cost less than the command that shows them.

@@ -17,9 +17,13 @@ import (
 type heads struct {
 	of    map[string]kernel.CommitID
 	asked map[string]int
+	idle  int // how often it is asked for nothing
 }
 
 func (h *heads) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	if p.Empty() {
+		h.idle++
+	}
 	for _, name := range p.Branches {
 		h.asked[name]++
 		f.Heads[name] = kernel.Seen(h.of[name])
@@ -28,7 +32,7 @@ func (h *heads) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 
 // seer returns a scheduler that looks ahead in m, where branch x exists.
 func seer(m *memory) (*Scheduler, *heads) {
-	s, h := m.scheduler(), &heads{map[string]kernel.CommitID{"x": "c1"}, map[string]int{}}
+	s, h := m.scheduler(), &heads{map[string]kernel.CommitID{"x": "c1"}, map[string]int{}, 0}
 	s.Observers = append(s.Observers, h)
 	return s, h
 }
@@ -69,7 +73,7 @@ func TestForesee(t *testing.T) {
 			kernel.Succeeded, kernel.WaitingOnDeps},
 	} {
 		m := newMemory(c.jobs...)
-		s, _ := seer(m)
+		s, h := seer(m)
 		out, err := s.Foresee(t.Context(), []foresight.Change{c.change})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -84,8 +88,57 @@ func TestForesee(t *testing.T) {
 		if p := out.Then.Probes(); !p.Empty() {
 			t.Errorf("%s: not known is %+v", name, p)
 		}
+		if h.idle > 0 {
+			t.Errorf("%s: asked for nothing %d times", name, h.idle)
+		}
 		if len(m.calls) > 0 || len(m.jobs) != len(c.jobs) {
 			t.Errorf("%s: done was %q", name, m.calls)
+		}
+	}
+}
+
+// vanished are worktrees that are not there any more.
+type vanished struct{ worktrees }
+
+func (vanished) InPlace(kernel.Context) bool { return false }
+
+// A retry begins where the worktree is made, if that is gone: by whoever retries, and by whoever looks ahead.
+func TestARetryWhoseWorktreeIsGone(t *testing.T) {
+	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w"}
+	in := func(id kernel.JobID, st kernel.Status, after ...kernel.JobID) kernel.Job {
+		return job(id, func(j *kernel.Job) {
+			j.Spec.Origin.Run, j.Spec.After = "r", after
+			j.State = kernel.State{Status: st, Attempt: 1, Context: tree, Started: at.Add(-time.Hour), Finished: at.Add(-time.Minute)}
+			if j.Spec.OwnsContext = len(after) == 0; j.Spec.OwnsContext {
+				j.State.Context.Owned, j.Spec.Routes = true, []kernel.Route{{On: kernel.OutcomeSucceeded, To: "b"}}
+			}
+		})
+	}
+	change := []foresight.Change{foresight.Retry{Jobs: []kernel.JobID{"b"}}}
+	for name, ask := range map[string]func(*Scheduler) (*kernel.Snapshot, error){
+		"a retry": func(s *Scheduler) (*kernel.Snapshot, error) {
+			rep, err := s.Retry(t.Context(), "ann", "b")
+			return rep.Snapshot, err
+		},
+		"the next thing": func(s *Scheduler) (*kernel.Snapshot, error) {
+			out, err := s.Foresee(t.Context(), change)
+			return out.Then, err
+		},
+		"the end": func(s *Scheduler) (*kernel.Snapshot, error) {
+			_, _, story, err := s.ForeseeToTheEnd(t.Context(), change)
+			return story.Then, err
+		},
+	} {
+		for gone, want := range map[bool]int{false: 0, true: 1} {
+			m := newMemory(in("a", kernel.Succeeded), in("b", kernel.Failed, "a"))
+			s := m.scheduler()
+			if s.Worktrees = (worktrees{m, nil}); gone {
+				s.Worktrees = vanished{worktrees{m, nil}}
+			}
+			snap, err := ask(s)
+			if err != nil || snap.Job("a").State.Generation != want || snap.Job("b").State.Generation != 1 {
+				t.Errorf("%s, gone %v: %v, a %+v, b %+v", name, gone, err, snap.Job("a").State, snap.Job("b").State)
+			}
 		}
 	}
 }
@@ -169,7 +222,7 @@ func TestForeseeable(t *testing.T) {
 			t.Errorf("%+v: %v, not known is %+v", c, err, f.Then.Probes())
 		}
 	}
-	if want := map[string]int{"x": 1, "y": 1}; !maps.Equal(h.asked, want) || len(snap.Jobs()) != 1 {
+	if want := map[string]int{"x": 1, "y": 1}; !maps.Equal(h.asked, want) || h.idle > 0 || len(snap.Jobs()) != 1 {
 		t.Errorf("asked %v, want %v; %d jobs", h.asked, want, len(snap.Jobs()))
 	}
 }
@@ -187,13 +240,23 @@ func named(j *kernel.Job) { j.Spec.Name = "build" }
 
 // The end is when everything has taken as long as it usually does, and the present is a forecast of no change.
 func TestForeseeToTheEnd(t *testing.T) {
-	m := newMemory(job("a", took(10*time.Minute)), job("b", named), job("c", func(j *kernel.Job) { named(j); j.Spec.After = []kernel.JobID{"b"}; onBranch("x")(j) }))
-	s, _ := seer(m)
-	habits, now, story, err := s.ForeseeToTheEnd(t.Context(), []foresight.Change{submits("n", func(j *kernel.Job) { named(j); j.Spec.After = []kernel.JobID{"c"} })})
+	m := newMemory(job("a", took(10*time.Minute)), job("b", named), job("c", func(j *kernel.Job) { named(j); j.Spec.After = []kernel.JobID{"b"}; onBranch("x")(j) }),
+		job("d", func(j *kernel.Job) {
+			named(j)
+			onBranch("w")(j)
+			j.Spec.Routed, j.State.Status = true, kernel.Unscheduled
+		}))
+	c := m.jobs["c"]
+	c.Spec.Routes = []kernel.Route{{On: kernel.OutcomeSucceeded, To: "d"}}
+	m.jobs["c"] = c
+	s, h := seer(m)
+	h.of["w"] = "c4"
+	h.of["z"] = "c3"
+	habits, now, story, err := s.ForeseeToTheEnd(t.Context(), []foresight.Change{submits("n", func(j *kernel.Job) { named(j); j.Spec.After = []kernel.JobID{"c"}; onBranch("z")(j) })})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[kernel.JobID]time.Time{"b": at.Add(10 * time.Minute), "c": at.Add(20 * time.Minute), "n": at.Add(30 * time.Minute)}
+	want := map[kernel.JobID]time.Time{"b": at.Add(10 * time.Minute), "c": at.Add(20 * time.Minute), "d": at.Add(30 * time.Minute), "n": at.Add(30 * time.Minute)}
 	if !maps.Equal(story.Ended, want) || now.Then != story.Then {
 		t.Errorf("ends %v, want %v", story.Ended, want)
 	}
@@ -204,13 +267,13 @@ func TestForeseeToTheEnd(t *testing.T) {
 		t.Errorf("by %d, from %d", basis, from)
 	}
 	drawn, out, err := s.Foretell(t.Context(), nil, foresight.Options{Draws: 3})
-	if err != nil || !maps.Equal(out.Story.Ended, map[kernel.JobID]time.Time{"b": want["b"], "c": want["c"]}) {
+	if err != nil || !maps.Equal(out.Story.Ended, map[kernel.JobID]time.Time{"b": want["b"], "c": want["c"], "d": want["d"]}) {
 		t.Errorf("drawn: %v, %v", out.Story.Ended, err)
 	} else if basis, _ := drawn.Basis(now.Now.Job("b")); basis != foresight.Recorded {
 		t.Errorf("drawn by %d", basis)
 	}
-	if len(m.calls) > 0 {
-		t.Errorf("done was %q", m.calls)
+	if len(m.calls) > 0 || h.idle > 0 {
+		t.Errorf("done was %q, asked for nothing %d times", m.calls, h.idle)
 	}
 }
 
@@ -251,7 +314,7 @@ func TestETAs(t *testing.T) {
 		"declared":                        {jobs(1, "z", within(5*time.Minute)), 5 * time.Minute, 1, 0},
 		"as many as are foreseen":         {jobs(100, "z", within(5*time.Minute)), 5 * time.Minute, 100, 0},
 		"more than that":                  {jobs(101, "z", within(5*time.Minute)), 0, 0, 0},
-		"nobody knows":                    {jobs(2, "z", nil), 0, 0, 0},
+		"nobody knows":                    {jobs(2, "z", onBranch("x")), 0, 0, 0},
 		"by what was":                     {append(jobs(1, "z", named), ended[:3]...), 10 * time.Minute, 1, 3},
 		"declared and by what was":        {append(append(jobs(1, "x", within(5*time.Minute)), jobs(1, "z", named)...), ended[:3]...), 5 * time.Minute, 2, 3},
 		"by the newest of them":           {slices.Concat(jobs(1, "z", named), jobs(9, "k", took(time.Minute)), ended[1:]), 10 * time.Minute, 1, 99},
@@ -259,7 +322,9 @@ func TestETAs(t *testing.T) {
 		"with a branch to be asked about": {jobs(1, "z", func(j *kernel.Job) { within(5 * time.Minute)(j); onBranch("x")(j) }), 5 * time.Minute, 1, 0},
 	} {
 		m := newMemory(c.jobs...)
-		s, _ := seer(m)
+		s, h := seer(m)
+		configured := 0
+		s.Configure = func(*Scheduler) { configured++ }
 		open := slices.DeleteFunc(slices.Clone(c.jobs), func(j kernel.Job) bool { return !j.Open() })
 		snap := kernel.TakeSnapshot(kernel.Observation{Now: at, Jobs: open})
 		read := 0
@@ -273,6 +338,14 @@ func TestETAs(t *testing.T) {
 		}
 		if c.takes > 0 && !etas[open[0].ID].At.Equal(at.Add(c.takes)) {
 			t.Errorf("%s: %+v", name, etas[open[0].ID])
+		}
+		if c.n == 0 && len(h.asked) > 0 || h.idle > 0 || c.n > 0 && configured != 1 {
+			t.Errorf("%s: asked for %v, for nothing %d times, configured %d times", name, h.asked, h.idle, configured)
+		}
+		all := kernel.TakeSnapshot(kernel.Observation{Now: at, Jobs: c.jobs})
+		read = 0
+		if etas, err := s.ETAs(t.Context(), all); c.read == 3 && (err != nil || len(etas) != c.n || read != 0) {
+			t.Errorf("%s, and known: %d answers, %v, %d records were read", name, len(etas), err, read)
 		}
 		m.refuse["load"] = errDisk
 		if etas, err := s.ETAs(t.Context(), snap); c.read > 0 && !errors.Is(err, errDisk) || c.read == 0 && name != "nobody knows" && (err != nil || len(etas) != c.n) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -17,13 +18,14 @@ type shelf struct {
 	mu     sync.Mutex
 	list   []kernel.Event
 	stuck  bool
+	broken error // the queue cannot be read
 	events []string
 }
 
 func (s *shelf) Pending() ([]kernel.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]kernel.Event(nil), s.list...), nil
+	return append([]kernel.Event(nil), s.list...), s.broken
 }
 
 func (s *shelf) Ack(e kernel.Event) error {
@@ -100,6 +102,37 @@ func TestTheDispatcherRunsEveryHook(t *testing.T) {
 	}
 }
 
+// An event that comes while a hook runs does not wait for that hook's end, and the dispatcher does not end before it.
+func TestTheDispatcherLooksWhileHooksRun(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &shelf{list: []kernel.Event{{Kind: kernel.JobSucceeded, Job: "a"}}}
+			second, ended := make(chan struct{}), false
+			d := HookDispatcher{Pending: s, Events: s, Now: time.Now, Hooks: func() []Hook {
+				return []Hook{{"h", []kernel.EventKind{kernel.JobSucceeded}, func(_ context.Context, e kernel.Event) error {
+					if e.Job == "b" {
+						close(second)
+						return nil
+					}
+					s.mu.Lock()
+					if s.list = append(s.list, kernel.Event{Kind: kernel.JobSucceeded, Job: "b"}); gone {
+						s.list = nil
+						close(second)
+					}
+					s.mu.Unlock()
+					<-second
+					time.Sleep(time.Second)
+					ended = true
+					return nil
+				}}}
+			}}
+			if err := d.Serve(t.Context()); err != nil || !ended {
+				t.Errorf("gone %v: %v, ended %v", gone, err, ended)
+			}
+		})
+	}
+}
+
 // Hooks do not run over and over for an event that cannot be acknowledged.
 func TestTheDispatcherGivesUpWhereItCannotAck(t *testing.T) {
 	s := &shelf{stuck: true, list: []kernel.Event{{Kind: kernel.JobSucceeded, Job: "a"}, {Kind: kernel.JobSucceeded, Job: "b"}}}
@@ -115,5 +148,9 @@ func TestTheDispatcherGivesUpWhereItCannotAck(t *testing.T) {
 	}}
 	if err := d.Serve(context.Background()); err == nil || calls != 2 {
 		t.Errorf("%v after %d calls", err, calls)
+	}
+	s.list, s.broken = nil, errDisk
+	if err := d.Serve(context.Background()); !errors.Is(err, errDisk) {
+		t.Errorf("of a queue that cannot be read: %v", err)
 	}
 }

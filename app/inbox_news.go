@@ -108,10 +108,7 @@ func (n *news) read(t *InboxTarget, s *kernel.Snapshot, x *Inbox, rep *InboxRepo
 		delete(n.open, j.ID)
 		delete(n.asked, j.ID)
 		end, at := newsKey{j.ID, j.State.Generation}, j.State.Finished
-		switch { // the end of a prompt that never ran is not on record
-		case at.IsZero() && open:
-			at = x.Now()
-		case at.IsZero(): // it was never seen open: it was dropped and blocked since the last call
+		if at.IsZero() { // it never ran: if it was not seen open, it was dropped and blocked since the last call
 			at = j.Created
 		}
 		if _, again := n.ended[end]; again || !open && (at.Before(n.since) || x.Now().Sub(at) > recent) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -28,12 +29,11 @@ const names = 5
 // enqueueing fails after that, the prompt keeps its id and the next pass
 // enqueues it; the error says so.
 func (x *Inbox) Submit(ctx context.Context, s Submission, stamp func(text string, f inbox.Front) (string, error)) (Taken, error) {
-	dir := x.dirOf(s.At)
 	list, err := x.Tree.Scan()
 	if err != nil {
 		return Taken{}, err
 	}
-	marked := x.marked(list, dir, s.At)
+	dir, marked := x.dirOf(list, s.At)
 	where, err := inbox.ParsePath(x.Layout, x.Owner, join(dir, s.Name), func(string) string { return marked })
 	if err != nil {
 		return Taken{}, err
@@ -76,29 +76,25 @@ func (x *Inbox) Submit(ctx context.Context, s Submission, stamp func(text string
 	return Taken{}, errors.Join(err, unlock.Close())
 }
 
-// dirOf returns the directory for prompts of a target.
-func (x *Inbox) dirOf(p inbox.Path) string {
-	branch := strings.ReplaceAll(p.Branch, "/", "-")
-	switch x.Layout {
+// dirOf returns the directory for prompts of a target, and the branch that its marker names
+// or has to name; "": it needs no marker, since its name is that of the branch. A directory that
+// stands for another branch is left to that.
+func (x *Inbox) dirOf(list inbox.Listing, p inbox.Path) (dir, marked string) {
+	switch branch := strings.ReplaceAll(p.Branch, "/", "-"); x.Layout {
 	case inbox.SingleOwner:
-		return p.Repository + "/" + branch
+		dir = p.Repository + "/" + branch
 	case inbox.MultiOwner:
-		return p.Owner + "/" + p.Repository + "/" + branch
+		dir = p.Owner + "/" + p.Repository + "/" + branch
 	default:
-		return ""
+		return "", ""
 	}
-}
-
-// marked returns the content that the directory's branch marker has or needs,
-// or "". Only a branch name with slashes needs a marker.
-func (x *Inbox) marked(list inbox.Listing, dir string, p inbox.Path) string {
-	if have := list.Branches[dir]; have != "" {
-		return have
+	if list.Branches[dir] == "" && !strings.Contains(p.Branch, "/") {
+		return dir, ""
 	}
-	if strings.Contains(p.Branch, "/") {
-		return p.Branch
+	for list.Branches[dir] != p.Branch && slices.Contains(list.Dirs, dir) {
+		dir += "-"
 	}
-	return ""
+	return dir, p.Branch
 }
 
 func join(dir, name string) string { return strings.TrimPrefix(dir+"/"+name, "/") }
@@ -134,7 +130,7 @@ func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, pl
 	if err := held.read(ctx, t); err != nil {
 		return "", err
 	}
-	if marked != "" && marked == place.Branch {
+	if marked != "" {
 		if err := x.Tree.Mark(dir, marked); err != nil {
 			return "", err
 		}
@@ -163,9 +159,7 @@ func (x *Inbox) takeOne(ctx context.Context, t *InboxTarget, place inbox.Path, r
 	}
 	var rep InboxReport
 	c := placed{inbox.PromptFile{Rel: rel}, place, t}
-	if err := x.take(ctx, []placed{c}, &rep); err != nil {
-		return Taken{}, later(err)
-	}
+	x.take(ctx, []placed{c}, &rep)
 	switch {
 	case len(rep.Failed) > 0:
 		return Taken{}, fmt.Errorf("%s: %s", rep.Failed[0].Path, rep.Failed[0].Reason)

@@ -49,9 +49,7 @@ func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []
 		for n < len(todo) && n < batch && todo[n].target == todo[0].target {
 			n++
 		}
-		if err := x.take(ctx, todo[:n], rep); err != nil {
-			return err
-		}
+		x.take(ctx, todo[:n], rep)
 		todo = todo[n:]
 	}
 	return ctx.Err()
@@ -78,7 +76,7 @@ func (h holdings) read(ctx context.Context, t *InboxTarget) error {
 
 // take enqueues prompts of one repository. Prompts that cannot be run are
 // renamed to failed, without affecting the others.
-func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) error {
+func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) {
 	target := prompts[0].target
 	var reqs []PromptRequest
 	var rels []string
@@ -94,12 +92,12 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 		}
 	}
 	if len(reqs) == 0 {
-		return nil
+		return
 	}
 	refused, _, err := target.Scheduler.TakePrompts(ctx, reqs)
 	if err != nil { // it stays a new prompt, and the next pass tries again
 		rep.Left = append(rep.Left, Left{target.Root, kernel.Said(err)})
-		return nil
+		return
 	}
 	for i, req := range reqs {
 		switch why := refused[i]; {
@@ -112,7 +110,6 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 			rep.Taken = append(rep.Taken, Taken{rels[i], req.ID, req.Run, target.Root})
 		}
 	}
-	return nil
 }
 
 // request makes the run of a prompt. The error is errVanished if the file was changed or replaced meanwhile.

@@ -8,6 +8,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,12 @@ type folder struct {
 	saved  string            // if not empty, the text that a prompt has once it was read
 	stuck  bool              // nothing can be renamed
 	copied string            // a file that is a copy, with an inode of its own
+	onScan func()
+	strays []inbox.Stray
+
+	others   []inbox.PromptFile   // files without a prompt's name
+	left     []inbox.PromptFile   // prompts that have left the inbox
+	modified map[string]time.Time // when files were, if not two hours ago
 }
 
 func newFolder(m *memory, files ...string) *folder {
@@ -73,14 +80,26 @@ func (f *folder) Lock() (io.Closer, bool, error) {
 }
 
 func (f *folder) Scan() (inbox.Listing, error) {
-	list := inbox.Listing{Branches: f.marked, Dirs: []string{""}}
+	list := inbox.Listing{Branches: f.marked, Dirs: []string{""}, Strays: f.strays, Others: f.others}
+	for _, name := range slices.Sorted(maps.Keys(f.files)) {
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			list.Dirs = append(list.Dirs, dir)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
 		for _, n := range []kernel.PromptName{kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt} {
 			rel, is, ok := inbox.PromptOf(name)
 			if ok && is == n {
-				list.Files = append(list.Files, inbox.PromptFile{Rel: rel, Name: n, Modified: at.Add(-2 * time.Hour), Changed: at.Add(-2 * time.Hour), Inode: f.inode(name)})
+				modified := at.Add(-2 * time.Hour)
+				if other, ok := f.modified[name]; ok {
+					modified = other
+				}
+				list.Files = append(list.Files, inbox.PromptFile{Rel: rel, Name: n, Modified: modified, Changed: at.Add(-2 * time.Hour), Inode: f.inode(name)})
 			}
 		}
+	}
+	if f.onScan != nil {
+		f.onScan()
 	}
 	return list, f.m.fails("scan")
 }
@@ -112,6 +131,9 @@ func (f *folder) Still(rel string, n kernel.PromptName, inode uint64) bool {
 }
 
 func (f *folder) Restore(from inbox.PromptFile, rel string) error {
+	if err := f.m.fails("restore"); err != nil {
+		return err
+	}
 	return f.rename(inbox.NameOf(from.Name, from.Rel), inbox.NameOf(kernel.RunningPrompt, rel))
 }
 
@@ -230,6 +252,9 @@ func TestWhatKeepsAPromptFromBeingTaken(t *testing.T) {
 		for _, l := range rep.Left {
 			left = append(left, l.Path)
 		}
+		if what == "cannot be renamed" && rep.Left[0].Reason != "disk on fire\nshort write" {
+			t.Errorf("%s: %q", what, rep.Left[0].Reason)
+		}
 		if (err != nil) != c.err || strings.Join(left, " ") != c.left || len(rep.Taken) > 0 || len(f.m.jobs) > 0 {
 			t.Errorf("%s: %v, %+v, %d jobs", what, err, rep, len(f.m.jobs))
 		}
@@ -257,9 +282,24 @@ func TestOnlyVizierCallsAPromptRunning(t *testing.T) {
 		"renamed as done":      {change: func(f *folder) { _ = f.rename("a.running.md", "a.done.md") }, renamed: "a.done.md", why: "again", lie: []string{"a.running.md"}},
 		"copied":               {change: func(f *folder) { f.files["z.running.md"], f.copied = f.files["a.running.md"], "z.running.md" }, refused: "z.error.md", why: "a copy of a.running.md", lie: []string{"a.running.md", "z.error.md"}},
 		"made by hand":         {change: func(f *folder) { f.files["z.running.md"] = "something else" }, refused: "z.error.md", why: "no job has it", lie: []string{"a.running.md", "z.error.md"}},
-		"another link":         {change: func(f *folder) { f.files["z.prompt.md"] = f.files["a.running.md"] }, left: "z.prompt.md", lie: []string{"a.running.md", "z.prompt.md"}},
+		"another link":         {change: func(f *folder) { f.files["z.prompt.md"] = f.files["a.running.md"] }, left: "z.prompt.md", why: "a link to a.running.md: it waits until job ", lie: []string{"a.running.md", "z.prompt.md"}},
 		"another running link": {change: func(f *folder) { f.files["z.running.md"] = f.files["a.running.md"] }, refused: "z.error.md", why: "another name of the prompt", lie: []string{"a.running.md", "z.error.md"}},
 		"copied as new":        {change: func(f *folder) { f.files["z.prompt.md"], f.copied = f.files["a.running.md"], "z.prompt.md" }, lie: []string{"a.running.md", "z.running.md"}},
+		"gone since": {change: func(f *folder) {
+			f.files["z.running.md"] = "something else"
+			f.onScan = func() { delete(f.files, "z.running.md") }
+		}, lie: []string{"a.running.md"}},
+		"replaced since": {change: func(f *folder) {
+			f.files["z.running.md"] = "something else"
+			f.onScan = func() { f.files["z.running.md"] = "another text" }
+		}, lie: []string{"a.running.md", "z.running.md"}},
+		"of the number of another folder's": {change: func(f *folder) {
+			f.files["z.prompt.md"] = "something else"
+			f.m.jobs["other"] = job("other", func(j *kernel.Job) {
+				j.Spec.Prompt = &kernel.Prompt{Rel: "a.prompt.md", File: "/other/a.running.md", Inode: f.inode("z.prompt.md"), Claimed: at}
+				running(1)(j)
+			})
+		}, lie: []string{"a.running.md", "z.running.md"}},
 		"another folder's": {change: func(f *folder) {
 			j := f.own()
 			delete(f.m.jobs, j.ID)
@@ -288,14 +328,18 @@ func TestOnlyVizierCallsAPromptRunning(t *testing.T) {
 		}
 		one("renamed", rep.Renamed, c.renamed, c.why)
 		one("failed", rep.Failed, c.refused, c.why)
-		one("left", rep.Left, c.left, "")
+		one("left", rep.Left, c.left, c.why)
 		if c.refused != "" && what != "another running link" && !strings.Contains(rep.Failed[0].Reason, again+strings.Replace(c.refused, "error", "prompt", 1)) {
 			t.Errorf("%s: no way out in %q", what, rep.Failed[0].Reason)
 		}
 		if lie := slices.Sorted(maps.Keys(f.files)); !slices.Equal(lie, c.lie) {
 			t.Errorf("%s: there lie %v, want %v", what, lie, c.lie)
 		}
-		if want := 2 + len(rep.Taken); len(f.m.jobs) != want || (len(rep.Taken) == 1) != (what == "copied as new") {
+		taken, want := what == "copied as new" || what == "of the number of another folder's", 2+len(rep.Taken)
+		if _, more := f.m.jobs["other"]; more && what != "another folder's" {
+			want++
+		}
+		if len(f.m.jobs) != want || (len(rep.Taken) == 1) != taken {
 			t.Errorf("%s: %d jobs, taken %+v", what, len(f.m.jobs), rep.Taken)
 		}
 	}
@@ -357,6 +401,195 @@ func TestAPromptThatIsOverIsNotRunning(t *testing.T) {
 	}
 }
 
+// What goes wrong with one file of an inbox is said, and the file stays.
+func TestWhatAPassLeaves(t *testing.T) {
+	for what, c := range map[string]struct {
+		files  []string
+		taken  bool // the first of them was, by a pass before
+		change func(*folder)
+		want   []Left
+	}{
+		"one that cannot leave":            {[]string{"a.done.md"}, false, func(f *folder) { f.m.refuse["finish"] = errDisk }, []Left{{"a.done.md", "disk on fire"}}},
+		"one that cannot be renamed back":  {[]string{"a.prompt.md"}, true, func(f *folder) { _ = f.rename("a.running.md", "z.running.md"); f.m.refuse["restore"] = errDisk }, []Left{{"z.running.md", "it is the prompt of job "}}},
+		"a repository that cannot be read": {[]string{"a.prompt.md"}, false, func(f *folder) { f.m.refuse["load"] = errDisk }, []Left{{"/repo", "disk on fire"}}},
+		"one that waits, and no tick": {[]string{"a.prompt.md"}, true, func(f *folder) {
+			delete(f.files, "a.running.md")
+			f.files["a.prompt.md"], f.m.refuse["begin"] = "another text", errDisk
+		}, []Left{{"/repo", "disk on fire"}}},
+	} {
+		f := newFolder(newMemory(), c.files...)
+		x := f.inbox()
+		if c.taken {
+			if rep, err := x.Once(t.Context(), false); err != nil || len(rep.Taken) != 1 {
+				t.Fatalf("%s: %v, %+v", what, err, rep)
+			}
+		}
+		c.change(f)
+		lay := slices.Sorted(maps.Keys(f.files))
+		rep, err := x.Once(t.Context(), false)
+		if err != nil || len(rep.Left) != len(c.want) || rep.Left[0].Path != c.want[0].Path || !strings.HasPrefix(rep.Left[0].Reason, c.want[0].Reason) || len(rep.Taken)+len(rep.Finished)+len(rep.Failed) > 0 {
+			t.Errorf("%s: %v, %+v", what, err, rep)
+		}
+		if lie := slices.Sorted(maps.Keys(f.files)); !slices.Equal(lie, lay) {
+			t.Errorf("%s: there lie %q, not %q", what, lie, lay)
+		}
+	}
+}
+
+// Prompts wait until they no longer change; strays are told of, and what has no place, or whose place is not known, is refused.
+func TestWhatAPassFindsBesides(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md")
+	f.strays = []inbox.Stray{{Path: "odd", Why: "it is odd"}}
+	x := f.inbox()
+	x.Debounce = 3 * time.Hour
+	rep, err := x.Once(t.Context(), false)
+	if err != nil || rep.Waiting != 1 || rep.Next != time.Hour || len(rep.Taken) > 0 || !slices.Equal(rep.Left, []Left{{"odd", "it is odd"}}) {
+		t.Errorf("one that changes: %v, %+v", err, rep)
+	}
+	f = newFolder(newMemory(), "a.prompt.md", "o/r/b/b.prompt.md")
+	x = f.inbox()
+	x.Layout = inbox.MultiOwner
+	if rep, err = x.Once(t.Context(), false); err != nil || len(rep.Taken) != 1 || rep.Taken[0].Rel != "o/r/b/b.prompt.md" || len(rep.Failed) != 1 || rep.Failed[0].Path != "a.error.md" {
+		t.Errorf("one without a place: %v, %+v", err, rep)
+	}
+	f = newFolder(newMemory(), "a.prompt.md", "b.prompt.md")
+	f.m.refuse["place"] = errDisk
+	if rep, err = f.inbox().Once(t.Context(), false); err != nil || len(rep.Taken) > 0 || !slices.Equal(rep.Failed, []Left{{"a.error.md", "disk on fire"}, {"b.error.md", "disk on fire"}}) {
+		t.Errorf("of a place that is not known: %v, %+v", err, rep)
+	}
+}
+
+// Every job is read if a prompt is new among those that are done, once.
+func TestADonePromptThatIsNew(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md", "b.done.md")
+	x := f.inbox()
+	x.Visible = 10 * time.Hour
+	if _, err := x.Once(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	x.news = &news{}
+	for i, c := range []struct {
+		file string
+		want bool
+		none bool
+	}{{"", false, false}, {"", false, false}, {"c.done.md", true, false}, {"", false, false}, {"d.done.md", false, true}, {"", true, false}} {
+		if c.file != "" {
+			f.files[c.file] = "text of " + c.file + strings.Repeat(".", i)
+		}
+		list, err := f.Scan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := &list
+		if c.none {
+			seen = nil
+		}
+		f.m.scopes = nil
+		if x.news.look(t.Context(), x, seen, &InboxReport{}); len(f.m.scopes) != 1 || f.m.scopes[0].All != c.want {
+			t.Errorf("%d: read are %+v", i, f.m.scopes)
+		}
+	}
+}
+
+// A pass that is cancelled takes nothing, and one that waits for another ends.
+func TestAPassThatIsCancelled(t *testing.T) {
+	for _, busy := range []int{0, 99} {
+		f := newFolder(newMemory(), "a.prompt.md")
+		x := f.inbox()
+		x.Patience, f.busy = time.Hour, busy
+		ctx, cancel := context.WithCancel(t.Context())
+		if f.onScan = cancel; busy > 0 {
+			cancel()
+		}
+		rep, err := x.Once(ctx, false)
+		if !errors.Is(err, context.Canceled) || len(rep.Taken) > 0 || f.files["a.prompt.md"] == "" {
+			t.Errorf("busy %d: %v, %+v", busy, err, rep)
+		}
+	}
+}
+
+// Prompts are enqueued a batch at a time. Of a batch those are refused that cannot be enqueued, and the others are not.
+func TestPromptsAreTakenABatchAtATime(t *testing.T) {
+	f := newFolder(newMemory())
+	for i := range batch + 1 {
+		f.files[fmt.Sprintf("%03d.prompt.md", i)] = "do " + strings.Repeat("it", i)
+	}
+	if rep, err := f.inbox().Once(t.Context(), false); err != nil || len(rep.Taken) != batch+1 {
+		t.Fatalf("%v: %d are taken", err, len(rep.Taken))
+	}
+	var made []int
+	for _, p := range f.m.plans {
+		n := 0
+		for _, r := range p.Records {
+			if _, ok := r.(kernel.CreateRun); ok {
+				n++
+			}
+		}
+		if n > 0 {
+			made = append(made, n)
+		}
+	}
+	if !slices.Equal(made, []int{batch, 1}) {
+		t.Errorf("%v at once", made)
+	}
+	m := newMemory(job("old", nil))
+	req := func(id, after kernel.JobID, file string) PromptRequest {
+		n := kernel.NewJob{ID: id, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, Prompt: &kernel.Prompt{File: file}}}
+		if after != "" {
+			n.Spec.After = []kernel.JobID{after}
+		}
+		return PromptRequest{RunRequest{Run: kernel.RunID("r" + id), Jobs: []kernel.NewJob{n}}, id, file, func() error { return nil }}
+	}
+	refused, _, err := m.scheduler().TakePrompts(t.Context(), []PromptRequest{req("a", "", "/a"), req("b", "", "/a"), req("c", "gone", "/c"), req("old", "", "/d"), req("e", "", "/e")})
+	var got []string
+	for _, r := range refused {
+		got = append(got, fmt.Sprint(r))
+	}
+	if err != nil || len(m.jobs) != 3 || m.jobs["a"].ID == "" || m.jobs["e"].ID == "" || len(got) != 5 ||
+		got[0] != "<nil>" || !errors.Is(refused[1], errNotOurs) || !errors.Is(refused[2], kernel.ErrNotFound) || !strings.Contains(got[3], "job_id old is taken") || got[4] != "<nil>" {
+		t.Errorf("%v, %q, %d jobs", err, got, len(m.jobs))
+	}
+}
+
+// A watcher remembers an end for an hour, and tells of none that it could not read.
+func TestWhatAWatcherRemembers(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md")
+	x, now := f.inbox(), at
+	x.Now, x.news = func() time.Time { return now }, &news{}
+	if _, err := x.Once(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	j := f.own()
+	j.State.Status, j.State.Finished = kernel.Cancelled, at
+	f.m.jobs[j.ID] = j
+	look := func() (rep InboxReport) {
+		x.news.look(t.Context(), x, nil, &rep)
+		return rep
+	}
+	f.m.refuse["load"] = errDisk
+	if rep := look(); len(rep.Ended) > 0 {
+		t.Errorf("of what cannot be read it tells %+v", rep.Ended)
+	}
+	delete(f.m.refuse, "load")
+	if rep := look(); len(rep.Ended) != 1 || len(x.news.ended) != 1 {
+		t.Errorf("it tells %+v, and remembers %v", rep.Ended, x.news.ended)
+	}
+	for _, after := range []time.Duration{recent, recent + 1} { // one that was never seen open
+		x.news.ended = map[newsKey]time.Time{}
+		x.news.since, now = at, at.Add(after)
+		if rep := look(); (len(rep.Ended) == 1) != (after == recent) {
+			t.Errorf("after %v it tells %+v", after, rep.Ended)
+		}
+	}
+	for after, want := range map[time.Duration]int{recent: 1, recent + 1: 0} {
+		x.news.ended = map[newsKey]time.Time{{job: j.ID}: at}
+		now = at.Add(after)
+		if rep := look(); len(rep.Ended) > 0 || len(x.news.ended) != want {
+			t.Errorf("after %v it tells %+v, and remembers %v", after, rep.Ended, x.news.ended)
+		}
+	}
+}
+
 // If a crash or an error kept a prompt with a job from being named as running, the next
 // pass names it so. It still has one job.
 func TestAnEnqueuedPromptIsNamedByTheNextPass(t *testing.T) {
@@ -404,6 +637,45 @@ func TestSubmittedPromptsGetNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
+// A prompt is put into the directory of its branch, whichever directories there are, and says where it belongs.
+func TestASubmissionGoesToItsBranch(t *testing.T) {
+	for name, c := range map[string]struct {
+		layout inbox.Layout
+		at     inbox.Path
+		files  []string
+		marked map[string]string
+		rel    string
+		marks  map[string]string
+	}{
+		"one repository":                     {inbox.SimpleLayout, inbox.Path{}, nil, nil, "a.prompt.md", nil},
+		"of one owner":                       {inbox.SingleOwner, inbox.Path{Owner: "me", Repository: "r", Branch: "main"}, nil, nil, "r/main/a.prompt.md", nil},
+		"of many owners":                     {inbox.MultiOwner, inbox.Path{Owner: "o", Repository: "r", Branch: "main"}, []string{"o/r/main/b.prompt.md"}, nil, "o/r/main/a.prompt.md", nil},
+		"of a branch with a slash":           {inbox.MultiOwner, inbox.Path{Owner: "o", Repository: "r", Branch: "a/b"}, nil, nil, "o/r/a-b/a.prompt.md", map[string]string{"o/r/a-b": "a/b"}},
+		"the same, again":                    {inbox.MultiOwner, inbox.Path{Owner: "o", Repository: "r", Branch: "a/b"}, []string{"o/r/a-b/b.prompt.md"}, map[string]string{"o/r/a-b": "a/b"}, "o/r/a-b/a.prompt.md", map[string]string{"o/r/a-b": "a/b"}},
+		"the same, beside one without":       {inbox.SingleOwner, inbox.Path{Owner: "me", Repository: "r", Branch: "a/b"}, []string{"r/a-b/b.prompt.md"}, nil, "r/a-b-/a.prompt.md", map[string]string{"r/a-b-": "a/b"}},
+		"without, beside one with a slash":   {inbox.SingleOwner, inbox.Path{Owner: "me", Repository: "r", Branch: "a-b"}, []string{"r/a-b/b.prompt.md"}, map[string]string{"r/a-b": "a/b"}, "r/a-b-/a.prompt.md", map[string]string{"r/a-b": "a/b", "r/a-b-": "a-b"}},
+		"beside a marker that names nothing": {inbox.SingleOwner, inbox.Path{Owner: "me", Repository: "r", Branch: "a-b"}, []string{"r/a-b/b.prompt.md"}, map[string]string{"r/a-b": " "}, "r/a-b-/a.prompt.md", map[string]string{"r/a-b": " ", "r/a-b-": "a-b"}},
+	} {
+		f := newFolder(newMemory(), c.files...)
+		if c.marked != nil {
+			f.marked = c.marked
+		}
+		x := f.inbox()
+		x.Layout, x.Owner = c.layout, "me"
+		var front inbox.Front
+		taken, err := x.Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "do it", At: c.at, Front: inbox.Front{Flow: "f"}}, func(text string, f inbox.Front) (string, error) {
+			front = f
+			return stamped(text, f)
+		})
+		if want := (inbox.Front{Flow: "f", Job: taken.Job, Owner: c.at.Owner, Repository: c.at.Repository, Branch: c.at.Branch}); err != nil || taken.Rel != c.rel || fmt.Sprint(front) != fmt.Sprint(want) || !maps.Equal(f.marked, c.marks) {
+			t.Errorf("%s: %v, %+v, front %+v, marks %v", name, err, taken, front, f.marked)
+		}
+		if j := f.m.jobs[taken.Job]; j.Spec.Prompt == nil || j.Spec.Prompt.Branch != c.at.Branch {
+			t.Errorf("%s: %+v", name, j.Spec.Prompt)
+		}
+	}
+}
+
 // A prompt that could not be run is not put into the inbox. If the store fails once it is
 // there, the error says that the next pass takes it.
 func TestASubmissionThatFails(t *testing.T) {
@@ -425,11 +697,40 @@ func TestASubmissionThatFails(t *testing.T) {
 	if _, err := f.inbox().Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "bad"}, stamped); !errors.Is(err, kernel.ErrInvalid) || len(f.files) > 0 {
 		t.Errorf("a bad one: %v, %v", err, f.files)
 	}
+	says := func(text string) func(string, inbox.Front) (string, error) {
+		return func(string, inbox.Front) (string, error) { return text, nil }
+	}
+	id := kernel.JobID(strings.Repeat("7", 32))
+	for what, c := range map[string]struct {
+		name  string
+		stamp func(string, inbox.Front) (string, error)
+		want  error
+	}{
+		"a name that is none":         {"a\xff.prompt.md", stamped, kernel.ErrInvalid},
+		"one that cannot be stamped":  {"a.prompt.md", func(string, inbox.Front) (string, error) { return "", errDisk }, errDisk},
+		"a stamp that makes it bad":   {"a.prompt.md", says("bad"), kernel.ErrInvalid},
+		"one with the id of a job":    {"a.prompt.md", says("job " + string(id) + "\ndo it"), kernel.ErrConflict},
+		"one for another repository":  {"a.prompt.md", says("for another"), kernel.ErrInvalid},
+		"one whose job is not unique": {"a.prompt.md", says("job " + string(id) + "\n"), kernel.ErrConflict},
+	} {
+		f := newFolder(newMemory(job(id, nil)))
+		x := f.inbox()
+		parse := x.Parse
+		x.Parse = func(text string) (inbox.Front, string, error) {
+			if text == "for another" {
+				return inbox.Front{Repository: "another"}, text, nil
+			}
+			return parse(text)
+		}
+		if _, err := x.Submit(t.Context(), Submission{Name: c.name, Text: "do it"}, c.stamp); !errors.Is(err, c.want) || len(f.files) > 0 || len(f.m.jobs) != 1 {
+			t.Errorf("%s: %v, %v", what, err, f.files)
+		}
+	}
 }
 
 func (f *folder) Why(rel string, _ bool) (string, time.Time) { return f.why[rel], f.whyAt }
 
-func (f *folder) Gone() ([]inbox.PromptFile, error) { return nil, f.m.fails("gone") }
+func (f *folder) Gone() ([]inbox.PromptFile, error) { return f.left, f.m.fails("gone") }
 
 // A watcher reports each end of a run once, but none from before it came.
 func TestAWatcherTellsHowRunsEnd(t *testing.T) {
@@ -483,8 +784,8 @@ func TestAWatcherTellsHowRunsEnd(t *testing.T) {
 		t.Errorf("again: %s", got)
 	}
 	end(kernel.Cancelled, time.Minute)
-	if got := told(); got != "a.prompt.md cancelled: so it is" {
-		t.Errorf("at the end: %s", got)
+	if got := told(); got != "a.prompt.md cancelled: so it is" || len(x.news.asked) > 0 {
+		t.Errorf("at the end: %s; it remembers what was asked: %v", got, x.news.asked)
 	}
 	if got := told(); got != "" {
 		t.Errorf("again: %s", got)

@@ -36,6 +36,12 @@ type memory struct {
 	closed     int
 	failed     string // the call that did
 	unnumbered bool   // the records are of a version without numbers
+	narrow     bool   // it reads narrowly
+	judged     string // of a narrow read
+	dirty      []kernel.JobID
+	reads      map[kernel.Near]kernel.ReadFact
+
+	kept map[string]string // the branches that are the only copy of work, and why they stay
 
 	now       func() time.Time
 	collected time.Time
@@ -107,6 +113,15 @@ func (m *memory) Read(_ context.Context, scope kernel.Scope) (kernel.Records, er
 func (m *memory) Load(scope kernel.Scope) (kernel.Records, error) {
 	m.scopes = append(m.scopes, scope)
 	rec := kernel.Records{Unnumbered: m.unnumbered}
+	if m.narrow && scope.Near != nil {
+		rec.Narrow, rec.Judged, rec.Dirty, rec.Reads = true, m.judged, m.dirty, m.reads
+		for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
+			if j := m.jobs[id]; slices.ContainsFunc(scope.Near, func(n kernel.Near) bool { return n.Selects(&j) }) {
+				rec.Jobs = append(rec.Jobs, j)
+			}
+		}
+		return rec, m.fails("load")
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
 		j := m.jobs[id]
 		key := j.Spec.IdempotencyKey
@@ -191,7 +206,8 @@ func (m *memory) TendPrompt(j *kernel.Job, want kernel.PromptName, _ string, oth
 }
 
 func (m *memory) DropBranch(_ context.Context, name string) (bool, string, error) {
-	return true, "", m.called("drop %s", name)
+	err := m.called("drop %s", name)
+	return m.kept[name] == "", m.kept[name], err
 }
 func (m *memory) BranchAt(_ context.Context, name string) (bool, string, error) {
 	return true, m.checkedOut[name], m.fails("branch")
@@ -210,6 +226,7 @@ func (m *memory) NoteCollected() error                                      { m.
 func (m *memory) TrimHistory(context.Context) error                         { return m.called("trim history") }
 func (m *memory) Sizes(_ context.Context, ids []kernel.JobID) map[kernel.JobID]int64 {
 	sizes := map[kernel.JobID]int64{}
+	m.calls = append(m.calls, "sizes")
 	for _, id := range ids {
 		sizes[id] = 10
 	}

@@ -92,6 +92,17 @@ func TestWholesAreTold(t *testing.T) {
 	if read := got[8]; err != nil || got[7] != told || read.Total() != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
+	for n, near := range map[int]int{100: 101, 101: 0} { // with more numbers, everything is read
+		m := newMemory()
+		var jobs []*kernel.Job
+		for i := range n {
+			jobs = append(jobs, &kernel.Job{Number: kernel.Number(i + 1), Part: "x"})
+		}
+		got, err := m.scheduler().Wholes(t.Context(), jobs)
+		if last := m.scopes[len(m.scopes)-1]; err != nil || len(got) != n || len(last.Near) != near || !last.All {
+			t.Errorf("%d numbers: %d, %v, read %d near", n, len(got), err, len(last.Near))
+		}
+	}
 	if got, err := s.Wholes(t.Context(), nil); got != nil || err != nil {
 		t.Errorf("of nothing: %+v, %v", got, err)
 	}

@@ -30,9 +30,7 @@ func LatestVersion(tags []string) (v Version, found bool) {
 			continue
 		}
 		var w Version
-		if _, err := fmt.Sscanf(t, "v%d.%d.%d", &w.Major, &w.Minor, &w.Patch); err != nil {
-			continue
-		}
+		_, _ = fmt.Sscanf(t, "v%d.%d.%d", &w.Major, &w.Minor, &w.Patch) // the pattern has only numbers that fit
 		if !found || w.compare(v) > 0 {
 			v, found = w, true
 		}

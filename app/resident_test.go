@@ -255,6 +255,25 @@ func TestResidentLooksAgainWhenAWatchIsNew(t *testing.T) {
 	})
 }
 
+// Where watches stay new, the resident looks again soon.
+func TestResidentLooksAgainWhileWatchesAreNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(pinnedTo("c1"), kernel.State{})
+		s.fresh = 3
+		serve(t, s, func() {
+			if ticks, _, said := s.noted(); len(ticks) != 3 || said != nil {
+				t.Errorf("ticks at %v, announced %v", ticks, said)
+			}
+			s.sleep(time.Second)
+			if ticks, _, said := s.noted(); len(ticks) != 4 || said == nil {
+				t.Errorf("ticks at %v, announced %v", ticks, said)
+			}
+			s.heads["main"] = "c1"
+			s.changed <- struct{}{}
+		})
+	})
+}
+
 // After a slow tick the resident rests, but less long once a runner has ended.
 func TestResidentRestsAfterATick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -44,6 +44,17 @@ func TestSettled(t *testing.T) {
 		})
 	}
 	refused := errors.New("unreadable")
+	m, reads := newMemory(job("a", running(1))), 0
+	m.alive = kernel.Dead
+	l := Looker{Elsewhere: func() bool { return false }, Patience: 1 << 40}
+	if _, err := m.scheduler().Settled(t.Context(), l, func() (*kernel.Snapshot, error) {
+		if reads++; reads > 1 {
+			return nil, refused
+		}
+		return m.scheduler().Records(t.Context(), kernel.Scope{All: true})
+	}); !errors.Is(err, refused) {
+		t.Errorf("what cannot be read again: %v", err)
+	}
 	s := newMemory().scheduler()
 	if _, err := s.Settled(t.Context(), Looker{}, func() (*kernel.Snapshot, error) { return nil, refused }); !errors.Is(err, refused) {
 		t.Errorf("what cannot be read: %v", err)

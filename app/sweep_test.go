@@ -112,6 +112,49 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 		}, false},
 		"a store without numbers": {func() *memory { m := queued(); m.unnumbered = true; return m },
 			scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Tick(ctx) }), false},
+		"a narrow tick": {func() *memory {
+			m := queued()
+			m.narrow, m.judged = true, "other limits"
+			return m
+		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Tick(ctx) }), false},
+		"a narrow tick beside what is read outside": {func() *memory {
+			m := newMemory(job("a", func(j *kernel.Job) { onBranch("x")(j); j.Created = at.Add(-time.Hour) }), job("b", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"a"} }))
+			m.narrow, m.judged = true, m.scheduler().Limits.String()
+			m.reads = map[kernel.Near]kernel.ReadFact{{Kind: kernel.Readers, Key: "x"}: {}}
+			return m
+		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Tick(ctx) }), false},
+		"a narrow submission": {func() *memory {
+			m := queued()
+			m.narrow, m.judged = true, m.scheduler().Limits.String()
+			return m
+		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Submit(ctx, news, "ann") }), false},
+		"a narrow end of a prompt": {func() *memory {
+			m := newMemory(job("a", func(j *kernel.Job) {
+				j.Spec.Prompt = &kernel.Prompt{File: "/in/a.prompt.md", Rel: "a.prompt.md", Inode: 1}
+				running(1)(j)
+			}))
+			m.narrow, m.judged = true, m.scheduler().Limits.String()
+			return m
+		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) {
+			return s.Finish(ctx, kernel.Result{Attempt: kernel.AttemptID{Job: "a", N: 1}, Outcome: kernel.OutcomeSucceeded, Ended: at})
+		}), false},
+		"an end with submissions": {func() *memory {
+			m := queued()
+			m.alive = kernel.Dead
+			a := kernel.AttemptID{Job: "b", N: 1}
+			m.results[a] = &kernel.Result{Attempt: a, Outcome: kernel.OutcomeSucceeded, Ended: at, Submitted: news}
+			return m
+		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Tick(ctx) }), false},
+		"a loop beside what has succeeded": {func() *memory {
+			m := looping()
+			m.jobs["old"] = job("old", func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Succeeded, Attempt: 1} })
+			return m
+		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Tick(ctx) }), false},
+		"how whole runs stand": {func() *memory {
+			return newMemory(job("a", func(j *kernel.Job) { running(1)(j); j.Number, j.Part = 1, "a" }))
+		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) {
+			return s.Wholes(ctx, []*kernel.Job{{Number: 1, Part: "a"}})
+		}), false},
 		"a pass":              {empty, prompts(pass, "a.prompt.md"), true},
 		"a pass over another": {empty, prompts(pass, "a.running.md"), false},
 		"the status of an inbox": {empty, prompts(func(ctx context.Context, m *memory, x *Inbox) (any, error) {

@@ -232,7 +232,7 @@ func TestWhatAReportHasStarted(t *testing.T) {
 // A tick observes what open jobs read and no job makes, the branch that is checked out included, and has
 // those judged again for whom it differs.
 func TestWhatIsOutsideIsLookedAtOnce(t *testing.T) {
-	h := &heads{map[string]kernel.CommitID{"x": "c1", "y": "c1", "main": "c1"}, map[string]int{}}
+	h := &heads{map[string]kernel.CommitID{"x": "c1", "y": "c1", "main": "c1"}, map[string]int{}, 0}
 	reader := func(key string) kernel.Near { return kernel.Near{Kind: kernel.Readers, Key: key} }
 	tx := &transaction{s: &Scheduler{Observers: []Observer{h, onMain{}}}}
 	first := kernel.Records{Reads: map[kernel.Near]kernel.ReadFact{reader("x"): {}, reader("y"): {}, reader(":head"): {}}, Elided: []string{"z"}}
@@ -332,6 +332,15 @@ func TestAnEphemeralRunGoesWhenItIsOver(t *testing.T) {
 		}
 		if left := len(m.jobs); (left == 1) != followed {
 			t.Errorf("followed %v: %d jobs are left", followed, left)
+		}
+	}
+	for what, told := range map[error]string{errDisk: "disk on fire", kernel.ErrConflict: "", kernel.ErrNotFound: ""} { // others were faster
+		m := newMemory(job("a", func(j *kernel.Job) {
+			j.Spec.Origin.Run, j.Spec.Origin.Ephemeral, j.State.Status = "r", true, kernel.Failed
+		}))
+		m.refuse["drop states"] = what
+		if rep, err := m.scheduler().Tick(t.Context()); err != nil || rep.Refused["a"] != told || len(m.jobs) != 1 {
+			t.Errorf("%v: %v, told %q, %d jobs", what, err, rep.Refused, len(m.jobs))
 		}
 	}
 }

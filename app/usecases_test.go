@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -121,6 +122,86 @@ func TestWhyAPromptStands(t *testing.T) {
 	}
 }
 
+// Prompts are listed under their own names wherever their files are, and every file once.
+func TestStatusOfWhatWasRenamed(t *testing.T) {
+	stands := func(id kernel.JobID, inode uint64, st kernel.Status) kernel.Job {
+		return job(id, func(j *kernel.Job) {
+			j.Created, j.Spec.Origin.Run, j.State.Status, j.State.Attempt, j.State.Reason = at.Add(-time.Hour), kernel.RunID("r"+id), st, 1, "so it is"
+			j.Spec.Prompt = &kernel.Prompt{Rel: string(id) + ".prompt.md", File: "/inbox/" + string(id) + ".running.md", Inode: inode, Claimed: at.Add(-time.Hour)}
+		})
+	}
+	young := stands("y", 9, kernel.Queued)
+	young.Created = at.Add(time.Hour) // the clock has stepped back
+	m := newMemory(stands("a", 201, kernel.Running), stands("b", 777, kernel.Queued), stands("c", 203, kernel.Queued), stands("d", 55, kernel.Failed), stands("k", 204, kernel.Failed), young,
+		job("helper", func(j *kernel.Job) { running(1)(j); j.Spec.Origin.Run = "ra" }))
+	f := newFolder(m)
+	for name, length := range map[string]int{"z.done.md": 101, "c2.done.md": 103, "k.done.md": 104, "new.prompt.md": 7} {
+		f.files[name] = strings.Repeat("x", length)
+	}
+	f.modified = map[string]time.Time{"c2.done.md": at.Add(-time.Minute), "new.prompt.md": at.Add(time.Hour)}
+	f.others = []inbox.PromptFile{{Rel: "notes.txt", Inode: 777, Modified: at.Add(-2 * time.Hour)}}
+	f.left = []inbox.PromptFile{{Rel: "d.prompt.md", Name: kernel.ErrorPrompt, Inode: 55, Modified: at.Add(-3 * time.Hour)}, {Rel: "e.prompt.md", Name: kernel.ErrorPrompt, Inode: 56, Modified: at.Add(time.Hour)}}
+	f.strays = []inbox.Stray{{Path: "odd", Why: "it is odd"}}
+	f.why["e.prompt.md"] = "no such flow"
+	const odd = "left notes.txt: it is the prompt of job b, which is not over: rename it to b.running.md\nleft odd: it is odd\n"
+	for all, want := range map[bool]string{
+		false: "k.done.md 2h0m0s: \na.running.md 1h0m0s a@/repo is z.done.md: so it is\nb.running.md 1h0m0s b@/repo is notes.txt: so it is\nc.running.md 1h0m0s c@/repo gone: so it is\n" +
+			"c2.done.md 1m0s: \nnew.prompt.md 0s: \ny.running.md 0s y@/repo gone: so it is\n" + odd,
+		true: "k.done.md 2h0m0s: \na.running.md 1h0m0s a@/repo is z.done.md: so it is\nb.running.md 1h0m0s b@/repo is notes.txt: so it is\nc.running.md 1h0m0s c@/repo gone: so it is\n" +
+			"d.error.md 1h0m0s d@/repo gone: so it is\nk.error.md 1h0m0s k@/repo gone: so it is\nc2.done.md 1m0s: \ne.error.md 0s gone: no such flow\nnew.prompt.md 0s: \ny.running.md 0s y@/repo gone: so it is\n" + odd,
+	} {
+		m.scopes = nil
+		s, err := f.inbox().Status(t.Context(), []*InboxTarget{{Root: "/repo", Scheduler: m.scheduler()}}, all, time.Minute, func(_ *InboxTarget, j *kernel.Job) time.Time {
+			return map[kernel.JobID]time.Time{"a": at.Add(-time.Hour), "helper": at.Add(-time.Minute)}[j.ID]
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, p := range s.Prompts {
+			text := inbox.NameOf(p.File.Name, p.File.Rel) + " " + p.Age.String()
+			if p.Job != nil {
+				text += " " + string(p.Job.ID) + "@" + p.Repository
+			}
+			if p.Gone {
+				text += " gone"
+			}
+			if p.Renamed != "" {
+				text += " is " + p.Renamed
+			}
+			if p.Stalled {
+				text += " stalled"
+			}
+			got += text + ": " + p.Reason + "\n"
+		}
+		for _, l := range s.Left {
+			got += "left " + l.Path + ": " + l.Reason + "\n"
+		}
+		if got != want || len(m.scopes) != 1 {
+			t.Errorf("all %v, %d reads:\n%s\nwant\n%s", all, len(m.scopes), got, want)
+		}
+	}
+	for what, change := range map[string]func(){
+		"a done prompt of nobody": func() { f.files["n.done.md"] = "of nobody" },
+		"a file of nobody":        func() { f.others = append(f.others, inbox.PromptFile{Rel: "n.txt", Inode: 9999}) },
+	} {
+		delete(f.files, "n.done.md")
+		f.others = f.others[:1]
+		change()
+		m.scopes = nil
+		s, err := f.inbox().Status(t.Context(), []*InboxTarget{{Root: "/repo", Scheduler: m.scheduler()}}, false, time.Minute-1, func(_ *InboxTarget, j *kernel.Job) time.Time { return at.Add(-time.Minute) })
+		stalled := ""
+		for _, p := range s.Prompts {
+			if p.Stalled {
+				stalled += string(p.Job.ID)
+			}
+		}
+		if err != nil || len(m.scopes) != 2 || !m.scopes[1].All || stalled != "a" {
+			t.Errorf("%s: %v, %d reads, stalled are %q", what, err, len(m.scopes), stalled)
+		}
+	}
+}
+
 // A file that was written anew while its job was open is still its prompt: as the done one, or as the one that was
 // refused because that job has ended.
 func TestAPromptThatWasWrittenAnew(t *testing.T) {
@@ -207,6 +288,26 @@ func TestRunRemote(t *testing.T) {
 	}
 }
 
+// A remote host waits for the record of its attempt, which a shared file system may show late, but not for ever.
+func TestARemoteHostWaitsForItsRecord(t *testing.T) {
+	for after, want := range map[time.Duration]error{90 * time.Second: nil, 150 * time.Second: kernel.ErrStale} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			b := &beating{begun: begun, record: func(d time.Duration) (kernel.Job, error) {
+				if d < after {
+					return job("a", running(1)), nil
+				}
+				return job("a", running(2)), nil
+			}}
+			b.workload = &workload{newMemory(), nil}
+			err := (&Runner{Outcomes: b, Workload: b}).RunRemote(t.Context(), kernel.AttemptID{Job: "a", N: 2})
+			if took := time.Since(begun); !errors.Is(err, want) || took != min(after, 2*time.Minute) {
+				t.Errorf("the record comes after %v: %v after %v", after, err, took)
+			}
+		})
+	}
+}
+
 // healing is a memory whose Conclude works after some failed tries.
 type healing struct {
 	*memory
@@ -280,6 +381,10 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 				j.Spec.Origin.Run, j.Spec.Origin.Branch, j.State.Context.Branch, j.State.Status = run, branch, context, st
 			})
 		}
+		making := func(j kernel.Job, a kernel.Artifact) kernel.Job {
+			j.Spec.Produces = []kernel.Artifact{a}
+			return j
+		}
 		passed := func(j kernel.Job, merged bool) kernel.Job {
 			j.Spec.Produces, j.State.Retired = []kernel.Artifact{{Kind: kernel.Custom, Name: kernel.StageToken, Ref: "approve:p"}}, merged
 			return j
@@ -287,17 +392,19 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 		return []kernel.Job{in("a", "r", "draft/one", "draft/two", kernel.Succeeded), in("b", "r", "draft/one", "main", kernel.Failed), in("c", "r", "draft/three", "draft/four", kernel.Failed),
 			in("u", "q", "draft/three", "", kernel.Queued), in("v", "q", "", "draft/four", kernel.Running), in("w", "q", "draft/two", "", kernel.Succeeded), in("x", "q", "draft/two", "", kernel.Cancelled), in("y", "q", "draft/five", "", kernel.Failed),
 			in("d", "r", "draft/five", "", kernel.Succeeded), in("e", "r", "draft/six", "", kernel.Succeeded), in("f", "r", "draft/seven", "draft/eight", kernel.Succeeded),
-			passed(in("z", "p", "draft/six", "", kernel.Succeeded), false), passed(in("zz", "p", "draft/seven", "", kernel.Succeeded), true)}
+			passed(in("z", "p", "draft/six", "", kernel.Succeeded), false), passed(in("zz", "p", "draft/seven", "", kernel.Succeeded), true),
+			in("g", "r", "draft/nine", "draft/ten", kernel.Succeeded), making(in("zzz", "p", "draft/nine", "", kernel.Succeeded), kernel.Artifact{Kind: kernel.PlanBranch, Name: "p"}),
+			making(in("zzzz", "p", "draft/ten", "", kernel.Succeeded), kernel.Artifact{Kind: kernel.Custom, Name: "binary"}), passed(in("zzzzz", "p", "draft/ten", "", kernel.Failed), true)}
 	}
-	want := "[draft/one draft/seven draft/two] map[draft/eight:it is checked out in /tree draft/five:a retry of job y needs it draft/four:job v works on it draft/six:what job z made of the plan is not merged draft/three:job u works on it]"
+	want := "[draft/one draft/seven draft/ten draft/two] map[draft/eight:it is checked out in /tree draft/five:a retry of job y needs it draft/four:job v works on it draft/nine:what job zzz made of the plan is not merged draft/six:what job z made of the plan is not merged draft/three:job u works on it]"
 	m := newMemory(jobs()...)
 	m.checkedOut = map[string]string{"draft/eight": "/tree"}
 	plan, err := m.scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 6 || plan.Markers != 12 || plan.Payloads != 6 || plan.PlanStates != 3 || len(m.plans) > 0 {
+	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 7 || plan.Markers != 14 || plan.Payloads != 7 || plan.PlanStates != 3 || len(m.plans) > 0 {
 		t.Errorf("%s %v %+v", got, err, plan)
 	}
 	done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
-	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 6 || done.Manifests != 1 || done.Markers != 12 || done.Payloads != 6 || done.PlanStates != 3 {
+	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 7 || done.Manifests != 1 || done.Markers != 14 || done.Payloads != 7 || done.PlanStates != 3 {
 		t.Errorf("%s %v %+v", got, err, done)
 	}
 	for _, id := range []kernel.JobID{"a", "b", "c"} {
@@ -315,8 +422,14 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 	m.jobs["a"] = owner
 	s := m.scheduler()
 	s.Worktrees = worktrees{m, map[kernel.JobID][]kernel.Context{"a": {owner.State.Context}, "c": {{Worktree: "x"}, {Worktree: "y"}}}}
-	if plan, err := s.PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || plan.Worktrees != 3 {
-		t.Errorf("%d worktrees, %v", plan.Worktrees, err)
+	m.checkedOut = map[string]string{"draft/two": "/repo/.vizier/tmp-worktrees/a", "draft/eight": "/repo/.vizier/tmp-worktrees/f"}
+	if plan, err := s.PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || plan.Worktrees != 3 || fmt.Sprint(plan.Branches) != "[draft/one draft/seven draft/ten draft/two]" || plan.KeptBranches["draft/eight"] != "it is checked out in /repo/.vizier/tmp-worktrees/f" {
+		t.Errorf("%d worktrees, %v, %+v", plan.Worktrees, err, plan)
+	}
+	m = newMemory(jobs()...)
+	m.kept = map[string]string{"draft/one": "its commits are nowhere else"}
+	if done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || slices.Contains(done.Branches, "draft/one") || done.KeptBranches["draft/one"] != m.kept["draft/one"] {
+		t.Errorf("the only copy of work: %+v, %v", done, err)
 	}
 	if plan, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{KeepBranches: true}); err != nil || len(plan.Branches)+len(plan.KeptBranches) > 0 {
 		t.Errorf("%v %+v", err, plan)
@@ -388,6 +501,21 @@ func TestWhatCanBeRetried(t *testing.T) {
 	m.refuse["load"] = errDisk
 	if can, refused, err := s.Retryable(t.Context(), []kernel.JobID{"a"}); !errors.Is(err, errDisk) || can != nil || refused != nil {
 		t.Errorf("of what cannot be read: %q, %v, %v", can, refused, err)
+	}
+}
+
+// In a store that cannot read narrowly a job that has succeeded is found by its number, and a prompt with its whole run.
+func TestWhatIsFoundInAWholeStore(t *testing.T) {
+	id := func(c string) kernel.JobID { return kernel.JobID(strings.Repeat(c, 32)) }
+	m := newMemory(job(id("a"), func(j *kernel.Job) { j.Number, j.State.Status = 1, kernel.Succeeded }),
+		job(id("b"), func(j *kernel.Job) { j.Number, j.Spec.Origin.Run, j.Spec.Prompt = 2, "run_1", &kernel.Prompt{} }),
+		job(id("c"), func(j *kernel.Job) { j.Number, j.Spec.Origin.Run, j.State.Status = 2, "run_1", kernel.Succeeded }))
+	if _, got, err := m.scheduler().Job(t.Context(), "1"); got != id("a") || err != nil {
+		t.Errorf("by its number: %s, %v", got, err)
+	}
+	m.scopes = nil
+	if snap, _, err := m.scheduler().Job(t.Context(), string(id("b"))); err != nil || snap.Job(id("c")) == nil || len(m.scopes) != 2 || m.scopes[0].All {
+		t.Errorf("a prompt: %v, read %+v", err, m.scopes)
 	}
 }
 

@@ -181,6 +181,33 @@ func TestTheClockOfADirectory(t *testing.T) {
 	}
 }
 
+// Without a sign of life nothing is known of a lease, and neither is it where the clock cannot be told.
+func TestALeaseWithoutASign(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	none := filepath.Join(t.TempDir(), "none", "sign")
+	if at, err := w.lastSign(a, none); !errors.Is(err, os.ErrNotExist) || !at.IsZero() {
+		t.Errorf("no sign at all: %v, %v", at, err)
+	}
+	if r, err := w.leaseLiveness(a, "far", none); !errors.Is(err, os.ErrNotExist) || r != (kernel.Runner{}) {
+		t.Errorf("no sign at all: %+v, %v", r, err)
+	}
+	w.forge(a, claim{})
+	must(t, w.Beat(a))
+	at, err := w.lastSign(a, none)
+	if err != nil || time.Since(at).Abs() > time.Minute {
+		t.Errorf("a heartbeat alone: %v, %v", at, err)
+	}
+	if r, err := w.leaseLiveness(a, "far", none); err != nil || r.Liveness != kernel.Alive || r.Remark != "on host far" {
+		t.Errorf("a heartbeat alone: %+v, %v", r, err)
+	}
+	long := time.Now().Add(-time.Hour)
+	must(t, os.Chtimes(w.Files.HeartbeatFile(a), long, long))
+	if r, err := w.leaseLiveness(a, "far", none); !errors.Is(err, os.ErrNotExist) || r != (kernel.Runner{}) {
+		t.Errorf("an old one, and no clock: %+v, %v", r, err)
+	}
+}
+
 // What the lock file says of another attempt says nothing of this one.
 func TestTheLockFileOfAnotherAttempt(t *testing.T) {
 	w := setup(t)
@@ -216,12 +243,13 @@ func TestALockFileThatWasReplaced(t *testing.T) {
 		silent bool
 		want   kernel.Liveness
 	}{
-		"it runs":                        {func(*claim) {}, false, kernel.Alive},
-		"its command has ended just now": {func(c *claim) { c.Child.Start++ }, false, kernel.Alive},
-		"its command ended long ago":     {func(c *claim) { c.Child.Start++ }, true, kernel.Dead},
-		"its runner is gone":             {func(c *claim) { c.Start++ }, false, kernel.Dead},
-		"it ran in another namespace":    {func(c *claim) { c.Spaces.PID = "pid:[1]" }, false, kernel.Dead},
-		"the claim knows no lock":        {func(c *claim) { c.Lock = inode{} }, false, kernel.Dead},
+		"it runs, and was silent for long": {func(*claim) {}, true, kernel.Stalled},
+		"it runs":                          {func(*claim) {}, false, kernel.Alive},
+		"its command has ended just now":   {func(c *claim) { c.Child.Start++ }, false, kernel.Alive},
+		"its command ended long ago":       {func(c *claim) { c.Child.Start++ }, true, kernel.Dead},
+		"its runner is gone":               {func(c *claim) { c.Start++ }, false, kernel.Dead},
+		"it ran in another namespace":      {func(c *claim) { c.Spaces.PID = "pid:[1]" }, false, kernel.Dead},
+		"the claim knows no lock":          {func(c *claim) { c.Lock = inode{} }, false, kernel.Dead},
 	} {
 		forged, child := is, *is.Child
 		forged.Child = &child

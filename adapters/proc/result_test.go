@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -81,6 +84,22 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 		}
 		if r.Outcome != test.outcome || r.Exit != test.code || r.Class != test.class || !reason || !slices.Equal(r.Produced, want) {
 			t.Errorf("exit %d and %.80s: %+v", test.exit, test.file, r)
+		}
+	}
+}
+
+// How a command ended by itself is said by its exit code, or by the signal that ended it.
+func TestHowACommandEnded(t *testing.T) {
+	for status, want := range map[syscall.WaitStatus]kernel.Result{
+		0:       {Outcome: kernel.OutcomeSucceeded},
+		1 << 8:  {Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Reason: "exit code 1"},
+		15:      {Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Reason: "ended by signal SIGTERM"},
+		9:       {Outcome: kernel.OutcomeFailed, Exit: 137, Class: kernel.Signal, Reason: "ended by signal SIGKILL"},
+		50:      {Outcome: kernel.OutcomeFailed, Exit: 178, Class: kernel.Signal, Reason: "ended by signal 50"},
+		2 | 128: {Outcome: kernel.OutcomeFailed, Exit: 130, Class: kernel.Signal, Reason: "ended by signal SIGINT"}, // and left a core
+	} {
+		if got := classify(status, math.MaxUint64); !reflect.DeepEqual(got, want) {
+			t.Errorf("%d: %+v, want %+v", status, got, want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func Plain(s string) string {
 		return s
 	}
 	var b strings.Builder
-	before := rune(0)
+	var before rune
 	for at, r := range s {
 		switch {
 		case r == '\n' || r == '\t' || !Unseen(r) || Joined(before, r, second(s[at:])): // also RuneError, in place of bytes that are not UTF-8
@@ -72,7 +72,7 @@ func second(s string) rune {
 // would not see, made visible with the escapes of Go and of JSON, except for the
 // bytes in kept.
 func Visible(s, kept string) string {
-	before := rune(0)
+	var before rune
 	clean := func(at int, r rune, size int) bool {
 		if r == utf8.RuneError {
 			return size > 1 || strings.IndexByte(kept, s[at]) >= 0

@@ -72,3 +72,48 @@ func TestWhatIsForeseenAsATable(t *testing.T) {
 		}
 	}
 }
+
+// A job whose standing changes is said to end when the story says so or, to the end, when the change itself ends it.
+func TestForeseenOf(t *testing.T) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	in := func(now time.Time, all ...kernel.Job) *kernel.Snapshot {
+		return kernel.NewSnapshot(kernel.Observation{Now: now, Facts: kernel.NewFacts(), Jobs: all})
+	}
+	job := func(id kernel.JobID, st kernel.Status, wait, reason string) kernel.Job {
+		return kernel.Job{ID: id, Created: at, Rev: 1, Spec: kernel.Spec{Name: "name of " + string(id)}, State: kernel.State{Status: st, Wait: kernel.WaitReason{Detail: wait}, Reason: reason, Attempt: 1}}
+	}
+	f := foresight.Forecast{
+		Now:  in(at, job("a", kernel.Queued, "its turn", "an earlier reason"), job("b", kernel.Queued, "", ""), job("c", kernel.Failed, "", "exit code 3"), job("same", kernel.Queued, "", "")),
+		Then: in(at.Add(time.Minute), job("a", kernel.Succeeded, "", ""), job("b", kernel.Cancelled, "", "by ann"), job("d", kernel.Queued, "", "not over"), job("same", kernel.Queued, "", "")),
+	}
+	story := foresight.Story{Ended: map[kernel.JobID]time.Time{"a": at.Add(time.Hour)}}
+	for toTheEnd, want := range map[bool]string{
+		false: "[a name of a: queued its turn, succeeded , at 13:00] [b name of b: queued , cancelled by ann, at -] [d name of d: -, queued , at -] [c name of c: failed exit code 3, -, at -] ",
+		true:  "[a name of a: queued its turn, succeeded , at 13:00] [b name of b: queued , cancelled by ann, at 12:00] [d name of d: -, queued , at -] [c name of c: failed exit code 3, -, at -] ",
+	} {
+		doc := ForeseenOf(f, story, toTheEnd)
+		if !doc.Now.Equal(at) || !doc.At.Equal(at.Add(time.Minute)) {
+			t.Errorf("now %s, then %s", doc.Now, doc.At)
+		}
+		got := ""
+		for _, j := range doc.Jobs {
+			step := func(s *ForeseenStep) string {
+				if s == nil {
+					return "-"
+				}
+				return s.Status + " " + s.Reason
+			}
+			ends := "-"
+			if j.Ends != nil {
+				ends = j.Ends.Format("15:04")
+			}
+			got += fmt.Sprintf("[%s %s: %s, %s, at %s] ", j.Job, j.Name, step(j.Was), step(j.Then), ends)
+		}
+		if got != want {
+			t.Errorf("to the end %v:\n%s\nwant\n%s", toTheEnd, got, want)
+		}
+	}
+	if doc := ForeseenOf(foresight.Forecast{Now: f.Now, Then: f.Now}, foresight.Story{}, true); doc.Jobs == nil || len(doc.Jobs) > 0 {
+		t.Errorf("of nothing: %+v", doc.Jobs)
+	}
+}

@@ -207,7 +207,7 @@ func decodeStrict(text []byte, into *batchLine) error {
 	if err := checkKeys(text); err != nil {
 		return err
 	}
-	if bytes.IndexByte(text, '-') >= 0 {
+	if bytes.ContainsRune(text, '-') {
 		text = normalizeKeys(text)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))

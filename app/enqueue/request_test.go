@@ -77,6 +77,15 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 		{Request{Secret: []string{"A=@~/b", "B=c=d"}}, func(s *kernel.Spec) {
 			s.Task.Secrets = []kernel.Secret{{Name: "A", Source: "@~/b"}, {Name: "B", Source: "c=d"}}
 		}},
+		{Request{Estimate: "90s", Timeout: "1ns", Pool: []string{"p=1"}, Container: "img"}, func(s *kernel.Spec) {
+			s.Estimate, s.Task.Timeout, s.Locks, s.Task.Container = 90*time.Second, 1, []kernel.Lock{{Key: "p", Units: 1}}, "img"
+		}},
+		{Request{Estimate: "1us", InDoubt: "ask", ApprovalTimeout: "1us"}, func(s *kernel.Spec) {
+			s.Estimate, s.InDoubt, s.ApprovalTimeout = time.Microsecond, kernel.AskInDoubt, time.Microsecond
+		}},
+		{Request{Sandbox: "required", Network: "none", Write: []string{"x"}}, func(s *kernel.Spec) {
+			s.Task.Sandbox = kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork, Write: []string{"x"}}
+		}},
 		{Request{Cwd: "sub/x"}, func(s *kernel.Spec) { s.Task.Dir = "sub/x" }},
 		{Request{Cwd: "/repo/sub"}, func(s *kernel.Spec) { s.Task.Dir = "sub" }},
 		{Request{Cwd: os.TempDir()}, func(s *kernel.Spec) { s.Task.Tree = os.TempDir() }},
@@ -119,6 +128,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Lock: []string{" "}}, `--lock " ": expected KEY or KEY:shared`},
 		{Request{Lock: []string{"db:exlusive"}}, `--lock "db:exlusive": did you mean db:exclusive? If the key ends so, write db:exlusive:exclusive`},
 		{Request{Lock: []string{"a:db:Shard"}}, "did you mean a:db:shared?"},
+		{Request{Lock: []string{":shard"}}, `--lock ":shard": did you mean :shared?`},
 		{Request{Pool: []string{"p=0"}}, `--pool "p=0": expected NAME or NAME=UNITS, UNITS a positive number`},
 		{Request{Pool: []string{"p=x"}}, "UNITS a positive number"},
 		{Request{Pool: []string{"=1"}}, `--pool "=1": expected NAME`},
@@ -191,6 +201,29 @@ func TestJobsThatAreRefused(t *testing.T) {
 	}
 }
 
+// branches observes the branches of a repository.
+type branches struct {
+	of map[string]kernel.Fact[kernel.CommitID]
+}
+
+func (b branches) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	for _, name := range p.Branches {
+		f.Heads[name] = b.of[name]
+	}
+}
+
+// A branch without a commit is pinned to the one that it has now.
+func TestABranchIsPinnedToItsCommit(t *testing.T) {
+	b := requester()
+	b.Scheduler.Observers = []app.Observer{branches{map[string]kernel.Fact[kernel.CommitID]{"main": kernel.Seen(kernel.CommitID("c1")), "none": kernel.Seen(kernel.CommitID("")), "odd": kernel.Unseen[kernel.CommitID]("disk on fire")}}}
+	for text, want := range map[string]string{"main": "", "none": "--pinned none: no such branch: invalid", "odd": "--pinned odd: disk on fire"} {
+		n, err := b.newJob(t.Context(), Request{Command: []string{"true"}, Pinned: text}, kernel.Spec{})
+		if want == "" && (err != nil || n.Spec.Pinned != kernel.PinnedHead{Branch: "main", Commit: "c1"}) || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: %+v, %v, want %s", text, n.Spec.Pinned, err, want)
+		}
+	}
+}
+
 // A command that no system can start is refused when it is asked for.
 func TestCommandsThatCannotStart(t *testing.T) {
 	for want, command := range map[string][]string{
@@ -205,5 +238,25 @@ func TestCommandsThatCannotStart(t *testing.T) {
 	}
 	if err := checkCommand(nil); err != nil {
 		t.Errorf("no command: %v", err)
+	}
+	for _, command := range [][]string{{""}, {"a\x00"}, nil} {
+		if _, err := requester().newJob(t.Context(), Request{Command: command}, kernel.Spec{}); !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), "command") {
+			t.Errorf("%q: %v", command, err)
+		}
+	}
+}
+
+// Who did not name the executor that would not accept a job is told that the configuration does.
+func TestTheExecutorOfTheConfiguration(t *testing.T) {
+	for _, c := range []struct {
+		own, named string
+		byDefault  bool
+	}{{"far", "", true}, {"far", "far", false}, {"", "far", false}, {"other", "far", false}} {
+		b := requester()
+		b.Defaults.Executor = c.own
+		_, err := b.newJob(t.Context(), Request{Command: []string{"true"}, Executor: c.named}, kernel.Spec{})
+		if err == nil || strings.HasPrefix(err.Error(), `[jobs] executor = "far": there is no executor named far`) != c.byDefault || !strings.Contains(err.Error(), "no executor named far") {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }

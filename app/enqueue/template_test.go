@@ -8,6 +8,7 @@ func TestNamesOfPlans(t *testing.T) {
 		"one two three four five six seven":           "one-two-three-four-five-six",
 		"Überlange Wörter, schrecklich_unterstrichen": "berlange-w-rter-schrecklich-unte",
 		"an extraordinarily-long-phrase -indeed":      "an-extraordinarily-long-phrase-i",
+		"AZ 09/a:b@c[d`e{f":                           "az-09-a-b-c-d",
 		"!!!":                                         "",
 	} {
 		if got := slugOf(spec, 6); got != want || len(got) > 32 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // What the kernel keeps packed is written as what it has in it, and read again as the same.
@@ -38,6 +39,74 @@ func TestTakenOfASnapshot(t *testing.T) {
 	o.Unreadable = nil
 	if got := Taken(kernel.NewSnapshot(o)); got.Unreadable != nil {
 		t.Errorf("%+v", got.Unreadable)
+	}
+}
+
+// every has a value of each kind.
+type every struct {
+	Flag   bool
+	Number int
+	Small  uint16
+	Share  float64
+	Name   string
+	At     time.Time
+	Within time.Duration
+	Of     kernel.Artifact
+	Try    kernel.AttemptID
+	Raw    []byte
+	List   []string
+	ByJob  map[kernel.JobID]int
+	Inner  *every
+	Status kernel.Status
+	Waits  kernel.WaitSet
+	Usage  view.Usage
+	Mark   string `wire:"always"`
+}
+
+// Each kind of value has its form, which is read as the same value. What is zero is left out, unless it is said always.
+func TestEachKindOfValue(t *testing.T) {
+	full := every{Flag: true, Number: -3, Small: 4, Share: 0.5, Name: "a<b", At: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Within: 90 * time.Second,
+		Of: kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "x"}, Try: kernel.AttemptID{Job: "a/b", N: 2}, Raw: []byte("raw"), List: []string{"x", ""},
+		ByJob: map[kernel.JobID]int{"b": 1, "a": 2}, Inner: &every{Name: "in", List: []string{}}, Status: kernel.Failed, Waits: kernel.WaitSet{}.With(kernel.OnLocks), Usage: view.Usage{Input: 7}}
+	want := `{"at":"2026-01-02T03:04:05.000000006Z","by_job":{"a":2,"b":1},"flag":true,"inner":{"mark":"","name":"in","status":"queued"},"list":["x",""],"mark":"","name":"a<b","number":-3,` +
+		`"of":"` + full.Of.String() + `","raw":"raw","share":0.5,"small":4,"status":"failed","try":"a/b/2","usage":{"cached_tokens":0,"cost_usd":0,"input_tokens":7,"output_tokens":0},` +
+		`"waits":["` + kernel.OnLocks.String() + `"],"within":"1m30s"}` + "\n"
+	got := Compact(full)
+	if string(got) != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	var back every
+	full.Inner.List = nil
+	if err := Read(got, &back); err != nil || !reflect.DeepEqual(back, full) {
+		t.Errorf("%v: read as %+v", err, back)
+	}
+	if got := string(Indented(kernel.AttemptID{Job: "a", N: 1})); got != "\"a/1\"\n" {
+		t.Errorf("%s", got)
+	}
+	if got, want := string(Indented(every{})), "{\n  \"mark\": \"\",\n  \"status\": \"queued\"\n}\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for raw, want := range map[string]string{
+		`{"at": "noon"}`:                      `at: parsing time "noon"`,
+		`{"within": "long"}`:                  `within: time: invalid duration "long"`,
+		`{"of": "?"}`:                         `of: `,
+		`{"try": "a/b"}`:                      `try: "a/b" is no JOB/N`,
+		`{"try": "3"}`:                        `try: "3" is no JOB/N`,
+		`{"status": "odd"}`:                   `status: "odd" is none of queued, `,
+		`{"by_job": {"a": 1.5}}`:              `by_job: a: `,
+		`{"by_job": {"a": "x"}}`:              `by_job: a: "x" is no int`,
+		`{"inner": {"odd": 1}}`:               `inner: odd: no such field`,
+		`{"number": {"a": 1}}`:                `number: an object is no int`,
+		`{"number": 1.5}`:                     `number: `,
+		`{"small": -1}`:                       `small: `,
+		`{"share": 1e999}`:                    `share: `,
+		`{"name": 1}`:                         `name: 1 is no string`,
+		`{"usage": {"input_tokens": "many"}}`: `usage: json: cannot unmarshal`,
+		`{"waits": ["odd"]}`:                  `waits: [0]: "odd" is none of `,
+	} {
+		if err := Read([]byte(raw), new(every)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", raw, err, want)
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ func TestTheMoreParticularAgentWins(t *testing.T) {
 	c, err := load(layers(t, "agent = \"gemini\"\n[agents.default]\nprogress_filter = \"jq\"\ntimeout = \"1h\"\nmodel = \"pro\"\nflags = [\"--x\"]\nsilence = \"20m\"\n", `
 [agents.commands.draft]
 command = ["my-agent", "--fast"]
+[agents.commands.bare]
+command = "bare"
 [agents.commands.approve]
 model = "flash"
 flags = []
@@ -29,6 +31,7 @@ flags = ["--effort", "low"]
 	}{
 		{"", "", Agent{Label: "gemini", Filter: []string{"jq"}, Model: "pro", Flags: []string{"--x"}, Timeout: time.Hour, Silence: 20 * time.Minute}},
 		{"approve", "", Agent{Label: "gemini", Filter: []string{"jq"}, Model: "flash", Flags: []string{}, Permissions: "run", Timeout: time.Hour, Silence: 20 * time.Minute}},
+		{"bare", "", Agent{Label: "bare", Command: []string{"bare"}, Timeout: time.Hour, Silence: 20 * time.Minute}},
 		{"draft", "x", Agent{Label: "my-agent", Command: []string{"my-agent", "--fast"}, Timeout: time.Hour, Silence: 20 * time.Minute}},
 		{"approve", "template.stage.merge@v2", Agent{Label: "claude", Flags: []string{"--effort", "low"}, Permissions: "run", Timeout: 5 * time.Minute, Silence: 20 * time.Minute}},
 	} {
@@ -44,9 +47,9 @@ flags = ["--effort", "low"]
 		"agents.default.timeout":                             "vizier/config.toml:4",
 		"agents.commands.draft.command":                      ".vizier/config.toml:3",
 		"agents.default.silence":                             "vizier/config.toml:7",
-		"agents.commands.approve.permissions":                ".vizier/config.toml:7",
-		`agents.templates."template.stage.merge@v2".agent`:   ".vizier/config.toml:9",
-		`agents.templates."template.stage.merge@v2".timeout`: ".vizier/config.toml:10",
+		"agents.commands.approve.permissions":                ".vizier/config.toml:9",
+		`agents.templates."template.stage.merge@v2".agent`:   ".vizier/config.toml:11",
+		`agents.templates."template.stage.merge@v2".timeout`: ".vizier/config.toml:12",
 	} {
 		if !strings.HasSuffix(origins[key], want) {
 			t.Errorf("%s comes from %q, want %s", key, origins[key], want)

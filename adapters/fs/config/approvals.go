@@ -26,7 +26,6 @@ func fromJobs() setting {
 			return err
 		}
 		if c.Approvals.FromJobs && !c.own {
-			c.Approvals.FromJobs = false
 			return errors.New("only your own configuration file may set it: .config/vizier/config.toml in your home directory")
 		}
 		return nil

@@ -108,7 +108,7 @@ func TestWhatTemplatesMayTake(t *testing.T) {
 	c, err := load(layers(t,
 		"[merge.cicd_gate]\nscript = \"user\"\nretries = 1\n[approve.stop_condition]\nscript = \"user\"\n",
 		"[merge.cicd_gate]\nretries = 2\nauto_resolve = true\n[approve.stop_condition]\nscript = \"\"\nsandbox = \"required\"\n",
-		map[string]string{"VIZIER_MERGE_CICD_GATE_RETRIES": "3"}))
+		map[string]string{"VIZIER_MERGE_CICD_GATE_RETRIES": "13"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestWhatTemplatesMayTake(t *testing.T) {
 		"merge.cicd_gate.script":              {Value: "user", Set: true},
 		"merge.cicd_gate.auto_resolve":        {Value: "true", Set: true},
 		"merge.cicd_gate.auto_resolve_script": {},
-		"merge.cicd_gate.sandbox":             {}, "approve.stop_condition.sandbox": {Value: "required", Set: true}, "merge.cicd_gate.retries": {Value: "3", Set: true},
+		"merge.cicd_gate.sandbox":             {}, "approve.stop_condition.sandbox": {Value: "required", Set: true}, "merge.cicd_gate.retries": {Value: "13", Set: true},
 		"approve.stop_condition.script":  {Set: true},
 		"approve.stop_condition.retries": {},
 	}
@@ -124,7 +124,7 @@ func TestWhatTemplatesMayTake(t *testing.T) {
 		t.Error(d)
 	}
 	for _, s := range c.Settings() {
-		if s.Key == "merge.cicd_gate.retries" && (s.TOML() != "merge.cicd_gate.retries = 3" || s.Origin != "env VIZIER_MERGE_CICD_GATE_RETRIES") {
+		if s.Key == "merge.cicd_gate.retries" && (s.TOML() != "merge.cicd_gate.retries = 13" || s.Origin != "env VIZIER_MERGE_CICD_GATE_RETRIES") {
 			t.Errorf("%s from %s", s.TOML(), s.Origin)
 		}
 	}

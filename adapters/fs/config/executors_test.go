@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ cancel = ["bin/cancel"]
 options = ["queue=a"]
 [executors.few]
 kind = "ssh"
-hosts = ["a", "me@b.example:4"]
+hosts = ["a", "me@b.example:4", "c:1"]
 ssh = ["ssh", "-F", "near"]
 [executors.one]
 kind = "ssh"
@@ -48,7 +49,7 @@ hosts = ["a"]
 			Options: []string{"--exclusive", "--constraint=a b"}, MaxRunning: 50, Lease: 30 * time.Second, Poll: 2 * time.Second, Timeout: 7 * time.Second, Program: "/opt/vizier"},
 		"other": {Kind: "slurm", Locks: true},
 		"own":   {Kind: "command", Submit: []string{"bin/submit", "--fast"}, List: []string{"bin/list"}, Cancel: []string{"bin/cancel"}, Options: []string{"queue=a"}, Locks: true},
-		"few":   {Kind: "ssh", Hosts: []Host{{"a", 1}, {"me@b.example", 4}}, SSH: []string{"ssh", "-F", "near"}, Locks: true},
+		"few":   {Kind: "ssh", Hosts: []Host{{"a", 1}, {"me@b.example", 4}, {"c", 1}}, SSH: []string{"ssh", "-F", "near"}, Locks: true},
 		"one":   {Kind: "ssh", Hosts: []Host{{"a", 1}}, Locks: true},
 	}
 	if !reflect.DeepEqual(c.Executors, want) {
@@ -57,6 +58,35 @@ hosts = ["a"]
 	for _, s := range c.Settings() {
 		if s.Key == "executors.lab.lease" && (s.Value != "30s" || !strings.HasSuffix(s.Origin, "config.toml:13")) {
 			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// What is not set is not shown.
+func TestWhatIsNotSetIsNotShown(t *testing.T) {
+	far := Executor{Kind: "ssh", Hosts: []Host{{"a", 1}, {"b", 2}}, Pack: 1, Locks: true}
+	want := map[string]string{"near.kind": "slurm", "far.kind": "ssh", "far.hosts": "a b:2", "far.pack": "1"}
+	if got := shownExecutors(map[string]Executor{"near": {Kind: "slurm", Locks: true}, "far": far}); !maps.Equal(got, want) {
+		t.Errorf("executors: %q, want %q", got, want)
+	}
+	a := Agents{Default: Agent{Label: "a"}, Commands: map[string]Agent{"draft": {Timeout: 1, Silence: 1}}}
+	want = map[string]string{"default.agent": "a", "commands.draft.timeout": "1ns", "commands.draft.silence": "1ns"}
+	if got := a.shown(); !maps.Equal(got, want) {
+		t.Errorf("agents: %q, want %q", got, want)
+	}
+}
+
+// What is refused has no value.
+func TestWhatIsRefusedHasNoValue(t *testing.T) {
+	for _, v := range []any{"x", fromEnv("x"), 1.5, int64(-1)} {
+		if n, err := wholeNumber(v); n != 0 || err == nil {
+			t.Errorf("%v is the number %d, %v", v, n, err)
+		}
+		if b, err := boolean(v); b || err == nil {
+			t.Errorf("%v is %v, %v", v, b, err)
+		}
+		if d, err := positiveDuration(v); d != 0 || err == nil {
+			t.Errorf("%v is the duration %d, %v", v, d, err)
 		}
 	}
 }
@@ -74,6 +104,8 @@ func TestBadExecutors(t *testing.T) {
 		"[executors.lab]\nkind = \"slurm\"\nprogram = \"vizier\"":             "program: expected an absolute path",
 		"[executors.lab]\nkind = \"slurm\"\noptions = 3":                      "options: expected",
 		"[executors.lab]\nkind = \"command\"\nsubmit = \"s\"\nlist = \"l\"":   `cancel: expected one, since the kind is "command", found nothing`,
+		"[executors.lab]\nkind = \"command\"\nsubmit = \"s\"\ncancel = \"l\"": `list: expected one, since the kind is "command", found nothing`,
+		"[executors.lab]\nkind = \"command\"\nlist = \"s\"\ncancel = \"l\"":   `submit: expected one, since the kind is "command", found nothing`,
 		"[executors.lab]\nkind = \"ssh\"":                                     `hosts: expected one, since the kind is "ssh", found nothing`,
 		"[executors.lab]\nkind = \"ssh\"\nhosts = [\"a:0\"]":                  `"a:0": expected a host, or HOST:SLOTS with a number of at least 1`,
 		"[executors.lab]\nkind = \"ssh\"\nhosts = [\"-oProxyCommand=x\"]":     "cannot be the name of a host",

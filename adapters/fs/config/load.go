@@ -120,7 +120,6 @@ func (t table) walk(prefix string, in map[string]toml.Primitive) {
 		case s != nil:
 			if err := s.put(&t.c, entry, raw); err != nil {
 				t.report(line, key+": "+err.Error())
-				continue
 			}
 			if entry != "" && s.table() == "inbox.repositories" {
 				key = s.table() + "." + strconv.Quote(entry)
@@ -246,7 +245,6 @@ func (l *loader) environment(env func(string) string) {
 		}
 		if err := s.put(&l.c, "", fromEnv(v)); err != nil {
 			l.findings = append(l.findings, Finding{Place: "env " + name, Text: err.Error()})
-			continue
 		}
 		l.c.origins[s.key] = "env " + name
 	}

@@ -135,6 +135,15 @@ func TestTrust(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("a file is left behind: %v, %v", files, err)
 	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/proc", dir); err != nil { // where no file can be made
+		t.Fatal(err)
+	}
+	if err := Trust(env, "/repo", settings); err == nil {
+		t.Error("no file can be made")
+	}
 	if err := os.WriteFile(filepath.Join(home, ".local"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

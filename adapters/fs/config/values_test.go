@@ -198,6 +198,65 @@ func TestValuesThatAreRefused(t *testing.T) {
 	}
 }
 
+// The shortest durations count, and an empty one takes back that of another file.
+func TestDurationsAtTheBound(t *testing.T) {
+	c, err := load(layers(t, "[jobs]\ntimeout = \"10s\"\n", "[jobs]\ntimeout = \"\"\ngrace = \"1ns\"\n[agents.default]\ntimeout = \"1ns\"\n[hooks.x]\non = [\"failed\"]\ncommand = \"c\"\ntimeout = \"1ns\"\n", nil))
+	if err != nil || c.Jobs.Timeout != 0 || c.Jobs.Grace != 1 || c.Agents.Default.Timeout != 1 || c.Hooks["x"].Timeout != 1 {
+		t.Errorf("%v, %+v, %+v, %+v", err, c.Jobs, c.Agents.Default, c.Hooks)
+	}
+}
+
+// Every key is listed with its default; one that stands for many names has none.
+func TestKeys(t *testing.T) {
+	values := map[string]any{}
+	for _, k := range Keys() {
+		if k.Origin != "default" || k.Doc == "" {
+			t.Errorf("%+v", k)
+		}
+		values[k.Key] = k.Value
+	}
+	if len(values) != len(settings()) || values["scheduler.lock_timeout"] != "30s" || values["store.durability"] != "full" || values["pools.NAME"] != nil || values["hooks.NAME"] != nil {
+		t.Errorf("%d keys of %d: %v", len(values), len(settings()), values)
+	}
+}
+
+// The user's own templates are beside the user's file, unless they are elsewhere or switched off.
+func TestWhereOwnTemplatesAre(t *testing.T) {
+	for _, c := range []struct {
+		w    Workflow
+		home string
+		want string
+	}{
+		{Workflow{true, ""}, "/h", filepath.Join("/h", ".config", "vizier", "workflows")},
+		{Workflow{true, ""}, "", ""},
+		{Workflow{true, "/own"}, "/h", "/own"},
+		{Workflow{true, "/own"}, "", "/own"},
+		{Workflow{false, "/own"}, "/h", ""},
+	} {
+		got := c.w.Global(func(name string) string {
+			if name == "HOME" {
+				return c.home
+			}
+			return ""
+		})
+		if got != c.want {
+			t.Errorf("%+v at %q: %q, want %q", c.w, c.home, got, c.want)
+		}
+	}
+}
+
+// Only fields that there are can be chosen.
+func TestFieldsThatAreUnknown(t *testing.T) {
+	for field, want := range map[string]string{
+		`["statuss"]`:    `display.lists.jobs.fields: unknown field "statuss" (did you mean status?)`,
+		`["xyzzyplugh"]`: `display.lists.jobs.fields: unknown field "xyzzyplugh" (the fields are `,
+	} {
+		if _, err := load(layers(t, "", "[display.lists.jobs]\nfields = "+field+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", field, err, want)
+		}
+	}
+}
+
 // Spans can be sent to any base address of HTTP, or to none.
 func TestAddressesOfCollectors(t *testing.T) {
 	for _, at := range []string{"", "http://localhost:4318", "https://collector.example/base"} {

@@ -10,11 +10,16 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
@@ -111,6 +116,9 @@ func TestNotices(t *testing.T) {
 	n := NewNotices(tree)
 	defer n.Close()
 	if n.notify == nil {
+		if w, err := fsnotify.NewWatcher(); err == nil {
+			t.Error(w.Close(), "nothing is watched")
+		}
 		t.Skip("the system allows no watch")
 	}
 	if !n.Watch([]string{"", "a"}) || n.Watch([]string{"a", ""}) || !n.Watch([]string{"", "a", "b"}) || n.Watch([]string{"a"}) || n.Watch([]string{"a", "nowhere"}) {
@@ -141,6 +149,43 @@ func TestNotices(t *testing.T) {
 	drop(t, tree, "inbox/a/x.prompt.md", "")
 	if !heard() {
 		t.Error("heard of no prompt")
+	}
+}
+
+// Where the system allows no watch, nothing is watched.
+func TestNoticesWithoutAWatch(t *testing.T) {
+	n := &Notices{tree: newTree(t)}
+	defer n.Close()
+	if n.Watch([]string{""}) {
+		t.Error("a directory is watched anew")
+	}
+}
+
+// A prompt stays where it is if no name is free for it below finished, and goes to another file system as to its own.
+func TestWhereAPromptGoes(t *testing.T) {
+	tree := newTree(t)
+	tree.Now = func() time.Time { return time.Unix(1e9, 0) }
+	names := []string{"finished/x.done.md", "finished/x." + strconv.FormatInt(1e18, 36) + strconv.Itoa(os.Getpid()%10) + ".done.md"}
+	for _, name := range names {
+		drop(t, tree, "inbox/x.done.md", "text")
+		if to, err := tree.Finish("x.prompt.md", kernel.DonePrompt); to != name || err != nil || content(t, tree, to) != "text" {
+			t.Errorf("to %q, want %q: %v", to, name, err)
+		}
+	}
+	drop(t, tree, "inbox/x.done.md", "another")
+	if to, err := tree.Finish("x.prompt.md", kernel.DonePrompt); to != "" || err == nil || err.Error() != "move x.done.md below finished: no free name" || content(t, tree, "inbox/x.done.md") != "another" {
+		t.Errorf("to %q: %v", to, err)
+	}
+	drop(t, tree, "inbox/y.error.md", "failed")
+	drop(t, tree, "inbox/y.error.txt", "why")
+	disktest.Bind(t, filepath.Join(tree.Home, "finished"))
+	if to, err := tree.Finish("y.prompt.md", kernel.ErrorPrompt); to != "finished/y.error.md" || err != nil || content(t, tree, to) != "failed" || content(t, tree, "finished/y.error.txt") != "why" ||
+		content(t, tree, "inbox/y.error.md")+content(t, tree, "inbox/y.error.txt") != "" {
+		t.Errorf("to %q: %v; files %s", to, err, fileNames(t, tree))
+	}
+	drop(t, tree, "inbox/z.done.md", strings.Repeat("x", 1<<20))
+	if err := tree.with(func(c fs.Confined) error { return move(c, "inbox/z.done.md", "finished/y.error.md") }); !errors.Is(err, iofs.ErrExist) || content(t, tree, "finished/y.error.md") != "failed" || content(t, tree, "inbox/z.done.md") == "" {
+		t.Errorf("over another: %v", err)
 	}
 }
 
@@ -296,6 +341,11 @@ func TestLimitsOfPrompts(t *testing.T) {
 	deep := strings.Repeat("d/", maxDepth)
 	drop(t, tree, "inbox/"+deep+"x.prompt.md", "")
 	drop(t, tree, "inbox/"+deep+"e/x.prompt.md", "")
+	drop(t, tree, "inbox/"+deep+"y.error.txt", "")
+	drop(t, tree, "inbox/"+deep+"e/y.error.txt", "")
+	if odd, err := tree.Inspect(nil); err != nil || len(odd) != 1 || odd[0].Path != "inbox/"+deep+"y.error.txt" {
+		t.Errorf("odd are %+v, %v", odd, err)
+	}
 	list, err := tree.Scan()
 	if err != nil || len(list.Strays) != 1 || list.Strays[0] != (inbox.Stray{Path: deep + "e", Why: "too deep"}) || len(list.Dirs) != maxDepth+1 || inodeOf(t, tree, deep+"x.prompt.md") == 0 {
 		t.Errorf("%+v, %d directories, %v", list.Strays, len(list.Dirs), err)

@@ -32,7 +32,7 @@ func ParsePrompt(text string) (inbox.Front, string, error) {
 		return inbox.Front{}, "", err
 	}
 	fields := map[string]any{}
-	for i := 0; i+1 < len(root.Content); i += 2 {
+	for i := 0; i < len(root.Content); i += 2 {
 		key := root.Content[i].Value
 		switch key {
 		case "flow", "set", "vizier", "pv":
@@ -97,7 +97,7 @@ func plain(n *yaml.Node, depth int) (any, error) {
 		return n.Kind, nil
 	}
 	out := map[string]any{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if _, again := out[key.Value]; again || key.Kind != yaml.ScalarNode {
 			return nil, fmt.Errorf("front matter, line %d: %q stands twice, or is no name: %w", key.Line, key.Value, kernel.ErrInvalid)
@@ -141,7 +141,7 @@ func Stamp(text string, f inbox.Front, at time.Time, source string) (string, err
 
 // child returns the mapping below a key and adds it if it is missing.
 func child(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i < len(n.Content); i += 2 {
 		if n.Content[i].Value == key && n.Content[i+1].Kind == yaml.MappingNode {
 			return n.Content[i+1]
 		}
@@ -153,7 +153,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 
 func put(n *yaml.Node, key, value string) {
 	v := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle}
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			n.Content[i+1] = v
 			return

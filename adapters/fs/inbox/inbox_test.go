@@ -339,6 +339,26 @@ func FuzzParsePrompt(f *testing.F) {
 	})
 }
 
+// A stamp adds what Vizier is told, and leaves the rest of a prompt as it is.
+func TestStamp(t *testing.T) {
+	when, id := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), kernel.JobID(strings.Repeat("b", 32))
+	for text, want := range map[string]string{
+		"body\n": "---\nvizier:\n    job_id: \"" + string(id) + "\"\n    created_at: \"2026-01-02T03:04:05Z\"\n    source: \"web\"\n---\nbody\n",
+		"---\nflow: a # its template\nvizier: {owner: o, job_id: " + strings.Repeat("a", 32) + "}\nother: [1, 2]\n---\nbody\n": "---\nflow: a # its template\nvizier: {owner: o, job_id: \"" + string(id) +
+			"\", created_at: \"2026-01-02T03:04:05Z\", source: \"web\"}\nother: [1, 2]\n---\nbody\n",
+	} {
+		if got, err := Stamp(text, inbox.Front{Job: id}, when, "web"); got != want || err != nil {
+			t.Errorf("%v:\n%s\nwant\n%s", err, got, want)
+		}
+	}
+	all := inbox.Front{Flow: "f", Set: map[string]string{"b": "2", "a": "1"}, Job: id, Owner: "o", Repository: "r", Branch: "main"}
+	want := "---\nset:\n    c: \"3\"\nvizier:\n    set:\n        b: \"2\"\n        a: \"1\"\n    flow: \"f\"\n    job_id: \"" + string(id) +
+		"\"\n    owner: \"o\"\n    repository: \"r\"\n    branch: \"main\"\n    created_at: \"2026-01-02T03:04:05Z\"\n---\n"
+	if got, err := Stamp("---\nset:\n    c: \"3\"\nvizier:\n    set: {b: \"0\"}\n---\n", all, when, ""); got != strings.Replace(want, "\n        b: \"2\"\n        a: \"1\"", " {b: \"2\", a: \"1\"}", 1) || err != nil {
+		t.Errorf("%v:\n%s\nwant\n%s", err, got, want)
+	}
+}
+
 // A pass costs only as much as the inbox holds: a scan with 10,000 finished
 // prompts reads as many names as one with 10.
 func BenchmarkScan(b *testing.B) {

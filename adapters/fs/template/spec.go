@@ -32,7 +32,7 @@ func Spec(tree, path string) (string, error) {
 		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSpec)
 	}
 	data, err := os.ReadFile(at)
-	if err == nil && (!utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0) {
+	if err == nil && (!utf8.Valid(data) || bytes.ContainsRune(data, 0)) {
 		return "", fmt.Errorf("%s is not UTF-8 text", path)
 	}
 	return string(data), err

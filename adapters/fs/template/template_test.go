@@ -245,7 +245,7 @@ func TestRootBehindASymbolicLink(t *testing.T) {
 // A specification is text.
 func TestASpecificationThatIsNoText(t *testing.T) {
 	dir := t.TempDir()
-	for text, want := range map[string]bool{"# A plan\n": true, "a\x00b": false, "a\xff": false} {
+	for text, want := range map[string]bool{"# A plan\n": true, "a\x00b": false, "\x00": false, "a\xff": false} {
 		if err := os.WriteFile(filepath.Join(dir, "spec.md"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

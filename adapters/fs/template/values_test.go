@@ -45,6 +45,9 @@ func TestValuesAndTheirLines(t *testing.T) {
 			"table:10(b@11=integer:115 c@12=list:12(table:12(d@13=integer:136)))))",
 		"a = \"\"\"\r\nx\r\n\"\"\"\r\nb = '''\r\ny\r\n'''\r\n": "table:1(a@1=string:1x\n b@4=string:4y\n)", // as git writes it with core.autocrlf
 		"[\"a]b\"]\n\tc\t=\t1\r\nd = 2":                        "table:1(a]b@1=table:1(c@2=integer:21 d@3=integer:32))",
+		"a = [\"x]\",\n 'y,[',\n 2]\nb = 3":                    "table:1(a@1=list:1(string:1x] string:2y,[ integer:32) b@4=integer:43)",
+		"a = [1 # one\n, 2\n, 3\n]\n[b]\nc = 4":                "table:1(a@1=list:1(integer:11 integer:22 integer:33) b@5=table:5(c@6=integer:64))",
+		"\n'\\t' = 1\n\"\\t\" = 2\n'a' = 3":                    "table:1(\\t@2=integer:21 \t@3=integer:32 a@4=integer:43)",
 		"z = 1\ny = 2\nx = {b = 1, a = 2}":                     "table:1(z@1=integer:11 y@2=integer:22 x@3=table:3(a@3=integer:32 b@3=integer:31))",
 		"a = [ {b = 1},\n {b = 2,}, ]\nc = 1":                  "table:1(a@1=list:1(table:1(b@1=integer:11) table:2(b@2=integer:22)) c@3=integer:31)",
 	} {
@@ -112,7 +115,11 @@ func TestDeepTOML(t *testing.T) {
 		}
 		return n
 	}
-	for _, text := range []string{"a = " + strings.Repeat("[", 90) + strings.Repeat("]", 90), "a = " + strings.Repeat("{a = ", 90) + "1" + strings.Repeat("}", 90), "[[" + strings.Repeat("a.", 90) + "a]]"} {
+	tables := ""
+	for n := range 70 {
+		tables += "[[a" + strings.Repeat(".a", n) + "]]\n"
+	}
+	for _, text := range []string{tables, "a = " + strings.Repeat("[", 90) + strings.Repeat("]", 90), "a = " + strings.Repeat("{a = ", 90) + "1" + strings.Repeat("}", 90), "[[" + strings.Repeat("a.", 90) + "a]]"} {
 		v, err := parseTOML("t.toml", text)
 		if err != nil || depth(v) != maxDepth+1 {
 			t.Errorf("%.12s: %d deep, %v", text, depth(v), err)
@@ -152,6 +159,7 @@ func TestFind(t *testing.T) {
 	for flow, want := range map[string]Resolved{
 		"My_Flow":             {".vizier/workflows/my-flow.toml", "file:.vizier/workflows/my-flow.toml", "my_flow"},
 		"other":               {".vizier/t.toml", "file:.vizier/t.toml", "other"},
+		"my  --flow_":         {".vizier/workflows/my-flow.toml", "file:.vizier/workflows/my-flow.toml", "my_flow"},
 		"./.vizier/t.toml":    {"./.vizier/t.toml", "file:.vizier/t.toml", ""},
 		"file:.vizier/t.toml": {".vizier/t.toml", "file:.vizier/t.toml", ""},
 	} {
@@ -235,6 +243,12 @@ func TestSelectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.Resolve("l@v1", nil); err == nil || !strings.HasSuffix(err.Error(), "is ambiguous; matching files: "+filepath.Join(".vizier", "again.toml")+", "+filepath.Join(".vizier", "workflows", "one.toml")) {
+		t.Errorf("%v", err)
+	}
+	if err := os.WriteFile(filepath.Join(l.Root, ".vizier", "z.toml"), []byte(leafText), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Resolve("l@v1", nil); err == nil || !strings.HasSuffix(err.Error(), ": "+filepath.Join(".vizier", "again.toml")+", "+filepath.Join(".vizier", "workflows", "one.toml")+", "+filepath.Join(".vizier", "z.toml")) {
 		t.Errorf("%v", err)
 	}
 	file := Loader{Root: filepath.Join(l.Root, ".vizier", "again.toml")}

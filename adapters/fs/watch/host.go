@@ -225,10 +225,7 @@ func (h Hosts) read() (r hostRecord, err error) {
 }
 
 func (h Hosts) write(r hostRecord) error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
+	b, _ := json.Marshal(r)
 	return sys.ReplaceFile(h.Record, append(b, '\n'))
 }
 

@@ -174,9 +174,6 @@ func holderHost(path string) string {
 // Held reports whether the lock file is still the one at the path. It is not if
 // the repository was removed.
 func (p *LeaderLock) Held() bool {
-	if p.f == nil {
-		return false
-	}
 	here, err := p.f.Stat()
 	if err != nil {
 		return false

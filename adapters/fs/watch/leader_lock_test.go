@@ -100,8 +100,22 @@ func TestInheritedIsTheLockFileOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if Inherited(path, int(other.Fd())) != nil || Inherited(path, 9999) != nil {
-		t.Error("any descriptor will do")
+	for _, there := range []bool{false, true} {
+		if there {
+			if err := os.WriteFile(path, []byte("what the last holder said"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if Inherited(path, int(other.Fd())) != nil || Inherited(path, 9999) != nil {
+			t.Errorf("any descriptor will do, there is a lock file: %v", there)
+		}
+	}
+	take(t, path)
+	if b, err := os.ReadFile(path); len(b) > 0 || err != nil {
+		t.Errorf("who takes the lock leaves %q, %v", b, err)
+	}
+	if p, err := Acquire(filepath.Join(path, "none")); p != nil || err == nil {
+		t.Errorf("where there is no directory: %v, %v", p, err)
 	}
 }
 
@@ -143,6 +157,48 @@ func TestCallStartsNobodyForNothing(t *testing.T) {
 	}
 	if take(t, path) == nil {
 		t.Error("a start that failed keeps the lock")
+	}
+}
+
+// Who cannot reach the lock, or wake its holder, says so.
+func TestACallThatFails(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none", "resident.lock")
+	start := func(*os.File) error { t.Error("started"); return nil }
+	if err := Wake(none, soon, start); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("where there is no directory: %v", err)
+	}
+	if err := Wake(none, kernel.Wakes{}, start); err != nil {
+		t.Errorf("for nothing, where there is no directory: %v", err)
+	}
+	if err := Wake(filepath.Dir(filepath.Dir(none)), kernel.Wakes{}, start); err == nil {
+		t.Error("for nothing, where a directory is in the way")
+	}
+	path := lockPath(t)
+	p := take(t, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := wakeHolder(p.f, path, soon); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of a holder whose lock is gone: %v", err)
+	}
+	if Taken(path) || holderHost(path) != "" {
+		t.Error("a lock that is gone is taken")
+	}
+	if err := p.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if p = take(t, path); !Taken(path) || holderHost(path) != "" {
+		t.Error("its holder said nothing yet")
+	}
+	p.Host = "here"
+	if p.Announce(nil); holderHost(path) != "here" {
+		t.Errorf("held by %q", holderHost(path))
+	}
+	if p.Release(); Taken(path) || holderHost(path) != "" {
+		t.Error("taken though nobody has it")
+	}
+	if err := p.f.Close(); err != nil || p.Held() || p.Reacquire() {
+		t.Errorf("%v, and a lock that is closed is held", err)
 	}
 }
 

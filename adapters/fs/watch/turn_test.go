@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -151,6 +152,53 @@ func TestATurnThatWasLeftBehind(t *testing.T) {
 				t.Errorf("left behind: %v", err)
 			}
 		})
+	}
+}
+
+// What is in the way of a turn, or of its end, is an error, and whoever ends a turn ends no other.
+func TestWhatIsInTheWayOfATurn(t *testing.T) {
+	a, b := hosts(t)
+	if err := os.WriteFile(a.Turn, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if turn, err := a.take(ended(), false); turn != nil || !errors.Is(err, unix.EINVAL) {
+		t.Errorf("a file: %v, %v", turn, err)
+	}
+	if done, err := a.end(mark{}, time.Now()); done || !errors.Is(err, unix.EINVAL) {
+		t.Errorf("a file is ended: %v, %v", done, err)
+	}
+	if err := os.Remove(a.Turn); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := a.end(mark{}, time.Now()); !done || err != nil {
+		t.Errorf("one that is gone: %v, %v", done, err)
+	}
+	taken(t, b).die()
+	m, err := readMark(b.Turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := m
+	other.at++
+	if done, err := a.end(other, time.Now()); !done || err != nil {
+		t.Errorf("one that is another's by now: %v, %v", done, err)
+	}
+	if now, err := readMark(b.Turn); err != nil || now != m {
+		t.Errorf("it ended another's: %v, %v", now, err)
+	}
+	if done, err := a.end(m, time.Now()); !done || err != nil {
+		t.Errorf("one that is over: %v, %v", done, err)
+	}
+	for _, link := range []string{a.Turn, a.Turn + endSuffix} {
+		if _, err := os.Lstat(link); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("left behind: %v", err)
+		}
+	}
+	long := a
+	long.Turn = filepath.Join(filepath.Dir(a.Turn), strings.Repeat("t", 252)) // with the suffix it is too long a name
+	taken(t, long).die()
+	if turn, err := long.take(ended(), false); turn != nil || !errors.Is(err, unix.ENAMETOOLONG) {
+		t.Errorf("a turn that cannot be ended: %v, %v", turn, err)
 	}
 }
 

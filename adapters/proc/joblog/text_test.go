@@ -33,6 +33,8 @@ func TestSequence(t *testing.T) {
 	}{
 		"\x1b[31mx": {5, true}, "\x1b[mx": {3, true}, "\x1b[1;4:3mx": {8, true}, "\x1b[38;5;8mx": {9, true}, "\x1b[38;2;8;8;8mx": {13, true}, "\x1b[48;2;8;8;8;1mx": {15, true},
 		"\x1b[08mx": {5, false}, "\x1b[8mx": {4, false}, "\x1b[1;8mx": {6, false}, "\x1b[38;5;1;8mx": {11, false}, "\x1b[38;2;1;2;3;8mx": {15, false}, "\x1b[58;5;1;08mx": {12, false}, "\x1b[38;8mx": {7, false},
+		"\x1b[38mx": {5, true}, "\x1b[38;5mx": {7, true}, "\x1b[38;05;8mx": {10, true}, "\x1b[38;2;8;8;8;8mx": {15, false}, "\x1b[48;2mx": {7, true}, "\x1b[38;02;8;8;8mx": {14, true}, "\x1b[38;3;8mx": {9, false}, "\x1b[38;2;8mx": {9, true},
+		"\x1b[@x": {3, false}, "\x1b[~x": {3, false}, "\x1b[ mx": {4, false}, "\x1b@x": {2, false}, "\x1b~x": {2, false}, "\x1bXt\ax": {4, false}, "\x1b^t\ax": {4, false}, "\x1b_\ax": {3, false}, "\x1bP\x1b\\x": {4, false}, "\x1b]t\x1bx": {1, false},
 		"\x1b[31Kx": {5, false}, "\x1b[?1mx": {5, false}, "\x1bMx": {2, false}, "\x1b(Bx": {3, false}, "\x1b]0;t\ax": {6, false}, "\x1b]0;t\x1b\\x": {7, false}, "\x1b]0;t\n": {1, false},
 		"\x1b": {0, false}, "\x1b[": {0, false}, "\x1b[3": {0, false}, "\x1b]0;t": {0, false}, "\x1b]0;t\x1b": {0, false}, "\x1b\x01": {1, false}, "\x1b[\x7f": {1, false}, "\x1b[\u00e9": {1, false},
 	} {
