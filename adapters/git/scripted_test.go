@@ -1,0 +1,528 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// scripted is a repository whose git answers with the first of its answers that begins with a word of the arguments and
+// another space, and notes what it was asked: the arguments without settings, and after "<" what it was given.
+type scripted struct {
+	testing.TB
+	*Repo
+	answers []string
+	asked   []string
+}
+
+// fails is the answer of a git that fails.
+const fails = "\x00fails"
+
+func newScripted(t testing.TB, answers ...string) *scripted {
+	dir := t.TempDir()
+	s := &scripted{TB: t, Repo: Open(Root{Dir: dir + "/repo", CommonDir: dir + "/repo/.git"}), answers: answers}
+	s.put("HEAD", "ref: refs/heads/main\n")
+	s.cli.exec = s.run
+	s.Backend = s.cli
+	return s
+}
+
+func (s *scripted) run(cmd *exec.Cmd) error {
+	args := cmd.Args[2:]
+	for args[0] == "-c" {
+		args = args[2:]
+	}
+	asked := strings.Join(args, " ")
+	if in, _ := io.ReadAll(cmd.Stdin); len(in) > 0 {
+		asked += " <" + string(in)
+	}
+	s.asked = append(s.asked, asked)
+	for _, answer := range s.answers {
+		if word, text, _ := strings.Cut(answer, " "); slices.Contains(args, word) {
+			if text == fails {
+				_, err := io.WriteString(cmd.Stderr, onFire+"\n")
+				return errors.Join(exit128(), err)
+			}
+			_, err := io.WriteString(cmd.Stdout, text)
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes a file, relative to the git directory.
+func (s *scripted) put(path, text string) {
+	s.Helper()
+	path = filepath.Join(s.root.CommonDir, path)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// linked makes a linked worktree with a reflog, and returns its directory.
+func (s *scripted) linked(name, head, log string) string {
+	dir := filepath.Join(s.root.Dir, worktreeHome, name)
+	s.put("worktrees/"+name+"/gitdir", dir+"/.git\n")
+	s.put("worktrees/"+name+"/HEAD", head+"\n")
+	s.put("worktrees/"+name+"/logs/HEAD", log)
+	s.put("../"+worktreeHome+"/"+name+"/.git", "gitdir: "+filepath.Join(s.root.CommonDir, "worktrees", name)+"\n")
+	return dir
+}
+
+// id is a commit of one digit.
+func id(digit string) string { return strings.Repeat(digit, 40) }
+
+// Where a branch that is gone was last is told by what comes last of what is known.
+func TestWhereABranchWasLast(t *testing.T) {
+	const job = "0123456789abcdef0123456789abcdef"
+	parked := func(digit string, at int, rest string) string {
+		return fmt.Sprintf("%s %d %s%s\n", id(digit), at, parkedRefs, rest)
+	}
+	for name, c := range map[string]struct{ log, refs, head, linked, want string }{
+		"nowhere":                       {want: ""},
+		"left for another":              {log: id("1") + " 100 checkout: moving from draft/a to main\n" + id("2") + " 90 commit: x\n", want: "2"},
+		"another was left":              {log: id("1") + " 100 checkout: moving from draft/b to main\n" + id("2") + " 90 commit: x\n", want: ""},
+		"checked out":                   {log: id("3") + " 100 commit: x\n" + id("1") + " 90 checkout: moving from main to draft/a\n", want: "1"},
+		"renamed":                       {log: id("1") + " 100 Branch: renamed refs/heads/draft/a to refs/heads/b\n", want: "1"},
+		"left at the end of the reflog": {log: id("1") + " 100 checkout: moving from draft/a to main\n", want: ""},
+		"parked":                        {refs: parked("4", 1, "draft-a-444444444444"), want: "4"},
+		"parked at no time":             {refs: id("4") + " x " + parkedRefs + "draft-a-444444444444\n", want: ""},
+		"parked by a job":               {refs: parked("4", 50, "draft-a-"+job+"-444444444444"), want: "4"},
+		"parked by none":                {refs: parked("4", 50, "draft-a-b-444444444444"), want: ""},
+		"parked of a submodule":         {refs: parked("4", 50, "draft-a-"+job+"-sub-444444444444"), want: ""},
+		"parked of what was staged":     {refs: parked("4", 50, "draft-a-"+job+"-444444444444.staged"), want: ""},
+		"parked of another":             {refs: parked("4", 50, "draft-ab-444444444444"), want: ""},
+		"parked twice":                  {refs: parked("4", 50, "draft-a-4") + parked("5", 60, "draft-a-5") + parked("6", 55, "draft-a-6"), want: "5"},
+		"parked later":                  {log: id("1") + " 100 commit: x\n" + id("2") + " 90 checkout: moving from x to draft/a\n", refs: parked("4", 91, "draft-a-4"), want: "4"},
+		"parked then":                   {log: id("2") + " 90 checkout: moving from x to draft/a\n", refs: parked("4", 90, "draft-a-4"), want: "2"},
+		"a linked tree left it": {linked: id("7") + " " + id("8") + " Ann <a@x> 100 +0000\tcheckout: moving from draft/a to main\n" +
+			id("8") + " " + id("9") + " Ann <a@x> 99 +0000\tcheckout: moving from draft/a to x\n", want: "7"},
+		"a linked tree left it twice at once": {linked: id("7") + " " + id("8") + " A <a> 100 +0\tcheckout: moving from draft/a to main\n" +
+			id("8") + " " + id("9") + " A <a> 100 +0\tcheckout: moving from draft/a to x\n", want: "8"},
+		"a linked tree left it for its other name": {linked: id("7") + " " + id("0") + " A <a> 100 +0\tBranch: renamed refs/heads/draft/a to refs/heads/b\n", want: "7"},
+		"and it was deleted first":                 {linked: id("0") + " " + id("8") + " A <a> 100 +0\tBranch: renamed refs/heads/draft/a to refs/heads/b\n", want: "8"},
+		"a linked tree left another":               {linked: id("7") + " " + id("8") + " A <a> 100 +0\tcheckout: moving from draft/ab to main\n", want: ""},
+		"a line of it is cut off":                  {linked: id("7") + " 100 +0\tcheckout: moving from draft/a to main\n", want: ""},
+		"as short as may be":                       {linked: id("7") + " " + id("8") + " 100 +0\tcheckout: moving from draft/a to main\n", want: "7"},
+		"parked before a linked tree counts":       {refs: parked("4", 1, "draft-a-4"), linked: id("7") + " " + id("8") + " 100 +0\tcheckout: moving from draft/a to main\n", want: "4"},
+		"a linked tree is on it":                   {refs: parked("4", 1, "draft-a-4"), head: "ref: refs/heads/draft/a", linked: id("0") + " " + id("8") + " A\n" + id("8") + " " + id("9") + " A\n" + id("9") + " " + id("0") + " A\nx y", want: "9"},
+	} {
+		s := newScripted(t, "log "+c.log, "for-each-ref "+c.refs)
+		s.linked("t", c.head, c.linked)
+		if got, err := s.LastTip(t.Context(), "draft/a"); string(got) != strings.Repeat(c.want, 40) || err != nil {
+			t.Errorf("%s: %s, %v; want %s", name, got, err, c.want)
+		}
+	}
+	s := newScripted(t, "log "+id("1")+" x checkout: moving from x to draft/a\n")
+	if got, err := s.LastTip(t.Context(), "draft/a"); got != "" || err == nil {
+		t.Errorf("at no time: %s, %v", got, err)
+	}
+}
+
+// A conflict that would be committed counts if no side of the merge had it, and the commit did not.
+func TestConflictsThatWouldBeCommitted(t *testing.T) {
+	const conflict = "<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n"
+	raw := func(was, is string) string {
+		return ":" + was + " " + is + " " + id("5") + " " + id("6") + " M\x00file\x00"
+	}
+	for name, c := range map[string]struct {
+		resolved, raw, size, now, before string
+		left                             bool
+	}{
+		"a conflict":                   {raw: raw("100644", "100644"), now: conflict, left: true},
+		"none":                         {raw: raw("100644", "100644"), now: "x\n"},
+		"longer markers":               {raw: raw("100644", "100644"), size: "8", now: conflict},
+		"no length":                    {raw: raw("100644", "100644"), size: "0", now: conflict, left: true},
+		"the shortest":                 {raw: raw("100644", "100644"), size: "1", now: "< a\nx\n= \ny\n> b\n", left: true},
+		"which the commit had":         {raw: raw("100644", "100644"), now: conflict, before: "x\n" + conflict},
+		"which an added file's had":    {raw: raw("000000", "100644"), now: conflict, before: "x\n" + conflict, left: true}, // there is none
+		"one more than the commit had": {raw: raw("100644", "100644"), now: conflict + strings.ReplaceAll(conflict, "x", "z"), before: conflict, left: true},
+		"a program's":                  {raw: raw("100644", "100755"), now: conflict, left: true},
+		"a link's":                     {raw: raw("100644", "120000"), now: conflict},
+		"a submodule's":                {resolved: "160000 " + id("1") + " 1\tfile\x00", raw: raw("100644", "100644"), now: conflict},
+		"another file's":               {resolved: "100644 " + id("1") + " 1\tother\x00", raw: raw("100644", "100644"), now: conflict},
+		"cut off":                      {raw: ":100644 100644 " + id("5") + " " + id("6") + "\x00file\x00", now: conflict},
+	} {
+		object := func(id, text string) string { return fmt.Sprintf("%s blob %d\n%s\n", id, len(text), text) }
+		resolved := c.resolved
+		if resolved == "" {
+			resolved = "100644 " + id("1") + " 1\tfile\x00"
+		}
+		s := newScripted(t, "ls-files "+resolved, "diff "+c.raw, "check-attr file\x00conflict-marker-size\x00"+c.size+"\x00")
+		run := s.run
+		s.cli.exec = func(cmd *exec.Cmd) error {
+			if !slices.Contains(cmd.Args, "cat-file") {
+				return run(cmd)
+			}
+			asked, err := io.ReadAll(cmd.Stdin)
+			for _, of := range strings.Fields(string(asked)) {
+				text := map[string]string{id("5"): c.before, id("6"): c.now}[of]
+				_, also := io.WriteString(cmd.Stdout, object(of, text))
+				err = errors.Join(err, also)
+			}
+			return err
+		}
+		s.put("index", "a REUC b")
+		left, err := s.Leftover(t.Context(), s.root.Dir)
+		if want := []string{"file"}[:map[bool]int{true: 1}[c.left]]; !slices.Equal(left, want) || err != nil {
+			t.Errorf("%s: %q, %v", name, left, err)
+		}
+		s.put("index", "a b")
+		if left, err := s.Leftover(t.Context(), s.root.Dir); left != nil || err != nil {
+			t.Errorf("%s, never in conflict: %q, %v", name, left, err)
+		}
+	}
+}
+
+// What the lines of an index say.
+func TestWhatAnIndexSays(t *testing.T) {
+	lines := strings.Join([]string{"H 100644 a 0\tplain", "h 100644 a 0\tassumed", "S 100644 a 0\tskipped", "s 100644 a 0\tboth", "H 160000 a 0\tlink",
+		"M 160000 a 1\tmodule", "M 160000 a 2\tmodule", "M 100644 a 1\tfile", "M 100644 a 3\tfile", "H 100644 a 0\t.vizier/tmp/x", "cut off"}, "\x00")
+	s := newScripted(t, "ls-files "+lines)
+	i, err := s.cli.index(t.Context(), command{})
+	if got := fmt.Sprintf("%+v", i); got != "{links:[link module] unmerged:[module file] assumed:[assumed both] skipped:[skipped both] scratch:true}" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+	tr := tree{cli: s.cli, w: Worktree{Path: s.root.Dir, gitDir: s.root.CommonDir}}
+	s.put("../skipped", "")
+	for _, patterns := range []bool{false, true} { // with them, a file that is not there was left out
+		want := "[assumed both] [skipped both] <nil>"
+		if patterns {
+			s.put("info/sparse-checkout", "x")
+			want = "[assumed both] [skipped] <nil>"
+		}
+		assumed, skipped, err := tr.hidden(i)
+		if got := fmt.Sprint(assumed, skipped, err); got != want {
+			t.Errorf("patterns %t: %s", patterns, got)
+		}
+	}
+}
+
+// What is staged that the commit does not have is told by its blobs, and by the paths of which git has none.
+func TestWhatIsStagedBesides(t *testing.T) {
+	s := newScripted(t, "ls-tree 100644 blob a\tone\x00", "--resolve-undo 100644 d 1\tfile\x00100644 e 2\tfile\x00",
+		"--stage 100644 a 0\tone\x00100644 b 0\ttwo\x00100644 c 0\tgone\x00160000 m 0\tlink\x00100644 b 0\tagain\x00cut off", "cat-file b blob 3\nc missing\nd blob 1\ne missing\n")
+	tr := tree{cli: s.cli, w: Worktree{Path: s.root.Dir, gitDir: s.root.CommonDir}}
+	blobs, missing, err := tr.besides(t.Context(), nil, "x")
+	if got := fmt.Sprint(blobs, missing, err); got != "[b d] [gone] <nil>" {
+		t.Error(got)
+	}
+	if last := s.asked[len(s.asked)-1]; last != "cat-file --batch-check <b\nc\nd\ne\n" {
+		t.Errorf("%q", last)
+	}
+}
+
+// The commits that a worktree's reflog has are parked if a merge was in progress and nothing keeps them.
+func TestWhichCommitsOfAReflogAreParked(t *testing.T) {
+	line := func(from, to, what string) string { return id(from) + " " + id(to) + " A <a> 1 +0\t" + what + "\n" }
+	log := line("0", "1", "") + line("1", "2", "commit: x") + line("2", "3", "commit (amend): x") + line("3", "4", "checkout: moving from a to b") +
+		line("4", "5", "reset: moving to x") + line("5", "6", "vizier: released") + line("6", "7", "cherry-pick: y") + "8\tcommit: cut off\n"
+	for source, parks := range map[string]string{id("9"): id("7"), "": ""} {
+		s := newScripted(t, "rev-parse "+source, "rev-list "+id("7")+" "+id("3")+"\n"+id("3")+"\n")
+		w := Worktree{Name: "t", Path: s.linked("t", "x", log), gitDir: filepath.Join(s.root.CommonDir, "worktrees/t")}
+		var parked []string
+		s.OnPark = func(p Parked) { parked = append(parked, string(p.Commit)+p.Worktree) }
+		if err := s.saveLogged(t.Context(), w); err != nil {
+			t.Error(err)
+		}
+		if parks == "" {
+			if len(parked) > 0 || len(s.asked) != 1 {
+				t.Errorf("without a merge: %q, %q", parked, s.asked)
+			}
+			continue
+		}
+		if !slices.Equal(parked, []string{parks + w.Path}) || !strings.Contains(s.asked[1], " "+id("3")+" "+id("7")+" --not ") || strings.Contains(s.asked[1], id("2")) {
+			t.Errorf("parked %q; asked %q", parked, s.asked)
+		}
+	}
+}
+
+// The commits of a submodule that a worktree was made with are not its own.
+func TestTheCommitsThatASubmoduleWasGiven(t *testing.T) {
+	s := newScripted(t, "ls-tree 160000 commit aaa\tsub\x00100644 blob bbb\tfile\x00160000 commit ccc\tdir/sub\x00")
+	w := Worktree{Name: "t"}
+	s.linked("t", "x", id("0")+" "+id("1")+" A\t\n")
+	if given, err := s.givenModules(t.Context(), w); fmt.Sprint(given, err) != "[^aaa ^ccc] <nil>" || !strings.HasSuffix(s.asked[0], " "+id("1")) {
+		t.Errorf("%q, %v; %q", given, err, s.asked)
+	}
+	for name, log := range map[string]string{"it was somewhere before": id("2") + " " + id("1") + " A\t\n", "cut off": id("0"), "no commit": id("0") + " x A\n"} {
+		s.linked("t", "x", log)
+		if given, err := s.givenModules(t.Context(), w); len(given) > 0 || err != nil {
+			t.Errorf("%s: %q, %v", name, given, err)
+		}
+	}
+	for list, want := range map[string]string{"": "[]", "a\n": "[a]", "a b c\nb d\nd\ne\n": "[a e]", "b\na b\n": "[b a]"} { // a child comes first
+		if got := fmt.Sprint(tips(list)); got != want {
+			t.Errorf("%q: %s", list, got)
+		}
+	}
+}
+
+// What git is asked to look for commits.
+func TestWhatIsAskedAboutCommits(t *testing.T) {
+	ctx, commit := t.Context(), kernel.CommitID(id("a"))
+	for want, ask := range map[string]func(*scripted) error{
+		"rev-list --max-count=1 --fixed-strings --grep=m " + id("a") + " --": func(s *scripted) error { return second(s.Marked(ctx, commit, "m", time.Unix(1e9, 0))) },
+		"rev-list --max-count=1 --fixed-strings --grep=m --since=1000000001 " + id("a") + " --": func(s *scripted) error {
+			return second(s.Marked(ctx, commit, "m", time.Unix(1e9+1, 0)))
+		},
+		"rev-list --max-count=1 --since=7 " + id("a") + " -- :(top) :(top,exclude).vizier": func(s *scripted) error {
+			return second(s.Touched(ctx, commit, "", "", time.Unix(7, 0)))
+		},
+		"rev-list --max-count=1 --since=7 " + id("a") + " ^" + id("b") + " --not --exclude=main --branches -- :(top) :(top,exclude).vizier": func(s *scripted) error {
+			return second(s.Touched(ctx, commit, kernel.CommitID(id("b")), "main", time.Unix(7, 0)))
+		},
+	} {
+		s := newScripted(t)
+		if err := ask(s); err != nil || !slices.Equal(s.asked, []string{want}) {
+			t.Errorf("%q, %v; want %q", s.asked, err, want)
+		}
+	}
+}
+
+// A submodule that a merge has left at its former commit is not a change.
+func TestASubmoduleThatAMergeLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		now, head, before string
+		want              string
+	}{
+		"as the commit has it":    {id("1"), id("1"), id("2"), "[file]"},
+		"as it was before":        {id("2"), id("1"), id("2"), "[file]"},
+		"elsewhere":               {id("3"), id("1"), id("2"), "[file sub]"},
+		"without a commit":        {"", id("1"), id("2"), "[file sub]"},
+		"in neither":              {id("3"), "", "", "[file sub]"},
+		"git cannot tell what":    {fails, id("1"), id("2"), ""},
+		"git cannot tell of what": {id("3"), id("1"), fails, ""},
+	} {
+		s := newScripted(t, "HEAD^{commit} "+c.now+"\n", "HEAD:sub "+c.head+"\n", "HEAD^:sub "+c.before+"\n", "status  M file\x00 M sub\x00?? new\x00", "ls-files H 160000 x 0\tsub\x00H 160000 x 0\tother\x00")
+		for i := range s.answers[:3] {
+			if s.answers[i] = strings.TrimSuffix(s.answers[i], "\n"); !strings.HasSuffix(s.answers[i], fails) {
+				s.answers[i] += "\n"
+			}
+		}
+		s.put("../sub/.git", "x")
+		tracked, untracked, err := s.Unstaged(t.Context(), s.root.Dir)
+		if c.want == "" {
+			noAnswer(t, name, []any{tracked, untracked, err})
+		} else if fmt.Sprint(tracked, untracked, err) != c.want+" [new] <nil>" {
+			t.Errorf("%s: %q %q %v", name, tracked, untracked, err)
+		}
+	}
+}
+
+// What is there is added to the index, what is not is taken from it, and so is the path of a directory.
+func TestWhichPathsAreStaged(t *testing.T) {
+	s := newScripted(t)
+	for _, path := range []string{"file", "dir/x", "sub/.git"} {
+		s.put("../"+path, "")
+	}
+	if err := s.cli.stagePaths(t.Context(), command{dir: s.root.Dir}, []string{"file", "dir", "sub", "gone", "file/x"}); err != nil {
+		t.Error(err)
+	}
+	want := []string{"update-index --force-remove -z --stdin <dir\x00gone\x00file/x\x00", "update-index --add --remove -z --stdin <file\x00sub\x00"}
+	if !slices.Equal(s.asked, want) {
+		t.Errorf("%q", s.asked)
+	}
+}
+
+// Who is nobody's author is Vizier, for what is not configured.
+func TestTheIdentityOfWhoHasNone(t *testing.T) {
+	for _, v := range []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"} {
+		t.Setenv(v, "")
+	}
+	s := newScripted(t, "GIT_COMMITTER_IDENT "+fails)
+	env := s.cli.fallbackIdentity(t.Context(), "")
+	if got := fmt.Sprint(env); got != "[GIT_COMMITTER_NAME=Vizier GIT_COMMITTER_EMAIL=vizier@local]" {
+		t.Error(got)
+	}
+	t.Setenv("GIT_COMMITTER_EMAIL", "x")
+	if got := fmt.Sprint(s.cli.fallbackIdentity(t.Context(), "")); got != "[GIT_COMMITTER_NAME=Vizier]" {
+		t.Error(got)
+	}
+	s.asked = nil
+	t.Setenv("GIT_COMMITTER_NAME", "x")
+	if got := s.cli.fallbackIdentity(t.Context(), ""); got != nil || len(s.asked) != 1 {
+		t.Errorf("%q, %q", got, s.asked)
+	}
+}
+
+// git is run again if another worktree was in its way, up to eight times.
+func TestAWorktreeThatGitTriesToMake(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails int
+		says  string
+		tries int
+		err   string
+	}{
+		"at once":            {0, "", 1, "git does not list it"},
+		"at the third time":  {2, "fatal: could not open .git/worktrees/x", 3, "git does not list it"},
+		"something else":     {2, "fatal: no", 1, "git worktree: fatal: no (exit 128)"},
+		"never":              {9, "fatal: .git/worktrees/x", 8, "git worktree: fatal: .git/worktrees/x (exit 128)"},
+		"at the eighth time": {7, "fatal: .git/worktrees/x", 8, "git does not list it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, tries := newScripted(t), 0
+			s.cli.exec = func(cmd *exec.Cmd) error {
+				if tries++; tries > c.fails {
+					return nil
+				}
+				_, err := io.WriteString(cmd.Stderr, c.says)
+				return errors.Join(exit128(), err)
+			}
+			w, err := s.addWorktree(t.Context(), s.root.Dir+"/"+worktreeHome+"/x", "", kernel.CommitID(id("1")))
+			if w.Name != "" || err == nil || err.Error() != c.err || tries != c.tries {
+				t.Errorf("%+v, %v after %d tries", w, err, tries)
+			}
+		})
+	}
+}
+
+// If git does not forget a worktree, its files are where they were, or it is said where.
+func TestAWorktreeThatGitDoesNotForget(t *testing.T) {
+	for name, c := range map[string]struct {
+		taken, present bool
+		says           string
+	}{
+		"and its files":      {false, true, "fallback cleanup failed: git worktree: disk on fire (exit 128); git worktree: disk on fire (exit 128)"},
+		"and another's":      {true, true, "fallback cleanup failed: git worktree: disk on fire (exit 128); git worktree: disk on fire (exit 128)\nrename DIR/aside DIR/t: "},
+		"whose files are no": {false, false, "fallback cleanup failed: git worktree: disk on fire (exit 128); git worktree: disk on fire (exit 128)"},
+	} {
+		s := newScripted(t, "worktree "+fails)
+		dir := s.linked("t", "x", "")
+		aside := filepath.Join(filepath.Dir(dir), "aside")
+		if !c.present {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := s.run
+		s.cli.exec = func(cmd *exec.Cmd) error {
+			if c.taken {
+				s.put("../"+worktreeHome+"/t/new", "x")
+			}
+			return run(cmd)
+		}
+		w := Worktree{Name: "t", Path: dir, gitDir: filepath.Join(s.root.CommonDir, "worktrees/t")}
+		err := s.detach(t.Context(), w, dir, aside, c.present)
+		want := "failed to prune worktree t: git worktree: disk on fire (exit 128); " + strings.ReplaceAll(c.says, "DIR", filepath.Dir(dir))
+		if err == nil || !strings.HasPrefix(err.Error(), want) || !c.taken && err.Error() != want {
+			t.Errorf("%s: %v\nwant %s", name, err, want)
+		}
+		if at := nameAt(dir); (at == "t") != (c.present && !c.taken) {
+			t.Errorf("%s: at its place is %q", name, at)
+		}
+		if at := nameAt(aside); (at == "t") != (c.present && c.taken) {
+			t.Errorf("%s: aside is %q", name, at)
+		}
+	}
+}
+
+// A commit that a merge in another worktree has made is kept by that.
+func TestACommitThatAMergeHasMade(t *testing.T) {
+	answer := "for-each-ref " + id("1") + " " + mergeRefs + "source\n" + id("2") + " " + mergeRefs + "target\n" + id("3") + " " + mergeRefs + "merged\n"
+	for _, c := range []struct {
+		commit, except, answer string
+		want                   bool
+	}{{"3", "other", answer, true}, {"2", "other", answer, false}, {"3", "t", answer, false}, {"3", "other", "for-each-ref " + fails, false}} {
+		s := newScripted(t, c.answer)
+		s.linked("t", "x", "")
+		if is, err := s.mergedIn(t.Context(), kernel.CommitID(id(c.commit)), c.except); is != c.want || err != nil {
+			t.Errorf("%+v: %t, %v", c, is, err)
+		}
+	}
+}
+
+// Worktrees of the repository are told by where they are.
+func TestWhereWorktreesAre(t *testing.T) {
+	s := newScripted(t)
+	home, away := s.linked("home", "ref: refs/heads/a", ""), filepath.Join(s.root.Dir, "away")
+	s.linked("away", "x", "")
+	s.linked("moved", "ref: refs/heads/b", "")
+	s.put("worktrees/away/gitdir", away+"/.git\n")
+	s.put("../away/.git", "gitdir: "+filepath.Join(s.root.CommonDir, "worktrees/away")+"\n")
+	s.put("worktrees/lost/gitdir", s.root.Dir+"/lost/.git\n")
+	s.put("worktrees/moved/gitdir", "/elsewhere/moved/.git\n")
+	got, err := s.WorktreesAway()
+	if fmt.Sprint(got, err) != "map[away:"+away+"] <nil>" {
+		t.Errorf("away: %v, %v", got, err)
+	}
+	moved, err := s.MovedWorktrees()
+	at := worktreeHome + "/moved"
+	if !slices.Equal(moved, []kernel.Context{{Root: at, Worktree: at, Name: "moved", Branch: "b", Owned: true}}) || err != nil {
+		t.Errorf("moved: %+v, %v", moved, err)
+	}
+	for dir, want := range map[string]string{home + "/sub": home, away: away, s.root.Dir: "", home + "x": ""} {
+		if top, err := s.linkedTop(dir); top != resolved(want) && want != "" || (top == "") != (want == "") || err != nil {
+			t.Errorf("the top of %s: %s, %v", dir, top, err)
+		}
+	}
+	s.put("worktrees/within/gitdir", home+"/within/.git\n")
+	if top, err := s.linkedTop(home + "/within/x"); top != resolved(home)+"/within" || err != nil {
+		t.Errorf("one within another: %s, %v", top, err)
+	}
+	if _, err := s.named("lost"); err == nil || err.Error() != fmt.Sprintf("git has the worktree lost at %[1]s/lost, and its files are not there: put them back, or give them up with `git worktree remove --force %[1]s/lost`; then retry", s.root.Dir) {
+		t.Error(err)
+	}
+	undo := looped(t, filepath.Join(s.root.CommonDir, "worktrees"))
+	defer undo()
+	noAnswer(t, "away", all(s.WorktreesAway()))
+	noAnswer(t, "moved", all(s.MovedWorktrees()))
+	noAnswer(t, "separate", all(s.SeparateWorktrees()))
+	noAnswer(t, "of jobs", all(s.WorktreesOf(nil)))
+}
+
+// How far a path leads.
+func TestHowFarAPathLeads(t *testing.T) {
+	s := newScripted(t)
+	s.put("../a/b/file", "x")
+	f := &following{repo: s.Repo, w: Worktree{Path: s.root.Dir}}
+	for path, want := range map[string]string{"a": "a dir", "a/b": "a/b dir", "a/b/file": "a/b/file file", "a/b/file/x": "a/b/file file", "a/none/x": "a/none none", "none": "none none"} {
+		at, info, err := f.reach(path)
+		is := "none"
+		if info != nil {
+			is = map[bool]string{true: "dir", false: "file"}[info.IsDir()]
+		}
+		if at+" "+is != want || err != nil {
+			t.Errorf("%s: %s %s, %v", path, at, is, err)
+		}
+	}
+	for of, want := range map[[2]string]bool{{"a", "a"}: true, {"a", "a/b"}: true, {"a", "ab"}: false, {"a/b", "a"}: false, {"x", "x"}: false, {"a", "b"}: false} {
+		if f.holds(of[0], of[1]) != want {
+			t.Errorf("%q: %t", of, !want)
+		}
+	}
+}
+
+// A note that was cut off is none, and one that is whole says both commits, and the files.
+func TestWhatANoteSays(t *testing.T) {
+	from, to := id("a"), id("b")
+	for text, want := range map[string]string{
+		"": " []", from + "\x00" + to: " []", from + "\x00" + to + "\x00": " []", from + "\x00" + to + "\x00\x00": from + to + " []", from + "\x00" + to + "\x00x\x00y\x00\x00": from + to + " [x y]",
+		from + "\x00" + to + "\x00x\x00": " []", "x\x00" + to + "\x00\x00": " []", from + "\x00x\x00\x00": " []",
+	} {
+		path := filepath.Join(t.TempDir(), "note")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		note, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &following{note: note}
+		err = f.read()
+		if got := fmt.Sprint(string(f.from)+string(f.to), " ", f.kept); got != want || err != nil {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+		note.Close()
+	}
+}
