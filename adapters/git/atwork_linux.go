@@ -41,10 +41,7 @@ func (r *Repo) atWorkIn(proc string, then time.Time) bool {
 			continue
 		}
 		dir := filepath.Join(proc, p.Name())
-		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-		if err != nil {
-			continue // it has ended
-		}
+		stat, _ := os.ReadFile(filepath.Join(dir, "stat")) // nothing of one that has ended
 		name, rest, _ := strings.Cut(string(stat), ") ")
 		if _, name, _ = strings.Cut(name, "("); !strings.HasPrefix(name, "git") {
 			continue

@@ -47,7 +47,8 @@ func TestWhichProcessesAreAtWork(t *testing.T) {
 		"less is told":                 {git(files{"stat": "7 (git) S" + strings.Repeat(" 0", 18)}), true},
 		"just enough is told":          {git(files{"stat": "7 (git) S" + strings.Repeat(" 0", 18) + " " + since}), false},
 		"it has ended":                 {git(files{"cwd": ""}), false},
-		"it has ended meanwhile":       {git(files{"stat": ""}), false},
+		"it has ended, and was there":  {git(files{"cwd": "", "cmdline": "git\x00-C\x00" + home + "/repo"}), false},
+		"it has ended meanwhile":       {git(files{"stat": "", "cwd": home + "/repo"}), false},
 		"what it was given is unknown": {git(files{"cmdline": "/"}), true},
 		"its environment is unknown":   {git(files{"environ": "/"}), true},
 	} {
@@ -94,6 +95,9 @@ func TestWhichProcessesAreAtWork(t *testing.T) {
 	}
 	if r.atWorkIn(proc, time.Now()) {
 		t.Error("something is at work where nothing is")
+	}
+	if !r.atWorkIn(t.TempDir(), time.Now()) {
+		t.Error("the system does not say how long it runs, and nothing is at work")
 	}
 	undo := looped(t, home+"/common.git/worktrees")
 	defer undo()

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -393,11 +394,15 @@ func TestAWorktreeThatGitDoesNotForget(t *testing.T) {
 		taken, present bool
 		says           string
 	}{
-		"and its files":      {false, true, "fallback cleanup failed: git worktree: disk on fire (exit 128); git worktree: disk on fire (exit 128)"},
-		"and another's":      {true, true, "fallback cleanup failed: git worktree: disk on fire (exit 128); git worktree: disk on fire (exit 128)\nrename DIR/aside DIR/t: "},
-		"whose files are no": {false, false, "fallback cleanup failed: git worktree: disk on fire (exit 128); git worktree: disk on fire (exit 128)"},
+		"and its files":      {false, true, "git worktree: disk on fire (exit 128); fallback cleanup failed: git worktree: disk on fire (exit 128); git worktree: disk on fire (exit 128)"},
+		"and another's":      {true, true, "git worktree: disk on fire (exit 128); fallback cleanup failed: git worktree: disk on fire (exit 128); git worktree: disk on fire (exit 128)\nrename DIR/aside DIR/t: "},
+		"as it says":         {false, true, "git still lists it; fallback cleanup failed: git still lists it"},
+		"whose files are no": {false, false, "git worktree: disk on fire (exit 128); fallback cleanup failed: git worktree: disk on fire (exit 128); git worktree: disk on fire (exit 128)"},
 	} {
 		s := newScripted(t, "worktree "+fails)
+		if name == "as it says" {
+			s.answers = nil
+		}
 		dir := s.linked("t", "x", "")
 		aside := filepath.Join(filepath.Dir(dir), "aside")
 		if !c.present {
@@ -414,7 +419,7 @@ func TestAWorktreeThatGitDoesNotForget(t *testing.T) {
 		}
 		w := Worktree{Name: "t", Path: dir, gitDir: filepath.Join(s.root.CommonDir, "worktrees/t")}
 		err := s.detach(t.Context(), w, dir, aside, c.present)
-		want := "failed to prune worktree t: git worktree: disk on fire (exit 128); " + strings.ReplaceAll(c.says, "DIR", filepath.Dir(dir))
+		want := "failed to prune worktree t: " + strings.ReplaceAll(c.says, "DIR", filepath.Dir(dir))
 		if err == nil || !strings.HasPrefix(err.Error(), want) || !c.taken && err.Error() != want {
 			t.Errorf("%s: %v\nwant %s", name, err, want)
 		}
@@ -473,6 +478,19 @@ func TestWhereWorktreesAre(t *testing.T) {
 	if _, err := s.named("lost"); err == nil || err.Error() != fmt.Sprintf("git has the worktree lost at %[1]s/lost, and its files are not there: put them back, or give them up with `git worktree remove --force %[1]s/lost`; then retry", s.root.Dir) {
 		t.Error(err)
 	}
+	s.put("worktrees/none/HEAD", "x")
+	var names []string
+	every, err := s.Worktrees()
+	for _, w := range every {
+		names = append(names, w.Name)
+	}
+	if fmt.Sprint(names, err) != "[away home lost moved within] <nil>" {
+		t.Errorf("all: %q, %v", names, err)
+	}
+	s.put("worktrees/moved/"+fmt.Sprintf("link.%d.new/x", os.Getpid()), "x")
+	if _, err := s.named("moved"); err == nil || !strings.HasPrefix(err.Error(), "have git find worktree moved at "+filepath.Join(s.root.Dir, at)+": open ") {
+		t.Errorf("one whose link cannot be corrected: %v", err)
+	}
 	undo := looped(t, filepath.Join(s.root.CommonDir, "worktrees"))
 	defer undo()
 	noAnswer(t, "away", all(s.WorktreesAway()))
@@ -524,5 +542,213 @@ func TestWhatANoteSays(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 		note.Close()
+	}
+}
+
+// A file of a tree that follows is given up if git has it: as one of the commits has it, or the beginning of that.
+func TestWhichFilesGitHas(t *testing.T) {
+	c := changedFile{"file", fileEntry{"100644", "a"}, fileEntry{"100755", "b"}}
+	for name, w := range map[string]struct {
+		has  fileEntry
+		text string
+		cat  string
+		want bool
+	}{
+		"the old one":           {c.old, "x", "other", true},
+		"the new one":           {c.new, "x", "other", true},
+		"another mode":          {fileEntry{"100755", "a"}, "x", "other", false},
+		"nothing":               {fileEntry{"100644", "c"}, "", "other", true},
+		"a beginning":           {fileEntry{"100644", "c"}, "oth", "other", true},
+		"all that a filter has": {fileEntry{"100755", "c"}, "other", "other", true},
+		"one letter":            {fileEntry{"100644", "c"}, "x", "other", false},
+		"more":                  {fileEntry{"100644", "c"}, "others", "other", false},
+		"a link":                {fileEntry{"120000", "c"}, "oth", "other", false},
+		"a filter that fails":   {fileEntry{"100644", "c"}, "oth", fails, false},
+	} {
+		s := newScripted(t, "cat-file "+w.cat)
+		s.put("../file", w.text)
+		f := &following{repo: s.Repo, w: Worktree{Path: s.root.Dir, gitDir: s.root.CommonDir}, from: "from", to: "to"}
+		if is, err := f.given(t.Context(), c, w.has); is != w.want || err != nil {
+			t.Errorf("%s: %t, %v", name, is, err)
+		}
+		if mode := map[string]string{"100644": "from:file", "100755": "to:file"}[w.has.mode]; len(s.asked) > 0 && s.asked[0] != "cat-file --filters "+mode {
+			t.Errorf("%s: asked %q", name, s.asked)
+		}
+	}
+	s := newScripted(t)
+	s.put("../file", "x")
+	s.cli.exec = func(*exec.Cmd) error { return io.ErrUnexpectedEOF }
+	f := &following{repo: s.Repo, w: Worktree{Path: s.root.Dir, gitDir: s.root.CommonDir}, from: "from", to: "to"}
+	noAnswer(t, "no git", all(f.given(t.Context(), c, fileEntry{"100644", "c"})))
+}
+
+// What a filter has made, and is as its copy, is replaced by what the index has, and what is there anew is left.
+func TestAFilteredFileIsBrought(t *testing.T) {
+	entry := func(id string) string { return "100644 " + id + " 0\tfile\x00" }
+	for text, removed := range map[string]bool{"made": true, "mine": false} {
+		s := newScripted(t, "--deleted file\x00other\x00", "--stage "+entry("new"))
+		s.put("../file", text)
+		s.put(followOld+"/0", "made")
+		f := &following{repo: s.Repo, w: Worktree{Path: s.root.Dir, gitDir: s.root.CommonDir}, from: "from", to: "to",
+			diff: []changedFile{{"file", fileEntry{"100644", "old"}, fileEntry{"100644", "new"}}}}
+		if err := f.bring(t.Context(), s.root.CommonDir+"/index"); err != nil {
+			t.Error(err)
+		}
+		if there, err := exists(filepath.Join(s.root.Dir, "file")); there == removed || err != nil {
+			t.Errorf("%s: there %t, %v", text, there, err)
+		}
+		if last := s.asked[len(s.asked)-1]; last != "checkout-index -z --stdin <file\x00" {
+			t.Errorf("%s: last asked %q", text, last)
+		}
+	}
+}
+
+// A file in the place of a submodule that cannot be looked at keeps its tree, and so does one of which git does not tell.
+func TestASubmoduleThatCannotBeLookedAt(t *testing.T) {
+	s := newScripted(t, "config "+fails, "symbolic-ref refs/heads/x\n")
+	f := &following{repo: s.Repo, w: Worktree{Path: s.root.Dir, Branch: "main", gitDir: s.root.CommonDir}, diff: []changedFile{{"sub", fileEntry{moduleMode, "a"}, fileEntry{"100644", "b"}}}}
+	undo := looped(t, filepath.Join(s.root.Dir, "sub"))
+	noAnswer(t, "looped", all(f.replacedModule()))
+	noAnswer(t, "looped, and blocked", all(f.blocked(t.Context())))
+	undo()
+	s.put("../sub/file", "x")
+	if module, err := f.replacedModule(); module != "sub" || err != nil {
+		t.Errorf("%q, %v", module, err)
+	}
+	noAnswer(t, "unknown", all(f.makeWay(t.Context(), "sub")))
+	s.put("HEAD", "odd")
+	s.put("refs/heads/x", "y")
+	if stays, err := f.stays(t.Context()); stays || err != nil {
+		t.Errorf("on another branch: %t, %v", stays, err)
+	}
+	undo = looped(t, filepath.Join(s.root.CommonDir, "refs/heads/x"))
+	defer undo()
+	noAnswer(t, "a branch that cannot be looked at", all(f.stays(t.Context())))
+}
+
+// The copies of files that a filter makes are those of the files that are to change.
+func TestWhichFilesAreCopied(t *testing.T) {
+	s := newScripted(t, "check-attr a\x00filter\x00lfs\x00b\x00filter\x00unspecified\x00c\x00filter\x00unset\x00d\x00filter\x00set\x00e\x00filter\x00x\x00f\x00filter\x00x\x00")
+	f := &following{repo: s.Repo, w: Worktree{Path: s.root.Dir, gitDir: s.root.CommonDir}}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		s.put("../"+name, name)
+		f.diff = append(f.diff, changedFile{name, fileEntry{"100644", "x"}, fileEntry{"100644", "y"}})
+	}
+	f.diff[4].old.mode = "120000"
+	if err := errors.Join(os.Remove(filepath.Join(s.root.Dir, "f")), f.preserve(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(f.path(followOld))
+	if fmt.Sprint(entries, err) != "[- 0 - 3] <nil>" || s.asked[0] != "check-attr -z --stdin filter <a\x00b\x00c\x00d\x00f\x00" {
+		t.Errorf("copied %v, %v; asked %q", entries, err, s.asked)
+	}
+	f.diff, s.asked = f.diff[4:5], nil
+	if err := f.preserve(t.Context()); err != nil || len(s.asked) > 0 {
+		t.Errorf("only a link: %v, asked %q", err, s.asked)
+	}
+}
+
+// A worktree at a commit has all files; one of a branch is as sparse as git makes it.
+func TestHowSparseAWorktreeIs(t *testing.T) {
+	for branch, want := range map[string]bool{"": false, "b": true} {
+		s := newScripted(t, "for-each-ref "+id("1")+" refs/heads/b\n", "rev-parse "+id("1")+"\n")
+		run := s.run
+		s.cli.exec = func(cmd *exec.Cmd) error {
+			if slices.Contains(cmd.Args, "add") {
+				s.linked("new", id("1"), "")
+				s.put("worktrees/new/info/sparse-checkout", "x")
+				s.put("worktrees/new/locked", initializing)
+			}
+			return run(cmd)
+		}
+		if c, err := s.EnsureWorktree(t.Context(), "new", "place", branch, kernel.CommitID(id("1"))); c.Worktree != worktreeHome+"/place" || err != nil {
+			t.Errorf("%q: %+v, %v", branch, c, err)
+		}
+		if sparse, err := exists(filepath.Join(s.root.CommonDir, "worktrees/new/info/sparse-checkout")); sparse != want || err != nil {
+			t.Errorf("%q: sparse %t, %v", branch, sparse, err)
+		}
+		if link, err := os.ReadFile(filepath.Join(s.root.CommonDir, "worktrees/new/gitdir")); string(link) != filepath.Join(s.root.Dir, worktreeHome, "place/.git")+"\n" || err != nil {
+			t.Errorf("%q: git has it at %q, %v", branch, link, err)
+		}
+	}
+	s := newScripted(t)
+	s.put("worktrees/new/info/sparse-checkout/x", "x")
+	if err := whole(Worktree{gitDir: filepath.Join(s.root.CommonDir, "worktrees/new")}); err == nil {
+		t.Error("the patterns cannot be removed, and nothing is said")
+	}
+}
+
+// Of a damaged worktree is told what is damaged, and what git's files of it are made.
+func TestWhatADamagedWorktreeLacks(t *testing.T) {
+	s := newScripted(t, "rev-parse "+id("5")+"\n")
+	c := kernel.Context{Name: "t", Worktree: worktreeHome + "/t"}
+	s.put("../"+worktreeHome+"/t/file", "x")
+	for at, want := range map[string]string{
+		"gitdir: " + filepath.Join(s.root.CommonDir, "worktrees/t"): "git does not know it any more" + anew,
+		"gitdir: " + filepath.Join(s.root.CommonDir, "worktrees/u"): "",
+	} {
+		s.put("../"+worktreeHome+"/t/.git", at+"\n")
+		if why, shut, err := s.Damage(c); why != want || shut || err != nil {
+			t.Errorf("%q: %q, %t, %v", at, why, shut, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(s.root.Dir, worktreeHome, "t/.git")); err != nil {
+		t.Fatal(err)
+	}
+	const gone = "its file .git is missing, and git does not know it any more: a retry of the job that made it makes another one, and leaves this as it is"
+	if why, _, err := s.Damage(c); why != gone || err != nil {
+		t.Errorf("without .git: %q, %v", why, err)
+	}
+	for log, want := range map[string]string{"": id("5"), "one": id("5"), id("1") + " " + id("2"): id("2"), id("1") + " x": id("5")} {
+		dir := s.linked("t", "damaged", log)
+		w, err := s.mend(t.Context(), Worktree{Name: "t", Path: dir, Branch: "b", gitDir: filepath.Join(s.root.CommonDir, "worktrees/t")}, "b")
+		head, _ := os.ReadFile(filepath.Join(w.gitDir, "HEAD"))
+		common, _ := os.ReadFile(filepath.Join(w.gitDir, "commondir"))
+		if string(head) != want+"\n" || string(common) != "../..\n" || w.Branch != "" || err != nil {
+			t.Errorf("%q: at %q, common %q, %+v, %v", log, head, common, w, err)
+		}
+	}
+	s.put("worktrees/t/index/x", "x")
+	if _, err := s.mend(t.Context(), Worktree{Name: "t", gitDir: filepath.Join(s.root.CommonDir, "worktrees/t")}, ""); err == nil {
+		t.Error("its index is a directory, and nothing is said")
+	}
+}
+
+// A long path is told by its first directories.
+func TestTheBeginningOfAPath(t *testing.T) {
+	long := strings.Repeat("x", 60)
+	for path, want := range map[string]string{"a/b": "a/b", long: long, long + "/y": long, long + "y/z": long + "y", long + "yy": long + "yy", "a/" + long[2:] + "/y": "a/" + long[2:]} {
+		if got := beginning(path); got != want {
+			t.Errorf("%q: %q", path, got)
+		}
+	}
+}
+
+// clean is an engine that says whether the working tree is.
+type clean struct {
+	broken
+	is  bool
+	err error
+}
+
+func (c clean) Clean(context.Context) (bool, error) { return c.is, c.err }
+
+// What another engine takes for changed is looked at by git.
+func TestWhoSaysThatATreeIsClean(t *testing.T) {
+	for name, c := range map[string]struct {
+		first  clean
+		status string
+		want   bool
+	}{
+		"it is":           {clean{is: true}, "status  M file\x00", true},
+		"it is not":       {clean{}, "status  M file\x00", false},
+		"git knows more":  {clean{}, "", true},
+		"it cannot tell":  {clean{err: errBroken}, "", true},
+		"nor is it clean": {clean{is: true, err: errBroken}, "status  M file\x00", false},
+	} {
+		s := newScripted(t, c.status)
+		if is, err := (&fallback{Backend: s.cli, first: c.first}).Clean(t.Context()); is != c.want || err != nil {
+			t.Errorf("%s: %t, %v", name, is, err)
+		}
 	}
 }
