@@ -32,7 +32,10 @@ func newScripted(t *testing.T, answers map[string]any) *scripted {
 	d, env, n := deskNode(t, "git.integrate_plan_branch", "")
 	s := &scripted{d, env, n, new(bytes.Buffer), answers, nil}
 	env.Stderr = s.stderr
-	env.Git = gitCalls{nil, func(name string, args []any, _ func() (any, error)) (any, error) {
+	answer := func(name string, args []any, do func() (any, error)) (any, error) {
+		if _, is := s.answers[name]; !is && do != nil {
+			return do()
+		}
 		s.asked = append(s.asked, strings.TrimSpace(name+" "+fmt.Sprintln(args...)))
 		if err, is := s.answers[name].(error); is {
 			return nil, err
@@ -41,7 +44,9 @@ func newScripted(t *testing.T, answers map[string]any) *scripted {
 			return answer(args), nil
 		}
 		return s.answers[name], nil
-	}}
+	}
+	env.Git = gitCalls{nil, func(name string, args []any, _ func() (any, error)) (any, error) { return answer(name, args, nil) }}
+	env.Files = fileCalls{d, answer} // what is not here is the desk's
 	return s
 }
 
@@ -342,5 +347,218 @@ func TestAPromptThatGrowsTooLong(t *testing.T) {
 		if text, err := n.placeholder(key); text != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v", key, text, err)
 		}
+	}
+}
+
+// A source is what was merged, or that without the plan's document.
+func TestWhetherAMergeIsOfTheSourceAsItIs(t *testing.T) {
+	doc := func(of ...any) func([]any) any {
+		return func(args []any) any {
+			if slices.Contains(of, args[0]) {
+				return []byte("doc")
+			}
+			return []byte(nil)
+		}
+	}
+	tip := kernel.CommitID("tip")
+	for name, c := range map[string]struct {
+		source  kernel.CommitID
+		answers map[string]any
+		want    bool
+	}{
+		"none":                     {"", map[string]any{}, false},
+		"the source":               {"tip", map[string]any{}, true},
+		"without its document":     {"new", map[string]any{"FileAt": doc(tip), "Parent": tip}, true},
+		"another with a document":  {"new", map[string]any{"FileAt": doc(tip, kernel.CommitID("new")), "Parent": tip}, false},
+		"on top of something else": {"new", map[string]any{"FileAt": doc(tip, kernel.CommitID("old")), "Parent": kernel.CommitID("old")}, false},
+		"that never had one":       {"new", map[string]any{"FileAt": doc(), "Parent": tip}, false},
+	} {
+		s := newScripted(t, c.answers)
+		ask := func() []any { is, err := s.merge().current(t.Context(), c.source); return []any{is, err} }
+		if got := fmt.Sprintln(ask()...); got != fmt.Sprintln(c.want, nil) {
+			t.Errorf("%s: %s", name, got)
+		}
+		s.sweep(t, name, ask)
+	}
+}
+
+// What is to resolve a conflict is put back unless it ends well, and what it resolved is staged.
+func TestWhatBecomesOfATryToResolve(t *testing.T) {
+	both := two[[]string, []string]{}
+	for name, c := range map[string]struct {
+		exit   int
+		err    error
+		files  []string
+		asked  string
+		parked bool
+	}{
+		"nothing to resolve": {0, nil, nil, "Remember Forget", false},
+		"resolved":           {0, nil, []string{"file"}, "Remember Settle MergeState Unmerged Unstaged Staged", false},
+		"failed":             {3, nil, []string{"file"}, "Remember PutBack MergeState Unmerged Unstaged Staged", true},
+		"broken":             {0, os.ErrClosed, []string{"file"}, "Remember PutBack MergeState Unmerged Unstaged Staged", true},
+	} {
+		s := newScripted(t, map[string]any{"Remember": nil, "Forget": nil, "Settle": nil, "PutBack": true, "MergeState": [3]kernel.CommitID{}, "Unmerged": []string(nil), "Unstaged": both, "Staged": false})
+		put(t, s.n.Dir, "file", "x")
+		again := func() *conflict { return &conflict{slug: "foo", mark: &sentinel{Worktree: s.n.Dir}, files: c.files} }
+		tried := again()
+		exit, err := tried.try(t.Context(), s.env, s.n, func() (int, error) { return c.exit, c.err })
+		var names []string
+		for _, a := range s.asked {
+			name, _, _ := strings.Cut(a, " ")
+			names = append(names, name)
+		}
+		if exit != c.exit || !errors.Is(err, c.err) || strings.Join(names, " ") != c.asked || (tried.parked == "what it left half done is parked (`vizier tail me`)") != c.parked {
+			t.Errorf("%s: %d, %v; asked %q; %q", name, exit, err, names, tried.parked)
+		}
+		s.sweep(t, name, func() []any {
+			exit, err := again().try(t.Context(), s.env, s.n, func() (int, error) { return c.exit, c.err })
+			return []any{exit, err}
+		})
+	}
+	s := newScripted(t, map[string]any{"Remember": nil})
+	if err := os.Symlink("loop", filepath.Join(s.n.Dir, "loop")); err != nil {
+		t.Fatal(err)
+	}
+	lost := &conflict{mark: &sentinel{Worktree: s.n.Dir}, files: []string{"loop/x"}}
+	if err := lost.stage(t.Context(), s.env); err == nil || len(s.asked) > 0 {
+		t.Errorf("a file that cannot be looked at: %v; asked %q", err, s.asked)
+	}
+}
+
+// An agent is told the conflict after the prompt that it has, and how it ended is the gate's.
+func TestWhatAnAgentAtAConflictIsAsked(t *testing.T) {
+	const about = "## The conflict\n\nSource branch: draft/foo\nTarget branch: main\nWorktree: DIR\n\nFiles in conflict:\n- a\n- b\n" +
+		"\nA file that has conflict markers is resolved once it has none. One that has none is resolved by writing it, also with what it has (`touch` it), or by removing it.\n"
+	for name, c := range map[string]struct {
+		with   func(*scripted)
+		exit   int
+		asked  string
+		stderr string
+		err    string
+	}{
+		"with a prompt":    {func(s *scripted) { s.n.Args["prompt_text"] = "resolve {{own}}\n\n" }, 0, "resolve mine\n\n" + about, "", ""},
+		"without":          {func(s *scripted) { s.n.Args["prompt_text"] = "{{file:none}}" }, 0, about, "warning: placeholder `{{file:none}}`: there is no such file in DIR\n", ""},
+		"a bad one":        {func(s *scripted) { s.n.Args["prompt_text"] = "{{" }, 0, "", "", "found unclosed placeholder; expected `}}`"},
+		"an agent's exit":  {func(s *scripted) { s.n.Args["prompt_text"] = "x"; s.told.Class, s.told.Exit = kernel.ExitFailure, 7 }, 7, "x\n\n" + about, "", ""},
+		"an agent's class": {func(s *scripted) { s.n.Args["prompt_text"] = "x"; s.told.Class = kernel.ExitFailure }, 1, "x\n\n" + about, "", ""},
+	} {
+		s := newScripted(t, nil)
+		c.with(s)
+		gate := &conflict{mark: &sentinel{Source: "draft/foo", Target: "main", Worktree: s.n.Dir}, files: []string{"a", "b"}}
+		exit, err := gate.ask(t.Context(), s.env, s.n)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		here := func(text string) string { return strings.ReplaceAll(text, "DIR", s.n.Dir) }
+		if exit != c.exit || said != c.err || s.desk.asked != here(c.asked) || s.stderr.String() != here(c.stderr) {
+			t.Errorf("%s: %d, %v; asked %q; stderr %q", name, exit, err, s.desk.asked, s.stderr)
+		}
+	}
+	failed := workflow.Step{Outcome: kernel.OutcomeFailed, Exit: 1, Reason: "it failed"}
+	for name, c := range map[string]struct {
+		gate *conflict
+		step workflow.Step
+		want Result
+	}{
+		"none":               {nil, failed, Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Reason: "it failed"}},
+		"no agent":           {&conflict{}, failed, Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Reason: "it failed"}},
+		"an agent's failure": {&conflict{answer: kernel.AgentAnswer{Class: kernel.Timeout, Reason: "too long"}}, failed, Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.Timeout, Reason: "too long"}},
+		"blocked":            {&conflict{answer: kernel.AgentAnswer{Class: kernel.Timeout}}, workflow.Step{Outcome: kernel.OutcomeBlocked, Reason: "no"}, Result{Outcome: kernel.OutcomeBlocked, Reason: "no"}},
+	} {
+		s := newScripted(t, nil)
+		if r, err := c.gate.end(t.Context(), s.env, s.n, c.step); fmt.Sprintf("%+v", r) != fmt.Sprintf("%+v", c.want) || err != nil {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// A gate looks for the conflict of the plan that it names, or that its job is of.
+func TestWhichConflictAGateLooksFor(t *testing.T) {
+	for slug, want := range map[string]string{"": "[Sentinel p]", "a": "[Sentinel a]"} {
+		s := newScripted(t, map[string]any{"Sentinel": []byte(nil)})
+		s.n.Control, s.n.Args["slug"], s.n.Job.Spec.Origin.Plan = "gate.conflict_resolution", slug, "p"
+		if c, err := openConflict(t.Context(), s.env, s.n); c != nil || err != nil || fmt.Sprint(s.asked) != want {
+			t.Errorf("%+v, %v; asked %q", c, err, s.asked)
+		}
+		s.sweep(t, slug, func() []any { c, err := openConflict(t.Context(), s.env, s.n); return []any{c, err} })
+	}
+}
+
+// A worktree of a gate is removed, and what is left of it is told.
+func TestTheWorktreeOfAGate(t *testing.T) {
+	for name, c := range map[string]struct {
+		gone        kernel.Cleanup
+		stderr, err string
+	}{
+		"removed": {kernel.Cleanup{Status: kernel.CleanupDone}, "", ""},
+		"left":    {kernel.Cleanup{Status: kernel.CleanupDone, Error: "left aside"}, "left aside\nleft aside\n", ""},
+		"kept":    {kernel.Cleanup{Status: kernel.CleanupFailed, Error: "no"}, "", "no"},
+		"known":   {kernel.Cleanup{Status: kernel.CleanupDegraded, Error: "no"}, "", "no"},
+	} {
+		s := newScripted(t, map[string]any{"OwnedWorktree": kernel.Context{}, "EnsureWorktree": kernel.Context{Worktree: "tree"}, "RemoveWorktree": c.gone})
+		ask := func() []any {
+			r, err := inTree(t.Context(), s.env, s.n, "at", func(n *Node) (Result, error) { return ok(strings.TrimPrefix(n.Dir, s.n.Root)), nil })
+			return []any{r.Reason, err}
+		}
+		answer, want := ask(), []any{"/tree", nil}
+		if c.err != "" {
+			want = []any{"", errors.New(c.err)}
+		}
+		if fmt.Sprint(answer...) != fmt.Sprint(want...) || s.stderr.String() != c.stderr {
+			t.Errorf("%s: %v; stderr %q", name, answer, s.stderr)
+		}
+		delete(s.answers, "RemoveWorktree")
+		s.sweep(t, name, ask)
+	}
+}
+
+// A branch that another has made meanwhile is there.
+func TestABranchThatIsMadeAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		after any // what Heads answers then
+		err   error
+	}{"made by another": {map[string]kernel.CommitID{"b": "x"}, nil}, "not made": {map[string]kernel.CommitID{}, errScript}, "nobody knows": {errors.New("no"), errScript}} {
+		s := newScripted(t, map[string]any{"HeadCommit": kernel.CommitID("at"), "CreateBranch": errScript})
+		s.answers["Heads"] = func([]any) any {
+			s.answers["Heads"] = c.after
+			return map[string]kernel.CommitID{}
+		}
+		if err := ensureBranch(t.Context(), s.env, s.n, "b"); !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A node declares a plan's document by its kind and name.
+func TestWhichPlanANodeDeclares(t *testing.T) {
+	for name, c := range map[string]struct {
+		record workflow.ArtifactRecord
+		want   bool
+	}{
+		"it":           {workflow.RecordOf(kernel.Artifact{Kind: kernel.PlanDoc, Name: "p", Ref: "b"}), true},
+		"another":      {workflow.RecordOf(kernel.Artifact{Kind: kernel.PlanDoc, Name: "q", Ref: "b"}), false},
+		"its branch":   {workflow.RecordOf(kernel.Artifact{Kind: kernel.PlanBranch, Name: "p", Ref: "b"}), false},
+		"nothing like": {workflow.ArtifactRecord{}, false},
+	} {
+		n := &Node{ManifestNode: workflow.ManifestNode{Artifacts: map[string][]workflow.ArtifactRecord{"succeeded": {c.record}}}}
+		if n.declaresPlan("p") != c.want {
+			t.Errorf("%s: %t", name, !c.want)
+		}
+	}
+}
+
+// What is staged with conflict markers is not committed.
+func TestWhatIsStagedWithMarkersIsNotCommitted(t *testing.T) {
+	s := newScripted(t, map[string]any{"Staged": true, "Leftover": []string{"f"}, "Commit": kernel.CommitID("0123456789abcdef")})
+	s.n.Args["message"] = "fix: x"
+	r, err := commit(t.Context(), s.env, s.n, false)
+	want := strings.ReplaceAll("DIR has files that were in conflict and still have conflict markers: f: resolve them there and `git -C DIR add` them, or commit them there if the markers are meant; then `vizier retry me`", "DIR", s.n.Dir)
+	if r.Outcome != kernel.OutcomeFailed || r.Reason != want || err != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	s.answers["Leftover"] = []string(nil)
+	if r, err := commit(t.Context(), s.env, s.n, false); r.Outcome != kernel.OutcomeSucceeded || r.Reason != "commit 0123456789ab" || err != nil {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
