@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,8 +26,10 @@ type scripted struct {
 	asked   []string
 }
 
-// fails is the answer of a git that fails.
-const fails = "\x00fails"
+// fails and no are the answers of a git that fails, and of one that says no by its exit code.
+const fails, no = "\x00fails", "\x00no"
+
+var exit1 = sync.OnceValue(func() error { return exec.Command("/bin/sh", "-c", "exit 1").Run() })
 
 func newScripted(t testing.TB, answers ...string) *scripted {
 	dir := t.TempDir()
@@ -49,6 +52,9 @@ func (s *scripted) run(cmd *exec.Cmd) error {
 	s.asked = append(s.asked, asked)
 	for _, answer := range s.answers {
 		if word, text, _ := strings.Cut(answer, " "); slices.Contains(args, word) {
+			if text == no {
+				return exit1()
+			}
 			if text == fails {
 				_, err := io.WriteString(cmd.Stderr, onFire+"\n")
 				return errors.Join(exit128(), err)
@@ -300,13 +306,14 @@ func TestASubmoduleThatAMergeLeft(t *testing.T) {
 		"as it was before":        {id("2"), id("1"), id("2"), "[file]"},
 		"elsewhere":               {id("3"), id("1"), id("2"), "[file sub]"},
 		"without a commit":        {"", id("1"), id("2"), "[file sub]"},
-		"in neither":              {id("3"), "", "", "[file sub]"},
+		"in neither":              {id("3"), no, no, "[file sub]"},
+		"new, and as it was":      {id("1"), id("1"), no, "[file]"},
 		"git cannot tell what":    {fails, id("1"), id("2"), ""},
 		"git cannot tell of what": {id("3"), id("1"), fails, ""},
 	} {
 		s := newScripted(t, "HEAD^{commit} "+c.now+"\n", "HEAD:sub "+c.head+"\n", "HEAD^:sub "+c.before+"\n", "status  M file\x00 M sub\x00?? new\x00", "ls-files H 160000 x 0\tsub\x00H 160000 x 0\tother\x00")
 		for i := range s.answers[:3] {
-			if s.answers[i] = strings.TrimSuffix(s.answers[i], "\n"); !strings.HasSuffix(s.answers[i], fails) {
+			if s.answers[i] = strings.TrimSuffix(s.answers[i], "\n"); !strings.Contains(s.answers[i], "\x00") {
 				s.answers[i] += "\n"
 			}
 		}
@@ -751,4 +758,125 @@ func TestWhoSaysThatATreeIsClean(t *testing.T) {
 			t.Errorf("%s: %t, %v", name, is, err)
 		}
 	}
+}
+
+// What git added of an agent's repositories is taken from the index, unless git does not tell what that is.
+func TestWhichRepositoriesAreTakenFromTheIndex(t *testing.T) {
+	added := func(name string) string { return ":000000 160000 0 a A\x00" + name + "\x00" }
+	answers := []string{"diff " + added("agents") + added("unseen") + added("known") + added("empty") + ":160000 160000 0 a M\x00moved\x00:100644 100644 0 a M\x00file\x00:\x00cut off\x00",
+		"config submodule.x.path\nknown\x00", "ls-files new\x00"}
+	links := []string{"agents", "unseen", "known", "empty", "moved"}
+	for _, failing := range []string{"", "diff", "config", "ls-files", "update-index"} {
+		s := newScripted(t, slices.Insert(slices.Clone(answers), 0, failing+" "+fails)...)
+		s.put("../agents/.git/HEAD", "x")
+		s.put("../known/.git/HEAD", "x")
+		s.put("../unseen/new", "x")
+		left, err := s.dropAdded(t.Context(), s.root.Dir, links)
+		if (err != nil) != (failing != "") {
+			t.Errorf("%s fails: %v", failing, err)
+		}
+		if last := s.asked[len(s.asked)-1]; failing == "" && (!slices.Equal(left, []string{"known", "empty", "moved"}) || last != "update-index --force-remove -z --stdin <agents\x00unseen\x00") {
+			t.Errorf("left are %q; last asked %q", left, last)
+		}
+	}
+	s := newScripted(t, answers...)
+	for _, name := range []string{"agents", "unseen", "known", "empty"} {
+		defer looped(t, filepath.Join(s.root.Dir, name))()
+	}
+	if left, err := s.dropAdded(t.Context(), s.root.Dir, links); !slices.Equal(left, links) || err == nil || len(s.asked) != 2 {
+		t.Errorf("one that cannot be looked at: left are %q, %v", left, err)
+	}
+}
+
+// A merge that git ends with 1 is one in conflict, or one whose conflicts are resolved as before.
+func TestHowAMergeEnds(t *testing.T) {
+	const renamed = "update-index --force-remove -z --stdin <old\x00"
+	for name, c := range map[string]struct {
+		squash  bool
+		answers []string
+		fails   bool
+		last    string
+	}{
+		"at once":                    {false, nil, false, "merge --quiet --no-commit --no-ff x"},
+		"a squash at once":           {true, nil, false, "merge --quiet --squash --ff x"},
+		"in conflict":                {false, []string{"merge " + no, "--unmerged 100644 a 1\tfile\x00", "status UU file\x00DD old\x00"}, false, renamed},
+		"in a conflict git forgot":   {false, []string{"merge " + no, "--unmerged " + fails}, true, ""},
+		"renamed by nobody knows":    {false, []string{"merge " + no, "--unmerged 100644 a 1\tfile\x00", "status " + fails}, true, ""},
+		"in conflict, to be told":    {false, []string{"merge " + no, "--unmerged 100644 a 1\tfile\x00", "status DD old\x00", "update-index " + fails}, true, ""},
+		"resolved as before":         {false, []string{"merge " + no, "rev-parse " + id("1")}, false, ""},
+		"a squash, as before":        {true, []string{"merge " + no, "rev-parse " + no, "diff " + no}, false, ""},
+		"a squash of nothing":        {true, []string{"merge " + no, "rev-parse " + no}, true, ""},
+		"staged, and no merge":       {false, []string{"merge " + no, "rev-parse " + no, "diff " + no}, true, ""},
+		"it fails, with one to come": {false, []string{"merge " + fails, "rev-parse " + id("1")}, true, ""},
+	} {
+		s := newScripted(t, c.answers...)
+		err := s.Merge(t.Context(), s.root.Dir, "x", c.squash)
+		if last := s.asked[len(s.asked)-1]; (err != nil) != c.fails || c.last != "" && last != c.last {
+			t.Errorf("%s: %v; last asked %q", name, err, last)
+		}
+	}
+}
+
+// A commit that is replayed has the files of both, and its further parents; one that conflicts or brings nothing is none.
+func TestWhatIsReplayed(t *testing.T) {
+	show := func(parents string) string { return "show " + parents + "\x00Ann\x00a@x\x001 +0\x00text\n" }
+	one, two := id("1"), id("1")+" "+id("2")+" "+id("3")
+	for name, c := range map[string]struct {
+		answers []string
+		want    string
+		fails   bool
+		last    string
+	}{
+		"onto":                 {[]string{show(one), "merge-tree " + id("7") + "\n", "--verify " + id("8"), "commit-tree " + id("9")}, id("9"), false, "commit-tree -p " + id("c") + " " + id("7") + " <text\n"},
+		"with two parents":     {[]string{show(two), "merge-tree " + id("7") + "\n", "commit-tree " + id("9")}, id("9"), false, "commit-tree -p " + id("c") + " -p " + id("2") + " -p " + id("3") + " " + id("7") + " <text\n"},
+		"signed":               {[]string{show(two), "config true\n", "merge-tree " + id("7") + "\n", "commit-tree " + id("9")}, id("9"), false, "commit-tree -p " + id("c") + " -p " + id("2") + " -p " + id("3") + " -S " + id("7") + " <text\n"},
+		"nothing":              {[]string{show(one), "merge-tree " + id("7") + "\n", "--verify " + id("7") + "\n"}, id("c"), false, ""},
+		"in conflict":          {[]string{show(one), "merge-tree " + no}, "", false, ""},
+		"git does not show it": {[]string{"show " + fails}, "", true, ""},
+		"nor copies it":        {[]string{show(one), "vizier " + fails}, "", true, ""},
+		"nor merges it":        {[]string{show(one), "merge-tree " + fails}, "", true, ""},
+	} {
+		s := newScripted(t, c.answers...)
+		got, err := s.Replay(t.Context(), kernel.CommitID(id("a")), kernel.CommitID(id("b")), kernel.CommitID(id("c")))
+		if last := s.asked[len(s.asked)-1]; string(got) != c.want || (err != nil) != c.fails || c.last != "" && last != c.last {
+			t.Errorf("%s: %s, %v; last asked %q", name, got, err, last)
+		}
+	}
+}
+
+// What git says no to by its exit code is a no, and what it fails at is an error.
+func TestWhatGitSaysNoTo(t *testing.T) {
+	ctx, a, b := t.Context(), kernel.CommitID(id("a")), kernel.CommitID(id("b"))
+	for name, c := range map[string]struct {
+		ask     func(s *scripted) (bool, error)
+		yes, no string // the answers
+	}{
+		"staged":   {func(s *scripted) (bool, error) { return s.Staged(ctx, "") }, no, ""},
+		"related":  {func(s *scripted) (bool, error) { return s.Related(ctx, a, b) }, "", no},
+		"ancestor": {func(s *scripted) (bool, error) { return s.IsAncestor(ctx, a, b) }, "", no},
+		"merging":  {func(s *scripted) (bool, error) { return s.Merging(ctx, "") }, "", no},
+		"there":    {func(s *scripted) (bool, error) { return s.Has(ctx, a) }, id("a"), no},
+		"a base":   {func(s *scripted) (bool, error) { at, err := s.MergeBase(ctx, a, b); return at != "", err }, id("a"), no},
+	} {
+		for answer, want := range map[string]string{c.yes: "true <nil>", c.no: "false <nil>", fails: ""} {
+			s := newScripted(t)
+			s.cli.exec = func(cmd *exec.Cmd) error {
+				s.answers = []string{cmd.Args[len(cmd.Args)-1] + " " + answer}
+				return s.run(cmd)
+			}
+			is, err := c.ask(s)
+			if got := fmt.Sprint(is, " ", err); want != "" && got != want || want == "" && (is || err == nil) {
+				t.Errorf("%s, answered %q: %s", name, answer, got)
+			}
+		}
+	}
+	for answer, want := range map[string]bool{"": true, no: false, fails: false} {
+		s := newScripted(t, "apply "+answer)
+		if is, err := s.Applied(ctx, "", nil); is != want || err != nil {
+			t.Errorf("applied, answered %q: %t, %v", answer, is, err)
+		}
+	}
+	s := newScripted(t)
+	s.cli.exec = func(*exec.Cmd) error { return io.ErrUnexpectedEOF }
+	noAnswer(t, "applied, without git", all(s.Applied(ctx, "", nil)))
 }
