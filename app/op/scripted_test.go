@@ -562,3 +562,27 @@ func TestWhatIsStagedWithMarkersIsNotCommitted(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// A conflict is marked with how the merge left each file, or not at all.
+func TestHowAConflictIsMarked(t *testing.T) {
+	s := newScripted(t, nil)
+	s.env.Files = fileCalls{s.desk, func(name string, _ []any, _ func() (any, error)) (any, error) {
+		s.asked = append(s.asked, name)
+		return nil, nil
+	}}
+	put(t, s.n.Dir, "file", "x")
+	m := s.merge()
+	r, err := m.conflict(t.Context(), []string{"file", "gone"})
+	if err != nil || r.Outcome != kernel.OutcomeBlocked || len(s.asked) != 3 || s.asked[1] != "WriteSentinel" || // the third is how to resolve it
+		r.Reason != "merging draft/foo into main "+kernel.InConflict+": resolve file, gone in "+s.n.Dir+", `git add` them, then `vizier retry me`" ||
+		!slices.Equal(r.Produced, []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: "foo"}}) {
+		t.Errorf("%+v, %v; asked %q", r, err, s.asked)
+	}
+	if err := os.Symlink("loop", filepath.Join(s.n.Dir, "loop")); err != nil {
+		t.Fatal(err)
+	}
+	s.asked = nil
+	if r, err := m.conflict(t.Context(), []string{"file", "loop/x"}); r != nil || err == nil || fmt.Sprint(s.asked) != "[Sentinel]" {
+		t.Errorf("a file that cannot be looked at: %+v, %v; asked %q", r, err, s.asked)
+	}
+}
