@@ -22,10 +22,12 @@ const tellsWhere = true
 // still at work in the repository or in one of its working trees, by its directory, arguments or environment. It also
 // returns true if that cannot be determined. It reads the process table of
 // Linux.
-func (r *Repo) atWorkSince(then time.Time) bool {
-	all, err := os.ReadDir("/proc")
+func (r *Repo) atWorkSince(then time.Time) bool { return r.atWorkIn("/proc", then) }
+
+func (r *Repo) atWorkIn(proc string, then time.Time) bool {
+	all, err := os.ReadDir(proc)
 	trees, err2 := r.Worktrees()
-	boot, known := booted()
+	boot, known := booted(proc)
 	if err != nil || err2 != nil || !known {
 		return true
 	}
@@ -38,11 +40,8 @@ func (r *Repo) atWorkSince(then time.Time) bool {
 		if _, err := strconv.Atoi(p.Name()); err != nil {
 			continue
 		}
-		dir := filepath.Join("/proc", p.Name())
-		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-		if err != nil {
-			continue // it has ended
-		}
+		dir := filepath.Join(proc, p.Name())
+		stat, _ := os.ReadFile(filepath.Join(dir, "stat")) // nothing of one that has ended
 		name, rest, _ := strings.Cut(string(stat), ") ")
 		if _, name, _ = strings.Cut(name, "("); !strings.HasPrefix(name, "git") {
 			continue
@@ -76,8 +75,8 @@ func (r *Repo) atWorkSince(then time.Time) bool {
 }
 
 // booted returns when the system was started.
-func booted() (time.Time, bool) {
-	b, err := os.ReadFile("/proc/uptime")
+func booted(proc string) (time.Time, bool) {
+	b, err := os.ReadFile(filepath.Join(proc, "uptime"))
 	if err != nil {
 		return time.Time{}, false
 	}

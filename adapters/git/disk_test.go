@@ -23,7 +23,7 @@ func brittleAt(r *Repo, words ...string) {
 	run := (*exec.Cmd).Run
 	r.cli.exec = func(cmd *exec.Cmd) error {
 		if len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(cmd.Args, w) }) {
-			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "echo disk on fire >&2; exit 128"}
+			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "echo " + onFire + " >&2; exit 128"}
 		}
 		return run(cmd)
 	}

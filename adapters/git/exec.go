@@ -138,7 +138,7 @@ func (c *cli) caseSensitive() bool {
 // below returns dir relative to the directory of the worktrees of jobs, or "" if it is in none of them.
 func (c *cli) below(dir string) string {
 	below, err := filepath.Rel(filepath.Join(c.root.Dir, worktreeHome), dir)
-	if dir == "" || err != nil || below == "." || !filepath.IsLocal(below) {
+	if err != nil || below == "." || !filepath.IsLocal(below) {
 		return ""
 	}
 	return below

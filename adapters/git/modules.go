@@ -41,10 +41,7 @@ func (c *cli) modules(ctx context.Context, w Worktree) ([]module, error) {
 		if there, err := exists(filepath.Join(path, "HEAD")); err != nil || !there {
 			return err
 		}
-		m := module{gitDir: path}
-		if m.name, err = filepath.Rel(home, path); err != nil {
-			return err
-		}
+		m := module{gitDir: path, name: strings.TrimPrefix(path, home+string(filepath.Separator))}
 		out, err := c.run(ctx, command{args: []string{"config", "--file", filepath.Join(path, "config"), "--default=", "--get", "core.worktree"}})
 		if err != nil {
 			return err

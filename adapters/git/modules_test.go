@@ -85,7 +85,7 @@ func TestSubmodulesAreRemovedWithTheirWorktree(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := newOwned(t, Open)
 			want := c.do(o)
-			o.remove(kernel.CleanupDone)
+			o.rehearsedRemove()
 			o.gone()
 			var parked []kernel.CommitID
 			var files []string
@@ -161,11 +161,7 @@ func TestWhicheverGitFailsWorkInSubmodulesIsNotLost(t *testing.T) {
 			return o
 		})
 	}
-	every := 4 // each of them has three repositories to make
-	if long {
-		every = 1
-	}
-	whicheverGitFails(t, every, fresh, (*owned).removed)
+	whicheverGitFails(t, fresh, (*owned).removed)
 
 	o := fresh()
 	calls := brittle(o.repo, 0)

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -284,5 +285,32 @@ func TestAResolutionInTheMainTree(t *testing.T) {
 	}
 	if got := status(); got != ended {
 		t.Errorf("after:\n%s", got)
+	}
+}
+
+// Whichever git process fails, a worktree in which a program has worked is said not to be settled or put back, or it is.
+func TestWhicheverGitFailsAWorktreeIsSettledOrPutBack(t *testing.T) {
+	ctx := t.Context()
+	for name, deed := range map[string]func(o *owned) error{
+		"settled":    (*owned).settle,
+		"remembered": func(o *owned) error { return o.repo.Remember(ctx, o.tree.dir, true) },
+		"put back":   func(o *owned) error { return second(o.repo.PutBack(ctx, o.tree.dir)) },
+		"to be settled": func(o *owned) error {
+			at, err := o.repo.treeAt(o.tree.dir)
+			if err == nil {
+				err = at.noteSettled("", []string{"file"})
+			}
+			return errors.Join(err, second(o.repo.PutBack(ctx, o.tree.dir)))
+		},
+	} {
+		for _, confined := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", confined ", confined), func(t *testing.T) {
+				whicheverGitFails(t, func() *owned {
+					o := newResolved(t, confined)
+					o.tree.git("add", "lib")
+					return o
+				}, deed)
+			})
+		}
 	}
 }

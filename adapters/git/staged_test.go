@@ -89,7 +89,7 @@ func TestWhatIsOnlyStagedIsParked(t *testing.T) {
 			o := newOwned(t, Open)
 			c.do(o)
 			head := o.tree.git("rev-parse", "HEAD")
-			o.remove(kernel.CleanupDone)
+			o.rehearsedRemove()
 			o.gone()
 			var files, index string
 			for _, p := range o.parked {

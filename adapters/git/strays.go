@@ -60,8 +60,7 @@ func (r *Repo) StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context
 func (r *Repo) MovedWorktrees() (out []kernel.Context, err error) {
 	all, err := r.Worktrees()
 	for _, w := range all {
-		if here := r.movedTo(w); here != "" {
-			w.Path = here
+		if r.movedTo(w) != "" {
 			out = append(out, contextOf(w))
 		}
 	}

@@ -56,9 +56,19 @@ func TestWhatCannotBeWrittenInADirectory(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "dir"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for in, name := range map[string]string{filepath.Join(dir, "none"): "a", dir: "file/a", filepath.Join(dir, "."): "dir", filepath.Join(dir, "dir"): "../../out"} {
+	if err := os.Mkdir(filepath.Join(dir, ".taken.tmp"), 0o700); err != nil { // where it is written first
+		t.Fatal(err)
+	}
+	for in, name := range map[string]string{filepath.Join(dir, "none"): "a", dir: "file/a", filepath.Join(dir, "."): "dir", filepath.Join(dir, "dir"): "../../out", dir + "/dir/..": "taken"} {
 		if err := writeIn(t.Context(), in, name, []byte("y"), 0o600); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s in %s: %v", name, in, err)
 		}
+	}
+	if err := writeIn(t.Context(), dir, "new/file", []byte("y"), 0o600); err != nil {
+		t.Error(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "new"))
+	if text, failed := os.ReadFile(filepath.Join(dir, "new/file")); string(text) != "y" || failed != nil || err != nil || len(entries) != 1 {
+		t.Errorf("written is %q, %v; there are %v, %v", text, failed, entries, err)
 	}
 }
