@@ -27,6 +27,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
@@ -108,6 +109,8 @@ func (w *world) apply(cfg config.Config) {
 	w.store.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
 	w.store.KeepHistory(cfg.History.MaxBytes, cfg.History.Keep)
 	w.local.Grace, w.local.MaxLog = cfg.Jobs.Grace, cfg.Logs.MaxBytes
+	home := inboxHome(w.local.Root, cfg)
+	w.local.Closed = []string{filepath.Join(home, rules.Dir), filepath.Join(home, rules.ProcessedDir), filepath.Join(home, rules.FinishedDir), filepath.Join(home, rules.FailedDir)}
 	w.local.Spans, w.local.HooksExe = cfg.OTel.Endpoint != "", ""
 	if w.local.Spans {
 		w.local.HooksExe = spanProgram(w.local.Exe)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
@@ -33,11 +35,14 @@ func now() time.Time { return kernel.Timestamp(time.Now()) }
 // InboxFiles returns the file trees of r's inbox.
 func (r *Repository) InboxFiles() inbox.Tree { return inbox.Tree{Home: r.inboxHome(), Now: now} }
 
-func (r *Repository) inboxHome() string {
-	if home := r.Config.Inbox.Home; filepath.IsAbs(home) {
+func (r *Repository) inboxHome() string { return inboxHome(r.Root, r.Config) }
+
+// inboxHome returns the directory of the inbox and of the trees beside it.
+func inboxHome(root string, cfg config.Config) string {
+	if home := cfg.Inbox.Home; filepath.IsAbs(home) {
 		return filepath.Clean(home)
 	}
-	return filepath.Join(r.Root, r.Config.Inbox.Home)
+	return filepath.Join(root, cfg.Inbox.Home)
 }
 
 // Inbox returns the inbox of r.
@@ -50,8 +55,44 @@ func (r *Repository) Inbox(who Asker) (*app.Inbox, error) {
 	return &app.Inbox{
 		Tree: inboxTree{r.InboxFiles()}, Layout: layout, Owner: cfg.Owner, Archive: cfg.FailureArchive,
 		Debounce: cfg.Debounce, Visible: cfg.Visible, Patience: r.Config.Scheduler.LockTimeout, Now: now, Parse: inbox.ParsePrompt, Tell: r.world.tell,
-		Find: func(p rules.Path) (*app.InboxTarget, error) { return r.inboxTarget(who, layout, p) },
+		Tracked: r.trackedPrompts(),
+		Find:    func(p rules.Path) (*app.InboxTarget, error) { return r.inboxTarget(who, layout, p) },
 	}, nil
+}
+
+// trackedPrompts returns a function that reports whether git tracks a prompt of
+// r's inbox. It asks git again only if the index has changed.
+func (r *Repository) trackedPrompts() func(context.Context, string) (bool, error) {
+	git, stamp, tracked := r.world.git, "", map[string]bool{}
+	return func(ctx context.Context, rel string) (bool, error) {
+		root, err := filepath.EvalSymlinks(r.Root)
+		if err != nil {
+			return false, err
+		}
+		at, err := filepath.EvalSymlinks(r.InboxFiles().Inbox())
+		if err != nil {
+			return false, err
+		}
+		dir, err := filepath.Rel(root, at)
+		if err != nil || !filepath.IsLocal(dir) {
+			return false, nil
+		}
+		if git.IndexLocked() {
+			return false, fmt.Errorf("git is at work: %s exists: %w", filepath.Join(r.Root, ".git", "index.lock"), app.ErrBusy)
+		}
+		if now := git.IndexStamp(); now != stamp {
+			files, err := git.TrackedIn(ctx, dir)
+			if err != nil {
+				return false, err
+			}
+			clear(tracked)
+			for _, f := range files {
+				tracked[strings.ToLower(f)] = true
+			}
+			stamp = now
+		}
+		return tracked[strings.ToLower(filepath.Join(dir, rel))], nil
+	}
 }
 
 // inboxTarget returns the repository for a path: in the simple layout r itself,

@@ -80,6 +80,11 @@ type Inbox struct {
 	// Find returns the repository for a path.
 	Find func(inbox.Path) (*InboxTarget, error)
 
+	// Tracked reports whether git tracks the file of a prompt: such a file came with
+	// somebody's commit, and is not run. It fails with ErrBusy while that
+	// cannot be told yet. nil: the inbox is in no working tree.
+	Tracked func(ctx context.Context, rel string) (bool, error)
+
 	// Tell reports refused prompts to people; nil: they are not reported.
 	Tell func([]kernel.Event)
 
@@ -180,6 +185,7 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 	ready, seen, wait := list.Ready(x.Now(), x.Debounce, x.seen)
 	x.seen, rep.Waiting = seen, len(seen)
 	rep.due(wait)
+	ready = x.untracked(ctx, ready, &rep)
 	fresh := x.resolve(ctx, list, ready, func(f inbox.PromptFile, err error) { x.fail(f.Rel, kernel.NewPrompt, err, &rep) })
 	err = x.takeAll(ctx, list, named, fresh, &rep)
 	if x.news != nil {
@@ -188,6 +194,34 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 	x.finish(list, &rep)
 	x.tell(rep.Failed)
 	return rep, err
+}
+
+// TrackedPrompt says why a prompt that git tracks is not run.
+const TrackedPrompt = "refused: git tracks it, so that anybody's commit may have brought it here; to run it, `git rm --cached` it first"
+
+// untracked returns the prompts that may run, as git does not track them.
+func (x *Inbox) untracked(ctx context.Context, ready []inbox.PromptFile, rep *InboxReport) (out []inbox.PromptFile) {
+	for _, f := range ready {
+		switch tracked, err := x.tracked(ctx, f.Rel); {
+		case errors.Is(err, ErrBusy):
+			rep.Waiting++
+			rep.due(lookAgain)
+		case err != nil:
+			rep.Left = append(rep.Left, Left{f.Rel, kernel.Said(err)})
+		case tracked:
+			rep.Left = append(rep.Left, Left{f.Rel, TrackedPrompt})
+		default:
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (x *Inbox) tracked(ctx context.Context, rel string) (bool, error) {
+	if x.Tracked == nil {
+		return false, nil
+	}
+	return x.Tracked(ctx, rel)
 }
 
 // tell reports refused prompts to people.

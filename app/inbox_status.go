@@ -22,6 +22,7 @@ type PromptStatus struct {
 	Age        time.Duration    // since it was dropped, or since its job was made
 	Stalled    bool             // a job of it runs without a sign of life
 	Run        view.PromptRun   // set if the prompt has a job
+	Tracked    bool             // it is not run, since git tracks it
 	Reason     string           // why it does not continue, or how it ended
 }
 
@@ -92,6 +93,14 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 		out.Left = append(out.Left, Left{s.Path, s.Why})
 	}
 	for _, p := range files {
+		if p.Job == nil && !p.Gone && p.File.Name == kernel.NewPrompt {
+			switch tracked, err := x.tracked(ctx, p.File.Rel); {
+			case err != nil:
+				p.Reason = kernel.Said(err)
+			case tracked:
+				p.Tracked, p.Reason = true, TrackedPrompt
+			}
+		}
 		if p.Job == nil && p.File.Name == kernel.ErrorPrompt {
 			p.Reason, _ = x.Tree.Why(p.File.Rel, p.Gone)
 		}

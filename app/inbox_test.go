@@ -264,6 +264,45 @@ func TestWhatKeepsAPromptFromBeingTaken(t *testing.T) {
 	}
 }
 
+// A prompt that git tracks stays where it is, and says so; the others are taken. While
+// git is at work, it is not known yet, and the next pass comes soon.
+func TestPromptsThatGitTracks(t *testing.T) {
+	for what, c := range map[string]struct {
+		err   error
+		taken int
+		left  string // a part of why
+	}{
+		"tracked": {nil, 1, "git rm --cached"}, "at work": {fmt.Errorf("git: %w", ErrBusy), 1, ""}, "unknown": {errDisk, 1, errDisk.Error()},
+	} {
+		f := newFolder(newMemory(), "a.prompt.md", "b.prompt.md")
+		x := f.inbox()
+		x.Tracked = func(_ context.Context, rel string) (bool, error) {
+			return rel == "a.prompt.md" && c.err == nil, when(rel == "a.prompt.md", c.err)
+		}
+		rep, err := x.Once(t.Context(), false)
+		if err != nil || len(rep.Taken) != c.taken || rep.Taken[0].Rel != "b.prompt.md" || len(rep.Failed) > 0 {
+			t.Fatalf("%s: %v, %+v", what, err, rep)
+		}
+		if _, lies := f.files["a.prompt.md"]; !lies {
+			t.Errorf("%s: there lie %v", what, f.files)
+		}
+		if c.left == "" && (len(rep.Left) > 0 || rep.Waiting != 1 || rep.Next == 0 || rep.Next > time.Second) || c.left != "" && (len(rep.Left) != 1 || rep.Left[0].Path != "a.prompt.md" || !strings.Contains(rep.Left[0].Reason, c.left)) {
+			t.Errorf("%s: %+v", what, rep)
+		}
+		st, err := x.Status(t.Context(), nil, false, time.Hour, nil)
+		if i := slices.IndexFunc(st.Prompts, func(p PromptStatus) bool { return p.File.Rel == "a.prompt.md" }); err != nil || i < 0 || st.Prompts[i].Tracked != (c.err == nil) || st.Prompts[i].Reason == "" {
+			t.Errorf("%s: %v, %+v", what, err, st)
+		}
+	}
+}
+
+func when(is bool, err error) error {
+	if is {
+		return err
+	}
+	return nil
+}
+
 // Whatever people do to the file of a running prompt, it gets no second run. Only a copy
 // that has the name of a new prompt is run.
 func TestOnlyVizierCallsAPromptRunning(t *testing.T) {

@@ -42,11 +42,7 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		p.add(RemoveWorktree{j.ID, st.Context, true})
 	}
 	if st.Status == Succeeded && len(r.Submitted) > 0 {
-		news, err := j.submitted(r.Submitted)
-		var q Plan
-		if err == nil {
-			_, q, err = Submit(s.Apply(p), news, "job "+string(j.ID))
-		}
+		q, err := j.submit(s.Apply(p), r.Submitted)
 		if err != nil {
 			return Finish(s, r.Refuted(err))
 		}

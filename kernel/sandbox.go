@@ -84,7 +84,9 @@ func (s Sandbox) Within(outer Sandbox) Sandbox {
 // by j's sandbox. A sandboxed job may not ask for secrets, since those are
 // read, or computed, outside every sandbox; nor for containers, which run
 // outside too; nor for options in an executor's own syntax, such as
-// --export=LD_PRELOAD=…, which affect what starts the sandbox.
+// --export=LD_PRELOAD=…, which affect what starts the sandbox. Nor may the new
+// jobs make artifacts, such as the token of a plan's approval or an agent's
+// prompt: jobs outside would take them on the sandboxed job's word.
 func (j *Job) submitted(news []NewJob) ([]NewJob, error) {
 	t := &j.Spec.Task
 	if !t.Sandbox.On() {
@@ -93,6 +95,9 @@ func (j *Job) submitted(news []NewJob) ([]NewJob, error) {
 	out := slices.Clone(news)
 	for i := range out {
 		k := &out[i].Spec.Task
+		if made := out[i].Spec.Produces; len(made) > 0 {
+			return nil, fmt.Errorf("produce %s: a job in a sandbox submits none that makes artifacts, since jobs outside would take those on its word: order its jobs with after: %w", made[0], ErrInvalid)
+		}
 		if len(k.Secrets) > 0 {
 			return nil, fmt.Errorf("secret %s: a job in a sandbox hands out no secrets: submit the job from outside: %w", k.Secrets[0].Name, ErrInvalid)
 		}
@@ -110,6 +115,21 @@ func (j *Job) submitted(news []NewJob) ([]NewJob, error) {
 		}
 	}
 	return out, nil
+}
+
+// submit returns the plan that enqueues the jobs that a successful attempt of j
+// asks for. If j is in a sandbox, it changes no job on record: by its idempotency
+// key, a job could otherwise be retried, with all that depends on it.
+func (j *Job) submit(s *Snapshot, news []NewJob) (Plan, error) {
+	news, err := j.submitted(news)
+	if err != nil {
+		return Plan{}, err
+	}
+	m, p, err := Submit(s, news, "job "+string(j.ID))
+	if err == nil && j.Spec.Task.Sandbox.On() && !m.Plan.Empty() {
+		err = fmt.Errorf("idempotency key: a job in a sandbox changes no limits or transience of a job on record: submit the same, or use another key: %w", ErrConflict)
+	}
+	return p, err
 }
 
 // beneath reports whether path p is o or lies below it, lexically.

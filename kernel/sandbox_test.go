@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,6 +103,56 @@ func TestASandboxedJobHasNothingRunOutside(t *testing.T) {
 			next := s.Apply(p)
 			if enqueued := next.Job("k") != nil; enqueued == j.Spec.Task.Sandbox.On() {
 				t.Errorf("sandbox %s: enqueued is %t: %s", mode, enqueued, next.Job("j").State.Reason)
+			}
+		}
+	}
+}
+
+// Jobs outside a sandbox take artifacts on the word of the job that makes them.
+// So a sandboxed job submits none that makes any: it could approve its own plan.
+func TestASandboxedJobForgesNothing(t *testing.T) {
+	for _, label := range append(oneOfEach, "custom:stage_token:approve:foo") {
+		for _, mode := range []kernel.SandboxMode{kernel.NoSandbox, kernel.BestEffortSandbox, kernel.RequiredSandbox} {
+			j := job("j", running(1))
+			j.Spec.Task.Sandbox.Mode = mode
+			s := snapshot(facts(), j, job("merge", needs(label), policy(kernel.Wait), is(kernel.WaitingOnDeps)))
+			forged := kernel.NewJob{ID: "k", Spec: kernel.Spec{Produces: artifacts(label), Task: kernel.Task{Args: []string{"true"}}}}
+			p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Submitted: []kernel.NewJob{{ID: "fine"}, forged}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := s.Apply(p)
+			said := next.Job("j").State
+			if mode == kernel.NoSandbox {
+				if next.Job("k") == nil {
+					t.Errorf("%s: refused without a sandbox: %s", label, said.Reason)
+				}
+			} else if next.Job("k") != nil || next.Job("fine") != nil || said.Status != kernel.Failed || said.Failure != kernel.DataError || !strings.Contains(said.Reason, "produce "+artifact(label).String()) {
+				t.Errorf("%s, %s: %s %s %q", label, mode, said.Status, said.Failure, said.Reason)
+			}
+		}
+	}
+}
+
+// A sandboxed job that submits a job again gets that job, as it is; it does not
+// retry what has failed, nor what depends on it.
+func TestASandboxedJobRetriesNothing(t *testing.T) {
+	for _, mode := range []kernel.SandboxMode{kernel.NoSandbox, kernel.BestEffortSandbox} {
+		for retries, changes := range []bool{false, true} {
+			j := job("j", running(1))
+			j.Spec.Task.Sandbox.Mode = mode
+			again := kernel.Spec{IdempotencyKey: "k", Task: kernel.Task{Args: []string{"true"}, Sandbox: kernel.Sandbox{Mode: kernel.BestEffortSandbox, ReadOnly: mode != kernel.NoSandbox}, Tree: "/other"}}
+			old := job("old", is(kernel.Failed), func(k *kernel.Job) { k.Spec = again })
+			again.Budget.Retries = retries
+			s := snapshot(facts(), j, old, job("below", after("old"), is(kernel.BlockedByDependency)))
+			p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Submitted: []kernel.NewJob{{ID: "n", Spec: again}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := s.Apply(p)
+			retried, failed := next.Job("old").State.Status != kernel.Failed, next.Job("j").State.Status == kernel.Failed
+			if changed := changes && mode == kernel.NoSandbox; retried != changed || failed != (changes && !changed) {
+				t.Errorf("sandbox %s, %d retries: retried is %t: %s", mode, retries, retried, next.Job("j").State.Reason)
 			}
 		}
 	}

@@ -100,8 +100,10 @@ func validCommit(c kernel.CommitID) bool {
 func validBranch(name string) bool { return name != "HEAD" && kernel.CheckRef(name) == nil }
 
 // scratch are the directories of Vizier's own files. They never make a working
-// tree dirty (seed 000, clean_worktree), and are never committed.
-var scratch = [...]string{".vizier/jobs", ".vizier/sessions", ".vizier/tmp", ".vizier/tmp-worktrees", ".vizier/state"}
+// tree dirty (seed 000, clean_worktree), and are never committed: a prompt that an
+// agent leaves in its worktree would come into the inbox with the merge.
+var scratch = [...]string{".vizier/jobs", ".vizier/sessions", ".vizier/tmp", ".vizier/tmp-worktrees", ".vizier/state",
+	".vizier/inbox", ".vizier/processed", ".vizier/finished", ".vizier/failed"}
 
 // isScratch reports whether a path of the working tree is below scratch.
 func isScratch(p string) bool {

@@ -95,6 +95,7 @@ func TestConflictsInAText(t *testing.T) {
 func TestWhatIsScratch(t *testing.T) {
 	for path, want := range map[string]bool{
 		".vizier/jobs": true, ".vizier/jobs/1/job.json": true, ".vizier/sessions/x": true, ".vizier/tmp": true, ".vizier/tmp-worktrees/a": true, ".vizier/state/": true,
+		".vizier/inbox/x.prompt.md": true, ".vizier/processed/a/b/main/j/prompt.md": true, ".vizier/finished/x.done.md": true, ".vizier/failed": true, ".vizier/inbox.md": false,
 		"": false, ".vizier": false, ".vizier/config.toml": false, ".vizier/jobs.md": false, ".vizier/tmpfile": false, "a/.vizier/jobs": false, "vizier/jobs": false, "/x": false,
 	} {
 		if got := isScratch(path); got != want {

@@ -3,8 +3,12 @@ package git
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,4 +36,21 @@ func (r *Repo) Tracked(ctx context.Context, below ...string) (string, error) {
 	}
 	first, _, _ := bytes.Cut(out, []byte{0})
 	return string(first), nil
+}
+
+// IndexLocked reports whether a git is about to write the index of the main working
+// tree. What it checks out is in the tree before it is in the index.
+func (r *Repo) IndexLocked() bool {
+	_, err := os.Lstat(filepath.Join(r.root.CommonDir, "index.lock"))
+	return !errors.Is(err, iofs.ErrNotExist)
+}
+
+// TrackedIn returns the files below the directory dir that are in the index of
+// the main working tree. dir is relative to its root; case is ignored.
+func (r *Repo) TrackedIn(ctx context.Context, dir string) ([]string, error) {
+	out, err := r.cli.read(ctx, "ls-files", "-z", "--cached", "--", ":(top,icase,literal)"+dir)
+	if err != nil {
+		return nil, fmt.Errorf("ask git what it tracks: %w", err)
+	}
+	return strings.FieldsFunc(string(out), func(c rune) bool { return c == 0 }), nil
 }

@@ -129,11 +129,10 @@ func (l *Local) treeOf(dir string) (tree, admin string) {
 	return dir, ""
 }
 
-// guarded returns Vizier's and the repository's directories, with links
-// resolved, and the programs that run outside of sandboxes.
+// guarded returns the directories that no sandbox opens, with links resolved, and the programs that run outside of sandboxes.
 func (l *Local) guarded() []string {
 	var out []string
-	for _, path := range []string{filepath.Join(l.Root, ".vizier"), gitDirOf(l.Root), l.Exe, l.ResidentExe} {
+	for _, path := range append([]string{filepath.Join(l.Root, ".vizier"), gitDirOf(l.Root), l.Exe, l.ResidentExe}, l.Closed...) {
 		if real, err := filepath.EvalSymlinks(path); err == nil && path != "" {
 			out = append(out, real)
 		}

@@ -109,6 +109,20 @@ func either(yes, no []string) map[string]bool {
 	return all
 }
 
+// No sandbox opens the trees of the inbox, whose prompts run outside.
+func TestTheInboxIsGuarded(t *testing.T) {
+	w := setup(t, "true")
+	w.Closed = []string{filepath.Join(w.root, "prompts", "inbox"), filepath.Join(w.root, "missing")}
+	if err := os.MkdirAll(w.Closed[0], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.job.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.BestEffortSandbox}
+	p, err := w.Confine(&w.job, w.root)
+	if real, _ := filepath.EvalSymlinks(w.Closed[0]); err != nil || !slices.Contains(p.Guarded, real) {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 // The programs that run outside of sandboxes are written to in none.
 func TestThisProgramIsGuarded(t *testing.T) {
 	w := setup(t, "true")

@@ -71,6 +71,7 @@ type Local struct {
 	Spans       bool     // there are spans of attempts, so commands get a trace context
 	ExeArgs     []string // precede the arguments of a runner and of a builtin
 	Root        string   // the repository's root; absolute
+	Closed      []string // besides the repository's and Vizier's own, directories that no sandbox opens; absolute
 	Files       Files
 	Grace       time.Duration // between TERM and KILL; 0: DefaultGrace
 	MaxLog      int64         // how many bytes of each log are kept; 0: all

@@ -108,6 +108,9 @@ func (x *inboxStatusCmd) Run(c *call) error {
 			row.Reference = c.ui.refs.of(string(j.ID))
 			row.Next = c.ui.refs.command(promptNext(j, p.Run))
 		}
+		if p.Tracked {
+			row.Next = []string{typed([]string{"git", "rm", "--cached", "--", r.rel(box.Tree.File(p.File.Rel, p.File.Name))})}
+		}
 		doc.Prompts = append(doc.Prompts, row)
 		doc.Counts[row.Name]++
 	}

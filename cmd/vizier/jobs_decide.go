@@ -52,6 +52,7 @@ func (a *approveCmd) approve(c *call, r *repo, id kernel.JobID) error {
 	}
 	c.report(rep)
 	j := rep.Snapshot.Job(id)
+	c.warnSteering(r, j)
 	st, g := j.State, j.State.Approval.Grant
 	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, answer.Approves(j, g.Statement, r.Templates), listed(rep.Started()), listed(rep.Updated()), nil}
 	if a.Format == "json" {

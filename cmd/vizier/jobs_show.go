@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
@@ -46,6 +47,9 @@ func (s *showCmd) show(c *call, ref string) error {
 	snap, targets, err := r.Scheduler.Targets(c.ctx, []string{ref})
 	if err != nil {
 		return err
+	}
+	if t := targets[0]; len(t.Jobs) > 0 {
+		c.warnSteering(r, t.Jobs...)
 	}
 	if t := targets[0]; t.Whole && len(t.Jobs) > 1 && !s.Raw {
 		return c.showRun(r, snap, t, s.Format)
@@ -115,6 +119,30 @@ func (s *showCmd) show(c *call, ref string) error {
 			rows[i] = row{f.Label, text[f.Key]}
 		}
 		return c.page("Job " + label(snap)(id) + "\n" + hung(block(rows, ""), c.ui.columns()))
+	}
+}
+
+// warnSteering says in one line that the plan of the first open job among jobs changes
+// files that steer Vizier once it is merged, which whoever approves it should look at.
+func (c *call) warnSteering(r *repo, jobs ...*kernel.Job) {
+	k := slices.IndexFunc(jobs, func(j *kernel.Job) bool { return j.Open() && j.Spec.Origin.Plan != "" })
+	if k < 0 || c.past != nil || r.Steering == nil {
+		return
+	}
+	o := &jobs[k].Spec.Origin
+	branch := kernel.Artifact{Kind: kernel.PlanBranch, Name: o.Plan, Ref: o.Branch}.Branch()
+	files, err := r.Steering(c.ctx, branch, o.Target)
+	if err != nil {
+		c.ui.debug("%v", err)
+		return
+	}
+	if len(files) > 0 {
+		what := files[0]
+		if more := len(files) - 1; more > 0 {
+			what += fmt.Sprintf(" and %d more", more)
+		}
+		c.ui.warn("plan %s changes %s, and so what Vizier runs after the merge: %s", o.Plan, what,
+			typed([]string{"git", "diff", cmp.Or(o.Target, "HEAD") + "..." + branch, "--", ".vizier"}))
 	}
 }
 

@@ -93,6 +93,9 @@ type repo struct {
 		indexed
 	}
 
+	// Steering returns the files below .vizier that a plan's branch changes; nil: not known.
+	Steering func(ctx context.Context, branch, target string) ([]string, error)
+
 	// Releases makes commits and tags of releases.
 	Releases releaseGit
 
@@ -224,7 +227,7 @@ func newRepo(ctx context.Context, v *vizier.Repository, noResident bool) *repo {
 	case !v.Config.Scheduler.Resident:
 		r.Off = "[scheduler] resident is off"
 	}
-	r.Parked = v.Git.ParkedOf
+	r.Parked, r.Steering = v.Git.ParkedOf, v.Git.Steering
 	r.OnPark = func(tell func(git.Parked)) { v.Git.OnPark = tell }
 	r.Untrusted, r.Commands, r.Trusted, r.Trust = v.Untrusted, v.Commands, v.Trusted, v.Trust
 	r.Foreign, r.Adopt = v.Store.Foreign, v.Store.Adopt
