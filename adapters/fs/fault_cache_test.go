@@ -17,13 +17,26 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// spread makes the values of a cache that was just rebuilt so long that each has a block of its own, which the cache does
-// not keep in memory: every look at one reads it. Nobody reads what follows a value.
-func spread(c *cache) {
-	for key, v := range c.kv.memtable.values {
+// spread makes the cache anew, with changes, and saves it. Each value is so long that it has a block of its own, which the
+// cache does not keep in memory: every look at one reads it. Nobody reads what follows a value.
+func spread(t *testing.T, s *Store, change func(c *cache) error) {
+	t.Helper()
+	tx := begin(t, s)
+	defer closeTx(t, tx)
+	load(t, tx)
+	if err := s.rebuildCache(s.cache.offset); err != nil {
+		t.Fatal(err)
+	}
+	if err := change(s.cache); err != nil {
+		t.Fatal(err)
+	}
+	for key, v := range s.cache.kv.memtable.values {
 		if v != nil && !strings.Contains(keyJudged+keySeen+keyUnread, key[:1]) { // these values are texts
-			c.kv.memtable.put(keyValue{key, append(slices.Clip(v), make([]byte, 4*blockSize)...)})
+			s.cache.kv.memtable.put(keyValue{key, append(slices.Clip(v), make([]byte, 4*blockSize)...)})
 		}
+	}
+	if err := s.saveCache(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -41,7 +54,7 @@ func TestWhicheverReadFailsTheCacheFollowsAChange(t *testing.T) {
 	ended := plain(702)
 	ended.State.Status, ended.State.Finished = kernel.Succeeded, t0
 	jobs := []kernel.Action{kernel.Create(consumer), kernel.Create(producer), kernel.Create(ended)}
-	for n := range 12 {
+	for n := range 6 {
 		j := plain(n + 1)
 		j.Number, j.Part = 1, fmt.Sprint(n)
 		j.Spec.Origin.Run = kernel.RunID(fmt.Sprintf("%c%d", 'a'+n%26, n))
@@ -49,14 +62,10 @@ func TestWhicheverReadFailsTheCacheFollowsAChange(t *testing.T) {
 		jobs = append(jobs, kernel.Create(j))
 	}
 	commit(t, s, jobs...)
-	tx := begin(t, s)
-	load(t, tx)
-	s.cache.set(keyPatrol, []byte(statusOf(&kernel.Job{ID: id(1), Created: t0})))
-	spread(s.cache)
-	if err := s.saveCache(); err != nil {
-		t.Fatal(err)
-	}
-	closeTx(t, tx)
+	spread(t, s, func(c *cache) error {
+		c.set(keyPatrol, []byte(statusOf(&kernel.Job{ID: id(1), Created: t0})))
+		return nil
+	})
 	writeAt(t, s.RecordFile(id(2)), contentOf(t, s.RecordFile(id(2)))+" ")
 	writeAt(t, s.RecordFile(id(3)), strings.Replace(contentOf(t, s.RecordFile(id(3))), `"job 3"`, `"edited"`, 1))
 	writeAt(t, s.RecordFile(id(950)), strings.ReplaceAll(contentOf(t, s.RecordFile(id(4))), string(id(4)), string(id(950))))
@@ -176,23 +185,16 @@ func TestWhicheverReadFailsTheCacheAnswersOrSaysSo(t *testing.T) {
 	})
 	add(10, func(j *kernel.Job) { j.State.Status, j.State.RetryAt = kernel.Queued, t0 })
 	commit(t, s, jobs...)
-	tx := begin(t, s)
-	load(t, tx)
-	if err := s.cache.judge("limits", map[kernel.Near]string{{Kind: kernel.Readers, Artifact: custom("t", "nobody's")}: "seen"}); err != nil {
-		t.Fatal(err)
-	}
-	s.cache.set(keyDirty+string(id(3)), []byte{})
-	spread(s.cache)
-	keys, err := s.cache.keys("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var keys []string
+	spread(t, s, func(c *cache) (err error) {
+		if err := c.judge("limits", map[kernel.Near]string{{Kind: kernel.Readers, Artifact: custom("t", "nobody's")}: "seen"}); err != nil {
+			return err
+		}
+		c.set(keyDirty+string(id(3)), []byte{})
+		keys, err = c.keys("")
+		return err
+	})
 	keys = slices.DeleteFunc(keys, func(key string) bool { return strings.Contains(keyJudged+keySeen+keyDirty+keyUnread, key[:1]) }) // these are taken as they are
-	if err := s.saveCache(); err != nil {
-		t.Fatal(err)
-	}
-	closeTx(t, tx)
-
 	for _, ref := range []string{"there", strings.Repeat("long", 60), "nowhere"} {
 		writeAt(t, file(dir, artifactFile(markersDir, custom("t", ref), id(1))), "")
 	}
@@ -255,8 +257,8 @@ func TestWhicheverReadFailsTheCacheAnswersOrSaysSo(t *testing.T) {
 	for _, few = range []int{0, 3} { // facts are looked at one by one, or only those that may be there
 		scope := kernel.Scope{Near: []kernel.Near{}, Reads: true}
 		want, calls, _, err := ask(scope, 0, nil)
-		if err != nil || !slices.Equal(want.Elided, []string{"t"}) {
-			t.Fatalf("%v: %v %v", want.Elided, want.Reads, err)
+		if err != nil || !slices.Contains(want.Elided, "t") {
+			t.Fatalf("%v: %v", want.Elided, err)
 		}
 		for k := 1; k <= calls; k++ {
 			if got, _, where, err := ask(scope, k, nil); err == nil {
