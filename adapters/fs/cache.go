@@ -74,7 +74,7 @@ func openCache(base dir, boot string) (*cache, error) {
 
 // readLog reads what other processes wrote to the log.
 func (c *cache) readLog() error {
-	err := c.kv.readLog(func(note []byte) bool {
+	return c.kv.readLog(func(note []byte) bool {
 		r := &reader{b: note}
 		from, to := r.offset(), r.offset()
 		if r.err != nil || from != c.offset || len(c.unlogged) > 0 || c.long {
@@ -83,7 +83,6 @@ func (c *cache) readLog() error {
 		c.offset, c.logged = to, to
 		return true
 	})
-	return err
 }
 
 // catchUp brings the cache to pos in the cheapest way that is right: from its log,

@@ -182,17 +182,11 @@ func structCodec(t reflect.Type) codec {
 
 // putTime writes microseconds since 1970, which is all that records hold.
 func putTime(b []byte, v reflect.Value) []byte {
-	t := v.Interface().(time.Time)
-	if t.IsZero() {
-		return binary.AppendVarint(b, 0)
-	}
-	return binary.AppendVarint(b, t.UnixMicro())
+	return binary.AppendVarint(b, v.Interface().(time.Time).UnixMicro())
 }
 
 func getTime(r *reader, v reflect.Value) {
-	if us := r.int(); us != 0 {
-		v.Set(reflect.ValueOf(time.UnixMicro(us).UTC()))
-	}
+	v.Set(reflect.ValueOf(time.UnixMicro(r.int()).UTC()))
 }
 
 func putWaitSet(b []byte, v reflect.Value) []byte {

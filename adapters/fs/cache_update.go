@@ -290,11 +290,11 @@ func (c *cache) judge(by string, facts map[kernel.Near]string) error {
 		c.set(key, nil)
 	}
 	have, err := c.kv.get(keyJudged)
-	if string(have) != by {
-		c.set(keyJudged, []byte(by))
-	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(err, c.judgeFacts(facts))
+	if string(have) != by {
+		c.set(keyJudged, []byte(by))
+	}
+	return c.judgeFacts(facts)
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -390,6 +392,88 @@ func BenchmarkAppendEvents(b *testing.B) {
 	for b.Loop() {
 		if err := s.AppendEvents([]kernel.Event{e, e}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// Whichever call of the disk fails, a reader that asks again hears every event once and in order, also those of the files
+// that the log was moved to meanwhile.
+func TestWhicheverCallOfTheDiskFailsEventsAreHeardOnce(t *testing.T) {
+	oneGoroutine(t)
+	for _, begun := range []bool{false, true} { // the reader has read the beginning already
+		for k, calls := 0, 1; k <= calls; k++ { // at first none fails
+			dir := t.TempDir()
+			writer := eventStore(t, dir, 150, 8) // two events in each file
+			var want []string
+			happen := func(n int) {
+				for range n {
+					want = append(want, fmt.Sprintf("%de", len(want)+1))
+					happens(t, writer, "e")
+				}
+			}
+			happen(3)
+			s, d := eventStore(t, dir, 150, 8), &faulty{stats: true}
+			s.disk = d
+			r := s.Events(0)
+			var got []string
+			listen := func() error {
+				return r.Read(func(line []byte) error {
+					var e eventRecord
+					if err := json.Unmarshal(line, &e); err != nil {
+						return err
+					}
+					got = append(got, fmt.Sprintf("%d%s", e.Seq, e.Name))
+					return nil
+				})
+			}
+			if begun {
+				if err := listen(); err != nil {
+					t.Fatal(err)
+				}
+				happen(4)
+			}
+			begin := d.n
+			if k > 0 {
+				d.at = begin + k
+			}
+			err := listen()
+			if k == 0 {
+				calls = d.n - begin
+			}
+			if err != nil && (d.where == "" || !errors.Is(err, unix.EIO)) {
+				t.Errorf("%s fails: %v", d.where, err)
+			}
+			happen(2)
+			if err := errors.Join(listen(), r.Close(), s.Close(), writer.Close()); err != nil {
+				t.Errorf("%s failed, and then: %v", d.where, err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s fails: heard %q, want %q", d.where, got, want)
+			}
+			if open := openBelow(dir); len(open) > 0 {
+				t.Errorf("%s fails, and %v is still open", d.where, open)
+			}
+		}
+	}
+}
+
+// As many files of the log stay as wanted, the newest ones, and the numbers go on.
+func TestSoManyFilesOfEventsAreKept(t *testing.T) {
+	for files, kept := range map[int]int{0: 0, 1: 0, 2: 1, 3: 2} {
+		dir := t.TempDir()
+		s := eventStore(t, dir, 1, files) // each event fills a file
+		for range 4 {
+			happens(t, s, "e")
+		}
+		old, err := s.rotatedEvents()
+		if err != nil || len(old) != kept || kept > 0 && (old[kept-1].last != 4 || old[0].last != uint64(5-kept)) {
+			t.Errorf("of %d files: %+v, %v", files, old, err)
+		}
+		happens(t, s, "e")
+		if kept > 0 {
+			if old, err = s.rotatedEvents(); err != nil || old[kept-1].last != 5 {
+				t.Errorf("of %d files, after another event: %+v, %v", files, old, err)
+			}
 		}
 	}
 }

@@ -63,6 +63,7 @@ func TestAReaderIsNamed(t *testing.T) {
 	o := options()
 	o.Who = "vizier list 4711"
 	s := NewStore(dir, o)
+	defer s.Close()
 	commit(t, s, kernel.Create(plain(1)))
 	if err := os.WriteFile(s.abs(lockFile), []byte("somebody else\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -89,6 +90,7 @@ func TestAPanicKeepsNoLock(t *testing.T) {
 		"in a fenced write":            func() { _ = s.fenced(t.Context(), j.Attempt(), func() error { panic("on purpose") }) },
 		"in a read": func() {
 			read(t, s)
+			s.cache.kv.close()
 			s.cache.kv = nil // as a store that was forgotten in the middle of it
 			_, _ = s.Read(t.Context(), kernel.Scope{Jobs: []kernel.JobID{j.ID}})
 		},
@@ -122,6 +124,7 @@ func TestAStoreThatWasMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newStore(t, old)
+	defer s.Close()
 	commit(t, s, kernel.Create(plain(1)))
 	if err := os.Rename(old, now); err != nil {
 		t.Fatal(err)

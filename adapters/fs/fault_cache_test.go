@@ -1,8 +1,11 @@
 package fs
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +16,29 @@ import (
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
+
+// spread makes the cache anew, with changes, and saves it. Each value is so long that it has a block of its own, which the
+// cache does not keep in memory: every look at one reads it. Nobody reads what follows a value.
+func spread(t *testing.T, s *Store, change func(c *cache) error) {
+	t.Helper()
+	tx := begin(t, s)
+	defer closeTx(t, tx)
+	load(t, tx)
+	if err := s.rebuildCache(s.cache.offset); err != nil {
+		t.Fatal(err)
+	}
+	if err := change(s.cache); err != nil {
+		t.Fatal(err)
+	}
+	for key, v := range s.cache.kv.memtable.values {
+		if v != nil && !strings.Contains(keyJudged+keySeen+keyUnread, key[:1]) { // these values are texts
+			s.cache.kv.memtable.put(keyValue{key, append(slices.Clip(v), make([]byte, 4*blockSize)...)})
+		}
+	}
+	if err := s.saveCache(); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Whichever read of its files fails, the cache follows a change or says that it did not, so
 // that it is made anew.
@@ -28,46 +54,58 @@ func TestWhicheverReadFailsTheCacheFollowsAChange(t *testing.T) {
 	ended := plain(702)
 	ended.State.Status, ended.State.Finished = kernel.Succeeded, t0
 	jobs := []kernel.Action{kernel.Create(consumer), kernel.Create(producer), kernel.Create(ended)}
-	for n := range 600 { // the files have more blocks than the cache keeps in memory
+	for n := range 6 {
 		j := plain(n + 1)
+		j.Number, j.Part = 1, fmt.Sprint(n)
 		j.Spec.Origin.Run = kernel.RunID(fmt.Sprintf("%c%d", 'a'+n%26, n))
 		j.Spec.Needs, j.Spec.Produces = []kernel.Artifact{tok, other}, []kernel.Artifact{custom("made", "m"), tok}
 		jobs = append(jobs, kernel.Create(j))
 	}
 	commit(t, s, jobs...)
-	tx := begin(t, s)
-	load(t, tx)
-	if err := s.saveCache(); err != nil {
+	spread(t, s, func(c *cache) error {
+		c.set(keyPatrol, []byte(statusOf(&kernel.Job{ID: id(1), Created: t0})))
+		return nil
+	})
+	writeAt(t, s.RecordFile(id(2)), contentOf(t, s.RecordFile(id(2)))+" ")
+	writeAt(t, s.RecordFile(id(3)), strings.Replace(contentOf(t, s.RecordFile(id(3))), `"job 3"`, `"edited"`, 1))
+	writeAt(t, s.RecordFile(id(950)), strings.ReplaceAll(contentOf(t, s.RecordFile(id(4))), string(id(4)), string(id(950))))
+	writeAt(t, s.RecordFile(id(951)), "damaged")
+	if err := os.RemoveAll(filepath.Dir(s.RecordFile(id(5)))); err != nil {
 		t.Fatal(err)
 	}
-	closeTx(t, tx)
 
 	with := func(j kernel.Job, change func(*kernel.Job)) cachedJob {
 		change(&j)
 		return cachedJob{job: &j}
 	}
-	for name, change := range map[string]func(c *cache) error{
-		"a job of a new status": func(c *cache) error {
+	for name, change := range map[string]func(_ *Store, c *cache) error{
+		"a job of a new status": func(_ *Store, c *cache) error {
 			return c.put(with(plain(3), func(j *kernel.Job) { j.State.Status = kernel.Failed }), true)
 		},
-		"a job that ended": func(c *cache) error {
+		"a job that ended": func(_ *Store, c *cache) error {
 			return c.put(with(ended, func(j *kernel.Job) { j.State.Finished = t0.Add(1) }), false)
 		},
-		"a producer for what a job of the run needs": func(c *cache) error {
+		"a producer for what a job of the run needs": func(_ *Store, c *cache) error {
 			return c.put(with(plain(800), func(j *kernel.Job) { j.Spec.Origin.Run, j.Spec.Produces = "r", []kernel.Artifact{other} }), true)
 		},
-		"no producer any more": func(c *cache) error { return c.remove(producer.ID) },
-		"another consumer": func(c *cache) error {
+		"no producer any more": func(_ *Store, c *cache) error { return c.remove(producer.ID) },
+		"another consumer": func(_ *Store, c *cache) error {
 			return c.put(with(plain(801), func(j *kernel.Job) { j.Spec.Origin.Run, j.Spec.Needs = "r", []kernel.Artifact{tok} }), true)
 		},
-		"a consumer that ended": func(c *cache) error {
+		"a consumer that ended": func(_ *Store, c *cache) error {
 			return c.put(with(consumer, func(j *kernel.Job) { j.State.Status = kernel.Succeeded }), true)
 		},
-		"a job that is packed": func(c *cache) error { return c.packed(ended.ID, fileStamp{}) },
-		"a job that was never": func(c *cache) error { return c.remove(id(900)) },
-		"what a tick judged": func(c *cache) error {
+		"a job that is packed": func(_ *Store, c *cache) error { return c.packed(ended.ID, fileStamp{}) },
+		"a job that was never": func(_ *Store, c *cache) error { return c.remove(id(900)) },
+		"what a tick judged": func(_ *Store, c *cache) error {
 			return c.judge("limits", map[kernel.Near]string{{Kind: kernel.Readers, Key: "main"}: "x"})
 		},
+		"what a tick judged that knows no facts": func(_ *Store, c *cache) error { return c.judge("limits", nil) },
+		"a job that shares its number": func(_ *Store, c *cache) error {
+			return c.put(with(plain(802), func(j *kernel.Job) { j.Number, j.Part = 1, "more" }), true)
+		},
+		"records that were edited":   func(s *Store, _ *cache) error { return s.patrol() },
+		"records that came and went": func(s *Store, _ *cache) error { return s.reconcile() },
 	} {
 		follow := func(fails int) (_ map[string]string, calls int, where string, _ error) {
 			s, d := newStore(t, dir), &faulty{}
@@ -79,12 +117,13 @@ func TestWhicheverReadFailsTheCacheFollowsAChange(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.kv.close()
+			defer s.dropCache()
 			begun := d.n
 			if fails > 0 {
 				d.at = begun + fails
 			}
-			err = change(c)
+			s.cache = c
+			err = change(s, c)
 			calls, d.at = d.n-begun, 0
 			all := map[string]string{}
 			if err := c.kv.each("", func(key string, value []byte) bool { all[key] = string(value); return true }); err != nil {
@@ -110,12 +149,10 @@ func TestWhicheverReadFailsTheCacheAnswersOrSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	tok, patch := custom("t", "k"), kernel.Artifact{Kind: kernel.CommandPatch, Name: string(id(1))}
-	long := strings.Repeat("a long word ", 2000) // a block of its own, which the cache does not keep in memory
 	var jobs []kernel.Action
 	add := func(n int, change func(*kernel.Job)) {
 		j := plain(n)
 		j.Number, j.Part, j.Created = 1, fmt.Sprint(n), t0.Add(time.Duration(n))
-		j.Spec.Task.Args = append(j.Spec.Task.Args, long)
 		j.Spec.Origin = kernel.Origin{Run: "r", Branch: "draft/p"}
 		change(&j)
 		jobs = append(jobs, kernel.Create(j))
@@ -142,18 +179,30 @@ func TestWhicheverReadFailsTheCacheAnswersOrSaysSo(t *testing.T) {
 	add(9, func(j *kernel.Job) {
 		j.Spec.Origin.Run, j.State.Status, j.State.Finished, j.Spec.FailureMode, j.Spec.Routes = "other", kernel.Failed, t0, kernel.BlockDownstream, []kernel.Route{{To: id(4), On: kernel.OutcomeFailed}}
 	})
+	add(11, func(j *kernel.Job) {
+		j.Spec.Origin = kernel.Origin{}
+		j.State.Status, j.Spec.Needs = kernel.WaitingOnDeps, []kernel.Artifact{custom("t", "nobody's"), custom("t", "nor theirs"), custom("t", "there"), custom("t", strings.Repeat("long", 60))}
+	})
 	add(10, func(j *kernel.Job) { j.State.Status, j.State.RetryAt = kernel.Queued, t0 })
 	commit(t, s, jobs...)
-	tx := begin(t, s)
-	load(t, tx)
-	if err := s.saveCache(); err != nil {
-		t.Fatal(err)
+	var keys []string
+	spread(t, s, func(c *cache) (err error) {
+		if err := c.judge("limits", map[kernel.Near]string{{Kind: kernel.Readers, Artifact: custom("t", "nobody's")}: "seen"}); err != nil {
+			return err
+		}
+		c.set(keyDirty+string(id(3)), []byte{})
+		keys, err = c.keys("")
+		return err
+	})
+	keys = slices.DeleteFunc(keys, func(key string) bool { return strings.Contains(keyJudged+keySeen+keyDirty+keyUnread, key[:1]) }) // these are taken as they are
+	for _, ref := range []string{"there", strings.Repeat("long", 60), "nowhere"} {
+		writeAt(t, file(dir, artifactFile(markersDir, custom("t", ref), id(1))), "")
 	}
-	closeTx(t, tx)
-
+	writeAt(t, file(dir, typeDir(markersDir, "t"), "odd"), "")
+	few := fewFacts
 	ask := func(scope kernel.Scope, fails int, wrong func(*cache)) (kernel.Records, int, string, error) {
 		s, d := newStore(t, dir), &faulty{only: cacheFile}
-		s.disk = d
+		s.disk, s.few = d, few
 		if err := s.open(false); err != nil {
 			t.Fatal(err)
 		}
@@ -198,6 +247,34 @@ func TestWhicheverReadFailsTheCacheAnswersOrSaysSo(t *testing.T) {
 			got, _, _, err := ask(scope, 0, func(c *cache) { c.set(keyEntry+string(id(n)), []byte{0xff}) })
 			if err == nil && !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v: the entry of job %d makes no sense, and nobody hears of it:\n%.500s", scope, n, cmp.Diff(want, got))
+			}
+		}
+	}
+	stoppers := kernel.Scope{Near: []kernel.Near{{Kind: kernel.Stoppers, Run: "r"}}}
+	if _, _, _, err := ask(stoppers, 0, func(c *cache) { c.set(keyEntry+string(id(9)), nil) }); !errors.Is(err, errCache) {
+		t.Errorf("a job that stops runs has no entry: %v", err)
+	}
+	for _, few = range []int{0, 3} { // facts are looked at one by one, or only those that may be there
+		scope := kernel.Scope{Near: []kernel.Near{}, Reads: true}
+		want, calls, _, err := ask(scope, 0, nil)
+		if err != nil || !slices.Contains(want.Elided, "t") {
+			t.Fatalf("%v: %v", want.Elided, err)
+		}
+		for k := 1; k <= calls; k++ {
+			if got, _, where, err := ask(scope, k, nil); err == nil {
+				t.Errorf("few are %d: %s fails, call %d of %d, and nobody hears of it:\n%.500s", few, where, k, calls, cmp.Diff(want, got))
+			}
+		}
+	}
+	for _, key := range keys {
+		for _, scope := range []kernel.Scope{{All: true}, {Near: []kernel.Near{{Kind: kernel.Newest, Most: 9}}, Tally: []kernel.Number{1}}} {
+			want, _, _, err := ask(scope, 0, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, _, err := ask(scope, 0, func(c *cache) { c.set(key, []byte{0xff}) })
+			if err == nil && !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v: the value of %q makes no sense, and nobody hears of it:\n%.500s", scope, key, cmp.Diff(want, got))
 			}
 		}
 	}

@@ -93,10 +93,14 @@ func (c course) at(ctx context.Context, when Moment) (*Past, error) {
 		return nil, beyondError(lostEntries(w.number).Text)
 	}
 	p, err := w.past()
-	if err == nil && when.Entry == 0 && !end {
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	if when.Entry == 0 && !end {
 		p.At = when.Time
 	}
-	return p, err
+	return p, nil
 }
 
 // lostAfter reports that entries after part i are gone.

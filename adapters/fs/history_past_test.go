@@ -476,3 +476,69 @@ func TestMilestonesAreClosed(t *testing.T) {
 		}
 	}
 }
+
+// The past answers what was seen last, or why it does not know.
+func TestThePastAnswersProbes(t *testing.T) {
+	a, marked := custom("t", "seen"), custom("t", "marked")
+	asked := kernel.Probes{Artifacts: []kernel.Artifact{a}, Markers: []kernel.Artifact{a, marked}, Branches: []string{"main"}, Head: true, Clean: true, Merging: true, Sandbox: true}
+	seen := kernel.NewFacts()
+	seen.Present[a], seen.Markers[a], seen.Heads["main"] = kernel.Seen(true), kernel.Seen([]kernel.JobID{id(2), id(1)}), kernel.Seen(kernel.CommitID("c0"))
+	seen.Head, seen.Clean, seen.Merging, seen.Sandbox = kernel.Seen("main"), kernel.Seen(true), kernel.Seen("draft/x"), kernel.Seen(kernel.Enforcement{Files: "no"})
+	failed := kernel.NewFacts()
+	failed.Present[a], failed.Clean = kernel.Unseen[bool]("it failed"), kernel.Unseen[bool]("it failed, too")
+	w := newPastState()
+	w.take(&pastEntry{entry: entry{number: 1, groups: []group{{ops: []fileOp{{kind: opWrite, path: artifactFile(markersDir, marked, id(3))}, {kind: opWrite, path: artifactFile(markersDir, marked, id(4))}, {kind: opRemove, path: artifactFile(markersDir, marked, id(4))}}}}}})
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		seen  kernel.Facts
+		err   error
+		whole bool
+	}{"seen": {seen: seen}, "nothing": {seen: kernel.NewFacts()}, "nothing, from the first entry on": {seen: kernel.NewFacts(), whole: true}, "what failed": {seen: failed}, "unreadable": {seen: kernel.NewFacts(), err: errors.New("cannot be read")}} {
+		w.whole = c.whole
+		why := notThen
+		if c.err != nil {
+			why = c.err.Error()
+		}
+		want := kernel.NewFacts()
+		want.Present[a], want.Heads["main"] = recalledFrom(c.seen.Present[a], why), recalledFrom(c.seen.Heads["main"], why)
+		want.Markers[a], want.Markers[marked] = kernel.Unseen[[]kernel.JobID](why), kernel.Seen([]kernel.JobID{id(3)})
+		switch {
+		case name == "seen":
+			want.Markers[a] = kernel.Seen([]kernel.JobID{id(1), id(2)})
+		case c.whole:
+			want.Markers[a] = kernel.Seen([]kernel.JobID(nil))
+		}
+		want.Head, want.Clean, want.Merging, want.Sandbox = recalledFrom(c.seen.Head, why), recalledFrom(c.seen.Clean, why), recalledFrom(c.seen.Merging, why), recalledFrom(c.seen.Sandbox, why)
+		got := kernel.NewFacts()
+		(&Past{state: w, facts: func() (kernel.Facts, error) { return c.seen, c.err }}).Observe(t.Context(), asked, &got)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: it says\n%+v\nwant\n%+v", name, got, want)
+		}
+		none := kernel.NewFacts()
+		if (&Past{state: w, facts: func() (kernel.Facts, error) { return c.seen, c.err }}).Observe(t.Context(), kernel.Probes{}, &none); !reflect.DeepEqual(none, kernel.NewFacts()) {
+			t.Errorf("%s: asked for nothing, it says %+v", name, none)
+		}
+	}
+}
+
+func recalledFrom[T any](f kernel.Fact[T], why string) kernel.Fact[T] {
+	if f.Known || f.Err != "" {
+		return f
+	}
+	return kernel.Unseen[T](why)
+}
+
+// What cannot be read of the facts of one account makes all of them unknown, with the reason.
+func TestFactsOfThePastThatCannotBeRead(t *testing.T) {
+	w := newPastState()
+	w.told = [][]byte{[]byte(`{"steps":[{"facts":{"clean":{"value":true}}}]}`), []byte(`{"steps":3}`)}
+	if _, err := w.facts(); err == nil || !strings.HasPrefix(err.Error(), "the facts on record cannot be read: ") {
+		t.Errorf("%v", err)
+	}
+	w.limits = []byte("{")
+	if _, err := w.past(); err == nil {
+		t.Error("limits that make no sense are none")
+	}
+}

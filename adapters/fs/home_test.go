@@ -3,8 +3,12 @@ package fs
 import (
 	"context"
 	"errors"
+	"fmt"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -100,4 +104,81 @@ func TestAStoreKnowsWhereItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign(one, false)
+}
+
+// The oldest places are forgotten once there are too many, and the same place is not on record twice.
+func TestAStoreKnowsItsLatestPlaces(t *testing.T) {
+	git := &tracking{stamp: "1"}
+	dir := t.TempDir()
+	s := newStoreWith(t, dir, Options{Tracking: git})
+	closeTx(t, begin(t, s))
+	places := func() []home {
+		t.Helper()
+		have, err := s.homes()
+		if err != nil || have.Version != 1 {
+			t.Fatalf("%+v, %v", have, err)
+		}
+		return have.Homes
+	}
+	at := places()
+	if len(at) != 1 || at[0].Path != dir || at[0].Inode == 0 {
+		t.Fatalf("it is at %+v", at)
+	}
+	if err := s.Adopt(t.Context()); err != nil || !slices.Equal(places(), at) {
+		t.Errorf("%+v, %v", places(), err)
+	}
+	var many []home
+	for n := range maxHomes {
+		many = append(many, home{Inode: at[0].Inode + uint64(n) + 1, Path: fmt.Sprint("/", n)})
+	}
+	for name, c := range map[string]struct{ homes, want []home }{
+		"too many":       {many, append(slices.Clone(many[1:]), at[0])},
+		"one less":       {many[1:], append(slices.Clone(many[1:]), at[0])},
+		"the same inode": {[]home{{at[0].Inode, "/before"}}, at},
+		"the same path":  {[]home{{at[0].Inode + 1, dir}}, at},
+		"both":           {[]home{{at[0].Inode, "/before"}, {at[0].Inode + 1, dir}, many[0]}, []home{many[0], at[0]}},
+	} {
+		if err := s.writeHomes(&homeRecord{Index: "1", Homes: c.homes}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Adopt(t.Context()); err != nil || !slices.Equal(places(), c.want) {
+			t.Errorf("%s: %+v, %v", name, places(), err)
+		}
+	}
+	// A store that was moved, or restored at its path, is at home, and that is put on record without asking for more.
+	for name, known := range map[string]home{"moved": {at[0].Inode, "/before"}, "restored": {at[0].Inode + 1, dir}} {
+		if err := s.writeHomes(&homeRecord{Index: "1", Homes: []home{many[0], known}}); err != nil {
+			t.Fatal(err)
+		}
+		asked := git.asked
+		closeTx(t, begin(t, s))
+		if got := places(); !slices.Equal(got, []home{many[0], at[0]}) || git.asked != asked {
+			t.Errorf("%s: %+v, git was asked %d times", name, got, git.asked-asked)
+		}
+		before := contentOf(t, file(dir, homeFile))
+		git.stamp = "2" // then only the index on record changes
+		closeTx(t, begin(t, s))
+		if now := contentOf(t, file(dir, homeFile)); now != strings.Replace(before, `"index":"1"`, `"index":"2"`, 1) || git.asked == asked {
+			t.Errorf("%s: %s, before %s", name, now, before)
+		}
+		git.stamp = "1"
+	}
+	// Without a file on record, a refused adoption leaves none.
+	if err := os.Remove(file(dir, homeFile)); err != nil {
+		t.Fatal(err)
+	}
+	git.stamp, git.file = "3", ".vizier/jobs/x"
+	if err := s.Adopt(t.Context()); !errors.Is(err, ErrForeign) || exists(file(dir, homeFile)) {
+		t.Errorf("%v, a file is there: %t", err, exists(file(dir, homeFile)))
+	}
+	git.file = ""
+	if err := os.Mkdir(file(dir, homeFile), 0o700); err != nil { // something else is in its place: it is moved away
+		t.Fatal(err)
+	}
+	if err := s.Adopt(t.Context()); err != nil || !slices.Equal(places(), at) {
+		t.Errorf("%v, %+v", err, places())
+	}
+	if err := newStore(t, t.TempDir()).Adopt(t.Context()); !errors.Is(err, iofs.ErrNotExist) {
+		t.Errorf("no store: %v", err)
+	}
 }

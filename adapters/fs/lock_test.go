@@ -121,11 +121,12 @@ func TestLockExcludesAnotherProcess(t *testing.T) {
 
 	waited := make(chan error, 1)
 	go func() {
-		tx, err := NewStore(dir, options()).Begin(context.Background())
+		waits := NewStore(dir, options())
+		tx, err := waits.Begin(context.Background())
 		if err == nil {
 			err = tx.Close()
 		}
-		waited <- err
+		waited <- errors.Join(err, waits.Close())
 	}()
 	holder.kill()
 	tx := begin(t, s) // at once: nothing has to expire

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,7 +76,10 @@ func options() Options {
 	return Options{Boot: "boot-1", Who: "test", Now: func() time.Time { return t0.Add(time.Hour) }}
 }
 
-// newStore returns a store of dir that is closed with the test.
+// storeDirs has the directories of the stores of all tests.
+var storeDirs sync.Map
+
+// newStore returns a store of dir that is closed with the test. Then none of its files may be open.
 func newStore(t testing.TB, dir string) *Store {
 	t.Helper()
 	return newStoreWith(t, dir, options())
@@ -84,7 +88,14 @@ func newStore(t testing.TB, dir string) *Store {
 func newStoreWith(t testing.TB, dir string, o Options) *Store {
 	t.Helper()
 	s := NewStore(dir, o)
-	s.pause = 0 // else it depends on the machine's speed which transactions patrol
+	s.pause = 0                                               // else it depends on the machine's speed which transactions patrol
+	if _, again := storeDirs.LoadOrStore(dir, true); !again { // the cleanup of the first store comes last
+		t.Cleanup(func() {
+			if open := openBelow(dir); len(open) > 0 {
+				t.Errorf("still open: %v", open)
+			}
+		})
+	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -235,4 +246,16 @@ func contentOf(t testing.TB, path string) string {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// openBelow returns the files below dir that this process has open; none where the system does not tell. It leaves out
+// the lock: a wait for it that was given up may still go on.
+func openBelow(dir string) (names []string) {
+	fds, _ := os.ReadDir("/proc/self/fd")
+	for _, fd := range fds {
+		if name, _ := os.Readlink("/proc/self/fd/" + fd.Name()); (name == dir || strings.HasPrefix(name, dir+"/")) && !strings.HasSuffix(name, lockFile) {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -98,6 +98,7 @@ func TestPlanStates(t *testing.T) {
 func TestDropConflicts(t *testing.T) {
 	root := t.TempDir()
 	s := NewStore(root, Options{})
+	defer s.Close()
 	if err := s.DropConflicts([]kernel.JobID{"a"}); err != nil {
 		t.Errorf("where there is no store: %v", err)
 	}

@@ -1,12 +1,16 @@
 package fs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -44,6 +48,7 @@ func TestDropTemporary(t *testing.T) {
 		fmt.Sprintf("%s/a/b/.%s.json.%d.9.tmp", payloadsDir, id(1), gone): {2 * time.Minute, true},
 		fmt.Sprintf("%s/.index.%d.1.tmp", journalDir, gone):               {2 * time.Minute, true},
 		planStatesDir + "/.p.json.tmp":                                    {2 * time.Hour, true},
+		job + "/.job.json.-99999.e.tmp":                                   {2 * time.Minute, false}, // no process has that number
 		job + "/.tmp":                                                     {2 * time.Hour, true},
 		job + "/.keep":                                                    {2 * time.Hour, false},
 		job + "/work.tmp":                                                 {2 * time.Hour, false},
@@ -81,4 +86,42 @@ func TestDropTemporary(t *testing.T) {
 		t.Errorf("again: %d, %v", n, err)
 	}
 	commit(t, s, kernel.Create(plain(8)))
+}
+
+// Whichever call of the disk fails, what is left of the temporary files goes the next time, and each counts once.
+func TestWhicheverCallOfTheDiskFailsTemporaryFilesGo(t *testing.T) {
+	oneGoroutine(t)
+	dir := t.TempDir()
+	commit(t, newStore(t, dir), kernel.Create(plain(1)))
+	at := time.Now().Add(-2 * time.Hour)
+	stale := []string{"jobs/.a.1.1.tmp", jobPath(id(1), ".job.json.1.2.tmp"), jobPath(id(1), "attempts/.1.json.1.3.tmp"), planStatesDir + "/.p.json.1.4.tmp", sentinelsDir + "/.s.1.5.tmp"}
+	for k, calls := 0, 1; k <= calls; k++ { // at first none fails
+		for _, name := range stale {
+			writeAt(t, file(dir, name), "half of")
+			if err := os.Chtimes(file(dir, name), at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, d := newStore(t, dir), &faulty{at: k, stats: true}
+		s.disk = d
+		n, err := s.DropTemporary()
+		if k == 0 {
+			calls = d.n
+		}
+		if err != nil && !errors.Is(err, unix.EIO) {
+			t.Errorf("%s fails: %v", d.where, err)
+		}
+		again, failed := s.DropTemporary()
+		if n+again != len(stale) || failed != nil || err == nil && n < len(stale) && !strings.HasPrefix(d.where, "stat") {
+			t.Errorf("%s fails: %d of %d are dropped, %v, and then %d, %v", d.where, n, len(stale), err, again, failed)
+		}
+		for _, name := range stale {
+			if exists(file(dir, name)) {
+				t.Errorf("%s fails, and %s is left", d.where, name)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
