@@ -148,7 +148,7 @@ func Beneath(path, dir string) bool {
 // Words describes what this host enforces of a sandbox.
 func Words(b kernel.Sandbox) string {
 	h := This()
-	words := h.files()
+	words := h.words()
 	if b.Network == kernel.NoNetwork {
 		words += "; " + h.network()
 	}
