@@ -213,20 +213,31 @@ const presencePause = 500 * time.Millisecond
 // longer exists.
 var ErrRecordGone = errors.New("its record is gone: somebody removed the store, as `git clean -fdx` does, while the job ran")
 
+// ErrNoFiles is the cause with which an attempt ends if its runner can open no file any more.
+var ErrNoFiles = errors.New("its runner can open no file any more: somebody, perhaps the job, lowered its limit of open files")
+
+// noFilesPatience is how long a runner can open no file before it gives up.
+const noFilesPatience = 30 * time.Second
+
 // presence ends the running attempt once the record of its job is gone, because
 // nobody would ever learn of its end. The record must be missing twice: once
-// may be a file system that is being mounted.
+// may be a file system that is being mounted. The same holds, after a while, if this
+// process can open no file any more.
 func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
-	missed := 0
+	var why error
+	missed, starved := 0, 0
 	if every(ctx, presencePause, func() (done bool) {
-		if _, err := r.Outcomes.Job(id); errors.Is(err, kernel.ErrNotFound) {
-			missed++
-		} else {
-			missed = 0
+		switch _, err := r.Outcomes.Job(id); {
+		case errors.Is(err, kernel.ErrNotFound):
+			missed, starved, why = missed+1, 0, ErrRecordGone
+		case errors.Is(err, syscall.EMFILE):
+			missed, starved, why = 0, starved+1, ErrNoFiles
+		default:
+			missed, starved = 0, 0
 		}
-		return missed == 2
+		return missed == 2 || starved == int(noFilesPatience/presencePause)
 	}) {
-		r.Stop(ErrRecordGone)
+		r.Stop(why)
 	}
 }
 
@@ -236,7 +247,8 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 // dropped either: without it the job would be taken for lost, and run again. The
 // same holds while the record cannot be read. Only if the record itself is gone,
 // perhaps with the whole repository, does settle give up: nobody waits for the
-// result. If the repository was moved, or the journal has reached the limit on the size
+// result. It also gives up, after a while, if this process can open no file any more: its end at
+// least lets others settle the job as lost. If the repository was moved, or the journal has reached the limit on the size
 // of files of this process, it can only leave the result on record: the next tick there,
 // or of a process without that limit, settles the job.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
@@ -245,6 +257,7 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 		return err
 	}
 	recorded := errors.Is(err, kernel.ErrRecorded) // whoever has the lock next completes it, and then the attempt is over
+	began := time.Now()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := r.conclude(result)
 		err2 := finish(ctx, s, result)
@@ -260,8 +273,9 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 		if err2 == nil || errors.Is(err2, kernel.ErrStale) || ctx.Err() != nil || err == nil && (errors.Is(err2, kernel.ErrMoved) || errors.Is(err2, syscall.EFBIG)) {
 			return err2
 		}
-		if _, gone := r.Outcomes.Job(result.Attempt.Job); errors.Is(gone, kernel.ErrNotFound) {
-			return gone
+		_, unread := r.Outcomes.Job(result.Attempt.Job)
+		if errors.Is(unread, kernel.ErrNotFound) || errors.Is(unread, syscall.EMFILE) && time.Since(began) >= noFilesPatience {
+			return unread
 		}
 		select {
 		case <-ctx.Done():

@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +60,18 @@ func TestWhatARunnerLearnsWhileItsCommandRuns(t *testing.T) {
 			}
 			return job("a", running(1)), nil
 		}, ErrRecordGone, 5 * presencePause, 0},
+		"no file can be opened now and then": {func(after time.Duration) (kernel.Job, error) {
+			if after%noFilesPatience != 0 {
+				return kernel.Job{}, syscall.EMFILE
+			}
+			return job("a", running(1)), nil
+		}, nil, end, 59},
+		"no file can be opened any more": {func(after time.Duration) (kernel.Job, error) {
+			if after > presencePause {
+				return kernel.Job{}, fmt.Errorf("open: %w", syscall.EMFILE)
+			}
+			return job("a", running(1)), nil
+		}, ErrNoFiles, presencePause + noFilesPatience, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := &beating{begun: time.Now(), record: c.record}
@@ -125,15 +139,17 @@ func TestHowLongARunnerKeepsAResult(t *testing.T) {
 		waits                bool // until nothing hinders it
 		result, settled      bool // on record in the end
 	}{
-		"nothing hinders it":               {result: true, settled: true},
-		"the disk is full":                 {begin: errDisk, conclude: errDisk, waits: true, result: true, settled: true},
-		"the lock is taken":                {begin: ErrBusy, waits: true, result: true, settled: true},
-		"the record cannot be read":        {begin: errDisk, conclude: errDisk, job: errDisk, waits: true, result: true, settled: true},
-		"it was moved":                     {begin: kernel.ErrMoved, want: kernel.ErrMoved, result: true},
-		"it was moved, and cannot be left": {begin: kernel.ErrMoved, conclude: errDisk, waits: true, result: true, settled: true},
-		"the record is gone":               {begin: errDisk, conclude: errDisk, job: kernel.ErrNotFound, want: kernel.ErrNotFound},
-		"it is stale":                      {begin: kernel.ErrStale, conclude: errDisk, want: kernel.ErrStale},
-		"it is cancelled":                  {begin: errDisk, conclude: errDisk, within: time.Second, want: errDisk},
+		"nothing hinders it":                   {result: true, settled: true},
+		"the disk is full":                     {begin: errDisk, conclude: errDisk, waits: true, result: true, settled: true},
+		"the lock is taken":                    {begin: ErrBusy, waits: true, result: true, settled: true},
+		"the record cannot be read":            {begin: errDisk, conclude: errDisk, job: errDisk, waits: true, result: true, settled: true},
+		"it was moved":                         {begin: kernel.ErrMoved, want: kernel.ErrMoved, result: true},
+		"it was moved, and cannot be left":     {begin: kernel.ErrMoved, conclude: errDisk, waits: true, result: true, settled: true},
+		"the record is gone":                   {begin: errDisk, conclude: errDisk, job: kernel.ErrNotFound, want: kernel.ErrNotFound},
+		"no file can be opened any more":       {begin: syscall.EMFILE, conclude: syscall.EMFILE, job: syscall.EMFILE, want: syscall.EMFILE},
+		"no file can be opened but the record": {begin: syscall.EMFILE, conclude: syscall.EMFILE, waits: true, result: true, settled: true},
+		"it is stale":                          {begin: kernel.ErrStale, conclude: errDisk, want: kernel.ErrStale},
+		"it is cancelled":                      {begin: errDisk, conclude: errDisk, within: time.Second, want: errDisk},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // ErrForeign says that the store may be somebody else's: git tracks it, others can
@@ -35,8 +37,8 @@ const maxHomes = 16
 // repository. A repository that is renamed keeps the inode; a backup that is restored
 // in its place keeps the path; a copy has neither.
 type home struct {
-	Inode uint64 `json:"inode"`
-	Path  string `json:"path"`
+	Inode uint64   `json:"inode"`
+	Path  sys.Path `json:"path"`
 }
 
 // homeRecord is the content of homeFile: where the store is.
@@ -206,7 +208,7 @@ func (s *Store) here() (home, error) {
 	case st.Mode&0o077 != 0:
 		return home{}, &ForeignError{fmt.Sprintf("%s has mode %04o, so others may have written to it. Look at it; if it is yours: `vizier doctor --adopt`", dir, st.Mode&0o7777), true}
 	}
-	return home{st.Ino, s.Layout.root}, nil
+	return home{st.Ino, sys.Path(s.Layout.root)}, nil
 }
 
 // homes reads homeFile. A damaged file counts as missing: a power failure may leave

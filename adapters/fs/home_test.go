@@ -50,7 +50,7 @@ func TestAStoreKnowsWhereItIs(t *testing.T) {
 		return s.Adopt(t.Context())
 	}
 	base := t.TempDir()
-	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
+	one, two := filepath.Join(base, "on\xe9"), filepath.Join(base, "two") // the one is not UTF-8
 	if err := os.Mkdir(one, 0o700); err != nil {
 		t.Fatal(err)
 	}

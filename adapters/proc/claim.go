@@ -29,9 +29,9 @@ type claim struct {
 
 	// Directories outside of the store that belong to the attempt, and its
 	// container.
-	Private   string `json:"private,omitempty"`   // contains its secrets
-	Temporary string `json:"temporary,omitempty"` // its own temporary directory, in a sandbox or a container
-	Container string `json:"container,omitempty"` // the name of the container it runs in
+	Private   sys.Path `json:"private,omitempty"`   // contains its secrets
+	Temporary sys.Path `json:"temporary,omitempty"` // its own temporary directory, in a sandbox or a container
+	Container string   `json:"container,omitempty"` // the name of the container it runs in
 
 	Began time.Time `json:"began,omitzero"`  // when it was made
 	Void  string    `json:"void,omitempty"`  // why the attempt must not be run; then there is no runner
@@ -75,7 +75,7 @@ func inodeOf(path string) inode {
 // with kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
 	own, now := l.provided.of(a), l.now()
-	c := claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces(), Private: own.dir, Temporary: own.tmp, Container: own.container, Began: now}
+	c := claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces(), Private: sys.Path(own.dir), Temporary: sys.Path(own.tmp), Container: own.container, Began: now}
 	if err := l.writeClaimOnce(a, c); err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 // InsideJob returns the attempt that this process runs inside, if any
 // (semantics 2.16). running are the attempts on record as running. The process tree
 // decides first, because no command can change its ancestors, then the session,
-// and then the environment, for processes that outlived their runner. What a
-// runner or the resident scheduler starts besides commands counts as inside too:
-// jobs choose secrets, hooks and git's configuration. If it
+// and then the environment, for processes that outlived their runner. What
+// Vizier starts besides commands counts as inside too, also if a person's own
+// command starts it: jobs choose secrets, hooks and git's configuration. If it
 // cannot be determined, the process counts as inside, and why gives the reason:
 // the system shows nothing, the process is in another pid namespace than a
 // runner, or it may be an orphan of an attempt that was never swept.
@@ -54,8 +54,8 @@ func (l *Local) InsideJobOf(pid int, running []kernel.AttemptID) (a kernel.Attem
 		return a, "", true
 	}
 	for up, p := range above {
-		if up > 0 && background(p.pid) {
-			return kernel.AttemptID{}, "Vizier itself started it, as the source of a secret, a hook or a program of git's", true
+		if up > 0 && startsPrograms(p.pid) {
+			return kernel.AttemptID{}, besides, true
 		}
 	}
 	if !own && !whole {
@@ -92,6 +92,7 @@ func (l *Local) InsideJobOf(pid int, running []kernel.AttemptID) (a kernel.Attem
 }
 
 const (
+	besides   = "Vizier itself started it, as the source of a secret, a hook, a pager or a program of git's or of an executor's"
 	orphaned  = "its runner does not hold what the job started, and an ancestor of this was adopted after that"
 	sinceLost = "the runner of one was lost since the last boot, and an ancestor of this was adopted after that; a terminal that was open before, or that of a new login, can decide"
 )

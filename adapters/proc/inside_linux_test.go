@@ -69,7 +69,20 @@ func TestTheJobOfAnotherProcess(t *testing.T) {
 	}
 	hook := exec.Command("/bin/sh", "-c", `cd `+w.root+` && exec 3<&0 && exec /bin/sh __hooks`)
 	hook.Env = []string{"PATH=" + os.Getenv("PATH")}
-	check("below a hook", asked(t, hook), nil, none, "Vizier itself started it, as the source of a secret, a hook or a program of git's", true)
+	check("below a hook", asked(t, hook), nil, none, besides, true)
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, why := range map[string]string{"vizier": besides, TopName: besides, "vizier-web": "", "sh": ""} {
+		program := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(program, shell, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		command := exec.Command("/bin/sh", "-c", `exec 3<&0 && exec "$0" -c "env -i sh -c 'echo \$\$; read -r line' <&3; :"`, program)
+		command.Env = []string{"PATH=" + os.Getenv("PATH")}
+		check("below "+name, asked(t, command), nil, none, why, why != "")
+	}
 	if err := w.Claim(a); err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func (l *Local) waitsToRead(a kernel.AttemptID, private bool) string {
 		return ""
 	}
 	if err == nil && c.Private != "" {
-		err = saysBelow(c.Private).unreadable()
+		err = saysBelow(string(c.Private)).unreadable()
 	}
 	if err == nil {
 		return ""

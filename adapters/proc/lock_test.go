@@ -95,6 +95,14 @@ func TestClaimsOfBefore(t *testing.T) {
 	}
 }
 
+// A claim names directories to the byte: a sweep removes them by these names.
+func TestAClaimKeepsTheBytesOfItsPaths(t *testing.T) {
+	was := claim{Identity: Self(), Private: "/run/caf\xe9", Temporary: "/tmp/\xff\u00e9"}
+	if c, err := decodeClaim("x", was.encode()); err != nil || c.Private != was.Private || c.Temporary != was.Temporary {
+		t.Errorf("%+v, error %v", c, err)
+	}
+}
+
 func TestAcquire(t *testing.T) {
 	w := setup(t)
 	other := newLocal(w.root)

@@ -169,7 +169,7 @@ func TestSweepTakesTemporaryDirectories(t *testing.T) {
 	a := w.launch()
 	at := w.said("at ")
 	c := w.claim(a)
-	if c.Temporary != at || !strings.HasPrefix(filepath.Base(at), ownTemporary) {
+	if string(c.Temporary) != at || !strings.HasPrefix(filepath.Base(at), ownTemporary) {
 		t.Fatalf("the claim has %q, the command %q", c.Temporary, at)
 	}
 	if err := syscall.Kill(c.PID, syscall.SIGKILL); err != nil {

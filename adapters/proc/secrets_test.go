@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/drawtest"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -317,12 +318,12 @@ func TestSweepTakesSecrets(t *testing.T) {
 		t.Errorf("the directory is left: %v", err)
 	}
 	// A claim that names anything else has nothing removed.
-	c.Private = filepath.Join(w.root, "jobs")
+	c.Private = sys.Path(filepath.Join(w.root, "jobs"))
 	w.forge(a, c)
 	if err := w.Sweep(bg, a); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(c.Private); err != nil {
+	if _, err := os.Stat(string(c.Private)); err != nil {
 		t.Errorf("a forged claim had it removed: %v", err)
 	}
 }

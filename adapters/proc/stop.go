@@ -80,7 +80,7 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	if c.Host == here().Host {
 		defer func() {
 			l.removeContainer(c.Container)
-			sweepOutside(c.Private, c.Temporary)
+			sweepOutside(string(c.Private), string(c.Temporary))
 		}()
 	}
 	if !c.Running() {

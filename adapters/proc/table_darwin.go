@@ -74,8 +74,8 @@ func genuine(int) bool { return true }
 // genuineBoot returns the id of this boot, ignoring the environment.
 func genuineBoot() string { return bootID() }
 
-// background is not known here: docs/user/trust.md says so.
-func background(int) bool { return false }
+// startsPrograms is not known here: docs/user/trust.md says so.
+func startsPrograms(int) bool { return false }
 
 // serviceManager reports whether the process manages a user's services, and
 // adopts their orphans. On this system only the first process does.

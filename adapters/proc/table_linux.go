@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -103,14 +104,22 @@ func genuineTable() bool {
 // genuine reports whether the system itself shows the process.
 func genuine(pid int) bool { return asMounted("/proc/"+strconv.Itoa(pid)+"/stat", "/proc") }
 
-// background reports whether a process is this program, under any name, with a hidden entry
-// point: a runner, the resident scheduler or a helper of theirs. No command that a person
-// types runs below it.
-func background(pid int) bool {
+// startsPrograms reports whether no command that a person types runs below a process: it is this
+// program, under any name, with a hidden entry point, that is a runner, the resident scheduler or a helper
+// of theirs; or it is a command of a person's or the live screen, which start git, pagers and what the
+// configuration names. The browser of a person may run below vizier-web.
+func startsPrograms(pid int) bool {
 	args, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	_, rest, _ := strings.Cut(string(args), "\x00")
-	return err == nil && strings.HasPrefix(rest, "__")
+	if err == nil && strings.HasPrefix(rest, "__") {
+		return true
+	}
+	program := filepath.Base(strings.TrimSuffix(programOf(pid), " (deleted)"))
+	return program == commandName || program == TopName
 }
+
+// commandName is the name of the program whose commands people type.
+const commandName = "vizier"
 
 // asMounted reports whether path is in the process file system that is mounted
 // at or above at, and that nothing was mounted over it.

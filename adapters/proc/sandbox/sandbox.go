@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -24,11 +25,11 @@ const Entry = "__sandbox"
 
 // Policy is what a command may do.
 type Policy struct {
-	Required bool     // if something cannot be enforced, fail instead of leaving it out
-	Write    []string // files and directories that it may write to, absolute; those that do not exist are ignored
-	Guarded  []string // directories that stay closed even if they are below one in Write
-	Offline  bool     // no access to the network
-	Apart    bool     // it is already in a network namespace of its own; set by Wrap
+	Required bool      // if something cannot be enforced, fail instead of leaving it out
+	Write    sys.Paths // files and directories that it may write to, absolute; those that do not exist are ignored
+	Guarded  sys.Paths // directories that stay closed even if they are below one in Write
+	Offline  bool      // no access to the network
+	Apart    bool      // it is already in a network namespace of its own; set by Wrap
 }
 
 // Command is a program, its arguments (its name first), and its environment.
@@ -44,7 +45,7 @@ type Command struct {
 // into it.
 func (p Policy) Wrap(self []string, c Command, attr *syscall.SysProcAttr) Command {
 	p.prepare(attr)
-	text, _ := json.Marshal(p) // strings and booleans can always be encoded
+	text, _ := json.Marshal(p) // paths and booleans can always be encoded
 	step := Command{Path: self[0], Args: slices.Concat(self, []string{Entry, string(text), c.Path}, c.Args)}
 	for _, v := range c.Env {
 		step.Env = append(step.Env, shield+v)
@@ -148,7 +149,7 @@ func Beneath(path, dir string) bool {
 // Words describes what this host enforces of a sandbox.
 func Words(b kernel.Sandbox) string {
 	h := This()
-	words := h.files()
+	words := h.words()
 	if b.Network == kernel.NoNetwork {
 		words += "; " + h.network()
 	}

@@ -31,25 +31,27 @@ const signalsHold = 0x2
 
 // Host is what this host can enforce.
 type Host struct {
-	ABI int // of Landlock; 0: there is none
+	ABI    int    // of Landlock; 0: there is none
+	Limits string // why the limits of other processes cannot be kept from a command; "": they can
 }
 
 // This returns what this host can enforce.
 var This = sync.OnceValue(func() Host {
 	abi, err := ll.LandlockGetABIVersion()
 	errata, unknown := ll.LandlockGetErrata()
-	return hostOf(abi, err, errata, unknown)
+	return Host{abiOf(abi, err, errata, unknown), limitsLack()}
 })
 
-// hostOf returns what a host can enforce of which Landlock tells its version and errata, or why it does not tell them.
-func hostOf(abi int, none error, errata int, unknown error) Host {
+// abiOf returns the version of a Landlock that tells its version and errata, or why it does not tell them, as
+// far as it holds what it promises.
+func abiOf(abi int, none error, errata int, unknown error) int {
 	switch {
 	case none != nil:
-		return Host{}
+		return 0
 	case abi >= withSignals && (unknown != nil || errata&signalsHold == 0):
-		return Host{withSignals - 1}
+		return withSignals - 1
 	}
-	return Host{abi}
+	return abi
 }
 
 // canIsolateNetwork reports whether a process can be started in a network
@@ -80,7 +82,7 @@ func (h Host) Enforcement() kernel.Enforcement {
 
 const noNamespace = "this host lets nobody make a network namespace, and Landlock stops TCP alone"
 
-// lacks returns why restrictions on files and signals cannot be enforced
+// lacks returns why restrictions on files, signals and limits cannot be enforced
 // completely, or "".
 func (h Host) lacks() string {
 	switch {
@@ -89,8 +91,16 @@ func (h Host) lacks() string {
 	case h.ABI < withSignals:
 		return fmt.Sprintf("this host's kernel has Landlock %d, and it takes %d", h.ABI, withSignals)
 	default:
-		return ""
+		return h.Limits
 	}
+}
+
+// words describes what h enforces, without the network.
+func (h Host) words() string {
+	if h.Limits != "" {
+		return h.files() + "; limits of other processes are open"
+	}
+	return h.files() + ", limits of other processes (seccomp)"
 }
 
 func (h Host) files() string {
@@ -156,9 +166,9 @@ const (
 	changes = changesDir | ll.AccessFSMakeChar | ll.AccessFSMakeBlock
 )
 
-// enforce restricts all threads of this process.
+// enforce restricts this thread, which becomes the command, and the files of all others.
 func (p Policy) enforce() error {
-	runtime.LockOSThread() // the ambient capabilities belong to this thread, which becomes the command
+	runtime.LockOSThread() // the ambient capabilities and the filter of system calls belong to this thread
 	if p.Apart {
 		if err := loopback(); err != nil && p.Required {
 			return fmt.Errorf("bring up the loopback interface: %w", err)
@@ -180,10 +190,16 @@ func (p Policy) enforce() error {
 	if !p.Required {
 		limits = limits.BestEffort()
 	}
-	return limits.Restrict(
+	if err := limits.Restrict(
 		landlock.PathAccess(changesDir, dirs...).IgnoreIfMissing(),
 		landlock.PathAccess(changesFile, files...).IgnoreIfMissing(),
-		landlock.PathAccess(changesFile, devices...).IgnoreIfMissing())
+		landlock.PathAccess(changesFile, devices...).IgnoreIfMissing()); err != nil {
+		return err
+	}
+	if err := keepLimits(); err != nil && p.Required {
+		return err
+	}
+	return nil
 }
 
 // refused returns why h cannot enforce p where p requires that.

@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		reach(os.Args[2:])
 		os.Exit(0)
 	}
+	if len(os.Args) > 1 && os.Args[1] == "limit" {
+		limit(os.Args[2])
+		os.Exit(0)
+	}
 	if len(os.Args) > 1 && os.Args[1] == "enforcement" {
 		if len(os.Args) > 2 { // the limit is that of this user namespace
 			_ = os.WriteFile("/proc/sys/user/max_net_namespaces", []byte("0"), 0)
@@ -321,7 +325,7 @@ func TestNetworkOfOthersThanRoot(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	files := This().files() + "; "
+	files := This().words() + "; "
 	if got, want := as(1000), "1000 ; "+files+"no network (namespace)\nUid: 1000 1000 1000 1000 Gid: 1000 1000 1000 1000 CapAmb: 0000000000000000"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -342,22 +346,32 @@ func TestWhetherTheNetworkCanBeIsolated(t *testing.T) {
 
 func TestWhatAHostLacks(t *testing.T) {
 	for abi, want := range map[int]string{0: "this host's kernel has no Landlock, or it is switched off", 5: "this host's kernel has Landlock 5, and it takes 6", 6: "", 9: ""} {
-		if got := (Host{abi}).lacks(); got != want {
+		if got := (Host{ABI: abi}).lacks(); got != want {
 			t.Errorf("%d: %q", abi, got)
 		}
 	}
 	for abi, want := range map[int]string{0: "no files: no Landlock", 1: "no files: Landlock 1 would stop moves within the working tree", 2: "files, but for cutting them off (Landlock 2)",
 		3: "files (Landlock 3)", 6: "files, signals, abstract sockets (Landlock 6)"} {
-		if got := (Host{abi}).files(); got != want {
+		if got := (Host{ABI: abi}).files(); got != want {
 			t.Errorf("%d: %q", abi, got)
 		}
 	}
 	for abi, want := range map[int]string{0: "the network is open", 3: "the network is open", 4: "no TCP (Landlock); other protocols are open", 9: "no TCP (Landlock); other protocols are open"} {
-		if got := (Host{abi}).offline(false); got != want {
+		if got := (Host{ABI: abi}).offline(false); got != want {
 			t.Errorf("%d: %q", abi, got)
 		}
-		if got := (Host{abi}).offline(true); got != "no network (namespace)" {
+		if got := (Host{ABI: abi}).offline(true); got != "no network (namespace)" {
 			t.Errorf("%d: %q", abi, got)
+		}
+	}
+	for h, want := range map[Host][2]string{
+		{ABI: 7}:               {"", "files, signals, abstract sockets (Landlock 7), limits of other processes (seccomp)"},
+		{ABI: 7, Limits: "no"}: {"no", "files, signals, abstract sockets (Landlock 7); limits of other processes are open"},
+		{ABI: 5, Limits: "no"}: {(Host{ABI: 5}).lacks(), "files (Landlock 5); limits of other processes are open"},
+		{Limits: "no"}:         {(Host{}).lacks(), "no files: no Landlock; limits of other processes are open"},
+	} {
+		if got := [2]string{h.lacks(), h.words()}; got != want {
+			t.Errorf("%+v: %q", h, got)
 		}
 	}
 	none := errors.New("none")
@@ -368,8 +382,8 @@ func TestWhatAHostLacks(t *testing.T) {
 	}{
 		{7, 3, none, none, 0}, {5, 0, nil, none, 5}, {5, 0, nil, nil, 5}, {6, 0, nil, nil, 5}, {6, 1, nil, nil, 5}, {6, 2, nil, none, 5}, {6, 2, nil, nil, 6}, {7, 7, nil, nil, 7}, {7, 5, nil, nil, 5},
 	} {
-		if got := hostOf(c.abi, c.none, c.errata, c.unknown); got != (Host{c.want}) {
-			t.Errorf("%+v: %+v", c, got)
+		if got := abiOf(c.abi, c.none, c.errata, c.unknown); got != c.want {
+			t.Errorf("%+v: %d", c, got)
 		}
 	}
 	for _, c := range []struct {
@@ -377,10 +391,10 @@ func TestWhatAHostLacks(t *testing.T) {
 		abi  int
 		want string
 	}{
-		{Policy{}, 0, ""}, {Policy{Offline: true}, 0, ""}, {Policy{Required: true}, 6, ""}, {Policy{Required: true}, 5, (Host{5}).lacks()},
+		{Policy{}, 0, ""}, {Policy{Offline: true}, 0, ""}, {Policy{Required: true}, 6, ""}, {Policy{Required: true}, 5, (Host{ABI: 5}).lacks()},
 		{Policy{Required: true, Offline: true}, 6, noNamespace}, {Policy{Required: true, Offline: true, Apart: true}, 6, ""},
 	} {
-		if err := c.p.refused(Host{c.abi}); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+		if err := c.p.refused(Host{ABI: c.abi}); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
 			t.Errorf("%+v with Landlock %d: %v", c.p, c.abi, err)
 		}
 	}

@@ -20,7 +20,7 @@ const none = "this system has no Landlock"
 // Enforcement says why nothing can be enforced.
 func (Host) Enforcement() kernel.Enforcement { return kernel.Enforcement{Files: none, Network: none} }
 
-func (Host) files() string   { return "no files: " + none }
+func (Host) words() string   { return "no files: " + none }
 func (Host) network() string { return "the network is open" }
 
 func (*Policy) prepare(*syscall.SysProcAttr) {}
