@@ -44,12 +44,12 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("find this program's file: %w", err)
 	}
-	p := program{file: filepath.Join(filepath.Dir(own), "vizier"), dir: *dir, config: *file}
+	p := program{file: filepath.Join(filepath.Dir(own), "vizier"), dir: *dir, config: *file, busy: make(chan struct{}, mostCommands)}
 	may := map[string]bool{}
 	for _, tool := range strings.Split(*allow, ",") {
 		may[tool] = true
 	}
-	err = newServer(p, may).Run(ctx, transport{os.Stdin, os.Stdout})
+	err = newServer(p, may).Run(ctx, transport{os.Stdin, os.Stdout, func() { os.Exit(1) }})
 	if errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) {
 		return nil // the normal ways to end
 	}
