@@ -41,3 +41,16 @@ func TestShown(t *testing.T) {
 		}
 	}
 }
+
+// Each line of a message says whose it is, and a terminal acts on none of it.
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"open a\x1b]0;title\a:\tno": "vizier: open a\\x1b]0;title\\x07:\tno\n",
+		"one\ntwo\r\n\n":            "vizier: one\nvizier: two\\r\n",
+	} {
+		if got := Message(in); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	}
+}
