@@ -50,6 +50,30 @@ var (
 	span    = regexp.MustCompile("`([^`\n]+)`")
 )
 
+// Blocks to paste have no comments: in an interactive zsh, as on macOS, `#` begins none. Scripts begin
+// with one.
+func TestBlocksCanBePasted(t *testing.T) {
+	t.Parallel()
+	blocks := 0
+	for page, text := range readPages(t) {
+		for _, block := range fence.FindAllString(text, -1) {
+			script, is := strings.CutPrefix(block, "```sh\n")
+			if !is || strings.HasPrefix(script, "#") {
+				continue
+			}
+			blocks++
+			for line := range strings.Lines(script) {
+				if strings.HasPrefix(line, "#") || strings.Contains(line, " #") {
+					t.Errorf("%s: %s", page, line)
+				}
+			}
+		}
+	}
+	if blocks < 5 {
+		t.Errorf("found only %d blocks", blocks)
+	}
+}
+
 // anchors returns the names that GitHub gives to the headings of a page.
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}

@@ -1,7 +1,6 @@
 package vizier
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/ssh"
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
+	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
 // Serve runs this program as what Vizier started it for: a runner, a node of a
@@ -22,7 +22,7 @@ func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int,
 	unix.Umask(unix.Umask(0o077) &^ 0o700)
 	gone := proc.ForgetTemporary() // runners say it in the logs of their jobs
 	if gone != "" && (len(args) == 0 || !strings.HasPrefix(args[0], "__")) {
-		fmt.Fprintln(stderr, "vizier:", gone)
+		io.WriteString(stderr, answer.Message(gone))
 	}
 	if len(args) == 0 {
 		return 0, false

@@ -89,7 +89,7 @@ type Repository struct {
 func Open(dir string, o Options) (*Repository, error) {
 	root, err := git.FindRoot(dir)
 	if err != nil {
-		return nil, err
+		return nil, git.Named(err, o.Environ.Get("GIT_DIR"))
 	}
 	keep := fs.NewLayout(root.Dir).KeptConfigFile()
 	if o.ConfigFile != "" {

@@ -130,6 +130,19 @@ func (s *Store) athome(ctx context.Context, t Tracking) (*homeRecord, error) {
 	return &want, nil
 }
 
+// mayMake returns git's error if the store is about to be made and git refuses to work here, as
+// in a repository of another user. A store that is made there would lock its owner out.
+func (s *Store) mayMake(ctx context.Context) error {
+	if s.opts.Tracking == nil || s.made {
+		return nil
+	}
+	if _, err := os.Lstat(s.abs(jobsDir)); !errors.Is(err, iofs.ErrNotExist) {
+		return nil // it is made; other errors are told when it is opened
+	}
+	_, err := s.opts.Tracking.Tracked(ctx, own()...)
+	return err
+}
+
 // Adopt makes the store count as this user's, in its present place.
 func (s *Store) Adopt(ctx context.Context) error {
 	if err := s.open(false); err != nil {

@@ -15,6 +15,7 @@ import (
 // tracking stands in for git, with answers that a test sets.
 type tracking struct {
 	stamp, file string
+	refuses     error
 	asked       int
 }
 
@@ -22,7 +23,28 @@ func (t *tracking) IndexStamp() string { return t.stamp }
 
 func (t *tracking) Tracked(context.Context, ...string) (string, error) {
 	t.asked++
-	return t.file, nil
+	return t.file, t.refuses
+}
+
+// Where git refuses to work, no store is made, and nothing is left.
+func TestWhereGitRefusesNothingIsMade(t *testing.T) {
+	refusal := errors.New("dubious ownership")
+	for _, below := range []string{"", ".vizier"} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, below), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := NewStore(dir, Options{Tracking: &tracking{refuses: refusal}})
+		if _, err := s.Begin(t.Context()); !errors.Is(err, refusal) {
+			t.Errorf("in %q: %v", below, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if left, err := os.ReadDir(filepath.Join(dir, ".vizier")); len(left) > 0 || below == "" && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("in %q there is %v, %v", below, left, err)
+		}
+	}
 }
 
 // A store knows the places that it was adopted at; git is asked once for each state of

@@ -220,6 +220,9 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result, 
 	if err := s.Foreign(ctx); err != nil {
 		return nil, errors.Join(s.moved(), err)
 	}
+	if err := s.mayMake(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.open(true); err != nil {
 		return nil, err
 	}

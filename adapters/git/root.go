@@ -13,6 +13,18 @@ import (
 // repository.
 var ErrNotRepository = errors.New("vizier cannot be used outside a git repository")
 
+// ErrNamed says that there is a repository for git alone: GIT_DIR names it.
+var ErrNamed = errors.New("git has one because of the variable GIT_DIR, which vizier ignores: hooks and other programs leave it behind")
+
+// Named returns err, an error of FindRoot, with ErrNamed if it is ErrNotRepository and gitDir,
+// the value of GIT_DIR, names a repository. A relative gitDir begins at the working directory.
+func Named(err error, gitDir string) error {
+	if !errors.Is(err, ErrNotRepository) || gitDir == "" || !isGitDir(gitDir) {
+		return err
+	}
+	return fmt.Errorf("%w; %w (%s)", err, ErrNamed, gitDir)
+}
+
 // Root holds the paths of a repository. They are absolute and free of symbolic
 // links.
 type Root struct {

@@ -21,6 +21,16 @@ func JSON(v any, indent string) (string, error) {
 	return Plain(b.String()), err
 }
 
+// Message returns text as every program prints it on standard error: with "vizier: " before
+// each of its lines, and nothing in them that a terminal would act on.
+func Message(text string) string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		b.WriteString("vizier: " + Visible(line, "\t") + "\n")
+	}
+	return b.String()
+}
+
 // Unseen reports whether a terminal may act on r, or a reader does not see it,
 // unless it is Joined.
 func Unseen(r rune) bool {

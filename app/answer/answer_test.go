@@ -46,6 +46,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
+<<<<<<< HEAD
 // Text for people has the escapes of Go for what a terminal would act on, but for the bytes that are kept.
 func TestVisible(t *testing.T) {
 	for _, c := range []struct{ in, kept, want string }{
@@ -101,3 +102,17 @@ func TestEffectsOf(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 }
+=======
+// Each line of a message says whose it is, and a terminal acts on none of it.
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"open a\x1b]0;title\a:\tno": "vizier: open a\\x1b]0;title\\x07:\tno\n",
+		"one\ntwo\r\n\n":            "vizier: one\nvizier: two\\r\n",
+	} {
+		if got := Message(in); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	}
+}
+>>>>>>> f3

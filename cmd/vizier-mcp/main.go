@@ -18,13 +18,15 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "vizier:", err)
+		os.Stderr.WriteString(answer.Message(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -37,19 +39,23 @@ func run(ctx context.Context, args []string) error {
 	file := flags.String("config-file", "", "")
 	dir := flags.String("dir", ".", "")
 	allow := flags.String("allow", "", "")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Println("vizier-mcp is what `vizier mcp` becomes: see `vizier mcp --help`.")
+		return nil
+	case err != nil:
 		return err
 	}
 	own, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program's file: %w", err)
 	}
-	p := program{file: filepath.Join(filepath.Dir(own), "vizier"), dir: *dir, config: *file}
+	p := program{file: filepath.Join(filepath.Dir(own), "vizier"), dir: *dir, config: *file, busy: make(chan struct{}, mostCommands)}
 	may := map[string]bool{}
 	for _, tool := range strings.Split(*allow, ",") {
 		may[tool] = true
 	}
-	err = newServer(p, may).Run(ctx, transport{os.Stdin, os.Stdout})
+	err = newServer(p, may).Run(ctx, transport{os.Stdin, os.Stdout, func() { os.Exit(1) }})
 	if errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) {
 		return nil // the normal ways to end
 	}

@@ -15,11 +15,15 @@ import (
 // mostBytes bounds an answer; a longer one does not help an assistant.
 const mostBytes = 1 << 20
 
+// mostCommands is how many commands run at a time; further ones wait for their turn.
+const mostCommands = 8
+
 // program runs the command line in one repository.
 type program struct {
 	file   string
 	dir    string
-	config string // configuration file that is read instead of the usual ones; "": the usual ones
+	config string        // configuration file that is read instead of the usual ones; "": the usual ones
+	busy   chan struct{} // holds one value for each command that runs; its capacity is how many may
 }
 
 // refusal is the error of a command: what it printed.
@@ -52,6 +56,12 @@ func (p program) ask(ctx context.Context, via string, a asked) ([]byte, error) {
 // command failed without an answer. Of output that is too long the end is
 // returned, a JSON document that is too long is an error.
 func (p program) run(ctx context.Context, a asked, args []string) (out []byte, code int, err error) {
+	select {
+	case p.busy <- struct{}{}:
+		defer func() { <-p.busy }()
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	}
 	cmd := exec.CommandContext(ctx, p.file, args...)
 	cmd.Dir, cmd.Stdin = p.dir, strings.NewReader(a.stdin)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

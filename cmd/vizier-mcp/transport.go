@@ -10,6 +10,8 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,23 +21,37 @@ import (
 // accepts fits, even with each character escaped.
 const mostLine = 16 << 20
 
+// ahead is how many messages are read before the earlier ones are handled, so that
+// the end of the input is noticed even while an answer cannot be written.
+const ahead = 256
+
+// stuckAfter is how long the writing of one answer may take after the session was to
+// end. After that, probably nobody reads the answers any more.
+const stuckAfter = time.Second
+
 // transport reads and writes one message per line. It answers an invalid message
 // itself: the library would end the session, and with it the requests in flight.
 type transport struct {
-	in  io.Reader
-	out io.Writer
+	in    io.Reader
+	out   io.Writer
+	leave func() // ends the program; called if the session is to end and an answer cannot be written
 }
 
-// Connect implements mcp.Transport.
-func (t transport) Connect(context.Context) (mcp.Connection, error) {
-	c := &connection{out: t.out, open: map[jsonrpc.ID]bool{}, read: make(chan received), closed: make(chan struct{})}
+// Connect implements mcp.Transport. The session is to end when the input or ctx does.
+func (t transport) Connect(ctx context.Context) (mcp.Connection, error) {
+	c := &connection{out: t.out, leave: t.leave, open: map[jsonrpc.ID]bool{}, read: make(chan received, ahead), closed: make(chan struct{})}
+	context.AfterFunc(ctx, c.leaveWhenStuck)
 	go c.receive(bufio.NewReader(t.in))
 	return c, nil
 }
 
 type connection struct {
-	mu     sync.Mutex // held while writing a line or using open
-	out    io.Writer
+	writing sync.Mutex // held while writing a line
+	out     io.Writer
+	writes  atomic.Uint64 // number of writes begun plus ended: odd while one is under way
+	leave   func()
+
+	mu     sync.Mutex          // guards open
 	open   map[jsonrpc.ID]bool // the calls without an answer; true: cancelled, so none is due
 	read   chan received
 	closed chan struct{}
@@ -118,10 +134,29 @@ func (c *connection) settle(id jsonrpc.ID) bool {
 }
 
 func (c *connection) send(text []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.writes.Add(1)
+	defer c.writes.Add(1)
 	_, err := c.out.Write(append(text, '\n'))
 	return err
+}
+
+// leaveWhenStuck calls leave once a single write has taken too long, unless the session ends before.
+func (c *connection) leaveWhenStuck() {
+	for before := c.writes.Load(); ; {
+		select {
+		case <-c.closed:
+			return
+		case <-time.After(stuckAfter):
+		}
+		now := c.writes.Load()
+		if now == before && now%2 == 1 {
+			c.leave()
+			return
+		}
+		before = now
+	}
 }
 
 // Close implements mcp.Connection.
@@ -153,6 +188,7 @@ func (c *connection) receive(in *bufio.Reader) {
 			return
 		}
 		if r.err != nil {
+			c.leaveWhenStuck()
 			return
 		}
 	}

@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -158,7 +162,7 @@ func TestACancelledCall(t *testing.T) {
 {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}
 {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"2"}}
 {"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}
-`), &out}.Connect(t.Context())
+`), &out, nil}.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +183,47 @@ func TestACancelledCall(t *testing.T) {
 	}
 	if got := out.String(); got != `{"jsonrpc":"2.0","id":2,"result":{}}`+"\n" {
 		t.Errorf("answers:\n%s", got)
+	}
+}
+
+// So many queries at once start no more commands at once than are allowed.
+func TestManyQueriesAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script := "#!/bin/sh\ncd " + dir + "\nmkdir in/$$\nls in | wc -l >seen/$$\nuntil [ -e go ]; do sleep .05; done\nrmdir in/$$\necho done\n"
+	if err := errors.Join(os.WriteFile(dir+"/vizier", []byte(script), 0o700), os.Mkdir(dir+"/in", 0o700), os.Mkdir(dir+"/seen", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	p := program{file: dir + "/vizier", dir: dir, busy: make(chan struct{}, mostCommands)}
+	var all sync.WaitGroup
+	for range 5 * mostCommands {
+		all.Go(func() {
+			if out, err := p.ask(t.Context(), "mcp:t", asked{args: []string{"status"}, text: true}); err != nil || string(out) != "done\n" {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	for begun := 0; begun < mostCommands; {
+		names, err := os.ReadDir(dir + "/seen")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun = len(names)
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	names, _ := filepath.Glob(dir + "/seen/*")
+	if len(names) != 5*mostCommands {
+		t.Errorf("%d commands ran", len(names))
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if n, _ := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || n < 1 || n > mostCommands {
+			t.Errorf("%d at once: %v", n, err)
+		}
 	}
 }
 

@@ -16,12 +16,13 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/cmd/vizier-metrics/collector"
 )
 
 func main() {
 	if err := run(context.Background(), os.Args[1:], os.Environ(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "vizier:", err)
+		os.Stderr.WriteString(answer.Message(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -33,7 +34,11 @@ func run(ctx context.Context, args []string, environ []string, out io.Writer) er
 	flags.SetOutput(io.Discard)
 	file := flags.String("config-file", "", "")
 	output := flags.String("output", "", "")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(out, "vizier-metrics is what `vizier metrics` becomes: see `vizier metrics --help`.")
+		return nil
+	case err != nil:
 		return err
 	}
 	r, err := vizier.Open(".", vizier.Options{Environ: environ, ConfigFile: *file, NoResident: true})

@@ -11,12 +11,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
 func main() {
@@ -24,7 +26,7 @@ func main() {
 		os.Exit(code)
 	}
 	if err := run(os.Args[1:], os.Environ()); err != nil {
-		fmt.Fprintln(os.Stderr, "vizier:", err)
+		os.Stderr.WriteString(answer.Message(err.Error()))
 		os.Exit(1)
 	}
 }
@@ -38,7 +40,11 @@ func run(args []string, environ []string) error {
 	file := flags.String("config-file", "", "")
 	alone := flags.Bool("no-resident", false, "")
 	plain := flags.Bool("no-ansi", false, "")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Println("vizier-top is what `vizier top` becomes: see `vizier top --help`.")
+		return nil
+	case err != nil:
 		return err
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())) {
@@ -47,6 +53,7 @@ func run(args []string, environ []string) error {
 	waitForForeground()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	defer leaveWhenStuck(ctx)()
 	r, err := vizier.Open(".", vizier.Options{Environ: env, ConfigFile: *file, NoResident: *alone, Program: vizier.Beside()})
 	if err != nil {
 		return err
@@ -70,6 +77,24 @@ func run(args []string, environ []string) error {
 		return nil // the normal way to end
 	}
 	return err
+}
+
+// stuckAfter is how long the end may take after a signal. After that, probably the terminal
+// takes no output, as after Ctrl-S.
+const stuckAfter = 2 * time.Second
+
+// leaveWhenStuck ends the program if it is still there stuckAfter the end of ctx, and gives the
+// terminal its settings back, until stop is called.
+func leaveWhenStuck(ctx context.Context) (stop func() bool) {
+	in := int(os.Stdin.Fd())
+	before, err := term.GetState(in)
+	return context.AfterFunc(ctx, func() {
+		time.Sleep(stuckAfter)
+		if err == nil {
+			_ = term.Restore(in, before)
+		}
+		os.Exit(1)
+	})
 }
 
 // waitForForeground stops the program while it is in the background of its terminal, as the

@@ -25,16 +25,15 @@ import (
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
 func main() {
 	if code, ok := vizier.Serve(os.Args[1:], os.Stdout, os.Stderr, os.Environ()); ok {
 		os.Exit(code)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "vizier:", err)
+	if err := run(built, os.Args[1:], os.Environ(), os.Stdin, os.Stdout); err != nil {
+		os.Stderr.WriteString(answer.Message(err.Error()))
 		os.Exit(exitCode(err))
 	}
 }
@@ -60,10 +59,10 @@ func exitCode(err error) int {
 	return 1
 }
 
-// run serves the repository that contains the working directory until ctx ends,
-// or writes the page to a file once. The command line has checked the
-// arguments.
-func run(ctx context.Context, args, environ []string, in io.Reader, out io.Writer) error {
+// run serves the repository that contains the working directory until a signal
+// ends it, or writes the page to a file once; built returns the files of the page.
+// The command line has checked the arguments.
+func run(built func() (assets, error), args, environ []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("vizier-web", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	file := flags.String("config-file", "", "")
@@ -73,7 +72,11 @@ func run(ctx context.Context, args, environ []string, in io.Reader, out io.Write
 	act := flags.Bool("actions", false, "")
 	html := flags.Bool("html", false, "")
 	job := flags.String("job", "", "")
-	if err := flags.Parse(args); err != nil {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(out, "vizier-web is what `vizier web` becomes: see `vizier web --help`.")
+		return nil
+	case err != nil:
 		return err
 	}
 	a, err := built()
@@ -84,6 +87,7 @@ func run(ctx context.Context, args, environ []string, in io.Reader, out io.Write
 	if err != nil {
 		return err
 	}
+	ctx := context.Background() // no signal is handled until all is written: nobody may be reading it
 	if *html {
 		text, err := standalone(ctx, r, a, *job)
 		if err == nil {
@@ -102,25 +106,32 @@ func run(ctx context.Context, args, environ []string, in io.Reader, out io.Write
 	}
 	s := newServer(r, a)
 	address := "http://" + l.Addr().String() + s.prefix
+	also := ""
 	if *metrics {
 		s.open()
-		fmt.Fprintf(out, "Metrics are at http://%s/metrics, for everybody on this machine.\n", l.Addr())
+		also = fmt.Sprintf("Metrics are at http://%s/metrics, for everybody on this machine.\n", l.Addr())
 	}
+	shown, rights := address, "Anyone who has this address can read it."
 	if *act {
 		s.allow(vizier.Environment(environ).Who)
-		fmt.Fprintf(out, "The page of %s is at\n%s\nThe first to open this address can decide there, and needs another after a reload: press enter to print one. Ctrl-C ends it.\n", filepath.Base(r.Root), address+s.actions.offer())
+		shown, rights = address+s.actions.offer(), "The first to open this address can decide there, and needs another after a reload: press enter to print one."
+	}
+	if _, err := fmt.Fprintf(out, "%sThe page of %s is at\n%s\n%s Ctrl-C ends it.\n", also, answer.Visible(filepath.Base(r.Root), ""), shown, rights); err != nil {
+		return fmt.Errorf("print the address of the page: %w", err)
+	}
+	if *act {
 		go func() {
 			for lines := bufio.NewScanner(in); lines.Scan(); {
 				fmt.Fprintln(out, address+s.actions.offer())
 			}
 		}()
-	} else {
-		fmt.Fprintf(out, "The page of %s is at\n%s\nAnyone who has this address can read it. Ctrl-C ends it.\n", filepath.Base(r.Root), address)
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
 	if *open {
 		leave, err := browse(address)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "vizier: open the address by hand:", err)
+			os.Stderr.WriteString(answer.Message("open the address by hand: " + err.Error()))
 		}
 		defer leave()
 	}

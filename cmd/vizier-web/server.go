@@ -392,7 +392,7 @@ func (s *server) events(w http.ResponseWriter, q *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	if err := s.follow(q.Context(), w, have, known); err != nil && q.Context().Err() == nil {
-		fmt.Fprintln(os.Stderr, "vizier: read events:", err)
+		os.Stderr.WriteString(answer.Message("read events: " + err.Error()))
 	}
 }
 

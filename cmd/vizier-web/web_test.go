@@ -60,6 +60,10 @@ func TestMain(m *testing.M) {
 		asks(os.Args[2:])
 		return
 	}
+	if len(os.Args) > 2 && os.Args[1] == serveRole {
+		serveFrom(os.Args[2], os.Args[3:])
+		return
+	}
 	code := m.Run()
 	for _, f := range atEnd {
 		f()

@@ -83,6 +83,7 @@ func classify(err error) class {
 		class
 	}{
 		{context.Canceled, class{"interrupted", 130, ""}},
+		{git.ErrNamed, class{"not_a_repository", 1, "at the top of the working tree: `echo \"gitdir: $GIT_DIR\" >.git`"}},
 		{git.ErrNotRepository, class{"not_a_repository", 1, "git init"}},
 		{view.ErrMaybeUnreadable, class{"not_found", 1, "vizier doctor"}},
 		{kernel.ErrNotFound, class{"not_found", 1, "vizier ls --all"}},

@@ -116,7 +116,11 @@ func (x *initCmd) Run(c *call) error {
 			return fmt.Errorf("write .gitignore: %w", err)
 		}
 	}
-	if err := x.answer(c, missing, cmp.Or(back, "vizier init")); err != nil || agent == "" {
+	err = x.answer(c, missing, cmp.Or(back, "vizier init"))
+	if r.Tree != r.Root {
+		c.ui.print("Main working tree: " + r.Root + " (here is a linked worktree; Vizier's files are there)")
+	}
+	if err != nil || agent == "" {
 		return err
 	}
 	c.ui.print("Agent: " + agent)

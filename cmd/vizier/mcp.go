@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -27,9 +26,16 @@ func (*mcpCmd) Help() string {
 
 // Run becomes the program of the server.
 func (m *mcpCmd) Run(c *call) error {
-	root, err := git.FindRoot(cmp.Or(m.Dir, "."))
+	dir := m.Dir
+	if dir == "" {
+		var err error
+		if dir, err = presentDir(); err != nil {
+			return err
+		}
+	}
+	root, err := git.FindRoot(dir)
 	if err != nil {
-		return err
+		return git.Named(err, c.env.Get("GIT_DIR"))
 	}
 	if m.PrintConfig != "" {
 		return m.printConfig(c, root.Dir)

@@ -197,9 +197,7 @@ func (u *ui) stderr(text string) {
 	for _, word := range u.wrapped {
 		text = strings.ReplaceAll(text, word, visible(word, "\t"))
 	}
-	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		fmt.Fprintln(u.err, "vizier: "+visible(line, "\t"))
-	}
+	io.WriteString(u.err, answer.Message(text))
 }
 
 // progress replaces the progress line on a terminal; "" removes it.

@@ -175,11 +175,20 @@ type repo struct {
 
 // open opens the repository that contains the working directory.
 func open(ctx context.Context, env environment, g globals) (*repo, error) {
-	dir, err := os.Getwd()
+	dir, err := presentDir()
 	if err != nil {
-		return nil, &failure{class: class{"failed", 1, "change to a directory that exists, such as `cd ~`"}, err: fmt.Errorf("find the working directory: %w", err)}
+		return nil, err
 	}
 	return openAt(ctx, env, g, dir)
+}
+
+// presentDir returns the working directory. If it is gone, the error says what to do.
+func presentDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", &failure{class: class{"failed", 1, "change to a directory that exists, such as `cd ~`"}, err: fmt.Errorf("find the working directory: %w", err)}
+	}
+	return dir, nil
 }
 
 // openAt opens the repository that contains dir.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -43,7 +44,7 @@ func Of(ctx context.Context, r *vizier.Repository) (prometheus.Gatherer, error) 
 	s.snap, lost = r.Scheduler.Lost(within, snap, false)
 	s.lost = len(lost)
 	registry := prometheus.NewRegistry()
-	return registry, prometheus.WrapRegistererWith(prometheus.Labels{"repository": r.Root}, registry).Register(s)
+	return registry, prometheus.WrapRegistererWith(prometheus.Labels{"repository": answer.Visible(r.Root, "\n")}, registry).Register(s)
 }
 
 // refused returns the prompts that the inbox refused. A missing inbox has none.
