@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // tracking stands in for git, with answers that a test sets.
@@ -143,7 +145,7 @@ func TestAStoreKnowsItsLatestPlaces(t *testing.T) {
 		return have.Homes
 	}
 	at := places()
-	if len(at) != 1 || at[0].Path != dir || at[0].Inode == 0 {
+	if len(at) != 1 || string(at[0].Path) != dir || at[0].Inode == 0 {
 		t.Fatalf("it is at %+v", at)
 	}
 	if err := s.Adopt(t.Context()); err != nil || !slices.Equal(places(), at) {
@@ -151,14 +153,14 @@ func TestAStoreKnowsItsLatestPlaces(t *testing.T) {
 	}
 	var many []home
 	for n := range maxHomes {
-		many = append(many, home{Inode: at[0].Inode + uint64(n) + 1, Path: fmt.Sprint("/", n)})
+		many = append(many, home{Inode: at[0].Inode + uint64(n) + 1, Path: sys.Path(fmt.Sprint("/", n))})
 	}
 	for name, c := range map[string]struct{ homes, want []home }{
 		"too many":       {many, append(slices.Clone(many[1:]), at[0])},
 		"one less":       {many[1:], append(slices.Clone(many[1:]), at[0])},
 		"the same inode": {[]home{{at[0].Inode, "/before"}}, at},
-		"the same path":  {[]home{{at[0].Inode + 1, dir}}, at},
-		"both":           {[]home{{at[0].Inode, "/before"}, {at[0].Inode + 1, dir}, many[0]}, []home{many[0], at[0]}},
+		"the same path":  {[]home{{at[0].Inode + 1, sys.Path(dir)}}, at},
+		"both":           {[]home{{at[0].Inode, "/before"}, {at[0].Inode + 1, sys.Path(dir)}, many[0]}, []home{many[0], at[0]}},
 	} {
 		if err := s.writeHomes(&homeRecord{Index: "1", Homes: c.homes}); err != nil {
 			t.Fatal(err)
@@ -168,7 +170,7 @@ func TestAStoreKnowsItsLatestPlaces(t *testing.T) {
 		}
 	}
 	// A store that was moved, or restored at its path, is at home, and that is put on record without asking for more.
-	for name, known := range map[string]home{"moved": {at[0].Inode, "/before"}, "restored": {at[0].Inode + 1, dir}} {
+	for name, known := range map[string]home{"moved": {at[0].Inode, "/before"}, "restored": {at[0].Inode + 1, sys.Path(dir)}} {
 		if err := s.writeHomes(&homeRecord{Index: "1", Homes: []home{many[0], known}}); err != nil {
 			t.Fatal(err)
 		}

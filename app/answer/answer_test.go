@@ -46,7 +46,6 @@ func TestShown(t *testing.T) {
 	}
 }
 
-<<<<<<< HEAD
 // Text for people has the escapes of Go for what a terminal would act on, but for the bytes that are kept.
 func TestVisible(t *testing.T) {
 	for _, c := range []struct{ in, kept, want string }{
@@ -102,7 +101,7 @@ func TestEffectsOf(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 }
-=======
+
 // Each line of a message says whose it is, and a terminal acts on none of it.
 func TestMessage(t *testing.T) {
 	t.Parallel()
@@ -115,4 +114,3 @@ func TestMessage(t *testing.T) {
 		}
 	}
 }
->>>>>>> f3
