@@ -30,10 +30,11 @@ type answerOfGit struct {
 	err            error
 }
 
-// rehearsed runs the deed, which must not fail.
+// rehearsed runs the deed, which must not fail, with git processes alone: what libgit2 does would happen in each rehearsal.
 func rehearsed(t testing.TB, repo *Repo, deed func() error) *rehearsal {
 	t.Helper()
-	r, run := &rehearsal{repo: repo, deed: deed}, repo.cli.exec
+	r, run, engine := &rehearsal{repo: repo, deed: deed}, repo.cli.exec, repo.Backend
+	repo.Backend = repo.cli
 	repo.cli.exec = func(cmd *exec.Cmd) error {
 		a, stdout, stderr := answerOfGit{asked: asked(cmd)}, cmd.Stdout, cmd.Stderr
 		r.fail(a.asked)
@@ -44,7 +45,7 @@ func rehearsed(t testing.TB, repo *Repo, deed func() error) *rehearsal {
 		r.answers = append(r.answers, a)
 		return a.err
 	}
-	defer func() { repo.cli.exec = run }()
+	defer func() { repo.cli.exec, repo.Backend = run, engine }()
 	if err := deed(); err != nil {
 		t.Fatal(err)
 	}
