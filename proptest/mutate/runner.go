@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,8 +100,8 @@ func (r *runner) prepare(ctx context.Context) ([]mutant, error) {
 	if err := r.build(ctx, all); err != nil {
 		return nil, err
 	}
-	for _, p := range r.tests {
-		begun := time.Now()
+	for _, rel := range slices.Sorted(maps.Keys(r.tests)) {
+		p, begun := r.tests[rel], time.Now()
 		j, err := r.judge(ctx, p)
 		if err != nil {
 			return nil, err
