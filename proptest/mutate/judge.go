@@ -120,9 +120,9 @@ func (r *runner) judge(ctx context.Context, p testPackage) (*judge, error) {
 
 // names returns the names of p's tests, and of the parts of TestScripts.
 func (r *runner) names(ctx context.Context, p testPackage) ([]string, error) {
-	out, err := r.test(ctx, 0, p, "", "-test.list", "^(Test|Fuzz|Example)").Output()
+	out, err := r.runs(ctx, 0, p, "", time.Minute, "-test.list", "^(Test|Fuzz|Example)")
 	if err != nil {
-		return nil, fmt.Errorf("list the tests of %s: %w", p.rel, err)
+		return nil, fmt.Errorf("list the tests of %s: %w\n%s", p.rel, err, out)
 	}
 	var names []string
 	for _, name := range strings.Fields(string(out)) {
@@ -151,7 +151,7 @@ func (r *runner) measure(ctx context.Context, worker int, p testPackage, name st
 			return t, err
 		}
 		begun := time.Now()
-		if _, err = r.runs(ctx, worker, p, " "+seen, pattern([]string{name}), 5*time.Minute); err == nil {
+		if _, err = r.runs(ctx, worker, p, " "+seen, 5*time.Minute, "-test.run", pattern([]string{name})); err == nil {
 			t.Took = time.Since(begun)
 			break
 		}

@@ -200,7 +200,7 @@ func (r *runner) try(ctx context.Context, worker int, m mutant) string {
 func (r *runner) passes(ctx context.Context, worker int, x round, mutant string) (by string, ok bool) {
 	limit := 20*time.Second + 6*x.took // after that, the mutant probably never ends
 	for range 3 {
-		out, err := r.runs(ctx, worker, r.tests[x.judge.Package], mutant+" ", x.pattern, limit)
+		out, err := r.runs(ctx, worker, r.tests[x.judge.Package], mutant+" ", limit, "-test.run", x.pattern)
 		if err == nil {
 			return "", true
 		}
@@ -208,7 +208,7 @@ func (r *runner) passes(ctx context.Context, worker int, x round, mutant string)
 		if which == "" {
 			return "panic or time", false
 		}
-		if _, err := r.runs(ctx, worker, r.tests[x.judge.Package], mutant+" ", pattern([]string{which}), limit); err != nil {
+		if _, err := r.runs(ctx, worker, r.tests[x.judge.Package], mutant+" ", limit, "-test.run", pattern([]string{which})); err != nil {
 			return which, false
 		}
 	}
@@ -228,8 +228,8 @@ func failures(out []byte) (deepest string) {
 	return deepest
 }
 
-// runs runs tests in a directory of their own, and returns what they print.
-func (r *runner) runs(ctx context.Context, worker int, p testPackage, mutant, pattern string, limit time.Duration) (out []byte, err error) {
+// runs runs a test program with a mutant on, in a directory of its own, and returns what it prints.
+func (r *runner) runs(ctx context.Context, worker int, p testPackage, mutant string, limit time.Duration, flags ...string) (out []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	temporary := filepath.Join(r.workDir(worker), "t")
@@ -237,15 +237,10 @@ func (r *runner) runs(ctx context.Context, worker int, p testPackage, mutant, pa
 		return nil, err
 	}
 	defer os.RemoveAll(temporary)
-	return r.test(ctx, worker, p, mutant, "-test.failfast", "-test.run", pattern).CombinedOutput()
-}
-
-// test returns the command that runs a test program with a mutant on.
-func (r *runner) test(ctx context.Context, worker int, p testPackage, mutant string, flags ...string) *exec.Cmd {
-	c := r.command(ctx, worker, append([]string{p.program, "-test.paniconexit0"}, flags...)...)
+	c := r.command(ctx, worker, append([]string{p.program, "-test.paniconexit0", "-test.failfast"}, flags...)...)
 	c.Dir = p.dir
-	c.Env = append(c.Env, switches.Variable+"="+mutant, "TMPDIR="+filepath.Join(r.workDir(worker), "t"))
-	return c
+	c.Env = append(c.Env, switches.Variable+"="+mutant, "TMPDIR="+temporary)
+	return c.CombinedOutput()
 }
 
 // guard makes everything read-only except for two directories, and then runs a
