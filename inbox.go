@@ -77,8 +77,8 @@ func (r *Repository) trackedPrompts() func(context.Context, string) (bool, error
 		if err != nil || !filepath.IsLocal(dir) {
 			return false, nil
 		}
-		if git.IndexLocked() {
-			return false, fmt.Errorf("git is at work: %s exists: %w", filepath.Join(r.Root, ".git", "index.lock"), app.ErrBusy)
+		if file, locked := git.IndexLock(); locked {
+			return false, fmt.Errorf("%w: wait for it or, if there is none, remove %s", app.ErrGitAtWork, file)
 		}
 		if now := git.IndexStamp(); now != stamp {
 			files, err := git.TrackedIn(ctx, dir)

@@ -81,7 +81,7 @@ type Inbox struct {
 	Find func(inbox.Path) (*InboxTarget, error)
 
 	// Tracked reports whether git tracks the file of a prompt: such a file came with
-	// somebody's commit, and is not run. It fails with ErrBusy while that
+	// somebody's commit, and is not run. It fails with ErrGitAtWork while that
 	// cannot be told yet. nil: the inbox is in no working tree.
 	Tracked func(ctx context.Context, rel string) (bool, error)
 
@@ -196,6 +196,9 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 	return rep, err
 }
 
+// ErrGitAtWork says that a git may be about to track a file.
+var ErrGitAtWork = errors.New("another git is at work")
+
 // TrackedPrompt says why a prompt that git tracks is not run.
 const TrackedPrompt = "refused: git tracks it, so that anybody's commit may have brought it here; to run it, `git rm --cached` it first"
 
@@ -203,11 +206,11 @@ const TrackedPrompt = "refused: git tracks it, so that anybody's commit may have
 func (x *Inbox) untracked(ctx context.Context, ready []inbox.PromptFile, rep *InboxReport) (out []inbox.PromptFile) {
 	for _, f := range ready {
 		switch tracked, err := x.tracked(ctx, f.Rel); {
-		case errors.Is(err, ErrBusy):
-			rep.Waiting++
-			rep.due(lookAgain)
 		case err != nil:
 			rep.Left = append(rep.Left, Left{f.Rel, kernel.Said(err)})
+			if errors.Is(err, ErrGitAtWork) {
+				rep.due(lookAgain)
+			}
 		case tracked:
 			rep.Left = append(rep.Left, Left{f.Rel, TrackedPrompt})
 		default:

@@ -272,7 +272,7 @@ func TestPromptsThatGitTracks(t *testing.T) {
 		taken int
 		left  string // a part of why
 	}{
-		"tracked": {nil, 1, "git rm --cached"}, "at work": {fmt.Errorf("git: %w", ErrBusy), 1, ""}, "unknown": {errDisk, 1, errDisk.Error()},
+		"tracked": {nil, 1, "git rm --cached"}, "at work": {fmt.Errorf("%w: wait", ErrGitAtWork), 1, "another git is at work: wait"}, "unknown": {errDisk, 1, errDisk.Error()},
 	} {
 		f := newFolder(newMemory(), "a.prompt.md", "b.prompt.md")
 		x := f.inbox()
@@ -286,7 +286,7 @@ func TestPromptsThatGitTracks(t *testing.T) {
 		if _, lies := f.files["a.prompt.md"]; !lies {
 			t.Errorf("%s: there lie %v", what, f.files)
 		}
-		if c.left == "" && (len(rep.Left) > 0 || rep.Waiting != 1 || rep.Next == 0 || rep.Next > time.Second) || c.left != "" && (len(rep.Left) != 1 || rep.Left[0].Path != "a.prompt.md" || !strings.Contains(rep.Left[0].Reason, c.left)) {
+		if soon := rep.Next > 0 && rep.Next <= time.Second; len(rep.Left) != 1 || rep.Left[0].Path != "a.prompt.md" || !strings.Contains(rep.Left[0].Reason, c.left) || rep.Waiting > 0 || soon != (what == "at work") {
 			t.Errorf("%s: %+v", what, rep)
 		}
 		st, err := x.Status(t.Context(), nil, false, time.Hour, nil)

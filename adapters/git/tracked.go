@@ -38,11 +38,13 @@ func (r *Repo) Tracked(ctx context.Context, below ...string) (string, error) {
 	return string(first), nil
 }
 
-// IndexLocked reports whether a git is about to write the index of the main working
-// tree. What it checks out is in the tree before it is in the index.
-func (r *Repo) IndexLocked() bool {
-	_, err := os.Lstat(filepath.Join(r.root.CommonDir, "index.lock"))
-	return !errors.Is(err, iofs.ErrNotExist)
+// IndexLock returns the file with which a git that is about to write the index of the main
+// working tree locks it, and whether one does. What it checks out is in the tree before it
+// is in the index.
+func (r *Repo) IndexLock() (file string, locked bool) {
+	file = filepath.Join(r.root.CommonDir, "index.lock")
+	_, err := os.Lstat(file)
+	return file, !errors.Is(err, iofs.ErrNotExist)
 }
 
 // TrackedIn returns the files below the directory dir that are in the index of
