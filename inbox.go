@@ -60,38 +60,43 @@ func (r *Repository) Inbox(who Asker) (*app.Inbox, error) {
 	}, nil
 }
 
-// trackedPrompts returns a function that reports whether git tracks a prompt of
+// trackedPrompts returns a function that says what git tracks of a prompt of
 // r's inbox. It asks git again only if the index has changed.
-func (r *Repository) trackedPrompts() func(context.Context, string) (bool, error) {
-	git, stamp, tracked := r.world.git, "", map[string]bool{}
-	return func(ctx context.Context, rel string) (bool, error) {
+func (r *Repository) trackedPrompts() func(context.Context, string) (string, error) {
+	git, stamp, tracked := r.world.git, "", map[string]string{}
+	return func(ctx context.Context, rel string) (string, error) {
 		root, err := filepath.EvalSymlinks(r.Root)
 		if err != nil {
-			return false, err
+			return "", err
 		}
 		at, err := filepath.EvalSymlinks(r.InboxFiles().Inbox())
 		if err != nil {
-			return false, err
+			return "", err
 		}
 		dir, err := filepath.Rel(root, at)
 		if err != nil || !filepath.IsLocal(dir) {
-			return false, nil
+			return "", nil
 		}
 		if file, locked := git.IndexLock(); locked {
-			return false, fmt.Errorf("%w: wait for it or, if there is none, remove %s", app.ErrGitAtWork, file)
+			return "", fmt.Errorf("%w: wait for it or, if there is none, remove %s", app.ErrGitAtWork, file)
 		}
 		if now := git.IndexStamp(); now != stamp {
 			files, err := git.TrackedIn(ctx, dir)
 			if err != nil {
-				return false, err
+				return "", err
 			}
 			clear(tracked)
 			for _, f := range files {
-				tracked[strings.ToLower(f)] = true
+				tracked[strings.ToLower(f)] = f
 			}
 			stamp = now
 		}
-		return tracked[strings.ToLower(filepath.Join(dir, rel))], nil
+		for at := strings.ToLower(filepath.Join(dir, rel)); at != "."; at = filepath.Dir(at) { // or one of the submodules around it
+			if f := tracked[at]; f != "" {
+				return f, nil
+			}
+		}
+		return "", nil
 	}
 }
 

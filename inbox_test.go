@@ -55,7 +55,7 @@ func TestGitIsAskedOnceWhichPromptsItTracks(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if is {
+				if is != "" {
 					got = append(got, rel)
 				}
 			}

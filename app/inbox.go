@@ -80,10 +80,11 @@ type Inbox struct {
 	// Find returns the repository for a path.
 	Find func(inbox.Path) (*InboxTarget, error)
 
-	// Tracked reports whether git tracks the file of a prompt: such a file came with
+	// Tracked returns what git tracks of the file of a prompt, the file or the submodule that
+	// it is in, relative to the working tree; "" if neither. What git tracks came with
 	// somebody's commit, and is not run. It fails with ErrGitAtWork while that
 	// cannot be told yet. nil: the inbox is in no working tree.
-	Tracked func(ctx context.Context, rel string) (bool, error)
+	Tracked func(ctx context.Context, rel string) (string, error)
 
 	// Tell reports refused prompts to people; nil: they are not reported.
 	Tell func([]kernel.Event)
@@ -211,7 +212,7 @@ func (x *Inbox) untracked(ctx context.Context, ready []inbox.PromptFile, rep *In
 			if errors.Is(err, ErrGitAtWork) {
 				rep.due(lookAgain)
 			}
-		case tracked:
+		case tracked != "":
 			rep.Left = append(rep.Left, Left{f.Rel, TrackedPrompt})
 		default:
 			out = append(out, f)
@@ -220,9 +221,9 @@ func (x *Inbox) untracked(ctx context.Context, ready []inbox.PromptFile, rep *In
 	return out
 }
 
-func (x *Inbox) tracked(ctx context.Context, rel string) (bool, error) {
+func (x *Inbox) tracked(ctx context.Context, rel string) (string, error) {
 	if x.Tracked == nil {
-		return false, nil
+		return "", nil
 	}
 	return x.Tracked(ctx, rel)
 }

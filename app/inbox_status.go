@@ -22,7 +22,7 @@ type PromptStatus struct {
 	Age        time.Duration    // since it was dropped, or since its job was made
 	Stalled    bool             // a job of it runs without a sign of life
 	Run        view.PromptRun   // set if the prompt has a job
-	Tracked    bool             // it is not run, since git tracks it
+	Tracked    string           // it is not run, since git tracks this, as Inbox.Tracked returns it
 	Reason     string           // why it does not continue, or how it ended
 }
 
@@ -97,8 +97,8 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 			switch tracked, err := x.tracked(ctx, p.File.Rel); {
 			case err != nil:
 				p.Reason = kernel.Said(err)
-			case tracked:
-				p.Tracked, p.Reason = true, TrackedPrompt
+			case tracked != "":
+				p.Tracked, p.Reason = tracked, TrackedPrompt
 			}
 		}
 		if p.Job == nil && p.File.Name == kernel.ErrorPrompt {

@@ -145,7 +145,7 @@ func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, pl
 		if len(held[t][x.Tree.File(rel, kernel.RunningPrompt)]) > 0 {
 			continue
 		}
-		if tracked, err := x.tracked(ctx, rel); tracked && err == nil { // no later pass would take it
+		if tracked, err := x.tracked(ctx, rel); tracked != "" && err == nil { // no later pass would take it
 			continue
 		}
 		if err := x.Tree.Drop(rel, text); !errors.Is(err, iofs.ErrExist) {

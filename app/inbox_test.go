@@ -276,8 +276,11 @@ func TestPromptsThatGitTracks(t *testing.T) {
 	} {
 		f := newFolder(newMemory(), "a.prompt.md", "b.prompt.md")
 		x := f.inbox()
-		x.Tracked = func(_ context.Context, rel string) (bool, error) {
-			return rel == "a.prompt.md" && c.err == nil, when(rel == "a.prompt.md", c.err)
+		x.Tracked = func(_ context.Context, rel string) (string, error) {
+			if rel != "a.prompt.md" {
+				return "", nil
+			}
+			return when(c.err == nil, "sub/a.prompt.md"), c.err
 		}
 		rep, err := x.Once(t.Context(), false)
 		if err != nil || len(rep.Taken) != c.taken || rep.Taken[0].Rel != "b.prompt.md" || len(rep.Failed) > 0 {
@@ -290,17 +293,17 @@ func TestPromptsThatGitTracks(t *testing.T) {
 			t.Errorf("%s: %+v", what, rep)
 		}
 		st, err := x.Status(t.Context(), nil, false, time.Hour, nil)
-		if i := slices.IndexFunc(st.Prompts, func(p PromptStatus) bool { return p.File.Rel == "a.prompt.md" }); err != nil || i < 0 || st.Prompts[i].Tracked != (c.err == nil) || st.Prompts[i].Reason == "" {
+		if i := slices.IndexFunc(st.Prompts, func(p PromptStatus) bool { return p.File.Rel == "a.prompt.md" }); err != nil || i < 0 || st.Prompts[i].Tracked != when(c.err == nil, "sub/a.prompt.md") || st.Prompts[i].Reason == "" {
 			t.Errorf("%s: %v, %+v", what, err, st)
 		}
 	}
 }
 
-func when(is bool, err error) error {
+func when(is bool, text string) string {
 	if is {
-		return err
+		return text
 	}
-	return nil
+	return ""
 }
 
 // Whatever people do to the file of a running prompt, it gets no second run. Only a copy

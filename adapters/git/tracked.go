@@ -47,10 +47,12 @@ func (r *Repo) IndexLock() (file string, locked bool) {
 	return file, !errors.Is(err, iofs.ErrNotExist)
 }
 
-// TrackedIn returns the files below the directory dir that are in the index of
-// the main working tree. dir is relative to its root; case is ignored.
+// TrackedIn returns what the index of the main working tree has in the directory of its
+// root that dir, relative to the root, begins with: files and submodules, of which the index
+// has only the directory. It ignores case.
 func (r *Repo) TrackedIn(ctx context.Context, dir string) ([]string, error) {
-	out, err := r.cli.read(ctx, "ls-files", "-z", "--cached", "--", ":(top,icase,literal)"+dir)
+	top, _, _ := strings.Cut(dir, string(filepath.Separator))
+	out, err := r.cli.read(ctx, "ls-files", "-z", "--cached", "--", ":(top,icase,literal)"+top)
 	if err != nil {
 		return nil, fmt.Errorf("ask git what it tracks: %w", err)
 	}

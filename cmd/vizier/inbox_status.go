@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -108,8 +109,8 @@ func (x *inboxStatusCmd) Run(c *call) error {
 			row.Reference = c.ui.refs.of(string(j.ID))
 			row.Next = c.ui.refs.command(promptNext(j, p.Run))
 		}
-		if p.Tracked {
-			row.Next = []string{typed([]string{"git", "rm", "--cached", "--", r.rel(box.Tree.File(p.File.Rel, p.File.Name))})}
+		if p.Tracked != "" {
+			row.Next = []string{typed([]string{"git", "rm", "--cached", "--", r.rel(filepath.Join(r.Root, p.Tracked))})}
 		}
 		doc.Prompts = append(doc.Prompts, row)
 		doc.Counts[row.Name]++
