@@ -201,9 +201,6 @@ func (p chronicle) between(ctx context.Context, first, last uint64, only, read m
 		when := stamp(e.written())
 		if !begun {
 			begun = true
-			if before.records == nil {
-				before.records = map[kernel.JobID][]byte{}
-			}
 			if err := open(&before, segmentHead{First: e.number, Tip: e.before, Began: when, Ended: when}); err != nil {
 				return err
 			}

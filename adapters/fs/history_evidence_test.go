@@ -226,6 +226,9 @@ func TestWhereEvidenceIsWritten(t *testing.T) {
 		}
 	}
 	writeAt(t, at("old 2"), "something longer than before")
+	if err := os.Link(at("old"), at("kept")); err != nil {
+		t.Fatal(err)
+	}
 	for name, file := range map[string]string{"new": "new", "old": "old", "link": "linked", "link to old": "old 2"} {
 		if err := WriteEvidence(at(name), []byte("evidence")); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -234,6 +237,9 @@ func TestWhereEvidenceIsWritten(t *testing.T) {
 		if got := contentOf(t, at(file)); err != nil || got != "evidence" || !info.Mode().IsRegular() || name == "link" && info.Mode() != 0o600 {
 			t.Errorf("%s: %q in %v, %v", name, got, info.Mode(), err)
 		}
+	}
+	if got := contentOf(t, at("kept")); got == "evidence" {
+		t.Error("the old file was written to: a full disk would leave neither")
 	}
 	if info, err := os.Lstat(at("link")); err != nil || info.Mode().Type() != iofs.ModeSymlink {
 		t.Errorf("the link is %v, %v", info, err)
@@ -402,7 +408,14 @@ func TestEvidenceAcrossALostJournal(t *testing.T) {
 	if err := errors.Join(l.s.Close(), os.Remove(filepath.Join(l.dir, vizierDir, plansFile))); err != nil {
 		t.Fatal(err)
 	}
-	l.submit(4, 1)
+	l.submit(4)
+	p, err := newStore(t, l.dir).history(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, last, err := p.spanOf(t.Context(), map[kernel.JobID]bool{id(1): true}); first != 1 || last != 3 || err != nil {
+		t.Errorf("job 1 is in the entries %d to %d, %v", first, last, err)
+	}
 	whole, err := newStore(t, l.dir).VerifyHistory(t.Context())
 	if err != nil {
 		t.Fatal(err)
