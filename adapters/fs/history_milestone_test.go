@@ -185,22 +185,28 @@ func TestAMilestoneKeepsWhatGatesAskFor(t *testing.T) {
 	l := emptyStore(t)
 	mark, sentinel := custom("t", "x"), kernel.Artifact{Kind: kernel.MergeSentinel, Name: "x"}
 	sp := plain(1).Spec
-	sp.Needs = []kernel.Artifact{mark, sentinel}
+	sp.Needs, sp.Preconditions = []kernel.Artifact{mark, sentinel}, []kernel.Precondition{{Kind: kernel.BranchExists, Branch: "asked"}}
 	l.ask(kernel.NewJob{ID: id(1), Spec: sp})
 	p := l.pastAt(Moment{})
 	seen := kernel.NewFacts()
 	seen.Present[sentinel], seen.Present[kernel.Artifact{Kind: kernel.MergeSentinel, Name: "y"}] = kernel.Seen(true), kernel.Seen(true)
 	seen.Markers[mark], seen.Markers[custom("t", "y")] = kernel.Seen([]kernel.JobID{id(7)}), kernel.Seen([]kernel.JobID{id(8)})
-	seen.Heads["nobody asks"] = kernel.Seen(kernel.CommitID("c0ffee"))
+	seen.Heads["asked"], seen.Heads["nobody asks"] = kernel.Seen(kernel.CommitID("c0ffee")), kernel.Seen(kernel.CommitID("c0ffee"))
 	seen.Head, seen.Clean, seen.Merging, seen.Sandbox = kernel.Seen("main"), kernel.Seen(true), kernel.Seen("merge"), kernel.Seen(kernel.Enforcement{Files: "no files"})
 	p.state.begun, p.state.told = seen, nil
-	if err := p.state.recall(); err != nil {
+	if err := l.s.writeMilestone(p.state, 2, digest{}); err != nil {
 		t.Fatal(err)
 	}
+	w := l.s.openMilestone(2, &digest{})
+	if w == nil {
+		t.Fatal("there is none")
+	}
+	defer w.close()
 	want := kernel.NewFacts()
 	want.Present[sentinel], want.Markers[mark] = seen.Present[sentinel], seen.Markers[mark]
+	want.Heads["asked"] = seen.Heads["asked"]
 	want.Head, want.Clean, want.Merging, want.Sandbox = seen.Head, seen.Clean, seen.Merging, seen.Sandbox
-	if got := p.state.begun; !reflect.DeepEqual(got, want) {
+	if got := w.begun; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
