@@ -194,7 +194,7 @@ func TestAMilestoneKeepsWhatGatesAskFor(t *testing.T) {
 	seen.Heads["asked"], seen.Heads["nobody asks"] = kernel.Seen(kernel.CommitID("c0ffee")), kernel.Seen(kernel.CommitID("c0ffee"))
 	seen.Head, seen.Clean, seen.Merging, seen.Sandbox = kernel.Seen("main"), kernel.Seen(true), kernel.Seen("merge"), kernel.Seen(kernel.Enforcement{Files: "no files"})
 	p.state.begun, p.state.told = seen, nil
-	if err := l.s.writeMilestone(p.state, 2, digest{}); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(l.dir, vizierDir, historyDir), 0o700), l.s.writeMilestone(p.state, 2, digest{})); err != nil {
 		t.Fatal(err)
 	}
 	w := l.s.openMilestone(2, &digest{})
