@@ -18,7 +18,7 @@ func TestKilledWhileALossIsPutOnRecord(t *testing.T) {
 	l.seal(func() { l.submit(4) })
 	l.submit(5)
 	end := l.s.log.last.at.end
-	l.end(3, kernel.OutcomeFailed) // what was on record of job 3 is sealed
+	commit(t, l.s, put(find(t, read(t, l.s), id(3)), func(st *kernel.State) { st.Reason = "lost" })) // what was on record of it is sealed
 	if err := errors.Join(l.s.Close(), os.Truncate(filepath.Join(l.dir, vizierDir, plansFile), end)); err != nil {
 		t.Fatal(err)
 	}
