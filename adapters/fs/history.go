@@ -239,10 +239,7 @@ func (s *Store) writeOpening(head segmentHead, e entry) error {
 	}
 	now := stamp(s.opts.Now())
 	head.Last, head.Began, head.Ended, head.Size, head.Opening = head.First-1, now, now, int64(len(b)), true
-	return s.writeSegment(head, true, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
+	return s.writeSegment(head, true, just(b))
 }
 
 // accountOf returns the account of an entry for the journal, with the records that

@@ -227,6 +227,7 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 		}
 		one := c.parts[i]
 		if i > from && passed >= c.p.s.milestoneWorth(one.file.first) {
+			w.written = time.Time(c.parts[i-1].head.Ended)
 			if tip := c.tipBefore(i); tip != nil && c.p.s.writeMilestone(w, one.file.first, *tip) == nil {
 				passed = 0
 			}

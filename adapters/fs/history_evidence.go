@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // git names commits by it
 	"crypto/sha256"
@@ -134,21 +135,15 @@ func (s *Store) Export(ctx context.Context, about string, ids []kernel.JobID, fi
 // spanOf returns the first and the last entry about some jobs; 0 if there is none.
 func (p chronicle) spanOf(ctx context.Context, ids map[kernel.JobID]bool) (first, last uint64, err error) {
 	err = p.each(func(e *pastEntry) error {
-		if e.number == 0 || e.head != nil && e.head.Opening {
-			return ctx.Err()
+		var about []kernel.JobID
+		if e.number > 0 { // an opening has none
+			about = slices.Collect(maps.Keys(e.found()))
+			for _, g := range e.groups {
+				about = append(about, g.job)
+			}
 		}
-		mine := false
-		for _, g := range e.groups {
-			mine = mine || ids[g.job]
-		}
-		for id := range e.found() {
-			mine = mine || ids[id]
-		}
-		if mine && first == 0 {
-			first = e.number
-		}
-		if mine {
-			last = e.number
+		if slices.ContainsFunc(about, func(id kernel.JobID) bool { return ids[id] }) {
+			first, last = cmp.Or(first, e.number), e.number
 		}
 		return ctx.Err()
 	})
@@ -169,7 +164,7 @@ func (p chronicle) between(ctx context.Context, first, last uint64, only, read m
 			return nil
 		}
 		head.Size = int64(len(content))
-		b, err := sealed(head, func(w io.Writer) error { _, err := w.Write(content); return err })
+		b, err := sealed(head, just(content))
 		parts, head, content = append(parts, b), segmentHead{}, nil
 		return err
 	}
@@ -180,7 +175,7 @@ func (p chronicle) between(ctx context.Context, first, last uint64, only, read m
 			return err
 		}
 		head.Opening, head.Last, head.Size = true, head.First-1, int64(len(b))
-		sealedOpening, err := sealed(head, func(w io.Writer) error { _, err := w.Write(b); return err })
+		sealedOpening, err := sealed(head, just(b))
 		if err != nil {
 			return err
 		}
@@ -193,10 +188,8 @@ func (p chronicle) between(ctx context.Context, first, last uint64, only, read m
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !opening && (e.number == 0 || begun && e.number < v.next), begun && e.number > last && !opening:
+		case e.number > last, opening && e.head.First > last, !opening && (e.number == 0 || begun && e.number < v.next):
 			return nil
-		case !opening && e.number > last || opening && e.head.First > last:
-			return errEnough
 		case begun && opening:
 			var f fold
 			f.take(e)
@@ -208,9 +201,6 @@ func (p chronicle) between(ctx context.Context, first, last uint64, only, read m
 		when := stamp(e.written())
 		if !begun {
 			begun = true
-			if before.records == nil {
-				before.records = map[kernel.JobID][]byte{}
-			}
 			if err := open(&before, segmentHead{First: e.number, Tip: e.before, Began: when, Ended: when}); err != nil {
 				return err
 			}
@@ -227,9 +217,6 @@ func (p chronicle) between(ctx context.Context, first, last uint64, only, read m
 		}
 		return v.pass(e)
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
 	return parts, errors.Join(err, seal())
 }
 
@@ -242,10 +229,8 @@ func (v *verifier) pass(e *pastEntry) error {
 
 // framedEntry returns an entry as it is in the journal.
 func framedEntry(body []byte) []byte {
-	b := append(make([]byte, 8, 8+len(body)), body...)
-	binary.LittleEndian.PutUint32(b[:4], uint32(len(body)))
-	binary.LittleEndian.PutUint32(b[4:8], crc32.ChecksumIEEE(body))
-	return b
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))
+	return append(binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(body)), body...)
 }
 
 // evidenceOf returns the record of a job and the digests of the files that it left.
@@ -278,14 +263,7 @@ func (s *Store) evidenceOf(id kernel.JobID) (j EvidenceJob, err error) {
 			continue
 		}
 		name := artifactFile(payloadsDir, a, id)
-		f, err := s.base.file(name, os.O_RDONLY)
-		if errors.Is(err, iofs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return j, err
-		}
-		if err := errors.Join(add(name, f), f.Close()); err != nil {
+		if err := s.readsFile(name, add); ignoreMissing(err) != nil {
 			return j, err
 		}
 	}
@@ -299,23 +277,35 @@ func isOwn(name string) bool { return name == recordName || name == stateName ||
 // eachFile calls f with every regular file below a directory.
 func (s *Store) eachFile(dir string, f func(name string, r io.Reader) error) error {
 	names, err := s.base.names(dir)
+	if err != nil {
+		return err
+	}
 	for _, base := range names {
 		name := path.Join(dir, base)
-		st, wrong := s.disk.stat(s.base.fd, name)
-		if wrong != nil || err != nil {
-			return errors.Join(err, failed("stat", name, wrong))
-		}
+		st, err := s.disk.stat(s.base.fd, name)
 		switch {
+		case err != nil:
+			err = failed("stat", name, err)
 		case st.Mode&unix.S_IFMT == unix.S_IFDIR:
 			err = s.eachFile(name, f)
 		case st.Mode&unix.S_IFMT == unix.S_IFREG && !isOwn(base):
-			var file *os.File
-			if file, err = s.base.file(name, os.O_RDONLY); err == nil {
-				err = errors.Join(f(name, file), file.Close())
-			}
+			err = s.readsFile(name, f)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
+}
+
+// readsFile calls f with a file.
+func (s *Store) readsFile(name string, f func(name string, r io.Reader) error) error {
+	file, err := s.base.file(name, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return f(name, file)
 }
 
 func (e Evidence) encode(parts [][]byte) ([]byte, error) {
@@ -352,7 +342,7 @@ func openEvidence(b []byte) (e Evidence, parts [][]byte, err error) {
 		return e, nil, jsonError(err)
 	}
 	for _, n := range e.Parts {
-		if n < 0 || n > int64(len(rest)) {
+		if uint64(n) > uint64(len(rest)) {
 			return e, nil, errEvidence
 		}
 		parts, rest = append(parts, rest[:n]), rest[n:]
@@ -378,6 +368,7 @@ func ReadEvidence(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
 	begin := make([]byte, len(evidenceKind))
 	_, err = io.ReadFull(f, begin)
 	switch {
@@ -386,7 +377,7 @@ func ReadEvidence(name string) ([]byte, error) {
 	case err == nil:
 		begin, err = io.ReadAll(io.MultiReader(bytes.NewReader(begin), io.LimitReader(f, maxEvidence)))
 	}
-	return begin, errors.Join(err, f.Close())
+	return begin, err
 }
 
 // VerifyEvidence checks the bytes of a file that Export made, with this version's kernel. It

@@ -40,6 +40,7 @@ func TestEvidenceRefusesEveryChangedByte(t *testing.T) {
 	if err != nil || len(v.Findings) > 0 || v.First != 1 || v.Last != 5 || v.Decisions != 5 {
 		t.Fatalf("%+v, %v", v, err)
 	}
+	l.headsFit(b, 5)
 	if len(e.Jobs) != 2 || len(e.Jobs[0].Files) != 1 || e.Jobs[0].Files[0] != (EvidenceFile{".vizier/jobs/" + string(id(1)) + "/stdout.log", 5, digest(sha256.Sum256([]byte("made\n"))).String()}) {
 		t.Fatalf("%+v", e)
 	}
@@ -70,6 +71,210 @@ func TestEvidenceRefusesEveryChangedByte(t *testing.T) {
 		if !refused(resealed(bad)) {
 			t.Fatalf("byte %d of %d may be changed with the digest at the end", i, len(b))
 		}
+	}
+}
+
+// headsFit checks that evidence of the entries 1 to last is an opening without records and one
+// sealed file, whose heads tell the same of the entries as the history does.
+func (l *livedStore) headsFit(b []byte, last uint64) {
+	l.t.Helper()
+	p, err := newStore(l.t, l.dir).history(l.t.Context(), false)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	want := []segmentHead{{First: 1, Opening: true}, {First: 1, Last: last}}
+	if err := p.each(func(e *pastEntry) error {
+		if when := stamp(e.written()); e.number == 1 {
+			want[0].Began, want[0].Ended, want[1].Began = when, when, when
+		}
+		if e.number == last {
+			want[1].Tip, want[1].Ended = e.digest(), stamp(e.written())
+		}
+		return nil
+	}); err != nil {
+		l.t.Fatal(err)
+	}
+	_, parts, err := openEvidence(b)
+	if err != nil || len(parts) != len(want) {
+		l.t.Fatalf("%d parts, %v", len(parts), err)
+	}
+	for i, part := range parts {
+		head, content, err := openSegment(part)
+		if want[i].Size = int64(len(content)); err != nil || head != want[i] {
+			l.t.Errorf("part %d: %+v, want %+v, %v", i+1, head, want[i], err)
+		}
+		bad := slices.Clone(b)
+		at := bytes.Index(bad, part) + len(part)/2
+		bad[at] ^= 1
+		_, v, err := VerifyEvidence(l.t.Context(), "1.0", resealed(bad))
+		if name := []string{"part 1", "part 2"}[i]; err != nil || len(v.Findings) != 1 || v.Findings[0].File != name || v.Findings[0].Kind != FoundDamage {
+			l.t.Errorf("%s is damaged: %+v, %v", name, v.Findings, err)
+		}
+	}
+}
+
+// A change by hand belongs to the history of its job, and so does an entry that does not say what it was decided by.
+func TestEvidenceOfWhatWasNotDecided(t *testing.T) {
+	l := newLivedStore(t)
+	l.edit(1, `"exit_code": 0`, `"exit_code": 3`)
+	l.submit(4, 1)
+	b, err := newStore(t, l.dir).Export(t.Context(), "1", []kernel.JobID{id(1)}, noCommits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, v, err := VerifyEvidence(t.Context(), "1.0", b); err != nil || v.Last != 7 || len(v.Findings) != 1 || v.Findings[0].Kind != FoundEdit || v.Findings[0].Entry != 7 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	commit(t, l.s, put(find(t, read(t, l.s), id(2)), func(st *kernel.State) { st.Reason = "no account" }))
+	p, err := newStore(t, l.dir).history(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	needed := map[kernel.JobID]bool{}
+	if parts, err := p.between(t.Context(), 8, 8, nil, needed); err != nil || len(parts) != 2 || !needed[id(2)] || needed[id(3)] {
+		t.Errorf("%d parts need %v, %v", len(parts), needed, err)
+	}
+}
+
+// Whether a job is packed makes no difference to the digests of its files.
+func TestEvidenceOfAPackedJob(t *testing.T) {
+	_, s := packStore(t, options())
+	files := func() []EvidenceFile {
+		t.Helper()
+		b, err := s.Export(t.Context(), "1", []kernel.JobID{id(1)}, func(_ context.Context, marks []string) ([]EvidenceCommit, error) {
+			if !slices.Equal(marks, []string{effect.Trailer + strings.Repeat("a1", 32)}) {
+				t.Errorf("it looks for %v", marks)
+			}
+			return nil, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, _, err := VerifyEvidence(t.Context(), "", b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Jobs[0].Files
+	}
+	before := files()
+	var names []string
+	for _, f := range before {
+		names = append(names, strings.TrimPrefix(f.Path, ".vizier/jobs/"+string(id(1))+"/"))
+	}
+	if want := []string{"attempts/1.json", "attempts/1.outcome.json", "attempts/1.report.jsonl", "effects/" + strings.Repeat("a1", 32) + ".json", "hooks/0.1.mail.log", outcomeName, "stderr.log", "stdout.log"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	packAll(t, s)
+	if after := files(); s.Packed(id(1)) == "" || !slices.Equal(after, before) {
+		t.Errorf("packed:\n%+v\nbefore:\n%+v", after, before)
+	}
+	wrong := errors.New("git is gone")
+	if b, err := s.Export(t.Context(), "1", []kernel.JobID{id(1)}, func(context.Context, []string) ([]EvidenceCommit, error) { return nil, wrong }); b != nil || !errors.Is(err, wrong) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
+// Without the traces of an effect no commit is looked for.
+func TestEvidenceWithoutCommits(t *testing.T) {
+	l := newLivedStore(t)
+	b, err := l.s.Export(t.Context(), "1", []kernel.JobID{id(1)}, func(context.Context, []string) ([]EvidenceCommit, error) { return nil, errors.New("asked") })
+	if err != nil || !bytes.Contains(b, []byte(`"commits":[]`)) {
+		t.Errorf("%.200s, %v", b, err)
+	}
+}
+
+// Whichever call of the disk fails, evidence has all files of a job, or there is none.
+func TestWhicheverCallOfTheDiskFailsEvidenceIsWhole(t *testing.T) {
+	oneGoroutine(t)
+	l := emptyStore(t)
+	sp := plain(1).Spec
+	sp.Produces = []kernel.Artifact{custom("t", "k")}
+	l.ask(kernel.NewJob{ID: id(1), Spec: sp})
+	if err := l.s.WritePayload(id(1), custom("t", "k"), []byte("load")); err != nil {
+		t.Fatal(err)
+	}
+	l.seal(func() { l.submit(2, 1) })
+	writeAt(t, l.s.LogFile(id(1), "stdout"), "out")
+	writeAt(t, file(l.dir, jobPath(id(1), "hooks/1.log")), "sent")
+	export := func(d *faulty) ([]byte, error) {
+		s := NewStore(l.dir, options())
+		s.disk = d
+		b, err := s.Export(t.Context(), "1", []kernel.JobID{id(1)}, noCommits)
+		return b, errors.Join(err, s.Close())
+	}
+	all := &faulty{stats: true}
+	want, err := export(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := 1; k <= all.n; k++ {
+		d := &faulty{at: k, stats: true}
+		if got, err := export(d); err == nil && !bytes.Equal(got, want) {
+			t.Errorf("%s fails, call %d of %d: %d bytes, want %d", d.where, k, all.n, len(got), len(want))
+		}
+	}
+}
+
+// Evidence replaces a file, or is written through a link, and is for its owner alone.
+func TestWhereEvidenceIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	writeAt(t, at("old"), "something longer than before")
+	for link, to := range map[string]string{"link": "linked", "link to old": "old 2"} {
+		if err := os.Symlink(at(to), at(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeAt(t, at("old 2"), "something longer than before")
+	if err := os.Link(at("old"), at("kept")); err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{"new": "new", "old": "old", "link": "linked", "link to old": "old 2"} {
+		if err := WriteEvidence(at(name), []byte("evidence")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		info, err := os.Lstat(at(file))
+		if got := contentOf(t, at(file)); err != nil || got != "evidence" || !info.Mode().IsRegular() || name == "link" && info.Mode() != 0o600 {
+			t.Errorf("%s: %q in %v, %v", name, got, info.Mode(), err)
+		}
+	}
+	if got := contentOf(t, at("kept")); got == "evidence" {
+		t.Error("the old file was written to: a full disk would leave neither")
+	}
+	if info, err := os.Lstat(at("link")); err != nil || info.Mode().Type() != iofs.ModeSymlink {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+	for _, name := range []string{at("missing/e"), dir} {
+		if err := WriteEvidence(name, []byte("evidence")); err == nil {
+			t.Errorf("it is written to %s", name)
+		}
+	}
+}
+
+// What is no evidence is refused, each kind with its reason.
+func TestWhatIsNoEvidenceIsRefused(t *testing.T) {
+	of := func(text string) []byte { return resealed(append([]byte(text), make([]byte, sha256.Size)...)) }
+	for text, want := range map[string]error{
+		evidenceKind + "2\n":   ErrNewer,
+		evidenceKind + "1":     errEvidence,
+		evidenceKind + "1\r\n": errEvidence,
+		evidenceKind + "0\n":   errEvidence,
+		evidenceKind + "x\n":   errEvidence,
+		"history\n2\n":         errEvidence,
+		string(of(evidenceVersion + `{"parts":[1]}` + "\n")):    errEvidence,
+		string(of(evidenceVersion + `{"parts":[-1]}` + "\nx")):  errEvidence,
+		string(of(evidenceVersion + `{"parts":[1,1]}` + "\nx")): errEvidence,
+		string(of(evidenceVersion + `{"parts":[1]}` + "\nx")):   nil,
+		string(of(evidenceVersion + `{"parts":[]}` + "\n")):     nil,
+		string(of(evidenceVersion + `{}`)):                      nil,
+		evidenceVersion + strings.Repeat("x", sha256.Size-1):    errEvidence,
+	} {
+		if _, _, err := openEvidence([]byte(text)); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+	if _, _, err := openEvidence(of(evidenceVersion)); err == nil || errors.Is(err, errEvidence) {
+		t.Errorf("without its first line: %v", err)
 	}
 }
 
@@ -154,10 +359,11 @@ func TestEvidenceTellsWhatDoesNotMatch(t *testing.T) {
 func TestEvidenceNamesWhatAJobLeft(t *testing.T) {
 	l := emptyStore(t)
 	sp := plain(1).Spec
-	there := custom("t", "there")
-	sp.Produces = []kernel.Artifact{there, custom("t", "missing"), {Kind: kernel.CommandPatch, Name: string(id(1))}}
+	there, first := custom("t", "there"), custom("s", "first")
+	sp.Produces = []kernel.Artifact{there, first, custom("t", "missing"), {Kind: kernel.CommandPatch, Name: string(id(1))}}
 	l.ask(kernel.NewJob{ID: id(1), Spec: sp})
-	for _, err := range []error{l.s.WritePayload(id(1), there, []byte("load")), l.s.WritePatch(id(1), []byte("patch"))} {
+	another := custom(string(id(1)), "") // of the patch's name, and the job does not make it
+	for _, err := range []error{l.s.WritePayload(id(1), there, []byte("load")), l.s.WritePayload(id(1), first, []byte("sorted")), l.s.WritePayload(id(1), another, []byte("load")), l.s.WritePatch(id(1), []byte("patch"))} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,15 +377,13 @@ func TestEvidenceNamesWhatAJobLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]EvidenceFile{}
-	for _, f := range e.Jobs[0].Files {
-		got[f.Path] = f
+	var want []EvidenceFile
+	for _, f := range [][2]string{{jobPath(id(1), patchName), "patch"}, {jobPath(id(1), "stdout.log"), "out"},
+		{artifactFile(payloadsDir, first, id(1)), "sorted"}, {artifactFile(payloadsDir, there, id(1)), "load"}} {
+		want = append(want, EvidenceFile{vizierDir + "/" + f[0], int64(len(f[1])), digest(sha256.Sum256([]byte(f[1]))).String()})
 	}
-	for name, text := range map[string]string{artifactFile(payloadsDir, there, id(1)): "load", jobPath(id(1), "stdout.log"): "out"} {
-		path := vizierDir + "/" + name
-		if want := (EvidenceFile{path, int64(len(text)), digest(sha256.Sum256([]byte(text))).String()}); got[path] != want {
-			t.Errorf("%+v, want %+v", got[path], want)
-		}
+	if got := e.Jobs[0].Files; !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
@@ -204,7 +408,14 @@ func TestEvidenceAcrossALostJournal(t *testing.T) {
 	if err := errors.Join(l.s.Close(), os.Remove(filepath.Join(l.dir, vizierDir, plansFile))); err != nil {
 		t.Fatal(err)
 	}
-	l.submit(4, 1)
+	l.submit(4)
+	p, err := newStore(t, l.dir).history(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, last, err := p.spanOf(t.Context(), map[kernel.JobID]bool{id(1): true}); first != 1 || last != 3 || err != nil {
+		t.Errorf("job 1 is in the entries %d to %d, %v", first, last, err)
+	}
 	whole, err := newStore(t, l.dir).VerifyHistory(t.Context())
 	if err != nil {
 		t.Fatal(err)

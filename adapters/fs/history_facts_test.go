@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -93,5 +94,41 @@ func TestARecordThatCannotBeVerified(t *testing.T) {
 	}
 	if err := v.put(j.ID, []byte("{"), readRecord{err: torn}); !errors.Is(err, torn) || known() {
 		t.Errorf("%v, known %v", err, known())
+	}
+}
+
+// Of facts that several accounts tell, the newest count.
+func TestTheNewestFactsCount(t *testing.T) {
+	w := newPastState()
+	var want kernel.Facts
+	for n := range 3 {
+		f := kernel.NewFacts()
+		f.Present[kernel.Artifact{Kind: kernel.PlanBranch, Name: "p"}] = kernel.Seen(n == 1)
+		f.Markers[custom("t", "k")] = kernel.Seen([]kernel.JobID{id(n)})
+		f.Heads["main"] = kernel.Seen(kernel.CommitID(fmt.Sprint(n)))
+		f.Head, f.Merging, f.Clean = kernel.Seen(fmt.Sprint("main", n)), kernel.Seen(fmt.Sprint("merge", n)), kernel.Seen(n == 1)
+		f.Sandbox = kernel.Seen(kernel.Enforcement{Files: fmt.Sprint("no files", n)})
+		if n == 2 { // it tells of some only
+			f = kernel.NewFacts()
+			f.Head, want.Head = kernel.Unseen[string]("git is gone"), kernel.Unseen[string]("git is gone")
+		} else {
+			want = f
+		}
+		r, err := newFactsRecord(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := toLine(map[string]any{"steps": []any{map[string]any{"facts": r}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.told = append(w.told, line)
+	}
+	if got, err := w.facts(); err != nil || !reflect.DeepEqual(got, kernel.Facts{Present: want.Present, Markers: want.Markers, Heads: want.Heads, Head: want.Head, Clean: want.Clean, Merging: want.Merging, Sandbox: want.Sandbox}) {
+		t.Errorf("%+v\nwant %+v, %v", got, want, err)
+	}
+	w.told[1] = []byte(`{"steps":[{"facts":1}]}`)
+	if _, err := w.facts(); err == nil || !strings.HasPrefix(err.Error(), "the facts on record cannot be read: ") {
+		t.Errorf("%v", err)
 	}
 }

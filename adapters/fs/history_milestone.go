@@ -66,22 +66,22 @@ func (s *Store) openMilestone(entry uint64, tip *digest) *pastState {
 func readMilestone(d disk, f *os.File) (*table, milestoneMeta, error) {
 	var meta milestoneMeta
 	info, err := f.Stat()
-	if err != nil || info.Size() < 4 {
-		return nil, meta, errCache
+	if err != nil {
+		return nil, meta, err
 	}
 	var sum [4]byte
-	if _, err := d.readAt(f, sum[:], info.Size()-4); err != nil {
+	if _, err := d.readAt(f, sum[:], info.Size()-4); err != nil { // it may be shorter
 		return nil, meta, err
 	}
 	t := &table{disk: d, file: f, size: info.Size() - 4, sum: binary.LittleEndian.Uint32(sum[:]), packed: true}
 	if err := errors.Join(t.readBlocks(), t.whole()); err != nil {
 		return nil, meta, err
 	}
-	b, found, err := t.get(keyMeta)
-	if err != nil || !found {
-		return nil, meta, errCache
+	b, _, err := t.get(keyMeta)
+	if err == nil {
+		err = fromJSON(b, &meta)
 	}
-	if err := fromJSON(b, &meta); err != nil || meta.Format != milestoneFormat || meta.Job != jobFingerprint() {
+	if err != nil || meta.Format != milestoneFormat || meta.Job != jobFingerprint() {
 		return nil, meta, errCache
 	}
 	return t, meta, nil
@@ -90,10 +90,9 @@ func readMilestone(d disk, f *os.File) (*table, milestoneMeta, error) {
 // milestoneWorth returns how many bytes of sealed files a milestone before entry must save
 // to be worth its room: as many as the newest milestone up to there takes.
 func (s *Store) milestoneWorth(entry uint64) (least int64) {
-	var newest uint64
 	for _, n := range s.milestones() {
-		if n <= entry && n > newest {
-			newest, least = n, s.base.stamp(milestoneFile(n)).size
+		if n <= entry {
+			least = s.base.stamp(milestoneFile(n)).size
 		}
 	}
 	return least
@@ -145,8 +144,8 @@ func (s *Store) setMilestones(ctx context.Context) error {
 	for _, one := range c.parts[min(from, last):last] {
 		passed += s.base.stamp(one.file.file()).size
 	}
-	if passed > 0 && passed >= s.milestoneWorth(c.parts[last].file.first) {
-		_ = c.goThrough(ctx, w, from, last, Moment{Entry: c.parts[last].file.first - 1})
+	if end := c.parts[last].file.first; passed >= s.milestoneWorth(end) {
+		_ = c.goThrough(ctx, w, from, last, Moment{Entry: end})
 	}
 	return err
 }

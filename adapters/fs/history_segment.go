@@ -132,11 +132,8 @@ func (s *Store) writeSegment(head segmentHead, durable bool, content func(io.Wri
 // sealed returns the bytes of a sealed file.
 func sealed(head segmentHead, content func(io.Writer) error) ([]byte, error) {
 	var body bytes.Buffer
-	z, err := flate.NewWriter(&body, flate.BestSpeed)
-	if err == nil {
-		err = errors.Join(content(z), z.Close())
-	}
-	if err != nil {
+	z, _ := flate.NewWriter(&body, flate.BestSpeed) // the level is valid
+	if err := errors.Join(content(z), z.Close()); err != nil {
 		return nil, err
 	}
 	line, err := toLine(head)
@@ -146,6 +143,11 @@ func sealed(head segmentHead, content func(io.Writer) error) ([]byte, error) {
 	file := slices.Concat([]byte(historyVersion), line, []byte("\n"), body.Bytes())
 	sum := sha256.Sum256(file)
 	return append(file, sum[:]...), nil
+}
+
+// just is the content b of a sealed file.
+func just(b []byte) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := w.Write(b); return err }
 }
 
 // SegmentError says that a file of the history cannot be read, and why.

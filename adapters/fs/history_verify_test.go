@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // rewrite writes the journal anew with the entries that change returns.
@@ -175,5 +178,49 @@ func TestAJobThatWentWhileNoHistoryWasKept(t *testing.T) {
 	want = append(want, "interrupted 8 1: its record changed while no history was kept", "interrupted 8 3: its record went while no history was kept")
 	if got := toldFindings(l.verified().Findings); !slices.Equal(got, want) {
 		t.Errorf("it finds\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// A finding says what was done to a record, and what people call its job.
+func TestFindingsNameWhatWasDone(t *testing.T) {
+	record := func(n int) []byte {
+		j := plain(n)
+		j.Number = kernel.Number(n + 4)
+		b, err := Record(&j, t0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for want, f := range map[string]Finding{
+		"its record was deleted by hand": editOf(id(1), record(1), nil), "its record was made by hand": editOf(id(1), nil, record(1)),
+		"its record was edited by hand": editOf(id(1), record(1), record(2)),
+	} {
+		if f.Kind != FoundEdit || f.Text != want {
+			t.Errorf("%+v, want %s", f, want)
+		}
+	}
+	v, e := newVerifier(""), &readEntry{}
+	e.groups = []group{{job: id(1), record: record(1)}, {job: id(2), record: record(2)}}
+	e.record.Found = map[kernel.JobID][]byte{id(3): record(3)}
+	v.records[id(4)] = record(4)
+	for n, want := range []string{"", "5", "6", "7", "8", ""} {
+		if got := v.refOf(id(n), e); got != want {
+			t.Errorf("job %d is called %q, want %q", n, got, want)
+		}
+	}
+}
+
+// A verification tells why a record cannot be read.
+func TestARecordThatCannotBeReadIsFound(t *testing.T) {
+	l := newLivedStore(t)
+	name := l.s.RecordFile(id(1))
+	if err := errors.Join(l.s.Close(), os.Remove(name), os.Mkdir(name, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+	if err != nil || len(v.Findings) != 1 || v.Findings[0].Kind != FoundEdit || v.Findings[0].Job != id(1) ||
+		!strings.HasPrefix(v.Findings[0].Text, "its record cannot be read: ") || !strings.Contains(v.Findings[0].Text, recordName) {
+		t.Errorf("%+v, %v", v.Findings, err)
 	}
 }

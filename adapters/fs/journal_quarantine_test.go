@@ -231,3 +231,19 @@ func TestChangesThatWaitAndAreDamaged(t *testing.T) {
 	writeAt(t, name, good)
 	quarantined(t, dir, read(t, newStore(t, dir)), 1)
 }
+
+// A change that waits for a damaged pack names the pack.
+func TestAChangeThatWaitsForAPack(t *testing.T) {
+	_, s := packStore(t, options())
+	packAll(t, s)
+	record := []byte("{}")
+	writeAt(t, s.PackFile(id(1)), "torn")
+	tx := begin(t, s)
+	if err := s.replayOrQuarantine(group{job: id(1), rev: 99, record: record}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if why := s.quarantineReason(id(1)); !strings.HasPrefix(why, s.PackFile(id(1))+": a change that was committed cannot be written: ") {
+		t.Errorf("%q", why)
+	}
+	closeTx(t, tx)
+}

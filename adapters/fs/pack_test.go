@@ -490,3 +490,37 @@ func TestEarlierVersionsRefuseAStoreWithPacks(t *testing.T) {
 		t.Error("it is not refused once its mark was lost")
 	}
 }
+
+// The files of a job are all found while it is packed or comes back, at the worst moments.
+func TestFileNamesOfAJobThatMoves(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		dir, s := packStore(t, options())
+		attempts, aside := file(dir, jobPath(id(1), attemptsDir)), filepath.Join(t.TempDir(), "aside")
+		want := []string{"1.json", "1.outcome.json", "1.report.jsonl"}
+		if got, err := s.jobFileNames(id(1), attemptsDir); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, want %v, %v", got, want, err)
+		}
+		move := func(from, to string) {
+			if err := os.Rename(from, to); err != nil {
+				t.Error(err)
+			}
+		}
+		if !leaves {
+			move(attempts, aside)
+		}
+		looked := false
+		s.base.disk = &disturbed{onOpen: func(path string) {
+			if looked || !strings.HasSuffix(path, ".tar.gz") {
+				return
+			}
+			if looked = true; leaves {
+				move(attempts, aside)
+			} else {
+				move(aside, attempts)
+			}
+		}}
+		if got, err := s.jobFileNames(id(1), attemptsDir); err != nil || !slices.Equal(got, want) || !looked {
+			t.Errorf("it leaves: %v; %v, want %v, %v", leaves, got, want, err)
+		}
+	}
+}

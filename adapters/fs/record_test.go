@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -165,5 +166,42 @@ func TestForeignFieldsSurviveARewrite(t *testing.T) {
 	}
 	if got.Rev != j.Rev+3 || !strings.HasSuffix(got.State.Reason, "!!!") {
 		t.Errorf("the rewrites did not come through: revision %d, reason %q", got.Rev, got.State.Reason)
+	}
+}
+
+// A record with fields of a later version has them, wherever they are.
+func TestForeignFieldsAreNoneOnlyIfThereAreNone(t *testing.T) {
+	some := map[string]json.RawMessage{"x": nil}
+	for a := range 5 {
+		for b := range 5 {
+			var in [5]map[string]json.RawMessage
+			in[a], in[b] = some, some
+			if (&foreign{in[0], in[1], in[2], in[3], in[4]}).empty() {
+				t.Errorf("those in %d and %d are none", a, b)
+			}
+		}
+	}
+	if !(*foreign)(nil).empty() || !(&foreign{}).empty() {
+		t.Error("there are some where there are none")
+	}
+}
+
+// A record is lines, for people and their tools.
+func TestARecordEndsWithALine(t *testing.T) {
+	j := plain(1)
+	if b, err := Record(&j, t0); err != nil || !bytes.HasSuffix(b, []byte("}\n")) || bytes.HasSuffix(b, []byte("\n\n")) {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// What has a key that is not known, or may have one, is told from what has not.
+func TestUnknownKeys(t *testing.T) {
+	for text, want := range map[string]bool{
+		``: false, `[1]`: false, `{}`: false, `{"a":1}`: false, `{"a":{"b":1},"c":[]}`: false,
+		`{"b":1}`: true, `{"a":1,"b":2}`: true, `{"A":1}`: true, `{"b":1,"a":2}`: true, `{"a":1`: false, `{"a":`: true, `{"a":1,`: true, `{1`: true,
+	} {
+		if got := hasUnknown([]byte(text), map[string]bool{"a": true, "c": true}); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
 	}
 }
