@@ -79,11 +79,10 @@ func (r *Repo) symbolic(ctx context.Context, ref string) (string, error) {
 	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
 		return "", nil
 	}
-	to, ok := strings.CutPrefix(text, "ref:")
-	if !ok {
-		return "", err
+	if to, ok := strings.CutPrefix(text, "ref:"); ok {
+		return strings.TrimSpace(to), nil
 	}
-	return strings.TrimSpace(to), err
+	return "", err
 }
 
 // DropBranch deletes a branch if it exists, and reports whether it did. If a

@@ -880,3 +880,192 @@ func TestWhatGitSaysNoTo(t *testing.T) {
 	s.cli.exec = func(*exec.Cmd) error { return io.ErrUnexpectedEOF }
 	noAnswer(t, "applied, without git", all(s.Applied(ctx, "", nil)))
 }
+
+// What git cannot tell is told by nobody else, and nothing is taken for it.
+func TestWhatGitCannotTell(t *testing.T) {
+	ctx, a, b := t.Context(), kernel.CommitID(id("a")), kernel.CommitID(id("b"))
+	const dir = worktreeHome + "/t"
+	for name, c := range map[string]struct {
+		fails string // a word of what git is asked
+		ask   func(s *scripted) []any
+	}{
+		"what a tree has that is ready":    {"ls-files", func(s *scripted) []any { return all(second2(s.ready(ctx, s.root.Dir, false))) }},
+		"what is tracked":                  {"ls-files", func(s *scripted) []any { return all(s.Tracked(ctx, "x")) }},
+		"what is tracked in a directory":   {"ls-files", func(s *scripted) []any { return all(s.TrackedIn(ctx, "x")) }},
+		"where a branch is, for a tree":    {"for-each-ref", func(s *scripted) []any { return all(s.addWorktree(ctx, s.root.Dir+"/"+dir, "main", a)) }},
+		"whether a branch goes":            {"for-each-ref", func(s *scripted) []any { return all(s.DropBranch(ctx, "x")) }},
+		"whether a branch moves":           {"update-ref", func(s *scripted) []any { return all(s.Advance(ctx, "x", a, b)) }},
+		"the commit that a patch is from":  {"rev-parse", func(s *scripted) []any { return all(s.Patch(ctx, s.root.Dir)) }},
+		"whether anything was touched":     {"rev-list", func(s *scripted) []any { return all(s.Touched(ctx, a, "", "", time.Unix(1, 0))) }},
+		"whether a checkout is sparse":     {"config", func(s *scripted) []any { return all(s.Sparse(ctx, s.root.Dir)) }},
+		"what may go that was only staged": {"for-each-ref", func(s *scripted) []any { s.put(parkedRefs+"x", ""); return all(s.DropStaged(ctx, time.Unix(1, 0))) }},
+		"what is staged since Remember":    {"ls-files", func(s *scripted) []any { return all(s.tree().stagedSince(ctx, nil)) }},
+		"what is to be put back":           {"ls-files", func(s *scripted) []any { return all(s.tree().withStaged(ctx, a, b)) }},
+	} {
+		s := newScripted(t, c.fails+" "+fails, "for-each-ref "+id("a")+" refs/heads/x\n", "rev-parse "+id("a")+"\n")
+		s.put("HEAD", "odd")
+		noAnswer(t, name, c.ask(s))
+	}
+	looks := map[string]func(s *scripted) []any{ // the file that cannot be looked at
+		"packed-refs":  func(s *scripted) []any { return all(s.DropStaged(ctx, time.Unix(1, 0))) },
+		"refs/heads/x": func(s *scripted) []any { return all(s.symbolic(ctx, "refs/heads/x")) },
+	}
+	for path, ask := range looks {
+		s := newScripted(t)
+		s.put(filepath.Join(path, "x"), "")
+		undo := looped(t, filepath.Join(s.root.CommonDir, path))
+		noAnswer(t, path, ask(s))
+		undo()
+	}
+}
+
+// tree is the main working tree.
+func (s *scripted) tree() tree {
+	return tree{cli: s.cli, w: Worktree{Path: s.root.Dir, gitDir: s.root.CommonDir}, dir: s.root.Dir}
+}
+
+func second2[A, B any](_ A, _ B, err error) error { return err }
+
+// A tree with conflicts is not ready to be committed, nor is there a patch of it.
+func TestATreeInConflictIsNotReady(t *testing.T) {
+	s := newScripted(t, "ls-files M 100644 a 1\tfile\x00M 100644 a 2\tfile\x00")
+	want := s.root.Dir + " has files in conflict: file"
+	if _, top, err := s.ready(t.Context(), s.root.Dir, false); top != "" || err == nil || err.Error() != want {
+		t.Errorf("%q, %v", top, err)
+	}
+	if _, err := s.Patch(t.Context(), s.root.Dir); err == nil || err.Error() != want {
+		t.Errorf("a patch: %v", err)
+	}
+}
+
+// What a patch is made of has nothing of Vizier's own, and begins at nothing where there is no commit.
+func TestWhatAPatchHas(t *testing.T) {
+	s := newScripted(t, "hash-object "+id("e")+"\n", "rev-parse "+no, "diff text")
+	s.put("HEAD", "odd")
+	patch, err := s.Patch(t.Context(), s.root.Dir)
+	last, rest := s.asked[len(s.asked)-1], ""
+	for _, d := range scratch {
+		rest += " :(top,exclude)" + d
+	}
+	if string(patch) != "text" || err != nil || !strings.HasSuffix(last, " "+id("e")+" -- :(top)"+rest) {
+		t.Errorf("%q, %v; asked %q", patch, err, last)
+	}
+}
+
+// What is only staged is kept, without what was staged before Remember if that counts for nothing.
+func TestWhatIsOnlyStagedIsKept(t *testing.T) {
+	entry := func(digit, path string) string { return "100644 " + id(digit) + " 0\t" + path + "\x00" }
+	for name, c := range map[string]struct {
+		since      bool
+		then, work string // entries at Remember, and the paths that are not as in the files
+		want       string
+	}{
+		"removed":                         {false, "", "file\x00", id("9")},
+		"removed, staged before":          {false, entry("1", "file"), "file\x00", id("9")},
+		"put back":                        {true, "", "file\x00", id("9")},
+		"put back, staged otherwise then": {true, entry("2", "file"), "file\x00", id("9")},
+		"put back, staged before":         {true, entry("1", "file"), "file\x00", ""},
+		"the files have it":               {false, "", "other\x00", ""},
+	} {
+		s := newScripted(t, "diff file\x00", "write-tree "+id("7")+"\n", "mergeRefs "+no, "rev-parse "+no, "diff-tree "+c.work, "commit-tree "+id("9")+"\n")
+		run := s.run
+		s.cli.exec = func(cmd *exec.Cmd) error {
+			if !slices.Contains(cmd.Args, "ls-files") {
+				return run(cmd)
+			}
+			text := entry("1", "file")
+			if slices.ContainsFunc(cmd.Env, func(v string) bool { return strings.HasSuffix(v, besideIndex+"/index") }) {
+				text = c.then
+			}
+			_, err := io.WriteString(cmd.Stdout, text)
+			return err
+		}
+		if got, err := s.tree().staged(t.Context(), kernel.CommitID(id("a")), kernel.CommitID(id("b")), c.since); string(got) != c.want || err != nil {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+// Of every tree that is on its way and has not begun, the note goes.
+func TestEveryTreeIsBrought(t *testing.T) {
+	s := newScripted(t)
+	var on []Worktree
+	for _, name := range []string{"a", "b", "c"} {
+		dir := s.linked(name, "ref: refs/heads/x", "")
+		s.put("worktrees/"+name+"/"+followNote, "")
+		on = append(on, Worktree{Name: name, Path: dir, Branch: "x", gitDir: filepath.Join(s.root.CommonDir, "worktrees", name)})
+	}
+	for _, end := range []func() (string, error){
+		func() (string, error) { return s.endAll(t.Context(), "x", on[:2]) },
+		func() (string, error) { return s.endAll(t.Context(), "x", nil) },
+	} {
+		if obstacle, err := end(); obstacle != "" || err != nil {
+			t.Errorf("%q, %v", obstacle, err)
+		}
+		for _, w := range on {
+			if there, err := exists(filepath.Join(w.gitDir, followNote)); there || err != nil {
+				t.Errorf("%s: there %t, %v", w.Name, there, err)
+			}
+			s.put("worktrees/"+w.Name+"/"+followNote, "")
+		}
+	}
+}
+
+// What git says of changes, and what puts them aside.
+func TestWhichChangesAreInTheWay(t *testing.T) {
+	entry := func(kind, xy, sub, path string) string {
+		return kind + " " + xy + " " + sub + " m m m h h " + path + "\x00"
+	}
+	for text, want := range map[string]string{
+		entry("1", ".M", "N...", ".vizier/tmp/x"): "",
+		entry("u", "UU", "N...", "x"):             "`git -C D stash`",
+		entry("1", ".M", "N...", "x"):             "`git -C D stash`",
+		entry("1", ".A", "N...", "x"):             "`git -C D reset -- x`",
+		entry("1", "A.", "SC..", "s"):             "`git -C D reset -- s`",
+		entry("1", "M.", "SC..", "s"):             "`git -C D reset -- s`, then `git -C D submodule update -- s`",
+		entry("1", ".M", "SC..", "s"):             "`git -C D submodule update -- s`",
+		"1 .M cut off\x00":                        "",
+		entry("1", ".M", "SC..", "s") + entry("1", ".A", "N...", "y") + entry("1", "M.", "N...", "x"): "`git -C D reset -- y`, then `git -C D submodule update -- s`, then `git -C D stash`",
+	} {
+		s := newScripted(t, "status "+text)
+		c, err := s.cli.changed(t.Context(), s.root.Dir)
+		if got := c.undo("D"); got != want || c.any() != (want != "") || c.shut != "" || err != nil {
+			t.Errorf("%q: %s, %+v, %v", text, got, c, err)
+		}
+	}
+}
+
+// What a name of a ref may have, it has.
+func TestAPartOfARef(t *testing.T) {
+	for name, want := range map[string]string{"azAZ09_-": "azAZ09_-", "a/z.A Z:0@9`{[": "a-z-A-Z-0-9---"} {
+		if got := refPart(name); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	for version, want := range map[string][2]int{"2.41.3": {2, 41}, "12.9.x": {12, 9}, "3": {3, 0}, "2.5rc1": {2, 5}, "2.4.1.7": {2, 4}} {
+		if got := numbers(version); got != want {
+			t.Errorf("%s: %v", version, got)
+		}
+	}
+}
+
+// A file that Remember copied is put back, and one that was not there goes.
+func TestAFileIsPutBack(t *testing.T) {
+	for _, copied := range []bool{true, false} {
+		for _, there := range []bool{true, false} {
+			s := newScripted(t)
+			from, to := filepath.Join(s.root.CommonDir, "from"), filepath.Join(s.root.CommonDir, "to")
+			if copied {
+				s.put("from", "then")
+			}
+			if there {
+				s.put("to", "now")
+			}
+			err := restore(from, to)
+			text, unread := os.ReadFile(to)
+			if err != nil || string(text) != map[bool]string{true: "then"}[copied] || (unread == nil) != copied {
+				t.Errorf("copied %t, there %t: %q, %v, %v", copied, there, text, unread, err)
+			}
+		}
+	}
+}

@@ -129,7 +129,7 @@ func TestEventsOfGemini(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	keep("session-1-abc.jsonl", `{"type": "gemini", "content": "c"}`+"\n"+`{"type": "user", "content": "cd"}`+"\n"+`{"type": "gemini", "content": "d"}`+"\n"+`{"type": "gemini", "content": " "}`+"\nodd\n")
+	keep("session-1-abc.jsonl", `{"type": "gemini", "content": "c"}`+"\n"+`{"type": "gemini", "content": "d"}`+"\n"+`{"type": "user", "content": "cd"}`+"\n"+`{"type": "gemini", "content": " "}`+"\nodd\n")
 	if r = replay(gemini, "", []byte(all), nil, 0, 50); r.answer != "d" {
 		t.Errorf("%q", r.answer)
 	}

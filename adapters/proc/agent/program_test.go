@@ -231,10 +231,10 @@ func TestReports(t *testing.T) {
 		r := x.request(t, kernel.AgentRequest{Prompt: []byte(report)})
 		return r, x.err.String()
 	}
-	for name, more := range map[string]string{"and fails": "exit 4", "and does not": ""} {
+	for exit, more := range map[int]string{4: "exit 4", 1: ""} {
 		r, _ := run(told, more, Settings{})
-		if r.Class != kernel.RateLimited || r.Exit == 0 || r.Reason != "no more today" || fmt.Sprint(r.Run) != fmt.Sprint(want) {
-			t.Errorf("%s: %+v", name, r)
+		if r.Class != kernel.RateLimited || r.Exit != exit || r.Reason != "no more today" || fmt.Sprint(r.Run) != fmt.Sprint(want) {
+			t.Errorf("%q: %+v; want exit code %d", more, r, exit)
 		}
 	}
 	r, _ := run(told, "", Settings{Command: []string{"cat"}, Filter: []string{"sh", "-c", "cat >\"$VIZIER_AGENT_REPORT\"; exit 2"}})
