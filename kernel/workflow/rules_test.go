@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +150,25 @@ func TestPaths(t *testing.T) {
 	if got, err := workflow.Paths(`["\u0000"]`); err != nil || len(got) != 1 || got[0] != "\x00" {
 		t.Errorf("%q %v", got, err)
 	}
+}
+
+// Paths takes what encoding/json takes, and reads the same: whatever these pieces make, on their
+// own and in a string.
+func TestPathsAgreesWithJSON(t *testing.T) {
+	pieces := []string{"[", "]", `"`, ",", " ", "\t", "\v", `\`, "/", "n", "'", "\x1f", "é", `\u00e9`, `\ud83d`, `\ude00`, "004G"}
+	var try func(before, after string, more int)
+	try = func(before, after string, more int) {
+		var want []string
+		unread := json.Unmarshal([]byte(before+after), &want)
+		if got, err := workflow.Paths(before + after); (err == nil) != (unread == nil) || err == nil && !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v, want %q, %v", before+after, got, err, want, unread)
+		}
+		for k := 0; more > 0 && k < len(pieces); k++ {
+			try(before+pieces[k], after, more-1)
+		}
+	}
+	try("", "", 4)
+	try(`["`, `"]`, 4)
 }
 
 func TestPayload(t *testing.T) {
