@@ -108,6 +108,7 @@ func TestWholeExplanations(t *testing.T) {
 	}
 	plan := func(kind string) string { return kind + ":p (draft/p)" }
 	at := func(executor string) option { return func(j *kernel.Job) { j.Spec.Task.Executor = executor } }
+	awake := func(j *kernel.Job) { j.Spec.Routed, j.State.Awake = true, true }
 	stalled := facts()
 	for id, live := range map[kernel.JobID]kernel.Liveness{"a": kernel.Stalled, "b": kernel.Stalled, "c": kernel.Alive} {
 		stalled.Runners[kernel.AttemptID{Job: id, N: 1}] = kernel.Seen(kernel.Runner{Liveness: live})
@@ -507,6 +508,67 @@ f running, none
 g running, none
 h waiting_on_locks, starts
   locks: waiting on pool max_running of far (4 of 2 in use) <- 4 running jobs: there is room once 3 of them have ended`},
+		"what an end woke": {facts(), kernel.Limits{}, []kernel.Job{job("a", failed, inRun("r"), routes(kernel.OutcomeFailed, "h")), job("b", after("a"), inRun("r")), job("h", awake, routes(kernel.OutcomeSucceeded, "a"), inRun("r"), approval(kernel.Pending, ""))}, `a failed, awaits_actions
+  : waiting for what its end woke: exit code 3 [h] <- job h, waiting_on_approval
+  ! approve h
+b blocked_by_dependency, awaits_actions
+  : waiting for what its end woke: dependency failed for job a (failed) [h] <- job h, waiting_on_approval
+  ! approve h
+h waiting_on_approval, awaits_actions
+  approval: awaiting human approval <- a person
+  ! approve h`},
+		"what an end woke runs": {facts(), kernel.Limits{}, []kernel.Job{job("a", failed, inRun("r"), routes(kernel.OutcomeFailed, "h")), job("b", after("a"), inRun("r")), job("h", awake, routes(kernel.OutcomeSucceeded, "a"), inRun("r"), running(1))}, `a failed, settles
+  : waiting for what its end woke: exit code 3 [h] <- job h, running
+b blocked_by_dependency, settles
+  : waiting for what its end woke: dependency failed for job a (failed) [h] <- job h, running
+h running, none`},
+		"what comes before what was cancelled": {facts(), kernel.Limits{}, []kernel.Job{job("a", failed), job("c", ended(kernel.Cancelled), after("t", "u")), job("t", transient(kernel.OnDemand), is(kernel.Unscheduled), after("a")), job("u", transient(kernel.OnDemand), is(kernel.Unscheduled), after("t")),
+			job("v", transient(kernel.OnDemand), is(kernel.Unscheduled)), job("w", ended(kernel.Cancelled), after("v")), job("x", after("gone")), job("y", ended(kernel.Cancelled), after("x")), job("z", approval(kernel.Rejected, "no"), after("a"))}, `a failed, awaits_actions
+  ! retry a
+  root a failed: exit code 3
+c cancelled, awaits_actions
+  ! retry a
+  root c cancelled: cancelled
+t unscheduled, sleeps
+  : nobody needs it <- a job that depends on it and is not transient
+u unscheduled, sleeps
+  : nobody needs it <- a job that depends on it and is not transient
+v unscheduled, sleeps
+  : nobody needs it <- a job that depends on it and is not transient
+w cancelled, awaits_actions
+  ! retry w
+  root w cancelled: cancelled
+x blocked_by_dependency, awaits_actions
+  dependencies: missing job dependency gone (final) [gone] <- a new submission
+  ! submit_again x names job gone, which is gone, so a retry is no use
+  root x blocked_by_dependency: missing job dependency gone
+y cancelled, awaits_actions
+  ! submit_again x names job gone, which is gone, so a retry is no use
+  root y cancelled: cancelled
+z blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job a (failed) (final) [a] <- a retry of what failed
+  approval: no (final) <- a retry, which asks for the approval anew
+  ! retry a
+  ! approve z
+  root a failed: exit code 3`},
+		"what can never start": {facts(), kernel.Limits{}, []kernel.Job{job("a", failed), job("b", after("a", "gone")), job("c", after("b")), job("d", after("a", "b"))}, `a failed, awaits_actions
+  ! retry a
+  root a failed: exit code 3
+b blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job a (failed) (final) [a] <- a retry of what failed
+  dependencies: missing job dependency gone (final) [gone] <- a new submission
+  ! submit_again b names job gone, which is gone, so a retry is no use
+  root a failed: exit code 3
+c blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job b (blocked_by_dependency) (final) [b] <- a retry of what failed
+  ! submit_again b names job gone, which is gone, so a retry is no use
+  root a failed: exit code 3
+d blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job a (failed) (final) [a] <- a retry of what failed
+  dependencies: dependency failed for job b (blocked_by_dependency) (final) [b] <- a retry of what failed
+  ! retry a
+  ! submit_again b names job gone, which is gone, so a retry is no use
+  root a failed: exit code 3`},
 	} {
 		s := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: c.jobs, Facts: c.facts, Limits: c.limits})
 		if got := explained(t, s); got != c.want {
