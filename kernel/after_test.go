@@ -46,6 +46,15 @@ func TestAfterResolution(t *testing.T) {
 		s := kernel.NewSnapshot(kernel.Observation{Jobs: []kernel.Job{job("q", after("p"))},
 			Unreadable: map[kernel.JobID]string{"p": "p/job.json: unexpected end"}})
 		expect(t, s, "q", "blocked_by_dependency dependencies: scheduler data error for job dependency p: p/job.json: unexpected end")
+		q := s.Apply(kernel.Decide(s)).Job("q")
+		if by := q.BlockedUnread(); by != "p" {
+			t.Errorf("it says that the record of %q was not read", by)
+		}
+		for _, other := range []kernel.Job{job("q", is(kernel.BlockedByDependency)), {ID: "q", State: kernel.State{Status: kernel.Cancelled, Wait: q.State.Wait}}} {
+			if by := other.BlockedUnread(); by != "" {
+				t.Errorf("%s: it says that the record of %q was not read", other.State.Status, by)
+			}
+		}
 	})
 }
 

@@ -60,14 +60,14 @@ type Budget struct{ Retries, Resumes, Reclaims int }
 type RetryPolicy struct {
 	Classes uint32 // bit set of FailureClass; see On
 	Exits   ExitSet
-	Base    time.Duration // first delay; 0: DefaultBackoffBase
-	Cap     time.Duration // longest delay; 0: DefaultBackoffCap
+	Base    time.Duration // first delay; 0: 5 s
+	Cap     time.Duration // longest delay; 0: 5 min
 }
 
 // The delays of a policy that sets none.
 const (
-	DefaultBackoffBase = 5 * time.Second
-	DefaultBackoffCap  = 5 * time.Minute
+	defaultBackoffBase = 5 * time.Second
+	defaultBackoffCap  = 5 * time.Minute
 )
 
 // ExitSet is a set of exit codes 0–255.
@@ -155,10 +155,10 @@ func (p RetryPolicy) Covers(c FailureClass, exit int) bool {
 func (p RetryPolicy) Backoff(a AttemptID, k int) time.Duration {
 	base, limit := p.Base, p.Cap
 	if base <= 0 {
-		base = DefaultBackoffBase
+		base = defaultBackoffBase
 	}
 	if limit <= 0 {
-		limit = DefaultBackoffCap
+		limit = defaultBackoffCap
 	}
 	d := base
 	for ; k > 0 && d < limit; k-- {

@@ -226,7 +226,7 @@ func (s *Snapshot) resultOfGone(a AttemptID) (r Result, began, over bool) {
 		}
 		return r, true, true
 	case live.Value.Liveness == NeverStarted:
-		return Result{Attempt: a, Outcome: OutcomeCancelled, Exit: 143, Reason: cmp.Or(live.Value.Remark, "its runner ended before it began")}, false, true
+		return Result{Attempt: a, Reason: cmp.Or(live.Value.Remark, "its runner ended before it began")}, false, true
 	case !found.Known:
 		return Result{}, false, false
 	}
@@ -385,21 +385,15 @@ func (t *tick) next(i int32) State {
 		if st.Approval.State == Pending {
 			st.Approval.State = Expired
 		}
-	case Running:
-		started(&st, t.s.now)
+	case Running: // the next attempt begins
+		st.Attempt++
+		st.Started, st.Finished = t.s.now, time.Time{}
+		st.Exit, st.Outcome, st.Failure, st.Reason = ExitCode{}, NoOutcome, NoFailure, ""
+		st.Stop, st.Place = StopRequest{}, Place{}
 	case Failed: // missing child args: a data error, finalised at once (seed 000)
 		st.Finished, st.Exit, st.Outcome = t.s.now, Exited(1), OutcomeFailed
 		st.Failure, st.Reason = DataError, st.Wait.Detail
 	default:
 	}
 	return st
-}
-
-// started changes st to the state of the next attempt.
-func started(st *State, now time.Time) {
-	st.Status = Running
-	st.Attempt++
-	st.Started, st.Finished = now, time.Time{}
-	st.Exit, st.Outcome, st.Failure, st.Reason = ExitCode{}, NoOutcome, NoFailure, ""
-	st.Stop, st.Place = StopRequest{}, Place{}
 }

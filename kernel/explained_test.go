@@ -66,7 +66,7 @@ func explained(t *testing.T, s *kernel.Snapshot) string {
 			fmt.Fprintf(&b, "  root %s %s: %s\n", e.Root.Job, e.Root.Status, e.Root.Detail)
 		}
 	}
-	return strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), " \n", "\n"), "`", "'")
+	return strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(b.String()), " \n", "\n"), "`", "'")
 }
 
 // What is said of jobs that are held up, all of it.
@@ -96,6 +96,25 @@ func TestWholeExplanations(t *testing.T) {
 	unseen.Clean, unseen.Heads["main"] = kernel.Unseen[bool]("git is not there"), kernel.Unseen[kernel.CommitID]("git is not there")
 	elsewhere := marked(facts(), tok)
 	elsewhere.Clean, elsewhere.Heads["main"], elsewhere.Heads["gone"], elsewhere.Head = kernel.Seen(false), kernel.Seen(kernel.CommitID("c2")), kernel.Seen(kernel.CommitID("")), kernel.Seen("side")
+	outcome := func(o kernel.Outcome) option {
+		return func(j *kernel.Job) { j.State.Outcome, j.State.Reason = o, "it said so" }
+	}
+	absent := func(labels ...string) kernel.Facts {
+		f := marked(facts(), tok)
+		for _, l := range labels {
+			f.Present[artifact(l)] = kernel.Seen(false)
+		}
+		return f
+	}
+	plan := func(kind string) string { return kind + ":p (draft/p)" }
+	at := func(executor string) option { return func(j *kernel.Job) { j.Spec.Task.Executor = executor } }
+	awake := func(j *kernel.Job) { j.Spec.Routed, j.State.Awake = true, true }
+	stalled := facts()
+	for id, live := range map[kernel.JobID]kernel.Liveness{"a": kernel.Stalled, "b": kernel.Stalled, "c": kernel.Alive} {
+		stalled.Runners[kernel.AttemptID{Job: id, N: 1}] = kernel.Seen(kernel.Runner{Liveness: live})
+	}
+	dirty := facts()
+	dirty.Clean, dirty.Heads["main"], dirty.Heads["gone"] = kernel.Seen(false), kernel.Seen(kernel.CommitID("c1")), kernel.Seen(kernel.CommitID(""))
 	for name, c := range map[string]struct {
 		facts  kernel.Facts
 		limits kernel.Limits
@@ -333,6 +352,223 @@ c blocked_by_dependency, awaits_actions
   ! approve a
   ! approve b
   root a blocked_by_approval: approval expired: nobody decided within 0s`},
+		"what has no command": {facts(), kernel.Limits{}, []kernel.Job{job("a", running(1)), job("b", noArgs, after("a")), job("c", after("b"))}, `a running, none
+b waiting_on_deps, awaits_actions
+  dependencies: waiting on job a [a] <- job a, running
+  dependencies: missing child args (final) <- a new submission: this record has no command
+  ! submit_again b has no command
+c waiting_on_deps, awaits_actions
+  dependencies: waiting on job b [b] <- job b, waiting_on_deps
+  ! submit_again b has no command`},
+		"a plan whose run failed": {absent(plan("plan_branch"), plan("plan_doc"), plan("plan_commits")), kernel.Limits{}, []kernel.Job{
+			job("a", failed, inRun("r"), after("p")), job("b", needs(plan("plan_branch"))), job("c", needs(plan("plan_doc"))), job("d", needs(plan("plan_commits"))), job("e", needs(tok)),
+			job("p", ended(kernel.Succeeded), inRun("r"), produces(plan("plan_branch"), plan("plan_doc"), plan("plan_commits"), tok))}, `a failed, awaits_actions
+  ! retry a
+  root a failed: exit code 3
+b blocked_by_dependency, awaits_actions
+  dependencies: missing plan_branch:p (draft/p) (final) [p] [plan_branch:p (draft/p)] <- a retry of what failed
+  ! retry a
+  root a failed: exit code 3
+c blocked_by_dependency, awaits_actions
+  dependencies: missing plan_doc:p (draft/p) (final) [p] [plan_doc:p (draft/p)] <- a retry of what failed
+  ! retry a
+  root a failed: exit code 3
+d blocked_by_dependency, awaits_actions
+  dependencies: missing plan_commits:p (draft/p) (final) [p] [plan_commits:p (draft/p)] <- a retry of what failed
+  ! retry a
+  root a failed: exit code 3
+e blocked_by_dependency, awaits_actions
+  dependencies: missing custom:tok:a (final) [p] [custom:tok:a] <- a retry of job p, which did not make it
+  ! retry p
+  root e blocked_by_dependency: missing custom:tok:a
+p succeeded, none`},
+		"a plan whose run is blocked": {absent(plan("plan_doc")), kernel.Limits{}, []kernel.Job{
+			job("a", ended(kernel.BlockedByDependency), outcome(kernel.OutcomeBlocked), inRun("r"), after("p")), job("b", needs(plan("plan_doc"))), job("p", ended(kernel.Succeeded), inRun("r"), produces(plan("plan_doc")))}, `a blocked_by_dependency, awaits_actions
+  ! retry a
+  root a blocked_by_dependency: it said so
+b blocked_by_dependency, awaits_actions
+  dependencies: missing plan_doc:p (draft/p) (final) [p] [plan_doc:p (draft/p)] <- a retry of what failed
+  ! retry a
+  root a blocked_by_dependency: it said so
+p succeeded, none`},
+		"a plan of a run that goes on": {absent(plan("plan_doc")), kernel.Limits{}, []kernel.Job{
+			job("a", running(1), inRun("r"), after("p")), job("b", needs(plan("plan_doc"))), job("e", failed, inRun("s"), after("p")), job("p", ended(kernel.Succeeded), inRun("r"), produces(plan("plan_doc")))}, `a running, none
+b blocked_by_dependency, awaits_actions
+  dependencies: missing plan_doc:p (draft/p) (final) [p] [plan_doc:p (draft/p)] <- a retry of job p, which did not make it
+  ! await_end a
+  ! retry p
+  root b blocked_by_dependency: missing plan_doc:p (draft/p)
+e failed, awaits_actions
+  ! retry e
+  root e failed: exit code 3
+p succeeded, none`},
+		"a circle of what is blocked": {marked(absent(), other), kernel.Limits{}, []kernel.Job{job("a", needs(other, tok)), job("b", after("a"), produces(tok)), job("c", ended(kernel.Cancelled), needs(tok)), job("d", after("c"), produces(other))}, `a blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for custom:other:b (final) [d] [custom:other:b] <- another job that produces it, then a retry
+  dependencies: dependency failed for custom:tok:a (final) [b] [custom:tok:a] <- another job that produces it, then a retry
+  ! produce  custom:other:b
+  ! produce  custom:tok:a
+  ! retry a
+  root a blocked_by_dependency: dependency failed for custom:tok:a
+b blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job a (blocked_by_dependency) (final) [a] <- a retry of what failed
+  ! produce  custom:other:b
+  ! produce  custom:tok:a
+  ! retry a
+  root a blocked_by_dependency: dependency failed for custom:tok:a
+c cancelled, awaits_actions
+  ! produce  custom:tok:a
+  ! retry c
+  root c cancelled: cancelled
+d blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job c (cancelled) (final) [c] <- a retry of what failed
+  ! produce  custom:tok:a
+  ! retry c
+  root c cancelled: cancelled`},
+		"makers": {absent(), kernel.Limits{}, []kernel.Job{job("a", needs(tok)), job("b", after("a"), produces(tok)), job("c", after("x"), produces(tok)), job("d", after("x"), produces(tok)), job("x", running(1))}, `a waiting_on_deps, starts
+  dependencies: waiting on custom:tok:a [b] [custom:tok:a] <- job c, waiting_on_deps
+b waiting_on_deps, starts
+  dependencies: waiting on job a [a] <- job a, waiting_on_deps
+c waiting_on_deps, starts
+  dependencies: waiting on job x [x] <- job x, running
+d waiting_on_deps, starts
+  dependencies: waiting on job x [x] <- job x, running
+x running, none`},
+		"makers that wait for their consumer": {absent(), kernel.Limits{}, []kernel.Job{job("a", needs(tok)), job("b", after("a"), produces(tok)), job("c", after("a"), produces(tok))}, `a waiting_on_deps, awaits_actions
+  dependencies: waiting on custom:tok:a [b] [custom:tok:a] <- another job that produces it: b, waiting_on_deps, waits for this one
+  ! produce  custom:tok:a
+b waiting_on_deps, awaits_actions
+  dependencies: waiting on job a [a] <- job a, waiting_on_deps
+  ! produce  custom:tok:a
+c waiting_on_deps, awaits_actions
+  dependencies: waiting on job a [a] <- job a, waiting_on_deps
+  ! produce  custom:tok:a`},
+		"what may be made by another": {absent(), kernel.Limits{}, []kernel.Job{job("a", failed, produces(tok)), job("b", needs(tok), policy(kernel.Wait))}, `a failed, awaits_actions
+  ! retry a
+  root a failed: exit code 3
+b blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for custom:tok:a (final) [a] [custom:tok:a] <- a retry of what failed, or another job that produces it
+  ! retry a
+  root a failed: exit code 3`},
+		"what makes what it needs": {absent(), kernel.Limits{}, []kernel.Job{job("a", ended(kernel.BlockedByDependency), func(j *kernel.Job) { j.State.Reason = "missing it" }, needs(tok), produces(tok)), job("b", needs(tok))}, `a blocked_by_dependency, awaits_actions
+  dependencies: missing custom:tok:a (final) [custom:tok:a] <- a job that produces it, then a retry
+  ! produce  custom:tok:a
+  ! retry a
+  root a blocked_by_dependency: missing it
+b blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for custom:tok:a (final) [a] [custom:tok:a] <- a retry of what failed
+  ! produce  custom:tok:a
+  ! retry a
+  root a blocked_by_dependency: missing it`},
+		"a job that makes again what there is": {marked(facts(), tok, "a"), kernel.Limits{}, []kernel.Job{job("a", ended(kernel.Succeeded), produces(tok)), job("b", needs(tok), produces(tok)), job("c", needs(tok))}, `a succeeded, none
+b running, none
+c waiting_on_deps, starts
+  dependencies: waiting on custom:tok:a [b] [custom:tok:a] <- job b, running`},
+		"preconditions": {dirty, kernel.Limits{}, []kernel.Job{job("a", pre(kernel.Precondition{Kind: kernel.BranchExists, Branch: "main"}, kernel.Precondition{Kind: kernel.CleanWorktree}, kernel.Precondition{Kind: kernel.BranchExists, Branch: "gone"})),
+			job("b", pre(kernel.Precondition{Kind: kernel.BranchExists, Branch: "gone"}, kernel.Precondition{Kind: kernel.CleanWorktree}))}, `a waiting_on_deps, awaits_actions, waits for a tick for a
+  preconditions: working tree has uncommitted or untracked changes <- the repository
+  preconditions: required branch 'gone' does not exist <- the repository
+  ! clean_tree
+  ! make_branch  gone
+b waiting_on_deps, awaits_actions, waits for a tick for b
+  preconditions: required branch 'gone' does not exist <- the repository
+  preconditions: working tree has uncommitted or untracked changes <- the repository
+  ! make_branch  gone
+  ! clean_tree`},
+		"runners that are not heard of": {stalled, kernel.Limits{}, []kernel.Job{job("a", running(1), locks(excl("x"))), job("b", running(1), locks(excl("y")), func(j *kernel.Job) { j.State.Stop.At = t0 }), job("c", running(1), locks(excl("z"))), job("d", locks(excl("x"), excl("y"), excl("z")))}, `a running, none
+  : its runner has not been heard of for longer than it should be <- its executor, once it is heard of or known to be gone
+b running, none
+  : its runner has not been heard of for longer than it should be <- its executor, once it is heard of or known to be gone
+c running, none
+d waiting_on_locks, awaits_actions
+  locks: waiting on locks <- job a, running (x); b, running (y); c, running (z)
+  ! see_to_runner a`},
+		"lines for locks": {facts(), kernel.Limits{Pools: map[string]int{"gpu": 2}}, []kernel.Job{job("a", running(1), locks(excl("x"), excl("y"))), job("b", locks(excl("x"), excl("y"))), job("c", locks(excl("y"))), job("d", locks(excl("x"))), job("e", locks(excl("y"), excl("x"))),
+			job("f", locks(excl("x"), pool("gpu", 3))), job("g", locks(shared("z"), excl("y"), excl("x"))), job("h", locks(shared("z")))}, `a running, none
+b waiting_on_locks, starts
+  locks: waiting on locks <- job a, running (x)
+c waiting_on_locks, starts
+  locks: waiting on locks <- job a, running (y); b, waiting_on_locks (y)
+d waiting_on_locks, starts
+  locks: waiting on locks <- job a, running (x); b, waiting_on_locks (x)
+e waiting_on_locks, starts
+  locks: waiting on locks <- job a, running (x); b, waiting_on_locks (x); c, waiting_on_locks (y); d, waiting_on_locks (x)
+f waiting_on_locks, awaits_actions
+  locks: waiting on pool gpu (needs 3 of 2: more than it has) <- a larger pool gpu
+  ! enlarge_pool f gpu 3
+g waiting_on_locks, starts
+  locks: waiting on locks <- job a, running (x); b, waiting_on_locks (x); c, waiting_on_locks (y); d, waiting_on_locks (x); and others that came before it
+h running, none`},
+		"limits that were lowered": {facts(), kernel.Limits{MaxRunning: 1, Executors: map[string]int{"far": 2}}, []kernel.Job{job("a", running(1)), job("b", running(1)), job("c"), job("d", running(1), at("far")), job("e", running(1), at("far")), job("f", running(1), at("far")), job("g", running(1), at("far")), job("h", at("far"))}, `a running, none
+b running, none
+c waiting_on_locks, starts
+  locks: waiting on pool max_running (2 of 1 in use) <- 2 running jobs: there is room once 2 of them have ended
+d running, none
+e running, none
+f running, none
+g running, none
+h waiting_on_locks, starts
+  locks: waiting on pool max_running of far (4 of 2 in use) <- 4 running jobs: there is room once 3 of them have ended`},
+		"what an end woke": {facts(), kernel.Limits{}, []kernel.Job{job("a", failed, inRun("r"), routes(kernel.OutcomeFailed, "h")), job("b", after("a"), inRun("r")), job("h", awake, routes(kernel.OutcomeSucceeded, "a"), inRun("r"), approval(kernel.Pending, ""))}, `a failed, awaits_actions
+  : waiting for what its end woke: exit code 3 [h] <- job h, waiting_on_approval
+  ! approve h
+b blocked_by_dependency, awaits_actions
+  : waiting for what its end woke: dependency failed for job a (failed) [h] <- job h, waiting_on_approval
+  ! approve h
+h waiting_on_approval, awaits_actions
+  approval: awaiting human approval <- a person
+  ! approve h`},
+		"what an end woke runs": {facts(), kernel.Limits{}, []kernel.Job{job("a", failed, inRun("r"), routes(kernel.OutcomeFailed, "h")), job("b", after("a"), inRun("r")), job("h", awake, routes(kernel.OutcomeSucceeded, "a"), inRun("r"), running(1))}, `a failed, settles
+  : waiting for what its end woke: exit code 3 [h] <- job h, running
+b blocked_by_dependency, settles
+  : waiting for what its end woke: dependency failed for job a (failed) [h] <- job h, running
+h running, none`},
+		"what comes before what was cancelled": {facts(), kernel.Limits{}, []kernel.Job{job("a", failed), job("c", ended(kernel.Cancelled), after("t", "u")), job("t", transient(kernel.OnDemand), is(kernel.Unscheduled), after("a")), job("u", transient(kernel.OnDemand), is(kernel.Unscheduled), after("t")),
+			job("v", transient(kernel.OnDemand), is(kernel.Unscheduled)), job("w", ended(kernel.Cancelled), after("v")), job("x", after("gone")), job("y", ended(kernel.Cancelled), after("x")), job("z", approval(kernel.Rejected, "no"), after("a"))}, `a failed, awaits_actions
+  ! retry a
+  root a failed: exit code 3
+c cancelled, awaits_actions
+  ! retry a
+  root c cancelled: cancelled
+t unscheduled, sleeps
+  : nobody needs it <- a job that depends on it and is not transient
+u unscheduled, sleeps
+  : nobody needs it <- a job that depends on it and is not transient
+v unscheduled, sleeps
+  : nobody needs it <- a job that depends on it and is not transient
+w cancelled, awaits_actions
+  ! retry w
+  root w cancelled: cancelled
+x blocked_by_dependency, awaits_actions
+  dependencies: missing job dependency gone (final) [gone] <- a new submission
+  ! submit_again x names job gone, which is gone, so a retry is no use
+  root x blocked_by_dependency: missing job dependency gone
+y cancelled, awaits_actions
+  ! submit_again x names job gone, which is gone, so a retry is no use
+  root y cancelled: cancelled
+z blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job a (failed) (final) [a] <- a retry of what failed
+  approval: no (final) <- a retry, which asks for the approval anew
+  ! retry a
+  ! approve z
+  root a failed: exit code 3`},
+		"what can never start": {facts(), kernel.Limits{}, []kernel.Job{job("a", failed), job("b", after("a", "gone")), job("c", after("b")), job("d", after("a", "b"))}, `a failed, awaits_actions
+  ! retry a
+  root a failed: exit code 3
+b blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job a (failed) (final) [a] <- a retry of what failed
+  dependencies: missing job dependency gone (final) [gone] <- a new submission
+  ! submit_again b names job gone, which is gone, so a retry is no use
+  root a failed: exit code 3
+c blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job b (blocked_by_dependency) (final) [b] <- a retry of what failed
+  ! submit_again b names job gone, which is gone, so a retry is no use
+  root a failed: exit code 3
+d blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job a (failed) (final) [a] <- a retry of what failed
+  dependencies: dependency failed for job b (blocked_by_dependency) (final) [b] <- a retry of what failed
+  ! retry a
+  ! submit_again b names job gone, which is gone, so a retry is no use
+  root a failed: exit code 3`},
 	} {
 		s := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: c.jobs, Facts: c.facts, Limits: c.limits})
 		if got := explained(t, s); got != c.want {

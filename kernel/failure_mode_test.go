@@ -38,6 +38,63 @@ func TestHeldBackIsExplained(t *testing.T) {
 	}
 }
 
+// What a failure holds back: the jobs of its run that stop at failures, but for those that a route starts and those
+// that depend on it; nothing while its handler is active, and nothing without a run.
+func TestWhatAFailureHoldsBack(t *testing.T) {
+	toFix := func(on kernel.Outcome) option {
+		return func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: on, To: "fix"}} }
+	}
+	failed := func(o ...option) kernel.Job { return job("a", append(o, inRun("r"), is(kernel.Failed))...) }
+	handler := func(st option) kernel.Job { return job("fix", inRun("r"), routed, stopsAtFailure, st) }
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		want string // of b
+	}{
+		"in its run":                   {[]kernel.Job{failed(stopsAtFailure), job("b", inRun("r"), stopsAtFailure)}, "held back by the failure of job a"},
+		"it stops nothing":             {[]kernel.Job{failed(), job("b", inRun("r"), stopsAtFailure)}, ""},
+		"b goes on":                    {[]kernel.Job{failed(stopsAtFailure), job("b", inRun("r"))}, ""},
+		"of another run":               {[]kernel.Job{failed(stopsAtFailure), job("b", inRun("s"), stopsAtFailure)}, ""},
+		"without a run":                {[]kernel.Job{job("a", stopsAtFailure, is(kernel.Failed)), job("b", stopsAtFailure)}, ""},
+		"a route woke b":               {[]kernel.Job{failed(stopsAtFailure), job("b", inRun("r"), stopsAtFailure, routed)}, ""},
+		"its handler runs":             {[]kernel.Job{failed(stopsAtFailure, toFix(kernel.OutcomeFailed)), handler(running(1)), job("b", inRun("r"), stopsAtFailure)}, ""},
+		"its handler has ended":        {[]kernel.Job{failed(stopsAtFailure, toFix(kernel.OutcomeFailed)), handler(is(kernel.Cancelled)), job("b", inRun("r"), stopsAtFailure)}, "held back by the failure of job a"},
+		"its handler sleeps":           {[]kernel.Job{failed(stopsAtFailure, toFix(kernel.OutcomeFailed)), handler(is(kernel.Unscheduled)), job("b", inRun("r"), stopsAtFailure)}, "held back by the failure of job a"},
+		"what it leads to runs":        {[]kernel.Job{failed(stopsAtFailure, toFix(kernel.OutcomeBlocked)), handler(running(1)), job("b", inRun("r"), stopsAtFailure)}, "held back by the failure of job a"},
+		"its handler is gone":          {[]kernel.Job{failed(stopsAtFailure, toFix(kernel.OutcomeFailed)), job("b", inRun("r"), stopsAtFailure)}, "held back by the failure of job a"},
+		"it depends on the failure":    {[]kernel.Job{failed(stopsAtFailure), job("b", inRun("r"), stopsAtFailure, after("a"))}, "dependency failed for job a (failed)"},
+		"by way of a job of the run":   {[]kernel.Job{failed(stopsAtFailure), job("b", inRun("r"), stopsAtFailure, after("c")), job("c", inRun("r"), after("a"))}, "dependency failed for job c (blocked_by_dependency)"},
+		"by way of one that succeeded": {[]kernel.Job{failed(stopsAtFailure), job("b", inRun("r"), stopsAtFailure, after("c")), job("c", inRun("r"), is(kernel.Succeeded), after("a"))}, "held back by the failure of job a"},
+		"by way of one of no such run": {[]kernel.Job{failed(stopsAtFailure), job("b", inRun("r"), stopsAtFailure, after("c")), job("c", inRun("s"), after("a"))}, "held back by the failure of job a"},
+		"it was cancelled, not failed": {[]kernel.Job{job("a", inRun("r"), stopsAtFailure, is(kernel.Cancelled)), job("b", inRun("r"), stopsAtFailure)}, ""},
+		"the first of two is named":    {[]kernel.Job{failed(stopsAtFailure), job("b", inRun("r"), stopsAtFailure), job("c", inRun("r"), stopsAtFailure, is(kernel.Failed))}, "held back by the failure of job a"},
+	} {
+		_, j := decided(t, snapshot(facts(), c.jobs...), "b")
+		if got := j.State.Wait.Detail; got != c.want || (c.want != "") != (j.State.Status == kernel.BlockedByDependency) {
+			t.Errorf("%s: %s, %q, want %q", name, j.State.Status, got, c.want)
+		}
+	}
+}
+
+// A retry of a failure takes along what it holds back, and nothing that other failures or gates hold.
+func TestWhatARetryOfAFailureTakesAlong(t *testing.T) {
+	held := func(by kernel.JobID, c kernel.WaitCause) option {
+		return func(j *kernel.Job) { j.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Cause: c, Job: by} }
+	}
+	for _, c := range []struct {
+		mode kernel.FailureMode
+		was  kernel.Status
+		want string
+	}{{kernel.BlockDownstream, kernel.Failed, "a b"}, {kernel.BlockDownstream, kernel.Cancelled, "a"}, {kernel.ContinueIndependent, kernel.Failed, "a"}} {
+		s := snapshot(facts(), job("a", inRun("r"), is(c.was), func(j *kernel.Job) { j.Spec.FailureMode = c.mode }),
+			job("b", inRun("r"), is(kernel.BlockedByDependency), held("a", kernel.RunStopped)), job("c", inRun("r"), is(kernel.BlockedByDependency), held("x", kernel.RunStopped)),
+			job("d", inRun("r"), is(kernel.BlockedByDependency), held("a", kernel.OtherCause)), job("e", inRun("r"), is(kernel.Cancelled), held("a", kernel.RunStopped)))
+		set, err := kernel.RetryOf(s, "a")
+		if got := words(set.Jobs); err != nil || got != c.want {
+			t.Errorf("%+v: %s, %v", c, got, err)
+		}
+	}
+}
+
 // TestAFailureOfATickHoldsBackInIt lets jobs fail in the very tick that would
 // have started others: one whose runner is gone, and one without a command.
 func TestAFailureOfATickHoldsBackInIt(t *testing.T) {

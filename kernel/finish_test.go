@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,41 @@ func TestBudgets(t *testing.T) {
 					t.Errorf("budget %d: %d executions, %+v", budget, executions, j.State)
 				}
 			})
+		}
+	}
+}
+
+// The record of an attempt that ended: when, how and why, as its result says and otherwise now.
+func TestTheRecordOfAnEnd(t *testing.T) {
+	now := t0.Add(time.Hour)
+	stop := func(reason string) option {
+		return func(j *kernel.Job) { j.State.Stop = kernel.StopRequest{At: t0, By: "ann"}; j.State.Reason = reason }
+	}
+	for name, c := range map[string]struct {
+		is   []option
+		r    kernel.Result
+		want string
+	}{
+		"a failure":                 {nil, kernel.Result{Outcome: kernel.OutcomeFailed, Class: kernel.ExitFailure, Exit: 3, Reason: "exit code 3"}, "failed 3 failed exit 'exit code 3' 'exit code 3' 1h0m0s 0s"},
+		"no outcome":                {nil, kernel.Result{Class: kernel.ExitFailure, Exit: 3, Reason: "exit code 3"}, "failed 3 failed exit 'exit code 3' 'exit code 3' 1h0m0s 0s"},
+		"a success":                 {nil, kernel.Result{Outcome: kernel.OutcomeSucceeded, Started: t0.Add(time.Minute), Ended: t0.Add(2 * time.Minute)}, "succeeded 0 succeeded  '' '' 2m0s 1m0s"},
+		"a block":                   {nil, kernel.Result{Outcome: kernel.OutcomeBlocked, Exit: 10, Reason: "a conflict"}, "blocked_by_dependency 10 blocked  'a conflict' 'before' 1h0m0s 0s"},
+		"it cancelled itself":       {nil, kernel.Result{Outcome: kernel.OutcomeCancelled, Exit: 143, Reason: "stopped"}, "cancelled 143 cancelled  'stopped' 'before' 1h0m0s 0s"},
+		"cancelled":                 {[]option{stop("")}, kernel.Result{Outcome: kernel.OutcomeFailed, Class: kernel.Signal, Exit: 137, Reason: "killed"}, "cancelled 143 cancelled  'cancelled by ann' 'before' 1h0m0s 0s"},
+		"cancelled with its run":    {[]option{stop("cancelled by bob, with its run")}, kernel.Result{Outcome: kernel.OutcomeFailed, Class: kernel.Signal, Exit: 137, Reason: "killed"}, "cancelled 143 cancelled  'cancelled by bob, with its run' 'before' 1h0m0s 0s"},
+		"it succeeded all the same": {[]option{stop("")}, kernel.Result{Outcome: kernel.OutcomeSucceeded}, "succeeded 0 succeeded  '' '' 1h0m0s 0s"},
+	} {
+		j := job("a", append(c.is, running(1), func(j *kernel.Job) { j.State.LastError = "before" })...)
+		c.r.Attempt = j.Attempt()
+		s := kernel.NewSnapshot(kernel.Observation{Now: now, Jobs: []kernel.Job{j}, Facts: facts()})
+		p, err := kernel.Finish(s, c.r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := s.Apply(p).Job("a").State
+		got := fmt.Sprintf("%s %d %s %s '%s' '%s' %s %s", st.Status, st.Exit.Code, st.Outcome, st.Failure, st.Reason, st.LastError, st.Finished.Sub(t0), st.Started.Sub(t0))
+		if got != c.want {
+			t.Errorf("%s: %s\nwant %s", name, got, c.want)
 		}
 	}
 }

@@ -16,6 +16,27 @@ func onBranch(run kernel.RunID, operation string) option {
 
 func begun(at time.Time) option { return func(j *kernel.Job) { j.State.Started = at } }
 
+// What makes a branch: a worktree of it, and what declares it.
+func TestWhatMakesABranch(t *testing.T) {
+	for _, c := range []struct {
+		is   []option
+		want bool
+	}{
+		{[]option{onBranch("r", "worktree.prepare")}, true},
+		{[]option{onBranch("", "worktree.prepare")}, true},
+		{[]option{onBranch("r", "git.integrate_plan_branch")}, false},
+		{[]option{produces("custom:t:x", "plan_branch:p (draft/p)")}, true},
+		{[]option{produces("plan_branch:q (draft/q)")}, false},
+		{[]option{needs("plan_branch:p (draft/p)")}, false},
+		{[]option{produces("plan_branch:q (draft/q)"), onBranch("r", "worktree.prepare"), func(j *kernel.Job) { j.Spec.Origin.Branch = "other" }}, false},
+	} {
+		j := job("a", c.is...)
+		if got := j.Spec.MakesBranch("draft/p"); got != c.want {
+			t.Errorf("%+v: %v", j.Spec, got)
+		}
+	}
+}
+
 // One run at a time works on a branch.
 func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
 	const tree, merge = "worktree.prepare", "git.integrate_plan_branch"

@@ -45,6 +45,48 @@ func TestOneKeyTwiceInABatch(t *testing.T) {
 	}
 }
 
+// What is written in another order or twice is the same job in a batch too.
+func TestOneKeyTwiceInABatchOfJobsWrittenDifferently(t *testing.T) {
+	one := fresh("a", keyed("k"), needs("plan_doc:p", "custom:t:x", "plan_doc:p"))
+	two := fresh("b", keyed("k"), needs("plan_doc:p (draft/p)", "custom:t:x"))
+	m, s, _ := merged(t, snapshot(facts()), one, two)
+	if a := s.Job("a"); len(m.Same) != 1 || m.Same["b"] != "a" || words(labelsOf(a.Spec.Needs)) != "plan_doc:p (draft/p) custom:t:x" {
+		t.Errorf("%+v, needs %v", m, a.Spec.Needs)
+	}
+	if _, err := kernel.Merge(snapshot(facts()), []kernel.NewJob{one, fresh("b", keyed("k"), needs("custom:t:y"))}, "ann"); !errors.Is(err, kernel.ErrConflict) {
+		t.Errorf("another job: %v", err)
+	}
+}
+
+// A job that has succeeded does not run again for a submission. If its files were removed, and what is submitted is not
+// transient, that is said.
+func TestNotesOfResubmissions(t *testing.T) {
+	gone := func(j *kernel.Job) { j.State.Removed = t0 }
+	for _, c := range []struct {
+		was, now []option
+		want     kernel.NotRun
+	}{
+		{[]option{is(kernel.Succeeded)}, nil, kernel.NotRun{}},
+		{[]option{is(kernel.Succeeded), gone}, nil, kernel.NotRun{Status: kernel.Succeeded, Removed: true}},
+		{[]option{is(kernel.Succeeded), gone, transient(kernel.Remove)}, []option{transient(kernel.OnDemand)}, kernel.NotRun{}},
+		{[]option{is(kernel.Cancelled), gone}, nil, kernel.NotRun{Status: kernel.Cancelled, Removed: true}},
+		{[]option{is(kernel.Cancelled), gone, transient(kernel.OnDemand)}, []option{transient(kernel.OnDemand)}, kernel.NotRun{Status: kernel.Cancelled}},
+		{[]option{is(kernel.Running), gone}, nil, kernel.NotRun{}},
+	} {
+		m, err := kernel.Merge(snapshot(facts(), job("a", append(c.was, keyed("k"))...)), []kernel.NewJob{fresh("b", append(c.now, keyed("k"))...)}, "ann")
+		if err != nil || m.Note["a"] != c.want {
+			t.Errorf("%+v, %v, want %+v", m.Note["a"], err, c.want)
+		}
+	}
+}
+
+func labelsOf(in []kernel.Artifact) (out []string) {
+	for _, a := range in {
+		out = append(out, a.String())
+	}
+	return out
+}
+
 // X06: an active job is not started again. X07: a job that has succeeded is not
 // changed at all.
 func TestAResubmittedJobIsTheOneThereWas(t *testing.T) {

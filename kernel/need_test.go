@@ -274,6 +274,68 @@ func TestATokenIsOfItsBranch(t *testing.T) {
 	}
 }
 
+// What other runs did on a branch after a stage's token was made takes its worth from it, for what takes the branch.
+func TestWhatOutdatesAToken(t *testing.T) {
+	const token, other, plan = "custom:stage_token:approve:w", "custom:other:approve:w", "plan_doc:w (draft/w)"
+	const merge, tree = "git.integrate_plan_branch", "worktree.prepare"
+	in := func(run kernel.RunID, branch, operation string) option {
+		return func(j *kernel.Job) {
+			j.Spec.Origin.Run, j.Spec.Origin.Plan, j.Spec.Origin.Branch, j.Spec.Origin.About.Operation = run, "w", branch, operation
+		}
+	}
+	began := func(minute int) option {
+		return func(j *kernel.Job) { j.State.Attempt, j.State.Started = 1, t0.Add(time.Duration(minute)*time.Minute) }
+	}
+	retired := func(j *kernel.Job) { j.State.Retired = true }
+	made := func(o ...option) kernel.Job {
+		return job("a", append([]option{in("ra", "draft/w", ""), produces(token, other), is(kernel.Succeeded), finishedAt(t0)}, o...)...)
+	}
+	worked := func(run kernel.RunID, branch string, minute int) kernel.Job {
+		return job("w", in(run, branch, tree), is(kernel.Succeeded), began(minute))
+	}
+	drafts := func(run kernel.RunID, branch string, st kernel.Status, minute int, o ...option) kernel.Job {
+		return job("d", append([]option{in(run, branch, "plan.persist"), produces("plan_doc:w (" + branch + ")"), is(st), began(minute)}, o...)...)
+	}
+	again := func(run kernel.RunID, branch string, st kernel.Status, o ...option) kernel.Job {
+		return job("b", append([]option{in(run, branch, ""), produces(token), is(st)}, o...)...)
+	}
+	failed, missing := "blocked_by_dependency dependencies: dependency failed for "+token, "blocked_by_dependency dependencies: missing "+token
+	for name, c := range map[string]struct {
+		jobs      []kernel.Job
+		operation string
+		needs     string
+		want      string
+	}{
+		"nothing":                                {[]kernel.Job{made()}, merge, token, "running"},
+		"a run that failed after it":             {[]kernel.Job{made(), worked("rb", "draft/w", 1), again("rb", "draft/w", kernel.Failed)}, merge, token, failed},
+		"one that was cancelled":                 {[]kernel.Job{made(), worked("rb", "draft/w", 1), again("rb", "draft/w", kernel.Cancelled)}, merge, token, failed},
+		"one that succeeded":                     {[]kernel.Job{made(), worked("rb", "draft/w", 1), again("rb", "draft/w", kernel.Succeeded)}, merge, token, "running"},
+		"one that failed before it":              {[]kernel.Job{made(), worked("rb", "draft/w", -1), again("rb", "draft/w", kernel.Failed)}, merge, token, "running"},
+		"one that failed and never worked on it": {[]kernel.Job{made(), again("rb", "draft/w", kernel.Failed)}, merge, token, "running"},
+		"one of another branch":                  {[]kernel.Job{made(), worked("rb", "other", 1), again("rb", "other", kernel.Failed)}, merge, token, "running"},
+		"one of an earlier cycle":                {[]kernel.Job{made(), worked("rb", "draft/w", 1), again("rb", "draft/w", kernel.Failed, retired)}, merge, token, "running"},
+		"one, for what begins work":              {[]kernel.Job{made(), worked("rb", "draft/w", 1), again("rb", "draft/w", kernel.Failed)}, tree, token, failed},
+		"one, for what takes no branch":          {[]kernel.Job{made(), worked("rb", "draft/w", 1), again("rb", "draft/w", kernel.Failed)}, "", token, "running"},
+		"one, for what is no token":              {[]kernel.Job{made(), worked("rb", "draft/w", 1), job("b", in("rb", "draft/w", ""), produces(other), is(kernel.Failed))}, merge, other, "running"},
+		"a plan that was drafted anew":           {[]kernel.Job{made(), drafts("rb", "draft/w", kernel.Succeeded, 1)}, merge, token, missing},
+		"a plan that was drafted before":         {[]kernel.Job{made(), drafts("rb", "draft/w", kernel.Succeeded, -1)}, merge, token, "running"},
+		"a draft that failed":                    {[]kernel.Job{made(), drafts("rb", "draft/w", kernel.Failed, 1)}, merge, token, "running"},
+		"a draft of its own run":                 {[]kernel.Job{made(), drafts("rm", "draft/w", kernel.Succeeded, 1)}, merge, token, "running"},
+		"a draft of another branch":              {[]kernel.Job{made(), drafts("rb", "other", kernel.Succeeded, 1)}, merge, token, "running"},
+		"a draft of an earlier cycle":            {[]kernel.Job{made(), drafts("rb", "draft/w", kernel.Succeeded, 1, retired)}, merge, token, "running"},
+		"a draft, for what merges nothing":       {[]kernel.Job{made(), drafts("rb", "draft/w", kernel.Succeeded, 1)}, tree, token, "running"},
+		"a merge that closed its cycle":          {[]kernel.Job{made(retired)}, merge, token, missing},
+	} {
+		f := marked(marked(facts(), token, "a"), other, "a")
+		f.Present[artifact(plan)] = kernel.Seen(true)
+		s := snapshot(f, append(c.jobs, job("m", in("rm", "draft/w", c.operation), needs(c.needs)))...)
+		d, _ := decided(t, s, "m")
+		if got := said(d.Next, d.Reason); got != c.want {
+			t.Errorf("%s: %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
 // An approval for another branch, also one that is still to come, neither keeps a merge waiting nor takes the place
 // of the one that it has. why says which branch it is for, and how to have the right one.
 func TestAMergeIsNotHeldUpByTheApprovalOfAnotherBranch(t *testing.T) {

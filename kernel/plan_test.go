@@ -27,6 +27,22 @@ func TestNewSnapshot(t *testing.T) {
 	}
 }
 
+// A job that gets a number is at another revision: what was decided on the one before does nothing.
+func TestANumberIsAWriteOfItsOwn(t *testing.T) {
+	s := snapshot(facts(), job("a"))
+	st := s.Job("a").State
+	st.Reason = "after the number"
+	for rev, want := range map[kernel.Revision]string{1: "", 2: "after the number", 3: ""} {
+		next := s.Apply(kernel.NewPlan(kernel.NumberJob{Job: "a", If: 1, Number: 7, Part: "2"}, kernel.PutState{Job: "a", If: rev, State: st}))
+		if j := next.Job("a"); j.Number != 7 || j.Part != "2" || j.State.Reason != want {
+			t.Errorf("at revision %d: %+v", rev, j)
+		}
+	}
+	if j := s.Apply(kernel.NewPlan(kernel.NumberJob{Job: "a", If: 2, Number: 7}, kernel.NumberJob{Job: "gone", If: 1, Number: 8})).Job("a"); j.Number != 0 || j.Rev != 1 {
+		t.Errorf("a number of another revision: %+v", j)
+	}
+}
+
 // A draft leads to what its plans lead to one by one, with what was observed between them, and
 // leaves the snapshot that it began with as it was.
 func TestADraftIsItsPlansOneByOne(t *testing.T) {

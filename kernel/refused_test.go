@@ -13,7 +13,11 @@ func TestJobsThatAreRefused(t *testing.T) {
 	bad := kernel.Artifact{Kind: kernel.PlanBranch, Name: "a\xff"}
 	for want, change := range map[string]func(*kernel.Spec){
 		`slug "a..b": git takes no such name, for it has ..`: func(s *kernel.Spec) { s.Origin.Plan, s.Origin.About.Operation = "a..b", "plan.persist" },
-		`precondition: branch "-x": git takes no such name`:  func(s *kernel.Spec) { s.Pinned = kernel.PinnedHead{Branch: "-x", Commit: "c"} },
+		`slug "a/b": the name of a plan has no /`:            func(s *kernel.Spec) { s.Origin.Plan, s.Origin.About.Operation = "a/b", "plan.persist" },
+		`produce: artifact "plan_branch:a (draft/a..b)": "draft/a..b": git takes no such name`: func(s *kernel.Spec) {
+			s.Produces = []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "a", Ref: "draft/a..b"}}
+		},
+		`precondition: branch "-x": git takes no such name`: func(s *kernel.Spec) { s.Pinned = kernel.PinnedHead{Branch: "-x", Commit: "c"} },
 		`precondition: branch "x.": git takes no such name`: func(s *kernel.Spec) {
 			s.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists, Branch: "x."}}
 		},
@@ -22,9 +26,18 @@ func TestJobsThatAreRefused(t *testing.T) {
 	} {
 		spec := kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}
 		change(&spec)
+		spec.IdempotencyKey = "k"
+		if _, _, err := kernel.Submit(kernel.NewSnapshot(kernel.Observation{}), []kernel.NewJob{{ID: "a", Spec: spec}}, "ann"); !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("with a key: %v; want %s", err, want)
+		}
 		_, err := kernel.Enqueue(kernel.NewSnapshot(kernel.Observation{}), []kernel.NewJob{{ID: "a", Spec: spec}})
 		if !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	for _, o := range []kernel.Origin{{Plan: "a/b", About: kernel.NodeInfo{Operation: "worktree.prepare"}}, {Plan: "a..b", About: kernel.NodeInfo{Operation: "agent.invoke"}}, {About: kernel.NodeInfo{Operation: "plan.persist"}}} {
+		if _, err := kernel.Enqueue(kernel.NewSnapshot(kernel.Observation{}), []kernel.NewJob{{ID: "a", Spec: kernel.Spec{Origin: o}}}); err != nil {
+			t.Errorf("%+v: %v", o, err)
 		}
 	}
 	if err := kernel.CheckRef("a\xff"); err == nil || !strings.Contains(err.Error(), "it is not UTF-8, as records are") {

@@ -96,7 +96,7 @@ func (x *explainer) waitsFor(k, i int32) bool {
 	}
 	return slices.Contains(x.t.s.graph.closure([]int32{k}, func(at int32, f func(int32)) {
 		x.t.s.graph.eachPredecessor(at, func(p int32) {
-			if p != k && (p == i || x.t.held(p)) {
+			if p == i || x.t.held(p) {
 				f(p)
 			}
 		})

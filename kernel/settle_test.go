@@ -79,6 +79,53 @@ func TestARunnerThatNeverBegan(t *testing.T) {
 	}
 }
 
+// What a result on record says counts; what is said of the runner explains only its loss.
+func TestAResultThatIsOnRecord(t *testing.T) {
+	for _, c := range []struct {
+		r    kernel.Result
+		want string
+	}{
+		{kernel.Result{Outcome: kernel.OutcomeFailed, Class: kernel.ExitFailure, Exit: 3, Reason: "exit code 3"}, "exit code 3"},
+		{kernel.Result{Outcome: kernel.OutcomeFailed, Class: kernel.WorkerLost, Exit: 1, Reason: "lost"}, "the node is gone"},
+		{kernel.Result{Outcome: kernel.OutcomeFailed, Class: kernel.WorkerLost, Applied: true, Exit: 1, Reason: "lost, its effect is made"}, "lost, its effect is made"},
+	} {
+		j := job("a", running(1))
+		c.r.Attempt = j.Attempt()
+		f := dead(facts(), j.Attempt(), &c.r)
+		f.Runners[j.Attempt()] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Remark: "the node is gone"})
+		s := snapshot(f, j)
+		if st := s.Apply(kernel.Settle(s)).Job("a").State; st.Reason != c.want {
+			t.Errorf("%+v: %q", c.r, st.Reason)
+		}
+	}
+}
+
+// An attempt begins with nothing of the one before; a job that only waits keeps what is said of it, but for a launch
+// that was refused.
+func TestWhatAnAttemptBeginsWith(t *testing.T) {
+	before := func(refused int) option {
+		return func(j *kernel.Job) {
+			j.State.Attempt, j.State.Started, j.State.Finished, j.State.Exit, j.State.Outcome = 2, t0, t0, kernel.Exited(3), kernel.OutcomeFailed
+			j.State.Failure, j.State.Reason, j.State.Refused = kernel.ExitFailure, "as it was", refused
+			j.State.Stop, j.State.Place = kernel.StopRequest{At: t0, By: "ann"}, kernel.Place{Host: "h"}
+		}
+	}
+	s := snapshot(facts(), job("a", before(0)), job("b", before(0), after("a")), job("c", before(1), after("a")))
+	next := s.Apply(kernel.Decide(s))
+	var none kernel.State
+	got := next.Job("a").State
+	if got.Status != kernel.Running || got.Attempt != 3 || !got.Started.Equal(s.Now()) || !got.Finished.IsZero() || got.Exit != none.Exit || got.Outcome != none.Outcome ||
+		got.Failure != none.Failure || got.Reason != "" || got.Stop != none.Stop || got.Place != none.Place {
+		t.Errorf("%+v", got)
+	}
+	for id, want := range map[kernel.JobID]string{"b": "exit as it was", "c": " "} {
+		st := next.Job(id).State
+		if got := st.Failure.String() + " " + st.Reason; st.Status != kernel.WaitingOnDeps || got != want || !st.Started.Equal(t0) || st.Attempt != 2 {
+			t.Errorf("%s: %q, %+v", id, got, st)
+		}
+	}
+}
+
 // A retry also rewinds the jobs that an earlier end woke, and gives that as the
 // reason.
 func TestARetryTakesBackWhatItWoke(t *testing.T) {

@@ -19,13 +19,15 @@ func TestTally(t *testing.T) {
 	}
 	stuck := func(j *kernel.Job) { j.State.Outcome = kernel.OutcomeBlocked }
 	s := snapshot(facts(), job("a", over(kernel.Failed, 9)), job("b", over(kernel.Succeeded, 3)), job("c", over(kernel.BlockedByDependency, 1), stuck),
-		job("d", is(kernel.BlockedByDependency)), job("e", is(kernel.Unscheduled), func(j *kernel.Job) { j.Spec.Routed = true }))
+		job("d", is(kernel.BlockedByDependency)), job("e", is(kernel.Unscheduled), func(j *kernel.Job) { j.Spec.Routed = true }),
+		job("f", over(kernel.Succeeded, 2), stuck, func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "e"}} }),
+		job("g", over(kernel.BlockedByDependency, 1), stuck, func(j *kernel.Job) { j.State.Retired = true }))
 	got := s.Tally(s.Jobs())
-	want := kernel.Tally{Stuck: 1, Routes: 1, Created: s.Job("a").Created, Finished: s.Job("a").State.Finished}
-	for st, n := range map[kernel.Status]int{kernel.Failed: 1, kernel.Succeeded: 1, kernel.BlockedByDependency: 2, kernel.Unscheduled: 1} {
+	want := kernel.Tally{Stuck: 1, Routes: 2, Created: s.Job("a").Created, Finished: s.Job("a").State.Finished}
+	for st, n := range map[kernel.Status]int{kernel.Failed: 1, kernel.Succeeded: 2, kernel.BlockedByDependency: 3, kernel.Unscheduled: 1} {
 		want.Statuses[st] = n
 	}
-	if got != want || got.Total() != 4 || got.Active() {
+	if got != want || got.Total() != 6 || got.Active() {
 		t.Errorf("%+v: %d in all, active: %t; want %+v", got, got.Total(), got.Active(), want)
 	}
 
@@ -36,7 +38,7 @@ func TestTally(t *testing.T) {
 	}
 	for st, failed := range map[kernel.Status]int{kernel.Running: 0, kernel.Succeeded: 1} {
 		s := snapshot(facts(), job("a", over(kernel.Failed, 9)), job("h", handler(st)))
-		if got := s.Tally(s.Jobs()); got.Statuses[kernel.Failed] != failed || got.Active() != (failed == 0) {
+		if got := s.Tally(s.Jobs()); got.Statuses[kernel.Failed] != failed || got.Statuses[kernel.Queued] != 1-failed || got.Total() != 2 || got.Active() != (failed == 0) {
 			t.Errorf("its handler is %s: %+v", st, got)
 		}
 	}

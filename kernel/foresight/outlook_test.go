@@ -273,6 +273,21 @@ func TestAnEndWithoutAnAttemptIsKnownAsItsCause(t *testing.T) {
 	}
 }
 
+// An end is as little known as the decision before it, also if the job then waits for what is known.
+func TestAnEndIsKnownAsTheDecisionBefore(t *testing.T) {
+	s := world(named("a", both(takes(3*time.Hour), running, locked("x"), func(j *kernel.Job) { j.State.Started = t0 })), named("b", both(takes(time.Minute), gated, locked("x"))))
+	want := map[kernel.JobID]foresight.Basis{"a": foresight.Declared, "b": foresight.Guess}
+	o := foretold(s, foresight.Options{Draws: 3})
+	if got := spans(o.Story); got != "a/1 0-180, b/0 0-60, b/1 180-181 lock x" {
+		t.Error(got)
+	}
+	for _, e := range o.Ends {
+		if e.Basis != want[e.Jobs[0]] {
+			t.Errorf("%v: %v", e.Jobs, e.Basis)
+		}
+	}
+}
+
 // A job whose runner is gone, and which nobody has settled yet, begins anew; it
 // does not go on from where it began.
 func TestETAOfAJobWhoseRunnerIsGone(t *testing.T) {

@@ -29,6 +29,37 @@ func TestShelvesBeginAtTheLeft(t *testing.T) {
 	}
 }
 
+// The picture is as large as what is in it, nothing is on top of anything else, and what is highest comes first.
+func TestPiecesOfAPicture(t *testing.T) {
+	d := &diagram{index: map[string]int{}}
+	for n := range 14 {
+		d.node(fmt.Sprint(n), node{title: fmt.Sprint(n)})
+	}
+	for to := 2; to < 8; to++ { // a fan of six, a chain of three, and single nodes around them
+		d.arrows = append(d.arrows, arrow{from: 1, to: to})
+	}
+	d.arrows = append(d.arrows, arrow{from: 9, to: 10}, arrow{from: 10, to: 11})
+	l := layoutOf(d)
+	var right, bottom int
+	for n, p := range l.at {
+		right, bottom = max(right, p.x+nodeWidth), max(bottom, p.y+nodeHeight)
+		for m, q := range l.at[:n] {
+			if p.x < q.x+nodeWidth && q.x < p.x+nodeWidth && p.y < q.y+nodeHeight && q.y < p.y+nodeHeight {
+				t.Errorf("%d is on %d: %v, %v", n, m, p, q)
+			}
+		}
+		if n != 1 && p.y < nodeHeight && p.x < l.at[1].x+nodeWidth {
+			t.Errorf("%d, at %v, comes before the fan", n, p)
+		}
+	}
+	if l.width != right || l.height != bottom {
+		t.Errorf("%d × %d, and what is in it %d × %d", l.width, l.height, right, bottom)
+	}
+	if fan := l.at[1]; fan.x != 0 || fan.y != (l.at[2].y+l.at[7].y)/2 {
+		t.Errorf("the fan begins at %v, and ends from %v to %v", fan, l.at[2], l.at[7])
+	}
+}
+
 // What XML does not allow or would read as markup does not stand in a picture as it is.
 func TestEscaped(t *testing.T) {
 	for text, want := range map[string]string{

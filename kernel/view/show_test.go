@@ -86,6 +86,49 @@ func TestShowEverything(t *testing.T) {
 	})
 }
 
+// What belongs to nodes of a run is not shown of other jobs, and what a command's own words say is not Vizier's.
+func TestShowOfAPlainJob(t *testing.T) {
+	t.Parallel()
+	j := job("a", 0, kernel.Failed, func(j *kernel.Job) {
+		j.Spec.Task.Args, j.Spec.Origin.Command = []string{"x", "--via=own"}, []string{"vizier", "jobs", "submit", "--", "x", "--via=own"}
+		j.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.BestEffortSandbox}
+		j.Spec.Budget, j.Spec.Retry = kernel.Budget{Retries: 1}, kernel.RetryPolicy{}.On(kernel.Timeout)
+		j.State.Attempt, j.State.Outcome, j.State.Exit = 1, kernel.OutcomeFailed, kernel.Exited(2)
+	})
+	got := map[string]string{}
+	for _, v := range show(t, snap(j), "a", view.Paths{Attempts: []kernel.Result{{Attempt: kernel.AttemptID{Job: "a", N: 1}, Place: kernel.Place{Host: "h", PID: 6}}}}) {
+		got[v[0]] = v[1]
+	}
+	for label, want := range map[string]string{"PID": "6", "Front end": "", "Sandbox": "best-effort", "Retries on": "timeout", "Workflow node attempt": "", "Workflow node outcome": ""} {
+		if got[label] != want {
+			t.Errorf("%s: %q, want %q", label, got[label], want)
+		}
+	}
+}
+
+// The status of a prompt's job says how its run stands, where the job's own status does not, and which approval is next.
+func TestStatusOfAPrompt(t *testing.T) {
+	t.Parallel()
+	prompt := func(run kernel.RunID) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.Spec.Prompt, j.Spec.Origin.Run = &kernel.Prompt{}, run }
+	}
+	in := func(j *kernel.Job) { j.Spec.Origin.Run = "r" }
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		want string
+	}{
+		"it waits for a person": {[]kernel.Job{job("p", 1, kernel.WaitingOnDeps, prompt("r")), job("a", 0, kernel.WaitingOnApproval, in), job("b", 0, kernel.WaitingOnApproval, in)}, "waiting_on_approval: job a (do a); next: vizier jobs approve a; next: vizier jobs approve b"},
+		"it goes on":            {[]kernel.Job{job("p", 1, kernel.WaitingOnDeps, prompt("r")), job("a", 0, kernel.Running, in)}, ""},
+		"it has no run":         {[]kernel.Job{job("p", 1, kernel.WaitingOnDeps, prompt("")), job("a", 0, kernel.WaitingOnApproval)}, ""},
+		"it is no prompt":       {[]kernel.Job{job("p", 1, kernel.WaitingOnDeps, in), job("a", 0, kernel.WaitingOnApproval, in)}, ""},
+	} {
+		st, err := view.StatusOf(snap(c.jobs...), "p", view.Paths{})
+		if err != nil || st.Run != c.want {
+			t.Errorf("%s: %q, %v, want %q", name, st.Run, err, c.want)
+		}
+	}
+}
+
 func TestShowHasADeadlineOnlyWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for st, want := range map[kernel.Status]string{kernel.Running: "2026-02-01T12:01:00+00:00", kernel.Succeeded: "", kernel.FailedRetryable: ""} {

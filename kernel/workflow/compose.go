@@ -44,12 +44,13 @@ type stage struct {
 func (s *Source) doubtsOf(prefix string) doubts {
 	var out doubts
 	for _, d := range s.doubts {
-		switch rest, stage := strings.CutPrefix(d, unread("")); {
-		case stage:
+		of := doubts{d}
+		if rest, stage := strings.CutPrefix(d, unread("")); stage {
 			out = append(out, unread(prefix+"__"+rest))
-		case d == "nodes":
+		} else if of.about("nodes", "imports") {
 			out = append(out, unread(prefix))
-		case d != "cli" && d != "policy" && d != "imports" && d != "links":
+		}
+		if of.about("params", "artifact_contracts") {
 			out = append(out, d)
 		}
 	}
@@ -59,16 +60,12 @@ func (s *Source) doubtsOf(prefix string) doubts {
 // mayHave reports whether a part of s that was not read may contain a node
 // called id.
 func (s *Source) mayHave(id string) bool {
-	return s.doubts.node(id) || s.doubts.whole("imports") || slices.ContainsFunc(s.nodes, func(n nodeSource) bool { return n.doubts.about("id") })
+	return s.doubts.node(id) || slices.ContainsFunc(s.nodes, func(n nodeSource) bool { return n.doubts.about("id") })
 }
 
 func (c *composer) compose(src *Source, path []string) *Source {
-	if len(src.Imports) == 0 && len(src.links) == 0 {
-		return src
-	}
 	path = append(path[:len(path):len(path)], src.File)
 	out := *src
-	out.Imports, out.links = nil, nil
 	out.nodes, out.Params, out.contracts = slices.Clone(src.nodes), slices.Clone(src.Params), slices.Clone(src.contracts)
 	out.config, out.doubts = slices.Clone(src.config), slices.Clone(src.doubts)
 	var stages []stage
@@ -93,7 +90,7 @@ func (c *composer) compose(src *Source, path []string) *Source {
 		child := c.child(src, m, path)
 		if child == nil {
 			lost[m.Name.Value] = true
-			out.doubts = append(out.doubts, unread(prefix), "params", "config", "artifact_contracts")
+			out.doubts = append(out.doubts, unread(prefix), "params", "artifact_contracts")
 			continue
 		}
 		out.doubts = append(out.doubts, child.doubtsOf(prefix)...)

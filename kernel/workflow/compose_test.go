@@ -102,7 +102,7 @@ func TestComposeRefuses(t *testing.T) {
 		{"a file that is not there", files{"root": `{"id": "r", "version": "v1", "imports": [{"name": "a", "path": "nowhere"}]}`}, "root:1: no file nowhere"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := c.f.compose(t, "root"); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := c.f.compose(t, "root"); err == nil || !strings.Contains(err.Error(), c.want) || len(each(err)) != 1 {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
 		})
@@ -116,6 +116,16 @@ func TestComposeEndsOnTemplatesThatMultiply(t *testing.T) {
 		name := fmt.Sprint("level", i)
 		f[name] = `{"id": "l", "version": "v1", "imports": [{"name": "a", "path": "` + last + `"}, {"name": "b", "path": "` + last + `"}]}`
 		last = name
+	}
+	for stages, bad := range map[int]bool{200: false, 201: true, 210: true} {
+		var all []string
+		for i := range stages {
+			all = append(all, fmt.Sprintf(`{"name": "s%d", "path": "leaf"}`, i))
+		}
+		f["root"] = `{"id": "r", "version": "v1", "imports": [` + strings.Join(all, ", ") + `]}`
+		if _, err := f.compose(t, "root"); bad != (err != nil) || bad && err.Error() != "root:1: workflow has more than 200 stages" {
+			t.Errorf("%d stages: %v", stages, err)
+		}
 	}
 	if _, err := f.compose(t, last); err == nil || !strings.Contains(err.Error(), "has more than 200 stages") {
 		t.Errorf("got %v", err)
@@ -142,10 +152,33 @@ func TestNestedStages(t *testing.T) {
 	}
 }
 
+// What was composed stays as it is when the same source is composed with other stages.
+func TestASourceThatIsComposedTwice(t *testing.T) {
+	root, err := decode(`{"id": "r", "version": "v1", "params": {"a": "", "b": "", "c": ""}, "artifact_contracts": [{"id": "a", "version": "v1"}, {"id": "b", "version": "v1"}, {"id": "c", "version": "v1"}],
+		"config": {"a": "x", "b": "x", "c": "x"}, "nodes": [` + cmdNode("a", "") + `, ` + cmdNode("b", "") + `, ` + cmdNode("c", "") + `], "imports": [{"name": "s", "path": "s"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(id string) *workflow.Source {
+		src, err := workflow.Compose(root, func(*workflow.Source, workflow.Import) (*workflow.Source, error) {
+			return decodeAs("s", `{"id": "s", "version": "v1", "params": {"`+id+`": ""}, "artifact_contracts": [{"id": "`+id+`", "version": "v1"}], "config": {"`+id+`": "`+id+`"}, "nodes": [`+cmdNode(id, "")+`]}`)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return src
+	}
+	first := with("x")
+	was := fmt.Sprintf("%+v", *first)
+	if with("y"); fmt.Sprintf("%+v", *first) != was {
+		t.Errorf("was %s\nis  %+v", was, *first)
+	}
+}
+
 // A loader may give the same source twice: composing changes none.
 func TestAStageThatIsImportedTwice(t *testing.T) {
-	stage, err := decodeAs("stage.json", stageText("", "", cmdNode("a", ""), `{"id": "b", `+run+`, "args": {"command": "x"}, "after": [{"node_id": "a", "policy": "any"}],
-		"needs": [{"custom": {"type_id": "operation_output", "key": "a"}}]}`))
+	stage, err := decodeAs("stage.json", stageText("", `{"id": "note", "version": "v1"}`, cmdNode("a", ""), `{"id": "b", `+run+`, "args": {"command": "x"}, "after": [{"node_id": "a", "policy": "any"}],
+		"needs": [{"plan_doc": {"slug": "a"}}, {"custom": {"type_id": "operation_output", "key": "a"}}, {"custom": {"type_id": "note", "key": "a"}}, {"command_patch": {"job_id": "a"}}, {"command_patch": {"job_id": "other"}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +198,7 @@ func TestAStageThatIsImportedTwice(t *testing.T) {
 		jobs, _ := compileTemplate(t, tmpl)
 		for _, s := range []string{"one", "two"} {
 			b := jobs[s+"__b"].Spec
-			if a := []kernel.JobID{jobs[s+"__a"].ID}; !slices.Equal(b.After, a) || !slices.Equal(b.AfterAny, a) || b.Needs[0].Ref != s+"__a" {
+			if a := []kernel.JobID{jobs[s+"__a"].ID}; !slices.Equal(b.After, a) || !slices.Equal(b.AfterAny, a) || fmt.Sprint(b.Needs) != "[command_patch:id-"+s+"__a command_patch:other custom:note:a custom:operation_output:"+s+"__a plan_doc:a (draft/a)]" {
 				t.Errorf("%s__b: %+v", s, b)
 			}
 		}

@@ -77,6 +77,10 @@ func TestControl(t *testing.T) {
 
 		{"approval: not asked for", manifestNode("gate.approval", workflow.ManifestRetry{}, nil), seen(), "succeeded 0"},
 		{"approval: not required", manifestNode("gate.approval", workflow.ManifestRetry{}, map[string]string{"required": "false"}), seen(), "succeeded 0"},
+		{"stop: a check that is no number", manifestNode("gate.stop_condition", until, nil, script), seen(-1), "failed 1"},
+		{"ci: a gate that a person gives, and one that runs", manifestNode("gate.cicd", workflow.ManifestRetry{}, nil, workflow.ManifestGate{Kind: "approval", Script: "not this"}, ci), seen(), "run ci"},
+		{"terminal that leads on", workflow.ManifestNode{Node: "x", Control: "terminal", Routes: map[string][]workflow.ManifestRoute{"failed": {{Node: "y"}}}}, seen(), "failed 1"},
+		{"an operation with a script of its own and a gate", workflow.ManifestNode{Operation: "cicd.run", Args: map[string]string{"command": "make"}, Gates: []workflow.ManifestGate{ci}}, seen(), "run make"},
 		{"approval: pending", manifestNode("gate.approval", workflow.ManifestRetry{}, nil), workflow.Seen{Approval: kernel.Pending}, "blocked 10"},
 		{"approval: given", manifestNode("gate.approval", workflow.ManifestRetry{}, nil), workflow.Seen{Approval: kernel.Approved}, "succeeded 0"},
 		{"approval: refused", manifestNode("gate.approval", workflow.ManifestRetry{}, nil), workflow.Seen{Approval: kernel.Rejected}, "failed 10"},
@@ -130,6 +134,31 @@ func TestControlAlwaysEnds(t *testing.T) {
 					t.Errorf("%s ends without an outcome", u.Label)
 				}
 			}
+		}
+	}
+}
+
+// What a person reads of a step says what failed, and what was skipped.
+func TestReasonsOfControl(t *testing.T) {
+	ci := []workflow.ManifestGate{{Kind: "cicd", Policy: "block", Script: "ci"}}
+	fix := map[string]string{"auto_resolve": "true", "auto_resolve_script": "fix"}
+	open := workflow.Seen{Sentinel: true, Unmerged: true, Exits: []int{7}}
+	for _, c := range []struct {
+		node workflow.ManifestNode
+		seen workflow.Seen
+		want string
+	}{
+		{workflow.ManifestNode{Node: "x", Operation: "git.integrate_plan_branch", Gates: ci}, workflow.Seen{Exits: []int{2}}, "the check before the merge of x failed (exit 2)"},
+		{workflow.ManifestNode{Node: "x", Control: "gate.cicd", Gates: ci}, workflow.Seen{Exits: []int{2}}, "the cicd gate of x failed (exit 2)"},
+		{workflow.ManifestNode{Node: "x", Control: "gate.cicd", Gates: ci, Args: fix}, workflow.Seen{Exits: []int{2, 3}}, "the cicd gate of x failed (exit 2) and its auto_resolve script as well (exit 3; its output is in the job's log)"},
+		{workflow.ManifestNode{Node: "x", Control: "gate.cicd", Gates: ci, Args: fix}, workflow.Seen{Exits: []int{2, 0, 4}}, "the cicd gate of x failed (exit 2), and again (exit 4) after its auto_resolve script"},
+		{workflow.ManifestNode{Node: "x", Control: "gate.cicd"}, workflow.Seen{}, "skipped: no CI script"},
+		{workflow.ManifestNode{Node: "x", Operation: "git.commit"}, workflow.Seen{}, ""},
+		{workflow.ManifestNode{Node: "x", Control: "gate.conflict_resolution", Args: fix}, open, "the script that resolves conflicts failed (exit 7)"},
+		{workflow.ManifestNode{Node: "x", Control: "gate.conflict_resolution"}, open, "the agent that resolves conflicts failed (exit 7)"},
+	} {
+		if got := workflow.Control(c.node, c.seen).Reason; got != c.want {
+			t.Errorf("%+v, %v: %q, want %q", c.node, c.seen, got, c.want)
 		}
 	}
 }

@@ -98,6 +98,153 @@ func TestTimeoutsOfJobs(t *testing.T) {
 	}
 }
 
+// How often a job runs again, by itself or by a route, and what its manifest says of it.
+func TestBudgetsOfNodes(t *testing.T) {
+	t.Parallel()
+	sh := `{"id": "x", ` + run + `, "args": {"command": "a"}`
+	builtin := func(rest string) string { return `{"id": "x", "uses": "cap.env.builtin.git.stage_commit"` + rest + `}` }
+	merge := `{"id": "i", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo"}, "on": {"blocked": ["x"]}}, `
+	conflict := func(args string) string {
+		return merge + `{"id": "x", "kind": "gate", "uses": "control.gate.conflict_resolution", "args": {` + args + `}, "on": {"succeeded": ["i"]}}`
+	}
+	for node, want := range map[string]string{
+		sh + `}`:                    "0 0 0 never 0",
+		sh + `, "resumable": true}`: "0 3 0 never 0",
+		sh + `, "resumable": true, "max_resumes": 1}`:                            "0 1 0 never 0",
+		sh + `, "idempotent": true}`:                                             "0 0 2 never 0",
+		sh + `, "effect_in_doubt": "rerun"}`:                                     "0 0 2 never 0",
+		sh + `, "max_retries": 2}`:                                               "2 0 0 never 0",
+		sh + `, "max_retries": 2, "retry": {"mode": "on_failure"}}`:              "2 0 0 on_failure 2",
+		sh + `, "retry": {"mode": "on_failure", "budget": 3}}`:                   "3 0 0 on_failure 3",
+		sh + `, "max_retries": 3, "retry": {"mode": "on_failure", "budget": 3}}`: "3 0 0 on_failure 3",
+		builtin(``): "0 0 2 never 0",
+		builtin(`, "gates": [{"kind": "approval", "required": true}, {"kind": "script", "script": "x"}]`): "0 0 0 never 0",
+		builtin(`, "gates": [{"kind": "approval", "required": true}]`):                                    "0 0 2 never 0",
+		builtin(`, "args": {"auto_resolve_script": "x"}`):                                                 "0 0 0 never 0",
+		builtin(`, "args": {"auto_resolve": "true"}`):                                                     "0 0 2 never 0",
+		conflict(``):                            "0 0 2 never 0",
+		conflict(`"auto_resolve": "true"`):      "0 0 0 never 0",
+		conflict(`"auto_resolve_command": "x"`): "0 0 0 never 0",
+	} {
+		jobs, m := compile(t, wrap(node), nil)
+		b, r := jobs["x"].Spec.Budget, m.Nodes["x"].Retry
+		if got := fmt.Sprintf("%d %d %d %s %d", b.Retries, b.Resumes, b.Reclaims, r.Mode, r.Budget); got != want {
+			t.Errorf("%s: %s, want %s", node, got, want)
+		}
+	}
+}
+
+// The routes of jobs: those of one outcome in the order of their targets' ids. A gate without a budget sends nothing back.
+func TestRoutesOfJobs(t *testing.T) {
+	t.Parallel()
+	for budget, want := range map[string]string{
+		"2": "map[c:[succeeded→s failed→a failed→b blocked→y blocked→z] s:[failed→c(2) blocked→y]]",
+		"0": "map[c:[succeeded→s failed→a failed→b blocked→y blocked→z] s:[blocked→y]]",
+	} {
+		jobs, m := compile(t, wrap(cmdNode("z", ""), cmdNode("b", ""), cmdNode("a", ""), cmdNode("y", ""),
+			`{"id": "c", "uses": "cap.env.builtin.git.commit", "on": {"succeeded": ["s"], "failed": ["b", "a"], "blocked": ["z", "y"]}}`,
+			`{"id": "s", "kind": "gate", "uses": "control.gate.stop_condition", "gates": [{"kind": "script", "script": "x"}], "retry": {"mode": "until_gate", "budget": `+budget+`}, "on": {"failed": ["c"], "blocked": ["y"]}}`), nil)
+		got, manifest := map[string][]string{}, map[string][]string{}
+		for id, j := range jobs {
+			for _, r := range j.Spec.Routes {
+				text := r.On.String() + "→" + strings.TrimPrefix(string(r.To), "id-")
+				manifest[id] = append(manifest[id], text)
+				if r.Budget > 0 {
+					text += fmt.Sprintf("(%d)", r.Budget)
+				}
+				got[id] = append(got[id], text)
+			}
+			var listed []string
+			for _, o := range []string{"succeeded", "failed", "blocked", "cancelled"} {
+				for _, r := range m.Nodes[id].Routes[o] {
+					listed = append(listed, o+"→"+r.Node)
+				}
+			}
+			if !slices.Equal(listed, manifest[id]) {
+				t.Errorf("the job of %s leads to %v, its manifest says %v", id, manifest[id], listed)
+			}
+		}
+		if s := fmt.Sprint(got); s != want {
+			t.Errorf("budget %s: %s, want %s", budget, s, want)
+		}
+	}
+}
+
+// What a record says a job is about: the run's parameters or, of a merge that names its plan itself, that plan.
+func TestWhatJobsAreAbout(t *testing.T) {
+	t.Parallel()
+	const merge = `"uses": "cap.env.builtin.git.integrate_plan_branch", "args": {`
+	for _, c := range []struct{ params, node, want string }{
+		{`"slug": "p"`, merge + `"slug": "own"}`, "p draft/p main false"},
+		{`"slug": ""`, merge + `"slug": "own"}`, "own draft/own main false"},
+		{`"slug": ""`, merge + `"plan_branch": "work", "slug": "own"}`, "own work main false"},
+		{`"slug": "", "branch": "other"`, merge + `"slug": "own"}`, "own other main false"},
+		{`"slug": "", "branch": "other"`, merge + `"source_branch": "work"}`, " work main false"},
+		{`"plan": "p", "branch": "other", "target": "next"`, merge + `"slug": "own"}`, "p other next false"},
+		{`"slug": ""`, run + `, "args": {"command": "x", "slug": "own", "branch": "work"}`, "   false"},
+		{`"slug": "p"`, `"uses": "cap.env.builtin.worktree.prepare", "args": {"slug": "p"}`, "p draft/p  true"},
+	} {
+		jobs, _ := compile(t, `{"id": "t", "version": "v1", "params": {`+c.params+`}, "nodes": [{"id": "x", `+c.node+`}]}`, nil)
+		o := jobs["x"].Spec.Origin
+		if got := fmt.Sprint(o.Plan, " ", o.Branch, " ", o.Target, " ", jobs["x"].Spec.OwnsContext); got != c.want {
+			t.Errorf("%s, %s: %q, want %q", c.params, c.node, got, c.want)
+		}
+	}
+}
+
+// A template can be compiled again, for another branch, and one that is wrong is not compiled.
+func TestATemplateThatIsCompiledTwice(t *testing.T) {
+	t.Parallel()
+	tmpl, err := build(merging(""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := workflow.PolicyHash(tmpl)
+	for _, head := range []string{"main", "next"} {
+		_, m, err := workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) }, Head: func() (string, error) { return head, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Nodes["ci"].Args["target_branch"] + " " + m.Nodes["w"].Args["from"] + " " + m.Nodes["w"].Args["slug"]; got != head+" "+head+" bar" || m.PolicyHash != was || workflow.PolicyHash(tmpl) != was {
+			t.Errorf("on %s: %s", head, got)
+		}
+	}
+	tmpl, err = workflow.Expand(source(t, wrap(cmdNode("a", "a"))), map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, _, err := workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) }, Head: onMain})
+	told(t, each(err), "has a cycle: a -> a")
+	if jobs != nil {
+		t.Errorf("jobs: %v", jobs)
+	}
+}
+
+// A precondition of one's own is about the branch among its arguments; secrets of other sources are another policy.
+func TestPreconditionsAndSecretsOfJobs(t *testing.T) {
+	t.Parallel()
+	with := func(rest string) string {
+		return wrap(`{"id": "x", ` + run + `, "args": {"command": "x"}, ` + rest + `}`)
+	}
+	jobs, _ := compile(t, with(`"preconditions": [{"kind": "custom", "id": "quiet", "args": {"branch": "b"}}, {"kind": "branch_exists", "branch": "c"}]`), nil)
+	if want := []kernel.Precondition{{Kind: kernel.CustomPrecondition, ID: "quiet", Branch: "b"}, {Kind: kernel.BranchExists, Branch: "c"}}; !slices.Equal(jobs["x"].Spec.Preconditions, want) {
+		t.Errorf("got %+v", jobs["x"].Spec.Preconditions)
+	}
+	if hashOf(t, with(`"secrets": ["A=@/x"]`)) == hashOf(t, with(`"secrets": ["A=@/y"]`)) {
+		t.Error("a secret from elsewhere keeps the hash")
+	}
+}
+
+func TestTemplatesThatAskAgents(t *testing.T) {
+	t.Parallel()
+	for node, want := range map[string]bool{shell: false, `{"id": "a", "kind": "agent", "uses": "cap.agent.invoke"}`: true,
+		`{"id": "g", "kind": "gate", "uses": "control.gate.conflict_resolution", "args": {"auto_resolve": "true"}}`: false} {
+		if got := source(t, wrap(node)).AsksAgent(); got != want {
+			t.Errorf("%s: %v", node, got)
+		}
+	}
+}
+
 // Numbers are decimal, and a placeholder that opens a text or follows a dollar
 // of it is told apart.
 func TestTextsThatBeginWithAPlaceholder(t *testing.T) {

@@ -34,5 +34,5 @@ func unread(prefix string) string { return "nodes." + prefix }
 // node reports whether a node called id may exist in a part that could not be
 // read.
 func (d doubts) node(id string) bool {
-	return d.whole("nodes") || slices.ContainsFunc(d, func(u string) bool { return strings.HasPrefix("nodes."+id, u+"__") })
+	return d.whole("nodes") || d.about("imports") || slices.ContainsFunc(d, func(u string) bool { return strings.HasPrefix("nodes."+id, u+"__") })
 }

@@ -122,9 +122,9 @@ func (e *expander) uncertain(s string, unresolved bool) bool {
 		return false
 	}
 	for {
-		_, after, found := strings.Cut(s, "${")
+		_, after, _ := strings.Cut(s, "${")
 		name, rest, closed := strings.Cut(after, "}")
-		if !found || !closed {
+		if !closed {
 			return false
 		}
 		name = strings.TrimSuffix(strings.TrimSpace(name), quotedForm)
@@ -175,11 +175,11 @@ func interpolate(s string, params map[string]string, as func(string) string) (ou
 			continue
 		}
 		b.WriteString(s[:at])
-		end := strings.IndexByte(s[at:], '}')
-		if end < 0 {
+		name, rest, closed := strings.Cut(s[at+2:], "}")
+		if !closed {
 			return b.String(), "unclosed parameter placeholder", "write $${ for a literal ${"
 		}
-		name := strings.TrimSpace(s[at+2 : at+end])
+		name = strings.TrimSpace(name)
 		value, ok := params[name]
 		if bare, quoted := strings.CutSuffix(name, quotedForm); quoted && !ok {
 			if value, ok = params[bare]; ok {
@@ -201,7 +201,7 @@ func interpolate(s string, params map[string]string, as func(string) string) (ou
 			value = as(value)
 		}
 		b.WriteString(value)
-		s = s[at+end+1:]
+		s = rest
 	}
 }
 

@@ -297,15 +297,11 @@ func (e *expander) duration(t Text, path ...string) time.Duration {
 	s, sure := e.read(t, path...)
 	s = strings.TrimSpace(s)
 	d, err := time.ParseDuration(s)
-	if secs, atoi := strconv.Atoi(s); atoi == nil && secs < int(maxTimeout/time.Second) {
+	if secs, atoi := strconv.Atoi(s); atoi == nil && secs <= int(maxTimeout/time.Second) {
 		d, err = time.Duration(secs)*time.Second, nil
 	}
-	switch {
-	case !sure:
-		return 0
-	case err != nil || d <= 0 || d > maxTimeout:
+	if sure && (err != nil || d < time.Microsecond || d > maxTimeout) {
 		e.invalid(t, "duration", s, "a duration such as 90s, 30m or 12h", path)
-		return 0
 	}
 	return d.Truncate(time.Microsecond)
 }

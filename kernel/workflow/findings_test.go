@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -119,6 +120,23 @@ func TestNothingIsToldThatFollows(t *testing.T) {
 		{"a node that would wait for a handler", `{"id": "x", ` + run + `, "args": {"command": "x"}, "on": {"failed": ["y"]}}, {"id": "y", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "xx"}]}, {"id": "z", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "y"}]}`,
 			[]string{"references unknown after node `xx`"}},
 		{"a kind that is misspelt", `{"id": "x", "kind": "shel", "uses": "cap.env.shell.command.run", "args": {"command": "x"}}`, []string{"invalid value `shel`"}},
+		{"a gate that nobody leads to, beside a label that is misspelt", gate + `}, {"id": "x", "kind": "shell", "uses": "cap.env.shell.command.rum"}`, []string{"uses unknown label", "must be the on.blocked target of exactly one git.integrate_plan_branch node, found 0"}},
+		{"needs of an agent", `{"id": "x", "kind": "agent", "uses": "cap.agent.invoke", "needs": [3]}`, []string{"expected a table for nodes[x].needs[0]"}},
+		{"products of a prompt", `{"id": "x", "uses": "cap.env.builtin.prompt.resolve", "produces": {"succeeded": [3]}}`, []string{"expected a table for nodes[x].produces.succeeded[0]"}},
+		{"the script of a CI", `{"id": "x", "kind": "shell", "uses": "cap.env.shell.cicd.run", "args": {"comand": "x", "command": ["y"]}}`, []string{"expected a string, found a list"}},
+		{"two stop conditions beside an unknown node", `{"id": "c", "uses": "cap.env.builtin.git.stage_commit", "on": {"succeeded": ["s", "r", "zz"]}}, ` + stop + `}, ` + strings.Replace(stop, `"s"`, `"r"`, 1) + `}`,
+			[]string{"references unknown on.succeeded target `zz`", "found 2"}},
+		{"the gate of a label that is misspelt", `{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.rum", "gates": [{"kind": "script", "script": "x"}]}`, []string{"uses unknown label"}},
+		{"the gate of a label that was not read", `{"id": "x", "kind": "shell", "uses": 7.5, "gates": [{"kind": "script", "script": "x"}]}`, []string{"expected a string, found a float"}},
+		{"the gate of no label", `{"id": "x", "kind": "shell", "uses": " ", "gates": [{"kind": "script", "script": "x"}]}`, []string{"must declare an explicit canonical uses id"}},
+		{"the arguments of an operation that is no gate", `{"id": "x", "kind": "gate", "uses": "cap.env.builtin.git.stage"}`, []string{"is a gate node and cannot declare executor operation"}},
+		{"the arguments of a gate that is none", `{"id": "x", "kind": "shell", "uses": "control.gate.cicd"}`, []string{"but kind `shell` is not gate"}},
+		{"the arguments of an operation of another kind", `{"id": "x", "kind": "shell", "uses": "cap.env.builtin.git.stage"}`, []string{"declares executor class"}},
+		{"who waits for a handler of a label that is misspelt", `{"id": "x", ` + run + `, "args": {"command": "x"}, "on": {"failed": ["h"]}}, {"id": "h", ` + run + `, "args": {"command": "x"}}, {"id": "z", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "h"}]},
+			{"id": "u", "kind": "shell", "uses": "cap.env.shell.command.rum"}`, []string{"uses unknown label"}},
+		{"a secret that is not resolved", `{"id": "x", ` + run + `, "args": {"command": "x"}, "secrets": ["${gone}"]}`, []string{"unresolved parameter `gone`"}},
+		{"a secret that is not closed", `{"id": "x", ` + run + `, "args": {"command": "x"}, "secrets": ["A=x ${gone"]}`, []string{"unclosed parameter placeholder"}},
+		{"a class that is not resolved", `{"id": "x", ` + run + `, "args": {"command": "x"}, "max_retries": 1, "retry_on": ["worker_lost${gone}"]}`, []string{"unresolved parameter `gone`"}},
 		{"nodes that were not read", `3`, []string{"expected a table for nodes[0]"}},
 		{"a cycle is told for all that", `{"id": "x", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "y"}]}, {"id": "y", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "x"}, {"node_id": "zz"}]}`,
 			[]string{"references unknown after node `zz`", "has a cycle: x -> y -> x"}},
@@ -135,6 +153,8 @@ func TestNothingIsToldThatFollowsFromInput(t *testing.T) {
 	const nodes = `"nodes": [{"id": "w", "uses": "cap.env.builtin.worktree.prepare", "args": {"slug": "${slug}"}, "on": {"succeeded": ["p"]}},
 		{"id": "p", "uses": "cap.env.builtin.plan.persist", "args": {"spec_text": "${text}", "spec_file": "${file}"}, "timeout": "${limit}", "produces": {"succeeded": [{"plan_doc": {"slug": "${slug}"}}]}}]}`
 	const text = `{"id": "t", "version": "v1", "params": {"slug": "", "text": "", "file": "", "limit": "1h"}, "cli": {"positional": ["file"], "named": {"name": "slug"}}, ` + nodes
+	const wrong = `{"id": "t", "version": "v1", "params": {"limit": "soon", "other": "never"}, "nodes": [
+		{"id": "x", ` + run + `, "args": {"command": "x"}, "timeout": "${limit}"}, {"id": "y", ` + run + `, "args": {"command": "x"}, "timeout": "${other}"}]}`
 	unread := errors.New("could not read it")
 	for _, c := range []struct {
 		name, text string
@@ -153,6 +173,15 @@ func TestNothingIsToldThatFollowsFromInput(t *testing.T) {
 		{"a specification that is not there, of a plan with a name", text, workflow.Asked{Set: map[string]string{"file": "x", "slug": "y", "limit": "soon"}, Spec: func(string) (string, error) { return "", unread }},
 			[]string{"could not read spec file `x`", "--limit: expected a duration such as 90s, 30m or 12h, not `soon`"}},
 		{"completed", text, workflow.Asked{Set: map[string]string{"txt": "x", "file": "y"}, Complete: func(p map[string]string) error { p["slug"] = "bad branch name\x00"; return nil }}, []string{"has no parameter `txt`", "bad branch name"}},
+		{"misspelt, of a default that is wrong as well", wrong, workflow.Asked{Set: map[string]string{"limt": "1h"}}, []string{"has no parameter `limt`; did you mean `limit`?", "`never` for nodes[y].timeout"}},
+		{"too many for defaults that are wrong", wrong, workflow.Asked{Positional: []string{"1h"}}, []string{"does not define positional inputs"}},
+		{"too many, and one that is wrong", wrong, workflow.Asked{Positional: []string{"1h"}, Set: map[string]string{"other": "often"}}, []string{"does not define positional inputs", "--other: expected a duration"}},
+		{"given by name and by position", strings.Replace(wrong, `"nodes"`, `"cli": {"positional": ["limit"]}, "nodes"`, 1), workflow.Asked{Positional: []string{"soon"}, Set: map[string]string{"limit": "late", "other": "1h"}}, []string{"`limit` was provided multiple ways"}},
+		{"misspelt, with blanks and quoted", strings.Replace(wrong, `"${limit}"`, `"${ limit@Q }"`, 1), workflow.Asked{Set: map[string]string{"limt": "1h", "other": "1h"}}, []string{"has no parameter `limt`"}},
+		{"a position that was not read beside one that was", strings.Replace(wrong, `"nodes"`, `"cli": {"positional": ["limit", 7.5]}, "nodes"`, 1), workflow.Asked{Positional: []string{"1h"}, Set: map[string]string{"other": "1h"}}, []string{"expected a string, found a float"}},
+		{"a number of reclaims that is none", `{"id": "t", "version": "v1", "params": {"n": "2"}, "nodes": [{"id": "x", ` + run + `, "args": {"command": "x"}, "max_reclaims": "${n}", "effect_in_doubt": "fail"}]}`,
+			workflow.Asked{Set: map[string]string{"n": "some"}}, []string{"--n: expected a number"}},
+		{"no name of a parameter, beside parameters that were not read", `{"id": "t", "version": "v1", "params": 3, "nodes": [{"id": "x", ` + run + `, "args": {"command": "${}"}}]}`, workflow.Asked{}, []string{"expected a table for params", "empty parameter placeholder"}},
 		{"nothing", text, workflow.Asked{Flow: "f"}, []string{
 			"workflow `f` entry node `w` (`worktree.prepare`) requires at least one non-empty input: `--name` (maps to `slug`)\nexamples:\n  --name VALUE\n  FILE",
 			"workflow `f` node `p` (`plan.persist`) requires at least one non-empty input: `--text`, `--file`\nexamples:\n  --text VALUE"}},
@@ -176,6 +205,53 @@ func TestFindingsOfStages(t *testing.T) {
 	})
 	told(t, got, "no such stage", "node `a` references unknown after node `one__y`; did you mean `one__x`?", "link references unknown stage `on`; did you mean `one`?",
 		"unknown key `foo`", "node `x` of stage `one` references unknown after node `nobody`", "invalid u32 value `many` for nodes[one__x].max_retries", "expected a list, found an integer")
+}
+
+// What could not be read of a stage may hold what its importer names; what has no meaning for the
+// importer leaves no doubt about the rest of it.
+func TestDoubtsOfStages(t *testing.T) {
+	t.Parallel()
+	const x = `, ` + run + `, "args": {"command": "x"}`
+	sleeper := `{"id": "a"` + x + `, "on": {"failed": ["h"]}}, {"id": "h"` + x + `}, {"id": "z"` + x + `, "after": [{"node_id": "h"}]}`
+	const waits = "node `z` waits for `h`"
+	stage := func(rest string) string {
+		return `{"id": "s", "version": "v1"` + rest + `, "nodes": [{"id": "x"` + x + `}]}`
+	}
+	for _, c := range []struct {
+		name, nodes, imports, stage string
+		want                        []string
+	}{
+		{"its command line", sleeper, "", stage(`, "cli": 3`), []string{"expected a table for cli", waits}},
+		{"its alias", sleeper, "", stage(`, "cli": {"named": {"a": []}}`), []string{"expected a string, found a list", waits}},
+		{"its policy", sleeper, "", stage(`, "policy": 3`), []string{"expected a table for policy", waits}},
+		{"its links", sleeper, "", stage(`, "links": 3`), []string{"expected a list", waits}},
+		{"its version", sleeper, "", strings.Replace(stage(""), `"v1"`, `[]`, 1), []string{"expected a string, found a list", waits}},
+		{"its nodes", sleeper + `, {"id": "y"` + x + `, "after": [{"node_id": "one__zz"}]}`, "", `{"id": "s", "version": "v1", "nodes": 3}`, []string{"expected a list"}},
+		{"its imports", sleeper + `, {"id": "y"` + x + `, "after": [{"node_id": "one__two__a"}]}`, "", stage(`, "imports": 3`), []string{"expected a list"}},
+		{"an import of it", sleeper + `, {"id": "y"` + x + `, "after": [{"node_id": "one__two__a"}]}`, "", stage(`, "imports": [{"nme": "two", "path": "two"}]`), []string{"unknown key `nme`"}},
+		{"a stage of it", sleeper + `, {"id": "y"` + x + `, "after": [{"node_id": "one__two__a"}]}`, "", stage(`, "imports": [{"name": "two", "path": "two"}]`), []string{"no such stage"}},
+		{"another stage of it", `{"id": "y"` + x + `, "after": [{"node_id": "one__too__a"}]}`, "", stage(`, "imports": [{"name": "two", "path": "two"}]`), []string{"no such stage", "references unknown after node `one__too__a`"}},
+		{"its parameters", `{"id": "y"` + x + `, "timeout": "${limit}"}`, "", stage(`, "params": 3`), []string{"expected a table for params"}},
+		{"its contracts", `{"id": "y"` + x + `, "needs": [{"custom": {"type_id": "thing", "key": "k"}}]}`, "", stage(`, "artifact_contracts": 3`), []string{"expected a list"}},
+		{"the importer's import", `{"id": "y"` + x + `, "after": [{"node_id": "one__x"}]}`, `{"nme": "one", "path": "one"}`, stage(""), []string{"unknown key `nme`"}},
+		{"all of it", sleeper + `, {"id": "y"` + x + `, "after": [{"node_id": "one__x"}], "timeout": "${limit}"}`, "", `3`, []string{"expected a table for the template"}},
+		{"two of its nodes that refer to none", `{"id": "y"` + x + `}`, "", `{"id": "s", "version": "v1", "nodes": [{"id": "ab"` + x + `, "after": [{"node_id": "ac"}]}, {"id": "b"` + x + `, "needs": [{"custom": {"type_id": "operation_output", "key": "nobody"}}]}]}`,
+			[]string{"node `ab` of stage `one` references unknown after node `ac`; did you mean `ab`?", "node `one__b` needs the output of the unknown node `nobody`"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			imports := cmp.Or(c.imports, `{"name": "one", "path": "one"}`)
+			told(t, findings(t, `{"id": "t", "version": "v1", "nodes": [`+c.nodes+`], "imports": [`+imports+`]}`, workflow.Asked{}, map[string]string{"one": c.stage}), c.want...)
+		})
+	}
+}
+
+// A contract that could not be read leads to no other finding.
+func TestDoubtsOfContracts(t *testing.T) {
+	t.Parallel()
+	const nodes = `"nodes": [{"id": "a", ` + run + `, "args": {"command": "x"}, "needs": [{"custom": {"type_id": "first@v2", "key": "k"}}]}]`
+	for contract, want := range map[string]string{`{"idd": "x", "version": "v1"}`: "unknown key `idd`", `{"id": "${gone}", "version": "v1"}`: "unresolved parameter `gone`", `{"id": "x", "version": []}`: "expected a string, found a list"} {
+		told(t, findings(t, `{"id": "t", "version": "v1", "artifact_contracts": [{"id": "first", "version": "v1"}, `+contract+`], `+nodes+`}`, workflow.Asked{}, nil), want, "references artifact `custom:first:k` of contract `first@v2`, but `v1` is declared")
+	}
 }
 
 // A finding has its field, by which a program finds the place.

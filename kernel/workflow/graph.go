@@ -107,7 +107,7 @@ func (g *graph) soft(t *Template, i, p int) bool {
 		return times
 	}
 	n := &t.nodes[i]
-	return named(n.afterAny) > 0 && named(n.after) == named(n.afterAny) && !slices.Contains(g.succOf[i], p)
+	return named(n.after) == named(n.afterAny) && !slices.Contains(g.succOf[i], p)
 }
 
 // sleep determines which nodes are dormant.
@@ -140,7 +140,7 @@ func (g *graph) candidates() []int {
 	var out []int
 	var afterOf [][]int
 	for i := range g.after {
-		if len(g.after[i]) > 0 || len(g.routes[i]) == 0 || slices.ContainsFunc(g.succOf[i], func(p int) bool { return p != i }) {
+		if len(g.after[i]) > 0 || len(g.routes[i]) == 0 || len(g.succOf[i]) > 0 {
 			continue
 		}
 		if afterOf == nil {
@@ -216,30 +216,32 @@ func (g *graph) follows(i int, edges [][]int) []bool {
 // spread finds the returns of the dormant nodes, and the nodes that are dormant
 // because of them.
 func (g *graph) spread(reach []bool) {
-	for changed := true; changed; {
-		changed = false
+	for {
 		for s := range g.routed {
 			for _, t := range g.succ[s] {
-				edge := [2]int{s, t}
-				if !g.routed[s] || g.routed[t] || g.back[edge] || !g.leadsTo(t, s, reach) {
-					continue
+				if g.routed[s] && !g.routed[t] && g.leadsTo(t, s, reach) {
+					g.back[[2]int{s, t}] = true
 				}
-				g.back[edge], changed = true, true
 			}
 		}
-		if changed {
-			continue
+		i := g.follower()
+		if i < 0 {
+			return
 		}
-		for i := range g.routed {
-			ps := g.parents(i)
-			if !g.routed[i] && len(ps) > 0 && !slices.ContainsFunc(ps, func(p int) bool {
-				return !g.routed[p] || !slices.Contains(g.succ[p], i)
-			}) {
-				g.routed[i], changed = true, true
-				break
-			}
+		g.routed[i] = true // so it may have returns of its own
+	}
+}
+
+// follower returns a node that is not known to be dormant and that only dormant nodes lead to,
+// by on.succeeded; -1: none.
+func (g *graph) follower() int {
+	for i := range g.routed {
+		ps := g.parents(i)
+		if !g.routed[i] && len(ps) > 0 && !slices.ContainsFunc(ps, func(p int) bool { return !g.routed[p] || !slices.Contains(g.succ[p], i) }) {
+			return i
 		}
 	}
+	return -1
 }
 
 // leadsTo reports whether t leads to a route that wakes the dormant node s or

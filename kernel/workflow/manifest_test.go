@@ -161,6 +161,7 @@ func TestReads(t *testing.T) {
 		{"git.commit", map[string]string{"message": "read_payload(other)"}, "commit_message", "commit_message", false},
 		{"git.commit", map[string]string{"message": "fixed"}, "commit_message", "commit_message", false},
 		{"command.run", nil, "plan_text", "plan_text", false},
+		{"agent.invoke", nil, "stage_token", "prompt_text", false},
 	} {
 		n := workflow.ManifestNode{Operation: c.operation, Args: c.args, Needs: []workflow.ArtifactRecord{workflow.RecordOf(text(c.needs))}}
 		if got := n.Reads(text(c.of)); got != c.want {

@@ -174,13 +174,13 @@ func (c *checker) contexts() {
 			if c.g.back[[2]int{p, i}] {
 				continue
 			}
-			w := visit(p)
-			if w >= 0 && owner[i] >= 0 && w != owner[i] {
+			switch w := visit(p); {
+			case w < 0 || w == owner[i]:
+			case owner[i] < 0:
+				owner[i], from = w, p
+			default:
 				c.node(n, n.pos, "", "let one of them come before it by after only", "node `%s` would get two execution contexts: the worktree of `%s` by `%s`, and that of `%s` by `%s`",
 					n.id.Value, c.t.nodes[owner[i]].id.Value, c.t.nodes[from].id.Value, c.t.nodes[w].id.Value, c.t.nodes[p].id.Value)
-			}
-			if w >= 0 && owner[i] < 0 {
-				owner[i], from = w, p
 			}
 		}
 		switch n.use.Operation {

@@ -68,6 +68,23 @@ var orderCases = []struct {
 	{"a handler that goes on to what follows the failure", []string{cmdNode("a", "", "failed: h", "succeeded: t"), cmdNode("h", "", "succeeded: t"), cmdNode("t", "")}, "!node `t` waits for `h`"},
 	{"contexts of two worktrees", []string{worktree("v", "t"), worktree("w", "t"), cmdNode("t", "")},
 		"!node `t` would get two execution contexts: the worktree of `v` by `v`, and that of `w` by `w`"},
+	{"contexts of three worktrees", []string{worktree("v", "a"), worktree("w", "t"), worktree("x", "t"), cmdNode("a", "", "succeeded: t"), cmdNode("t", "")},
+		"!node `t` would get two execution contexts: the worktree of `w` by `w`, and that of `x` by `x`; let one of them come before it by after only\n" +
+			"t.json:8: template t@v1 node `t` would get two execution contexts: the worktree of `w` by `w`, and that of `v` by `a`"},
+	{"contexts of one worktree after those of two", []string{worktree("v", "t", "a"), worktree("w", "t"), cmdNode("a", "", "succeeded: t"), cmdNode("t", "")},
+		"!t.json:7: template t@v1 node `t` would get two execution contexts: the worktree of `v` by `v`, and that of `w` by `w`; let one of them come before it by after only"},
+	{"the worktree of a repair", []string{worktree("w", "check"), cmdNode("check", "", "failed: v"), worktree("v", "check")}, "w check<w v~"},
+	{"a handler that repeats itself", []string{cmdNode("a", "", "blocked: h"), cmdNode("h", "", "failed: h", "succeeded: a")}, "a h~"},
+	{"a conflict gate of a failure too", []string{
+		`{"id": "i", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo"}, "on": {"blocked": ["x"], "failed": ["x"]}}`,
+		`{"id": "x", "kind": "gate", "uses": "control.gate.conflict_resolution", "on": {"succeeded": ["i"]}}`}, "i x~"},
+	{"a route to what comes after another", []string{cmdNode("a", ""), cmdNode("b", "", "failed: h"), cmdNode("h", "a")}, "a b h<a"},
+	{"on.blocked back into a chain", []string{cmdNode("a", "", "succeeded: b"), cmdNode("b", "", "succeeded: c"), cmdNode("c", "", "blocked: b")}, "a b<a c<b"},
+	{"on.blocked back to what comes before by two steps", []string{cmdNode("a", ""), cmdNode("b", "a"), cmdNode("c", "b", "blocked: a")}, "a b<a c<b"},
+	{"a handler that returns to what leads to the node", []string{cmdNode("fix", "", "succeeded: work"), cmdNode("work", "", "succeeded: check"), cmdNode("check", "", "blocked: fix")}, "fix~ work check<work"},
+	{"a handler of itself", []string{cmdNode("a", "", "failed: h"), cmdNode("h", "", "succeeded: h")}, "!t.json:5: template t@v1 has a cycle: h -> h"},
+	{"nothing that starts", []string{cmdNode("a", "", "blocked: b"), cmdNode("b", "", "blocked: a")}, "!t.json:4: template t@v1 has no node that starts: each waits for another or for a route"},
+	{"a cycle behind another node", []string{cmdNode("x", "c"), cmdNode("b", "c"), cmdNode("c", "b")}, "!t.json:6: template t@v1 has a cycle: c -> b -> c"},
 	{"one worktree by two ways", []string{worktree("w", "a", "b"), cmdNode("a", "", "succeeded: t"), cmdNode("b", "", "succeeded: t"), cmdNode("t", "")}, "w a<w b<w t<a,b"},
 }
 

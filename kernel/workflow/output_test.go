@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func TestAfterAnyEndOfANode(t *testing.T) {
 // A node makes its output where another needs it, on the outcomes that no route
 // follows.
 func TestANodeMakesTheOutputThatIsNeeded(t *testing.T) {
-	tmpl, err := build(wrap(command("a", `, "on": {"failed": ["h"]}`), command("h", ""), command("b", needsA)), nil)
+	tmpl, err := build(wrap(command("a", `, "on": {"failed": ["h"]}`), command("h", ""), command("b", needsA), command("c", needsA)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +70,10 @@ func TestANodeMakesTheOutputThatIsNeeded(t *testing.T) {
 		if got := len(m.Nodes["a"].Artifacts[outcome]); got != want {
 			t.Errorf("on %s it makes %d, want %d", outcome, got, want)
 		}
+	}
+	jobs, _ = compile(t, wrap(command("a", `, "produces": {"succeeded": [{"plan_doc": {"slug": "s"}}]}`), command("b", needsA)), nil)
+	if got := fmt.Sprint(jobs["a"].Spec.Produces); got != "[custom:operation_output:a plan_doc:s (draft/s)]" {
+		t.Errorf("a makes %s", got)
 	}
 	for what, node := range map[string]string{
 		"needs the output of the unknown node `c`": command("b", strings.ReplaceAll(needsA, `"a"`, `"c"`)),

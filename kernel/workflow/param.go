@@ -178,9 +178,9 @@ func (e *expander) script(t Text, path ...string) string {
 func (e *expander) spliced(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for rest := text; ; {
-			before, after, found := strings.Cut(rest, "${")
+			before, after, _ := strings.Cut(rest, "${")
 			name, tail, closed := strings.Cut(after, "}")
-			if !found || !closed {
+			if !closed {
 				return
 			}
 			rest, name = tail, strings.TrimSpace(name)

@@ -33,17 +33,20 @@ func TestQuotedParameters(t *testing.T) {
 // A value is no placeholder of a prompt, not even together with what is around
 // it.
 func TestParametersInPrompts(t *testing.T) {
-	text := wrap(`{"id": "x", "uses": "cap.env.builtin.prompt.resolve", "args": {"prompt_text": "{${slug}} {{own}}"}, "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}}`)
+	text := wrap(`{"id": "x", "uses": "cap.env.builtin.prompt.resolve", "args": {"prompt_text": "{${slug}} {{own}}", "tone": "${slug}"}, "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}}`)
 	_, m := compile(t, text, map[string]string{"slug": "{own}} {{own"})
 	if got, want := m.Nodes["x"].Args["prompt_text"], `{{{"{"}}own}} {{"{"}}{{"{"}}own} {{own}}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	if got := m.Nodes["x"].Args["tone"]; got != "{own}} {{own" {
+		t.Errorf("an argument that is no prompt is %s", got)
+	}
 }
 
 func TestVariablesOfParameters(t *testing.T) {
-	m := workflow.Manifest{Params: map[string]string{"target_branch": "main", "a-b.c": awkward, "ü": "", "long": strings.Repeat("x", 100<<10), "nul": "a\x00b"}}
+	m := workflow.Manifest{Params: map[string]string{"target_branch": "main", "a-b.c": awkward, "ü": "", "long": strings.Repeat("x", 100<<10), "nul": "a\x00b", "az@AZ[09`{/:": "x"}}
 	env, left := m.Variables()
-	if want := []string{"VIZIER_PARAM_A_B_C=" + awkward, "VIZIER_PARAM_TARGET_BRANCH=main", "VIZIER_PARAM__="}; !slices.Equal(env, want) {
+	if want := []string{"VIZIER_PARAM_A_B_C=" + awkward, "VIZIER_PARAM_AZ_AZ_09____=x", "VIZIER_PARAM_TARGET_BRANCH=main", "VIZIER_PARAM__="}; !slices.Equal(env, want) {
 		t.Errorf("got %q", env)
 	}
 	if !slices.Equal(left, []string{"long", "nul"}) {

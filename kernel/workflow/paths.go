@@ -4,8 +4,9 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
+
+const blanks = " \t\r\n"
 
 var errPaths = errors.New("not a JSON array of strings")
 
@@ -13,13 +14,13 @@ var errPaths = errors.New("not a JSON array of strings")
 // JSON that the kernel's packages parse; importing encoding/json would make
 // them larger.
 func Paths(s string) ([]string, error) {
-	s, ok := strings.CutPrefix(strings.TrimSpace(s), "[")
+	s, ok := strings.CutPrefix(strings.TrimLeft(s, blanks), "[")
 	if !ok {
 		return nil, errPaths
 	}
 	var out []string
 	for first := true; ; first = false {
-		s = strings.TrimLeft(s, " \t\r\n")
+		s = strings.TrimLeft(s, blanks)
 		if rest, end := strings.CutPrefix(s, "]"); end && first {
 			return out, tail(rest)
 		}
@@ -28,7 +29,7 @@ func Paths(s string) ([]string, error) {
 			return nil, err
 		}
 		out = append(out, text)
-		s = strings.TrimLeft(rest, " \t\r\n")
+		s = strings.TrimLeft(rest, blanks)
 		switch {
 		case strings.HasPrefix(s, ","):
 			s = s[1:]
@@ -41,57 +42,59 @@ func Paths(s string) ([]string, error) {
 }
 
 func tail(s string) error {
-	if strings.TrimSpace(s) != "" {
+	if strings.TrimLeft(s, blanks) != "" {
 		return errPaths
 	}
 	return nil
 }
 
+// What may follow a backslash in a JSON string, but for u, and what it stands for.
+const (
+	escapes = `"\/bfnrt`
+	escaped = "\"\\/\b\f\n\r\t"
+)
+
 // jsonString parses the string at the beginning of s.
 func jsonString(s string) (text, rest string, err error) {
-	if !strings.HasPrefix(s, `"`) {
+	s, ok := strings.CutPrefix(s, `"`)
+	if !ok {
 		return "", "", errPaths
 	}
 	var b strings.Builder
-	for i := 1; i < len(s); {
-		switch ch := s[i]; {
-		case ch == '"':
-			return b.String(), s[i+1:], nil
-		case ch < ' ':
+	for s != "" {
+		switch {
+		case s[0] == '"':
+			return b.String(), s[1:], nil
+		case s[0] < ' ':
 			return "", "", errPaths
-		case ch != '\\':
-			b.WriteByte(ch)
-			i++
-		case i+1 < len(s) && s[i+1] == '/':
-			b.WriteByte('/')
-			i += 2
-		case i+1 < len(s) && strings.IndexByte(`"\bfnrt`, s[i+1]) >= 0:
-			r, _, _, err := strconv.UnquoteChar(s[i:i+2], '"')
-			if err != nil {
-				return "", "", errPaths
-			}
-			b.WriteRune(r)
-			i += 2
-		case i+6 <= len(s) && s[i+1] == 'u':
-			v, err := strconv.ParseUint(s[i+2:i+6], 16, 16)
-			if err != nil {
-				return "", "", errPaths
-			}
-			i += 6
-			r := rune(v)
-			if r >= 0xd800 && r < 0xdc00 && i+6 <= len(s) && s[i] == '\\' && s[i+1] == 'u' {
-				if low, err := strconv.ParseUint(s[i+2:i+6], 16, 16); err == nil && low >= 0xdc00 && low < 0xe000 {
-					r = (r-0xd800)<<10 + rune(low) - 0xdc00 + 0x10000
-					i += 6
-				}
-			}
-			if !utf8.ValidRune(r) {
-				r = utf8.RuneError
-			}
-			b.WriteRune(r)
+		case s[0] != '\\':
+			b.WriteByte(s[0])
+			s = s[1:]
+		case len(s) > 1 && strings.IndexByte(escapes, s[1]) >= 0:
+			b.WriteByte(escaped[strings.IndexByte(escapes, s[1])])
+			s = s[2:]
 		default:
-			return "", "", errPaths
+			r, ok := utf16Unit(s)
+			if !ok {
+				return "", "", errPaths
+			}
+			s = s[6:]
+			if low, _ := utf16Unit(s); r >= 0xd800 && r < 0xdc00 && low >= 0xdc00 && low < 0xe000 {
+				r = (r-0xd800)<<10 + low - 0xdc00 + 0x10000
+				s = s[6:]
+			}
+			b.WriteRune(r) // half a pair becomes U+FFFD
 		}
 	}
 	return "", "", errPaths
+}
+
+// utf16Unit parses the \uXXXX at the beginning of s.
+func utf16Unit(s string) (unit rune, ok bool) {
+	digits, ok := strings.CutPrefix(s, `\u`)
+	if !ok || len(digits) < 4 {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(digits[:4], 16, 16)
+	return rune(v), err == nil
 }

@@ -72,7 +72,7 @@ func (n *node) namesPlan() bool {
 // if no input could help, which validate reports.
 func (s *Source) lacking(t *Template, i int) []input {
 	n := &t.nodes[i]
-	if len(n.use.AnyOf) == 0 || n.arg(n.use.AnyOf...) != "" || n.unsure(n.use.AnyOf) {
+	if n.arg(n.use.AnyOf...) != "" || n.unsure(n.use.AnyOf) {
 		return nil
 	}
 	return s.inputs(&s.nodes[i], n.use.AnyOf)
@@ -116,11 +116,7 @@ const StandIn = "any"
 func StandIns(src *Source, t *Template) map[string]string {
 	out := map[string]string{}
 	for i := range t.nodes {
-		n := &t.nodes[i]
-		if len(n.use.AnyOf) == 0 || n.arg(n.use.AnyOf...) != "" {
-			continue
-		}
-		if inputs := src.inputs(&src.nodes[i], n.use.AnyOf); len(inputs) > 0 {
+		if inputs := src.lacking(t, i); len(inputs) > 0 {
 			out[inputs[0].param] = StandIn
 		}
 	}

@@ -58,6 +58,41 @@ func TestPreflightSpeaksOfFlags(t *testing.T) {
 	}
 }
 
+// A token that names no plan would stand for any branch's: then the plan's name is asked for, after all else.
+func TestATokenOfNoPlan(t *testing.T) {
+	t.Parallel()
+	node := func(id, artifacts string) string {
+		return `{"id": "` + id + `", ` + run + `, "args": {"command": "x"}, ` + artifacts + `}`
+	}
+	made, needed := `"produces": {"succeeded": [{"custom": {"type_id": "stage_token", "key": "draft:${slug}"}}]}`, `"needs": [{"custom": {"type_id": "stage_token", "key": "draft:${slug}"}}]`
+	other := `"needs": [{"custom": {"type_id": "note", "key": "draft:${slug}"}}, {"plan_doc": {"slug": "stage_token", "branch": "draft:${slug}"}}]`
+	const missed = "workflow `draft` node `x` has to know the name of the plan, which a branch gives only if it is draft/NAME: give the name, too"
+	const lacking = "workflow `draft` entry node `w` (`worktree.prepare`) requires at least one non-empty input: `--other`\nexamples:\n  --other VALUE"
+	for _, c := range []struct {
+		nodes string
+		set   map[string]string
+		want  string
+	}{
+		{node("x", made), map[string]string{"branch": "work"}, missed},
+		{node("x", needed), map[string]string{"branch": "work"}, missed},
+		{node("a", other) + `, ` + node("x", needed), map[string]string{"branch": "work"}, missed},
+		{node("x", needed), map[string]string{"branch": "work", "slug": "s"}, ""},
+		{node("x", needed), nil, ""},
+		{node("x", needed), map[string]string{"branch": workflow.StandIn}, ""},
+		{node("x", other), map[string]string{"branch": "work"}, ""},
+		{node("x", needed) + `, {"id": "w", "uses": "cap.env.builtin.worktree.prepare", "args": {"slug": "${other}"}}`, map[string]string{"branch": "work"}, lacking},
+	} {
+		src, tmpl := expanded(t, `{"id": "t", "version": "v1", "params": {"slug": "", "branch": "", "other": ""}, "nodes": [`+c.nodes+`]}`, c.set)
+		var got string
+		if err := workflow.Preflight("draft", src, tmpl, nil); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s with %v: %q, want %q", c.nodes, c.set, got, c.want)
+		}
+	}
+}
+
 // What stands in for input is the first parameter of each node that lacks some, and of no other.
 func TestWhatStandsInForInput(t *testing.T) {
 	noFile := strings.Replace(preflightText, `"spec_file": "S.md"`, `"spec_file": ""`, 1)
@@ -71,6 +106,8 @@ func TestWhatStandsInForInput(t *testing.T) {
 		{noFile, map[string]string{"branch": "draft/x"}, map[string]string{"spec_text": workflow.StandIn}},
 		{noFile, nil, map[string]string{"branch": workflow.StandIn, "spec_text": workflow.StandIn}},
 		{strings.Replace(preflightText, `"args": {"branch": "${branch}", "slug": "${slug}"}`, `"args": {"slug": "a-${slug}"}`, 1), nil, map[string]string{}},
+		{strings.Replace(preflightText, `"args": {"branch": "${branch}", "slug": "${slug}"}`, `"args": {"slug": "${slug}"}`, 1), nil, map[string]string{"slug": workflow.StandIn}},
+		{strings.Replace(preflightText, `"args": {"branch": "${branch}", "slug": "${slug}"}`, `"args": {"slug": " "}`, 1), nil, map[string]string{}},
 	} {
 		src, tmpl := expanded(t, c.text, c.set)
 		if got := workflow.StandIns(src, tmpl); !maps.Equal(got, c.want) {
@@ -97,15 +134,17 @@ func TestInlineReadsSpecsOnce(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	err := tmpl.Inline(func(string) (string, error) { return "", errors.New("no such file") })
-	if err == nil || !strings.Contains(err.Error(), "workflow node `p` could not read spec file `S.md` during enqueue: no such file") {
+	if err == nil || !strings.HasSuffix(err.Error(), "workflow node `p` could not read spec file `S.md` during enqueue: no such file") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAPlanKnownByItsBranchHasASlug(t *testing.T) {
-	jobs, _ := compile(t, wrap(`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"},
-		"needs": [{"plan_doc": {"slug": "", "branch": "draft/foo"}}]}`), nil)
-	if got := jobs["x"].Spec.Needs[0]; got != (kernel.Artifact{Kind: kernel.PlanDoc, Name: "foo", Ref: "draft/foo"}) {
-		t.Errorf("got %v", got)
+	for _, kind := range []kernel.ArtifactKind{kernel.PlanBranch, kernel.PlanDoc, kernel.PlanCommits} {
+		jobs, _ := compile(t, wrap(`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"},
+			"needs": [{"`+kind.String()+`": {"slug": "", "branch": "draft/foo"}}]}`), nil)
+		if got := jobs["x"].Spec.Needs[0]; got != (kernel.Artifact{Kind: kind, Name: "foo", Ref: "draft/foo"}) {
+			t.Errorf("got %v", got)
+		}
 	}
 }

@@ -12,29 +12,30 @@ const promptText = "prompt_text"
 
 // arguments checks the arguments of a node against the inventory.
 func (c *checker) arguments(n *node) {
-	given := func(keys []string) (out []string) {
+	given := func(keys []string) (times int) {
 		for _, k := range keys {
 			if n.arg(k) != "" {
-				out = append(out, k)
+				times++
 			}
 		}
-		return out
+		return times
 	}
 	sure := func(keys ...string) bool { return !n.unsure(keys) }
 	u := n.use
-	switch got := given(scripts); {
-	case u.NoScript && len(got) > 0 && u.Policy != "":
+	switch {
+	case !u.NoScript || n.arg(scripts...) == "":
+	case u.Policy != "":
 		c.node(n, n.pos, ".args", "put the script in a gate", "node `%s` declares control policy `%s` but also sets command/script args", n.id.Value, u.Policy)
-	case u.NoScript && len(got) > 0:
+	default:
 		c.rule(n, n.pos, ".args", "does not accept command/script args")
 	}
-	if len(u.AnyOf) > 0 && len(given(u.AnyOf)) == 0 && sure(u.AnyOf...) {
+	if u.AnyOf != nil && n.arg(u.AnyOf...) == "" && sure(u.AnyOf...) {
 		c.lacks(n, u.AnyOf, "requires at least one non-empty argument of "+strings.Join(u.AnyOf, ", "))
 	}
-	if len(u.OneOf) > 0 && len(given(u.OneOf)) != 1 && sure(u.OneOf...) {
+	if u.OneOf != nil && given(u.OneOf) != 1 && sure(u.OneOf...) {
 		c.lacks(n, u.OneOf, "requires exactly one of "+strings.Join(u.OneOf, ", "))
 	}
-	if got := given(u.AllOrNone); len(got) > 0 && len(got) < len(u.AllOrNone) && sure(u.AllOrNone...) {
+	if got := given(u.AllOrNone); got > 0 && got < len(u.AllOrNone) && sure(u.AllOrNone...) {
 		c.rule(n, n.pos, ".args", "requires all of %s, or none", strings.Join(u.AllOrNone, ", "))
 	}
 	if u.PathList != "" && sure(u.PathList) {
@@ -65,29 +66,20 @@ func (c *checker) lacks(n *node, keys []string, msg string) {
 func (c *checker) operation(n *node) {
 	switch n.use.Operation {
 	case opAgent:
-		if n.doubts.about("needs") {
-			break
-		}
-		if k := n.prompts(n.needs); k != 1 {
+		if k := n.prompts(n.needs); k != 1 && !n.doubts.about("needs") {
 			c.rule(n, n.pos, ".needs", "requires exactly one custom:%s:* need, found %d", promptText, k)
 		}
 	case opPrompt:
-		if n.doubts.about("produces") {
-			break
-		}
 		var all []artifact
 		for _, o := range outcomes {
 			all = append(all, n.produces[o]...)
 		}
 		all = slices.DeleteFunc(all, func(a artifact) bool { return a.implicit })
-		if len(all) != 1 || n.prompts(all) != 1 {
+		if (len(all) != 1 || n.prompts(all) != 1) && !n.doubts.about("produces") {
 			c.rule(n, n.pos, ".produces", "must produce exactly one artifact, custom:%s:<key>", promptText)
 		}
 	case opCICD:
-		if n.doubts.about("args.command", "args.script", "gates") {
-			break
-		}
-		if n.arg(scripts...) == "" && !slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return strings.TrimSpace(g.script) != "" }) {
+		if n.arg(scripts...) == "" && !n.gateRuns() && !n.doubts.about("args.command", "args.script", "gates") {
 			c.rule(n, n.pos, ".args", "requires command or script, or a cicd gate with a script")
 		}
 	case opPlan:
@@ -102,21 +94,15 @@ func (c *checker) operation(n *node) {
 		c.payload(n)
 	case opStageCommit:
 		c.payload(n)
-		stops := 0
-		for _, t := range n.on[kernel.OutcomeSucceeded] {
-			if to := c.byID[t.Value]; to != nil && to.use.Policy == policyStop {
-				stops++
-			}
-		}
-		if len(n.on[kernel.OutcomeSucceeded]) > 0 && stops != 1 && (stops > 1 || c.known(n, kernel.OutcomeSucceeded)) {
+		stops := len(c.targets(n, kernel.OutcomeSucceeded, policyStop))
+		if len(n.on[kernel.OutcomeSucceeded]) > 0 && (stops > 1 || stops == 0 && c.known(n, kernel.OutcomeSucceeded)) {
 			c.node(n, n.pos, ".on.succeeded", "let it lead to a "+controlPrefix+"gate.stop_condition node and that one to the others, or use git.stage and git.commit",
 				"executor `%s` node `%s` must have exactly one stop-condition gate among its on.succeeded targets, found %d", n.use.Operation, n.id.Value, stops)
 		}
 	case opIntegrate:
 		c.integrate(n)
 	}
-	if on, _ := parseBool(n.arg("auto_resolve")); on && !n.doubts.about("args") && n.use.Policy != policyConflict && n.use.Operation != opIntegrate && n.arg("auto_resolve_command", "auto_resolve_script") == "" &&
-		slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return strings.TrimSpace(g.script) != "" }) {
+	if on, _ := parseBool(n.arg("auto_resolve")); on && !n.doubts.about("args") && n.use.Policy != policyConflict && n.use.Operation != opIntegrate && n.arg("auto_resolve_command", "auto_resolve_script") == "" && n.gateRuns() {
 		c.rule(n, n.pos, ".args.auto_resolve", "is to repair what its gate finds and has no auto_resolve_script")
 	}
 	switch n.use.Policy {
@@ -136,6 +122,11 @@ func (c *checker) operation(n *node) {
 			}
 		}
 	}
+}
+
+// gateRuns reports whether a CI gate of n has a script.
+func (n *node) gateRuns() bool {
+	return slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return strings.TrimSpace(g.script) != "" })
 }
 
 // unsure reports whether one of the arguments is in doubt.
@@ -161,7 +152,7 @@ func (c *checker) payload(n *node) {
 	}
 	k := 0
 	for _, a := range n.needs {
-		if a.Kind == kernel.Custom && (a.Name == sel || a.Name+":"+a.Ref == sel || a.String() == sel) {
+		if a.Kind == kernel.Custom && Selects(sel, a.Artifact) {
 			k++
 		}
 	}

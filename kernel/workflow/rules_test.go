@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,13 @@ func TestRulesOfNodes(t *testing.T) {
 			[]string{"must produce exactly one artifact, custom:prompt_text:<key>"}},
 		{"a prompt with a script", []string{`{"id": "p", "uses": "cap.env.builtin.prompt.resolve", "args": {"script": "x"}, "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}}`},
 			[]string{"does not accept command/script args"}},
+		{"an agent that needs more than its prompt", []string{`{"id": "a", "kind": "agent", "uses": "cap.agent.invoke", "needs": [{"custom": {"type_id": "prompt_text", "key": "k"}}, {"custom": {"type_id": "commit_message", "key": "k"}}]}`}, nil},
+		{"a commit with two stop conditions", []string{stageCommit(`"gate", "g2"`), gateNode(`"gates": [{"kind": "script", "script": "x"}]`), strings.Replace(gateNode(`"gates": [{"kind": "script", "script": "x"}]`), `"gate"`, `"g2"`, 1)},
+			[]string{"must have exactly one stop-condition gate among its on.succeeded targets, found 2"}},
+		{"a payload in a text that is no message", []string{`{"id": "c", "uses": "cap.env.builtin.plan.persist", "args": {"spec_text": "x", "content": "a read_payload(b) c", "commit_message": "a read_payload(b) c"}}`}, nil},
+		{"a payload in a message", []string{`{"id": "c", "uses": "cap.env.builtin.git.commit", "args": {"message": "a read_payload(b) c"}}`}, []string{"nodes[c].args.message has read_payload(…) where nothing is inserted"}},
+		{"a branch of another form", []string{`{"id": "w", "uses": "cap.env.builtin.worktree.prepare", "args": {"branch": "a..b"}}`}, []string{"nodes[w].args.branch \"a..b\": git takes no such name"}},
+		{"no id", []string{`{"id": " ", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}}`}, []string{"has a node without an id"}},
 		{"no number of files", []string{`{"id": "c", "uses": "cap.env.builtin.git.stage", "args": {"files_json": "nothing"}}`}, []string{"requires `files_json`"}},
 		{"a word that is no boolean", []string{merge + `, "on": {"blocked": ["g"]}}`, conflict("g", `, "args": {"auto_resolve": "maybe"}`)}, []string{"invalid bool value `maybe` for nodes[g].args.auto_resolve; expected true or false"}},
 		{"squash that is no boolean", []string{`{"id": "i", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo", "squash": "perhaps"}}`}, []string{"invalid bool value `perhaps` for nodes[i].args.squash; expected true or false"}},
@@ -100,7 +108,9 @@ func TestRulesOfNodes(t *testing.T) {
 		{"no time", []string{sh(`, "timeout": "0s"`)}, []string{"invalid duration value `0s` for nodes[x].timeout"}},
 		{"too much time", []string{sh(`, "timeout": "8785h"`)}, []string{"invalid duration value `8785h`"}},
 		{"a year", []string{sh(`, "timeout": "8784h"`)}, nil},
-		{"seconds", []string{sh(`, "timeout": "31622399"`)}, nil},
+		{"a year of seconds", []string{sh(`, "timeout": " 31622400 "`)}, nil},
+		{"next to no time", []string{sh(`, "timeout": "1us"`)}, nil},
+		{"less than that", []string{sh(`, "timeout": "999ns"`)}, []string{"invalid duration value `999ns` for nodes[x].timeout"}},
 		{"too many seconds", []string{sh(`, "timeout": "31622401"`)}, []string{"invalid duration value `31622401`"}},
 		{"a mode that there is not", []string{sh(`, "transient": "often"`)}, []string{"invalid transient value `often` for nodes[x].transient"}},
 	} {
@@ -149,6 +159,25 @@ func TestPaths(t *testing.T) {
 	if got, err := workflow.Paths(`["\u0000"]`); err != nil || len(got) != 1 || got[0] != "\x00" {
 		t.Errorf("%q %v", got, err)
 	}
+}
+
+// Paths takes what encoding/json takes, and reads the same: whatever these pieces make, on their
+// own and in a string.
+func TestPathsAgreesWithJSON(t *testing.T) {
+	pieces := []string{"[", "]", `"`, ",", " ", "\t", "\v", `\`, "/", "n", "'", "\x1f", "é", `\u00e9`, `\ud83d`, `\ude00`, "004G"}
+	var try func(before, after string, more int)
+	try = func(before, after string, more int) {
+		var want []string
+		unread := json.Unmarshal([]byte(before+after), &want)
+		if got, err := workflow.Paths(before + after); (err == nil) != (unread == nil) || err == nil && !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v, want %q, %v", before+after, got, err, want, unread)
+		}
+		for k := 0; more > 0 && k < len(pieces); k++ {
+			try(before+pieces[k], after, more-1)
+		}
+	}
+	try("", "", 4)
+	try(`["`, `"]`, 4)
 }
 
 func TestPayload(t *testing.T) {

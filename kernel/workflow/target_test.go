@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -40,6 +41,9 @@ func TestTargetsOfMerges(t *testing.T) {
 				t.Errorf("%+v: %s is about %q", c, node, got)
 			}
 		}
+		if args := m.Nodes["w"].Args; args["from"] != "main" || args["target_branch"] != "" {
+			t.Errorf("%+v: the worktree is told %v", c, args)
+		}
 		if args := m.Nodes["in"].Args; len(args) > 0 {
 			t.Errorf("%+v: the gate in a worktree is told %v", c, args)
 		}
@@ -72,6 +76,44 @@ func TestAMergeIntoItselfIsRefused(t *testing.T) {
 			t.Errorf("%+v: got %v", c, err)
 		}
 	}
+}
+
+// A branch that cannot be asked for fails what needs it, and nothing else.
+func TestABranchThatCannotBeAskedFor(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("no such repository")
+	for node, asks := range map[string]bool{
+		`"uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo"}`:                      true,
+		`"uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo", "target": "main"}`:    false,
+		`"uses": "cap.env.builtin.worktree.prepare", "args": {"slug": "foo"}`:                               true,
+		`"uses": "cap.env.builtin.worktree.prepare", "args": {"slug": "foo", "from": "main"}`:               false,
+		run + `, "args": {"command": "x"}, "locks": [{"key": "branch:HEAD", "mode": "shared"}]`:             true,
+		run + `, "args": {"command": "x"}, "locks": [{"key": "branch:HEAD", "mode": "shared", "units": 2}]`: false,
+		run + `, "args": {"command": "x"}, "locks": [{"key": "branch:main", "mode": "shared"}]`:             false,
+	} {
+		tmpl, err := build(wrap(`{"id": "x", `+node+`}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) }, Head: func() (string, error) { return "", broken }}
+		if _, _, err := workflow.Compile(tmpl, o); errors.Is(err, broken) != asks || !asks && err != nil {
+			t.Errorf("%s: %v", node, err)
+		}
+		o.Head = nil // nobody to ask
+		if _, _, err := workflow.Compile(tmpl, o); err != nil && !strings.Contains(err.Error(), "merges into no branch") {
+			t.Errorf("%s: %v", node, err)
+		}
+	}
+}
+
+// A target that is the name of no branch, whoever gave it.
+func TestATargetThatIsNoBranch(t *testing.T) {
+	tmpl, err := build(strings.Replace(merging(""), `"params": {`, `"params": {"target": "a..b", `, 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) }, Head: onMain})
+	told(t, each(err), "t.json:4: node `m` merges into \"a..b\": git takes no such name, for it has .. or @{, or ends with a dot")
 }
 
 func TestAMergeWithoutATargetIsRefused(t *testing.T) {

@@ -177,7 +177,7 @@ func (c *checker) classify(n *node) bool {
 
 // artifact checks an artifact's form and its contract. The kinds of seed 000
 // have a contract without declaring one.
-func (c *checker) artifact(n *node, a artifact, schemas map[string]bool, need bool) {
+func (c *checker) artifact(n *node, a artifact, schemas map[string]*Value, need bool) {
 	field := strings.TrimPrefix(a.path, "nodes["+n.id.Value+"]")
 	if n.misread(a) {
 		return
@@ -195,33 +195,30 @@ func (c *checker) artifact(n *node, a artifact, schemas map[string]bool, need bo
 		id = a.Name
 	}
 	at := slices.IndexFunc(c.t.contracts, func(k contract) bool { return k.id == id })
-	switch {
-	case at < 0 && c.t.doubts.about("artifact_contracts"):
-		return
-	case at < 0 && a.Kind == kernel.Custom:
-		var known []string
-		for _, k := range c.t.contracts {
-			known = append(known, k.id)
+	if at < 0 {
+		if a.Kind == kernel.Custom && !c.t.doubts.about("artifact_contracts") {
+			var known []string
+			for _, k := range c.t.contracts {
+				known = append(known, k.id)
+			}
+			c.node(n, a.pos, field, didYouMean(id, known), "node `%s` references artifact `%s` without declared artifact contract `%s`", n.id.Value, a, id)
 		}
-		c.node(n, a.pos, field, didYouMean(id, known), "node `%s` references artifact `%s` without declared artifact contract `%s`", n.id.Value, a, id)
-		return
-	case at < 0:
 		return
 	}
 	k := c.t.contracts[at]
 	if a.version != "" && a.version != k.version {
 		c.node(n, a.pos, field, "", "node `%s` references artifact `%s` of contract `%s@%s`, but `%s` is declared", n.id.Value, a, id, a.version, k.version)
 	}
-	if k.schema != nil && schemas[id] {
-		if why := conforms(*k.schema, identityOf(a.Artifact), "$"); why != "" {
+	if schema := schemas[id]; schema != nil {
+		if why := conforms(*schema, identityOf(a.Artifact), "$"); why != "" {
 			c.node(n, a.pos, field, "", "node `%s`: artifact `%s` violates schema for contract `%s`: %s", n.id.Value, a, id, why)
 		}
 	}
 }
 
-// schemas checks the contracts and returns those with a usable schema.
-func (c *checker) schemas() map[string]bool {
-	usable := map[string]bool{}
+// schemas checks the contracts and returns their usable schemas.
+func (c *checker) schemas() map[string]*Value {
+	usable := map[string]*Value{}
 	seen := map[string]bool{}
 	for _, k := range c.t.contracts {
 		_, err := kernel.ParseArtifactKind(k.id)
@@ -242,9 +239,9 @@ func (c *checker) schemas() map[string]bool {
 		}
 		if why := sane(*k.schema, "$"); why != "" {
 			c.addf(k.schema.Pos, "artifact contract `%s` has invalid schema: %s", k.id, why)
-			continue
+		} else {
+			usable[k.id] = k.schema
 		}
-		usable[k.id] = true
 	}
 	return usable
 }
