@@ -59,7 +59,7 @@ func TestBindChecksTheCommandLineItself(t *testing.T) {
 	_, err := workflow.Bind("f", src, nil, []string{"x"})
 	for _, want := range []string{"workflow `f` positional input `slgu` is not declared in [params]; did you mean `slug`?",
 		"workflow `f` alias `n` maps to unknown parameter `slag`; did you mean `slug`?", "workflow `f` has an empty alias"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.Contains(err.Error(), want) || len(each(err)) != 3 {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	}

@@ -137,7 +137,7 @@ func TestPaths(t *testing.T) {
 		`[]`: "", ` [ ] `: "", `["a"]`: "a", "\t[ \"a\" ,\r\n\"b c\" ] \n": "a|b c", `["a/b","",""]`: "a/b||",
 		`["\"\\\/\b\f\n\r\t"]`: "\"\\/\b\f\n\r\t", `["\u0041\u00e9\u20AC"]`: "Aé€", `["\ud83d\ude00x"]`: "😀x",
 		`["\ud83d"]`: "\uFFFD", `["\ud83dx"]`: "\uFFFDx", `["\ude00"]`: "\uFFFD", `["\ud83d\u0041"]`: "\uFFFDA", `["\ud83d\ud83d\ude00"]`: "\uFFFD😀",
-		`["\ud7ff\ue000"]`: "\ud7ff\ue000", `["\ud800\udc00"]`: "\U00010000", `["\udbff\udfff"]`: "\U0010FFFF", `["\ud83d\n"]`: "\uFFFD\n", `["\ud83d\ue000"]`: "\uFFFD\ue000",
+		`["\ud7ff\ue000"]`: "\ud7ff\ue000", `["\ud800\udc00"]`: "\U00010000", `["\udbff\udfff"]`: "\U0010FFFF", `["\udc00\udc00"]`: "\uFFFD\uFFFD", `["\ud7ff\udc00"]`: "\ud7ff\uFFFD", `["\ud83d\udbff"]`: "\uFFFD\uFFFD", `["\ud83d\n"]`: "\uFFFD\n", `["\ud83d\ue000"]`: "\uFFFD\ue000",
 		`["é"]`: "é",
 	} {
 		got, err := workflow.Paths(text)

@@ -53,6 +53,17 @@ func TestTargetsOfMerges(t *testing.T) {
 	}
 }
 
+// What resolves the conflicts of a merge is about its target.
+func TestTargetOfAConflict(t *testing.T) {
+	for args, want := range map[string]string{"": "main", `, "target": "next"`: "next"} {
+		jobs, m := compile(t, wrap(`{"id": "m", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo"`+args+`}, "on": {"blocked": ["g"]}}`,
+			`{"id": "g", "kind": "gate", "uses": "control.gate.conflict_resolution", "on": {"succeeded": ["m"]}}`), nil)
+		if got := m.Nodes["g"].Args["target_branch"]; got != want || keys(jobs["g"].Spec.Locks) != "branch:"+want {
+			t.Errorf("%s: it is about %q and locks %s", args, got, keys(jobs["g"].Spec.Locks))
+		}
+	}
+}
+
 // A merge cannot be queued into the branch that it takes from, whether that is named or checked out.
 func TestAMergeIntoItselfIsRefused(t *testing.T) {
 	for _, c := range []struct {
