@@ -201,7 +201,7 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 var ErrGitAtWork = errors.New("another git is at work")
 
 // TrackedPrompt says why a prompt that git tracks is not run.
-const TrackedPrompt = "refused: git tracks it, so that anybody's commit may have brought it here; to run it, `git rm --cached` it first"
+const TrackedPrompt = "refused: git tracks it, so that anybody's commit may have brought it here; to run it, `git rm --cached -f` it first"
 
 // untracked returns the prompts that may run, as git does not track them.
 func (x *Inbox) untracked(ctx context.Context, ready []inbox.PromptFile, rep *InboxReport) (out []inbox.PromptFile) {

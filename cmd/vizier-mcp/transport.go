@@ -29,6 +29,10 @@ const ahead = 256
 // end. After that, probably nobody reads the answers any more.
 const stuckAfter = time.Second
 
+// lastAnswers is how long after the end of the input the calls before it may still be
+// answered.
+const lastAnswers = 5 * time.Second
+
 // transport reads and writes one message per line. It answers an invalid message
 // itself: the library would end the session, and with it the requests in flight.
 type transport struct {
@@ -39,7 +43,7 @@ type transport struct {
 
 // Connect implements mcp.Transport. The session is to end when the input or ctx does.
 func (t transport) Connect(ctx context.Context) (mcp.Connection, error) {
-	c := &connection{out: t.out, leave: t.leave, open: map[jsonrpc.ID]bool{}, read: make(chan received, ahead), closed: make(chan struct{})}
+	c := &connection{out: t.out, leave: t.leave, open: map[jsonrpc.ID]bool{}, settled: make(chan struct{}, 1), read: make(chan received, ahead), closed: make(chan struct{})}
 	context.AfterFunc(ctx, c.leaveWhenStuck)
 	go c.receive(bufio.NewReader(t.in))
 	return c, nil
@@ -51,11 +55,12 @@ type connection struct {
 	writes  atomic.Uint64 // number of writes begun plus ended: odd while one is under way
 	leave   func()
 
-	mu     sync.Mutex          // guards open
-	open   map[jsonrpc.ID]bool // the calls without an answer; true: cancelled, so none is due
-	read   chan received
-	closed chan struct{}
-	once   sync.Once
+	mu      sync.Mutex          // guards open
+	open    map[jsonrpc.ID]bool // the calls without an answer; true: cancelled, so none is due
+	settled chan struct{}       // has an element after open lost one
+	read    chan received
+	closed  chan struct{}
+	once    sync.Once
 }
 
 // received is a message, or the error after which no message comes.
@@ -85,7 +90,8 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 		return ctx.Err()
 	}
 	if r, ok := m.(*jsonrpc.Response); ok {
-		if c.settle(r.ID) {
+		defer c.settle(r.ID)
+		if c.cancelled(r.ID) {
 			return nil
 		}
 		if coded := (*jsonrpc.Error)(nil); r.Error != nil && !errors.As(r.Error, &coded) { // the library has no code for a call before initialize
@@ -124,13 +130,47 @@ func (c *connection) note(m jsonrpc.Message) {
 	}
 }
 
-// settle ends a call, and reports whether it was cancelled.
-func (c *connection) settle(id jsonrpc.ID) bool {
+// cancelled reports whether the client has cancelled a call.
+func (c *connection) cancelled(id jsonrpc.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cancelled := c.open[id]
+	return c.open[id]
+}
+
+// settle ends a call.
+func (c *connection) settle(id jsonrpc.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	delete(c.open, id)
-	return cancelled
+	select {
+	case c.settled <- struct{}{}:
+	default:
+	}
+}
+
+// awaitAnswers returns once no answer is due, the session has ended, or lastAnswers has passed.
+func (c *connection) awaitAnswers() {
+	for end := time.After(lastAnswers); c.due(); {
+		select {
+		case <-c.settled:
+		case <-c.closed:
+			return
+		case <-end:
+			return
+		}
+	}
+}
+
+// due reports whether the client waits for an answer.
+func (c *connection) due() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cancelled := range c.open {
+		if !cancelled {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *connection) send(text []byte) error {
@@ -182,13 +222,16 @@ func (c *connection) receive(in *bufio.Reader) {
 		if r.message == nil && r.err == nil {
 			continue
 		}
+		if r.err != nil {
+			go c.leaveWhenStuck()
+			c.awaitAnswers()
+		}
 		select {
 		case c.read <- r:
 		case <-c.closed:
 			return
 		}
 		if r.err != nil {
-			c.leaveWhenStuck()
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -244,5 +245,28 @@ func TestErrorsHaveCodes(t *testing.T) {
 	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	for uri, says := range map[string]string{"vizier://jobs/9/log/stdout": "no job", "vizier://jobs/-C/log/stdout": "not a reference", "vizier://jobs/9/artifact/x": "expected KIND:NAME"} {
 		has(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"`+uri+`"}}`, "-32602", says)
+	}
+}
+
+// What a client asks before it closes the input is answered, with and without a newline at the end.
+func TestAClientThatAsksAndHangsUp(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	const asks = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list","arguments":{}}}
+{"jsonrpc":"2.0","id":3,"method":"tools/list"}`
+	for _, end := range []string{"", "\n"} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "vizier"), "mcp")
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(asks+end)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for id := 1; id <= 3; id++ {
+			if n := strings.Count(string(out), fmt.Sprintf(`"id":%d,"result":{`, id)); n != 1 {
+				t.Errorf("call %d has %d answers:\n%s", id, n, out)
+			}
+		}
 	}
 }

@@ -226,7 +226,7 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		return nil, err
 	}
 	if err != nil {
-		next := "see what this names: a directory or a link in place of a file, or what you may not read; put it right, and run `vizier doctor` again"
+		next := "see what this names: a directory or a link in place of a file, what you may not read, or a damaged index of git, which `git reset` writes anew once it is removed; put it right, and run `vizier doctor` again"
 		if strings.Contains(err.Error(), "safe.directory") { // git says so, in every language, of a repository of another user
 			next = "make the repository yours or, if you trust its owner, run the `git config` command that git names here; then run `vizier doctor` again"
 		}

@@ -93,6 +93,10 @@ func (x *inboxStatusCmd) Run(c *call) error {
 		}
 	}
 	c.ui.refs.among(ids) // look them all up with one read
+	here, err := workingDir()
+	if err != nil {
+		return err
+	}
 	byRoot := map[string]*repo{}
 	for t, of := range repos {
 		byRoot[t.Root] = of
@@ -110,7 +114,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 			row.Next = c.ui.refs.command(promptNext(j, p.Run))
 		}
 		if p.Tracked != "" {
-			row.Next = []string{typed([]string{"git", "rm", "--cached", "--", r.rel(filepath.Join(r.Root, p.Tracked))})}
+			row.Next = []string{typed([]string{"git", "rm", "--cached", "-f", "--", relative(here, filepath.Join(r.Root, p.Tracked))})}
 		}
 		doc.Prompts = append(doc.Prompts, row)
 		doc.Counts[row.Name]++
