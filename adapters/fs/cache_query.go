@@ -216,7 +216,7 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	for _, run := range failedStages(r.rec.Jobs, artifacts) {
 		near = append(near, kernel.Near{Kind: kernel.Members, Run: run})
 	}
-	near = append(near, kernel.Near{Kind: kernel.Attended}, kernel.Near{Kind: kernel.Outsiders}, kernel.Near{Kind: kernel.Prompts})
+	near = append(near, kernel.Near{Kind: kernel.Attended}) // whoever waits for something outside is open, and who holds a prompt open or attended
 	for _, n := range near {
 		if err := r.answer(n); err != nil {
 			return err

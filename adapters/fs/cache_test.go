@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/vizier-scheduler/vizier/internal/drawtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -79,6 +81,10 @@ func (h *past) job() kernel.Job {
 	j.Created = t0.Add(1e9 * 60)
 	if h.r.IntN(4) == 0 {
 		j.Spec.IdempotencyKey = fmt.Sprint("key ", h.r.IntN(3))
+	}
+	if h.r.IntN(2) == 0 {
+		j.Spec.Origin.Run = kernel.RunID(fmt.Sprint("run ", h.r.IntN(3)))
+		j.Number, j.Part = kernel.Number(1+h.r.IntN(2)), fmt.Sprint(h.next)
 	}
 	for n := range 2 {
 		if len(h.jobs) > 0 && h.r.IntN(2) == 0 {
@@ -223,6 +229,7 @@ func TestCachesChangeNothing(t *testing.T) {
 			h.check(fmt.Sprintf("step %d, an old process", n), stores[r.IntN(len(stores))])
 			fresh := newStore(t, h.dir)
 			h.check(fmt.Sprintf("step %d, a new process", n), fresh)
+			asRebuilt(t, fresh)
 			if err := fresh.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -234,6 +241,37 @@ func TestCachesChangeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.check("without a journal", newStore(t, bare))
+}
+
+// asRebuilt asserts that the cache of s has what one has that is made from every record, except for what only ticks know.
+func asRebuilt(t *testing.T, s *Store) {
+	t.Helper()
+	tx := begin(t, s)
+	defer closeTx(t, tx)
+	load(t, tx)
+	all := func(made bool) map[string]string {
+		out := map[string]string{}
+		err := s.cache.kv.each("", func(key string, value []byte) bool {
+			none := key[:1] == keyCount && string(value) == "\x00"
+			again := made && key[:1] == keyEnded && s.Packed(idIn(key)) != "" // whether it is packed is asked again
+			if !none && !again && !strings.Contains(keyDirty+keyJudged+keySeen+keyBlind+keyPatrol, key[:1]) {
+				out[key] = string(value)
+			}
+			return true
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	have := all(false)
+	if err := s.rebuildCache(s.cache.offset); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(all(true), have); d != "" {
+		t.Fatalf("the cache differs from one that is made from the records:\n%.3000s", d)
+	}
+	s.dropCache()
 }
 
 // caches returns the files of the cache.
@@ -284,6 +322,107 @@ func cachedPast(t *testing.T, r *rand.Rand) *past {
 		t.Fatalf("the cache is %v", caches(h.dir))
 	}
 	return h
+}
+
+// A read of what decisions need has the jobs that are open or did not succeed, and of the others just those that these concern.
+func TestAWideReadHasWhatDecisionsNeed(t *testing.T) {
+	tok, token := custom("t", "k"), kernel.Artifact{Kind: kernel.Custom, Name: kernel.StageToken, Ref: "stage"}
+	succeeded := func(change func(*kernel.Job)) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.State.Status, j.State.Outcome = kernel.Succeeded, kernel.OutcomeSucceeded
+			change(j)
+		}
+	}
+	failed := func(st kernel.Status, change func(*kernel.Job)) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.State.Status = st; change(j) }
+	}
+	in := func(run kernel.RunID) func(*kernel.Job) { return func(j *kernel.Job) { j.Spec.Origin.Run = run } }
+	none := func(*kernel.Job) {}
+	for name, c := range map[string]struct {
+		scope kernel.Scope
+		other func(*kernel.Job) // a job that counts, if its status says so
+		one   func(*kernel.Job) // job 1, which is there because of it, or is not
+		there bool
+	}{
+		"nothing asks for it":       {kernel.Scope{}, none, none, false},
+		"all":                       {kernel.Scope{All: true}, none, none, true},
+		"its id":                    {kernel.Scope{Jobs: []kernel.JobID{id(1)}}, none, none, true},
+		"its key":                   {kernel.Scope{Keys: []string{"k"}}, none, func(j *kernel.Job) { j.Spec.IdempotencyKey = "k" }, true},
+		"another key":               {kernel.Scope{Keys: []string{"k"}}, none, func(j *kernel.Job) { j.Spec.IdempotencyKey = "k2" }, false},
+		"its artifact":              {kernel.Scope{Artifacts: []kernel.Artifact{tok}}, none, func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{tok} }, true},
+		"an open job needs it":      {kernel.Scope{}, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{tok} }, func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{tok} }, true},
+		"a blocked job needs it":    {kernel.Scope{}, failed(kernel.BlockedByDependency, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{tok} }), func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{tok} }, true},
+		"a failed job needed it":    {kernel.Scope{}, failed(kernel.Failed, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{tok} }), func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{tok} }, false},
+		"an open job runs after it": {kernel.Scope{}, func(j *kernel.Job) { j.Spec.After = []kernel.JobID{id(1)} }, none, true},
+		"a route leads to it":       {kernel.Scope{}, func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: id(1), On: kernel.OutcomeFailed}} }, none, true},
+		"an open job needs its patch": {kernel.Scope{}, func(j *kernel.Job) {
+			j.Spec.Needs = []kernel.Artifact{{Kind: kernel.CommandPatch, Name: string(id(1))}}
+		}, none, true},
+		"another needs no patch": {kernel.Scope{}, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{custom(string(id(1)), "k")} }, none, false},
+		"its run goes on":        {kernel.Scope{}, in("r"), in("r"), true},
+		"another run goes on":    {kernel.Scope{}, in("r"), in("q"), false},
+		"its run is blocked":     {kernel.Scope{}, failed(kernel.BlockedByDependency, in("r")), in("r"), false},
+		"its run failed":         {kernel.Scope{}, failed(kernel.Failed, in("r")), in("r"), false},
+		"it is to be removed":    {kernel.Scope{}, none, func(j *kernel.Job) { j.Spec.Transient = kernel.Remove }, true},
+		"it was removed":         {kernel.Scope{}, none, func(j *kernel.Job) { j.Spec.Transient, j.State.Removed = kernel.Remove, t0 }, false},
+		"its prompt has the old name": {kernel.Scope{}, none, func(j *kernel.Job) {
+			j.Spec.Prompt, j.State.Prompt.Named = &kernel.Prompt{File: "p"}, kernel.RunningPrompt
+		}, true},
+		"its prompt has the right one": {kernel.Scope{}, none, func(j *kernel.Job) {
+			j.Spec.Prompt, j.State.Prompt.Named = &kernel.Prompt{File: "p"}, kernel.DonePrompt
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, t.TempDir())
+			one, other, idle := plain(1), plain(2), plain(3)
+			succeeded(c.one)(&one)
+			succeeded(none)(&idle)
+			c.other(&other)
+			commit(t, s, kernel.Create(one), kernel.Create(other), kernel.Create(idle))
+			rec, err := s.Read(soon(t), c.scope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []kernel.JobID{id(2)}
+			if c.there {
+				want = []kernel.JobID{id(1), id(2)}
+			}
+			if c.scope.All {
+				want = append(want, id(3))
+			}
+			if got := idsOf(rec.Jobs); !slices.Equal(got, want) || len(rec.Jobs)+rec.Succeeded != 3 {
+				t.Errorf("it has %v, and %d more", got, rec.Succeeded)
+			}
+		})
+	}
+
+	// the run of a job that ended without a token that is needed
+	for name, c := range map[string]struct {
+		ended func(*kernel.Job)
+		there bool
+	}{
+		"it failed":                  {failed(kernel.Failed, none), true},
+		"it was cancelled":           {failed(kernel.Cancelled, none), true},
+		"it succeeded":               {succeeded(none), false},
+		"it is retired":              {failed(kernel.Failed, func(j *kernel.Job) { j.State.Retired = true }), false},
+		"it is in no run":            {failed(kernel.Failed, in("")), false},
+		"it makes something else":    {failed(kernel.Failed, func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{tok} }), false},
+		"it makes a token of others": {failed(kernel.Failed, func(j *kernel.Job) { j.Spec.Produces[0].Ref = "other" }), false},
+	} {
+		t.Run("of a stage: "+name, func(t *testing.T) {
+			s := newStore(t, t.TempDir())
+			member, ended, needs := plain(1), plain(2), plain(3)
+			succeeded(in("r"))(&member)
+			ended.Spec.Origin.Run, ended.Spec.Produces = "r", []kernel.Artifact{token}
+			c.ended(&ended)
+			needs.Spec.Needs = []kernel.Artifact{token, tok}
+			commit(t, s, kernel.Create(member), kernel.Create(ended), kernel.Create(needs))
+			rec, err := s.Read(soon(t), kernel.Scope{})
+			if got := slices.Contains(idsOf(rec.Jobs), id(1)); err != nil || got != c.there {
+				t.Errorf("the run is there: %t, %v", got, err)
+			}
+		})
+	}
 }
 
 // A cache that is spoiled while a transaction is under way does not stop its commit.

@@ -3,9 +3,11 @@ package fs
 import (
 	"errors"
 	iofs "io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +55,7 @@ func TestAConfinedDirectory(t *testing.T) {
 		"a new file below a file":       {c.Add("a/e", nil), unix.ENOTDIR},
 		"a file where a directory is":   {c.Write("dir", nil, false), unix.EISDIR},
 		"removing where a directory is": {c.Remove("dir"), unix.EISDIR},
+		"a path from the root":          {c.Write("/x", nil, false), iofs.ErrNotExist},
 	} {
 		if !errors.Is(r.err, r.want) {
 			t.Errorf("%s: %v, want %v", what, r.err, r.want)
@@ -114,5 +117,52 @@ func TestAConfinedDirectory(t *testing.T) {
 	c.Close()
 	if open := openBelow(path); len(open) > 0 {
 		t.Errorf("%v is still open", open)
+	}
+}
+
+// Whichever call of the disk fails, a file in a confined directory is as before or as after, nothing lies beside it, and
+// who is not told of an error can rely on it.
+func TestWhicheverCallOfTheDiskFailsAConfinedDirectorySaysSo(t *testing.T) {
+	for name, deed := range map[string]struct {
+		do            func(Confined) error
+		before, after map[string]string
+	}{
+		"a file is written":   {func(c Confined) error { return c.Write("d/f", []byte("new"), true) }, map[string]string{"d/f": "old"}, map[string]string{"d/f": "new"}},
+		"a file is added":     {func(c Confined) error { return c.Add("d/f", []byte("new")) }, map[string]string{"d/g": "old"}, map[string]string{"d/f": "new", "d/g": "old"}},
+		"a file is moved":     {func(c Confined) error { return c.Move("d/f", "e/g") }, map[string]string{"d/f": "old", "e/x": ""}, map[string]string{"e/g": "old", "e/x": ""}},
+		"a file is removed":   {func(c Confined) error { return c.Remove("d/f") }, map[string]string{"d/f": "old", "d/g": ""}, map[string]string{"d/g": ""}},
+		"a directory is made": {func(c Confined) error { return c.Make("d/e/f") }, map[string]string{"d/g": ""}, map[string]string{"d/g": ""}},
+	} {
+		for k, calls := 0, 1; k <= calls; k++ { // at first none fails
+			path, d := t.TempDir(), &faulty{at: k}
+			for file, text := range deed.before {
+				writeAt(t, filepath.Join(path, file), text)
+			}
+			c, err := Confine(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.d.disk = d
+			err = deed.do(c)
+			c.Close()
+			if k == 0 {
+				calls = d.n
+			}
+			if (err == nil) != (k == 0) || err != nil && !errors.Is(err, unix.EIO) {
+				t.Errorf("%s, %s fails: %v", name, d.where, err)
+			}
+			got := map[string]string{}
+			for file, text := range all(t, path) {
+				if text != "directory" {
+					got[strings.TrimPrefix(file, path+"/")] = text
+				}
+			}
+			if !maps.Equal(got, deed.after) && (k == 0 || !maps.Equal(got, deed.before)) && !strings.HasPrefix(d.where, "unlink") {
+				t.Errorf("%s, %s fails: there is %q", name, d.where, got)
+			}
+			if open := openBelow(path); len(open) > 0 {
+				t.Errorf("%s, %s fails: %v is still open", name, d.where, open)
+			}
+		}
 	}
 }

@@ -457,6 +457,71 @@ func TestWhicheverCallOfTheDiskFailsEventsAreHeardOnce(t *testing.T) {
 	}
 }
 
+// Whichever call of the disk fails, whoever appends an event hears of it, or it is in the log once, with the next number. Later
+// ones follow it.
+func TestWhicheverCallOfTheDiskFailsAnEventIsInTheLogOrItIsSaid(t *testing.T) {
+	oneGoroutine(t)
+	for name, log := range map[string]struct {
+		size  int64
+		begin func(t *testing.T, s *Store)
+		last  uint64 // the number of the latest event before
+	}{
+		"a new log":           {0, func(*testing.T, *Store) {}, 0},
+		"a log":               {0, func(t *testing.T, s *Store) { happens(t, s, "a", "b") }, 2},                                    //nolint:thelper // a case
+		"files that are full": {1, func(t *testing.T, s *Store) { happens(t, s, "a"); happens(t, s, "b"); happens(t, s, "c") }, 3}, //nolint:thelper // a case
+		"a log of no events":  {0, func(t *testing.T, s *Store) { happens(t, s); writeAt(t, s.EventsFile(), "{}\nno JSON\n") }, 0}, //nolint:thelper // a case
+		"a torn log": {0, func(t *testing.T, s *Store) {
+			happens(t, s, "a")
+			writeAt(t, s.EventsFile(), contentOf(t, s.EventsFile())+`{"seq":2`)
+		}, 1}, //nolint:thelper // a case
+	} {
+		for k, calls := 0, 1; k <= calls; k++ { // at first none fails
+			dir := t.TempDir()
+			first := eventStore(t, dir, log.size, 3)
+			log.begin(t, first)
+			s, d := eventStore(t, dir, log.size, 3), &faulty{}
+			s.disk = d
+			if err := s.open(true); err != nil {
+				t.Fatal(err)
+			}
+			begun := d.n
+			if k > 0 {
+				d.at = begun + k
+			}
+			err := s.AppendEvents([]kernel.Event{{At: t0, Kind: kernel.JobCreated, Job: id(1), Name: "x"}})
+			if k == 0 {
+				calls = d.n - begun
+			}
+			if err != nil && !errors.Is(err, unix.EIO) || k == 0 && err != nil {
+				t.Errorf("%s, %s fails: %v", name, d.where, err)
+			}
+			d.at = 0
+			happens(t, s, "y")
+			var got []string
+			r := s.Events(log.last)
+			for _, line := range heard(t, r) {
+				if strings.HasSuffix(line, "x") || strings.HasSuffix(line, "y") {
+					got = append(got, line)
+				}
+			}
+			with := []string{fmt.Sprintf("%dx", log.last+1), fmt.Sprintf("%dy", log.last+2)}
+			without := []string{fmt.Sprintf("%dy", log.last+1)}
+			if !slices.Equal(got, with) && (err == nil || !slices.Equal(got, without)) {
+				t.Errorf("%s, %s fails, %v: the log has %q", name, d.where, err, got)
+			}
+			if old, err := s.rotatedEvents(); err != nil || len(old) > 2 {
+				t.Errorf("%s, %s fails: %d files stay, %v", name, d.where, len(old), err)
+			}
+			if err := errors.Join(r.Close(), first.Close(), s.Close()); err != nil {
+				t.Error(err)
+			}
+			if open := openBelow(dir); len(open) > 0 {
+				t.Errorf("%s, %s fails, and %v is still open", name, d.where, open)
+			}
+		}
+	}
+}
+
 // As many files of the log stay as wanted, the newest ones, and the numbers go on.
 func TestSoManyFilesOfEventsAreKept(t *testing.T) {
 	for files, kept := range map[int]int{0: 0, 1: 0, 2: 1, 3: 2} {

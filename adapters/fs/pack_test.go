@@ -174,6 +174,7 @@ func TestAPackedJobReadsAsBefore(t *testing.T) {
 	if !exists(s.JobDir(id(4))) || s.Packed(id(4)) != "" {
 		t.Error("an open job was packed")
 	}
+	asRebuilt(t, s)
 	if d := unlike(before, asSeen(t, s)); d != "" {
 		t.Errorf("the process that packed sees\n%s", d)
 	}
@@ -213,6 +214,7 @@ func TestAPackedJobReadsAsBefore(t *testing.T) {
 	if s.Packed(id(2)) == "" || s.Packed(id(3)) == "" {
 		t.Error("a job that was changed is not packed again")
 	}
+	asRebuilt(t, s)
 }
 
 // A job is not packed if people may read its files by their names, if they are large, or

@@ -496,3 +496,30 @@ func TestAnEndBelowFinished(t *testing.T) {
 		t.Errorf("after another attempt: files %s", fileNames(t, tree))
 	}
 }
+
+// Of what lies below finished, only files that are called failed prompts are told as such.
+func TestWhichFinishedPromptsFailed(t *testing.T) {
+	tree := newTree(t)
+	for _, rel := range []string{"x.error.md", "x.error.txt", "x.done.md", "notes.md", "d/y.error.md", "d/link/z.error.md"} {
+		drop(t, tree, "finished/"+rel, "text")
+	}
+	below := filepath.Join(tree.Home, "finished")
+	if err := errors.Join(os.Symlink("x.error.md", filepath.Join(below, "link.error.md")), syscall.Mkfifo(filepath.Join(below, "pipe.error.md"), 0o600),
+		os.Mkdir(filepath.Join(below, "dir.error.md"), 0o700), os.Rename(filepath.Join(below, "d/link"), filepath.Join(tree.Home, "away")), os.Symlink("../../away", filepath.Join(below, "d/link"))); err != nil {
+		t.Fatal(err)
+	}
+	files, err := tree.Gone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range files {
+		if got = append(got, f.Rel); f.Name != kernel.ErrorPrompt || f.Size != 4 || f.Inode == 0 || f.Modified.IsZero() || f.Changed.IsZero() {
+			t.Errorf("%+v", f)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"d/y.prompt.md", "x.prompt.md"}; !slices.Equal(got, want) {
+		t.Errorf("failed are %q, want %q", got, want)
+	}
+}
