@@ -44,11 +44,7 @@ func openTable(base dir, number uint64, size int64, sum uint32) (*table, error) 
 		return nil, err
 	}
 	t := &table{disk: base.disk, file: f, number: number, size: size, sum: sum}
-	info, err := f.Stat()
-	if err == nil && info.Size() != size {
-		err = errCache
-	}
-	if err := errors.Join(err, t.readBlocks()); err != nil {
+	if err := t.readBlocks(); err != nil {
 		_ = f.Close()
 		return nil, err
 	}

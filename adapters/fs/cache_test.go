@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -422,6 +423,42 @@ func TestAWideReadHasWhatDecisionsNeed(t *testing.T) {
 				t.Errorf("the run is there: %t, %v", got, err)
 			}
 		})
+	}
+}
+
+// An answer has the jobs whose delay is over, and of the others the one whose delay is over next.
+func TestWhoseDelayIsOver(t *testing.T) {
+	type delay struct{ since, takes time.Duration } // since when from now, and about how long
+	for name, c := range map[string]struct {
+		delays map[int]delay
+		want   []int
+	}{
+		"one after the other": {map[int]delay{1: {-3 * time.Hour, time.Hour}, 2: {-2 * time.Hour, time.Hour}, 3: {-time.Minute, time.Hour}, 4: {-time.Minute, 3 * time.Hour}}, []int{1, 2, 3}},
+		"none is over":        {map[int]delay{1: {-time.Minute, time.Hour}, 2: {-time.Minute, 3 * time.Hour}}, []int{1}},
+		"all are over":        {map[int]delay{1: {-3 * time.Hour, time.Hour}, 2: {-4 * time.Hour, time.Hour}}, []int{1, 2}},
+		"the clock was set back since some began": {map[int]delay{1: {5 * time.Minute, 5 * time.Minute}, 2: {30 * time.Second, time.Hour}, 3: {40 * time.Second, 2 * time.Hour},
+			4: {-time.Hour, 4 * time.Hour}, 5: {2 * time.Minute, 6 * time.Hour}}, []int{1, 2, 5}},
+	} {
+		s := newStore(t, t.TempDir())
+		now := t0.Add(24 * time.Hour)
+		var creates []kernel.Action
+		for n, d := range c.delays {
+			j := plain(n)
+			j.State.Status, j.State.RetryAt, j.Spec.Retry = kernel.FailedRetryable, now, kernel.RetryPolicy{Base: d.takes, Cap: d.takes}
+			due, _ := j.Due()
+			j.State.RetryAt = now.Add(d.since + due.Until.Sub(due.Since))
+			creates = append(creates, kernel.Create(j))
+		}
+		commit(t, s, creates...)
+		judgedBy(t, s, nil) // else all are dirty
+		rec, err := s.Read(soon(t), kernel.Scope{Near: []kernel.Near{{Kind: kernel.Due, At: now}}})
+		var want []kernel.JobID
+		for _, n := range c.want {
+			want = append(want, id(n))
+		}
+		if got := idsOf(rec.Jobs); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
 	}
 }
 

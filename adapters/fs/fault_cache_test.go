@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -295,6 +296,108 @@ func TestWhicheverReadFailsTheCacheAnswersOrSaysSo(t *testing.T) {
 	}
 	if reads < 100 {
 		t.Errorf("only %d reads", reads)
+	}
+}
+
+// Whichever call of the disk fails while the cache is brought up to date, an answer is that of the records or an error, and
+// the next one is that of the records.
+func TestWhicheverCallOfTheDiskFailsTheCacheIsBroughtUpToDate(t *testing.T) {
+	oneGoroutine(t)
+	files := func(dir string) map[string]string {
+		out := map[string]string{}
+		for _, path := range caches(dir) {
+			out[path] = contentOf(t, path)
+		}
+		return out
+	}
+	for _, name := range []string{"the log of the cache has it", "the journal has it", "the records have it"} {
+		dir := t.TempDir()
+		s := newStore(t, dir)
+		commit(t, s, kernel.Create(plain(1)), kernel.Create(plain(2)), kernel.Create(plain(3)))
+		old := files(dir)
+		if len(old) < 2 {
+			t.Fatalf("the cache is %v", caches(dir))
+		}
+		commit(t, s, put(plain(1), func(st *kernel.State) { st.Reason = "changed" }), kernel.RemoveJob{Job: id(2)})
+		commit(t, s, kernel.Create(plain(4)))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		have := map[string]map[string]string{"the log of the cache has it": files(dir), "the journal has it": old}[name]
+		for k, calls := 0, 1; k <= 2*calls; k++ { // at first none fails
+			for _, path := range caches(dir) {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for path, text := range have {
+				writeAt(t, path, text)
+			}
+			s, d := newStore(t, dir), &faulty{at: (k + 1) / 2, is: unix.EIO}
+			if k%2 == 0 && k > 0 { // this process has no files left
+				d.is, d.dead = unix.EMFILE, true
+			}
+			s.disk = d
+			look := func() (string, error) {
+				rec, err := s.Read(soon(t), kernel.Scope{})
+				slices.SortFunc(rec.Jobs, func(a, b kernel.Job) int { return strings.Compare(string(a.ID), string(b.ID)) })
+				text := fmt.Sprint(len(rec.Unreadable))
+				for _, j := range rec.Jobs {
+					text += fmt.Sprintf(" %s %d %q", j.ID[31:], j.Rev, j.State.Reason)
+				}
+				return text, err
+			}
+			const want = `0 1 2 "changed" 3 1 "" 4 1 ""`
+			got, err := look()
+			if k == 0 {
+				calls = d.n
+			}
+			if err == nil && got != want && (errors.Is(d.is, unix.EMFILE) || !strings.HasPrefix(got, "1 ")) || k == 0 && err != nil {
+				t.Errorf("%s, %s fails: %s, %v", name, d.where, got, err)
+			}
+			d.at, d.dead = 0, false
+			if got, err := look(); err != nil || got != want {
+				t.Errorf("%s, and after %s failed: %s, %v", name, d.where, got, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// Whichever call of the disk fails, or the first of all that fail, a change leaves the fields of a record that the kernel does not know as they are.
+func TestWhicheverCallOfTheDiskFailsUnknownFieldsStay(t *testing.T) {
+	oneGoroutine(t)
+	for k, calls := 0, 1; k <= 2*calls; k++ { // at first none fails
+		dir := t.TempDir()
+		s := newStore(t, dir)
+		commit(t, s, kernel.Create(plain(1)))
+		writeAt(t, s.RecordFile(id(1)), strings.Replace(contentOf(t, s.RecordFile(id(1))), "{", `{"of_the_future": [1, {"a": "b"}],`, 1))
+		closeTx(t, begin(t, s))
+		d := &faulty{}
+		s.disk = d
+		s.base.disk = d
+		tx := begin(t, s)
+		load(t, tx)
+		begun := d.n
+		if k > 0 {
+			d.at, d.dead = begun+(k+1)/2, k%2 == 0
+		}
+		err := tx.Commit(kernel.NewPlan(put(plain(1), func(st *kernel.State) { st.Reason = "changed" })))
+		if k == 0 {
+			calls = d.n - begun
+		}
+		where := d.where
+		d.at, d.dead = 0, false
+		if err := errors.Join(tx.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+		closeTx(t, begin(t, newStore(t, dir))) // completes what is on record
+		text := contentOf(t, s.RecordFile(id(1)))
+		if changed := strings.Contains(text, `"changed"`); !strings.Contains(text, "of_the_future") || !changed && err == nil || k == 0 && err != nil {
+			t.Errorf("%s fails: %v, and the record is\n%s", where, err, text)
+		}
 	}
 }
 

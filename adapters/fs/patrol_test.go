@@ -108,6 +108,9 @@ func TestPatrolPassesOverWhatSucceeded(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	if s.cache.due() || len(s.cache.unlogged) > 0 {
+		t.Errorf("what found nothing is to be written to the cache: %q", s.cache.unlogged)
+	}
 	if allocated > 500 { // each key that is read is one
 		t.Errorf("a patrol past 1,000 jobs that succeeded allocates %.0f times", allocated)
 	}
