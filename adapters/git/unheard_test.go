@@ -1,0 +1,303 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// there reports whether something is at a path, relative to the git directory.
+func (s *scripted) there(path string) bool {
+	s.Helper()
+	there, err := exists(filepath.Join(s.root.CommonDir, path))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return there
+}
+
+// worktree is the linked worktree that linked has made.
+func (s *scripted) worktree(name string) Worktree {
+	return Worktree{Name: name, Path: filepath.Join(s.root.Dir, worktreeHome, name), gitDir: filepath.Join(s.root.CommonDir, "worktrees", name)}
+}
+
+// askedFor reports whether git was asked something with a word.
+func (s *scripted) askedFor(word string) bool {
+	return slices.ContainsFunc(s.asked, func(asked string) bool { return slices.Contains(strings.Fields(asked), word) })
+}
+
+// What Remember notes is about linked worktrees whose files are there, and Forget leaves nothing of it.
+func TestOfWhichTreesSomethingIsNoted(t *testing.T) {
+	s := newScripted(t)
+	if err := s.Remember(t.Context(), s.root.Dir, true); err != nil || len(s.asked) > 0 || s.there(besideIndex) {
+		t.Errorf("the main one: %v, asked %q", err, s.asked)
+	}
+	dir := s.linked("t", "x", "")
+	s.put("worktrees/t/"+besideIndex+"/index", "x")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := s.PutBack(t.Context(), dir); changed || err != nil || len(s.asked) > 0 || !s.there("worktrees/t/"+besideIndex+"/index") {
+		t.Errorf("one without files: %t, %v, asked %q", changed, err, s.asked)
+	}
+	dir = s.linked("t", "x", "")
+	if err := s.Forget(t.Context(), dir); err != nil || s.there("worktrees/t/"+besideIndex) {
+		t.Errorf("forgotten: %v, there %t", err, s.there("worktrees/t/"+besideIndex))
+	}
+}
+
+// Of what is not in conflict, what is not as at Remember is staged; where nothing is noted that is none.
+func TestWhatIsStagedSinceRemember(t *testing.T) {
+	before, differs := mergeRefs+"before ", "diff-tree other\x00file\x00"
+	for name, c := range map[string]struct {
+		answers []string
+		want    string
+	}{
+		"some":                {[]string{before + id("1"), differs}, "[file] <nil>"},
+		"none":                {[]string{before + id("1"), "diff-tree x\x00"}, "[] <nil>"},
+		"nothing noted":       {[]string{before + no, differs}, "[] <nil>"},
+		"git cannot stage it": {[]string{before + id("1"), "write-tree " + fails, differs}, "[] git write-tree: " + onFire + " (exit 128)"},
+		"nor tell what":       {[]string{before + fails, differs}, "[] git rev-parse: " + onFire + " (exit 128)"},
+	} {
+		s := newScripted(t, c.answers...)
+		got, err := s.tree().sinceRemember(t.Context(), []string{"file", "same"})
+		if got := fmt.Sprint(got, " ", err); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	s := newScripted(t, before+id("1"), "--stage 100644 a 0\tone\x00", "cat-file a missing\n")
+	if at, err := s.tree().whole(t.Context(), false); string(at) != id("1") || err != nil {
+		t.Errorf("without an index: %s, %v", at, err)
+	}
+	s.put(besideIndex+"/index", "x")
+	if _, err := s.tree().whole(t.Context(), false); err == nil || !strings.Contains(err.Error(), "what was staged of one") {
+		t.Errorf("with what is lost: %v", err)
+	}
+}
+
+// A worktree that is as it was at Remember is not changed by PutBack, wherever its head is if only a person can have moved that.
+func TestWhatPutBackChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		confined      bool
+		then, now, at string // the files then and now, and the commit then
+		changed       bool
+	}{
+		"nothing":               {false, "7", "7", "c", false},
+		"nothing, confined":     {true, "7", "7", "c", false},
+		"its head":              {false, "7", "7", "b", true},
+		"its head, by a person": {true, "7", "7", "b", false},
+		"its files":             {false, "8", "7", "c", true},
+		"its files, confined":   {true, "8", "7", "c", true},
+	} {
+		s := newScripted(t, mergeRefs+"before "+id("a"), mergeRefs+"settled "+no, "HEAD^{commit} "+id("c")+"\n", "write-tree "+id("7")+"\n", "commit-tree "+id("9")+"\n",
+			id("a")+"^ "+id(c.then)+"\n"+id(c.now)+"\n"+id(c.at)+"\n")
+		dir := s.linked("t", id("c"), "")
+		s.put("worktrees/t/"+besideIndex+"/MERGE_MSG", "then")
+		if c.confined {
+			s.put("worktrees/t/"+besideIndex+"/"+confinedNote, "")
+		}
+		changed, err := s.PutBack(t.Context(), dir)
+		if changed != c.changed || err != nil || s.askedFor("--reset") != c.changed || s.there("worktrees/t/"+besideIndex) || s.there("worktrees/t/MERGE_MSG") == c.confined {
+			t.Errorf("%s: %t, %v; asked %q", name, changed, err, s.asked)
+		}
+	}
+}
+
+// A copy that fails is none: not the one of a file that cannot be read, and not where there is no place for it.
+func TestACopyThatFails(t *testing.T) {
+	s := newScripted(t)
+	to := filepath.Join(s.root.CommonDir, "to")
+	if _, err := os.Lstat("/proc/self/mem"); err == nil { // nothing can be read of its beginning
+		for _, durable := range []bool{true, false} {
+			if err := copyNew("/proc/self/mem", to, durable); err == nil || s.there("to") {
+				t.Errorf("durable %t: %v, there %t", durable, err, s.there("to"))
+			}
+		}
+	}
+	f := &following{repo: s.Repo, w: Worktree{Path: filepath.Join(s.root.Dir, "link"), gitDir: s.root.CommonDir},
+		diff: []changedFile{{"dir/file", fileEntry{"100644", "a"}, fileEntry{"100644", "b"}}}}
+	s.put(followOld+"/0", "x")
+	if err := os.Symlink("nowhere", f.w.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.giveBack(0); !errors.Is(err, iofs.ErrExist) && !strings.Contains(fmt.Sprint(err), "not a directory") {
+		t.Errorf("given back to nowhere: %v", err)
+	}
+	f.w.Path, f.w.gitDir = s.root.Dir, filepath.Join(s.root.CommonDir, "loop")
+	undo := looped(t, f.w.gitDir)
+	defer undo()
+	if err := f.preserve(t.Context()); err == nil {
+		t.Error("copies that cannot be removed: no error")
+	}
+}
+
+// What a submodule's repository has is looked for from its head, and what cannot be kept of it is told with where it is.
+func TestWhatASubmoduleHas(t *testing.T) {
+	for present, at := range map[bool]string{true: "files", false: "git"} {
+		s := newScripted(t, "HEAD^{commit} "+id("c")+"\n")
+		s.put("../files/.git", "gitdir: x\n")
+		m := module{name: "sub", gitDir: filepath.Join(s.root.Dir, "git"), dir: filepath.Join(s.root.Dir, "files"), present: present}
+		if err := s.saveModules(t.Context(), Worktree{Name: "t"}, []module{m}); err != nil {
+			t.Error(err)
+		}
+		if last := s.asked[len(s.asked)-1]; last != "rev-list --ignore-missing --parents --branches --reflog "+id("c")+" --not --remotes" {
+			t.Errorf("present %t: last asked %q", present, last)
+		}
+		s.answers = []string{"rev-list " + fails}
+		err := s.saveModules(t.Context(), Worktree{Name: "t"}, []module{m})
+		if want := ": commit and push it from " + filepath.Join(s.root.Dir, at) + ", then try again"; err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("present %t: %v", present, err)
+		}
+	}
+}
+
+// A worktree is in its place if it is the one that is meant, and Release has not taken it off its branch.
+func TestWhetherAWorktreeIsInPlace(t *testing.T) {
+	s := newScripted(t)
+	dir := s.linked("t", "x", "a b c\tcommit: x\n")
+	gone := s.linked("r", "x", "a b c\t"+releasedMessage+"\n")
+	for c, want := range map[[2]string]bool{{dir, "t"}: true, {dir, ""}: true, {dir, "other"}: false, {gone, "r"}: false, {gone, ""}: false, {dir + "x", "t"}: false, {dir + "x", ""}: false} {
+		if s.InPlace(kernel.Context{Worktree: c[0], Name: c[1]}) != want {
+			t.Errorf("%q: %t", c, !want)
+		}
+	}
+}
+
+// Without a tag, a release that has begun has its commit at most.
+func TestAReleaseWithoutItsTag(t *testing.T) {
+	for at, want := range map[string]bool{id("1"): true, id("2"): false} {
+		s := newScripted(t, "refs/heads/b "+at+" refs/heads/b\n", "rev-parse "+fails)
+		if undoes, err := s.Undoes(t.Context(), Begun{Branch: "b", Tag: "v1", Commit: kernel.CommitID(id("1")), From: kernel.CommitID(id("2"))}); undoes != want || err != nil {
+			t.Errorf("%s: %t, %v", at, undoes, err)
+		}
+	}
+}
+
+// The links of what is there of a path count.
+func TestAPathOfWhichAPartIsThere(t *testing.T) {
+	dir := resolved(t.TempDir())
+	if err := errors.Join(os.Mkdir(dir+"/real", 0o700), os.Symlink("real", dir+"/link")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"/link": "/real", "/link/a": "/real/a", "/link/a/b": "/real/a/b", "/none/a": "/none/a"} {
+		if got := resolved(dir + path); got != dir+want {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
+// That git has a repository by GIT_DIR is said where Vizier has none, and nowhere else.
+func TestARepositoryThatGitDirNames(t *testing.T) {
+	f := newFixture(t)
+	git, other := f.path(".git"), errors.New("other")
+	for name, c := range map[string]struct {
+		err    error
+		gitDir string
+		says   bool
+	}{
+		"named":        {ErrNotRepository, git, true},
+		"no variable":  {ErrNotRepository, "", false},
+		"no directory": {ErrNotRepository, git + "x", false},
+		"other":        {other, git, false},
+	} {
+		if err := Named(c.err, c.gitDir); !errors.Is(err, c.err) || errors.Is(err, ErrNamed) != c.says || strings.HasSuffix(err.Error(), "("+git+")") != c.says {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The worktrees of a job are those of that job, among the worktrees of jobs; another's links keep a place from a new one.
+func TestWhoseWorktreesAreWhere(t *testing.T) {
+	s := newScripted(t)
+	s.linked("draft-1", "x", "")
+	s.linked("draft-2", "x", "")
+	s.put("worktrees/away-1/gitdir", s.root.Dir+"/away/.git\n")
+	of, err := s.WorktreesOf([]kernel.JobID{"1"})
+	if got := of["1"]; len(of) != 1 || len(got) != 1 || got[0].Name != "draft-1" || err != nil {
+		t.Errorf("%v, %v", of, err)
+	}
+	home := filepath.Join(s.root.Dir, worktreeHome)
+	from, place := s.linked("t", "x", ""), filepath.Join(home, "place")
+	s.put("worktrees/other/gitdir", home+"/link/.git\n") // which leads to the place as soon as that is there
+	if err := os.Symlink("place", home+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.moveToPlace(Worktree{Name: "t", Path: from, gitDir: s.worktree("t").gitDir}, place)
+	if w.Path != place+"-2" || err != nil || nameAt(place+"-2") != "t" || nameAt(place) != "" {
+		t.Errorf("%+v, %v; at %q and %q", w, err, nameAt(place), nameAt(place+"-2"))
+	}
+}
+
+// A worktree whose sparse checkout cannot be ended is not given to a job, and an index that cannot be read is left alone.
+func TestAWorktreeThatCannotBeMadeWhole(t *testing.T) {
+	s := newScripted(t)
+	run := s.run
+	s.cli.exec = func(cmd *exec.Cmd) error {
+		s.linked("t", id("1"), "")
+		s.put("worktrees/t/info/sparse-checkout/x", "")
+		return run(cmd)
+	}
+	if c, err := s.EnsureWorktree(t.Context(), "t", "t", "", kernel.CommitID(id("1"))); err == nil || c.Worktree != "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if err := os.Mkdir(filepath.Join(s.worktree("t").gitDir, "index"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.mend(t.Context(), s.worktree("t"), ""); err == nil || !s.there("worktrees/t/index") {
+		t.Errorf("mended: %v", err)
+	}
+}
+
+// on is the main working tree, on its way on a branch.
+func (s *scripted) on(branch string) *following {
+	s.Helper()
+	f, _, err := s.take(Worktree{Path: s.root.Dir, Branch: branch, gitDir: s.root.CommonDir}, true)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(f.release)
+	return f
+}
+
+// A tree that has left its branch does not begin, and one of which git does not tell does not end.
+func TestATreeThatMayNotBeOnItsWay(t *testing.T) {
+	for name, c := range map[string]struct{ head, answer, says string }{
+		"on another branch": {"ref: refs/heads/other\n", no, "<nil>"},
+		"nobody knows":      {"odd", fails, "git symbolic-ref: " + onFire + " (exit 128)"},
+	} {
+		s := newScripted(t, "symbolic-ref "+c.answer)
+		s.put("HEAD", c.head)
+		s.put("../.git/refs/heads/other", id("1")+"\n")
+		_, obstacle, err := s.begin(t.Context(), Worktree{Path: s.root.Dir, Branch: "main", gitDir: s.root.CommonDir}, kernel.CommitID(id("a")), kernel.CommitID(id("b")))
+		if obstacle == "" || fmt.Sprint(err) != c.says || s.there(followNote) {
+			t.Errorf("%s: %q, %v, note %t", name, obstacle, err, s.there(followNote))
+		}
+	}
+	s := newScripted(t, "rev-parse "+fails)
+	f := s.on("main")
+	f.from, f.to = kernel.CommitID(id("a")), kernel.CommitID(id("b"))
+	if obstacle, err := f.end(t.Context()); obstacle != "" || err == nil || !s.there(followNote) {
+		t.Errorf("%q, %v, note %t", obstacle, err, s.there(followNote))
+	}
+	s = newScripted(t, "symbolic-ref "+fails)
+	s.put("HEAD", "odd")
+	f = s.on("main")
+	if obstacle, err := f.dropRefLocks(t.Context()); obstacle != "" || err == nil {
+		t.Errorf("%q, %v", obstacle, err)
+	}
+	s.put("../a/x", "")
+	if err := os.Remove(s.root.Dir + "/a/x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.prune(changedFile{path: "a/" + strings.Repeat("x", 300)}); err == nil || !s.there("../a") {
+		t.Errorf("a name that is too long: %v", err)
+	}
+}
