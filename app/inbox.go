@@ -200,6 +200,10 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 // ErrGitAtWork says that a git may be about to track a file.
 var ErrGitAtWork = errors.New("another git is at work")
 
+// longAtWork is how long a prompt waits for a git before people are told: it may have been
+// killed, and its lock with nobody to remove it.
+const longAtWork = time.Minute
+
 // TrackedPrompt says why a prompt that git tracks is not run.
 const TrackedPrompt = "refused: git tracks it, so that anybody's commit may have brought it here; to run it, `git rm --cached -f` it first"
 

@@ -80,9 +80,9 @@ func (s *Scheduler) countWholes(ctx context.Context, of map[kernel.Number]kernel
 }
 
 // Refused returns the prompts that could not be made into runs: those in the
-// inbox, and those that have left it since the given time. jobs are the jobs on
-// record that have not succeeded. An inbox that does not exist has none.
-func (x *Inbox) Refused(jobs []*kernel.Job, since time.Time) ([]view.RefusedPrompt, error) {
+// inbox, new ones that it does not take, and those that have left it since the given time.
+// jobs are the jobs on record that have not succeeded. An inbox that does not exist has none.
+func (x *Inbox) Refused(ctx context.Context, jobs []*kernel.Job, since time.Time) ([]view.RefusedPrompt, error) {
 	ran := map[uint64]bool{}
 	for _, j := range jobs {
 		if j.Spec.Prompt != nil {
@@ -106,6 +106,14 @@ func (x *Inbox) Refused(jobs []*kernel.Job, since time.Time) ([]view.RefusedProm
 		if _, ended := inbox.EndedJob(why); !ran[inode] && !ended {
 			again := strings.ToValidUTF8(rel, "_") // any other name would be refused again
 			out = append(out, view.RefusedPrompt{Path: file, Again: x.Tree.File(again, kernel.NewPrompt), Why: why, Since: at})
+		}
+	}
+	for _, f := range list.OfName(kernel.NewPrompt) {
+		switch tracked, err := x.tracked(ctx, f.Rel); {
+		case tracked != "":
+			out = append(out, view.RefusedPrompt{Path: x.Tree.File(f.Rel, kernel.NewPrompt), Tracked: tracked, Why: TrackedPrompt, Since: f.Changed})
+		case err != nil && x.Now().Sub(f.Changed) >= longAtWork:
+			out = append(out, view.RefusedPrompt{Path: x.Tree.File(f.Rel, kernel.NewPrompt), Why: kernel.Said(err), Since: f.Changed})
 		}
 	}
 	for _, f := range list.OfName(kernel.ErrorPrompt) {

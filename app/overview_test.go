@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -24,14 +25,54 @@ func TestRefusedPrompts(t *testing.T) {
 		"old.prompt.md":  "job " + string(id) + " is failed: exit code 2\nnext: vizier why " + string(id),
 	}
 	jobs := []*kernel.Job{{Spec: kernel.Spec{Prompt: &kernel.Prompt{Inode: f.inode("ran.error.md")}}}}
-	got, err := f.inbox().Refused(jobs, at)
+	got, err := f.inbox().Refused(t.Context(), jobs, at)
 	want := view.RefusedPrompt{Path: "/inbox/bad.error.md", Again: "/inbox/bad.prompt.md", Why: "no such flow", Since: at.Add(-3 * time.Hour)}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	got, err = newFolder(newMemory(), "b\xffd.error.md").inbox().Refused(nil, at) // refused for its name
+	got, err = newFolder(newMemory(), "b\xffd.error.md").inbox().Refused(t.Context(), nil, at) // refused for its name
 	if err != nil || len(got) != 1 || got[0].Path != "/inbox/b\xffd.error.md" || got[0].Again != "/inbox/b_d.prompt.md" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A new prompt that git tracks counts as refused, and after a minute one of which that cannot be told.
+func TestNewPromptsThatAreNotTaken(t *testing.T) {
+	wait := fmt.Errorf("%w: wait", ErrGitAtWork)
+	for _, c := range []struct {
+		tracked string
+		err     error
+		age     time.Duration
+		want    view.RefusedPrompt
+	}{
+		{"", nil, time.Hour, view.RefusedPrompt{}},
+		{"in/a.prompt.md", nil, 0, view.RefusedPrompt{Tracked: "in/a.prompt.md", Why: TrackedPrompt}},
+		{"", wait, time.Minute - 1, view.RefusedPrompt{}},
+		{"", wait, time.Minute, view.RefusedPrompt{Why: "another git is at work: wait"}},
+	} {
+		f := newFolder(newMemory(), "a.prompt.md")
+		x := f.inbox()
+		list, err := x.Tree.Scan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped := list.OfName(kernel.NewPrompt)[0].Changed
+		x.Now = func() time.Time { return dropped.Add(c.age) }
+		x.Tracked = func(context.Context, string) (string, error) { return c.tracked, c.err }
+		got, err := x.Refused(t.Context(), nil, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.want.Why == "" {
+			if len(got) > 0 {
+				t.Errorf("%+v: %+v", c, got)
+			}
+			continue
+		}
+		c.want.Path, c.want.Since = "/inbox/a.prompt.md", dropped
+		if len(got) != 1 || got[0] != c.want {
+			t.Errorf("%+v: %+v", c, got)
+		}
 	}
 }
 

@@ -160,7 +160,7 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 		"the status of an inbox": {empty, prompts(func(ctx context.Context, m *memory, x *Inbox) (any, error) {
 			return x.Status(ctx, []*InboxTarget{{Root: "/repo", Scheduler: m.scheduler()}}, true, time.Hour, func(*InboxTarget, *kernel.Job) time.Time { return at })
 		}, "a.prompt.md"), false},
-		"refused prompts": {empty, prompts(func(_ context.Context, _ *memory, x *Inbox) (any, error) { return x.Refused(nil, at) }, "a.error.md"), false},
+		"refused prompts": {empty, prompts(func(ctx context.Context, _ *memory, x *Inbox) (any, error) { return x.Refused(ctx, nil, at) }, "a.error.md"), false},
 		"a prompt that is submitted": {empty, prompts(func(ctx context.Context, _ *memory, x *Inbox) (any, error) {
 			x.Layout = inbox.MultiOwner
 			return x.Submit(ctx, Submission{At: inbox.Path{Owner: "ann", Repository: "repo", Branch: "a/b"}, Name: "a.prompt.md", Text: "do it"}, stamped)

@@ -263,6 +263,9 @@ func TestAClientThatAsksAndHangsUp(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
+		if strings.Contains(string(out), `"isError":true`) {
+			t.Errorf("a tool failed:\n%s", out)
+		}
 		for id := 1; id <= 3; id++ {
 			if n := strings.Count(string(out), fmt.Sprintf(`"id":%d,"result":{`, id)); n != 1 {
 				t.Errorf("call %d has %d answers:\n%s", id, n, out)

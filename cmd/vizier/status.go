@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -127,14 +128,21 @@ func (r *repo) refused(c *call, snap *kernel.Snapshot, since time.Time) ([]view.
 	if err != nil {
 		return nil, err
 	}
-	prompts, err := box.Refused(snap.Jobs(), since)
+	prompts, err := box.Refused(c.ctx, snap.Jobs(), since)
 	if errors.Is(err, inbox.ErrNoInbox) {
 		return nil, nil
 	}
 	here, wrong := workingDir()
 	for i, p := range prompts {
-		if wrong == nil {
-			prompts[i].Path, prompts[i].Again = relative(here, p.Path), relative(here, p.Again)
+		if wrong != nil {
+			break
+		}
+		prompts[i].Path = relative(here, p.Path)
+		if p.Again != "" {
+			prompts[i].Again = relative(here, p.Again)
+		}
+		if p.Tracked != "" {
+			prompts[i].Tracked = relative(here, filepath.Join(r.Root, p.Tracked))
 		}
 	}
 	return prompts, err

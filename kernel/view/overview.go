@@ -81,10 +81,22 @@ type OverviewOptions struct {
 
 // RefusedPrompt is a prompt in an inbox that could not be made into a run.
 type RefusedPrompt struct {
-	Path  string // of the file
-	Again string // the file name under which it would be tried again
-	Why   string
-	Since time.Time
+	Path    string // of the file
+	Again   string // the file name under which it would be tried again; "": it has that name
+	Tracked string // what git is to track no more before it runs; "": nothing
+	Why     string
+	Since   time.Time
+}
+
+// next returns the command that helps.
+func (p RefusedPrompt) next() []string {
+	switch {
+	case p.Tracked != "":
+		return []string{"git", "rm", "--cached", "-f", "--", p.Tracked}
+	case p.Again != "":
+		return []string{"mv", p.Path, p.Again}
+	}
+	return []string{"vizier", "inbox", "status"}
 }
 
 // OverviewOf returns the overview of s. A runner counts as stalled if the
@@ -119,7 +131,7 @@ func OverviewOf(s *kernel.Snapshot, o OverviewOptions) Overview {
 		}
 	}
 	for _, p := range o.Prompts {
-		v.Attention = append(v.Attention, Item{Name: line(p.Path), Kind: kernel.NeedsCorrection, Since: instant(p.Since), What: line(p.Why), File: p.Path, Command: []string{"mv", p.Path, p.Again}})
+		v.Attention = append(v.Attention, Item{Name: line(p.Path), Kind: kernel.NeedsCorrection, Since: instant(p.Since), What: line(p.Why), File: p.Path, Command: p.next()})
 	}
 	slices.SortStableFunc(v.Attention, bySince)
 	slices.SortStableFunc(v.Running, bySince)

@@ -89,7 +89,7 @@ func jsonString(s string) (text, rest string, err error) {
 	return "", "", errPaths
 }
 
-// utf16Unit parses the \uXXXX at the beginning of s.
+// utf16Unit parses the escape at the beginning of s, `\u` and four hexadecimal digits.
 func utf16Unit(s string) (unit rune, ok bool) {
 	digits, ok := strings.CutPrefix(s, `\u`)
 	if !ok || len(digits) < 4 {

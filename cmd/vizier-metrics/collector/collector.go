@@ -35,7 +35,7 @@ func Of(ctx context.Context, r *vizier.Repository) (prometheus.Gatherer, error) 
 		return nil, err
 	}
 	const lately = 24 * time.Hour
-	if s.prompts, err = refused(r, snap, snap.Now().Add(-lately)); err != nil {
+	if s.prompts, err = refused(ctx, r, snap, snap.Now().Add(-lately)); err != nil {
 		return nil, err
 	}
 	within, stop := context.WithTimeout(ctx, patience)
@@ -48,12 +48,12 @@ func Of(ctx context.Context, r *vizier.Repository) (prometheus.Gatherer, error) 
 }
 
 // refused returns the prompts that the inbox refused. A missing inbox has none.
-func refused(r *vizier.Repository, snap *kernel.Snapshot, since time.Time) ([]view.RefusedPrompt, error) {
+func refused(ctx context.Context, r *vizier.Repository, snap *kernel.Snapshot, since time.Time) ([]view.RefusedPrompt, error) {
 	box, err := r.Inbox(vizier.Asker{})
 	if err != nil {
 		return nil, err
 	}
-	prompts, err := box.Refused(snap.Jobs(), since)
+	prompts, err := box.Refused(ctx, snap.Jobs(), since)
 	if errors.Is(err, inbox.ErrNoInbox) {
 		return nil, nil
 	}
