@@ -130,14 +130,24 @@ func (l *Local) treeOf(dir string) (tree, admin string) {
 }
 
 // guarded returns the directories that no sandbox opens, with links resolved, and the programs that run outside of sandboxes.
+// One that does not exist is guarded too, so that no sandboxed command creates it.
 func (l *Local) guarded() []string {
 	var out []string
 	for _, path := range append([]string{filepath.Join(l.Root, ".vizier"), gitDirOf(l.Root), l.Exe, l.ResidentExe}, l.Closed...) {
-		if real, err := filepath.EvalSymlinks(path); err == nil && path != "" {
-			out = append(out, real)
+		if path != "" {
+			out = append(out, resolved(path))
 		}
 	}
 	return out
+}
+
+// resolved returns the absolute path with the links in that part of it resolved that exists.
+func resolved(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if above := filepath.Dir(path); err != nil && above != path {
+		return filepath.Join(resolved(above), filepath.Base(path))
+	}
+	return cmp.Or(real, path)
 }
 
 // gitDirOf returns the git directory of the repository whose main working tree

@@ -109,17 +109,29 @@ func either(yes, no []string) map[string]bool {
 	return all
 }
 
-// No sandbox opens the trees of the inbox, whose prompts run outside.
+// No sandbox opens the trees of the inbox, whose prompts run outside, those that are not there yet included.
 func TestTheInboxIsGuarded(t *testing.T) {
 	w := setup(t, "true")
-	w.Closed = []string{filepath.Join(w.root, "prompts", "inbox"), filepath.Join(w.root, "missing")}
+	w.Closed = []string{filepath.Join(w.root, "prompts", "inbox"), filepath.Join(w.root, "link", "not", "yet")}
 	if err := os.MkdirAll(w.Closed[0], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("prompts", filepath.Join(w.root, "link")); err != nil {
 		t.Fatal(err)
 	}
 	w.job.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.BestEffortSandbox}
 	p, err := w.Confine(&w.job, w.root)
-	if real, _ := filepath.EvalSymlinks(w.Closed[0]); err != nil || !slices.Contains(p.Guarded, real) {
-		t.Errorf("%+v, %v", p, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	real, err := filepath.EvalSymlinks(w.Closed[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{real, filepath.Join(filepath.Dir(real), "not", "yet")} {
+		if !slices.Contains(p.Guarded, want) {
+			t.Errorf("%q does not contain %s", p.Guarded, want)
+		}
 	}
 }
 
