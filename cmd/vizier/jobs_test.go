@@ -296,7 +296,7 @@ func TestCancelEndsWaitingAndRunningJobs(t *testing.T) {
 	if e := w.job(a).State.Exit; e != kernel.Exited(143) {
 		t.Errorf("exit %v", e)
 	}
-	has(t, w.fails(1, "jobs", "cancel", string(a)), "is not active")
+	has(t, w.fails(1, "jobs", "cancel", string(a)), "has ended (cancelled)")
 	w.fails(2, "jobs", "cancel", string(a), "--cleanup-worktree", "--no-cleanup-worktree")
 }
 

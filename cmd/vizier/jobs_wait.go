@@ -201,10 +201,10 @@ func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Sn
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, id := range slices.Sorted(maps.Keys(all.lacks)) {
+		for _, id := range slices.Sorted(maps.Keys(all.persons)) {
 			if !told[id] {
 				told[id] = true
-				c.ui.warn("job %s waits for a person: %s", id, all.lacks[id])
+				c.ui.warn("job %s waits for a person: %s", id, all.persons[id])
 			}
 		}
 		if open == 0 {
@@ -253,7 +253,7 @@ type waiting struct {
 
 	asleep map[kernel.JobID]string // jobs that nothing is going to start, and why
 
-	lacks map[kernel.JobID]string // jobs that have not ended and lack a secret, and why
+	persons map[kernel.JobID]string // jobs that have not ended and that waited for a person, and what for
 
 	ended map[kernel.JobID]*kernel.Snapshot // jobs that have ended, as it was then: somebody may remove them
 	refs  map[kernel.JobID]view.Reference   // of jobs that had not ended when the wait began
@@ -418,15 +418,22 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 	}
 }
 
-// waits notes that j has not ended.
+// waits notes that j has not ended, and what it needs a person for.
 func (w *waiting) waits(j *kernel.Job) {
-	if w.open[j.ID] = j.State.Status; j.Needs() != kernel.NeedsSecret {
+	w.open[j.ID] = j.State.Status
+	var what string
+	switch j.Needs() {
+	case kernel.NeedsSecret:
+		what = j.State.Reason
+	case kernel.NeedsApproval, kernel.NeedsDecision:
+		what = j.State.Wait.Detail + "; next: vizier jobs approve " + string(j.ID)
+	default:
 		return
 	}
-	if w.lacks == nil {
-		w.lacks = map[kernel.JobID]string{}
+	if w.persons == nil {
+		w.persons = map[kernel.JobID]string{}
 	}
-	w.lacks[j.ID] = j.State.Reason
+	w.persons[j.ID] = what
 }
 
 func (w *waiting) counts() string {
