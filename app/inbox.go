@@ -21,10 +21,10 @@ type InboxTree interface {
 
 	Scan() (inbox.Listing, error)
 
-	// Read returns the text of a file and its inode number. It fails with
-	// kernel.ErrInvalid if the file cannot be a prompt, and with
+	// Read returns the text of a file, and the file as it was after that. It fails
+	// with kernel.ErrInvalid if the file cannot be a prompt, and with
 	// iofs.ErrNotExist if it does not exist.
-	Read(rel string, n kernel.PromptName) (text string, inode uint64, err error)
+	Read(rel string, n kernel.PromptName) (text string, f inbox.PromptFile, err error)
 
 	// Still reports whether the file of that name still has that inode number.
 	Still(rel string, n kernel.PromptName, inode uint64) bool

@@ -73,8 +73,8 @@ func (x *Inbox) putRight(ctx context.Context, t *InboxTarget, files []inbox.Prom
 	_, err := t.Scheduler.transact(ctx, kernel.Scope{All: true}, verb{decide: func(s *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		for _, f := range files {
 			name := inbox.NameOf(f.Name, f.Rel)
-			text, inode, err := x.Tree.Read(f.Rel, f.Name)
-			if errors.Is(err, iofs.ErrNotExist) || err == nil && inode != f.Inode {
+			text, now, err := x.Tree.Read(f.Rel, f.Name)
+			if errors.Is(err, iofs.ErrNotExist) || err == nil && now.Inode != f.Inode {
 				mine[name] = true // the next pass looks at it again
 				continue
 			}

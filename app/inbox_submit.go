@@ -160,9 +160,12 @@ func (x *Inbox) takeOne(ctx context.Context, t *InboxTarget, place inbox.Path, r
 	later := func(why error) error {
 		return fmt.Errorf("the prompt is in the inbox as %s, and becomes job %s with the next `vizier inbox once`: %w", rel, id, why)
 	}
+	_, file, err := x.Tree.Read(rel, kernel.NewPrompt)
+	if err != nil {
+		return Taken{}, later(err)
+	}
 	var rep InboxReport
-	c := placed{inbox.PromptFile{Rel: rel}, place, t}
-	x.take(ctx, []placed{c}, &rep)
+	x.take(ctx, []placed{{file, place, t}}, &rep)
 	switch {
 	case len(rep.Failed) > 0:
 		return Taken{}, fmt.Errorf("%s: %s", rep.Failed[0].Path, rep.Failed[0].Reason)

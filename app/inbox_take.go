@@ -85,6 +85,7 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) {
 		switch {
 		case errors.Is(err, errVanished):
 			rep.Left = append(rep.Left, Left{c.Rel, kernel.Said(err)})
+			rep.due(x.Debounce)
 		case err != nil:
 			x.fail(c.Rel, kernel.NewPrompt, err, rep)
 		default:
@@ -112,16 +113,17 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) {
 	}
 }
 
-// request makes the run of a prompt. The error is errVanished if the file was changed or replaced meanwhile.
+// request makes the run of a prompt. The error is errVanished if the file was changed or replaced since it was listed:
+// it may be half written.
 func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
-	text, inode, err := x.Tree.Read(c.Rel, kernel.NewPrompt)
-	if errors.Is(err, iofs.ErrNotExist) {
+	text, file, err := x.Tree.Read(c.Rel, kernel.NewPrompt)
+	if errors.Is(err, iofs.ErrNotExist) || err == nil && !file.Same(c.PromptFile) {
 		return PromptRequest{}, errVanished
 	}
 	if err != nil {
 		return PromptRequest{}, err
 	}
-	req, err := x.requestOf(ctx, c, text, inode)
+	req, err := x.requestOf(ctx, c, text)
 	if err != nil && req.Still() != nil {
 		err = errVanished
 	}
@@ -129,11 +131,11 @@ func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 }
 
 // requestOf makes the run of a prompt with a text. If that fails, the request has Still alone.
-func (x *Inbox) requestOf(ctx context.Context, c placed, text string, inode uint64) (PromptRequest, error) {
+func (x *Inbox) requestOf(ctx context.Context, c placed, text string) (PromptRequest, error) {
 	req := PromptRequest{Still: func() error {
 		now, file, err := x.Tree.Read(c.Rel, kernel.NewPrompt)
 		switch {
-		case errors.Is(err, iofs.ErrNotExist), err == nil && (file != inode || now != text):
+		case errors.Is(err, iofs.ErrNotExist), err == nil && (now != text || !file.Same(c.PromptFile)):
 			return errNotOurs
 		case err != nil:
 			return &unreadPrompt{err}
@@ -150,7 +152,7 @@ func (x *Inbox) requestOf(ctx context.Context, c placed, text string, inode uint
 	p := Prompt{Front: front, Body: body, ID: front.Job, Record: kernel.Prompt{
 		Owner: c.place.Owner, Repository: c.place.Repository, Branch: c.place.Branch,
 		File: x.Tree.File(c.Rel, kernel.RunningPrompt), Rel: c.Rel, Reason: "new_prompt", Archive: x.Archive,
-		SHA256: sum(text), Inode: inode, Claimed: x.Now(),
+		SHA256: sum(text), Inode: c.Inode, Claimed: x.Now(),
 	}}
 	if p.ID == "" {
 		p.ID = c.target.Scheduler.NewID()

@@ -90,11 +90,7 @@ func (f *folder) Scan() (inbox.Listing, error) {
 		for _, n := range []kernel.PromptName{kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt} {
 			rel, is, ok := inbox.PromptOf(name)
 			if ok && is == n {
-				modified := at.Add(-2 * time.Hour)
-				if other, ok := f.modified[name]; ok {
-					modified = other
-				}
-				list.Files = append(list.Files, inbox.PromptFile{Rel: rel, Name: n, Modified: modified, Changed: at.Add(-2 * time.Hour), Inode: f.inode(name)})
+				list.Files = append(list.Files, f.file(rel, n))
 			}
 		}
 	}
@@ -104,16 +100,25 @@ func (f *folder) Scan() (inbox.Listing, error) {
 	return list, f.m.fails("scan")
 }
 
-func (f *folder) Read(rel string, n kernel.PromptName) (string, uint64, error) {
+func (f *folder) Read(rel string, n kernel.PromptName) (string, inbox.PromptFile, error) {
 	text, ok := f.files[inbox.NameOf(n, rel)]
 	if err := f.m.fails("read"); !ok || err != nil {
-		return "", 0, cmp.Or(err, error(iofs.ErrNotExist))
+		return "", inbox.PromptFile{}, cmp.Or(err, error(iofs.ErrNotExist))
 	}
-	inode := f.inode(inbox.NameOf(n, rel))
+	file := f.file(rel, n)
 	if f.saved != "" {
 		f.files[inbox.NameOf(n, rel)] = f.saved
 	}
-	return text, inode, nil
+	return text, file, nil
+}
+
+func (f *folder) file(rel string, n kernel.PromptName) inbox.PromptFile {
+	name := inbox.NameOf(n, rel)
+	modified := at.Add(-2 * time.Hour)
+	if other, ok := f.modified[name]; ok {
+		modified = other
+	}
+	return inbox.PromptFile{Rel: rel, Name: n, Modified: modified, Changed: at.Add(-2 * time.Hour), Inode: f.inode(name)}
 }
 
 // inode returns the number of a file: the same for the same text, unless it is
@@ -233,13 +238,18 @@ func TestWhatKeepsAPromptFromBeingTaken(t *testing.T) {
 		left   string // a part of what is left
 		lies   string
 	}{
-		"the lock":          {func(f *folder) { f.m.refuse["lock"] = errDisk }, true, "", "a.prompt.md"},
-		"somebody else":     {func(f *folder) { f.busy = 99 }, true, "", "a.prompt.md"},
-		"the folder":        {func(f *folder) { f.m.refuse["scan"] = errDisk }, true, "", "a.prompt.md"},
-		"the store":         {func(f *folder) { f.m.refuse["commit"] = errDisk }, false, "/repo", "a.prompt.md"},
-		"no such place":     {func(f *folder) { f.m.refuse["find"] = errDisk }, false, "", "a.error.md"},
-		"no such run":       {func(f *folder) { f.m.refuse["prepare"] = errDisk }, false, "", "a.error.md"},
-		"saved meanwhile":   {func(f *folder) { f.saved = f.files["a.prompt.md"][1:] + "!" }, false, "", "a.prompt.md"}, // of the same length, so it has the same inode number
+		"the lock":        {func(f *folder) { f.m.refuse["lock"] = errDisk }, true, "", "a.prompt.md"},
+		"somebody else":   {func(f *folder) { f.busy = 99 }, true, "", "a.prompt.md"},
+		"the folder":      {func(f *folder) { f.m.refuse["scan"] = errDisk }, true, "", "a.prompt.md"},
+		"the store":       {func(f *folder) { f.m.refuse["commit"] = errDisk }, false, "/repo", "a.prompt.md"},
+		"no such place":   {func(f *folder) { f.m.refuse["find"] = errDisk }, false, "", "a.error.md"},
+		"no such run":     {func(f *folder) { f.m.refuse["prepare"] = errDisk }, false, "", "a.error.md"},
+		"saved meanwhile": {func(f *folder) { f.saved = f.files["a.prompt.md"][1:] + "!" }, false, "", "a.prompt.md"}, // of the same length, so it has the same inode number
+		"saved before it is read": {func(f *folder) {
+			f.onScan = func() {
+				f.files["a.prompt.md"], f.modified = "do th", map[string]time.Time{"a.prompt.md": at}
+			}
+		}, false, "a.prompt.md", "a.prompt.md"},
 		"another's by now":  {func(f *folder) { f.saved = "another" }, false, "", "a.prompt.md"},
 		"half a prompt":     {func(f *folder) { f.m.refuse["prepare"], f.saved = errDisk, "the whole" }, false, "a.prompt.md", "a.prompt.md"},
 		"gone":              {func(f *folder) { f.m.refuse["read"] = iofs.ErrNotExist }, false, "a.prompt.md", "a.prompt.md"},

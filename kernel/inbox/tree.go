@@ -18,6 +18,11 @@ type PromptFile struct {
 	Changed  time.Time // also by a rename
 }
 
+// Same reports whether f and g are one file, and nobody wrote to it between the two looks.
+func (f PromptFile) Same(g PromptFile) bool {
+	return f.Inode == g.Inode && f.Size == g.Size && f.Modified.Equal(g.Modified)
+}
+
 // Stray is a file in an inbox that is not a prompt and looks misplaced, and
 // why.
 type Stray struct{ Path, Why string }
@@ -92,7 +97,7 @@ func (l Listing) Ready(now time.Time, debounce time.Duration, seen map[string]Si
 			continue
 		}
 		s, before := seen[f.Rel]
-		if !before || s.Since.After(now) || s.File.Inode != f.Inode || s.File.Size != f.Size || !s.File.Modified.Equal(f.Modified) {
+		if !before || s.Since.After(now) || !s.File.Same(f) {
 			s = Sighting{f, now}
 		}
 		still := f.Modified

@@ -113,8 +113,8 @@ func TestScanOfWhatMayLieThere(t *testing.T) {
 		}
 	}
 	for _, f := range l.Files {
-		if text, inode, err := tree.Read(f.Rel, f.Name); text != "x" || inode != f.Inode || err != nil || !tree.Still(f.Rel, f.Name, inode) || tree.Still(f.Rel, f.Name, inode+1) {
-			t.Errorf("%q: %q %d %v", f.Rel, text, inode, err)
+		if text, now, err := tree.Read(f.Rel, f.Name); text != "x" || now != f || err != nil || !tree.Still(f.Rel, f.Name, f.Inode) || tree.Still(f.Rel, f.Name, f.Inode+1) {
+			t.Errorf("%+v: %q %+v %v", f, text, now, err)
 		}
 	}
 }
@@ -169,12 +169,12 @@ func TestNamesAreUsedAgain(t *testing.T) {
 func TestTendingMayBeRepeated(t *testing.T) {
 	tree := newTree(t)
 	drop(t, tree, "inbox/d/x.running.md", "text")
-	_, inode, err := tree.Read("d/x.prompt.md", kernel.RunningPrompt)
+	_, file, err := tree.Read("d/x.prompt.md", kernel.RunningPrompt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "f/x",
-		File: tree.File("d/x.prompt.md", kernel.RunningPrompt), Rel: "d/x.prompt.md", Inode: inode, SHA256: textSum, Archive: true}}}
+		File: tree.File("d/x.prompt.md", kernel.RunningPrompt), Rel: "d/x.prompt.md", Inode: file.Inode, SHA256: textSum, Archive: true}}}
 	tend := func(want kernel.PromptName, archived bool) {
 		t.Helper()
 		for range 3 {
@@ -239,14 +239,14 @@ func TestAPromptThatIsSavedWhileItIsClaimed(t *testing.T) {
 		tree := newTree(t)
 		drop(t, tree, "inbox/"+c.at, c.text)
 		_, name, _ := inbox.PromptOf(c.at)
-		_, inode, err := tree.Read("x.prompt.md", name)
+		_, file, err := tree.Read("x.prompt.md", name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c.dropped != "" {
 			drop(t, tree, "inbox/x.prompt.md", c.dropped)
 		}
-		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
+		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: file.Inode,
 			File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now(), SHA256: digest([]byte("text"))}}}
 		same := c.text == "text"
 		if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, "", nil); found != same || err != nil {
@@ -439,11 +439,11 @@ func TestARenamedPromptIsFound(t *testing.T) {
 	} {
 		tree := newTree(t)
 		drop(t, tree, "inbox/x.running.md", "text")
-		_, inode, err := tree.Read("x.prompt.md", kernel.RunningPrompt)
+		_, file, err := tree.Read("x.prompt.md", kernel.RunningPrompt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
+		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: file.Inode,
 			SHA256: textSum, File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now().Add(time.Minute)}}}
 		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err != nil {
 			t.Fatal(err)
@@ -476,11 +476,11 @@ func TestAClaimMayBeRepeated(t *testing.T) {
 		if failed {
 			drop(t, tree, "inbox/x.error.md", "an earlier one")
 		}
-		_, inode, err := tree.Read("x.prompt.md", kernel.NewPrompt)
+		_, file, err := tree.Read("x.prompt.md", kernel.NewPrompt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
+		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: file.Inode,
 			File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now()}}}
 		for range 3 {
 			if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); !found || err != nil {

@@ -129,9 +129,6 @@ func (t Tree) scan(c fs.Confined, l *inbox.Listing, dir string, depth int) error
 		rel := path.Join(dir, name)
 		at := path.Join(inbox.Dir, rel)
 		prompt, word, ours := inbox.PromptOf(rel)
-		file := func(rel string, e fs.Entry) inbox.PromptFile {
-			return inbox.PromptFile{Rel: rel, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed}
-		}
 		stray := func(why string) { l.Strays = append(l.Strays, inbox.Stray{Path: rel, Why: why}) }
 		if strings.HasPrefix(name, ".") {
 			t.hidden(c, l, dir, name, at)
@@ -153,7 +150,7 @@ func (t Tree) scan(c fs.Confined, l *inbox.Listing, dir string, depth int) error
 		case e.Mode == iofs.ModeSymlink && (ours || strings.HasSuffix(name, ".md")):
 			stray("a symbolic link, which is not followed")
 		case !ours && e.Mode == 0:
-			l.Others = append(l.Others, file(rel, e))
+			l.Others = append(l.Others, promptFile(rel, word, e))
 			if meant := inbox.Meant(name); meant != "" {
 				stray("not a prompt's name: to run it, rename it to " + meant)
 			}
@@ -161,7 +158,7 @@ func (t Tree) scan(c fs.Confined, l *inbox.Listing, dir string, depth int) error
 		case e.Mode != 0:
 			stray("not a regular file")
 		default:
-			l.Files = append(l.Files, file(prompt, e))
+			l.Files = append(l.Files, promptFile(prompt, word, e))
 			inodes[inbox.NameOf(word, prompt)] = e.Inode
 		}
 	}
@@ -205,10 +202,10 @@ func (t Tree) unlinkTwins(c fs.Confined, l *inbox.Listing, first int, inodes map
 	return nil
 }
 
-// Read returns the text of a prompt and the inode number of its file. The error
+// Read returns the text of a prompt, and its file as it was after that. The error
 // is kernel.ErrInvalid if it cannot be a prompt, and fs.ErrNotExist if the file
 // is gone.
-func (t Tree) Read(rel string, n kernel.PromptName) (text string, inode uint64, err error) {
+func (t Tree) Read(rel string, n kernel.PromptName) (text string, f inbox.PromptFile, err error) {
 	err = t.with(func(c fs.Confined) error {
 		at := path.Join(inbox.Dir, inbox.NameOf(n, rel))
 		e, err := c.Stat(at)
@@ -218,15 +215,21 @@ func (t Tree) Read(rel string, n kernel.PromptName) (text string, inode uint64, 
 		case e.Size > MaxPrompt:
 			return fmt.Errorf("the prompt has %d bytes, more than the %d that one may have: %w", e.Size, MaxPrompt, kernel.ErrInvalid)
 		}
-		inode = e.Inode
 		data, err := c.Read(at, MaxPrompt)
 		if errors.Is(err, iofs.ErrPermission) {
 			return fmt.Errorf("the prompt cannot be read: %w: %w", err, kernel.ErrInvalid)
 		}
-		text = string(data)
+		if err == nil {
+			e, err = c.Stat(at)
+		}
+		text, f = string(data), promptFile(rel, n, e)
 		return err
 	})
-	return text, inode, err
+	return text, f, err
+}
+
+func promptFile(rel string, n kernel.PromptName, e fs.Entry) inbox.PromptFile {
+	return inbox.PromptFile{Rel: rel, Name: n, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed}
 }
 
 // Still reports whether a prompt of that name exists and is the file with that
@@ -339,7 +342,7 @@ func eachFinished(c fs.Confined, dir string, depth int, f func(inbox.PromptFile)
 				return err
 			}
 		case e.Mode == 0 && ours:
-			f(inbox.PromptFile{Rel: prompt, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed})
+			f(promptFile(prompt, word, e))
 		}
 	}
 	return nil
