@@ -22,6 +22,7 @@ type disk interface {
 	names(dir *os.File) ([]string, error)
 	look(at int, path string) (sys.Looked, error)  // as sys.Look
 	stat(at int, name string) (unix.Stat_t, error) // of a link itself
+	mayWrite(at int, name string) error            // whether the user may make files in a directory
 	mkdir(at int, name string) error
 	write(fd int, data []byte) error
 	writeAt(fd int, data []byte, offset int64) error
@@ -100,6 +101,10 @@ func (machine) look(at int, path string) (sys.Looked, error) { return sys.Look(a
 func (machine) stat(at int, name string) (st unix.Stat_t, err error) {
 	err = unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, err
+}
+
+func (machine) mayWrite(at int, name string) error {
+	return unix.Faccessat(at, name, unix.W_OK|unix.X_OK, 0)
 }
 
 func (machine) mkdir(at int, name string) error { return unix.Mkdirat(at, name, dirMode) }

@@ -137,6 +137,10 @@ func (f *faulty) truncate(fd int, size int64) error {
 	return either(f.callOf("truncate", fd), func() error { return machine{}.truncate(fd, size) })
 }
 
+func (f *faulty) mayWrite(at int, name string) error {
+	return either(f.call("ask for writing to", name), func() error { return machine{}.mayWrite(at, name) })
+}
+
 func (f *faulty) rename(from int, old string, to int, name string) error {
 	return either(f.call("rename", old+" to "+name), func() error { return machine{}.rename(from, old, to, name) })
 }

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -96,6 +97,38 @@ func TestAChangeOfAReadOnlyStoreSaysSo(t *testing.T) {
 			t.Errorf("%v: %+v, %v", why, rec, err)
 		}
 	}
+}
+
+// Nothing is put on record that cannot be written out, as where nobody may make a job's directory.
+func TestAStoreInWhichNoJobCanBeMade(t *testing.T) {
+	dir := t.TempDir()
+	s, j := newStore(t, dir), plain(1)
+	commit(t, s, kernel.CreateJob{Job: &j})
+	before, err := os.ReadFile(file(dir, plansFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = newStore(t, dir)
+	s.disk = closedJobs{}
+	if _, err := s.Begin(t.Context()); !errors.Is(err, unix.EACCES) || !strings.HasPrefix(err.Error(), "the store "+filepath.Join(dir, vizierDir)+" is read-only for you") {
+		t.Errorf("%v", err)
+	}
+	if rec, err := s.Read(t.Context(), kernel.Scope{All: true}); err != nil || len(rec.Jobs) != 1 {
+		t.Errorf("%+v, %v", rec, err)
+	}
+	if after, err := os.ReadFile(file(dir, plansFile)); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("%v; the journal has %d bytes, %d before", err, len(after), len(before))
+	}
+}
+
+// closedJobs lets nobody write to the directory of the jobs.
+type closedJobs struct{ machine }
+
+func (closedJobs) mayWrite(_ int, name string) error {
+	if name == jobsDir {
+		return unix.EACCES
+	}
+	return nil
 }
 
 // readOnlyDisk lets nothing be created or opened for writing.

@@ -253,6 +253,10 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result, 
 		}
 		tx.unlock = unlock
 	}
+	// Else a plan would be committed that cannot be written out.
+	if err = s.base.disk.mayWrite(s.base.fd, jobsDir); err != nil {
+		return nil, failed("write", jobsDir, err)
+	}
 	home, err := s.athome(ctx, s.opts.Tracking)
 	if err == nil && home != nil {
 		err = s.writeHomes(home)

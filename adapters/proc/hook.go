@@ -62,12 +62,14 @@ func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 		return fmt.Errorf("cannot be started: %w", err)
 	}
 	defer guard.dismiss()
-	if err := cmd.Start(); err != nil {
+	switch err = cmd.Start(); {
+	case err == nil:
+		guard.watch(cmd.Process.Pid)
+		err = cmd.Wait()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill what it left in its group
+	case ctx.Err() == nil:
 		return fmt.Errorf("cannot be started: %w", err)
 	}
-	guard.watch(cmd.Process.Pid)
-	err = cmd.Wait()
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill what it left in its group
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
