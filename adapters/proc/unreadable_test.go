@@ -196,7 +196,7 @@ func TestAHookThatIsEnded(t *testing.T) {
 	if err := l.RunHook(ctx, h); err == nil || err.Error() != "was ended: context canceled" {
 		t.Errorf("%v", err)
 	}
-	if err := l.RunHook(ctx, h); err == nil || err.Error() != "cannot be started: context canceled" {
+	if err := l.RunHook(ctx, h); err == nil || err.Error() != "was ended: context canceled" {
 		t.Errorf("once more: %v", err)
 	}
 	inPlace(t, h.Log)
