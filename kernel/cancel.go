@@ -67,10 +67,10 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup, whole bool) (Plan, error) 
 		reason += withItsRun
 	}
 	if st.Status.Terminal() {
-		return Plan{}, fmt.Errorf("there is nothing to cancel: job %s has ended (%s): %w", id, st.Status, ErrConflict)
+		return Plan{}, fmt.Errorf("nothing to cancel: job %s has ended (%s): %w", id, st.Status, ErrConflict)
 	}
 	if j.unrouted() && st.Status == Unscheduled && s.dormant(j) != "" {
-		return Plan{}, fmt.Errorf("there is nothing to cancel: job %s sleeps, and nothing of its run goes on: %w", id, ErrConflict)
+		return Plan{}, fmt.Errorf("nothing to cancel: job %s sleeps, and nothing of its run goes on: %w", id, ErrConflict)
 	}
 	if st.Status == Running {
 		p := Plan{}

@@ -451,7 +451,7 @@ func TestErrorsHaveNumbers(t *testing.T) {
 	vizier(t, dir, "submit", "--", "true")
 	vizier(t, dir, "wait", "1")
 	s, _ := connect(t, dir, "--allow", "cancel")
-	if text, failed := call(t, s, "cancel", object{"jobs": []int{1}}); !failed || !strings.Contains(text, `"message":"there is nothing to cancel: job 1 has ended (succeeded)"`) || len(text) > 200 {
+	if text, failed := call(t, s, "cancel", object{"jobs": []int{1}}); !failed || !strings.Contains(text, `"message":"nothing to cancel: job 1 has ended (succeeded)"`) || len(text) > 200 {
 		t.Errorf("%s", text)
 	}
 }

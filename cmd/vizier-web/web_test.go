@@ -550,7 +550,7 @@ func TestThePageShowsWhatIsNotSeen(t *testing.T) {
 			t.Errorf("%s does not have it: %+q", name, text)
 		}
 	}
-	if _, err := p.Ask("follows", []byte(printed(map[string]any{"what": "cancel", "job": f.id("1")}))); err == nil || !strings.HasPrefix(err.Error(), "there is nothing to cancel: job 1 has ended") {
+	if _, err := p.Ask("follows", []byte(printed(map[string]any{"what": "cancel", "job": f.id("1")}))); err == nil || !strings.HasPrefix(err.Error(), "nothing to cancel: job 1 has ended") {
 		t.Errorf("what is refused: %v", err)
 	}
 	if !strings.Contains(read["stand "+f.id("2")], "👩\u200d👧 می\u200cخواهم") {
