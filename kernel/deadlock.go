@@ -140,6 +140,11 @@ func (t *tick) eachCondition(i int32, missing bool, f func(any []edge)) {
 			f([]edge{{to: k}})
 		}
 	}
+	for _, id := range t.s.jobs[i].Spec.AfterAny {
+		if k := t.sender(i, id); k >= 0 {
+			f([]edge{{to: k}})
+		}
+	}
 	for _, a := range t.s.jobs[i].Spec.Needs {
 		if n, _, _ := t.need(i, a); n != producing && !(missing && n == unknown) {
 			continue

@@ -150,13 +150,17 @@ func (t *tick) round() bool {
 // carry judges the dependents of the jobs that ended, from queue position told on.
 func (t *tick) carry(told int) {
 	t.carried = true
+	again := func(k int32) {
+		before := t.status(k)
+		t.judge(k)
+		after := t.status(k)
+		t.late = t.late || after != before && (after == Running || after == WaitingOnLocks)
+	}
 	for ; told < len(t.queue); told++ {
-		t.s.graph.eachSuccessor(t.queue[told], func(k int32) {
-			before := t.status(k)
-			t.judge(k)
-			after := t.status(k)
-			t.late = t.late || after != before && (after == Running || after == WaitingOnLocks)
-		})
+		t.s.graph.eachSuccessor(t.queue[told], again)
+		if t.s.jobs[t.queue[told]].Spec.Routed {
+			t.s.eachUnfinal(t.queue[told], again)
+		}
 		t.s.eachRival(t.queue[told], Rivals, func(k int32) { t.late = t.late || t.status(k).Waiting() })
 	}
 }

@@ -61,7 +61,11 @@ func (t *tick) decideWide(j *Job, i int32, named int) verdict {
 			return v
 		}
 	}
-	return t.lastOf(i, (*tick).checkAfter, JobNotEnded)
+	v := t.lastOf(i, (*tick).checkEnded, JobNotEnded)
+	if v.kind == passed {
+		v, _ = t.checkAfter(i, len(j.Spec.After))
+	}
+	return v
 }
 
 // lastOf returns the first verdict of check. If that has the given cause, it returns the last

@@ -24,6 +24,7 @@ type graph struct {
 	prompts    []int32            // jobs that stand for prompts
 	asking     []int32            // jobs whose gates read facts
 	outward    []int32            // jobs whose gates read branches or the checkout
+	routed     []int32            // jobs that a route wakes
 	stopping   map[RunID][]int32  // jobs whose failure stops a run, by that run and by the runs of their handlers
 	handlers   map[int32]bool     // jobs that may handle a failure that stops a run
 	lockers    map[queue][]int32  // jobs that name a lock or pool
@@ -106,6 +107,9 @@ func newGraph(jobs []*Job) *graph {
 		}
 	}
 	for i, j := range jobs {
+		if j.Spec.Routed {
+			g.routed = append(g.routed, int32(i))
+		}
 		if j.Spec.Transient != NotTransient {
 			g.transients = append(g.transients, int32(i))
 		}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -12,13 +13,59 @@ func (s *Snapshot) Pending(id JobID) JobID {
 	if j == nil || !j.State.Status.Terminal() || j.State.Status == Succeeded {
 		return ""
 	}
-	s.near.require(Near{Kind: Woken})
-	for _, k := range s.jobs {
-		if k.ID != id && k.woken() && s.sendsBack(k, id, map[JobID]bool{}) {
-			return k.ID
-		}
+	for k := range s.senders(j, func(k int32) bool { return s.jobs[k].woken() }) {
+		return s.jobs[k].ID
 	}
 	return ""
+}
+
+// senders returns the jobs, woken by a route and active, that may still rewind j.
+func (s *Snapshot) senders(j *Job, active func(int32) bool) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		s.near.require(Near{Kind: Woken})
+		for _, k := range s.graph.routed {
+			if s.jobs[k] != j && active(k) && s.sendsBack(s.jobs[k], j.ID, map[JobID]bool{}) && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// sender returns the job that job i waits for since it may still rewind the predecessor id, of which any end will
+// do: until then that end is not final. It returns -1 if there is none. What depends on i cannot keep i waiting.
+func (t *tick) sender(i int32, id JobID) int32 {
+	p, ok := t.s.find(id)
+	if !ok || !t.status(p).Terminal() || t.status(p) == Succeeded {
+		return -1
+	}
+	for k := range t.s.senders(t.s.jobs[p], func(k int32) bool { return t.status(k).Active() }) {
+		if _, behind := slices.BinarySearch(t.s.graph.closure([]int32{i}, t.s.graph.eachSuccessor), k); !behind {
+			return k
+		}
+	}
+	return -1
+}
+
+// eachUnfinal calls f for the jobs that read whether job k, which a route wakes, may still rewind something: those for
+// which any end of that will do.
+func (s *Snapshot) eachUnfinal(k int32, f func(int32)) {
+	s.near.require(Near{Kind: Members, Run: s.jobs[k].Spec.Origin.Run}) // at once, since most of what follows is in it
+	rewound := s.graph.closure([]int32{k}, func(i int32, visit func(int32)) {
+		for _, r := range s.jobs[i].Spec.Routes {
+			if to, ok := s.find(r.To); ok && s.jobs[i].Spec.Routed {
+				visit(to)
+			}
+		}
+		s.graph.eachSuccessor(i, visit)
+		s.eachHeldBack(i, visit)
+	})
+	for _, i := range rewound {
+		for _, d := range s.graph.afterOf[i] {
+			if slices.Contains(s.jobs[d].Spec.AfterAny, s.jobs[i].ID) {
+				f(d)
+			}
+		}
+	}
 }
 
 // Asleep returns those of ids that nothing under way will let start, each with the reason: it

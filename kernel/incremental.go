@@ -15,7 +15,7 @@ import (
 // the locks that running jobs hold and older jobs wait for. If none of these changed, the
 // judgement has not changed. So the dirty set contains
 //
-//   - jobs that changed or are due, and the jobs that wait for them or for their branch (spread);
+//   - jobs that changed or are due, and the jobs that wait for them, for what they may rewind or for their branch (spread);
 //   - jobs that read facts that no job makes (Job.outside). If a store knows by which facts
 //     they were judged, the readers of changed facts are among the jobs that changed instead
 //     (Readers);
@@ -216,6 +216,9 @@ func (a *dirtySet) spread(i int32) {
 		}
 	}
 	a.s.graph.eachSuccessor(i, reader)
+	if j.Spec.Routed {
+		a.s.eachUnfinal(i, a.reader)
+	}
 	a.rivals(i)
 	if !a.s.near.created[j.ID] { // no earlier job can have named its patch
 		a.s.graph.eachConsumer(patch, reader)

@@ -26,7 +26,11 @@ func TestOrderOfInputIsIrrelevant(t *testing.T) {
 // nothing is left to decide.
 func TestASecondTickFindsNothingToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		o := World.Draw(t, "world")
+		if oneIn(t, 3, "repairs") {
+			repairs(t, &o)
+		}
+		s := kernel.NewSnapshot(o)
 		p := kernel.Decide(s)
 		if !samePlan(kernel.Decide(s), p) {
 			t.Fatal("two decisions on one snapshot differ")

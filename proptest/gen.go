@@ -65,6 +65,37 @@ var World = rapid.Custom(func(t *rapid.T) kernel.Observation {
 	return o
 })
 
+// repairs makes most jobs of a world part of loops: one whose failure wakes another, which sends it back, and what
+// comes after it, at last one that any end will do for.
+func repairs(t *rapid.T, o *kernel.Observation) {
+	at := func(i int) kernel.JobID { return o.Jobs[i].ID }
+	for first := 0; first+4 < len(o.Jobs); first += 4 {
+		loop := o.Jobs[first : first+4]
+		for i := range loop {
+			s := &loop[i].Spec
+			s.After, s.AfterAny, s.Needs, s.Pinned, s.Preconditions, s.Routes = nil, nil, nil, kernel.PinnedHead{}, nil, nil
+			s.Transient, s.Routed, s.Task.Args, s.Origin.Run = kernel.NotTransient, false, []string{"true"}, oneOf[kernel.RunID](t, "of run", "", "r1", "r1")
+			loop[i].State.Approval = kernel.Approval{}
+		}
+		fails := oneOf(t, "what wakes", kernel.OutcomeFailed, kernel.OutcomeBlocked)
+		loop[0].Spec.Routes = []kernel.Route{{On: fails, To: at(first + 1)}}
+		loop[0].State.Status = oneOf(t, "tried", kernel.Failed, kernel.Failed, kernel.Failed, kernel.Running, kernel.Succeeded)
+		loop[1].Spec.Routed, loop[1].State.Awake = true, !oneIn(t, 4, "asleep")
+		loop[1].Spec.Routes = []kernel.Route{{On: kernel.OutcomeSucceeded, To: at(first), Budget: rapid.IntRange(0, 2).Draw(t, "budget")}}
+		loop[1].State.Status = oneOf(t, "repairs", kernel.Running, kernel.Running, kernel.Queued, kernel.WaitingOnDeps, kernel.Succeeded, kernel.Failed)
+		loop[2].Spec.After = []kernel.JobID{at(first)}
+		loop[2].State.Status = oneOf(t, "then", kernel.Queued, kernel.WaitingOnDeps, kernel.BlockedByDependency, kernel.BlockedByDependency)
+		loop[3].Spec.After = []kernel.JobID{at(first + rapid.IntRange(0, 2).Draw(t, "of which any end will do"))}
+		loop[3].Spec.AfterAny = loop[3].Spec.After
+		loop[3].State.Status = oneOf(t, "at last", kernel.Queued, kernel.WaitingOnDeps, kernel.WaitingOnLocks)
+		for i := range loop {
+			if oneIn(t, 4, "after another") {
+				loop[i].Spec.After = append(loop[i].Spec.After[:len(loop[i].Spec.After):len(loop[i].Spec.After)], oneOf(t, "also after", jobIDs...))
+			}
+		}
+	}
+}
+
 // Limits draws capacities that are small enough to matter.
 var Limits = rapid.Custom(func(t *rapid.T) kernel.Limits {
 	return kernel.Limits{MaxRunning: rapid.IntRange(0, 4).Draw(t, "max_running"),

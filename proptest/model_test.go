@@ -135,15 +135,48 @@ func tookOthers(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	})
 }
 
+// behind returns the jobs that a rewind of root rewinds.
+func behind(s *kernel.Snapshot, root *kernel.Job) map[kernel.JobID]bool {
+	return closure(s, root, func(j, p *kernel.Job) bool {
+		return dependsOn(s, j, p) && !apart(s, j, p) && !onlyAfter(j, p) && !tookOthers(s, j, p) || heldBy(j, p)
+	})
+}
+
+// sender returns the active job, woken by a route, that may still rewind p and waits for nothing that comes of j; or "".
+func sender(s *kernel.Snapshot, j, p *kernel.Job) kernel.JobID {
+	of := closure(s, j, func(k, p *kernel.Job) bool { return dependsOn(s, k, p) })
+	for _, k := range s.Jobs() {
+		if k != p && k.Spec.Routed && k.State.Status.Active() && !of[k.ID] && sendsBack(s, k, p, map[*kernel.Job]bool{}) {
+			return k.ID
+		}
+	}
+	return ""
+}
+
+func sendsBack(s *kernel.Snapshot, k, p *kernel.Job, seen map[*kernel.Job]bool) bool {
+	seen[k] = true
+	return slices.ContainsFunc(k.Spec.Routes, func(r kernel.Route) bool {
+		to, onSuccess, budget := s.Job(r.To), r.On == kernel.OutcomeSucceeded, r.Budget
+		if budget == 0 {
+			budget = 3
+		}
+		switch {
+		case to == nil, onSuccess && k.Spec.Routed && to.State.Status == kernel.Succeeded && slices.ContainsFunc(to.Spec.Routes, func(w kernel.Route) bool { return w.On != kernel.OutcomeSucceeded && w.To == k.ID }):
+			return false
+		case onSuccess && slices.Contains(to.Spec.After, k.ID):
+			return to.Spec.Routed && !seen[to] && sendsBack(s, to, p, seen)
+		}
+		return k.State.Routed < budget && behind(s, to)[p.ID]
+	})
+}
+
 // The retry set is the closure by its definition.
 func TestDownstreamIsTheClosure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		s = s.Apply(kernel.Decide(s)) // some are held back now
 		for _, root := range s.Jobs() {
-			want := closure(s, root, func(j, p *kernel.Job) bool {
-				return dependsOn(s, j, p) && !apart(s, j, p) && !onlyAfter(j, p) && !tookOthers(s, j, p) || heldBy(j, p)
-			})
+			want := behind(s, root)
 			got := s.Downstream(root.ID)
 			if got[0] != root.ID || len(got) != len(want) || slices.ContainsFunc(got, func(id kernel.JobID) bool { return !want[id] }) {
 				t.Fatalf("downstream of %s: %v, want %v", root.ID, got, want)
@@ -203,6 +236,13 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 			return kernel.BlockedByDependency, fmt.Sprintf("dependency failed for job %s (%s)", id, p.State.Status)
 		default:
 			return kernel.WaitingOnDeps, "waiting on job " + string(id)
+		}
+	}
+	for _, id := range j.Spec.AfterAny {
+		if p := s.Job(id); p != nil && p.State.Status != kernel.Succeeded {
+			if k := sender(s, j, p); k != "" {
+				return kernel.WaitingOnDeps, fmt.Sprintf("waiting on job %s, which may send job %s back", k, id)
+			}
 		}
 	}
 	for _, a := range j.Spec.Needs {
@@ -542,6 +582,9 @@ func dueLater(j *kernel.Job, now time.Time) bool {
 func TestDecideAgreesWithTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
+		if oneIn(t, 3, "repairs") {
+			repairs(t, &o)
+		}
 		o.Limits = kernel.Limits{}
 		for i := range o.Jobs {
 			o.Jobs[i].Spec.Locks = nil

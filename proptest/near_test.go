@@ -298,6 +298,15 @@ func TestATickOnWhatIsNearKnowsTheArtifacts(t *testing.T) {
 	})
 }
 
+// The same if much waits for what may be sent back.
+func TestATickOnWhatIsNearKnowsTheRepairs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		repairs(t, &o)
+		anyWorld(t, o)
+	})
+}
+
 // anyWorld lets a tick judge a world, and then changes it again and again by verbs,
 // time and facts from outside. Markers change only by the jobs that make them.
 func anyWorld(t *rapid.T, o kernel.Observation) {
@@ -335,6 +344,9 @@ func TestATrackedWorldIsDecidedOnAsAny(t *testing.T) {
 				s.After, s.Locks, s.Transient, s.Routed, s.Task.Args = nil, nil, kernel.NotTransient, false, []string{"true"}
 				s.Needs, s.MissingProducer = []kernel.Artifact{oneOf(t, "needs", artifacts...)}, kernel.Wait
 			}
+		}
+		if oneIn(t, 3, "repairs") {
+			repairs(t, &o)
 		}
 		s := kernel.NewSnapshot(o)
 		s = s.Apply(kernel.Decide(s))
