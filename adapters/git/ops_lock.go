@@ -50,11 +50,15 @@ func (r *Repo) DropStaleLocks(dir string, before time.Time) error {
 }
 
 // DropStaleRefLocks removes lock files older than before that a killed git left
-// for branches, for the packed refs and for the configuration. It keeps a lock
-// that a git still at work in the repository may hold; git reports such a lock
-// to whoever runs into it.
+// for branches and Vizier's own refs, for HEAD, for the packed refs and for the configuration. It keeps a
+// lock that a git still at work in the repository may hold; git reports such a
+// lock to whoever runs into it.
 func (r *Repo) DropStaleRefLocks(branches []string, before time.Time) error {
-	paths := []string{"packed-refs.lock", "config.lock"}
+	paths, err := r.locksBelow("refs/vizier")
+	if err != nil {
+		return err
+	}
+	paths = append(paths, "HEAD.lock", "packed-refs.lock", "config.lock")
 	for _, b := range branches {
 		if filepath.IsLocal(b) {
 			paths = append(paths, filepath.Join("refs", "heads", b+".lock"))
@@ -66,6 +70,43 @@ func (r *Repo) DropStaleRefLocks(branches []string, before time.Time) error {
 		}
 	}
 	return nil
+}
+
+// locksBelow returns the lock files in a directory of the common git directory, relative to the latter.
+func (r *Repo) locksBelow(dir string) (paths []string, err error) {
+	root := r.root.CommonDir
+	err = filepath.WalkDir(filepath.Join(root, dir), func(path string, d iofs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(root, path)
+		switch {
+		case errors.Is(err, iofs.ErrNotExist): // a git has removed it meanwhile
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && (rel == "objects" || rel == "hooks" || filepath.Base(rel) == "modules"): // the last are submodules' repositories
+			return filepath.SkipDir
+		case d.Type().IsRegular() && strings.HasSuffix(rel, ".lock"):
+			paths = append(paths, rel)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for locks that a killed git left: %w", err)
+	}
+	return paths, nil
+}
+
+// StaleLocks returns the lock files older than before that a killed git left in the git directory and those of the
+// worktrees. drop removes one of them. A lock that a git still at work may hold is none.
+func (r *Repo) StaleLocks(before time.Time) (paths []string, drop func(path string) error, err error) {
+	all, err := r.locksBelow(".")
+	old := func(at time.Time) bool { return at.Before(before) }
+	for _, p := range all {
+		path := filepath.Join(r.root.CommonDir, p)
+		if info, err := os.Lstat(path); err == nil && old(info.ModTime()) && !r.atWorkSince(info.ModTime()) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, func(path string) error { return r.dropStale(path, old) }, err
 }
 
 // dropStale removes a lock file that was made when may says, unless a git still at work in the

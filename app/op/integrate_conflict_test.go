@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -336,6 +337,21 @@ func TestAFileThatIsStagedWithMarkersStaysInConflict(t *testing.T) {
 			w.want(n, kernel.OutcomeSucceeded)
 		}
 	}
+}
+
+// A retry of a merge whose commit stands already takes that for its own.
+func TestAMergeThatARetryFindsCommitted(t *testing.T) {
+	w := conflicting(t)
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	w.resolve(n, "both\n")
+	w.git(w.mergeDir(n), "commit", "--quiet", "-m", "merge\n\n"+effect.Trailer+effectKeyOf(n, 0, "")+"\n"+effect.Trailer+"another")
+	n.Job.State.Generation = 2
+	w.want(n, kernel.OutcomeSucceeded)
+	if got, want := w.git(w.dir, "log", "-1", "--format=%B", "main"), "merge\n\n"+effect.Trailer+"another\n"+effect.Trailer+effectKeyOf(n, 2, ""); got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+	w.tidy()
 }
 
 func TestConflictThatAPersonCommits(t *testing.T) {

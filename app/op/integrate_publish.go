@@ -138,6 +138,7 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (mergeCo
 	} else {
 		write = git.Amend
 		message, err = git.Message(ctx, head)
+		message = m.withoutEarlier(message)
 	}
 	if err != nil {
 		return mergeCommit{}, err
@@ -151,6 +152,16 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (mergeCo
 		return mergeCommit{Result: r}, err
 	}
 	return mergeCommit{merged: id}, nil
+}
+
+// withoutEarlier returns a message without the effect's trailers of earlier generations, which had committed when they were
+// killed.
+func (m *integration) withoutEarlier(message string) string {
+	message += "\n"
+	for generation := range m.n.Job.State.Generation {
+		message = strings.ReplaceAll(message, effect.Trailer+effectKeyOf(m.n, generation, "")+"\n", "")
+	}
+	return message
 }
 
 // message returns the commit message: the subject followed by the plan's

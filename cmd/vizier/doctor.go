@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
@@ -59,6 +60,7 @@ type worktreeGit interface {
 	DropHeld(ctx context.Context) error
 	HalfWay() ([]string, error)
 	EndHalfWay(ctx context.Context, dir string) error
+	StaleLocks(before time.Time) (paths []string, drop func(path string) error, err error)
 	Damage(kernel.Context) (why string, stays bool, err error)
 	ProgramVersion(context.Context) (version string, ok bool, err error)
 }
@@ -96,6 +98,7 @@ type doctorFinding struct {
 func (c *call) checks(r *repo) []app.Check {
 	return []app.Check{
 		{Name: "git", Look: r.checkGit},
+		{Name: "locks", Look: r.checkLocks, Before: true},
 		{Name: "disk", Look: r.checkDisk},
 		{Name: "records", Look: r.checkRecords, Before: true},
 		{Name: "approvals", Look: checkApprovals},
@@ -172,6 +175,7 @@ func (x *doctorCmd) report(c *call, doc diagnosis, found []app.Finding) (err err
 		case f.Fix != nil:
 			f.Next = "vizier doctor --fix"
 		}
+		f.Next = cmp.Or(f.Next, seeTo)
 		doc.Findings = append(doc.Findings, doctorFinding{f.Check, f.Path, f.Problem, f.Next, f.Fix != nil, f.Fixed})
 	}
 	if len(found) > 0 {
@@ -226,7 +230,7 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 		return nil, err
 	}
 	if err != nil {
-		next := "see what this names: a directory or a link in place of a file, what you may not read, or a damaged index of git, which `git reset` writes anew once it is removed; put it right, and run `vizier doctor` again"
+		next := seeTo
 		if strings.Contains(err.Error(), "safe.directory") { // git says so, in every language, of a repository of another user
 			next = "make the repository yours or, if you trust its owner, run the `git config` command that git names here; then run `vizier doctor` again"
 		}
@@ -247,6 +251,9 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	}
 	return found, nil
 }
+
+// seeTo is the next step where something could not be looked at.
+const seeTo = "see what this names: a directory or a link in place of a file, what you may not read, or a damaged index of git, which `git reset` writes anew once it is removed; put it right, and run `vizier doctor` again"
 
 // clear reports what is in the place of files that every command needs and, if it may, moves it aside.
 // blocked says that something is left: then nothing else can be looked at.
@@ -303,7 +310,7 @@ func (x *doctorCmd) show(c *call, doc diagnosis, open int) {
 			mark = " (repaired)"
 		}
 		c.ui.print("")
-		c.ui.print(f.Check + ": " + readable(f.Path) + mark)
+		c.ui.print(strings.TrimSuffix(f.Check+": "+readable(f.Path), ": ") + mark)
 		c.ui.print("  " + oneLine(f.Problem))
 		if !f.Fixed {
 			c.ui.print("  next: " + f.Next)
@@ -325,6 +332,20 @@ func (r *repo) checkGit(ctx context.Context, _ *kernel.Snapshot) ([]app.Finding,
 	}
 	return nil, nil
 }
+
+// checkLocks looks for the locks of a git that was killed, which keep every other git out.
+func (r *repo) checkLocks(context.Context, *kernel.Snapshot) (out []app.Finding, err error) {
+	paths, drop, err := r.Doctor.git.StaleLocks(time.Now().Add(-leftAlone))
+	for _, path := range paths {
+		out = append(out, app.Finding{Path: r.rel(path), Problem: "a git that was killed left this lock, so that git refuses what needs it",
+			Fix: func(context.Context) error { return drop(path) }})
+	}
+	return out, err
+}
+
+// leftAlone is how old a lock is that no git at work holds, before the doctor reports it: a program that is not called git may
+// hold it for a moment.
+const leftAlone = 10 * time.Second
 
 // checkReleases looks for a release that was killed before its end.
 func (r *repo) checkReleases(ctx context.Context, _ *kernel.Snapshot) ([]app.Finding, error) {
