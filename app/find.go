@@ -51,7 +51,7 @@ func (s *Scheduler) Job(ctx context.Context, ref string) (*kernel.Snapshot, kern
 
 // Jobs returns the jobs that refs name, with a single read.
 func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []kernel.JobID, error) {
-	scope := s.mentioned(refs)
+	scope := s.mentioned(ctx, refs)
 	snap, err := s.Records(ctx, scope)
 	if err != nil {
 		return nil, nil, err
@@ -69,7 +69,7 @@ func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, 
 // Targets returns the jobs or whole runs that refs name, in a snapshot that
 // holds all jobs of those runs.
 func (s *Scheduler) Targets(ctx context.Context, refs []string) (*kernel.Snapshot, []view.Target, error) {
-	scope := s.mentioned(refs)
+	scope := s.mentioned(ctx, refs)
 	narrow, known := len(scope.Near) > 0, map[kernel.Near]bool{}
 	for _, n := range scope.Near {
 		known[n] = true
@@ -156,7 +156,7 @@ func (s *Scheduler) Resolver(ctx context.Context, refs []string) (func(string) (
 	var snap *kernel.Snapshot
 	if len(refs) > 0 {
 		var err error
-		if snap, err = s.Records(ctx, s.mentioned(refs)); err != nil {
+		if snap, err = s.Records(ctx, s.mentioned(ctx, refs)); err != nil {
 			return nil, err
 		}
 	}
@@ -179,7 +179,7 @@ func (s *Scheduler) IDs() []kernel.JobID {
 
 // mentioned returns the scope that is needed to resolve refs. Names are only in
 // the records, so a name needs them all.
-func (s *Scheduler) mentioned(refs []string) kernel.Scope {
+func (s *Scheduler) mentioned(ctx context.Context, refs []string) kernel.Scope {
 	var others []kernel.Near
 	var ids, all []kernel.JobID
 	for _, ref := range refs {
@@ -192,7 +192,13 @@ func (s *Scheduler) mentioned(refs []string) kernel.Scope {
 			continue
 		}
 		if ref == "@last" {
-			others = append(others, kernel.Near{Kind: kernel.Newest, Most: 1})
+			newest := kernel.Near{Kind: kernel.Newest, Most: 1}
+			others = append(others, newest)
+			if snap, err := s.Records(ctx, kernel.Scope{All: true, Near: []kernel.Near{newest}}); err == nil { // else the read that follows fails
+				if jobs := snap.Jobs(); len(jobs) > 0 && jobs[len(jobs)-1].Spec.Origin.Run != "" { // of a prompt's run another may be meant
+					others = append(others, kernel.Near{Kind: kernel.Members, Run: jobs[len(jobs)-1].Spec.Origin.Run})
+				}
+			}
 			continue
 		}
 		if n, part, ok := kernel.ParseRef(ref); ok {

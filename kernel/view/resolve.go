@@ -117,7 +117,7 @@ func (t Target) Run() kernel.RunID {
 // are tried:
 //
 //   - a whole id
-//   - @last, the newest job
+//   - @last, the newest job; of a prompt's run the one that stands for the prompt, which is the last of the run
 //   - a number, or a number with a part; see kernel.Job.Ref
 //   - the name of exactly one open job or run or, if none is open, of exactly one that has ended
 //   - RUN/NODE, where RUN is the beginning of a run's id or a run's slug; with several runs of that slug, the latest counts
@@ -134,10 +134,17 @@ func (f *Finder) Find(ref string) (Target, error) {
 		_, err := find(s, id)
 		return Target{}, err
 	case ref == "@last":
-		if jobs := s.Jobs(); len(jobs) > 0 {
-			return single(jobs[len(jobs)-1]), nil
+		jobs := s.Jobs()
+		if len(jobs) == 0 {
+			return Target{}, unknown(f.s, ref)
 		}
-		return Target{}, unknown(f.s, ref)
+		last := jobs[len(jobs)-1]
+		if at := slices.IndexFunc(jobs, func(j *kernel.Job) bool {
+			return j.Spec.Prompt != nil && j.Spec.Origin.Run != "" && j.Spec.Origin.Run == last.Spec.Origin.Run
+		}); at >= 0 {
+			last = jobs[at]
+		}
+		return single(last), nil
 	}
 	if n, part, ok := kernel.ParseRef(ref); ok {
 		return f.numbered(ref, n, part)

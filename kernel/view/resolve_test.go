@@ -55,6 +55,11 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%q: %v", ref, err)
 		}
 	}
+	prompt := func(j *kernel.Job) { j.Spec.Prompt = &kernel.Prompt{Rel: "x.prompt.md"} }
+	run := snap(job("0190aaaa01", 1, kernel.Queued, node("run_ab12", "end"), prompt), job("0190aaaa02", 1, kernel.Queued, node("run_ab12", "begin")), job("beef", 0, kernel.Queued, prompt))
+	if id, err := view.NewFinder(run).Resolve("@last"); id != "0190aaaa01" || err != nil {
+		t.Errorf("@last of a prompt's run: %s, %v", id, err)
+	}
 	if _, err := view.NewFinder(snap()).Resolve("@last"); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("@last of nothing: %v", err)
 	}
