@@ -109,8 +109,8 @@ func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow
 // gated performs an operation. If the operation has a gate, it is checked after
 // the operation has succeeded.
 func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error) {
-	if p.look != nil {
-		if err := env.Git.DropStaleRefLocks(n.ownBranches(), n.Job.State.Started); err != nil {
+	if own := n.ownBranches(); p.look != nil && len(own) > 0 {
+		if err := env.Git.DropStaleRefLocks(own, n.Job.State.Started); err != nil {
 			return Result{}, err
 		}
 	}

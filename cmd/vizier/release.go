@@ -216,7 +216,7 @@ func (rel *release) describe(noTag bool) string {
 }
 
 func (rel *release) ask(c *call, noTag bool) error {
-	fmt.Fprintf(c.stderr, "%s\nCreate release %s? [y/N] ", rel.describe(noTag), rel.next.Tag())
+	fmt.Fprintf(c.stderr, "%s\nCreate release %s? [y/N] ", visible(rel.describe(noTag), "\n\t"), rel.next.Tag())
 	answer, err := c.typed()
 	fmt.Fprintln(c.stderr)
 	if errors.Is(err, context.Canceled) {

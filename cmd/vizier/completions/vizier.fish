@@ -8,7 +8,11 @@ function __vizier_complete
     if set -q found[1]
         printf '%s\n' $found
     else
-        __fish_complete_path (commandline -ct)
+        set -l path (commandline -ct)
+        set -l flag (string match --regex '^--[^=]*=' -- $path)
+        for found in (__fish_complete_path (string replace -- "$flag" '' $path))
+            echo "$flag$found"
+        end
     end
 end
 complete -c vizier -f -a '(__vizier_complete)'

@@ -12,6 +12,7 @@ _vizier() {
     if (( ${#candidates} )); then
         _describe vizier candidates
     else
+        [[ $PREFIX == --*=* ]] && compset -P '*='
         _files
     fi
 }
