@@ -196,6 +196,9 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
 		return c, nil // the merge is gone, and its conflict with it
 	}
+	if err := errors.Join(env.Git.DropStaleLocks(c.mark.Worktree, n.Job.State.Started), env.Git.DropStaleRefLocks(n.ownBranches(), n.Job.State.Started)); err != nil {
+		return nil, err
+	}
 	if err := c.putBack(ctx, env, n); err != nil { // an attempt was killed, or could not stage all that was resolved
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
@@ -337,6 +339,31 @@ func TestAFileThatIsStagedWithMarkersStaysInConflict(t *testing.T) {
 			w.want(n, kernel.OutcomeSucceeded)
 		}
 	}
+}
+
+// Whoever resolves a conflict first removes the locks of a git that was killed.
+func TestLocksInAConflictedMerge(t *testing.T) {
+	w := conflicting(t)
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	w.resolve(n, "both\n")
+	tree := w.mergeDir(n)
+	var locks []string
+	for _, at := range []string{w.git(tree, "rev-parse", "--absolute-git-dir") + "/refs/worktree/vizier/settled.lock", filepath.Join(w.dir, ".git/refs/vizier/held", filepath.Base(tree), "settled.lock")} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, nil, 0o600), os.Chtimes(at, time.Time{}, time.Now().Add(-time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		locks = append(locks, at)
+	}
+	gate := w.conflictGate(n, nil)
+	gate.Job.State.Started = time.Now()
+	w.want(gate, kernel.OutcomeSucceeded, "resolved")
+	for _, at := range locks {
+		if _, err := os.Lstat(at); !errors.Is(err, iofs.ErrNotExist) {
+			t.Errorf("%s is left: %v", at, err)
+		}
+	}
+	w.want(n, kernel.OutcomeSucceeded)
 }
 
 // A retry of a merge whose commit stands already takes that for its own.
