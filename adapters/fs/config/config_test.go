@@ -200,6 +200,14 @@ func TestEveryMistakeIsReportedWithItsPlace(t *testing.T) {
 			repo: "[jobs]\ngrace = \"1s\"\ngrace\n",
 			want: []string{".vizier/config.toml:3: "},
 		},
+		"deeper than the library bears": {
+			repo: "# a\n[" + strings.Repeat("a.", 60000) + "a]\nb = 1\n",
+			want: []string{".vizier/config.toml:2: more than 64 levels of nesting"},
+		},
+		"longer than the library bears": {
+			repo: strings.Repeat("# x\n", 1<<14) + "\n",
+			want: []string{".vizier/config.toml: it has 65537 bytes, more than the 65536 that a configuration may have"},
+		},
 		"dotted": {
 			repo: "\nworkflow.global_workflow.dir = \"x\"\n",
 			want: []string{".vizier/config.toml:2: unknown key workflow.global_workflow (did you mean workflow.global_workflows?)"},
@@ -244,7 +252,7 @@ func TestDocsPage(t *testing.T) {
 		"the repository's `.vizier/config.toml`, the user's `config.toml`, the default.\n" +
 		"The user's file is in `vizier/` below `$VIZIER_CONFIG_DIR`, `$XDG_CONFIG_HOME` or `~/.config`.\n" +
 		"`-C FILE` replaces both files for the command that has it; jobs use the files. `vizier config show --origin` prints the source of each value.\n" +
-		"An unknown key or a value of the wrong type is an error.\n\n" +
+		"An unknown key or a value of the wrong type is an error, as is a file of more than 64 KiB, or one that nests deeper than 64 levels.\n\n" +
 		"In a variable, commas separate the values of a list, and spaces around them do not count; no quotes or backslashes protect a comma, so a value with one must be in a file.\n" +
 		"A variable that is set but empty does not count. Where empty means that there is no limit, no bound or no script, only a file can say so.\n\n" +
 		"| key | default | variable | meaning |\n|---|---|---|---|\n")

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/vizier-scheduler/vizier/internal/nesting"
 )
 
 // Sources says where a configuration is read from.
@@ -84,6 +86,14 @@ type loader struct {
 // file parses one layer. Its findings are in the order of lines. A line may end
 // with CR LF, and no command of several lines has that CR.
 func (l *loader) file(name, data string) {
+	const most = 64 << 10 // the time to find the lines of keys grows with the square of the size
+	if line := nesting.TooDeep(data); line > 0 {
+		l.findings = append(l.findings, Finding{Place: fmt.Sprintf("%s:%d", name, line), Text: fmt.Sprintf("more than %d levels of nesting", nesting.Most)})
+		return
+	} else if len(data) > most {
+		l.findings = append(l.findings, Finding{Place: name, Text: fmt.Sprintf("it has %d bytes, more than the %d that a configuration may have", len(data), most)})
+		return
+	}
 	var top map[string]toml.Primitive
 	md, err := toml.Decode(strings.ReplaceAll(data, "\r\n", "\n"), &top)
 	if err != nil {

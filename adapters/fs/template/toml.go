@@ -3,12 +3,14 @@ package template
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/vizier-scheduler/vizier/internal/nesting"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -18,6 +20,9 @@ import (
 // have that CR.
 func parseTOML(file, text string) (workflow.Value, error) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if line := nesting.TooDeep(text); line > 0 {
+		return workflow.Value{}, syntax("TOML", file, line, fmt.Sprintf("more than %d levels of nesting", nesting.Most))
+	}
 	var tree map[string]any
 	if _, err := toml.Decode(text, &tree); err != nil {
 		line, msg := 0, strings.TrimPrefix(err.Error(), "toml: ")
@@ -33,7 +38,7 @@ func parseTOML(file, text string) (workflow.Value, error) {
 	s := &scanner{text: text, line: 1, lines: map[string]int{}, tables: map[string]int{}}
 	s.scan()
 	b := builder{file: file, lines: s.lines}
-	return b.value(tree, "", 1, 0), nil
+	return b.value(tree, "", 1), nil
 }
 
 // builder joins the values with their lines.
@@ -42,14 +47,11 @@ type builder struct {
 	lines map[string]int
 }
 
-func (b builder) value(v any, path string, line, depth int) workflow.Value {
+func (b builder) value(v any, path string, line int) workflow.Value {
 	if at, ok := b.lines[path]; ok {
 		line = at
 	}
 	out := workflow.Value{Pos: workflow.Pos{File: b.file, Line: line}}
-	if depth > maxDepth {
-		return out
-	}
 	switch v := v.(type) {
 	case string:
 		out.Kind, out.Text = workflow.String, v
@@ -62,17 +64,17 @@ func (b builder) value(v any, path string, line, depth int) workflow.Value {
 	case []any:
 		out.Kind = workflow.List
 		for i, e := range v {
-			out.List = append(out.List, b.value(e, element(path, i), line, depth+1))
+			out.List = append(out.List, b.value(e, element(path, i), line))
 		}
 	case []map[string]any:
 		out.Kind = workflow.List
 		for i, e := range v {
-			out.List = append(out.List, b.value(e, element(path, i), line, depth+1))
+			out.List = append(out.List, b.value(e, element(path, i), line))
 		}
 	case map[string]any:
 		out.Kind = workflow.Table
 		for key, e := range v {
-			val := b.value(e, member(path, key), line, depth+1)
+			val := b.value(e, member(path, key), line)
 			out.Fields = append(out.Fields, workflow.Field{Key: key, Pos: val.Pos, Value: val})
 		}
 		slices.SortFunc(out.Fields, func(x, y workflow.Field) int {
