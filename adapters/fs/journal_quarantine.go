@@ -65,7 +65,7 @@ func (s *Store) readQuarantine() error {
 		err = r.err
 	}
 	if err != nil {
-		return fmt.Errorf("%s, changes that could not be written yet: %w", path.Join(vizierDir, quarantineFile), err)
+		return fmt.Errorf("%s, changes that could not be written yet: %w: put it back as it was or, if you cannot, move it away: those changes are then lost", path.Join(vizierDir, quarantineFile), err)
 	}
 	return nil
 }

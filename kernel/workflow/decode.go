@@ -124,6 +124,9 @@ func (d *decoder) text(into *Text) func(Value) {
 			d.wrong(v, "a string")
 			return
 		}
+		if strings.Contains(v.Text, "\x00") {
+			d.add(Diagnostic{Pos: v.Pos, Msg: "the value has a NUL byte, which no program can be given", Hint: "hand it over in a file"})
+		}
 		*into = Text{v.Text, v.Pos}
 	}
 }

@@ -23,6 +23,8 @@ func (c *checker) arguments(n *node) {
 	sure := func(keys ...string) bool { return !n.unsure(keys) }
 	u := n.use
 	switch {
+	case !u.NoScript && u.OneOf == nil && given(scripts) > 1 && sure(scripts...):
+		c.rule(n, n.pos, ".args.script", "has both command and script, and only one of them can run")
 	case !u.NoScript || n.arg(scripts...) == "":
 	case u.Policy != "":
 		c.node(n, n.pos, ".args", "put the script in a gate", "node `%s` declares control policy `%s` but also sets command/script args", n.id.Value, u.Policy)

@@ -51,6 +51,7 @@ var validateCases = []struct {
 	{"V26 shell prompt without a script", []string{`{"id": "p", "kind": "shell", "uses": "cap.env.shell.prompt.resolve", "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}}`}, "requires exactly one of command, script"},
 	{"V26 shell prompt with both", []string{`{"id": "p", "kind": "shell", "uses": "cap.env.shell.prompt.resolve", "args": {"command": "a", "script": "b"}, "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}}`}, "requires exactly one of command, script"},
 	{"prompt that produces nothing", []string{`{"id": "p", "uses": "cap.env.builtin.prompt.resolve"}`}, "must produce exactly one artifact, custom:prompt_text:<key>"},
+	{"a command with both", []string{`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a", "script": "b"}}`}, "executor `command.run` node `x` has both command and script, and only one of them can run"},
 	{"V27 worktree without a branch", []string{`{"id": "w", "uses": "cap.env.builtin.worktree.prepare", "args": {"branch": " "}}`}, "executor `worktree.prepare` node `w` requires at least one non-empty argument of branch, slug, plan"},
 	{"V27 worktree with a slug", []string{`{"id": "w", "uses": "cap.env.builtin.worktree.prepare", "args": {"branch": "", "slug": "foo"}}`}, ""},
 	{"V28 integrate without a branch", []string{`{"id": "i", "uses": "cap.env.builtin.git.integrate_plan_branch"}`}, "requires at least one non-empty argument of branch, source_branch, plan_branch, slug, plan"},

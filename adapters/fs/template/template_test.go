@@ -38,6 +38,14 @@ func wants(t *testing.T, err error, want string) {
 
 const leaf = "id = \"l\"\nversion = \"v1\"\n[[nodes]]\nid = \"a\"\nkind = \"gate\"\nuses = \"control.terminal\"\n"
 
+func TestANULByteIsRefused(t *testing.T) {
+	for _, text := range []string{strings.Replace(leaf, `id = "a"`, `id = "a\u0000"`, 1), leaf + "args = { script = \"a\\u0000b\" }\n"} {
+		if _, err := template.Parse("t.toml", []byte(text)); err == nil || !strings.Contains(err.Error(), "t.toml:") || !strings.Contains(err.Error(), "has a NUL byte, which no program can be given") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // Every finding names the line of the key it is about, in both languages.
 func TestFindingsNameLines(t *testing.T) {
 	_, err := template.Parse("t.toml", []byte(`# a comment
