@@ -183,20 +183,20 @@ func (j *Job) BlockedUnread() JobID {
 // checkAfter checks that the predecessors of job i have ended, and then that the ends of those of which any will do are
 // final.
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
-	ended, any := len(t.s.jobs[i].Spec.After), t.s.jobs[i].Spec.AfterAny
+	ended, anyEnd := len(t.s.jobs[i].Spec.After), t.s.jobs[i].Spec.AfterAny
 	if from < ended {
 		if v, next := t.checkEnded(i, from); v.kind != passed {
 			return v, next
 		}
 		from = ended
 	}
-	for n := from - ended; n < len(any); n++ {
-		if k := t.sender(i, any[n]); k >= 0 {
+	for n := from - ended; n < len(anyEnd); n++ {
+		if k := t.sender(i, anyEnd[n]); k >= 0 {
 			by := t.s.jobs[k].ID
-			return waits(waitingOnJob + string(by) + ", which may send job " + string(any[n]) + " back").of(by).because(JobNotEnded), ended + n + 1
+			return waits(waitingOnJob + string(by) + ", which may send job " + string(anyEnd[n]) + " back").of(by).because(JobNotEnded), ended + n + 1
 		}
 	}
-	return verdict{}, ended + len(any)
+	return verdict{}, ended + len(anyEnd)
 }
 
 func (t *tick) checkEnded(i int32, from int) (verdict, int) {

@@ -49,7 +49,9 @@ func (t *tick) sender(i int32, id JobID) int32 {
 // eachUnfinal calls f for the jobs that read whether job k, which a route wakes, may still rewind something: those for
 // which any end of that will do.
 func (s *Snapshot) eachUnfinal(k int32, f func(int32)) {
-	s.near.require(Near{Kind: Members, Run: s.jobs[k].Spec.Origin.Run}) // at once, since most of what follows is in it
+	if run := s.jobs[k].Spec.Origin.Run; run != "" { // at once, since most of what follows is in it
+		s.near.require(Near{Kind: Members, Run: run})
+	}
 	rewound := s.graph.closure([]int32{k}, func(i int32, visit func(int32)) {
 		for _, r := range s.jobs[i].Spec.Routes {
 			if to, ok := s.find(r.To); ok && s.jobs[i].Spec.Routed {

@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (r *Repo) locksBelow(dir string) (paths []string, err error) {
 			return nil
 		case err != nil:
 			return err
-		case d.IsDir() && (rel == "objects" || rel == "hooks" || filepath.Base(rel) == "modules"): // the last are submodules' repositories
+		case d.IsDir() && (slices.Contains([]string{"objects", "hooks", "lfs", "annex"}, rel) || filepath.Base(rel) == "modules"): // the last are submodules' repositories
 			return filepath.SkipDir
 		case d.Type().IsRegular() && strings.HasSuffix(rel, ".lock"):
 			paths = append(paths, rel)
