@@ -181,7 +181,7 @@ func (j *Job) BlockedUnread() JobID {
 }
 
 // checkAfter checks that the predecessors of job i have ended, and then that the ends of those of which any will do are
-// final.
+// final: see docs/adr/0066.
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 	ended, anyEnd := len(t.s.jobs[i].Spec.After), t.s.jobs[i].Spec.AfterAny
 	if from < ended {
