@@ -91,7 +91,12 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	}
 	last, err := l.lastSign(a, sign)
 	if silent := time.Since(last); err == nil && silent > orDefault(l.Lease.Stalled, DefaultStalled) {
-		return kernel.Runner{Liveness: kernel.Stalled, Heard: last.UTC(), Remark: "stalled: not heard of for " + silent.Truncate(time.Second).String()}, nil
+		r := kernel.Runner{Liveness: kernel.Stalled, Heard: last.UTC(), Remark: "stalled: not heard of for " + silent.Truncate(time.Second).String()}
+		if c, _, err := l.claimOf(a); err == nil && !c.Spaces.away() && c.Running() && Stopped(c.PID) {
+			r.Stuck = true
+			r.Remark += fmt.Sprintf(", since its runner (pid %d) is stopped, as by SIGSTOP or a debugger: `kill -CONT %d` lets it continue", c.PID, c.PID)
+		}
+		return r, nil
 	}
 	return kernel.Runner{Liveness: kernel.Alive}, nil
 }

@@ -2,11 +2,14 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,6 +104,49 @@ func TestLivenessByLockAndLease(t *testing.T) {
 				t.Errorf("it does not say where: %+v", f.Value)
 			}
 		})
+	}
+}
+
+// Of a runner that somebody has stopped it is said how it continues.
+func TestAStoppedRunner(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	lock, err := openLock(w.Files.LockFile(a.Job))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if ok, err := sys.TryLock(lock); !ok || err != nil {
+		t.Fatal(err)
+	}
+	runner := exec.Command("sleep", "600")
+	if err := runner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer runner.Wait() //nolint:errcheck // it is killed
+	defer runner.Process.Kill()
+	w.forge(a, claim{Identity: Identify(runner.Process.Pid)})
+	at := time.Now().Add(-time.Hour)
+	if err := errors.Join(os.Chtimes(lock.Name(), at, at), os.Chtimes(w.Files.ClaimFile(a), at, at)); err != nil {
+		t.Fatal(err)
+	}
+	next := fmt.Sprintf("its runner (pid %d) is stopped, as by SIGSTOP or a debugger: `kill -CONT %d` lets it continue", runner.Process.Pid, runner.Process.Pid)
+	is := func(stopped bool) bool {
+		r := w.Alive(bg, []kernel.AttemptID{a})[a].Value
+		return r.Liveness == kernel.Stalled && r.Stuck == stopped && strings.Contains(r.Remark, next) == stopped
+	}
+	for _, c := range []struct {
+		signal  syscall.Signal
+		stopped bool
+	}{{syscall.SIGSTOP, true}, {syscall.SIGCONT, false}} {
+		if err := runner.Process.Signal(c.signal); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(10 * time.Second); !is(c.stopped); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("after %v: %+v", c.signal, w.Alive(bg, []kernel.AttemptID{a})[a])
+			}
+		}
 	}
 }
 
