@@ -18,16 +18,25 @@ func Flocked(path string, likely int) int {
 	if unix.Lstat(path, &file) != nil {
 		return 0
 	}
-	table, err := os.ReadFile("/proc/locks")
-	if err != nil { // not mounted
-		return living(likely)
-	}
 	// Some file systems give a file another device than the table does, which is in question
 	// only for a process that nothing else speaks for.
 	inode := fmt.Sprintf(":%d", file.Ino)
 	whole := fmt.Sprintf("%02x:%02x%s", unix.Major(file.Dev), unix.Minor(file.Dev), inode)
-	found := 0
-	for line := range strings.Lines(string(table)) {
+	for range 3 { // a table that is read in pieces lacks lines if other locks come and go meanwhile
+		table, err := os.ReadFile("/proc/locks")
+		if err != nil { // not mounted
+			return living(likely)
+		}
+		if pid := holder(string(table), inode, whole, likely); pid != 0 {
+			return pid
+		}
+	}
+	return 0
+}
+
+// holder returns a living process that holds a flock in a table of locks, or 0; likely if it is among them.
+func holder(table, inode, whole string, likely int) (found int) {
+	for line := range strings.Lines(table) {
 		f := strings.Fields(line) // 1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END
 		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], inode) {
 			continue
