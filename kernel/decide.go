@@ -24,6 +24,8 @@ type tick struct {
 	branches map[string]takersOf // of the branches whose jobs have kept their status since
 	failures map[RunID]*failure  // the failures when the round began
 	made     map[madeKey]*made
+
+	rewindable map[int32]map[JobID]bool // by a job that a route woke: what it may rewind
 }
 
 // judgement is what the tick has decided about a job so far.

@@ -314,7 +314,10 @@ func (s *Snapshot) ids(at []int32) []JobID {
 // edges, and what a failure among them holds back, with its dependents. Root
 // comes first, the rest is in schedule order. It returns nil if there is no
 // such job.
-func (s *Snapshot) Downstream(root JobID) []JobID {
+func (s *Snapshot) Downstream(root JobID) []JobID { return s.downstream(root, s.eachHeldBack) }
+
+// downstream is Downstream with what held tells for what a failure holds back.
+func (s *Snapshot) downstream(root JobID, held func(int32, func(int32))) []JobID {
 	s.requireAll()
 	i, ok := s.find(root)
 	if !ok {
@@ -327,7 +330,7 @@ func (s *Snapshot) Downstream(root JobID) []JobID {
 				f(c)
 			}
 		})
-		s.eachHeldBack(k, f)
+		held(k, f)
 	})) {
 		if id != root {
 			out = append(out, id)

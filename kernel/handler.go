@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"iter"
 	"slices"
 	"strings"
 )
@@ -13,22 +12,13 @@ func (s *Snapshot) Pending(id JobID) JobID {
 	if j == nil || !j.State.Status.Terminal() || j.State.Status == Succeeded {
 		return ""
 	}
-	for k := range s.senders(j, func(k int32) bool { return s.jobs[k].woken() }) {
-		return s.jobs[k].ID
-	}
-	return ""
-}
-
-// senders returns the jobs, woken by a route and active, that may still rewind j.
-func (s *Snapshot) senders(j *Job, active func(int32) bool) iter.Seq[int32] {
-	return func(yield func(int32) bool) {
-		s.near.require(Near{Kind: Woken})
-		for _, k := range s.graph.routed {
-			if s.jobs[k] != j && active(k) && s.sendsBack(s.jobs[k], j.ID, map[JobID]bool{}) && !yield(k) {
-				return
-			}
+	s.near.require(Near{Kind: Woken})
+	for _, i := range s.graph.routed {
+		if k := s.jobs[i]; k != j && k.woken() && slices.Contains(s.mayRewind(k, s.eachHeldBack, map[JobID]bool{}), id) {
+			return k.ID
 		}
 	}
+	return ""
 }
 
 // sender returns the job that job i waits for since it may still rewind the predecessor id, of which any end will
@@ -38,12 +28,33 @@ func (t *tick) sender(i int32, id JobID) int32 {
 	if !ok || !t.status(p).Terminal() || t.status(p) == Succeeded {
 		return -1
 	}
-	for k := range t.s.senders(t.s.jobs[p], func(k int32) bool { return t.status(k).Active() }) {
+	t.s.near.require(Near{Kind: Woken})
+	for _, k := range t.s.graph.routed {
+		if k == p || !t.status(k).Active() || !t.mayRewind(k)[id] {
+			continue
+		}
 		if _, behind := slices.BinarySearch(t.s.graph.closure([]int32{i}, t.s.graph.eachSuccessor), k); !behind {
 			return k
 		}
 	}
 	return -1
+}
+
+// mayRewind returns the jobs that job k may rewind, but for those that a failure holds back: which these are, the tick is
+// about to find out. It looks for them once in a tick.
+func (t *tick) mayRewind(k int32) map[JobID]bool {
+	if all, known := t.rewindable[k]; known {
+		return all
+	}
+	all := map[JobID]bool{}
+	for _, id := range t.s.mayRewind(t.s.jobs[k], func(int32, func(int32)) {}, map[JobID]bool{}) {
+		all[id] = true
+	}
+	if t.rewindable == nil {
+		t.rewindable = map[int32]map[JobID]bool{}
+	}
+	t.rewindable[k] = all
+	return all
 }
 
 // eachUnfinal calls f for the jobs that read whether job k, which a route wakes, may still rewind something: those for
@@ -59,7 +70,6 @@ func (s *Snapshot) eachUnfinal(k int32, f func(int32)) {
 			}
 		}
 		s.graph.eachSuccessor(i, visit)
-		s.eachHeldBack(i, visit)
 	})
 	for _, i := range rewound {
 		for _, d := range s.graph.afterOf[i] {
@@ -125,23 +135,23 @@ func (s *Snapshot) dormant(j *Job) string {
 	return "only a route starts it, and nothing of its run goes on; a retry of what leads to it may"
 }
 
-// sendsBack reports whether k, or a job that k's success leads to, has a route
-// with budget left that rewinds id.
-func (s *Snapshot) sendsBack(k *Job, id JobID, seen map[JobID]bool) bool {
+// mayRewind returns the jobs that k, or a job that k's success leads to, may rewind by a
+// route with budget left; for held see downstream. A job may occur twice.
+func (s *Snapshot) mayRewind(k *Job, held func(int32, func(int32)), seen map[JobID]bool) (all []JobID) {
 	seen[k.ID] = true
 	for _, r := range k.Spec.Routes {
 		to := s.Job(r.To)
 		switch {
 		case to == nil || overtaken(k, to, r):
 		case r.On == OutcomeSucceeded && slices.Contains(to.Spec.After, k.ID): // the route hands over a context and rewinds nothing
-			if to.Spec.Routed && !seen[to.ID] && s.sendsBack(to, id, seen) {
-				return true
+			if to.Spec.Routed && !seen[to.ID] {
+				all = append(all, s.mayRewind(to, held, seen)...)
 			}
-		case k.State.Routed < r.budget() && slices.Contains(s.Downstream(to.ID), id):
-			return true
+		case k.State.Routed < r.budget():
+			all = append(all, s.downstream(to.ID, held)...)
 		}
 	}
-	return false
+	return all
 }
 
 // handlers returns the jobs that routes of jobs in set woke and that have not

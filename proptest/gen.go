@@ -76,6 +76,7 @@ func repairs(t *rapid.T, o *kernel.Observation) {
 			s.After, s.AfterAny, s.Needs, s.Pinned, s.Preconditions, s.Routes = nil, nil, nil, kernel.PinnedHead{}, nil, nil
 			s.Transient, s.Routed, s.Task.Args, s.Origin.Run = kernel.NotTransient, false, []string{"true"}, oneOf[kernel.RunID](t, "of run", "", "r1", "r1")
 			loop[i].State.Approval = kernel.Approval{}
+			s.Origin.Branch = "" // a run is for one branch at most
 		}
 		fails := oneOf(t, "what wakes", kernel.OutcomeFailed, kernel.OutcomeBlocked)
 		loop[0].Spec.Routes = []kernel.Route{{On: fails, To: at(first + 1)}}

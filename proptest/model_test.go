@@ -135,14 +135,12 @@ func tookOthers(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	})
 }
 
-// behind returns the jobs that a rewind of root rewinds.
-func behind(s *kernel.Snapshot, root *kernel.Job) map[kernel.JobID]bool {
-	return closure(s, root, func(j, p *kernel.Job) bool {
-		return dependsOn(s, j, p) && !apart(s, j, p) && !onlyAfter(j, p) && !tookOthers(s, j, p) || heldBy(j, p)
-	})
+// uses reports whether j depends on p such that a rewind of p rewinds j.
+func uses(s *kernel.Snapshot, j, p *kernel.Job) bool {
+	return dependsOn(s, j, p) && !apart(s, j, p) && !onlyAfter(j, p) && !tookOthers(s, j, p)
 }
 
-// sender returns the active job, woken by a route, that may still rewind p and waits for nothing that comes of j; or "".
+// sender returns the active job, woken by a route, that may still rewind p, not counting what failures hold back, and waits for nothing that comes of j; or "".
 func sender(s *kernel.Snapshot, j, p *kernel.Job) kernel.JobID {
 	of := closure(s, j, func(k, p *kernel.Job) bool { return dependsOn(s, k, p) })
 	for _, k := range s.Jobs() {
@@ -166,7 +164,7 @@ func sendsBack(s *kernel.Snapshot, k, p *kernel.Job, seen map[*kernel.Job]bool) 
 		case onSuccess && slices.Contains(to.Spec.After, k.ID):
 			return to.Spec.Routed && !seen[to] && sendsBack(s, to, p, seen)
 		}
-		return k.State.Routed < budget && behind(s, to)[p.ID]
+		return k.State.Routed < budget && closure(s, to, func(j, p *kernel.Job) bool { return uses(s, j, p) })[p.ID]
 	})
 }
 
@@ -176,7 +174,7 @@ func TestDownstreamIsTheClosure(t *testing.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		s = s.Apply(kernel.Decide(s)) // some are held back now
 		for _, root := range s.Jobs() {
-			want := behind(s, root)
+			want := closure(s, root, func(j, p *kernel.Job) bool { return uses(s, j, p) || heldBy(j, p) })
 			got := s.Downstream(root.ID)
 			if got[0] != root.ID || len(got) != len(want) || slices.ContainsFunc(got, func(id kernel.JobID) bool { return !want[id] }) {
 				t.Fatalf("downstream of %s: %v, want %v", root.ID, got, want)

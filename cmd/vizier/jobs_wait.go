@@ -201,12 +201,7 @@ func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Sn
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, id := range slices.Sorted(maps.Keys(all.persons)) {
-			if !told[id] {
-				told[id] = true
-				c.ui.warn("job %s waits for a person: %s", id, all.persons[id])
-			}
-		}
+		c.tellPersons(all.persons, told)
 		if open == 0 {
 			snap, err := all.r.Scheduler.Records(ctx, app.Only(all.ids))
 			return snap, all.asleep, err
@@ -229,6 +224,23 @@ func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Sn
 			return nil, nil, err
 		}
 		before = counts
+	}
+}
+
+// tellPersons says which jobs wait for a person, and what for, once each. Of many it only says how many.
+func (c *call) tellPersons(persons map[kernel.JobID]string, told map[kernel.JobID]bool) {
+	var news []kernel.JobID
+	for _, id := range slices.Sorted(maps.Keys(persons)) {
+		if !told[id] {
+			told[id], news = true, append(news, id)
+		}
+	}
+	const few = 5
+	for _, id := range news[:min(few, len(news))] {
+		c.ui.warn("job %s waits for a person: %s", id, persons[id])
+	}
+	if len(news) > few {
+		c.ui.warn("%d more jobs wait for a person; next: vizier status", len(news)-few)
 	}
 }
 
