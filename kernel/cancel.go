@@ -15,7 +15,7 @@ const (
 	withItsRun  = ", with its run"
 )
 
-// Cancel ends a job that is not terminal. A job that is not running ends at
+// Cancel ends a job that is not terminal. Of one that has ended it gives up the routes that wait. A job that is not running ends at
 // once. A running job is asked to stop; it stays running, and keeps its locks,
 // until its processes are gone, and Finish or the next tick then ends it as
 // cancelled with exit code 143. Cancelling a job that stands for a prompt
@@ -47,7 +47,7 @@ func CancelIn(s *Snapshot, runs []RunID, id JobID, by string, cleanup bool) (Pla
 		if k.ID == id || k.Spec.Origin.Run != run {
 			continue
 		}
-		if k = d.s.Job(k.ID); !k.State.Status.Active() {
+		if k = d.s.Job(k.ID); !k.State.UnderWay() {
 			continue
 		}
 		q, err := d.s.cancel(k, by, cleanup, true)
@@ -65,6 +65,12 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup, whole bool) (Plan, error) 
 	reason := cancelledBy + cmp.Or(by, "unknown")
 	if whole {
 		reason += withItsRun
+	}
+	if st.Deferred {
+		st.Deferred = false
+		own := *j
+		own.State = st
+		return s.note(&own, "its routes are not taken: "+reason), nil
 	}
 	if st.Status.Terminal() {
 		return Plan{}, fmt.Errorf("nothing to cancel: job %s has ended (%s): %w", id, st.Status, ErrConflict)

@@ -235,6 +235,48 @@ func TestARetryBeginsWhereTheWorktreeIsMade(t *testing.T) {
 	}
 }
 
+// A merge that is retried takes what its token stands for, and nothing that was drafted, or not approved, since: it
+// goes by the jobs that make the token now. If there are none, it had its token, and a retry finds the plan merged.
+func TestAMergeThatIsRetriedAsksForItsApproval(t *testing.T) {
+	at := func(hours int) option {
+		return func(j *kernel.Job) {
+			began := t0.Add(time.Duration(hours) * time.Hour)
+			j.Created, j.Spec.Origin.Branch = began, "draft/foo"
+			if j.State.Status.Terminal() {
+				j.State.Started, j.State.Finished = began, began.Add(time.Hour)
+			}
+		}
+	}
+	retired := func(j *kernel.Job) { j.State.Retired = true }
+	ended, ok, failed := []option{at(0), retired}, is(kernel.Succeeded), is(kernel.Failed)
+	again := merge("c", at(1), func(j *kernel.Job) { j.State.Closed, j.State.Generation = true, 1 })
+	a, b := draft("a", append(ended, ok)...), approve("b", append(ended, ok)...)
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		want kernel.Status
+		why  string
+	}{
+		"nothing since":                          {[]kernel.Job{a, b}, kernel.Running, ""},
+		"approved anew, which failed":            {[]kernel.Job{a, approve("b", at(0), failed)}, kernel.BlockedByDependency, "dependency failed for " + approved},
+		"approved anew, which was cancelled":     {[]kernel.Job{a, approve("b", at(0), is(kernel.Cancelled))}, kernel.BlockedByDependency, "dependency failed for " + approved},
+		"another approval, which failed":         {[]kernel.Job{a, b, approve("b2", at(3), failed)}, kernel.BlockedByDependency, "dependency failed for " + approved},
+		"approved anew":                          {[]kernel.Job{a, approve("b", at(0), failed), approve("t", at(3), ok)}, kernel.Running, ""},
+		"drafted anew, and not approved":         {[]kernel.Job{draft("a", at(0), ok), approve("b", at(0), failed)}, kernel.BlockedByDependency, "dependency failed for " + approved},
+		"drafted since":                          {[]kernel.Job{a, b, draft("a2", at(3), ok)}, kernel.WaitingOnDeps, "awaiting producer for " + approved},
+		"being drafted":                          {[]kernel.Job{a, b, draft("a2", at(3), running(1))}, kernel.WaitingOnDeps, "awaiting producer for " + approved},
+		"a draft that failed before it did much": {[]kernel.Job{a, b, draft("a2", at(3), failed, func(j *kernel.Job) { j.State.Started = time.Time{} })}, kernel.Running, ""},
+	} {
+		var tokens []kernel.JobID
+		if strings.HasPrefix(name, "approved anew") && c.want == kernel.Running {
+			tokens = append(tokens, "t")
+		}
+		_, j := decided(t, snapshot(planned(true, tokens...), append(c.jobs, again)...), "c")
+		if j.State.Status != c.want || j.State.Wait.Detail != c.why {
+			t.Errorf("%s: %s %q", name, j.State.Status, j.State.Wait.Detail)
+		}
+	}
+}
+
 // A retry of a later cycle leaves the merge of an earlier one alone, and the
 // other way round.
 func TestARetryStaysInItsCycle(t *testing.T) {

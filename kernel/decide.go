@@ -26,6 +26,7 @@ type tick struct {
 	made     map[madeKey]*made
 
 	rewindable map[int32]map[JobID]bool // by a job that a route woke: what it may rewind
+	takes      map[JobID]int32          // the jobs that deferred routes take back: whose routes these are
 }
 
 // judgement is what the tick has decided about a job so far.
@@ -200,6 +201,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		d.Add(q)
 	}
 	d.Add(d.s.stalls())
+	d.Add(d.s.takeDeferred())
 	return d.plan, d.s
 }
 

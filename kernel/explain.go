@@ -123,11 +123,13 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		e.Unmet = []Unmet{{Detail: t.due(i), Clears: "the next tick"}}
 	case s.Pending(id) != "":
 		by := s.Pending(id)
+		k, _ := s.find(by)
 		e.Unmet = []Unmet{{Detail: "waiting for what its end woke: " + cmp.Or(st.Reason, st.Wait.Detail), Job: by, Clears: "job " + x.describe(by)}}
-		outlook = Settles
-		if k, ok := s.find(by); ok {
-			x.remedies(k)
+		if s.jobs[k].State.Deferred {
+			e.Unmet = []Unmet{x.deferred(s.jobs[k])}
 		}
+		outlook = Settles
+		x.remedies(k)
 	case st.Status == Failed, st.Status == Cancelled:
 		e.Root = &RootFailure{id, st.Status, s.jobs[i].WhyEnded(s.now)}
 		x.remedies(i)
@@ -269,6 +271,15 @@ func (x *explainer) asleep(j *Job) Unmet {
 	return Unmet{Detail: "nobody needs it", Clears: "a job that depends on it and is not transient"}
 }
 
+// deferred returns what the deferred routes of j wait for.
+func (x *explainer) deferred(j *Job) Unmet {
+	u := Unmet{Detail: "job " + j.Label() + " is about to send it back", Job: j.ID, Clears: "the next tick"}
+	if r := x.t.s.runs(x.t.s.takesBack(j)); r != "" {
+		u.Detail, u.Job, u.Clears = u.Detail+", once job "+string(r)+" has ended", r, "job "+x.describe(r)
+	}
+	return u
+}
+
 // unmet returns the conditions of job i that do not hold.
 func (x *explainer) unmet(i int32) []Unmet {
 	var out []Unmet
@@ -331,6 +342,11 @@ func (x *explainer) remedies(i int32) {
 	x.seen[i] = true
 	j := x.t.s.jobs[i]
 	switch st := x.t.status(i); {
+	case j.State.Deferred:
+		if r, ok := x.t.s.find(x.t.s.runs(x.t.s.takesBack(j))); ok {
+			x.remedies(r)
+		}
+		return
 	case j.lacksSecret() != "":
 		x.add(Remedy{Kind: SeeToSecret, Job: j.ID, Detail: j.lacksSecret()})
 		return

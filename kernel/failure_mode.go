@@ -41,9 +41,9 @@ func (t *tick) noteFailure(i int32) {
 }
 
 func (t *tick) handled(j *Job) bool {
-	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
+	return j.State.Deferred || slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
 		k, ok := t.s.find(r.To)
-		return ok && r.On == OutcomeFailed && t.status(k).Active()
+		return ok && r.On == OutcomeFailed && (t.status(k).Active() || t.s.jobs[k].State.Deferred)
 	})
 }
 

@@ -55,7 +55,7 @@ func (v verdict) because(c WaitCause) verdict { v.cause = c; return v }
 func (v verdict) reason(kind WaitKind) WaitReason {
 	w := WaitReason{Kind: kind, Detail: v.detail, Cause: v.cause}
 	switch v.cause {
-	case JobNotEnded, RunStopped:
+	case JobNotEnded, RunStopped, RouteDeferred:
 		w.Job = v.job
 	case TokenProducing, ArtifactMissing:
 		w.Artifact = v.artifact
@@ -180,8 +180,8 @@ func (j *Job) BlockedUnread() JobID {
 	return JobID(id)
 }
 
-// checkAfter checks that the predecessors of job i have ended, and then that the ends of those of which any will do are
-// final: see docs/adr/0066.
+// checkAfter checks that the predecessors of job i have ended, then that the ends of those of which any will do are
+// final (docs/adr/0066), and then that no deferred route takes job i back (docs/adr/0067).
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 	ended, anyEnd := len(t.s.jobs[i].Spec.After), t.s.jobs[i].Spec.AfterAny
 	if from < ended {
@@ -191,12 +191,52 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		from = ended
 	}
 	for n := from - ended; n < len(anyEnd); n++ {
-		if k := t.sender(i, anyEnd[n]); k >= 0 {
+		if k := t.sender(i, anyEnd[n]); k >= 0 && !t.s.jobs[k].State.Deferred {
 			by := t.s.jobs[k].ID
 			return waits(waitingOnJob + string(by) + ", which may send job " + string(anyEnd[n]) + " back").of(by).because(JobNotEnded), ended + n + 1
+		} else if k >= 0 {
+			return t.awaitsRoute(k), ended + n + 1
 		}
 	}
-	return verdict{}, ended + len(anyEnd)
+	last := ended + len(anyEnd)
+	if k := t.takenBack(i); k >= 0 && from <= last {
+		return t.awaitsRoute(k), last + 1
+	}
+	return verdict{}, last
+}
+
+// awaitsRoute returns the verdict on a job that waits for the deferred routes of job k.
+func (t *tick) awaitsRoute(k int32) verdict {
+	v := waits("job " + string(t.s.jobs[k].ID) + " is about to send it back").of(t.s.jobs[k].ID).because(RouteDeferred)
+	if r := t.s.runs(t.s.takesBack(t.s.jobs[k])); r != "" {
+		v.now = ", once job " + string(r) + " has ended"
+	}
+	return v
+}
+
+// takenBack returns the job whose deferred routes take back job i, or -1. A job that another one submitted
+// goes on, since that one may run and wait for it.
+func (t *tick) takenBack(i int32) int32 {
+	if len(t.s.deferred) == 0 || t.s.jobs[i].Spec.Origin.Parent != "" {
+		return -1
+	}
+	if t.takes == nil {
+		t.takes = map[JobID]int32{}
+		for _, k := range t.s.deferred {
+			if !t.s.jobs[k].State.Deferred {
+				continue
+			}
+			for _, id := range t.s.takesBack(t.s.jobs[k]) {
+				if _, earlier := t.takes[id]; !earlier {
+					t.takes[id] = k
+				}
+			}
+		}
+	}
+	if k, back := t.takes[t.s.jobs[i].ID]; back {
+		return k
+	}
+	return -1
 }
 
 func (t *tick) checkEnded(i int32, from int) (verdict, int) {
@@ -295,11 +335,12 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 			return met, "", ""
 		}
 	}
+	own := t.s.graph.ownProducers(i, a)
 	known, active, succeeded, first := t.producersOf(i, a)
 	switch {
 	case active:
 		return producing, first, ""
-	case t.s.jobs[i].State.Closed: // it had what it needed, and has used it up
+	case t.s.jobs[i].State.Closed && (!known || own && succeeded && !since.drafted) && !t.draftedAnew(i, a): // it had what it needed, and has used it up
 		return met, "", ""
 	case since.failed != "":
 		return failed, since.failed, since.text()
@@ -514,7 +555,7 @@ func (t *tick) elsewhere(i int32, a Artifact) (o outdating) {
 
 // outdated returns why the stage token a, which exists, does not count for job i, which takes
 // the plan's branch (docs/adr/0023): what other runs did on the branch since then is not what
-// the token stands for.
+// the token stands for. A token of the job's own run counts until the run's merge has used it.
 func (t *tick) outdated(i int32, a Artifact) outdating {
 	j := t.s.jobs[i]
 	if a.Kind != Custom || a.Name != StageToken || !j.Spec.takesBranch() {
@@ -522,7 +563,7 @@ func (t *tick) outdated(i int32, a Artifact) outdating {
 	}
 	list, own := t.s.graph.producersFor(i, a)
 	owner, ok := t.s.find(t.madeFor(i, a, own).newest)
-	if own || !ok {
+	if own && !j.State.Closed || !ok {
 		return outdating{}
 	}
 	made := t.s.jobs[owner].State.Finished
@@ -531,19 +572,38 @@ func (t *tick) outdated(i int32, a Artifact) outdating {
 		return p != owner && !k.State.Retired && k.Spec.Origin.Run != j.Spec.Origin.Run && k.onBranch() && k.Spec.Origin.Branch == j.Spec.Origin.Branch
 	}
 	for _, p := range list {
-		if st := t.status(p); st.Terminal() && st != Succeeded && others(p) && t.worked(p).After(made) {
+		if st := t.status(p); !own && st.Terminal() && st != Succeeded && others(p) && t.worked(p).After(made) {
 			return outdating{failed: t.s.jobs[p].ID}
 		}
 	}
-	if plan := j.Spec.Integrates(); plan != "" {
-		drafts, _ := t.s.graph.producersFor(i, Artifact{Kind: PlanDoc, Name: plan, Ref: j.Spec.Origin.Branch}.Canonical())
-		for _, p := range drafts {
-			if others(p) && t.status(p) == Succeeded && t.s.jobs[p].State.Started.After(made) {
-				return outdating{drafted: true}
-			}
-		}
+	if slices.ContainsFunc(t.drafts(i), func(p int32) bool {
+		return others(p) && t.status(p) == Succeeded && t.s.jobs[p].State.Started.After(made)
+	}) {
+		return outdating{drafted: true}
 	}
 	return outdating{}
+}
+
+// drafts returns the jobs that draft the plan of merge i for its branch, of all runs; none if i is no merge.
+func (t *tick) drafts(i int32) []int32 {
+	plan := t.s.jobs[i].Spec.Integrates()
+	if plan == "" {
+		return nil
+	}
+	doc := Artifact{Kind: PlanDoc, Name: plan, Ref: t.s.jobs[i].Spec.Origin.Branch}.Canonical()
+	t.s.near.require(Near{Kind: Producers, Artifact: doc})
+	return t.s.graph.producers[doc]
+}
+
+// draftedAnew reports whether another run drafts what merge i takes by stage token a, or has, since a merge closed the
+// plan's cycle. What is on the branch is then not what i merged before.
+func (t *tick) draftedAnew(i int32, a Artifact) bool {
+	j := t.s.jobs[i]
+	return j.Spec.mergesBy(a) && slices.ContainsFunc(t.drafts(i), func(p int32) bool {
+		k, st := t.s.jobs[p], t.status(p)
+		return k.Spec.Origin.Run != j.Spec.Origin.Run && !k.State.Retired && k.onBranch() && k.Spec.Origin.Branch == j.Spec.Origin.Branch &&
+			(!st.Terminal() || st == Succeeded || !t.worked(p).IsZero())
+	})
 }
 
 // older reports whether job a was created before job b. Ids grow with time, so that jobs

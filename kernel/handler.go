@@ -5,20 +5,40 @@ import (
 	"strings"
 )
 
-// Pending returns the active job, woken by a route, that may still rewind id,
-// or "". Until that job has ended, the failure or block of id is not final.
+// Pending returns the job that may still rewind id, or "": an active one that a route woke, or one whose routes wait, such
+// as id itself. Until that job has ended, or its routes are taken, the failure or block of id is not final.
 func (s *Snapshot) Pending(id JobID) JobID {
 	j := s.Job(id)
-	if j == nil || !j.State.Status.Terminal() || j.State.Status == Succeeded {
+	switch {
+	case j == nil || !j.State.Status.Terminal():
+		return ""
+	case j.State.Deferred:
+		return id
+	case j.State.Status == Succeeded:
 		return ""
 	}
 	s.near.require(Near{Kind: Woken})
-	for _, i := range s.graph.routed {
+	for _, i := range s.senders() {
 		if k := s.jobs[i]; k != j && k.woken() && slices.Contains(s.mayRewind(k, s.eachHeldBack, map[JobID]bool{}), id) {
 			return k.ID
 		}
 	}
 	return ""
+}
+
+// senders returns the jobs that may be woken: see Job.woken.
+func (s *Snapshot) senders() []int32 {
+	if len(s.deferred) == 0 {
+		return s.graph.routed
+	}
+	all := slices.Clone(s.graph.routed)
+	for _, i := range s.deferred {
+		if s.jobs[i].State.Deferred && !s.jobs[i].Spec.Routed {
+			all = append(all, i)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // sender returns the job that job i waits for since it may still rewind the predecessor id, of which any end will
@@ -29,11 +49,12 @@ func (t *tick) sender(i int32, id JobID) int32 {
 		return -1
 	}
 	t.s.near.require(Near{Kind: Woken})
-	for _, k := range t.s.graph.routed {
-		if k == p || !t.status(k).Active() || !t.mayRewind(k)[id] {
+	for _, k := range t.s.senders() {
+		deferred := t.s.jobs[k].State.Deferred
+		if !deferred && (k == p || !t.status(k).Active()) || k != p && !t.mayRewind(k)[id] {
 			continue
 		}
-		if _, behind := slices.BinarySearch(t.s.graph.closure([]int32{i}, t.s.graph.eachSuccessor), k); !behind {
+		if _, behind := slices.BinarySearch(t.s.graph.closure([]int32{i}, t.s.graph.eachSuccessor), k); deferred || !behind {
 			return k
 		}
 	}
@@ -58,11 +79,9 @@ func (t *tick) mayRewind(k int32) map[JobID]bool {
 }
 
 // eachUnfinal calls f for the jobs that read whether job k, which a route wakes, may still rewind something: those for
-// which any end of that will do.
+// which any end of that will do. Between the two there may be jobs that have ended, so it needs every job.
 func (s *Snapshot) eachUnfinal(k int32, f func(int32)) {
-	if run := s.jobs[k].Spec.Origin.Run; run != "" { // at once, since most of what follows is in it
-		s.near.require(Near{Kind: Members, Run: run})
-	}
+	s.requireAll()
 	rewound := s.graph.closure([]int32{k}, func(i int32, visit func(int32)) {
 		for _, r := range s.jobs[i].Spec.Routes {
 			if to, ok := s.find(r.To); ok && s.jobs[i].Spec.Routed {
@@ -142,8 +161,8 @@ func (s *Snapshot) mayRewind(k *Job, held func(int32, func(int32)), seen map[Job
 	for _, r := range k.Spec.Routes {
 		to := s.Job(r.To)
 		switch {
-		case to == nil || overtaken(k, to, r):
-		case r.On == OutcomeSucceeded && slices.Contains(to.Spec.After, k.ID): // the route hands over a context and rewinds nothing
+		case to == nil || overtaken(k, to, r) || k.State.Deferred && r.On != k.State.Outcome:
+		case k.handsOn(to, r):
 			if to.Spec.Routed && !seen[to.ID] {
 				all = append(all, s.mayRewind(to, held, seen)...)
 			}

@@ -45,7 +45,7 @@ type dirtySet struct {
 // judgeIncrementally judges the dirty set. It returns false if a full tick must judge
 // everything.
 func (t *tick) judgeIncrementally() bool {
-	if slices.ContainsFunc(t.s.graph.entangling, func(i int32) bool { return t.s.jobs[i].entangled() }) {
+	if len(t.s.deferred) > 0 || slices.ContainsFunc(t.s.graph.entangling, func(i int32) bool { return t.s.jobs[i].entangled() }) {
 		return false
 	}
 	set := dirtySet{s: t.s, seen: map[int32]bool{}, changed: map[JobID]bool{}, created: map[JobID]bool{}}
@@ -216,7 +216,7 @@ func (a *dirtySet) spread(i int32) {
 		}
 	}
 	a.s.graph.eachSuccessor(i, reader)
-	if j.Spec.Routed {
+	if j.Spec.Routed && !a.created[j.ID] {
 		a.s.eachUnfinal(i, a.reader)
 	}
 	a.rivals(i)

@@ -58,6 +58,7 @@ type lists struct {
 	inLine    []int32 // those of waiters that wait only for a slot: see Job.inLine
 	timed     []int32 // the clock may move these: see Job.Due
 	outsiders []int32 // something that no job makes may move these: see Job.outside
+	deferred  []int32 // their routes wait, or they wait for such routes
 }
 
 // index rebuilds the lists.
@@ -98,6 +99,7 @@ func (s *Snapshot) relist(i int32, was, is *Job) {
 		{&s.inLine, func(j *Job) bool { return j.State.Status == WaitingOnLocks && j.inLine() }},
 		{&s.timed, func(j *Job) bool { _, ever := j.Due(); return ever }},
 		{&s.outsiders, (*Job).outside},
+		{&s.deferred, (*Job).deferred},
 	} {
 		leaves, joins := was != nil && l.has(was), l.has(is)
 		if leaves == joins {
@@ -113,5 +115,5 @@ func (s *Snapshot) relist(i int32, was, is *Job) {
 }
 
 func (l lists) clone() lists {
-	return lists{slices.Clone(l.running), slices.Clone(l.waiters), slices.Clone(l.inLine), slices.Clone(l.timed), slices.Clone(l.outsiders)}
+	return lists{slices.Clone(l.running), slices.Clone(l.waiters), slices.Clone(l.inLine), slices.Clone(l.timed), slices.Clone(l.outsiders), slices.Clone(l.deferred)}
 }

@@ -50,7 +50,7 @@ const (
 	Stoppers                       // the jobs that failed and whose failure stops a run
 	Handled                        // the jobs whose failure stops a run, and is handled by a given job
 	Prompts                        // the jobs that hold the prompt file named by Key
-	Woken                          // the active jobs that only a route starts
+	Woken                          // the active jobs that only a route starts, and those whose routes wait
 	Newest                         // the last Most in schedule order, of all statuses or of those in Among
 	NewestRuns                     // the jobs of the last Most runs, by the schedule order of their first jobs
 	OfNumber                       // the jobs of a number; with a Key, the one that has that part of it
@@ -290,8 +290,8 @@ func (j *Job) Consumes() bool {
 	return j.Open() || j.Spec.MissingProducer == Wait && j.neverRan()
 }
 
-// woken reports whether j, which only a route starts, runs or is about to.
-func (j *Job) woken() bool { return j.Spec.Routed && j.State.Status.Active() }
+// woken reports whether j may send others back soon: only a route starts it, and it runs or is about to; or its routes wait.
+func (j *Job) woken() bool { return j.Spec.Routed && j.State.Status.Active() || j.State.Deferred }
 
 // stops reports whether j failed and stops its run, or the run of a job that handles the
 // failure.
@@ -306,9 +306,12 @@ func (j *Job) attended() bool {
 		j.Spec.Prompt != nil && j.State.Status.PromptName() != j.State.Prompt.Named
 }
 
-// entangled reports whether the fate of j (whether it sleeps, or its files are removed)
-// depends on the whole graph.
+// entangled reports whether the fate of j (whether it sleeps, its files are removed, or routes
+// wait) depends on the whole graph.
 func (j *Job) entangled() bool {
+	if j.deferred() {
+		return true
+	}
 	if j.Transient() != NotTransient {
 		return j.Open() && j.State.Status != Running ||
 			j.Transient() == Remove && j.State.Status == Succeeded && j.State.Removed.IsZero()

@@ -44,6 +44,11 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 			b.routes(s.jobs[i])
 		}
 	}
+	for _, i := range s.deferred {
+		if s.jobs[i].State.Deferred {
+			b.routes(s.jobs[i])
+		}
+	}
 	return b.p
 }
 
@@ -125,7 +130,7 @@ func (b *prober) attempt(a AttemptID) {
 }
 
 // routes adds what the gates of jobs that a route of j may rewind read: the
-// tick that settles j judges them.
+// tick that settles j, or takes its deferred routes, judges them.
 func (b *prober) routes(j *Job) {
 	for _, r := range j.Spec.Routes {
 		for _, id := range b.s.Downstream(r.To) {

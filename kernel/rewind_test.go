@@ -91,7 +91,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		Status: kernel.Failed, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: "d"}, WaitSince: t0,
 		WaitedOn: kernel.WaitSet{}.With(kernel.OnLocks), Attempt: 7, Generation: 3,
 		Approval: kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "x", DecidedAt: t0, DecidedBy: "y", Reason: "z", Grant: &kernel.Grant{Digest: "d"}},
-		Spent:    kernel.Budget{Retries: 1, Resumes: 2, Reclaims: 3}, Routed: 2, Lost: 6, Stalled: 5, Refused: 3, RetryAt: t0, Requeued: t0, LastError: "x", Started: t0, Finished: t0,
+		Spent:    kernel.Budget{Retries: 1, Resumes: 2, Reclaims: 3}, Routed: 2, Deferred: true, Lost: 6, Stalled: 5, Refused: 3, RetryAt: t0, Requeued: t0, LastError: "x", Started: t0, Finished: t0,
 		Exit: kernel.Exited(1), Outcome: kernel.OutcomeFailed, Failure: kernel.Signal, Reason: "r",
 		Stop: kernel.StopRequest{At: t0, By: "x"}, Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true},
 		Cancelled: kernel.Cleanup{Status: kernel.CleanupDone, Error: "e"}, Retried: kernel.Cleanup{Status: kernel.CleanupFailed, Error: "e"},

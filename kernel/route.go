@@ -27,30 +27,91 @@ func (s *Snapshot) withRoutes(p Plan, j *Job) Plan {
 
 // route returns what follows from the outcome of job id, which has just ended
 // in s. Success hands its execution context to the jobs that its routes name;
-// another outcome rewinds or wakes them.
+// another outcome rewinds or wakes them. While a job runs that these rewind, they wait.
 func (s *Snapshot) route(id JobID) Plan {
 	j := s.Job(id)
 	if !j.State.Status.Terminal() {
 		return Plan{}
 	}
 	var p Plan
+	if st := j.State; s.mustDefer(j) != st.Deferred {
+		st.Deferred = !st.Deferred
+		p = NewPlan(PutState{j.ID, j.Rev, st})
+		s = s.Apply(p)
+	}
 	for _, r := range j.Spec.Routes {
-		if r.On != j.State.Outcome {
-			continue
-		}
 		to := s.Job(r.To)
-		if to == nil || overtaken(j, to, r) {
+		if r.On != j.State.Outcome || to == nil || overtaken(j, to, r) {
 			continue
 		}
 		var q Plan
-		if r.On == OutcomeSucceeded && slices.Contains(to.Spec.After, id) {
+		switch from := s.Job(id); {
+		case j.handsOn(to, r):
 			q = s.handOver(j, to)
-		} else {
-			q = s.sendBack(s.Job(id), to, r)
+		case !from.State.Deferred:
+			q = s.sendBack(from, to, r)
 		}
 		p, s = p.Then(q), s.Apply(q)
 	}
 	return p
+}
+
+// handsOn reports whether route r of j to job to hands over j's context, and sends nothing back.
+func (j *Job) handsOn(to *Job, r Route) bool {
+	return r.On == OutcomeSucceeded && slices.Contains(to.Spec.After, j.ID)
+}
+
+// takesBack returns the jobs that the routes of j rewind, now that j has ended. A job may occur twice.
+func (s *Snapshot) takesBack(j *Job) (all []JobID) {
+	for _, r := range j.Spec.Routes {
+		if to := s.Job(r.To); r.On == j.State.Outcome && to != nil && !overtaken(j, to, r) && !j.handsOn(to, r) && j.State.Routed < r.budget() {
+			all = append(all, s.Downstream(to.ID)...)
+		}
+	}
+	return all
+}
+
+// mustDefer reports whether the routes of j, which has ended, must wait: for a running job that they take back or,
+// unless j succeeded, for the routes of a repair that succeeded and takes back j.
+func (s *Snapshot) mustDefer(j *Job) bool {
+	back := s.takesBack(j)
+	if len(back) == 0 {
+		return false
+	}
+	return s.runs(back) != "" || j.State.Status != Succeeded && slices.ContainsFunc(s.deferred, func(i int32) bool {
+		k := s.jobs[i]
+		return k.State.Deferred && k.State.Status == Succeeded && slices.Contains(s.takesBack(k), j.ID)
+	})
+}
+
+// runs returns the first of ids that is running, or "".
+func (s *Snapshot) runs(ids []JobID) JobID {
+	for _, id := range ids {
+		if j := s.Job(id); j != nil && j.State.Status == Running {
+			return id
+		}
+	}
+	return ""
+}
+
+// UnderWay reports whether the job is active, or has ended and its routes are still to be taken.
+func (st *State) UnderWay() bool { return st.Status.Active() || st.Deferred }
+
+// deferred reports whether the routes of j wait, or j waits for routes that do.
+func (j *Job) deferred() bool { return j.State.Deferred || j.State.Wait.Cause == RouteDeferred }
+
+// takeDeferred takes the deferred routes that no running job is in the way of any more. Those of repairs that
+// succeeded come first, since they may take back what the others begin with.
+func (s *Snapshot) takeDeferred() Plan {
+	d := NewDraft(s)
+	for _, succeeded := range []bool{true, false} {
+		for _, i := range s.deferred {
+			if j := d.s.jobs[i]; j.State.Deferred && (j.State.Status == Succeeded) == succeeded {
+				d.Add(d.s.route(j.ID))
+			}
+		}
+	}
+	return d.plan
 }
 
 // overtaken reports whether j, whose route r leads back to the job that woke it, ended well only after that job had
@@ -96,17 +157,11 @@ func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
 		own.State.Reason = strings.ReplaceAll(own.State.Reason, "vizier retry "+string(to.ID), "vizier retry "+string(from.ID))
 		return s.note(&own, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.Label(), from.State.Routed))
 	}
-	set := s.Downstream(to.ID)
-	for _, id := range set {
-		if s.Job(id).State.Status == Running {
-			return s.note(from, fmt.Sprintf("its route to %s was not taken: %s is running", to.Label(), s.Job(id).Label()))
-		}
-	}
 	st := from.State
 	st.Routed++
 	counted := NewPlan(PutState{from.ID, from.Rev, st})
 	next := s.Apply(counted)
-	p := next.rewind([][]JobID{set}, "route of "+string(from.ID), byRoute)
+	p := next.rewind([][]JobID{s.Downstream(to.ID)}, "route of "+string(from.ID), byRoute)
 	target := next.Apply(p).Job(to.ID)
 	c := from.State.Context
 	if c.Root == "" || to.Spec.OwnsContext {

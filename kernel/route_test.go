@@ -93,7 +93,7 @@ func TestSendBack(t *testing.T) {
 	}
 	busy := snapshot(facts(), first(false), job("b", running(1), after("a"), routesOf(on(kernel.OutcomeFailed, "a"))), job("c", running(1), after("a")))
 	next := ending(t, busy, "b", kernel.OutcomeFailed)
-	if b := next.Job("b").State; b.Reason != "its route to a was not taken: c is running" || b.Routed != 0 || next.Job("a").State.Generation != 0 {
+	if b := next.Job("b").State; !b.Deferred || b.Reason != "" || b.Routed != 0 || next.Job("a").State.Generation != 0 {
 		t.Errorf("%+v", b)
 	}
 	reasoned := job("b", running(1), after("a"), routesOf(on(kernel.OutcomeFailed, "a")), func(j *kernel.Job) { j.State.Routed = 3 })
@@ -103,6 +103,62 @@ func TestSendBack(t *testing.T) {
 		if got := s.Apply(p).Job("b").State.Reason; err != nil || got != want+"; its route to a was taken 3 times and is exhausted" {
 			t.Errorf("%q, %v", got, err)
 		}
+	}
+}
+
+// While a job runs that a route takes back, the route waits, and so does what it takes back. `why` says for what, and
+// what only waits for that needs nobody; a cancel gives the route up.
+func TestARouteWaitsForWhatRuns(t *testing.T) {
+	parent := func(id kernel.JobID) option { return func(j *kernel.Job) { j.Spec.Origin.Parent = id } }
+	s := snapshot(facts(), job("a", is(kernel.Succeeded)), job("b", running(1), after("a"), routesOf(on(kernel.OutcomeFailed, "a"))), job("c", running(1), after("a")),
+		job("d", after("a")), job("e", after("a"), parent("c")), job("f"))
+	s = ending(t, s, "b", kernel.OutcomeFailed)
+	s = s.Apply(kernel.Decide(s))
+	if got := statuses(s); got != "a:succeeded b:failed c:running d:waiting_on_deps e:running f:running" {
+		t.Error(got)
+	}
+	if got := []any{s.Pending("b"), s.SeenTo(s.Job("b")), s.Tally([]*kernel.Job{s.Job("b")}).Statuses[kernel.Failed]}; !slices.Equal(got, []any{kernel.JobID("b"), true, 0}) {
+		t.Error(got)
+	}
+	for _, id := range []kernel.JobID{"b", "d"} {
+		e, err := kernel.Explain(s, id)
+		if err != nil || len(e.Actions) > 0 || len(e.Unmet) != 1 || e.Unmet[0].Detail != "job b is about to send it back, once job c has ended" {
+			t.Errorf("%s: %+v, %v", id, e, err)
+		}
+	}
+	dropped, err := kernel.Cancel(s, "b", "ann", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := s.Apply(dropped)
+	free = free.Apply(kernel.Decide(free))
+	if b := free.Job("b").State; b.Deferred || b.Status != kernel.Failed || b.Reason != "its routes are not taken: cancelled by ann" || free.Job("d").State.Status != kernel.Running {
+		t.Errorf("%+v, d %s", b, free.Job("d").State.Status)
+	}
+	if _, err := kernel.Cancel(free, "b", "ann", false); !errors.Is(err, kernel.ErrConflict) {
+		t.Errorf("cancelled again: %v", err)
+	}
+	for _, id := range []kernel.JobID{"c", "e"} {
+		s = ending(t, s, id, kernel.OutcomeSucceeded)
+	}
+	s = s.Apply(kernel.Decide(s))
+	if got := statuses(s); got != "a:running b:waiting_on_deps c:waiting_on_deps d:waiting_on_deps e:waiting_on_deps f:running" || s.Job("b").State.Deferred {
+		t.Error(got)
+	}
+}
+
+// The routes of a repair that succeeded come first: they take back the job whose own routes would wake the repair again.
+func TestARepairSendsBackBeforeItIsWokenAgain(t *testing.T) {
+	asleep := func(j *kernel.Job) { j.Spec.Routed, j.State.Awake = true, true }
+	s := snapshot(facts(), job("a", is(kernel.Succeeded)), job("b", is(kernel.Failed), after("a"), routesOf(on(kernel.OutcomeFailed, "fix"))),
+		job("c", running(1), after("a"), routesOf(on(kernel.OutcomeFailed, "fix"))), job("slow", running(1), after("a")),
+		job("fix", running(1), asleep, routesOf(on(kernel.OutcomeSucceeded, "a"))))
+	for _, id := range []kernel.JobID{"c", "fix", "slow"} {
+		s = ending(t, s, id, map[kernel.JobID]kernel.Outcome{"c": kernel.OutcomeFailed, "fix": kernel.OutcomeSucceeded, "slow": kernel.OutcomeSucceeded}[id])
+		s = s.Apply(kernel.Decide(s))
+	}
+	if got := statuses(s); got != "a:running b:waiting_on_deps c:waiting_on_deps fix:succeeded slow:waiting_on_deps" || s.Job("fix").State.Routed != 1 {
+		t.Error(got)
 	}
 }
 

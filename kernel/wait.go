@@ -28,9 +28,10 @@ const (
 	ExecutorFull              // the executor runs as many jobs as it may
 	HostAbsent                // waits for a tick on the scheduling host
 	PoolTooSmall              // waits for more units of a pool than it has
+	RouteDeferred             // waits for the deferred routes of Job, which take it back
 )
 
-var waitCauseNames = NewNames[WaitCause]("wait cause", "other", "job", "producer", "artifact", "run", "executor", "host", "pool")
+var waitCauseNames = NewNames[WaitCause]("wait cause", "other", "job", "producer", "artifact", "run", "executor", "host", "pool", "route")
 
 // The words with which details name what their cause is about. Records hold
 // them, so they never change.

@@ -85,11 +85,15 @@ func repairs(t *rapid.T, o *kernel.Observation) {
 		loop[1].Spec.Routes = []kernel.Route{{On: kernel.OutcomeSucceeded, To: at(first), Budget: rapid.IntRange(0, 2).Draw(t, "budget")}}
 		loop[1].State.Status = oneOf(t, "repairs", kernel.Running, kernel.Running, kernel.Queued, kernel.WaitingOnDeps, kernel.Succeeded, kernel.Failed)
 		loop[2].Spec.After = []kernel.JobID{at(first)}
-		loop[2].State.Status = oneOf(t, "then", kernel.Queued, kernel.WaitingOnDeps, kernel.BlockedByDependency, kernel.BlockedByDependency)
+		loop[2].State.Status = oneOf(t, "then", kernel.Queued, kernel.Running, kernel.WaitingOnDeps, kernel.BlockedByDependency, kernel.BlockedByDependency)
 		loop[3].Spec.After = []kernel.JobID{at(first + rapid.IntRange(0, 2).Draw(t, "of which any end will do"))}
 		loop[3].Spec.AfterAny = loop[3].Spec.After
 		loop[3].State.Status = oneOf(t, "at last", kernel.Queued, kernel.WaitingOnDeps, kernel.WaitingOnLocks)
 		for i := range loop {
+			st := &loop[i].State
+			if st.Deferred = st.Status.Terminal() && i < 2 && oneIn(t, 3, "routes wait"); st.Deferred {
+				st.Outcome = map[kernel.Status]kernel.Outcome{kernel.Succeeded: kernel.OutcomeSucceeded, kernel.Failed: fails}[st.Status]
+			}
 			if oneIn(t, 4, "after another") {
 				loop[i].Spec.After = append(loop[i].Spec.After[:len(loop[i].Spec.After):len(loop[i].Spec.After)], oneOf(t, "also after", jobIDs...))
 			}
@@ -249,6 +253,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	}
 	st.Retired, st.Closed = st.Status.Terminal() && oneIn(t, 8, "retired"), oneIn(t, 12, "closed")
 	if st.Status.Terminal() {
+		st.Deferred = oneIn(t, 12, "routes wait")
 		st.Finished = now.Add(-time.Duration(rapid.IntRange(0, 50).Draw(t, "ended")) * time.Minute)
 	}
 	if st.Status == kernel.FailedRetryable || st.Status == kernel.Queued && oneIn(t, 4, "refused") {

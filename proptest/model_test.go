@@ -74,8 +74,8 @@ func stops(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	}
 	return !slices.ContainsFunc(p.Spec.Routes, func(r kernel.Route) bool {
 		to := s.Job(r.To)
-		return r.On == kernel.OutcomeFailed && to != nil && to.State.Status.Active()
-	})
+		return r.On == kernel.OutcomeFailed && to != nil && to.State.UnderWay()
+	}) && !p.State.Deferred
 }
 
 // closes reports whether j is a merge that closed a cycle of its plan.
@@ -140,18 +140,36 @@ func uses(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	return dependsOn(s, j, p) && !apart(s, j, p) && !onlyAfter(j, p) && !tookOthers(s, j, p)
 }
 
-// sender returns the active job, woken by a route, that may still rewind p, not counting what failures hold back, and waits for nothing that comes of j; or "".
+// sender returns the job that may still rewind p, not counting what failures hold back: an active one that a route woke
+// and that waits for nothing that comes of j, or one whose routes wait; or "".
 func sender(s *kernel.Snapshot, j, p *kernel.Job) kernel.JobID {
 	of := closure(s, j, func(k, p *kernel.Job) bool { return dependsOn(s, k, p) })
 	for _, k := range s.Jobs() {
-		if k != p && k.Spec.Routed && k.State.Status.Active() && !of[k.ID] && sendsBack(s, k, p, map[*kernel.Job]bool{}) {
+		active := k != p && k.Spec.Routed && k.State.Status.Active() && !of[k.ID]
+		if k == p && k.State.Deferred || (active || k.State.Deferred) && sendsBack(s, k, p, map[*kernel.Job]bool{}) {
 			return k.ID
 		}
 	}
 	return ""
 }
 
+func aboutTo(k kernel.JobID) string { return "job " + string(k) + " is about to send it back" }
+
+// takesBack reports whether a route that k takes, as it has ended, rewinds j.
+func takesBack(s *kernel.Snapshot, k, j *kernel.Job) bool {
+	own := *k
+	own.Spec.Routes = slices.DeleteFunc(slices.Clone(k.Spec.Routes), func(r kernel.Route) bool {
+		to := s.Job(r.To)
+		return r.On != k.State.Outcome || to == nil || r.On == kernel.OutcomeSucceeded && slices.Contains(to.Spec.After, k.ID)
+	})
+	return sendsBackBy(s, &own, j, map[*kernel.Job]bool{}, func(j, p *kernel.Job) bool { return uses(s, j, p) || heldBy(j, p) })
+}
+
 func sendsBack(s *kernel.Snapshot, k, p *kernel.Job, seen map[*kernel.Job]bool) bool {
+	return sendsBackBy(s, k, p, seen, func(j, p *kernel.Job) bool { return uses(s, j, p) })
+}
+
+func sendsBackBy(s *kernel.Snapshot, k, p *kernel.Job, seen map[*kernel.Job]bool, follows func(j, p *kernel.Job) bool) bool {
 	seen[k] = true
 	return slices.ContainsFunc(k.Spec.Routes, func(r kernel.Route) bool {
 		to, onSuccess, budget := s.Job(r.To), r.On == kernel.OutcomeSucceeded, r.Budget
@@ -159,12 +177,12 @@ func sendsBack(s *kernel.Snapshot, k, p *kernel.Job, seen map[*kernel.Job]bool) 
 			budget = 3
 		}
 		switch {
-		case to == nil, onSuccess && k.Spec.Routed && to.State.Status == kernel.Succeeded && slices.ContainsFunc(to.Spec.Routes, func(w kernel.Route) bool { return w.On != kernel.OutcomeSucceeded && w.To == k.ID }):
+		case to == nil, k.State.Deferred && r.On != k.State.Outcome, onSuccess && k.Spec.Routed && to.State.Status == kernel.Succeeded && slices.ContainsFunc(to.Spec.Routes, func(w kernel.Route) bool { return w.On != kernel.OutcomeSucceeded && w.To == k.ID }):
 			return false
 		case onSuccess && slices.Contains(to.Spec.After, k.ID):
-			return to.Spec.Routed && !seen[to] && sendsBack(s, to, p, seen)
+			return to.Spec.Routed && !seen[to] && sendsBackBy(s, to, p, seen, follows)
 		}
-		return k.State.Routed < budget && closure(s, to, func(j, p *kernel.Job) bool { return uses(s, j, p) })[p.ID]
+		return k.State.Routed < budget && closure(s, to, follows)[p.ID]
 	})
 }
 
@@ -238,9 +256,16 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 	}
 	for _, id := range j.Spec.AfterAny {
 		if p := s.Job(id); p != nil && p.State.Status != kernel.Succeeded {
-			if k := sender(s, j, p); k != "" {
+			if k := sender(s, j, p); k != "" && s.Job(k).State.Deferred {
+				return kernel.WaitingOnDeps, aboutTo(k)
+			} else if k != "" {
 				return kernel.WaitingOnDeps, fmt.Sprintf("waiting on job %s, which may send job %s back", k, id)
 			}
+		}
+	}
+	for _, k := range s.Jobs() {
+		if j.Spec.Origin.Parent == "" && k.State.Deferred && takesBack(s, k, j) {
+			return kernel.WaitingOnDeps, aboutTo(k.ID)
 		}
 	}
 	for _, a := range j.Spec.Needs {
@@ -418,7 +443,7 @@ func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Sta
 	switch {
 	case in(func(s kernel.Status) bool { return !s.Terminal() }):
 		return kernel.WaitingOnDeps, "waiting on " + a.String()
-	case j.State.Closed:
+	case j.State.Closed && !draftedAnew(s, j, a) && (len(producers) == 0 || !drafted && ownProducer(s, j, a) && in(func(s kernel.Status) bool { return s == kernel.Succeeded })):
 		return 0, ""
 	case failed:
 		return kernel.BlockedByDependency, "dependency failed for " + a.String()
@@ -440,18 +465,38 @@ func forAnother(j, p *kernel.Job, a kernel.Artifact) bool {
 		its.Run != "" && its.Run != o.Run && its.Branch != "" && its.Branch != o.Branch
 }
 
+// draftedAnew reports whether a job of another run drafts the plan of merge j for its branch, or has, in the plan's present cycle.
+func draftedAnew(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) bool {
+	if a.Kind != kernel.Custom || a.Name != kernel.StageToken || !takes(j) || j.Spec.Integrates() == "" {
+		return false
+	}
+	doc := kernel.Artifact{Kind: kernel.PlanDoc, Name: j.Spec.Integrates(), Ref: j.Spec.Origin.Branch}.Canonical()
+	return slices.ContainsFunc(s.Jobs(), func(p *kernel.Job) bool {
+		o := p.Spec.Origin
+		if !slices.Contains(p.Spec.Produces, doc) || p.State.Retired || o.Run == "" || o.Run == j.Spec.Origin.Run || o.Branch != j.Spec.Origin.Branch {
+			return false
+		}
+		return !p.State.Status.Terminal() || p.State.Status == kernel.Succeeded || slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
+			return m.Spec.Origin.Run == o.Run && m.Spec.Origin.Branch == o.Branch && takes(m) && (!m.State.Started.IsZero() || m.State.Attempt > 0)
+		})
+	})
+}
+
 // outdated reports what happened on the branch that j takes since the newest token a that exists
 // for j was made: another run worked on it and did not make the token, or drafted the plan anew.
 func outdated(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (failed, drafted bool) {
-	if a.Kind != kernel.Custom || a.Name != kernel.StageToken || !takes(j) || ownProducer(s, j, a) {
+	own := ownProducer(s, j, a)
+	if a.Kind != kernel.Custom || a.Name != kernel.StageToken || !takes(j) || own && !j.State.Closed {
 		return false, false
 	}
 	var owner *kernel.Job
 	for _, id := range s.Facts().Markers[a].Value {
 		p := s.Job(id)
-		if p == nil {
+		if own && (p == nil || p.Spec.Origin.Run != j.Spec.Origin.Run) {
+			continue
+		} else if p == nil {
 			p = &kernel.Job{ID: id} // nobody knows when it was made
-		} else if p.State.Retired && slices.Contains(p.Spec.Produces, a) || forAnother(j, p, a) {
+		} else if !own && p.State.Retired && slices.Contains(p.Spec.Produces, a) || forAnother(j, p, a) {
 			continue
 		}
 		if owner == nil || older(s, owner.ID, id) {
@@ -462,12 +507,12 @@ func outdated(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (failed, dra
 		return false, false
 	}
 	later := func(a kernel.Artifact, is func(*kernel.Job) bool) bool {
-		return slices.ContainsFunc(producersOf(s, j, a), func(p *kernel.Job) bool {
+		return slices.ContainsFunc(s.Jobs(), func(p *kernel.Job) bool {
 			o := p.Spec.Origin
-			return p != owner && !p.State.Retired && o.Run != "" && o.Run != j.Spec.Origin.Run && o.Branch == j.Spec.Origin.Branch && is(p)
+			return slices.Contains(p.Spec.Produces, a) && p != owner && !p.State.Retired && o.Run != "" && o.Run != j.Spec.Origin.Run && o.Branch == j.Spec.Origin.Branch && is(p)
 		})
 	}
-	failed = later(a, func(p *kernel.Job) bool {
+	failed = !own && later(a, func(p *kernel.Job) bool {
 		return p.State.Status.Terminal() && p.State.Status != kernel.Succeeded && slices.ContainsFunc(s.Jobs(), func(m *kernel.Job) bool {
 			return m.Spec.Origin.Run == p.Spec.Origin.Run && m.Spec.Origin.Branch == p.Spec.Origin.Branch && takes(m) &&
 				(m.State.Started.After(owner.State.Finished) || m.State.Started.IsZero() && m.State.Attempt > 0 && s.Now().After(owner.State.Finished))

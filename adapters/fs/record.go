@@ -84,6 +84,7 @@ type (
 		Reclaims      int               `json:"reclaims"`
 		Grown         *grownRecord      `json:"grown,omitempty"`
 		Rerouted      int               `json:"rerouted,omitempty"`
+		Deferred      bool              `json:"routes_deferred,omitempty"`
 		LostAttempt   int               `json:"lost_attempt,omitempty"`
 		Stalled       int               `json:"stalled_attempt,omitempty"`
 		Refused       int               `json:"refused,omitempty"`

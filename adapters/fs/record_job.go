@@ -20,7 +20,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		Command: list(sp.Origin.Command), ChildArgs: list(sp.Task.Args),
 		CreatedAt: stamp(j.Created), UpdatedAt: stamp(now), StartedAt: stamp(st.Started), FinishedAt: stamp(st.Finished),
 		Attempt: st.Attempt, Generation: st.Generation,
-		Retries: st.Spent.Retries, Resumes: st.Spent.Resumes, Reclaims: st.Spent.Reclaims, Rerouted: st.Routed, LostAttempt: st.Lost, Stalled: st.Stalled,
+		Retries: st.Spent.Retries, Resumes: st.Spent.Resumes, Reclaims: st.Spent.Reclaims, Rerouted: st.Routed, Deferred: st.Deferred, LostAttempt: st.Lost, Stalled: st.Stalled,
 		Refused: st.Refused, RetryAt: stamp(st.RetryAt), Outcome: st.Outcome.String(), FailureClass: st.Failure.String(), FailureReason: optional(st.Reason),
 		StdoutPath: vizierDir + "/" + jobPath(j.ID, "stdout.log"), StderrPath: vizierDir + "/" + jobPath(j.ID, "stderr.log"),
 		Awake: st.Awake,
@@ -231,6 +231,7 @@ func (r *record) job() (kernel.Job, error) {
 	st := &j.State
 	st.Status, st.Attempt, st.Generation, st.Awake = status, r.Attempt, r.Generation, r.Awake
 	st.Spent = kernel.Budget{Retries: r.Retries, Resumes: r.Resumes, Reclaims: r.Reclaims}
+	st.Deferred = r.Deferred
 	st.Routed, st.Refused, st.Lost, st.Stalled, st.RetryAt = r.Rerouted, r.Refused, r.LostAttempt, r.Stalled, time.Time(r.RetryAt)
 	st.Started, st.Finished = time.Time(r.StartedAt), time.Time(r.FinishedAt)
 	if r.ExitCode != nil {

@@ -105,7 +105,7 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		optional := []string{"name", "rerouted", "lost_attempt", "refused", "outcome", "failure_class", "stop", "removed_at", "awake", "amended",
+		optional := []string{"name", "rerouted", "routes_deferred", "lost_attempt", "refused", "outcome", "failure_class", "stop", "removed_at", "awake", "amended",
 			"job_id", "git_owner", "repo_name", "branch_name", "inbox_file", "inbox_rel", "processed_path", "archived_path",
 			"pid", "host", "sandbox_enforced", "used", "grown", "stalled_attempt", "agent", "number", "part", "agent_total", "config_snapshot"} // the last: earlier versions do not write it
 		if err := holds(t, s, b); (err == nil) != slices.Contains(optional, key) {

@@ -52,6 +52,9 @@ type cancelledJobs struct {
 // takenBack is the outcome of a cancel after which the job is to run again: its route was taken.
 const takenBack = "Job cancelled and taken back"
 
+// routesDropped is the outcome of the cancel of a job that had ended and whose routes waited for other jobs.
+const routesDropped = "Its routes are not taken"
+
 // cancelRequested is the outcome of a cancel that another process is going to do.
 const cancelRequested = "Cancel requested"
 
@@ -65,6 +68,8 @@ func (doc cancelledJobs) lines() (out []doneLine) {
 				what = "cancelled, and taken back by its route to " + joined(one.BackTo)
 			}
 			out = append(out, doneLine{job: one.Job, what: what})
+		case one.Outcome == routesDropped:
+			out = append(out, doneLine{job: one.Job, what: "stays " + one.Status + ": its routes are not taken"})
 		case one.Outcome == cancelRequested:
 			out = append(out, doneLine{job: one.Job, what: "is asked to end"})
 		case one.Status == kernel.Cancelled.String() && one.Cleanup == kernel.CleanupDone.String():
@@ -101,7 +106,8 @@ func (x *cancelCmd) Run(c *call) error {
 	}
 	doc := cancelledJobs{Jobs: []cancelled{}}
 	for _, id := range ids {
-		one, failed := x.outcome(c, r, snap, id)
+		was := slices.IndexFunc(jobs, func(j *kernel.Job) bool { return j.ID == id })
+		one, failed := x.outcome(c, r, snap, id, was >= 0 && jobs[was].State.Deferred)
 		if err = failed; err != nil {
 			break
 		}
@@ -146,7 +152,7 @@ func (c *call) staying(snap *kernel.Snapshot, ids []kernel.JobID) {
 // true if one job was named.
 func (x *cancelCmd) chosen(c *call) (r *repo, jobs []*kernel.Job, runs []kernel.RunID, single bool, err error) {
 	add := func(j *kernel.Job, whole bool) {
-		if !whole || j.State.Status.Active() {
+		if !whole || j.State.UnderWay() {
 			jobs = append(jobs, j)
 		}
 		if run := j.Spec.Origin.Run; whole && run != "" && !slices.Contains(runs, run) {
@@ -209,8 +215,8 @@ func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, runs []kernel.R
 	return rep.Snapshot, slices.DeleteFunc(ids, func(id kernel.JobID) bool { return slices.Contains(left, id) }), nil
 }
 
-// outcome waits until a cancelled job has ended, and returns how.
-func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.JobID) (doc cancelled, err error) {
+// outcome waits until a cancelled job has ended, and returns how. deferred: it had ended, and its routes waited.
+func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.JobID, deferred bool) (doc cancelled, err error) {
 	if j := snap.Job(id); r.Outside != "" && stopping(j) {
 		return x.requested(r, j), nil
 	} else if stopping(j) {
@@ -248,6 +254,8 @@ func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.J
 				doc.BackTo = append(doc.BackTo, route.To)
 			}
 		}
+	case deferred && !j.State.Deferred:
+		doc.Outcome = routesDropped
 	case j.State.Status != kernel.Cancelled:
 		doc.Outcome = "Job ended before it could be cancelled"
 		c.ui.warn("job %s ended as %s before it could be cancelled", id, j.State.Status)

@@ -15,14 +15,14 @@ import (
 // job; the states in between are derived from the job's counters.
 func Of(before, after *kernel.Snapshot, p kernel.Plan) []kernel.Event {
 	var out []kernel.Event
-	over := map[kernel.RunID]bool{} // runs in which a job is no longer active
+	over := map[kernel.RunID]bool{} // runs in which a job is no longer under way
 	for _, a := range p.Records {
 		switch a := a.(type) {
 		case kernel.CreateJob:
 			fresh := kernel.State{Status: a.Job.Begins()}
 			out = append(out, event(kernel.JobCreated, a.Job, fresh, before.Now()))
 			out = append(out, happened(a.Job, fresh, a.Job.State, before.Now())...)
-			if run := a.Job.Spec.Origin.Run; run != "" && !a.Job.State.Status.Active() {
+			if run := a.Job.Spec.Origin.Run; run != "" && !a.Job.State.UnderWay() {
 				over[run] = true
 			}
 		case kernel.PutState:
@@ -31,7 +31,7 @@ func Of(before, after *kernel.Snapshot, p kernel.Plan) []kernel.Event {
 				continue
 			}
 			out = append(out, happened(j, j.State, a.State, before.Now())...)
-			if run := j.Spec.Origin.Run; run != "" && j.State.Status.Active() && !a.State.Status.Active() {
+			if run := j.Spec.Origin.Run; run != "" && j.State.UnderWay() && !a.State.UnderWay() {
 				over[run] = true
 			}
 		case kernel.PurgeFiles:
@@ -271,13 +271,13 @@ func number(members []*kernel.Job) kernel.Number {
 }
 
 // runResult returns the outcome of a run: failed if a job failed or was
-// cancelled. It is NoOutcome while a job is active, or if none was ever
+// cancelled. It is NoOutcome while a job is under way, or if none was ever
 // started. Dormant jobs do not keep a run open.
 func runResult(members []*kernel.Job) kernel.Outcome {
 	result := kernel.NoOutcome
 	for _, j := range members {
 		switch st := j.State.Status; {
-		case st.Active():
+		case j.State.UnderWay():
 			return kernel.NoOutcome
 		case st == kernel.Failed || st == kernel.Cancelled:
 			result = kernel.OutcomeFailed

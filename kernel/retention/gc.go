@@ -85,7 +85,7 @@ func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) (gone []*kernel
 	}
 	stays := map[kernel.JobID]bool{}
 	for _, j := range s.Jobs() {
-		stays[j.ID] = j.Open() && (j.State.Status != kernel.Unscheduled || active[j.Spec.Origin.Run] || !old(j))
+		stays[j.ID] = j.State.Deferred || j.Open() && (j.State.Status != kernel.Unscheduled || active[j.Spec.Origin.Run] || !old(j))
 	}
 	for again := true; again; {
 		keep := referred(s, stays)

@@ -67,7 +67,7 @@ type batch struct {
 func (b *batch) add(j *kernel.Job, size int64) {
 	b.jobs, b.size = append(b.jobs, j), b.size+size
 	b.ended = b.ended || !j.Open()
-	b.active = b.active || j.Open() && j.State.Status != kernel.Unscheduled
+	b.active = b.active || j.State.Deferred || j.Open() && j.State.Status != kernel.Unscheduled
 	b.stays = b.stays || j.State.Context.Owned || j.Spec.IdempotencyKey != "" || !j.State.Removed.IsZero()
 	if b.over.Before(over(j)) {
 		b.over = over(j)

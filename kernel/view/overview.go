@@ -102,7 +102,7 @@ func (p RefusedPrompt) next() []string {
 // OverviewOf returns the overview of s. A runner counts as stalled if the
 // snapshot's facts say so; see kernel.Liveness.
 func OverviewOf(s *kernel.Snapshot, o OverviewOptions) Overview {
-	x := overview{s: s, o: o, routed: slices.ContainsFunc(s.Jobs(), func(j *kernel.Job) bool { return j.Spec.Routed && j.State.Status.Active() }), tells: map[kernel.JobID]bool{}}
+	x := overview{s: s, o: o, routed: slices.ContainsFunc(s.Jobs(), kernel.Near{Kind: kernel.Woken}.Selects), tells: map[kernel.JobID]bool{}}
 	v := Overview{Attention: []Item{}, Running: []Item{}, Waiting: []Item{}, Failed: []Item{}, FailedSince: o.FailedSince, Unreadable: unreadable(s), Places: s.Limits().MaxRunning}
 	for _, g := range x.groups() {
 		var running, waiting []*kernel.Job

@@ -263,6 +263,9 @@ func runsAndRoutes() []Vector {
 	}
 	spent := loop(1)
 	spent.Name, spent.About = "route-exhausted", "A route that was taken as often as it may is not taken again."
+	back, deferred := routes(kernel.Route{On: kernel.OutcomeFailed, To: "a"}), state(func(st *kernel.State) { st.Deferred = true })
+	wait := loop(0).job("d", inRun("r"), after("a"), running(1))
+	wait.Name, wait.About = "route-waits", "A route waits while a job runs that it takes back."
 	fail := Request{Finish: result("b", kernel.OutcomeFailed, 1, kernel.ExitFailure)}
 	return []Vector{
 		given("route-hands-over", "Success hands the place where a job runs to the one that its route names.").
@@ -275,6 +278,11 @@ func runsAndRoutes() []Vector {
 		given("route-asleep", "What only a route starts sleeps.").job("a", inRun("r"), running(1), routes(kernel.Route{On: kernel.OutcomeFailed, To: "b"})).job("b", inRun("r"), asleep).tick(),
 		loop(0).ask(fail),
 		spent.ask(fail),
+		wait.ask(fail),
+		given("route-holds", "What a waiting route takes back does not start.").job("a", inRun("r"), succeeded).job("b", inRun("r"), after("a"), failed, back, deferred).
+			job("d", inRun("r"), after("a"), running(1)).job("e", inRun("r"), after("a")).tick(),
+		given("route-taken", "Routes that waited for a running job are taken once it has ended.").job("a", inRun("r"), succeeded).job("b", inRun("r"), after("a"), failed, back, deferred).
+			job("d", inRun("r"), after("a"), succeeded).tick(),
 		given("run-ends", "The last job of a run ends.").job("a", inRun("r"), succeeded).job("b", inRun("r"), running(1)).runner("b", 1, dead, result("b", kernel.OutcomeSucceeded, 0, kernel.NoFailure)).tick(),
 	}
 }
