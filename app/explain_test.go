@@ -70,3 +70,23 @@ func TestAnExplanationThatCannotBeHad(t *testing.T) {
 		t.Errorf("of what cannot be read, held up: %v", err)
 	}
 }
+
+// A job is held up by one that runs and that excludes it, or what it waits for; not by one of several that may make what it needs.
+func TestWhoHoldsUpAJob(t *testing.T) {
+	made := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "c"}
+	key := []kernel.Lock{{Key: "k", Mode: kernel.Exclusive}}
+	m := newMemory(
+		job("by", func(j *kernel.Job) { running(1)(j); j.Spec.Locks, j.Spec.Produces = key, []kernel.Artifact{made} }),
+		job("locked", func(j *kernel.Job) { j.Spec.Locks, j.State.Status = key, kernel.WaitingOnLocks }),
+		job("behind", func(j *kernel.Job) { j.Spec.After, j.State.Status = []kernel.JobID{"locked"}, kernel.WaitingOnDeps }),
+		job("needs", func(j *kernel.Job) { j.Spec.Needs, j.State.Status = []kernel.Artifact{made}, kernel.WaitingOnDeps }),
+	)
+	for _, c := range []struct {
+		ids  []kernel.JobID
+		want kernel.JobID
+	}{{[]kernel.JobID{"locked"}, "locked"}, {[]kernel.JobID{"needs", "behind"}, "behind"}, {[]kernel.JobID{"needs"}, ""}} {
+		if got, err := m.scheduler().HeldUpBy(t.Context(), "by", c.ids); got != c.want || err != nil {
+			t.Errorf("of %q: %q, %v", c.ids, got, err)
+		}
+	}
+}

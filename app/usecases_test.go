@@ -504,6 +504,40 @@ func TestWhatCanBeRetried(t *testing.T) {
 	}
 }
 
+// A retry after which jobs would wait for each other is refused, whether it is tried or asked about.
+func TestARetryOfJobsThatWouldWaitForEachOther(t *testing.T) {
+	made := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "c"}
+	m := newMemory(
+		job("a", func(j *kernel.Job) { j.State.Status, j.Spec.Needs = kernel.Succeeded, []kernel.Artifact{made} }),
+		job("b", func(j *kernel.Job) {
+			j.State.Status, j.Spec.After, j.Spec.Produces = kernel.Succeeded, []kernel.JobID{"a"}, []kernel.Artifact{made}
+		}))
+	s := m.scheduler()
+	_, tried := s.Retry(t.Context(), "ann", "a")
+	_, asked := s.RetrySets(t.Context(), []kernel.JobID{"a"})
+	can, refused, err := s.Retryable(t.Context(), []kernel.JobID{"a"})
+	if err != nil || len(can) > 0 {
+		t.Errorf("can %q, %v", can, err)
+	}
+	for how, err := range map[string]error{"tried": tried, "asked about": asked, "among others": refused["a"]} {
+		if _, is := errors.AsType[*kernel.DeadlockError](err); !is {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+	if len(m.calls) > 0 {
+		t.Errorf("%q", m.calls)
+	}
+}
+
+// What is refused is told, and nothing happens.
+func TestASubmissionAfterNobody(t *testing.T) {
+	m := newMemory()
+	news := []kernel.NewJob{{ID: "n", Spec: job("n", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"nobody"} }).Spec}}
+	if _, err := m.scheduler().Submit(t.Context(), news, "ann"); err == nil || len(m.calls) > 0 {
+		t.Errorf("%v, %q", err, m.calls)
+	}
+}
+
 // In a store that cannot read narrowly a job that has succeeded is found by its number, and a prompt with its whole run.
 func TestWhatIsFoundInAWholeStore(t *testing.T) {
 	id := func(c string) kernel.JobID { return kernel.JobID(strings.Repeat(c, 32)) }
