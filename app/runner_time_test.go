@@ -190,6 +190,28 @@ func TestHowLongARunnerKeepsAResult(t *testing.T) {
 	}
 }
 
+// A runner whose command is quick has no reason to release its cache. When it has nothing left to run it packs what ended
+// long ago.
+func TestWhatARunnerDoesInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for pack, want := range map[time.Duration]int{0: 1, time.Hour: 2} { // transactions
+			m := newMemory(job("a", running(1)))
+			r := m.runner(nil)
+			released := false
+			r.Scheduler.PackAfter, r.ReleaseCache = pack, func() { released = true }
+			a := kernel.AttemptID{Job: "a", N: 1}
+			if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * releaseCacheAfter)
+			synctest.Wait()
+			if released || m.begun != want || m.closed != want {
+				t.Errorf("released %v, %d transactions, of which %d have ended", released, m.begun, m.closed)
+			}
+		}
+	})
+}
+
 // plainExecutor is an executor that enforces nothing.
 type plainExecutor struct{ Executor }
 

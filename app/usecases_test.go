@@ -122,6 +122,17 @@ func TestWhyAPromptStands(t *testing.T) {
 	}
 }
 
+// A prompt stands as its run does: it needs a person if any job of that does.
+func TestAPromptWhoseRunAsks(t *testing.T) {
+	m := newMemory(job("a", func(j *kernel.Job) {
+		j.Spec.Origin.Run, j.State.Status, j.Spec.Prompt = "r", kernel.WaitingOnDeps, &kernel.Prompt{Rel: "a.prompt.md", File: "/inbox/a.running.md", Inode: 8}
+	}), job("b", func(j *kernel.Job) { pending(j); j.Spec.Origin.Run = "r" }), job("c", func(j *kernel.Job) { pending(j); j.Spec.Origin.Run = "other" }))
+	s, err := newFolder(m, "a.running.md").inbox().Status(t.Context(), []*InboxTarget{{Root: "/repo", Scheduler: m.scheduler()}}, false, time.Hour, func(*InboxTarget, *kernel.Job) time.Time { return time.Time{} })
+	if err != nil || len(s.Prompts) != 1 || !slices.Equal(s.Prompts[0].Run.Pending, []kernel.JobID{"b"}) {
+		t.Errorf("%+v, %v", s.Prompts, err)
+	}
+}
+
 // Prompts are listed under their own names wherever their files are, and every file once.
 func TestStatusOfWhatWasRenamed(t *testing.T) {
 	stands := func(id kernel.JobID, inode uint64, st kernel.Status) kernel.Job {
