@@ -252,3 +252,47 @@ func TestASandboxCarriesWhatIsLeft(t *testing.T) {
 		t.Errorf("left is %+v, carried are %d", m.left, m.accounts[0].Carried)
 	}
 }
+
+// reading is a narrow store that keeps what facts that no job makes were judged as.
+type reading struct{ *memory }
+
+func (r reading) Begin(ctx context.Context) (Tx, error) {
+	_, err := r.memory.Begin(ctx)
+	return r, err
+}
+
+func (r reading) JudgedBy(by map[kernel.Near]string) {
+	r.reads = map[kernel.Near]kernel.ReadFact{}
+	for n, judged := range by {
+		r.reads[n] = kernel.ReadFact{Judged: judged, Awaited: true}
+	}
+}
+
+// What jobs read outside is watched while it is as they were judged by, and has them judged once it differs.
+func TestWhatIsOutsideIsWatched(t *testing.T) {
+	y := kernel.Near{Kind: kernel.Readers, Key: "y"}
+	m := reading{narrowly(job("a", func(j *kernel.Job) { onBranch("y")(j); j.Created = at.Add(-time.Hour) }))}
+	m.reads = map[kernel.Near]kernel.ReadFact{y: {}}
+	s, h := seer(m.memory)
+	s.Store = m
+	for _, c := range []struct {
+		tip      kernel.CommitID
+		watched  []string
+		is       kernel.Status
+		commits  bool
+		judgedAs bool
+	}{
+		{"", []string{"y"}, kernel.WaitingOnDeps, true, true},
+		{"", []string{"y"}, kernel.WaitingOnDeps, false, true},
+		{"c2", nil, kernel.Running, true, true},
+	} {
+		h.of["y"], m.plans = c.tip, nil
+		rep, err := s.Tick(t.Context())
+		if err != nil || !slices.Equal(rep.Wakes.Outside.Branches, c.watched) || (len(m.plans) > 0) != c.commits || m.jobs["a"].State.Status != c.is {
+			t.Errorf("at %q: %v, %+v, %q; %+v", c.tip, err, rep.Wakes, m.calls, m.jobs["a"].State)
+		}
+		if judged := m.reads[y].Judged; (judged != "") != c.judgedAs {
+			t.Errorf("at %q it was judged by %q", c.tip, judged)
+		}
+	}
+}
