@@ -152,6 +152,23 @@ func TestATickThatChangesNothing(t *testing.T) {
 	}
 }
 
+// Where the limits are others than those that the last tick judged by, every open job is judged.
+func TestNewLimits(t *testing.T) {
+	for judged, want := range map[int]kernel.Status{1: kernel.Running, 2: kernel.WaitingOnLocks} {
+		m := newMemory(job("a", func(j *kernel.Job) {
+			j.Created, j.State.Status = at.Add(-time.Hour), kernel.WaitingOnLocks
+			j.Spec.Locks = []kernel.Lock{{Key: "gpu", Mode: kernel.Shared, Units: 2}}
+		}))
+		s := m.scheduler()
+		s.Limits.Pools = map[string]int{"gpu": judged}
+		m.narrow, m.judged = true, s.Limits.String()
+		s.Limits.Pools = map[string]int{"gpu": 2}
+		if _, err := s.Tick(t.Context()); err != nil || m.jobs["a"].State.Status != want {
+			t.Errorf("judged with %d: %v, %+v", judged, err, m.jobs["a"].State)
+		}
+	}
+}
+
 // A rewind takes back what depends on it, also what succeeded long ago.
 func TestALoopTakesBackWhatHasSucceeded(t *testing.T) {
 	after := func(j *kernel.Job) {

@@ -131,6 +131,13 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 			m.narrow, m.judged = true, m.scheduler().Limits.String()
 			return m
 		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Submit(ctx, news, "ann") }), false},
+		"a narrow cancellation that removes a worktree": {func() *memory {
+			m := newMemory(job("a", func(j *kernel.Job) { failed(j); j.State.Status = kernel.Queued }), job("b", running(1)), job("c", waits),
+				job("d", func(j *kernel.Job) { j.Spec.After, j.State.Status = []kernel.JobID{"a"}, kernel.WaitingOnDeps }),
+				job("e", func(j *kernel.Job) { j.Spec.After, j.State.Status = []kernel.JobID{"d"}, kernel.WaitingOnDeps }))
+			m.narrow, m.judged = true, m.scheduler().Limits.String()
+			return m
+		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Cancel(ctx, "a", "ann", true) }), false},
 		"a narrow end of a prompt": {func() *memory {
 			m := newMemory(job("a", func(j *kernel.Job) {
 				j.Spec.Prompt = &kernel.Prompt{File: "/in/a.prompt.md", Rel: "a.prompt.md", Inode: 1}

@@ -54,7 +54,12 @@ func TestWhatARecoveryTells(t *testing.T) {
 	m := newMemory(job("a", running(1)), job("b", running(1)), job("c", func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Succeeded, Context: tree} }))
 	m.left = []kernel.WorldAction{kernel.Stop{Attempt: kernel.AttemptID{Job: "a", N: 1}}, kernel.Launch{Attempt: kernel.AttemptID{Job: "b", N: 1}}, kernel.RemoveWorktree{Job: "c", Context: tree}}
 	m.refuse["stop a/1"], m.refuse["start b/1"] = errDisk, &Refusal{"no such program"}
-	rep, err := m.scheduler().Tick(t.Context())
+	s, log := m.scheduler(), &shelf{}
+	s.Events = log
+	rep, err := s.Tick(t.Context())
+	if len(log.events) == 0 {
+		t.Error("the log has none of it")
+	}
 	if err != nil || len(rep.Refused) != 1 || rep.Refused["a"] != errDisk.Error() {
 		t.Errorf("%v: %+v", err, rep.Refused)
 	}

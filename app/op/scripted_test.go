@@ -693,9 +693,9 @@ func TestWhatBecomesOfAMergeThatCollides(t *testing.T) {
 			m := s.merge()
 			m.squash = c.squash
 			r, err := m.collide(t.Context(), "result", "now")
-			return []any{r.Reason, err}
+			return []any{r.Exit, r.Reason, err}
 		}
-		if answer := ask(); fmt.Sprint(answer...) != "branch main moved while it was being merged into: `vizier retry me`<nil>" || strings.Contains(strings.Join(s.asked, "\n"), "EnsureWorktree") != c.anew {
+		if answer := ask(); fmt.Sprintln(answer...) != "1 branch main moved while it was being merged into: `vizier retry me` <nil>\n" || strings.Contains(strings.Join(s.asked, "\n"), "EnsureWorktree") != c.anew {
 			t.Errorf("%s: %v; asked %q", name, answer, s.asked)
 		}
 		delete(s.answers, "RemoveWorktree")
