@@ -338,3 +338,28 @@ func TestWhatARunnerDoesAroundItsCommand(t *testing.T) {
 		}
 	}
 }
+
+// refusing is a workload that cannot be given its secrets.
+type refusing struct{ *workload }
+
+func (refusing) Provide(context.Context, *kernel.Job) error { return errors.New("no such secret") }
+
+// An attempt that cannot be given its secrets goes back into the queue, and if that cannot be put on record, Serve says so.
+func TestAnAttemptWithoutItsSecrets(t *testing.T) {
+	a := kernel.AttemptID{Job: "a", N: 1}
+	for _, fails := range []string{"", "commit", "done"} {
+		m := newMemory(job("a", running(1)))
+		r := m.runner(nil)
+		r.Workload = refusing{&workload{memory: m}}
+		var want error
+		if fails != "" {
+			m.refuse[fails], want = errDisk, errDisk
+		}
+		if err := r.Serve(t.Context(), a, lock{m, a}); !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("%q: %v", fails, err)
+		}
+		if st := m.jobs["a"].State; fails != "commit" && (st.Status != kernel.Queued || st.Reason != "no such secret") {
+			t.Errorf("%q: %+v", fails, st)
+		}
+	}
+}

@@ -562,6 +562,15 @@ func TestWhatIsFoundInAWholeStore(t *testing.T) {
 	if snap, _, err := m.scheduler().Job(t.Context(), string(id("b"))); err != nil || snap.Job(id("c")) == nil || len(m.scopes) != 2 || m.scopes[0].All {
 		t.Errorf("a prompt: %v, read %+v", err, m.scopes)
 	}
+	m.scopes = nil
+	if _, err := m.scheduler().Resolver(t.Context(), nil); err != nil || len(m.scopes) > 0 {
+		t.Errorf("for nothing: %v, read %+v", err, m.scopes)
+	}
+	if resolve, err := m.scheduler().Resolver(t.Context(), []string{"1"}); err != nil {
+		t.Error(err)
+	} else if got, err := resolve("1"); got != id("a") || err != nil {
+		t.Errorf("resolved: %s, %v", got, err)
+	}
 }
 
 // worktrees are those that operations of jobs have made.
