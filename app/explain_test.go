@@ -90,3 +90,27 @@ func TestWhoHoldsUpAJob(t *testing.T) {
 		}
 	}
 }
+
+// An explanation knows the facts that the job waits for, also if it has ended, and those that another waits for before it.
+func TestAnExplanationHasTheFacts(t *testing.T) {
+	first := job("first", onBranch("y"))
+	for id, jobs := range map[kernel.JobID][]kernel.Job{
+		"then": {first, job("then", func(j *kernel.Job) { j.Spec.After, j.State.Status = []kernel.JobID{"first"}, kernel.WaitingOnDeps })},
+		"over": {job("over", func(j *kernel.Job) { onBranch("y")(j); j.State.Status = kernel.BlockedByDependency })},
+	} {
+		for _, narrow := range []bool{false, true} {
+			m := newMemory(jobs...)
+			m.narrow, m.judged = narrow, m.scheduler().Limits.String()
+			s, h := seer(m)
+			e, _, err := s.Explain(t.Context(), id)
+			if last := len(e.Actions) - 1; err != nil || last < 0 || e.Actions[last].Kind != kernel.MakeBranch || e.Actions[last].Pinned.Branch != "y" {
+				t.Errorf("%s, narrow %t: %v, %+v", id, narrow, err, e)
+			}
+			h.of["y"] = "c1"
+			e, _, err = s.Explain(t.Context(), id)
+			if err != nil || slices.ContainsFunc(e.Actions, func(r kernel.Remedy) bool { return r.Kind == kernel.MakeBranch }) {
+				t.Errorf("%s, narrow %t, once it is there: %v, %+v", id, narrow, err, e)
+			}
+		}
+	}
+}
