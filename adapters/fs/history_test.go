@@ -1129,8 +1129,16 @@ func TestWhatWasAskedForIsTold(t *testing.T) {
 	l.edit(4, "not like this", "not so")
 	l.app.Executor = refusing{}
 	l.submit(6)
+	if _, err := l.app.Retry(t.Context(), "ann", id(3)); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, l.s, kernel.RemoveJob{Job: id(2)})
 	var told []string
+	changes := map[string]bool{}
 	err := l.s.History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(e HistoryEntry) error {
+		for _, c := range e.Changes {
+			changes[fmt.Sprint(c.Ref, " of ", c.Number, " from ", c.From, " to ", c.To)] = true
+		}
 		for _, a := range e.Asked {
 			told = append(told, strings.TrimSpace(fmt.Sprint(a.Verb, " ", a.By, " ", a.Jobs, " ", a.Text)))
 		}
@@ -1139,7 +1147,12 @@ func TestWhatWasAskedForIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"reject bob [" + string(id(4)) + "] not like this", "finish  [" + string(id(1)) + "] attempt 1 succeeded", "finish  [" + string(id(2)) + "] attempt 1 failed",
+	for _, want := range []string{"4 of 4 from  to waiting_on_approval", "4 of 4 from waiting_on_approval to blocked_by_approval", "3 of 3 from running to cancelled", "2 of 2 from failed to "} {
+		if !changes[want] {
+			t.Errorf("%q is not among %v", want, changes)
+		}
+	}
+	for _, want := range []string{"retry ann [" + string(id(3)) + "]", "reject bob [" + string(id(4)) + "] not like this", "finish  [" + string(id(1)) + "] attempt 1 succeeded", "finish  [" + string(id(2)) + "] attempt 1 failed",
 		"finish  [" + string(id(3)) + "] attempt 1 cancelled",
 		"refuse  [" + string(id(6)) + "] no room", "approve bob [" + string(id(3)) + "]", "cancel eve [" + string(id(5)) + "]"} {
 		if !slices.Contains(told, want) {
