@@ -235,3 +235,36 @@ func TestLostAsItWasRead(t *testing.T) {
 		t.Errorf("lost are %q", lost)
 	}
 }
+
+// From inside a job nothing is approved, rejected or retried.
+func TestAJobDecidesNothing(t *testing.T) {
+	for verb, c := range map[string]struct {
+		is   func(*kernel.Job)
+		do   func(context.Context, *Scheduler) error
+		then kernel.Status
+	}{
+		"approve": {pending, func(ctx context.Context, s *Scheduler) error {
+			_, err := s.Approve(ctx, "a", kernel.Consent{By: "ann"})
+			return err
+		}, kernel.Running},
+		"reject": {pending, func(ctx context.Context, s *Scheduler) error {
+			_, err := s.Reject(ctx, "a", kernel.Refusal{By: "ann", Reason: "no"})
+			return err
+		}, kernel.BlockedByApproval},
+		"retry": {func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Attempt: 1} }, func(ctx context.Context, s *Scheduler) error {
+			_, err := s.Retry(ctx, "ann", "a")
+			return err
+		}, kernel.Running},
+	} {
+		m := newMemory(job("a", c.is))
+		s, inside := m.scheduler(), true
+		s.Inside = func(context.Context) (Descent, bool) { return Descent{Job: "j"}, inside }
+		if in, refused := errors.AsType[*InsideError](c.do(t.Context(), s)); !refused || in.Verb != verb || in.Job != "j" || len(m.calls) > 0 {
+			t.Errorf("%s: %v, %q", verb, in, m.calls)
+		}
+		inside = false
+		if err := c.do(t.Context(), s); err != nil || m.jobs["a"].State.Status != c.then {
+			t.Errorf("%s: %v, %+v", verb, err, m.jobs["a"].State)
+		}
+	}
+}

@@ -70,3 +70,47 @@ func TestAnExplanationThatCannotBeHad(t *testing.T) {
 		t.Errorf("of what cannot be read, held up: %v", err)
 	}
 }
+
+// A job is held up by one that runs and that excludes it, or what it waits for; not by one of several that may make what it needs.
+func TestWhoHoldsUpAJob(t *testing.T) {
+	made := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "c"}
+	key := []kernel.Lock{{Key: "k", Mode: kernel.Exclusive}}
+	m := newMemory(
+		job("by", func(j *kernel.Job) { running(1)(j); j.Spec.Locks, j.Spec.Produces = key, []kernel.Artifact{made} }),
+		job("locked", func(j *kernel.Job) { j.Spec.Locks, j.State.Status = key, kernel.WaitingOnLocks }),
+		job("behind", func(j *kernel.Job) { j.Spec.After, j.State.Status = []kernel.JobID{"locked"}, kernel.WaitingOnDeps }),
+		job("needs", func(j *kernel.Job) { j.Spec.Needs, j.State.Status = []kernel.Artifact{made}, kernel.WaitingOnDeps }),
+	)
+	for _, c := range []struct {
+		ids  []kernel.JobID
+		want kernel.JobID
+	}{{[]kernel.JobID{"locked"}, "locked"}, {[]kernel.JobID{"needs", "behind"}, "behind"}, {[]kernel.JobID{"needs"}, ""}} {
+		if got, err := m.scheduler().HeldUpBy(t.Context(), "by", c.ids); got != c.want || err != nil {
+			t.Errorf("of %q: %q, %v", c.ids, got, err)
+		}
+	}
+}
+
+// An explanation knows the facts that the job waits for, also if it has ended, and those that another waits for before it.
+func TestAnExplanationHasTheFacts(t *testing.T) {
+	first := job("first", onBranch("y"))
+	for id, jobs := range map[kernel.JobID][]kernel.Job{
+		"then": {first, job("then", func(j *kernel.Job) { j.Spec.After, j.State.Status = []kernel.JobID{"first"}, kernel.WaitingOnDeps })},
+		"over": {job("over", func(j *kernel.Job) { onBranch("y")(j); j.State.Status = kernel.BlockedByDependency })},
+	} {
+		for _, narrow := range []bool{false, true} {
+			m := newMemory(jobs...)
+			m.narrow, m.judged = narrow, m.scheduler().Limits.String()
+			s, h := seer(m)
+			e, _, err := s.Explain(t.Context(), id)
+			if last := len(e.Actions) - 1; err != nil || last < 0 || e.Actions[last].Kind != kernel.MakeBranch || e.Actions[last].Pinned.Branch != "y" {
+				t.Errorf("%s, narrow %t: %v, %+v", id, narrow, err, e)
+			}
+			h.of["y"] = "c1"
+			e, _, err = s.Explain(t.Context(), id)
+			if err != nil || slices.ContainsFunc(e.Actions, func(r kernel.Remedy) bool { return r.Kind == kernel.MakeBranch }) {
+				t.Errorf("%s, narrow %t, once it is there: %v, %+v", id, narrow, err, e)
+			}
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
@@ -76,8 +77,13 @@ func (f *folder) inbox() *Inbox {
 func (f *folder) Lock() (io.Closer, bool, error) {
 	f.m.see()
 	f.busy--
-	return io.NopCloser(nil), f.busy < 0, f.m.fails("lock")
+	return unlock{f.m}, f.busy < 0, f.m.fails("lock")
 }
+
+// unlock is the lock of a folder.
+type unlock struct{ m *memory }
+
+func (u unlock) Close() error { return u.m.fails("unlock") }
 
 func (f *folder) Scan() (inbox.Listing, error) {
 	list := inbox.Listing{Branches: f.marked, Dirs: []string{""}, Strays: f.strays, Others: f.others}
@@ -681,11 +687,102 @@ func TestSubmittedPromptsGetNamesOfTheirOwn(t *testing.T) {
 	if want := []string{"a.prompt.md", "a-abcd0002.prompt.md", "a-abcd0003.prompt.md"}; !slices.Equal(names, want) {
 		t.Errorf("names %v, want %v", names, want)
 	}
-	for n := range 4 { // all names that the fourth could have
-		f.files["a-"+strings.Repeat("00000000", n)+"abcd0004.prompt.md"] = ""
+	x.Tracked = func(_ context.Context, rel string) (string, error) {
+		return when(rel == "b.prompt.md", "sub/b.prompt.md"), nil
 	}
-	if _, err := x.Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "do it"}, stamped); !errors.Is(err, kernel.ErrConflict) || len(m.jobs) != 3 {
+	if taken, err := x.Submit(t.Context(), Submission{Name: "b.prompt.md", Text: "do it"}, stamped); err != nil || taken.Rel != "b-abcd0004.prompt.md" {
+		t.Errorf("beside one that git tracks: %+v, %v", taken, err) // a file of that name would never be taken
+	}
+	for n := range 4 { // all names that the fourth could have
+		f.files["a-"+strings.Repeat("00000000", n)+"abcd0005.prompt.md"] = ""
+	}
+	if _, err := x.Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "do it"}, stamped); !errors.Is(err, kernel.ErrConflict) || len(m.jobs) != 4 {
 		t.Errorf("a fourth: %v, %d jobs", err, len(m.jobs))
+	}
+}
+
+// A prompt that another process takes as soon as it is dropped has its job.
+func TestASubmissionThatAnotherTakes(t *testing.T) {
+	f := newFolder(newMemory())
+	x := f.inbox()
+	find, prepared := x.Find, 0
+	x.Find = func(p inbox.Path) (*InboxTarget, error) {
+		to, err := find(p)
+		prepare := to.Prepare
+		to.Prepare = func(ctx context.Context, p Prompt) (RunRequest, error) {
+			if prepared++; prepared == 2 { // the prompt is there
+				f.m.jobs[p.ID] = job(p.ID, func(j *kernel.Job) { running(1)(j); j.Spec.Prompt = &p.Record })
+			}
+			return prepare(ctx, p)
+		}
+		return to, err
+	}
+	taken, err := x.Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "do it"}, stamped)
+	if err != nil || taken.Rel != "a.prompt.md" || f.m.jobs[taken.Job].State.Attempt != 1 || taken.Repository != "/repo" || len(f.m.jobs) != 1 {
+		t.Errorf("%+v, %v; %+v", taken, err, f.m.jobs)
+	}
+}
+
+// A pass refuses a prompt by its place, or if it says that it belongs elsewhere; one that is gone is looked for again soon. It
+// ticks each repository once.
+func TestAPassOverWhatIsOutOfPlace(t *testing.T) {
+	f := newFolder(newMemory(), "short.prompt.md", "o/r/main/a.prompt.md", "o/r/main/other.prompt.md", "o/r/main/one.done.md", "o/r/main/two.done.md")
+	f.files["o/r/main/other.prompt.md"] = "of another"
+	x := f.inbox()
+	x.Layout, x.Visible = inbox.MultiOwner, 24*time.Hour
+	parse := x.Parse
+	x.Parse = func(text string) (inbox.Front, string, error) {
+		front, body, err := parse(text)
+		front.Branch = when(text == "of another", "dev")
+		return front, body, err
+	}
+	rep, err := x.Once(t.Context(), true)
+	if err != nil || len(rep.Left) > 0 || len(rep.Taken) != 1 || rep.Taken[0].Rel != "o/r/main/a.prompt.md" {
+		t.Errorf("%v, taken %+v, left %+v", err, rep.Taken, rep.Left)
+	}
+	slices.SortFunc(rep.Failed, func(a, b Left) int { return cmp.Compare(a.Path, b.Path) })
+	if len(rep.Failed) != 2 || rep.Failed[0].Path != "o/r/main/other.error.md" || !strings.Contains(rep.Failed[0].Reason, `vizier.branch is "dev"`) || rep.Failed[1].Path != "short.error.md" {
+		t.Errorf("failed %+v", rep.Failed)
+	}
+	if f.m.begun != 2 { // a tick, and what takes the prompt
+		t.Errorf("%d transactions", f.m.begun)
+	}
+	f = newFolder(newMemory(), "a.prompt.md")
+	f.m.refuse["read"] = iofs.ErrNotExist
+	x = f.inbox()
+	x.Debounce = time.Minute
+	if rep, err := x.Once(t.Context(), false); err != nil || len(rep.Left) != 1 || rep.Next != time.Minute {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	f.m.refuse["unlock"] = errDisk
+	if _, err := x.Once(t.Context(), false); !errors.Is(err, errDisk) {
+		t.Errorf("a lock that cannot be let go of: %v", err)
+	}
+}
+
+// The runs of prompts are on record as they were enqueued.
+func TestTheAccountOfAPass(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md", "b.prompt.md")
+	m := &accounting{memory: f.m}
+	x := f.inbox()
+	to, err := x.Find(inbox.Path{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.Scheduler.Store = m
+	if rep, err := x.Once(t.Context(), false); err != nil || len(rep.Taken) != 2 || len(m.accounts) == 0 {
+		t.Fatalf("%+v, %v; %+v", rep, err, m.accounts)
+	}
+	var enqueued []kernel.JobID
+	for _, step := range m.accounts[0].Steps {
+		if v, is := step.Verb.(history.Enqueue); is {
+			for _, j := range v.Jobs {
+				enqueued = append(enqueued, j.ID)
+			}
+		}
+	}
+	if !slices.Equal(enqueued, slices.Sorted(maps.Keys(m.jobs))) || len(enqueued) != 2 {
+		t.Errorf("on record are %q, in the store %v", enqueued, m.jobs)
 	}
 }
 

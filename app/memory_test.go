@@ -122,6 +122,9 @@ func (m *memory) Load(scope kernel.Scope) (kernel.Records, error) {
 		}
 		return rec, m.fails("load")
 	}
+	if scope.Reads {
+		rec.Reads = m.reads
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
 		j := m.jobs[id]
 		key := j.Spec.IdempotencyKey

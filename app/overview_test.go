@@ -30,6 +30,12 @@ func TestRefusedPrompts(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, %v", got, err)
 	}
+	f.left = []inbox.PromptFile{{Rel: "bad.prompt.md", Name: kernel.ErrorPrompt, Changed: at.Add(-time.Hour), Inode: 1}}
+	for since, n := range map[time.Duration]int{2 * time.Hour: 2, time.Hour: 2, time.Minute: 1} { // of those that were moved out, the latest
+		if got, err := f.inbox().Refused(t.Context(), jobs, at.Add(-since)); err != nil || len(got) != n {
+			t.Errorf("since %v: %+v, %v", since, got, err)
+		}
+	}
 	got, err = newFolder(newMemory(), "b\xffd.error.md").inbox().Refused(t.Context(), nil, at) // refused for its name
 	if err != nil || len(got) != 1 || got[0].Path != "/inbox/b\xffd.error.md" || got[0].Again != "/inbox/b_d.prompt.md" {
 		t.Errorf("%q, %v", got, err)

@@ -71,13 +71,16 @@ func TestReleaseNotes(t *testing.T) {
 		{"5555555555555555", "feat!: drop"},
 		{"6666666666666666", "chore(release): v1.0.0"},
 		{"7777777777777777", "feat: two"},
+		{"8888888888888888", "chore: tidy"},
+		{"9999999999999999", "Merge it all\r\n\r\nbody"},
+		{"aaaaaaaaaaaaaaaa", "Say so\r\n\r\nbody"},
 	}
 	all := "Breaking changes:\n- drop (555555555555)\n\nFeatures:\n- one (444444444444)\n- two (777777777777)\n\n" +
-		"Fixes:\n- io: flush (222222222222)\n\nOther changes:\n- more (111111111111)\n"
+		"Fixes:\n- io: flush (222222222222)\n\nOther changes:\n- more (111111111111)\n- tidy (888888888888)\n- Say so (aaaaaaaaaaaa)\n"
 	for limit, want := range map[int]string{
 		20: all,
-		5:  all,
-		2:  "Breaking changes:\n- drop (555555555555)\n\nFeatures:\n- one (444444444444)\n\nand 3 more\n",
+		7:  all,
+		2:  "Breaking changes:\n- drop (555555555555)\n\nFeatures:\n- one (444444444444)\n\nand 5 more\n",
 	} {
 		if got := app.ReleaseNotes(changes, limit); got != want {
 			t.Errorf("at most %d:\n%s\nwant:\n%s", limit, got, want)

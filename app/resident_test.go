@@ -425,6 +425,25 @@ func TestResidentDoesNotLeaveWorkBehind(t *testing.T) {
 	}
 }
 
+// A change while the resident has nothing to do makes it tick, and stay.
+func TestAResidentIsWokenBeforeItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(kernel.Spec{}, kernel.State{Status: kernel.Succeeded})
+		stayed := serve(t, s, func() {
+			s.sleep(3 * time.Second)
+			s.job.State = kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now().Add(time.Minute)}
+			s.changed <- struct{}{}
+			s.sleep(time.Second)
+			if ticks, _, said := s.noted(); len(ticks) != 2 || said == nil || said.At.IsZero() {
+				t.Errorf("ticks at %v, announced %+v", ticks, said)
+			}
+		})
+		if !s.ran || stayed < 63*time.Second {
+			t.Errorf("ran %v, stayed %v", s.ran, stayed)
+		}
+	})
+}
+
 // A resident that cannot start jobs any more leaves. The next command, which may be able
 // to, starts another.
 func TestAStarvedResidentLeaves(t *testing.T) {

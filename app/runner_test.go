@@ -303,3 +303,63 @@ func TestWhatARunnerMakesOfItsCommandsEnd(t *testing.T) {
 		}
 	}
 }
+
+// mended are worktrees that can be found again.
+type mended struct{ *memory }
+
+func (m mended) RepairWorktree(_ context.Context, c kernel.Context) error {
+	return m.called("repair %s", c.Name)
+}
+
+// A runner has its worktree found again before its attempt begins, if it has one, and the repair of another is no reason to
+// stop. What an attempt that was killed has done is asked for, and goes on record.
+func TestWhatARunnerDoesAroundItsCommand(t *testing.T) {
+	a := kernel.AttemptID{Job: "a", N: 1}
+	for name, want := range map[string][]string{
+		"w": {"repair w", "claim a/1", "conclude a/1 failed", "commit", "done", "release a/1"},
+		"":  {"claim a/1", "conclude a/1 failed", "commit", "done", "release a/1"},
+	} {
+		m := newMemory(job("a", func(j *kernel.Job) {
+			running(1)(j)
+			j.Spec.Task.Builtin, j.State.Context.Name = true, name
+		}))
+		m.refuse["repair w"], m.refuse["acquire a/2"] = errDisk, errDisk
+		r := m.runner(func(context.Context, *kernel.Job) kernel.Result {
+			return kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 137, Class: kernel.Signal, Ended: at}
+		})
+		r.Scheduler.Worktrees = mended{m}
+		r.Applied = func(of kernel.AttemptID) bool { return of == a }
+		if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+			t.Fatal(err)
+		}
+		calls := slices.DeleteFunc(slices.Clone(m.calls), func(c string) bool { return c == "acquire a/2" || c == "start a/2" })
+		if !slices.Equal(calls, want) || m.results[a] == nil || !m.results[a].Applied {
+			t.Errorf("%q: %q, %+v", name, m.calls, m.results[a])
+		}
+	}
+}
+
+// refusing is a workload that cannot be given its secrets.
+type refusing struct{ *workload }
+
+func (refusing) Provide(context.Context, *kernel.Job) error { return errors.New("no such secret") }
+
+// An attempt that cannot be given its secrets goes back into the queue, and if that cannot be put on record, Serve says so.
+func TestAnAttemptWithoutItsSecrets(t *testing.T) {
+	a := kernel.AttemptID{Job: "a", N: 1}
+	for _, fails := range []string{"", "commit", "done"} {
+		m := newMemory(job("a", running(1)))
+		r := m.runner(nil)
+		r.Workload = refusing{&workload{memory: m}}
+		var want error
+		if fails != "" {
+			m.refuse[fails], want = errDisk, errDisk
+		}
+		if err := r.Serve(t.Context(), a, lock{m, a}); !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("%q: %v", fails, err)
+		}
+		if st := m.jobs["a"].State; fails != "commit" && (st.Status != kernel.Queued || st.Reason != "no such secret") {
+			t.Errorf("%q: %+v", fails, st)
+		}
+	}
+}

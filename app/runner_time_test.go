@@ -98,8 +98,8 @@ func TestWhatARunnerLearnsWhileItsCommandRuns(t *testing.T) {
 // hindered is a store and outcomes that fail for a while.
 type hindered struct {
 	*memory
-	begin, conclude, job error
-	until                time.Time
+	begin, conclude, job, commit error
+	until                        time.Time
 }
 
 func (h *hindered) now(err error) error {
@@ -113,7 +113,15 @@ func (h *hindered) Begin(ctx context.Context) (Tx, error) {
 	if err := h.now(h.begin); err != nil {
 		return nil, err
 	}
-	return h.memory.Begin(ctx)
+	_, err := h.memory.Begin(ctx)
+	return h, err
+}
+
+func (h *hindered) Commit(p kernel.Plan) error {
+	if err := h.now(h.commit); err != nil {
+		return err
+	}
+	return h.memory.Commit(p)
 }
 
 func (h *hindered) Conclude(r kernel.Result) error {
@@ -134,6 +142,7 @@ func (h *hindered) Job(id kernel.JobID) (kernel.Job, error) {
 func TestHowLongARunnerKeepsAResult(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin, conclude, job error
+		commit               error
 		within               time.Duration // until the runner is cancelled; 0: never
 		want                 error
 		waits                bool // until nothing hinders it
@@ -148,12 +157,14 @@ func TestHowLongARunnerKeepsAResult(t *testing.T) {
 		"the record is gone":                   {begin: errDisk, conclude: errDisk, job: kernel.ErrNotFound, want: kernel.ErrNotFound},
 		"no file can be opened any more":       {begin: syscall.EMFILE, conclude: syscall.EMFILE, job: syscall.EMFILE, want: syscall.EMFILE},
 		"no file can be opened but the record": {begin: syscall.EMFILE, conclude: syscall.EMFILE, waits: true, result: true, settled: true},
+		"it is recorded, not written out":      {commit: fmt.Errorf("apply: %w", kernel.ErrRecorded), waits: true, result: true, settled: true},
+		"recorded, and cancelled":              {commit: fmt.Errorf("apply: %w", kernel.ErrRecorded), within: time.Second, want: kernel.ErrRecorded, result: true},
 		"it is stale":                          {begin: kernel.ErrStale, conclude: errDisk, want: kernel.ErrStale},
 		"it is cancelled":                      {begin: errDisk, conclude: errDisk, within: time.Second, want: errDisk},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
-			h := &hindered{newMemory(job("a", running(1))), c.begin, c.conclude, c.job, begun.Add(time.Minute)}
+			h := &hindered{newMemory(job("a", running(1))), c.begin, c.conclude, c.job, c.commit, begun.Add(time.Minute)}
 			s := h.scheduler()
 			s.Store = h
 			ctx, cancel := t.Context(), func() {}
@@ -177,6 +188,28 @@ func TestHowLongARunnerKeepsAResult(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A runner whose command is quick has no reason to release its cache. When it has nothing left to run it packs what ended
+// long ago.
+func TestWhatARunnerDoesInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for pack, want := range map[time.Duration]int{0: 1, time.Hour: 2} { // transactions
+			m := newMemory(job("a", running(1)))
+			r := m.runner(nil)
+			released := false
+			r.Scheduler.PackAfter, r.ReleaseCache = pack, func() { released = true }
+			a := kernel.AttemptID{Job: "a", N: 1}
+			if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * releaseCacheAfter)
+			synctest.Wait()
+			if released || m.begun != want || m.closed != want {
+				t.Errorf("released %v, %d transactions, of which %d have ended", released, m.begun, m.closed)
+			}
+		}
+	})
 }
 
 // plainExecutor is an executor that enforces nothing.

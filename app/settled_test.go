@@ -78,6 +78,29 @@ func TestSettledSeesOtherExecutors(t *testing.T) {
 	}
 }
 
+// refreshing is an executor that counts how often it is asked for new answers.
+type refreshing struct {
+	*memory
+	n int
+}
+
+func (r *refreshing) Refresh(context.Context) error { r.n++; return errDisk }
+
+// Executors are asked for new answers by who wants them, if no resident scheduler does that.
+func TestSettledAsksForNewAnswers(t *testing.T) {
+	for _, attended := range []bool{false, true} {
+		for _, refresh := range []bool{false, true} {
+			m, far := newMemory(job("a", func(j *kernel.Job) { running(1)(j); j.Spec.Task.Executor = "far" })), &refreshing{memory: newMemory()}
+			s := m.scheduler()
+			s.Executors = map[string]Executor{"far": far}
+			l := Looker{Attended: func() bool { return attended }, Elsewhere: func() bool { return false }, Mine: func() bool { return true }, Refresh: refresh, Patience: 1 << 40}
+			if _, err := s.Settled(t.Context(), l, func() (*kernel.Snapshot, error) { return s.Records(t.Context(), kernel.Scope{All: true}) }); err != nil || (far.n == 1) != (refresh && !attended) {
+				t.Errorf("attended %t, asked to %t: %v, asked %d times", attended, refresh, err, far.n)
+			}
+		}
+	}
+}
+
 // wakes counts how often a resident scheduler was started.
 type wakes struct{ n int }
 

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// Whichever call of a port fails, a use case says so, in its error or its report, and lets go of the scheduler lock.
+// Whichever call of a port fails, a use case says so, in its error or its report, and lets go of the scheduler lock. An error of
+// a transaction says that nothing has happened.
 func TestWhicheverCallOfAPortFails(t *testing.T) {
 	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w", Branch: "draft/x", Owned: true}
 	failed := func(j *kernel.Job) {
@@ -33,6 +35,7 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 	asking := func() *memory { return newMemory(job("a", asks)) }
 	news := []kernel.NewJob{{ID: "n", Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}}
 	checks := []Check{{Look: func(context.Context, *kernel.Snapshot) ([]Finding, error) { return nil, nil }}}
+	several := []string{"clean", "garbage", "recovery", "without numbers"} // transactions, or commits of which an error may be said after the first
 	type does func(context.Context, *memory) (any, error)
 	scheduled := func(do func(context.Context, *Scheduler) (any, error)) does {
 		return func(ctx context.Context, m *memory) (any, error) { return do(ctx, m.scheduler()) }
@@ -128,6 +131,13 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 			m.narrow, m.judged = true, m.scheduler().Limits.String()
 			return m
 		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Submit(ctx, news, "ann") }), false},
+		"a narrow cancellation that removes a worktree": {func() *memory {
+			m := newMemory(job("a", func(j *kernel.Job) { failed(j); j.State.Status = kernel.Queued }), job("b", running(1)), job("c", waits),
+				job("d", func(j *kernel.Job) { j.Spec.After, j.State.Status = []kernel.JobID{"a"}, kernel.WaitingOnDeps }),
+				job("e", func(j *kernel.Job) { j.Spec.After, j.State.Status = []kernel.JobID{"d"}, kernel.WaitingOnDeps }))
+			m.narrow, m.judged = true, m.scheduler().Limits.String()
+			return m
+		}, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Cancel(ctx, "a", "ann", true) }), false},
 		"a narrow end of a prompt": {func() *memory {
 			m := newMemory(job("a", func(j *kernel.Job) {
 				j.Spec.Prompt = &kernel.Prompt{File: "/in/a.prompt.md", Rel: "a.prompt.md", Inode: 1}
@@ -181,6 +191,9 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 				said, err := c.do(t.Context(), m)
 				if text := fmt.Sprintf("%+v %v", said, err); !strings.Contains(text, errDisk.Error()) && !(c.quiet && len(m.plans) > 0) && (name != "a pass over another" || m.failed != "read") { // that file is judged by its name and number
 					t.Errorf("call %d of %d, %s, fails: %s\n%q", i, all, m.failed, text, m.calls)
+				}
+				if err != nil && len(m.plans) > 0 && !c.quiet && !slices.ContainsFunc(several, func(s string) bool { return strings.Contains(name, s) }) {
+					t.Errorf("call %d of %d, %s, fails: %v is said of what has happened\n%q", i, all, m.failed, err, m.calls)
 				}
 				if m.begun != m.closed {
 					t.Errorf("call %d of %d, %s, fails, and of %d transactions %d are ended", i, all, m.failed, m.begun, m.closed)

@@ -48,6 +48,85 @@ func TestRecoveryDoesEverythingAgain(t *testing.T) {
 	}
 }
 
+// What fails again in a recovery is told, but for launches, whose jobs say so. A job that succeeded long ago gets its answer, too.
+func TestWhatARecoveryTells(t *testing.T) {
+	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w", Owned: true}
+	m := newMemory(job("a", running(1)), job("b", running(1)), job("c", func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Succeeded, Context: tree} }))
+	m.left = []kernel.WorldAction{kernel.Stop{Attempt: kernel.AttemptID{Job: "a", N: 1}}, kernel.Launch{Attempt: kernel.AttemptID{Job: "b", N: 1}}, kernel.RemoveWorktree{Job: "c", Context: tree}}
+	m.refuse["stop a/1"], m.refuse["start b/1"] = errDisk, &Refusal{"no such program"}
+	s, log := m.scheduler(), &shelf{}
+	s.Events = log
+	rep, err := s.Tick(t.Context())
+	if len(log.events) == 0 {
+		t.Error("the log has none of it")
+	}
+	if err != nil || len(rep.Refused) != 1 || rep.Refused["a"] != errDisk.Error() {
+		t.Errorf("%v: %+v", err, rep.Refused)
+	}
+	if st := m.jobs["b"].State; st.Status != kernel.Failed || m.jobs["c"].State.Context.Owned {
+		t.Errorf("b is %+v, c %+v", st, m.jobs["c"].State)
+	}
+}
+
+// Where the records cannot be read, what is left stays left.
+func TestARecoveryThatReadsNothing(t *testing.T) {
+	m := newMemory(job("a", running(1)))
+	m.left = []kernel.WorldAction{kernel.Stop{Attempt: kernel.AttemptID{Job: "a", N: 1}}}
+	m.at = 2 // after the beginning
+	if _, err := m.scheduler().Tick(t.Context()); !errors.Is(err, errDisk) || m.failed != "load" || len(m.left) != 1 || len(m.scopes) != 1 {
+		t.Errorf("%v: left is %+v, %d reads", err, m.left, len(m.scopes))
+	}
+}
+
+// The jobs of a store without numbers get theirs with the first transaction, in order of time.
+func TestAStoreGetsNumbers(t *testing.T) {
+	m := newMemory(job("a", running(1)), job("b", func(j *kernel.Job) { j.State.Status, j.Created = kernel.Succeeded, at.Add(-time.Hour) }))
+	m.unnumbered = true
+	s := m.scheduler()
+	for range 2 {
+		if _, err := s.Tick(t.Context()); err != nil || m.jobs["b"].Number != 1 || m.jobs["a"].Number != 2 {
+			t.Errorf("%v: %d and %d", err, m.jobs["b"].Number, m.jobs["a"].Number)
+		}
+	}
+	m.expectCalls(t, "commit")
+}
+
+// What is done stays done if the lock cannot be let go of, and otherwise nothing was.
+func TestALockThatIsNotLetGoOf(t *testing.T) {
+	m := newMemory(job("a", nil))
+	m.refuse["close"], m.refuse["done"] = errDisk, kernel.ErrMoved
+	if rep, err := m.scheduler().Tick(t.Context()); err != nil || !errors.Is(rep.Late, errDisk) || !errors.Is(rep.Late, kernel.ErrMoved) {
+		t.Errorf("%v, late %v", err, rep.Late)
+	}
+	m = newMemory(job("a", running(1)))
+	m.refuse["close"] = errDisk
+	if rep, err := m.scheduler().Tick(t.Context()); !errors.Is(err, errDisk) || rep.Late != nil {
+		t.Errorf("of nothing: %v, late %v", err, rep.Late)
+	}
+}
+
+// starting is an executor that notes how much the log has when an attempt starts.
+type starting struct {
+	*memory
+	log *shelf
+	had int
+}
+
+func (s *starting) Start(ctx context.Context, a kernel.AttemptID) error {
+	s.had = len(s.log.events)
+	return s.memory.Start(ctx, a)
+}
+
+// The events of a start are in the log before the attempt appends its own.
+func TestAStartIsToldFirst(t *testing.T) {
+	m := newMemory(job("a", nil))
+	s, e := m.scheduler(), &starting{memory: m, log: &shelf{}}
+	s.Events, s.Executor = e.log, e
+	if _, err := s.Tick(t.Context()); err != nil || e.had == 0 || e.had != len(e.log.events) {
+		t.Errorf("%v: %d of %q", err, e.had, e.log.events)
+	}
+}
+
 func TestRecoveryThatFailsIsTold(t *testing.T) {
 	for _, what := range []string{"load", "commit"} {
 		tree := kernel.Context{Worktree: "w", Owned: true}
@@ -413,8 +492,9 @@ func TestWhatIsCommittedHasHappened(t *testing.T) {
 func TestWhatIsLostIsEndedBeforeItIsSettled(t *testing.T) {
 	m := newMemory(job("a", running(1)))
 	m.alive = kernel.Dead
-	if _, err := m.scheduler().Tick(t.Context()); err != nil {
-		t.Fatal(err)
+	rep, err := m.scheduler().Tick(t.Context())
+	if err != nil || !has[kernel.Sweep](kernel.NewPlan(rep.Applied...)) {
+		t.Fatalf("%v, %+v", err, rep.Applied)
 	}
 	m.expectCalls(t, "sweep a/1", "commit", "done")
 

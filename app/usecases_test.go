@@ -122,6 +122,17 @@ func TestWhyAPromptStands(t *testing.T) {
 	}
 }
 
+// A prompt stands as its run does: it needs a person if any job of that does.
+func TestAPromptWhoseRunAsks(t *testing.T) {
+	m := newMemory(job("a", func(j *kernel.Job) {
+		j.Spec.Origin.Run, j.State.Status, j.Spec.Prompt = "r", kernel.WaitingOnDeps, &kernel.Prompt{Rel: "a.prompt.md", File: "/inbox/a.running.md", Inode: 8}
+	}), job("b", func(j *kernel.Job) { pending(j); j.Spec.Origin.Run = "r" }), job("c", func(j *kernel.Job) { pending(j); j.Spec.Origin.Run = "other" }))
+	s, err := newFolder(m, "a.running.md").inbox().Status(t.Context(), []*InboxTarget{{Root: "/repo", Scheduler: m.scheduler()}}, false, time.Hour, func(*InboxTarget, *kernel.Job) time.Time { return time.Time{} })
+	if err != nil || len(s.Prompts) != 1 || !slices.Equal(s.Prompts[0].Run.Pending, []kernel.JobID{"b"}) {
+		t.Errorf("%+v, %v", s.Prompts, err)
+	}
+}
+
 // Prompts are listed under their own names wherever their files are, and every file once.
 func TestStatusOfWhatWasRenamed(t *testing.T) {
 	stands := func(id kernel.JobID, inode uint64, st kernel.Status) kernel.Job {
@@ -504,6 +515,40 @@ func TestWhatCanBeRetried(t *testing.T) {
 	}
 }
 
+// A retry after which jobs would wait for each other is refused, whether it is tried or asked about.
+func TestARetryOfJobsThatWouldWaitForEachOther(t *testing.T) {
+	made := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "c"}
+	m := newMemory(
+		job("a", func(j *kernel.Job) { j.State.Status, j.Spec.Needs = kernel.Succeeded, []kernel.Artifact{made} }),
+		job("b", func(j *kernel.Job) {
+			j.State.Status, j.Spec.After, j.Spec.Produces = kernel.Succeeded, []kernel.JobID{"a"}, []kernel.Artifact{made}
+		}))
+	s := m.scheduler()
+	_, tried := s.Retry(t.Context(), "ann", "a")
+	_, asked := s.RetrySets(t.Context(), []kernel.JobID{"a"})
+	can, refused, err := s.Retryable(t.Context(), []kernel.JobID{"a"})
+	if err != nil || len(can) > 0 {
+		t.Errorf("can %q, %v", can, err)
+	}
+	for how, err := range map[string]error{"tried": tried, "asked about": asked, "among others": refused["a"]} {
+		if _, is := errors.AsType[*kernel.DeadlockError](err); !is {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+	if len(m.calls) > 0 {
+		t.Errorf("%q", m.calls)
+	}
+}
+
+// What is refused is told, and nothing happens.
+func TestASubmissionAfterNobody(t *testing.T) {
+	m := newMemory()
+	news := []kernel.NewJob{{ID: "n", Spec: job("n", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"nobody"} }).Spec}}
+	if _, err := m.scheduler().Submit(t.Context(), news, "ann"); err == nil || len(m.calls) > 0 {
+		t.Errorf("%v, %q", err, m.calls)
+	}
+}
+
 // In a store that cannot read narrowly a job that has succeeded is found by its number, and a prompt with its whole run.
 func TestWhatIsFoundInAWholeStore(t *testing.T) {
 	id := func(c string) kernel.JobID { return kernel.JobID(strings.Repeat(c, 32)) }
@@ -516,6 +561,15 @@ func TestWhatIsFoundInAWholeStore(t *testing.T) {
 	m.scopes = nil
 	if snap, _, err := m.scheduler().Job(t.Context(), string(id("b"))); err != nil || snap.Job(id("c")) == nil || len(m.scopes) != 2 || m.scopes[0].All {
 		t.Errorf("a prompt: %v, read %+v", err, m.scopes)
+	}
+	m.scopes = nil
+	if _, err := m.scheduler().Resolver(t.Context(), nil); err != nil || len(m.scopes) > 0 {
+		t.Errorf("for nothing: %v, read %+v", err, m.scopes)
+	}
+	if resolve, err := m.scheduler().Resolver(t.Context(), []string{"1"}); err != nil {
+		t.Error(err)
+	} else if got, err := resolve("1"); got != id("a") || err != nil {
+		t.Errorf("resolved: %s, %v", got, err)
 	}
 }
 

@@ -1106,6 +1106,11 @@ func TestATrimmedHistoryHasNoRemovedJob(t *testing.T) {
 	}
 }
 
+// refusing is an executor that starts nothing for now.
+type refusing struct{ alive }
+
+func (refusing) Start(context.Context, kernel.AttemptID) error { return errors.New("no room") }
+
 // The history says who asked for something, of which job, and why.
 func TestWhatWasAskedForIsTold(t *testing.T) {
 	l := newLivedStore(t)
@@ -1117,8 +1122,23 @@ func TestWhatWasAskedForIsTold(t *testing.T) {
 	if _, err := l.app.Cancel(t.Context(), id(5), "eve", false); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := l.app.Cancel(t.Context(), id(3), "eve", false); err != nil { // it runs
+		t.Fatal(err)
+	}
+	l.end(3, kernel.OutcomeFailed)
+	l.edit(4, "not like this", "not so")
+	l.app.Executor = refusing{}
+	l.submit(6)
+	if _, err := l.app.Retry(t.Context(), "ann", id(3)); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, l.s, kernel.RemoveJob{Job: id(2)})
 	var told []string
+	changes := map[string]bool{}
 	err := l.s.History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(e HistoryEntry) error {
+		for _, c := range e.Changes {
+			changes[fmt.Sprint(c.Ref, " of ", c.Number, " from ", c.From, " to ", c.To)] = true
+		}
 		for _, a := range e.Asked {
 			told = append(told, strings.TrimSpace(fmt.Sprint(a.Verb, " ", a.By, " ", a.Jobs, " ", a.Text)))
 		}
@@ -1127,15 +1147,21 @@ func TestWhatWasAskedForIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"reject bob [" + string(id(4)) + "] not like this", "finish  [" + string(id(1)) + "] attempt 1 succeeded", "finish  [" + string(id(2)) + "] attempt 1 failed",
-		"approve bob [" + string(id(3)) + "]", "cancel eve [" + string(id(5)) + "]"} {
+	for _, want := range []string{"4 of 4 from  to waiting_on_approval", "4 of 4 from waiting_on_approval to blocked_by_approval", "3 of 3 from running to cancelled", "2 of 2 from failed to "} {
+		if !changes[want] {
+			t.Errorf("%q is not among %v", want, changes)
+		}
+	}
+	for _, want := range []string{"retry ann [" + string(id(3)) + "]", "reject bob [" + string(id(4)) + "] not like this", "finish  [" + string(id(1)) + "] attempt 1 succeeded", "finish  [" + string(id(2)) + "] attempt 1 failed",
+		"finish  [" + string(id(3)) + "] attempt 1 cancelled",
+		"refuse  [" + string(id(6)) + "] no room", "approve bob [" + string(id(3)) + "]", "cancel eve [" + string(id(5)) + "]"} {
 		if !slices.Contains(told, want) {
 			t.Errorf("%q is not among %q", want, told)
 		}
 	}
 	var mine []uint64 // about one job
 	err = l.s.History(t.Context(), func(j kernel.JobID, _ []byte) bool { return j == id(4) }, func(e HistoryEntry) error { mine = append(mine, e.Entry); return nil })
-	if err != nil || len(mine) != 2 {
+	if err != nil || len(mine) != 3 { // the last found it edited
 		t.Errorf("about one job are the entries %v, %v", mine, err)
 	}
 }

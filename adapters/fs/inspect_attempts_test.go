@@ -62,3 +62,62 @@ func TestInspectFindsDamagedAttempts(t *testing.T) {
 		}
 	}
 }
+
+// What is on record of another attempt's start, under this one's name, is damage: the process ids differ.
+func TestInspectFindsTheClaimOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	j := plain(1)
+	j.State = kernel.State{Status: kernel.Failed, Attempt: 2}
+	commit(t, s, kernel.Create(j))
+	at := func(name string) string {
+		return filepath.Join(dir, ".vizier", "jobs", string(id(1)), "attempts", name)
+	}
+	if err := os.MkdirAll(at(""), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeAt(t, at("notes.json"), "{") // no attempt's
+	for child, want := range map[string]string{
+		`,"child":{"pid":7}`: "", `,"child":{"pid":0}`: "", "": "",
+		`,"child":{"pid":8}`: "it is about another one: its command had the process id 8, and this one's had 7",
+	} {
+		b, err := encodeOutcome(kernel.Result{Attempt: kernel.AttemptID{Job: id(1), N: 1}, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Ended: t0, Place: kernel.Place{Host: "h", PID: 7}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeAt(t, at("1.outcome.json"), string(b))
+		writeAt(t, at("1.json"), `{"host":"h"`+child+"}")
+		odd := s.inspectFiles(&j)
+		if want == "" && len(odd) > 0 || want != "" && (len(odd) != 1 || !strings.Contains(odd[0].Text, want)) {
+			t.Errorf("%q: %+v", child, odd)
+		}
+	}
+}
+
+// A job that was removed is not put back from the journal, whatever is in its place since.
+func TestARemovedJobIsNotPutBack(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	j := plain(1)
+	commit(t, s, kernel.Create(j))
+	commit(t, s, kernel.RemoveJob{Job: j.ID})
+	at := filepath.Join(dir, ".vizier", "jobs", string(j.ID))
+	if err := os.MkdirAll(at, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeAt(t, filepath.Join(at, "notes"), "x")
+	if err := os.MkdirAll(filepath.Join(dir, ".vizier", sentinelsDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeAt(t, filepath.Join(dir, ".vizier", sentinelsDir, "notes.txt"), "x") // is no mark
+	odd, err := s.Inspect(nil)
+	if err != nil || len(odd) != 1 || !strings.Contains(odd[0].Text, "is lost") || odd[0].Fix() != nil {
+		t.Fatalf("%+v, %v", odd, err)
+	}
+	if odd, err := s.Inspect(nil); err != nil || len(odd) > 0 {
+		t.Errorf("after the repair: %+v, %v", odd, err)
+	}
+	if _, err := os.Lstat(at); !os.IsNotExist(err) {
+		t.Errorf("its directory is there: %v", err)
+	}
+}

@@ -205,6 +205,60 @@ func TestInspectFindsAChangedSegment(t *testing.T) {
 	}
 }
 
+// A history that was trimmed begins with an opening, and is well.
+func TestInspectOfATrimmedHistory(t *testing.T) {
+	l := emptyStore(t)
+	l.submit(1)
+	l.s.log.limit = 1 // each commit seals
+	for n := 2; n <= 5; n++ {
+		l.submit(n)
+	}
+	l.s.KeepHistory(1, 0)
+	if err := l.s.TrimHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := l.s.segments()
+	if err != nil || !slices.ContainsFunc(all, func(g segment) bool { return g.opening }) {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if found, err := l.s.Inspect(nil); err != nil || len(found) > 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// The marker of what a job has made is missing if nobody had it removed.
+func TestInspectOfMissingMarkers(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	made := custom("t", "k")
+	for name, c := range map[string]struct {
+		change func(*kernel.Job)
+		n      int
+	}{
+		"gone":               {func(*kernel.Job) {}, 1},
+		"of a job that runs": {func(j *kernel.Job) { j.State.Status = kernel.Running }, 0},
+		"purged":             {func(j *kernel.Job) { j.State.Removed = t0 }, 0},
+		"retired":            {func(j *kernel.Job) { j.State.Retired = true }, 0},
+		"never declared":     {func(j *kernel.Job) { j.Spec.Produces = nil }, 0},
+		"of another attempt": {func(j *kernel.Job) { j.State.Attempt = 2 }, 0},
+		"of another kind too": {func(j *kernel.Job) {
+			j.Spec.Produces = append(j.Spec.Produces, kernel.Artifact{Kind: kernel.PlanDoc, Name: "p", Ref: "b"})
+		}, 1},
+	} {
+		j := plain(1)
+		j.Spec.Produces, j.State = []kernel.Artifact{made}, kernel.State{Status: kernel.Succeeded, Attempt: 1}
+		commit(t, s, kernel.Create(j))
+		r := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Ended: t0, Produced: []kernel.Artifact{made, {Kind: kernel.PlanDoc, Name: "p", Ref: "b"}}}
+		if err := s.Conclude(r); err != nil {
+			t.Fatal(err)
+		}
+		c.change(&j)
+		if odd := s.inspectMarkers(&j); len(odd) != c.n {
+			t.Errorf("%s: %+v", name, odd)
+		}
+		commit(t, s, kernel.RemoveJob{Job: j.ID})
+	}
+}
+
 // A record that may not be read is not damaged: it is not written anew, and what helps is named.
 func TestInspectOfWhatMayNotBeRead(t *testing.T) {
 	dir := t.TempDir()

@@ -174,7 +174,7 @@ func TestAPackedJobReadsAsBefore(t *testing.T) {
 	if !exists(s.JobDir(id(4))) || s.Packed(id(4)) != "" {
 		t.Error("an open job was packed")
 	}
-	asRebuilt(t, s)
+	asRebuilt(t, s, false)
 	if d := unlike(before, asSeen(t, s)); d != "" {
 		t.Errorf("the process that packed sees\n%s", d)
 	}
@@ -214,7 +214,7 @@ func TestAPackedJobReadsAsBefore(t *testing.T) {
 	if s.Packed(id(2)) == "" || s.Packed(id(3)) == "" {
 		t.Error("a job that was changed is not packed again")
 	}
-	asRebuilt(t, s)
+	asRebuilt(t, s, false)
 }
 
 // A job is not packed if people may read its files by their names, if they are large, or

@@ -259,3 +259,21 @@ func TestCommitRefusesWhatItCouldNotReadAgain(t *testing.T) {
 		})
 	}
 }
+
+// Memory and time are not negative.
+func TestNegativeFiguresOfARecordAreRefused(t *testing.T) {
+	j := fullJob()
+	j.ID = id(1)
+	j.State.Grown = kernel.Grown{Memory: 9876541, Time: 9876542}
+	j.State.Place.Used = kernel.Used{CPU: 1, Memory: 9876543}
+	b := string(encode(t, &j, nil))
+	for figure, word := range map[string]string{"9876541": "grown", "9876542": "grown", "9876543": "used.memory"} {
+		if strings.Count(b, figure) != 1 {
+			t.Fatalf("%s is not once in it", figure)
+		}
+		mustRefuse(t, []byte(strings.Replace(b, figure, "-1", 1)), word)
+	}
+	if _, _, err := decodeRecord(id(1), []byte(b)); err != nil {
+		t.Error(err)
+	}
+}

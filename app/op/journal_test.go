@@ -55,8 +55,9 @@ func (s *trial) Run(ctx context.Context, _, script string, _ []string) (int, err
 	return 0, nil
 }
 
-func (s *trial) Output(context.Context, string, string, []string, int) ([]byte, int, error) {
-	return nil, 0, errors.New("not asked for")
+func (s *trial) Output(ctx context.Context, dir, script string, env []string, _ int) ([]byte, int, error) {
+	exit, err := s.Run(ctx, dir, script, env)
+	return nil, exit, err
 }
 
 // attempt runs the node and returns its result and what ran.
@@ -163,6 +164,23 @@ func TestWhatALaterAttemptExecutes(t *testing.T) {
 		s.next(true)
 		if r, ran := s.attempt(t); r.Class != kernel.EffectInDoubt || ran != "" || !strings.Contains(r.Reason, "the gate of command.run") {
 			t.Errorf("%+v after %q", r, ran)
+		}
+	})
+	t.Run("a prompt, unless a script makes it", func(t *testing.T) {
+		s := newTrial(t, "prompt.resolve", "")
+		s.declares(kernel.Artifact{Kind: kernel.Custom, Name: "prompt_text", Ref: "x"})
+		s.cut(t, "op")
+		s.next(true)
+		if r, ran := s.attempt(t); r.Class != kernel.EffectInDoubt || ran != "" {
+			t.Errorf("%+v after %q", r, ran)
+		}
+		_, env, n := deskNode(t, "prompt.resolve", "Say it")
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		Run(ctx, env, n)
+		n.Job.State.Attempt, n.Job.State.Lost = 1, 0
+		if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded {
+			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("a time-out that is retried", func(t *testing.T) {

@@ -88,6 +88,13 @@ func TestPlanNamesAndSpecifications(t *testing.T) {
 			t.Errorf("%v: no document or branch of %s", c.args, c.slug)
 		}
 	}
+	for i, name := range []string{"plan_body", "plan_text", "content"} {
+		slug := "body-" + string(rune('a'+i))
+		w.want(w.node("plan.persist", map[string]string{"spec_text": "x", "slug": slug, name: "Do it."}), kernel.OutcomeSucceeded)
+		if doc := w.read(w.dir, planFile(slug)); !strings.HasSuffix(doc, "## Implementation Plan\n\nDo it.\n") {
+			t.Errorf("%s: %q", name, doc)
+		}
+	}
 	n := w.node("plan.persist", map[string]string{"spec_text": "x", "slug": "As_Declared"})
 	w.want(n.declares(kernel.Artifact{Kind: kernel.PlanDoc, Name: "As_Declared"}), kernel.OutcomeSucceeded)
 	if !w.there(w.dir, planFile("As_Declared")) {

@@ -144,6 +144,16 @@ func TestWhereAPromptIsFromIsSaid(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
+	_, env, n := deskNode(t, "prompt.resolve", "")
+	n.Args["prompt_file"], n.Root = "p.md", n.Dir
+	put(t, n.Dir, "p.md", "ours")
+	if r := Run(t.Context(), env, n); r.Reason != "prompt of 4 bytes, from p.md of the checkout" {
+		t.Errorf("in the checkout: %+v", r)
+	}
+	n.Args["prompt_file"] = "gone.md"
+	if r := Run(t.Context(), env, n); r.Class != kernel.MissingInput {
+		t.Errorf("gone from the checkout: %+v", r)
+	}
 }
 
 func TestPlaceholders(t *testing.T) {

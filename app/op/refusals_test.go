@@ -161,14 +161,19 @@ func TestTheLastLineOfAScript(t *testing.T) {
 	for name, c := range map[string]struct {
 		exit    int
 		printed []Printed
+		secret  bool
 		says    string
 	}{
-		"fails":       {3, []Printed{{"stdout", "first"}, {"stdout", "last"}, {"stderr", "not its own"}, {"stdout", ""}}, "the script failed (exit 3); the script's last line was: last"},
-		"says little": {3, []Printed{{"stderr", "not its own"}}, "the script failed (exit 3)"},
-		"ends well":   {0, []Printed{{"stdout", "last"}}, ""},
+		"fails":       {3, []Printed{{"stdout", "first"}, {"stdout", "last"}, {"stderr", "not its own"}, {"stdout", ""}}, false, "the script failed (exit 3); the script's last line was: last"},
+		"says little": {3, []Printed{{"stderr", "not its own"}}, false, "the script failed (exit 3)"},
+		"has secrets": {3, []Printed{{"stdout", "last"}}, true, "the script failed (exit 3)"}, // what it printed may not be in the logs yet
+		"ends well":   {0, []Printed{{"stdout", "last"}}, false, ""},
 	} {
 		d, env, n := deskNode(t, "command.run", "")
 		n.Args["script"], n.Artifacts = "x", nil
+		if c.secret {
+			n.Job.Spec.Task.Secrets = []kernel.Secret{{}}
+		}
 		g := &growing{desk: d, exit: c.exit}
 		env.Files, env.Shell = g, g
 		env.Printed = func(context.Context, kernel.JobID) []Printed { return c.printed }
@@ -246,6 +251,9 @@ func TestConflictWhoseWorktreeWasMoved(t *testing.T) {
 	want := strings.Replace(is, "resolve f", "its worktree .vizier/tmp-worktrees/merge-foo was moved to /else where: `git worktree move '/else where' .vizier/tmp-worktrees/merge-foo`, then resolve f", 1)
 	if got := Resolvable(is, func(string) string { return "/else where" }); got != want {
 		t.Errorf("%s; want %s", got, want)
+	}
+	if got := Resolvable("it is done", func(string) string { return "" }); got != "it is done" {
+		t.Errorf("without a worktree: %s", got)
 	}
 	for mark, want := range map[string]string{
 		`{"slug": "foo", "job_id": "j", "worktree": "w"}`: "merge-foo-j",

@@ -571,10 +571,12 @@ func TestHowAConflictIsMarked(t *testing.T) {
 		return nil, nil
 	}}
 	put(t, s.n.Dir, "file", "x")
+	s.n.Routes = map[string][]workflow.ManifestRoute{"blocked": {{Node: "other"}, {Node: "gate"}}}
+	s.n.Manifest.Nodes = map[string]workflow.ManifestNode{"other": {Job: "other"}, "gate": {Job: "gate", Control: "gate.conflict_resolution"}}
 	m := s.merge()
 	r, err := m.conflict(t.Context(), []string{"file", "gone"})
 	if err != nil || r.Outcome != kernel.OutcomeBlocked || len(s.asked) != 3 || s.asked[1] != "WriteSentinel" || // the third is how to resolve it
-		r.Reason != "merging draft/foo into main "+kernel.InConflict+": resolve file, gone in "+s.n.Dir+", `git add` them, then `vizier retry me`" ||
+		r.Reason != "merging draft/foo into main "+kernel.InConflict+": resolve file, gone in "+s.n.Dir+", `git add` them, then `vizier retry gate`" ||
 		!slices.Equal(r.Produced, []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: "foo"}}) {
 		t.Errorf("%+v, %v; asked %q", r, err, s.asked)
 	}
@@ -584,5 +586,120 @@ func TestHowAConflictIsMarked(t *testing.T) {
 	s.asked = nil
 	if r, err := m.conflict(t.Context(), []string{"file", "loop/x"}); r != nil || err == nil || fmt.Sprint(s.asked) != "[Sentinel]" {
 		t.Errorf("a file that cannot be looked at: %+v, %v; asked %q", r, err, s.asked)
+	}
+}
+
+// A mark is made again of the merge that is blocked by a conflict of the gate's plan, and of no other.
+func TestWhichMergeIsMarkedAgain(t *testing.T) {
+	inConflict := "merging draft/p into main " + kernel.InConflict + ": " + toResolve(t.Context(), &Env{Git: plain{}}, ".vizier/tmp-worktrees/merge-p", []string{"f"}, "gate")
+	for name, c := range map[string]struct {
+		plan, to, reason string
+		status           kernel.Status
+		want             bool
+	}{
+		"its own":           {"p", "gate", inConflict, kernel.BlockedByDependency, true},
+		"of another plan":   {"q", "gate", inConflict, kernel.BlockedByDependency, false},
+		"of another gate":   {"p", "other", inConflict, kernel.BlockedByDependency, false},
+		"has run since":     {"p", "gate", inConflict, kernel.Succeeded, false},
+		"not by a conflict": {"p", "gate", "main has changes", kernel.BlockedByDependency, false},
+		"by one behind":     {"p", "gate", strings.Replace(inConflict, kernel.InConflict, kernel.BehindConflict, 1), kernel.BlockedByDependency, false},
+		"by one nowhere":    {"p", "gate", "merging it " + kernel.InConflict, kernel.BlockedByDependency, false},
+	} {
+		s := newScripted(t, map[string]any{"Sentinel": []byte(nil), "WriteSentinel": nil})
+		s.n.Node, s.n.Control, s.n.Args["slug"] = "gate", "gate.conflict_resolution", "p"
+		s.n.Manifest.Nodes = map[string]workflow.ManifestNode{"merge": {Job: "m", Args: map[string]string{"slug": c.plan},
+			Routes: map[string][]workflow.ManifestRoute{"blocked": {{Node: c.to}}}}}
+		s.env.Records = past{{ID: "m", State: kernel.State{Status: c.status, Reason: c.reason}}}
+		_, err := openConflict(t.Context(), s.env, s.n)
+		if marked := slices.Contains(s.asked, "WriteSentinel p"); marked != c.want || err != nil {
+			t.Errorf("%s: %v; asked %q", name, err, s.asked)
+		}
+	}
+}
+
+// A gate judges whether its branch has a merge if that is what the gate comes after, and is into that branch.
+func TestWhichMergeAGateComesAfter(t *testing.T) {
+	for name, c := range map[string]struct {
+		merge workflow.ManifestNode
+		want  error
+	}{
+		"its own":         {workflow.ManifestNode{Job: "m", Operation: "git.integrate_plan_branch", Args: map[string]string{"target": "main"}}, kernel.ErrNotFound},
+		"named otherwise": {workflow.ManifestNode{Job: "m", Operation: "git.integrate_plan_branch", Args: map[string]string{"target_branch": "main", "target": "dev"}}, kernel.ErrNotFound},
+		"by default":      {workflow.ManifestNode{Job: "m", Operation: "git.integrate_plan_branch"}, kernel.ErrNotFound},
+		"elsewhere":       {workflow.ManifestNode{Job: "m", Operation: "git.integrate_plan_branch", Args: map[string]string{"target": "dev"}}, nil},
+		"not before it":   {workflow.ManifestNode{Job: "other", Operation: "git.integrate_plan_branch"}, nil},
+		"no merge":        {workflow.ManifestNode{Job: "m", Operation: "git.commit"}, nil},
+	} {
+		s := newScripted(t, nil)
+		s.env.Records, s.n.Job.Spec.After = past{}, []kernel.JobID{"m"}
+		s.n.Manifest.Nodes = map[string]workflow.ManifestNode{"merge": c.merge}
+		if lacks, err := lacksMerge(t.Context(), s.env, s.n, "main", "tip"); lacks != nil || !errors.Is(err, c.want) {
+			t.Errorf("%s: %+v, %v", name, lacks, err)
+		}
+	}
+}
+
+// Nothing is in the way of a merge unless working trees on one of its branches could not follow.
+func TestWhatIsInTheWayOfAMerge(t *testing.T) {
+	for branch, want := range map[string]string{"main": "no; then run `vizier retry me`", "draft/foo": "no; then run `vizier retry me`", "other": ""} {
+		s := newScripted(t, nil)
+		s.answers = map[string]any{"Obstacle": func(args []any) any { return map[any]string{branch: "no"}[args[len(args)-1]] }}
+		ask := func() []any { stop, err := s.merge().clear(t.Context()); return []any{deref(stop).Reason, err} }
+		if answer := ask(); answer[0] != want || answer[1] != nil {
+			t.Errorf("%s: %v", branch, answer)
+		}
+		s.sweep(t, branch, ask)
+	}
+}
+
+// The worktree of another job's conflict is where git has it or, if git has lost it, where its mark says.
+func TestWhereAnotherConflictIs(t *testing.T) {
+	for name, c := range map[string]struct{ named, marked, want string }{
+		"known":                {"/elsewhere", "there", "/elsewhere"},
+		"lost":                 {"", "there", "ROOT/there"},
+		"lost and gone":        {"", "gone", ""},
+		"lost, and this is it": {"", "tree", ""},
+	} {
+		s := newScripted(t, map[string]any{"WorktreeNamed": c.named})
+		put(t, s.n.Root, "there/f", "")
+		put(t, s.n.Root, "tree/f", "")
+		ask := func() []any {
+			at, err := s.merge().treeOf(&sentinel{Slug: "foo", Job: "other", Worktree: c.marked})
+			return []any{at, err}
+		}
+		if answer := ask(); answer[0] != strings.Replace(c.want, "ROOT", s.n.Root, 1) || answer[1] != nil {
+			t.Errorf("%s: %v", name, answer)
+		}
+		s.sweep(t, name, ask)
+	}
+}
+
+// Where the target has moved into a conflict, a squash goes on with its result, unless that was changed; a merge starts over.
+func TestWhatBecomesOfAMergeThatCollides(t *testing.T) {
+	both := func(tracked ...string) any { return two[[]string, []string]{tracked, nil} }
+	for name, c := range map[string]struct {
+		squash bool
+		edited any
+		anew   bool
+	}{
+		"a squash":              {true, both(), false},
+		"a squash with changes": {true, both("f"), true},
+		"a merge":               {false, both(), true},
+		"a merge with changes":  {false, both("f"), true},
+	} {
+		s := newScripted(t, map[string]any{"Unmerged": []string(nil), "Unstaged": c.edited, "Detach": nil, "Related": true, "Merge": nil, "HeadCommit": kernel.CommitID("now"),
+			"Staged": true, "Merging": false, "SetMergeState": nil, "FileAt": []byte(nil), "EnsureWorktree": kernel.Context{Worktree: "tree"}, "RemoveWorktree": kernel.Cleanup{Status: kernel.CleanupDone}})
+		ask := func() []any {
+			m := s.merge()
+			m.squash = c.squash
+			r, err := m.collide(t.Context(), "result", "now")
+			return []any{r.Exit, r.Reason, err}
+		}
+		if answer := ask(); fmt.Sprintln(answer...) != "1 branch main moved while it was being merged into: `vizier retry me` <nil>\n" || strings.Contains(strings.Join(s.asked, "\n"), "EnsureWorktree") != c.anew {
+			t.Errorf("%s: %v; asked %q", name, answer, s.asked)
+		}
+		delete(s.answers, "RemoveWorktree")
+		delete(s.answers, "Merge") // that git refuses is a result
+		s.sweep(t, name, ask)
 	}
 }
