@@ -103,6 +103,10 @@ func TestTheListOfWorktreesCannotBeRead(t *testing.T) {
 		"remove":          func() []any { return all(r.removeWorktree(ctx, dir, "draft-1", "draft/a")) },
 		"what is held":    func() []any { return all(r.Unheld(ctx)) },
 		"delete a branch": func() []any { return all(r.DeleteBranch(ctx, "draft/a", o.rev("draft/a"))) },
+		"release":         func() []any { return all(r.Release(ctx, dir)) },
+		"damage":          func() []any { return all(r.Damage(o.ctx)) },
+		"what is in it":   func() []any { return all(r.brokenAt(dir, o.ctx)) },
+		"keep staged":     func() []any { return all(r.keepStaged(ctx, dir)) },
 	}
 	o.git("update-ref", heldRefs+"gone/before", string(main))
 	before := o.stands()
@@ -195,6 +199,10 @@ func TestWhatCannotBeLookedAt(t *testing.T) {
 		"where it was moved":        {filepath.Join(git, "gitdir.new"), func() []any { return all(r.repoint(at.w)) }},
 		"where it is":               {filepath.Join(git, "gitdir"), func() []any { return all(r.repoint(at.w)) }},
 		"what stages":               {o.path("sub"), func() []any { return all(r.cli.stagePaths(ctx, command{dir: o.dir}, []string{"sub/x"})) }},
+		"a damaged one":             {index, func() []any { return all(r.Release(ctx, dir)) }},
+		"a state of a merge":        {o.path(worktreeHome), func() []any { return all(r.MergeState(ctx, dir)) }},
+		"contents":                  {filepath.Join(common, "worktrees"), func() []any { return all(r.contents(ctx, at)) }},
+		"a branch of the list":      {filepath.Join(common, "refs/heads/draft"), func() []any { return all(r.worktreesOn(ctx, "main")) }},
 		"the release, looked at":    {filepath.Join(common, "refs"), func() []any { return all(r.Undoes(ctx, begun)) }},
 	} {
 		undo := looped(t, c.at)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -299,5 +300,119 @@ func TestATreeThatMayNotBeOnItsWay(t *testing.T) {
 	}
 	if err := f.prune(changedFile{path: "a/" + strings.Repeat("x", 300)}); err == nil || !s.there("../a") {
 		t.Errorf("a name that is too long: %v", err)
+	}
+}
+
+// Of what is in the git directory, the old locks are those that a killed git left, and only the one that is asked for goes.
+func TestTheStaleLocksOfARepository(t *testing.T) {
+	if !tellsWhere {
+		t.Skip("any git of this machine counts here: see TestGitsAtWork")
+	}
+	s, now := newScripted(t), time.Now()
+	for _, name := range []string{"HEAD.lock", "refs/heads/a.lock", "worktrees/t/index.lock", "objects/x.lock", "hooks/x.lock", "lfs/x.lock", "annex/x.lock", "modules/m/x.lock",
+		"worktrees/t/modules/m/x.lock", "d.lock/file", "young.lock"} {
+		s.put(name, "")
+		at := now.Add(-time.Hour)
+		if name == "young.lock" {
+			at = now.Add(time.Hour)
+		}
+		if err := os.Chtimes(filepath.Join(s.root.CommonDir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths, drop, err := s.StaleLocks(now)
+	for i, path := range paths {
+		paths[i], _ = filepath.Rel(s.root.CommonDir, path)
+	}
+	if fmt.Sprint(paths, err) != "[HEAD.lock refs/heads/a.lock worktrees/t/index.lock] <nil>" {
+		t.Fatal(paths, err)
+	}
+	if err := drop(filepath.Join(s.root.CommonDir, "HEAD.lock")); err != nil || s.there("HEAD.lock") || !s.there("refs/heads/a.lock") {
+		t.Errorf("dropped: %v, there %t and %t", err, s.there("HEAD.lock"), s.there("refs/heads/a.lock"))
+	}
+	if err := drop(filepath.Join(s.root.CommonDir, "young.lock")); err != nil || !s.there("young.lock") {
+		t.Errorf("a young one: %v, there %t", err, s.there("young.lock"))
+	}
+}
+
+// The index of the main working tree is known by its stamp, and by its lock while a git writes it.
+func TestTheIndexOfTheMainWorkingTree(t *testing.T) {
+	s := newScripted(t)
+	lock := filepath.Join(s.root.CommonDir, "index.lock")
+	if file, locked := s.IndexLock(); s.IndexStamp() != "none" || file != lock || locked {
+		t.Errorf("without an index: %s, %s, %t", s.IndexStamp(), file, locked)
+	}
+	s.put("index", "x")
+	first := s.IndexStamp()
+	s.put("index", "xy")
+	s.put("index.lock", "")
+	if file, locked := s.IndexLock(); first == "none" || s.IndexStamp() == first || file != lock || !locked {
+		t.Errorf("with one: %s, %s, %s, %t", first, s.IndexStamp(), file, locked)
+	}
+}
+
+// A submodule in conflict, at which there is nothing, is no part of a commit of the files. One that is there is.
+func TestASubmoduleInConflictIsCommitted(t *testing.T) {
+	for there, want := range map[string]string{"": "[sub]", "sub/.git": "[]"} {
+		s := newScripted(t, "ls-files M 160000 a 1\tsub\x00M 160000 b 2\tsub\x00M 100644 c 1\tfile\x00", "write-tree "+id("7")+"\n", "commit-tree "+id("9")+"\n")
+		if there != "" {
+			s.put("../"+there, "")
+		}
+		at, err := s.tree().commit(t.Context(), "", nil)
+		dropped := []string{}
+		for _, asked := range s.asked {
+			if name, is := strings.CutPrefix(asked, "update-index --force-remove -- "); is {
+				dropped = append(dropped, name)
+			}
+		}
+		if string(at) != id("9") || err != nil || fmt.Sprint(dropped) != want {
+			t.Errorf("%q is there: %s, %v; dropped %q", there, at, err, dropped)
+		}
+	}
+	s := newScripted(t, "ls-files M 160000 a 1\tsub\x00")
+	defer looped(t, filepath.Join(s.root.Dir, "sub"))()
+	noAnswer(t, "one that cannot be looked at", all(s.tree().commit(t.Context(), "", nil)))
+}
+
+// What is asked of git in a worktree, and fails, is told by who needs it.
+func TestWhatAWorktreeCannotTell(t *testing.T) {
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		answers []string
+		loop    string // what cannot be looked at, below the git directory
+		ask     func(s *scripted) []any
+	}{
+		"what it hides":               {[]string{"ls-files S 100644 a 0\tfile\x00"}, "info", func(s *scripted) []any { _, err := s.tree().status(ctx, nil); return all(err) }},
+		"what it hides, copied":       {[]string{"ls-files h 100644 a 0\tfile\x00"}, "index", func(s *scripted) []any { _, err := s.tree().status(ctx, nil); return all(err) }},
+		"whether it is sparse":        {[]string{"config true\n"}, "x", func(s *scripted) []any { return all(s.Sparse(ctx, filepath.Join(s.root.CommonDir, "x"))) }},
+		"a patch of no commit":        {[]string{"rev-parse " + no, "hash-object " + fails}, "", func(s *scripted) []any { return all(s.Patch(ctx, s.root.Dir)) }},
+		"what steers":                 {[]string{"refs/heads/x " + id("a") + " refs/heads/x\n", "diff " + fails}, "", func(s *scripted) []any { return all(s.Steering(ctx, "x", "")) }},
+		"whether its commit is there": {[]string{"write-tree " + id("7"), "commit-tree " + id("9"), mergeRefs + " " + id("a") + " " + mergeRefs + "source\n", id("a") + "^{commit} " + fails}, "", func(s *scripted) []any { return all(s.Remember(ctx, s.linked("t", id("c"), ""), false)) }},
+		"a merge that may have its commit": {[]string{"HEAD^{commit} " + id("a")}, "worktrees", func(s *scripted) []any {
+			return all(s.save(ctx, Worktree{Name: "t", gitDir: s.root.Dir}, false, removed))
+		}},
+		"whether a squash is in progress": {nil, "worktrees", func(s *scripted) []any {
+			s.put("../own/"+besideIndex+"/"+settledNote, "x")
+			return all(s.endSettle(ctx, tree{cli: s.cli, w: Worktree{gitDir: filepath.Join(s.root.Dir, "own")}, dir: s.root.Dir}, false))
+		}},
+		"its modules": {nil, "x", func(s *scripted) []any {
+			return all(s.contents(ctx, tree{cli: s.cli, w: Worktree{gitDir: filepath.Join(s.root.CommonDir, "x")}}))
+		}},
+		"commits that it left": {[]string{mergeRefs + "source " + id("a"), "rev-list " + fails}, "", func(s *scripted) []any {
+			s.linked("t", id("c"), id("b")+" "+id("c")+" A <a> 1 +0\tcommit: x\n")
+			return all(s.saveLogged(ctx, s.worktree("t")))
+		}},
+		"an index for its files": {[]string{"ls-files 100644 a 0\tfile\x00"}, "index", func(s *scripted) []any {
+			f := &following{repo: s.Repo, w: s.tree().w}
+			return all(f.bring(ctx, filepath.Join(s.root.CommonDir, "index")))
+		}},
+	} {
+		s := newScripted(t, c.answers...)
+		undo := func() {}
+		if c.loop != "" {
+			undo = looped(t, filepath.Join(s.root.CommonDir, c.loop))
+		}
+		noAnswer(t, name, c.ask(s))
+		undo()
 	}
 }
