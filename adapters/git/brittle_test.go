@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -186,15 +187,15 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 		"stage":         func(o *owned) error { return o.repo.Stage(ctx, o.tree.dir, []string{"new", "file"}, nil) },
 		"stage tracked": func(o *owned) error { return o.repo.StageTracked(ctx, o.tree.dir) },
 		"stage paths":   func(o *owned) error { return o.repo.cli.stagePaths(ctx, command{dir: o.tree.dir}, []string{"new"}) },
-		"commit":        func(o *owned) error { return second(o.repo.Commit(ctx, o.tree.dir, "work")) },
-		"amend":         func(o *owned) error { return second(o.repo.Amend(ctx, o.tree.dir, "work")) },
+		"commit":        func(o *owned) error { return answered(o.repo.Commit(ctx, o.tree.dir, "work")) },
+		"amend":         func(o *owned) error { return answered(o.repo.Amend(ctx, o.tree.dir, "work")) },
 		"merge":         func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), false) },
 		"squash":        func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), true) },
 		"detach":        func(o *owned) error { return o.repo.Detach(ctx, o.dir, o.rev("ahead")) },
 		"remove a file": func(o *owned) error { return o.repo.RemoveFile(ctx, o.dir, "later") },
 		"release":       func(o *owned) error { return o.repo.Release(ctx, o.tree.dir) },
 		"replay": func(o *owned) error {
-			return second(o.repo.Replay(ctx, o.rev("ahead"), o.rev("main"), o.rev("main~1")))
+			return answered(o.repo.Replay(ctx, o.rev("ahead"), o.rev("main"), o.rev("main~1")))
 		},
 		"advance": func(o *owned) error {
 			_, moved, err := o.repo.Advance(ctx, "main", o.rev("main"), o.rev("ahead"))
@@ -203,13 +204,13 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 			}
 			return err
 		},
-		"an empty commit":   func(o *owned) error { return second(o.repo.EmptyCommit(ctx, o.rev("ahead"), "nothing")) },
-		"a tag":             func(o *owned) error { return second(o.repo.CreateTag(ctx, "v2", o.rev("main"), "two")) },
+		"an empty commit":   func(o *owned) error { return answered(o.repo.EmptyCommit(ctx, o.rev("ahead"), "nothing")) },
+		"a tag":             func(o *owned) error { return answered(o.repo.CreateTag(ctx, "v2", o.rev("main"), "two")) },
 		"no tag":            func(o *owned) error { return o.repo.DeleteTag(ctx, "v1", o.git("rev-parse", "v1")) },
 		"no branch":         func(o *owned) error { return o.repo.DeleteBranch(ctx, "ahead", o.rev("ahead")) },
-		"another worktree":  func(o *owned) error { return second(o.repo.EnsureWorktree(ctx, "more", "more", "ahead", "")) },
-		"a detached one":    func(o *owned) error { return second(o.repo.EnsureWorktree(ctx, "more", "more", "", o.rev("main"))) },
-		"the same worktree": func(o *owned) error { return second(o.repo.EnsureWorktree(ctx, "draft-1", "draft-1", "draft/a", "")) },
+		"another worktree":  func(o *owned) error { return answered(o.repo.EnsureWorktree(ctx, "more", "more", "ahead", "")) },
+		"a detached one":    func(o *owned) error { return answered(o.repo.EnsureWorktree(ctx, "more", "more", "", o.rev("main"))) },
+		"the same worktree": func(o *owned) error { return answered(o.repo.EnsureWorktree(ctx, "draft-1", "draft-1", "draft/a", "")) },
 		"no worktree":       (*owned).removed,
 		"a patch": func(o *owned) error {
 			patch, err := o.repo.Patch(ctx, o.tree.dir)
@@ -311,6 +312,14 @@ func (o *owned) removed() error {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// answered is the error of an answer, or that it is empty.
+func answered[T any](answer T, err error) error {
+	if v := reflect.ValueOf(&answer).Elem(); err == nil && v.IsZero() {
+		return errors.New("no answer, and no error")
+	}
+	return err
+}
 
 // stands returns what branches, tags, parked work and working trees hold, and how much a
 // person was told of that was parked.

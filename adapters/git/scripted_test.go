@@ -617,6 +617,9 @@ func TestASubmoduleThatCannotBeLookedAt(t *testing.T) {
 	undo := looped(t, filepath.Join(s.root.Dir, "sub"))
 	noAnswer(t, "looped", all(f.replacedModule()))
 	noAnswer(t, "looped, and blocked", all(f.blocked(t.Context())))
+	known := newScripted(t)
+	_, err := (&following{repo: known.Repo, w: f.w}).makeWay(t.Context(), "sub")
+	noAnswer(t, "looped, and to make way", all(err))
 	undo()
 	s.put("../sub/file", "x")
 	if module, err := f.replacedModule(); module != "sub" || err != nil {
@@ -935,6 +938,9 @@ func TestATreeInConflictIsNotReady(t *testing.T) {
 	}
 	if _, err := s.Patch(t.Context(), s.root.Dir); err == nil || err.Error() != want {
 		t.Errorf("a patch: %v", err)
+	}
+	if err := s.Apply(t.Context(), s.root.Dir, []byte("x")); err == nil || err.Error() != want || s.askedFor("apply") {
+		t.Errorf("to apply one: %v, asked %q", err, s.asked)
 	}
 }
 

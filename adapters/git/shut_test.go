@@ -90,6 +90,21 @@ func TestWhatMayNotBeReadOrChanged(t *testing.T) {
 			shut()
 			return all(f.bring(ctx, f.path("none")))
 		}},
+		"a lock of a worktree": {"worktrees/t/some/x.lock", "worktrees/t/some", 0o500, nil, func(s *scripted, shut func()) []any {
+			dir := s.linked("t", id("a"), "")
+			shut()
+			return all(s.DropStaleLocks(dir, later))
+		}},
+		"a worktree to separate": {"worktrees/t/x", "worktrees/t", 0o500, nil, func(s *scripted, shut func()) []any {
+			s.moved("t", "ref: refs/heads/x")
+			shut()
+			return all(s.SeparateWorktrees())
+		}},
+		"a worktree to find again": {"worktrees/t/x", "worktrees/t", 0o500, nil, func(s *scripted, shut func()) []any {
+			s.moved("t", "ref: refs/heads/x")
+			shut()
+			return all(s.worktreesOn(ctx, "x"))
+		}},
 		"a torn index": {"worktrees/t/index", "worktrees/t", 0o500, nil, func(s *scripted, shut func()) []any {
 			s.linked("t", id("a"), "")
 			s.put("worktrees/t/commondir", "../..\n")
@@ -127,6 +142,13 @@ func TestWhatMayNotBeReadOrChanged(t *testing.T) {
 		}
 		noAnswer(t, name, answer)
 	}
+}
+
+// moved makes a linked worktree that git looks for elsewhere.
+func (s *scripted) moved(name, head string) {
+	s.Helper()
+	s.linked(name, head, "")
+	s.put("worktrees/"+name+"/gitdir", "/elsewhere/"+name+"/.git\n")
 }
 
 // dated makes a file as old as can be, so that no git at work may hold it.

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -402,6 +403,18 @@ func TestWhatAWorktreeCannotTell(t *testing.T) {
 			s.linked("t", id("c"), id("b")+" "+id("c")+" A <a> 1 +0\tcommit: x\n")
 			return all(s.saveLogged(ctx, s.worktree("t")))
 		}},
+		"what is staged with conflicts": {[]string{"ls-files " + fails}, "", func(s *scripted) []any { s.put("index", "REUC"); return all(s.checkLeftover(ctx, s.root.Dir)) }},
+		"what is within":                {[]string{"ls-files " + fails}, "", func(s *scripted) []any { return all(s.checkInner(ctx, s.linked("t", id("a"), ""))) }},
+		"what is to be unstaged":        {[]string{"reset " + fails}, "", func(s *scripted) []any { return all(s.cli.unstage(ctx, s.root.Dir, index{scratch: true})) }},
+		"a repository in a submodule": {[]string{"ls-files H 160000 a 0\tx\x00"}, "x", func(s *scripted) []any {
+			_, err := tree{cli: s.cli, w: Worktree{Path: s.root.CommonDir, gitDir: s.root.CommonDir}}.status(ctx, nil)
+			return all(err)
+		}},
+		"a branch that is not deleted": {[]string{"refs/heads/x " + id("a") + " refs/heads/x\n", "update-ref " + fails}, "", func(s *scripted) []any { return all(s.DropBranch(ctx, "x")) }},
+		"what may be given up": {nil, "", func(s *scripted) []any {
+			return all((&following{repo: s.Repo, w: s.tree().w}).given(ctx, changedFile{path: "none"}, fileEntry{"100644", "c"}))
+		}},
+		"a note that is none": {nil, "", func(s *scripted) []any { s.put(followNote+"/x", ""); return all(s.take(s.tree().w, false)) }},
 		"an index for its files": {[]string{"ls-files 100644 a 0\tfile\x00"}, "index", func(s *scripted) []any {
 			f := &following{repo: s.Repo, w: s.tree().w}
 			return all(f.bring(ctx, filepath.Join(s.root.CommonDir, "index")))
@@ -414,5 +427,140 @@ func TestWhatAWorktreeCannotTell(t *testing.T) {
 		}
 		noAnswer(t, name, c.ask(s))
 		undo()
+	}
+}
+
+// A commit is kept by what keeps it already, or else by a ref of its own.
+func TestACommitThatIsKept(t *testing.T) {
+	for refs, want := range map[string]bool{"refs/heads/x\n": false, "": true} {
+		s := newScripted(t, "refs/heads/ "+refs)
+		if err := s.Keep(t.Context(), kernel.CommitID(id("a"))); err != nil || s.askedFor("update-ref") != want {
+			t.Errorf("%q has it: %v, asked %q", refs, err, s.asked)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if clean, err := (&fallback{Backend: newScripted(t).cli, first: broken{}}).Clean(ctx); err == nil {
+		t.Errorf("once it is of no interest, a tree is clean: %t", clean)
+	}
+}
+
+// Work at the commit of another worktree's merge is not parked.
+func TestAMergeKeepsItsCommit(t *testing.T) {
+	for merged, want := range map[string]bool{id("a"): false, id("b"): true} {
+		s := newScripted(t, "HEAD^{commit} "+id("a")+"\n", mergeRefs+" "+merged+" "+mergeRefs+"merged\n")
+		s.linked("other", id("a"), "")
+		if err := s.save(t.Context(), Worktree{Name: "t", gitDir: s.root.CommonDir}, false, removed); err != nil || s.askedFor("update-ref") != want {
+			t.Errorf("merged %s: %v, asked %q", merged, err, s.asked)
+		}
+	}
+}
+
+// A settle that has begun is over once the merge has ended otherwise, and nothing of it is left.
+func TestASettleWhoseMergeHasEnded(t *testing.T) {
+	for _, squashing := range []bool{false, true} {
+		s := newScripted(t, "ls-files "+fails)
+		dir := s.linked("t", id("c"), "")
+		s.put("worktrees/t/"+besideIndex+"/"+settledNote, "x")
+		if squashing {
+			s.put("worktrees/t/SQUASH_MSG", "")
+		}
+		settled, err := s.endSettle(t.Context(), tree{cli: s.cli, w: s.worktree("t"), dir: dir}, false)
+		if settled == squashing || (err == nil) == squashing || s.there("worktrees/t/"+besideIndex) != squashing {
+			t.Errorf("squashing %t: %t, %v, there %t", squashing, settled, err, s.there("worktrees/t/"+besideIndex))
+		}
+	}
+}
+
+// Only with resolutions of all that is in conflict is everything staged that is not as the index has it.
+func TestWhatIsStagedBesidesAResolution(t *testing.T) {
+	for resolved, want := range map[string]string{"left": "[left file new]", "none": "[none file]"} {
+		s := newScripted(t, "--unmerged 100644 a 1\tleft\x00", "status UU left\x00 M file\x00?? new\x00?? inner/\x00", mergeRefs+"before "+id("1"), "diff-tree file\x00")
+		got, err := s.toStage(t.Context(), s.tree(), []string{resolved})
+		if fmt.Sprint(got) != want || err != nil {
+			t.Errorf("%s resolved: %q, %v", resolved, got, err)
+		}
+	}
+}
+
+// A worktree has the name of git's files for it, whether it rebases is in these, and so is what it has resolved.
+func TestWhatALinkedWorktreeHas(t *testing.T) {
+	s := newScripted(t)
+	dir, gone := s.linked("t", id("a"), ""), s.linked("gone", id("a"), "")
+	if err := os.RemoveAll(gone); err != nil {
+		t.Fatal(err)
+	}
+	s.moved("other", id("a"))
+	for name, want := range map[string]string{"t": dir, "gone": "", "none": ""} {
+		if got, err := s.WorktreeNamed(name); got != want || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if stray, err := s.StrayWorktrees(func(kernel.Context) bool { return false }); len(stray) != 2 || stray[0].Name != "gone" || stray[1].Name != "t" || err != nil {
+		t.Errorf("strays: %+v, %v", stray, err)
+	}
+	s.put("worktrees/t/index", "REUC")
+	for top, want := range map[string]bool{dir: false, gone: true, "": true} {
+		if never, err := s.neverInConflict(top); never != want || err != nil {
+			t.Errorf("%q: never in conflict %t, %v", top, never, err)
+		}
+	}
+	s.put("worktrees/t/rebase-merge/x", "")
+	s.put("rebase-merge/x", "")
+	for dir, want := range map[string]bool{dir: true, gone: false, s.root.Dir: false} {
+		if is, err := s.Rebasing(t.Context(), dir); is != want || err != nil {
+			t.Errorf("%s: rebasing %t, %v", dir, is, err)
+		}
+	}
+}
+
+// A tree is half way if its note says so or it has locked its index. A way that cannot end gives up the note.
+func TestWhatIsHalfWay(t *testing.T) {
+	s := newScripted(t)
+	s.put(followNote, "")
+	if dirs, err := s.HalfWay(); len(dirs) > 0 || err != nil {
+		t.Errorf("with an empty note: %q, %v", dirs, err)
+	}
+	if err := os.Symlink(followNote, filepath.Join(s.root.CommonDir, "index.lock")); err != nil {
+		t.Fatal(err)
+	}
+	if dirs, err := s.HalfWay(); len(dirs) != 1 || err != nil {
+		t.Errorf("with a lock: %q, %v", dirs, err)
+	}
+	if err := s.on("main").arrive(); err == nil {
+		t.Error("it arrives without an index")
+	}
+	f, busy, err := s.take(s.tree().w, false)
+	if f == nil || busy || err != nil {
+		t.Fatalf("%v, busy %t, %v", f, busy, err)
+	}
+	f.release()
+}
+
+// A copy is not given back where something is, or the path leads through a file.
+func TestACopyIsInNobodysWay(t *testing.T) {
+	for _, there := range []string{"dir/file", "dir/file/below", "dir"} {
+		s := newScripted(t)
+		s.put(followOld+"/0", "copy")
+		s.put("../"+there, "mine")
+		f := &following{repo: s.Repo, w: s.tree().w, diff: []changedFile{{path: "dir/file"}}}
+		if err := f.giveBack(0); err != nil {
+			t.Errorf("%s: %v", there, err)
+		}
+		if text, err := os.ReadFile(filepath.Join(s.root.Dir, there)); string(text) != "mine" || err != nil {
+			t.Errorf("%s: %q, %v", there, text, err)
+		}
+	}
+}
+
+// Files below a submodule that is not initialised count, and a repository among them is one within.
+func TestWhatIsBelowASubmoduleCounts(t *testing.T) {
+	for below, want := range map[string]string{"sub/file\x00": "{inner: dirty:true unseen:[sub]}", "sub/in/\x00": "{inner:sub/in/ dirty:true unseen:[sub]}", "": "{inner: dirty:false unseen:[]}"} {
+		s := newScripted(t, "--others "+below, "ls-files H 160000 a 0\tsub\x00")
+		s.put("../sub/x", "")
+		got, err := s.tree().status(t.Context(), nil)
+		if fmt.Sprintf("%+v", got) != want || err != nil {
+			t.Errorf("%q: %+v, %v", below, got, err)
+		}
 	}
 }
