@@ -2,6 +2,7 @@ package proc
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -240,5 +241,99 @@ func (w *world) gone(what string, paths ...string) {
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
 			w.t.Errorf("%s: %s is there: %v", what, filepath.Base(path), err)
 		}
+	}
+}
+
+// As many bytes as may be are submitted, and not one more.
+func TestHowMuchIsSubmitted(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	if lines, err := w.Submitted(bg, a, 4); lines != nil || err != nil {
+		t.Errorf("without a file: %q, %v", lines, err)
+	}
+	for text, fits := range map[string]bool{"four": true, "fives": false} {
+		if err := os.WriteFile(w.Files.SubmissionsFile(a), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if lines, err := w.Submitted(bg, a, 4); (err == nil) != fits || fits && string(lines) != text || !fits && lines != nil {
+			t.Errorf("%s: %q, %v", text, lines, err)
+		}
+	}
+	for value, want := range map[string]int{"secret": 1, "short": 0, "secret\nsecrets\nshort": 3} {
+		if texts := hiddenTexts([]secretValue{{"S", []byte(value)}}); len(texts) != want {
+			t.Errorf("of %q, %d texts are hidden", value, len(texts))
+		}
+	}
+}
+
+// A command does not start where what it says would not be told from what was there, or cannot be said.
+func TestWhereNothingCanBeSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		sandbox bool
+		at      func(w *world, a kernel.AttemptID) string
+		says    string
+	}{
+		"a result":    {false, func(w *world, a kernel.AttemptID) string { return w.Files.ResultFile(a) }, "directory not empty"},
+		"submissions": {true, func(w *world, a kernel.AttemptID) string { return w.Files.SubmissionsFile(a) }, "sandbox: "},
+	} {
+		w := setup(t, "sh", "-c", "echo started")
+		if c.sandbox {
+			w.job.Spec.Task.Sandbox.Mode = kernel.BestEffortSandbox
+		}
+		inPlace(t, c.at(w, w.job.Attempt()))
+		r := w.Run(bg, &w.job)
+		if r.Outcome != kernel.OutcomeFailed || r.Class != kernel.LaunchFailure || !strings.Contains(r.Reason, c.says) || w.log("stdout") != "" {
+			t.Errorf("%s: %+v, it says %q", name, r, w.log("stdout"))
+		}
+	}
+}
+
+// Where the repository is cannot be changed by a sandboxed command: it fails, and that is put back. What was enforced is told.
+func TestASandboxedCommandThatUnlinksItsTree(t *testing.T) {
+	w := setup(t, "sh", "-c", `test "$0" = keep || rm .git`)
+	admin, link := filepath.Join(w.root, ".git", "worktrees", "tree"), filepath.Join(w.root, "tree", ".git")
+	if err := errors.Join(os.MkdirAll(admin, 0o700), os.Mkdir(filepath.Dir(link), 0o700), os.WriteFile(filepath.Join(admin, "gitdir"), []byte(link+"\n"), 0o600),
+		os.WriteFile(link, []byte("gitdir: "+admin+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.job.Spec.Task.Sandbox.Mode = kernel.BestEffortSandbox
+	w.job.State.Context.Root = "tree"
+	r := w.Run(bg, &w.job)
+	wantResult(t, r, kernel.OutcomeFailed, 1, kernel.RejectedByHost, "it changed "+link+", which says where the repository is; it was put back")
+	if text, err := os.ReadFile(link); string(text) != "gitdir: "+admin+"\n" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	w.job.Spec.Task.Args = append(w.job.Spec.Task.Args, "keep")
+	again := w.Run(bg, &w.job)
+	wantResult(t, again, kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	for _, r := range []kernel.Result{r, again} {
+		if r.Place.Sandbox == "" || r.Place.Sandbox != Kept(&w.job) {
+			t.Errorf("of its sandbox is told %q", r.Place.Sandbox)
+		}
+	}
+	w.job.Spec.Task.Container = "image"
+	if got := Kept(&w.job); got != "nothing but what its container's mounts leave out" {
+		t.Errorf("of its container: %q", got)
+	}
+}
+
+// The program of an engine of containers is found from the repository, and whoever is to remove a container is started there.
+func TestTheProgramThatRemovesAContainer(t *testing.T) {
+	w := setup(t)
+	w.file("rm.sh", "#!/bin/sh\n", 0o700)
+	w.Containers.Remove = []string{"./rm.sh", "{name}"}
+	if got := strings.Join(w.removal("c"), " "); got != w.root+"/rm.sh c" {
+		t.Error(got)
+	}
+	w.Containers.Remove = []string{w.root + "/rm.sh", "{name}"}
+	k, err := w.keepContainer("c", w.job.Attempt())
+	if k == nil || err != nil {
+		t.Fatal(k, err)
+	}
+	k.dismiss()
+	gone := *newLocal(filepath.Join(w.root, "gone"))
+	gone.Containers = w.Containers
+	if k, err := gone.keepContainer("c", w.job.Attempt()); k != nil || err == nil || !strings.HasPrefix(err.Error(), "container: ") {
+		t.Errorf("where no process starts: %v, %v", k, err)
 	}
 }
