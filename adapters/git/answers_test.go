@@ -218,6 +218,7 @@ func TestWhatIsInTheWayOfAWorktree(t *testing.T) {
 		"a name of a branch": {func() []any { return all(r.cli.DeleteBranch(ctx, "-x", main)) }, `delete branch "-x": git does not allow this name`},
 	} {
 		answer := c.ask()
+		noAnswer(t, name, answer)
 		err, _ := answer[len(answer)-1].(error)
 		if err == nil || !strings.HasPrefix(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, answer)

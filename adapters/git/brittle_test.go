@@ -167,6 +167,10 @@ func observed(ctx context.Context, r *Repo) []any {
 func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 	ctx := t.Context()
 	before := map[string]func(o *owned){
+		"commit all but its own": func(o *owned) {
+			o.tree.write(".vizier/tmp/x", "x")
+			o.tree.git("add", "--force", ".vizier/tmp/x")
+		},
 		"keep a commit": func(o *owned) { o.git("update-ref", "refs/x/lost", o.git("commit-tree", "-m", "lost", "main^{tree}")) },
 		"no alias":      func(o *owned) { o.git("symbolic-ref", "refs/heads/alias", "refs/heads/main") },
 		"nothing held":  func(o *owned) { o.git("update-ref", heldRefs+"gone/before", "main") },
@@ -184,16 +188,17 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 		},
 	}
 	for name, deed := range map[string]func(o *owned) error{
-		"stage":         func(o *owned) error { return o.repo.Stage(ctx, o.tree.dir, []string{"new", "file"}, nil) },
-		"stage tracked": func(o *owned) error { return o.repo.StageTracked(ctx, o.tree.dir) },
-		"stage paths":   func(o *owned) error { return o.repo.cli.stagePaths(ctx, command{dir: o.tree.dir}, []string{"new"}) },
-		"commit":        func(o *owned) error { return answered(o.repo.Commit(ctx, o.tree.dir, "work")) },
-		"amend":         func(o *owned) error { return answered(o.repo.Amend(ctx, o.tree.dir, "work")) },
-		"merge":         func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), false) },
-		"squash":        func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), true) },
-		"detach":        func(o *owned) error { return o.repo.Detach(ctx, o.dir, o.rev("ahead")) },
-		"remove a file": func(o *owned) error { return o.repo.RemoveFile(ctx, o.dir, "later") },
-		"release":       func(o *owned) error { return o.repo.Release(ctx, o.tree.dir) },
+		"stage":                  func(o *owned) error { return o.repo.Stage(ctx, o.tree.dir, []string{"new", "file"}, nil) },
+		"stage tracked":          func(o *owned) error { return o.repo.StageTracked(ctx, o.tree.dir) },
+		"stage paths":            func(o *owned) error { return o.repo.cli.stagePaths(ctx, command{dir: o.tree.dir}, []string{"new"}) },
+		"commit":                 func(o *owned) error { return answered(o.repo.Commit(ctx, o.tree.dir, "work")) },
+		"commit all but its own": func(o *owned) error { return answered(o.repo.Commit(ctx, o.tree.dir, "work")) },
+		"amend":                  func(o *owned) error { return answered(o.repo.Amend(ctx, o.tree.dir, "work")) },
+		"merge":                  func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), false) },
+		"squash":                 func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), true) },
+		"detach":                 func(o *owned) error { return o.repo.Detach(ctx, o.dir, o.rev("ahead")) },
+		"remove a file":          func(o *owned) error { return o.repo.RemoveFile(ctx, o.dir, "later") },
+		"release":                func(o *owned) error { return o.repo.Release(ctx, o.tree.dir) },
 		"replay": func(o *owned) error {
 			return answered(o.repo.Replay(ctx, o.rev("ahead"), o.rev("main"), o.rev("main~1")))
 		},

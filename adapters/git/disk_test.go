@@ -280,20 +280,24 @@ func TestWhicheverGitFailsNothingIsSaidOfARememberedWorktree(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.tree.git("add", "lib")
-	for name, ask := range map[string]func() []any{
-		"remember":        func() []any { return all(r.Remember(ctx, dir, true)) },
-		"its contents":    func() []any { now, _, err := r.contents(ctx, at); return all(now, err) },
-		"what to hold":    func() []any { return all(second(at.holding(ctx, main))) },
-		"what is settled": func() []any { return all(at.sinceSettle(ctx, main, []string{"file"})) },
-		"what was staged": func() []any { return all(at.withStaged(ctx, before, main)) },
-		"what to stage":   func() []any { return all(second(r.toStage(ctx, at, nil))) },
-		"becomes":         func() []any { return all(at.becomes(ctx, string(before), string(before))) },
-		"look again": func() []any {
+	for _, c := range []struct {
+		name string
+		ask  func() []any
+	}{ // in this order: what is remembered anew is staged no more
+		{"its contents", func() []any { now, _, err := r.contents(ctx, at); return all(now, err) }},
+		{"what to hold", func() []any { return all(second(at.holding(ctx, main))) }},
+		{"what is settled", func() []any { return all(at.sinceSettle(ctx, main, []string{"file"})) }},
+		{"what was staged", func() []any { return all(at.withStaged(ctx, before, main)) }},
+		{"what to stage", func() []any { return all(second(r.toStage(ctx, at, nil))) }},
+		{"becomes", func() []any { return all(at.becomes(ctx, string(before), string(before))) }},
+		{"look again", func() []any {
 			return all(r.lookAgain(ctx, at, filepath.Join(at.w.gitDir, "index"), string(before)+"^{tree}", string(main)+"^{tree}"))
-		},
-		"staged":    func() []any { return all(at.staged(ctx, main, before, true)) },
-		"all of it": func() []any { return all(second(at.whole(ctx, false))) },
+		}},
+		{"staged", func() []any { return all(at.staged(ctx, main, before, true)) }},
+		{"all of it", func() []any { return all(second(at.whole(ctx, false))) }},
+		{"remember", func() []any { return all(r.Remember(ctx, dir, true)) }},
 	} {
+		name, ask := c.name, c.ask
 		answer := ask()
 		if err := answer[len(answer)-1]; err != nil {
 			t.Errorf("%s: %v", name, err)

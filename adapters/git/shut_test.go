@@ -100,6 +100,15 @@ func TestWhatMayNotBeReadOrChanged(t *testing.T) {
 			shut()
 			return all(s.SeparateWorktrees())
 		}},
+		"a merge that may have its commit": {"worktrees/x", "worktrees", 0o300, []string{"HEAD^{commit} " + id("a")}, func(s *scripted, shut func()) []any {
+			shut()
+			return all(s.save(ctx, Worktree{Name: "t", gitDir: s.root.Dir}, false, removed))
+		}},
+		"a worktree to repair": {"worktrees/t/x", "worktrees/t", 0o500, nil, func(s *scripted, shut func()) []any {
+			s.moved("t", "ref: refs/heads/x")
+			shut()
+			return all(s.RepairWorktree(ctx, kernel.Context{Name: "t"}))
+		}},
 		"a worktree to find again": {"worktrees/t/x", "worktrees/t", 0o500, nil, func(s *scripted, shut func()) []any {
 			s.moved("t", "ref: refs/heads/x")
 			shut()

@@ -250,6 +250,19 @@ func TestAWorktreeThatCannotBeMadeWhole(t *testing.T) {
 	if c, err := s.EnsureWorktree(t.Context(), "t", "t", "", kernel.CommitID(id("1"))); err == nil || c.Worktree != "" {
 		t.Errorf("%+v, %v", c, err)
 	}
+	for name, gone := range map[string]bool{"without files": true, "without a head": false} {
+		s := newScripted(t, "rev-parse "+fails)
+		run := s.run
+		s.cli.exec = func(cmd *exec.Cmd) error {
+			if dir := s.linked("t", "odd", ""); gone {
+				_ = os.RemoveAll(dir)
+			}
+			return run(cmd)
+		}
+		if c, err := s.EnsureWorktree(t.Context(), "t", map[bool]string{true: "place", false: "t"}[gone], "", kernel.CommitID(id("1"))); err == nil || c.Worktree != "" {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
 	if err := os.Mkdir(filepath.Join(s.worktree("t").gitDir, "index"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -389,9 +402,6 @@ func TestWhatAWorktreeCannotTell(t *testing.T) {
 		"a patch of no commit":        {[]string{"rev-parse " + no, "hash-object " + fails}, "", func(s *scripted) []any { return all(s.Patch(ctx, s.root.Dir)) }},
 		"what steers":                 {[]string{"refs/heads/x " + id("a") + " refs/heads/x\n", "diff " + fails}, "", func(s *scripted) []any { return all(s.Steering(ctx, "x", "")) }},
 		"whether its commit is there": {[]string{"write-tree " + id("7"), "commit-tree " + id("9"), mergeRefs + " " + id("a") + " " + mergeRefs + "source\n", id("a") + "^{commit} " + fails}, "", func(s *scripted) []any { return all(s.Remember(ctx, s.linked("t", id("c"), ""), false)) }},
-		"a merge that may have its commit": {[]string{"HEAD^{commit} " + id("a")}, "worktrees", func(s *scripted) []any {
-			return all(s.save(ctx, Worktree{Name: "t", gitDir: s.root.Dir}, false, removed))
-		}},
 		"whether a squash is in progress": {nil, "worktrees", func(s *scripted) []any {
 			s.put("../own/"+besideIndex+"/"+settledNote, "x")
 			return all(s.endSettle(ctx, tree{cli: s.cli, w: Worktree{gitDir: filepath.Join(s.root.Dir, "own")}, dir: s.root.Dir}, false))
@@ -413,6 +423,22 @@ func TestWhatAWorktreeCannotTell(t *testing.T) {
 		"a branch that is not deleted": {[]string{"refs/heads/x " + id("a") + " refs/heads/x\n", "update-ref " + fails}, "", func(s *scripted) []any { return all(s.DropBranch(ctx, "x")) }},
 		"what may be given up": {nil, "", func(s *scripted) []any {
 			return all((&following{repo: s.Repo, w: s.tree().w}).given(ctx, changedFile{path: "none"}, fileEntry{"100644", "c"}))
+		}},
+		"a worktree of no name of a branch": {nil, "", func(s *scripted) []any {
+			return all(s.addWorktree(ctx, filepath.Join(s.root.Dir, worktreeHome, "t"), "-x", ""))
+		}},
+		"a move to no commit": {nil, "", func(s *scripted) []any { return all(s.Advance(ctx, "x", "none", kernel.CommitID(id("b")))) }},
+		"whether a release is in a branch": {[]string{"refs/heads/b " + id("3") + " refs/heads/b\n", "merge-base " + fails}, "", func(s *scripted) []any {
+			return all(s.Undoes(ctx, Begun{Branch: "b", Tag: "v1", Commit: kernel.CommitID(id("1")), From: kernel.CommitID(id("2"))}))
+		}},
+		"a damaged worktree": {nil, "", func(s *scripted) []any {
+			s.put("worktrees/t/gitdir/x", "")
+			_, err := s.mend(ctx, s.worktree("t"), "")
+			return all(err)
+		}},
+		"the place of a copy": {nil, "", func(s *scripted) []any {
+			s.put(followOld+"/0", "copy")
+			return all((&following{repo: s.Repo, w: s.tree().w, diff: []changedFile{{path: strings.Repeat("x", 300)}}}).giveBack(0))
 		}},
 		"a note that is none": {nil, "", func(s *scripted) []any { s.put(followNote+"/x", ""); return all(s.take(s.tree().w, false)) }},
 		"an index for its files": {[]string{"ls-files 100644 a 0\tfile\x00"}, "index", func(s *scripted) []any {
