@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // A directory for temporary files that is gone, or is none, is forgotten; one that is there or is relative is not.
@@ -40,18 +42,37 @@ func TestForgetTemporary(t *testing.T) {
 	if got := ForgetTemporary(); got != "" || temporaryGone != want {
 		t.Errorf("again: %q, kept %q", got, temporaryGone)
 	}
+	w := setup(t, "sh", "-c", "echo own >&2")
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	if got := w.log("stderr"); got != "vizier: "+want+"\nown\n" {
+		t.Errorf("a command's log has %q", got)
+	}
 }
 
 // Where the original limit on the size of files cannot be had, nothing is started.
 func TestTheOriginalFileSize(t *testing.T) {
-	defer func(was bool, limit unix.Rlimit) { fileSizes.changed, fileSizes.was = was, limit }(fileSizes.changed, fileSizes.was)
+	defer func(was struct {
+		changed   bool
+		was, with unix.Rlimit
+	}) {
+		fileSizes = was
+	}(fileSizes)
 	starts := 0
 	start := func() (int, error) { starts++; return 7, errors.ErrUnsupported }
 	fileSizes.changed = false
 	if pid, err := withOwnFileSize(start); pid != 7 || !errors.Is(err, errors.ErrUnsupported) || starts != 1 {
 		t.Errorf("%d, %v, started %d times", pid, err, starts)
 	}
-	fileSizes.changed, fileSizes.was = true, unix.Rlimit{Cur: 2, Max: 1}
+	var now unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &now); err != nil {
+		t.Fatal(err)
+	}
+	fileSizes.changed, fileSizes.was, fileSizes.with = true, now, now
+	if pid, err := withOwnFileSize(start); pid != 7 || !errors.Is(err, errors.ErrUnsupported) || starts != 2 {
+		t.Errorf("with the limit of before: %d, %v, started %d times", pid, err, starts)
+	}
+	starts = 1
+	fileSizes.was = unix.Rlimit{Cur: 2, Max: 1}
 	if pid, err := withOwnFileSize(start); pid != 0 || !errors.Is(err, unix.EINVAL) || starts != 1 {
 		t.Errorf("%d, %v, started %d times", pid, err, starts)
 	}

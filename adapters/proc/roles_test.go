@@ -139,6 +139,9 @@ var roles = map[string]func(args []string) int{
 
 	"tooFewFiles": func([]string) int {
 		fmt.Println("too few:", TooFewFiles())
+		if l := (&Local{Exe: "/bin/true"}); TooFewFiles() != "" {
+			fmt.Println(l.StartResident(os.Stdin))
+		}
 		return 0
 	},
 

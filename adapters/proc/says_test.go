@@ -134,6 +134,13 @@ func TestSomethingElseInPlaceOfWhatIsSaid(t *testing.T) {
 	if r := w.Run(bg, &w.job); r.Class != kernel.DataError || !strings.HasPrefix(r.Reason, "result file ($VIZIER_RESULT_FILE): ") {
 		t.Errorf("%+v", r)
 	}
+	w.job.Spec.Task.Args = []string{"sh", "-c", `mkfifo "$VIZIER_SUBMISSIONS"`}
+	if err := w.Provide(bg, &w.job); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.Run(bg, &w.job); r.Outcome != kernel.OutcomeFailed || r.Class != kernel.DataError {
+		t.Errorf("jobs that cannot be read: %+v", r)
+	}
 	w.job.Spec.Task.Args = []string{"sh", "-c", "true"}
 	if err := w.Provide(bg, &w.job); err != nil {
 		t.Fatal(err)
@@ -273,8 +280,10 @@ func TestWhereNothingCanBeSaid(t *testing.T) {
 		at      func(w *world, a kernel.AttemptID) string
 		says    string
 	}{
-		"a result":    {false, func(w *world, a kernel.AttemptID) string { return w.Files.ResultFile(a) }, "directory not empty"},
-		"submissions": {true, func(w *world, a kernel.AttemptID) string { return w.Files.SubmissionsFile(a) }, "sandbox: "},
+		"an output":      {false, func(w *world, a kernel.AttemptID) string { return w.Files.LogFile(a.Job, "stdout") }, "log: "},
+		"another output": {false, func(w *world, a kernel.AttemptID) string { return w.Files.LogFile(a.Job, "stderr") }, "log: "},
+		"a result":       {false, func(w *world, a kernel.AttemptID) string { return w.Files.ResultFile(a) }, "directory not empty"},
+		"submissions":    {true, func(w *world, a kernel.AttemptID) string { return w.Files.SubmissionsFile(a) }, "sandbox: "},
 	} {
 		w := setup(t, "sh", "-c", "echo started")
 		if c.sandbox {
@@ -335,5 +344,15 @@ func TestTheProgramThatRemovesAContainer(t *testing.T) {
 	gone.Containers = w.Containers
 	if k, err := gone.keepContainer("c", w.job.Attempt()); k != nil || err == nil || !strings.HasPrefix(err.Error(), "container: ") {
 		t.Errorf("where no process starts: %v, %v", k, err)
+	}
+}
+
+// A node, whose runner has the secrets, says where that says it.
+func TestWhereANodeWithSecretsSaysIt(t *testing.T) {
+	w := setup(t)
+	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "T", Source: "x"}}
+	t.Setenv(envReport, "/private/of/report.jsonl")
+	if got := w.saysIn(&w.job); got != saysBelow("/private/of") {
+		t.Errorf("%+v", got)
 	}
 }
