@@ -191,16 +191,16 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 		"stage":                  func(o *owned) error { return o.repo.Stage(ctx, o.tree.dir, []string{"new", "file"}, nil) },
 		"stage tracked":          func(o *owned) error { return o.repo.StageTracked(ctx, o.tree.dir) },
 		"stage paths":            func(o *owned) error { return o.repo.cli.stagePaths(ctx, command{dir: o.tree.dir}, []string{"new"}) },
-		"commit":                 func(o *owned) error { return answered(o.repo.Commit(ctx, o.tree.dir, "work")) },
-		"commit all but its own": func(o *owned) error { return answered(o.repo.Commit(ctx, o.tree.dir, "work")) },
-		"amend":                  func(o *owned) error { return answered(o.repo.Amend(ctx, o.tree.dir, "work")) },
+		"commit":                 func(o *owned) error { return o.answered(o.repo.Commit(ctx, o.tree.dir, "work")) },
+		"commit all but its own": func(o *owned) error { return o.answered(o.repo.Commit(ctx, o.tree.dir, "work")) },
+		"amend":                  func(o *owned) error { return o.answered(o.repo.Amend(ctx, o.tree.dir, "work")) },
 		"merge":                  func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), false) },
 		"squash":                 func(o *owned) error { return o.repo.Merge(ctx, o.dir, o.rev("ahead"), true) },
 		"detach":                 func(o *owned) error { return o.repo.Detach(ctx, o.dir, o.rev("ahead")) },
 		"remove a file":          func(o *owned) error { return o.repo.RemoveFile(ctx, o.dir, "later") },
 		"release":                func(o *owned) error { return o.repo.Release(ctx, o.tree.dir) },
 		"replay": func(o *owned) error {
-			return answered(o.repo.Replay(ctx, o.rev("ahead"), o.rev("main"), o.rev("main~1")))
+			return second(o.repo.Replay(ctx, o.rev("ahead"), o.rev("main"), o.rev("main~1")))
 		},
 		"advance": func(o *owned) error {
 			_, moved, err := o.repo.Advance(ctx, "main", o.rev("main"), o.rev("ahead"))
@@ -209,14 +209,16 @@ func TestWhicheverGitFailsADeedSaysSo(t *testing.T) {
 			}
 			return err
 		},
-		"an empty commit":   func(o *owned) error { return answered(o.repo.EmptyCommit(ctx, o.rev("ahead"), "nothing")) },
-		"a tag":             func(o *owned) error { return answered(o.repo.CreateTag(ctx, "v2", o.rev("main"), "two")) },
-		"no tag":            func(o *owned) error { return o.repo.DeleteTag(ctx, "v1", o.git("rev-parse", "v1")) },
-		"no branch":         func(o *owned) error { return o.repo.DeleteBranch(ctx, "ahead", o.rev("ahead")) },
-		"another worktree":  func(o *owned) error { return answered(o.repo.EnsureWorktree(ctx, "more", "more", "ahead", "")) },
-		"a detached one":    func(o *owned) error { return answered(o.repo.EnsureWorktree(ctx, "more", "more", "", o.rev("main"))) },
-		"the same worktree": func(o *owned) error { return answered(o.repo.EnsureWorktree(ctx, "draft-1", "draft-1", "draft/a", "")) },
-		"no worktree":       (*owned).removed,
+		"an empty commit":  func(o *owned) error { return o.answered(o.repo.EmptyCommit(ctx, o.rev("ahead"), "nothing")) },
+		"a tag":            func(o *owned) error { return o.answered(o.repo.CreateTag(ctx, "v2", o.rev("main"), "two")) },
+		"no tag":           func(o *owned) error { return o.repo.DeleteTag(ctx, "v1", o.git("rev-parse", "v1")) },
+		"no branch":        func(o *owned) error { return o.repo.DeleteBranch(ctx, "ahead", o.rev("ahead")) },
+		"another worktree": func(o *owned) error { return o.answered(o.repo.EnsureWorktree(ctx, "more", "more", "ahead", "")) },
+		"a detached one":   func(o *owned) error { return o.answered(o.repo.EnsureWorktree(ctx, "more", "more", "", o.rev("main"))) },
+		"the same worktree": func(o *owned) error {
+			return o.answered(o.repo.EnsureWorktree(ctx, "draft-1", "draft-1", "draft/a", ""))
+		},
+		"no worktree": (*owned).removed,
 		"a patch": func(o *owned) error {
 			patch, err := o.repo.Patch(ctx, o.tree.dir)
 			if err == nil {
@@ -268,37 +270,38 @@ func TestOnlyCommitsAreAskedAbout(t *testing.T) {
 	o := newBrittle(t)
 	dir, good := o.tree.dir, o.rev("main")
 	before, now := o.stands(), time.Time{}
-	for name, ask := range map[string]func(kernel.CommitID) error{
-		"containing":        func(c kernel.CommitID) error { return second(o.repo.Containing(ctx, c, "main")) },
-		"a message":         func(c kernel.CommitID) error { return second(o.repo.Message(ctx, c)) },
-		"marked":            func(c kernel.CommitID) error { return second(o.repo.Marked(ctx, c, "mark", now)) },
-		"touched":           func(c kernel.CommitID) error { return second(o.repo.Touched(ctx, c, "", "main", now)) },
-		"a last file":       func(c kernel.CommitID) error { return second(o.repo.LastFile(ctx, c, good, "file")) },
-		"a last file since": func(c kernel.CommitID) error { return second(o.repo.LastFile(ctx, good, c, "file")) },
-		"an ancestor":       func(c kernel.CommitID) error { return second(o.repo.IsAncestor(ctx, c, good)) },
-		"a descendant":      func(c kernel.CommitID) error { return second(o.repo.IsAncestor(ctx, good, c)) },
-		"related":           func(c kernel.CommitID) error { return second(o.repo.Related(ctx, c, good)) },
-		"a relative":        func(c kernel.CommitID) error { return second(o.repo.Related(ctx, good, c)) },
-		"a parent":          func(c kernel.CommitID) error { return second(o.repo.Parent(ctx, c)) },
-		"detach":            func(c kernel.CommitID) error { return o.repo.Detach(ctx, dir, c) },
-		"replay":            func(c kernel.CommitID) error { return second(o.repo.Replay(ctx, c, good, good)) },
-		"replay from":       func(c kernel.CommitID) error { return second(o.repo.Replay(ctx, good, c, good)) },
-		"replay onto":       func(c kernel.CommitID) error { return second(o.repo.Replay(ctx, good, good, c)) },
-		"a worktree":        func(c kernel.CommitID) error { return second(o.repo.EnsureWorktree(ctx, "more", "more", "", c)) },
-		"a branch":          func(c kernel.CommitID) error { return o.repo.CreateBranch(ctx, "new", c) },
-		"advance to":        func(c kernel.CommitID) error { _, _, err := o.repo.Advance(ctx, "main", good, c); return err },
-		"advance from":      func(c kernel.CommitID) error { _, _, err := o.repo.Advance(ctx, "main", c, good); return err },
-		"a tag":             func(c kernel.CommitID) error { return second(o.repo.CreateTag(ctx, "v2", c, "two")) },
-		"an empty commit":   func(c kernel.CommitID) error { return second(o.repo.EmptyCommit(ctx, c, "nothing")) },
-		"tags":              func(c kernel.CommitID) error { return second(o.repo.Tags(ctx, c)) },
-		"the history":       func(c kernel.CommitID) error { return second(o.repo.History(ctx, "", c)) },
-		"whether it is":     func(c kernel.CommitID) error { return second(o.repo.Has(ctx, c)) },
-		"no branch":         func(c kernel.CommitID) error { return o.repo.DeleteBranch(ctx, "ahead", c) },
+	for name, ask := range map[string]func(kernel.CommitID) []any{
+		"containing":        func(c kernel.CommitID) []any { return all(o.repo.Containing(ctx, c, "main")) },
+		"a message":         func(c kernel.CommitID) []any { return all(o.repo.Message(ctx, c)) },
+		"marked":            func(c kernel.CommitID) []any { return all(o.repo.Marked(ctx, c, "mark", now)) },
+		"touched":           func(c kernel.CommitID) []any { return all(o.repo.Touched(ctx, c, "", "main", now)) },
+		"a last file":       func(c kernel.CommitID) []any { return all(o.repo.LastFile(ctx, c, good, "file")) },
+		"a last file since": func(c kernel.CommitID) []any { return all(o.repo.LastFile(ctx, good, c, "file")) },
+		"an ancestor":       func(c kernel.CommitID) []any { return all(o.repo.IsAncestor(ctx, c, good)) },
+		"a descendant":      func(c kernel.CommitID) []any { return all(o.repo.IsAncestor(ctx, good, c)) },
+		"related":           func(c kernel.CommitID) []any { return all(o.repo.Related(ctx, c, good)) },
+		"a relative":        func(c kernel.CommitID) []any { return all(o.repo.Related(ctx, good, c)) },
+		"a parent":          func(c kernel.CommitID) []any { return all(o.repo.Parent(ctx, c)) },
+		"detach":            func(c kernel.CommitID) []any { return all(o.repo.Detach(ctx, dir, c)) },
+		"replay":            func(c kernel.CommitID) []any { return all(o.repo.Replay(ctx, c, good, good)) },
+		"replay from":       func(c kernel.CommitID) []any { return all(o.repo.Replay(ctx, good, c, good)) },
+		"replay onto":       func(c kernel.CommitID) []any { return all(o.repo.Replay(ctx, good, good, c)) },
+		"a worktree":        func(c kernel.CommitID) []any { return all(o.repo.EnsureWorktree(ctx, "more", "more", "", c)) },
+		"a branch":          func(c kernel.CommitID) []any { return all(o.repo.CreateBranch(ctx, "new", c)) },
+		"advance to":        func(c kernel.CommitID) []any { return all(o.repo.Advance(ctx, "main", good, c)) },
+		"advance from":      func(c kernel.CommitID) []any { return all(o.repo.Advance(ctx, "main", c, good)) },
+		"a tag":             func(c kernel.CommitID) []any { return all(o.repo.CreateTag(ctx, "v2", c, "two")) },
+		"an empty commit":   func(c kernel.CommitID) []any { return all(o.repo.EmptyCommit(ctx, c, "nothing")) },
+		"tags":              func(c kernel.CommitID) []any { return all(o.repo.Tags(ctx, c)) },
+		"the history":       func(c kernel.CommitID) []any { return all(o.repo.History(ctx, "", c)) },
+		"whether it is":     func(c kernel.CommitID) []any { return all(o.repo.Has(ctx, c)) },
+		"no branch":         func(c kernel.CommitID) []any { return all(o.repo.DeleteBranch(ctx, "ahead", c)) },
 	} {
 		for _, c := range []kernel.CommitID{"--all", "HEAD", "main", kernel.CommitID(strings.ToUpper(string(good)))} {
 			calls := brittle(o.repo, 0)
-			if err := ask(c); err == nil || *calls > 0 {
-				t.Errorf("%s of %s: %v, after %d git processes", name, c, err, *calls)
+			noAnswer(t, fmt.Sprintf("%s of %s", name, c), ask(c))
+			if *calls > 0 {
+				t.Errorf("%s of %s: %d git processes", name, c, *calls)
 			}
 		}
 	}
@@ -318,10 +321,11 @@ func (o *owned) removed() error {
 
 func second[T any](_ T, err error) error { return err }
 
-// answered is the error of an answer, or that it is empty.
-func answered[T any](answer T, err error) error {
-	if v := reflect.ValueOf(&answer).Elem(); err == nil && v.IsZero() {
-		return errors.New("no answer, and no error")
+// answered returns the error of a deed, which without one has an answer.
+func (o *owned) answered(answer any, err error) error {
+	o.Helper()
+	if err == nil && reflect.ValueOf(answer).IsZero() {
+		o.Error("no answer, and no error")
 	}
 	return err
 }

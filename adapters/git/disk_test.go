@@ -203,6 +203,7 @@ func TestWhatCannotBeLookedAt(t *testing.T) {
 		"a worktree to put back":    {o.path(worktreeHome), func() []any { return all(r.PutBack(ctx, dir)) }},
 		"whether it is whole":       {index, func() []any { return all(soundIndex(index)) }},
 		"where a branch is":         {filepath.Join(common, "HEAD"), func() []any { _, _, err := r.BranchAt(ctx, "draft/a"); return all(err) }},
+		"damage":                    {o.path(worktreeHome), func() []any { return all(r.Damage(o.ctx)) }},
 		"a damaged one":             {index, func() []any { return all(r.Release(ctx, dir)) }},
 		"a state of a merge":        {o.path(worktreeHome), func() []any { return all(r.MergeState(ctx, dir)) }},
 		"contents":                  {filepath.Join(common, "worktrees"), func() []any { return all(r.contents(ctx, at)) }},
@@ -279,6 +280,18 @@ func TestWhicheverGitFailsNothingIsSaidOfARememberedWorktree(t *testing.T) {
 	if err := at.noteSettled(main, []string{"file"}); err != nil {
 		t.Fatal(err)
 	}
+	for k := 1; ; k++ { // until none fails: then it is not what is to be settled
+		calls := brittle(r, k)
+		answer := all(r.endSettle(ctx, at, true))
+		if *calls < k {
+			if answer[0] != false || answer[1] != nil {
+				t.Errorf("to end a settle: %v", answer)
+			}
+			break
+		}
+		noAnswer(t, fmt.Sprintf("to end a settle, process %d fails", k), answer)
+	}
+	brittle(r, 0)
 	o.tree.git("add", "lib")
 	for _, c := range []struct {
 		name string

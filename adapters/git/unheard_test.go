@@ -440,6 +440,17 @@ func TestWhatAWorktreeCannotTell(t *testing.T) {
 			s.put(followOld+"/0", "copy")
 			return all((&following{repo: s.Repo, w: s.tree().w, diff: []changedFile{{path: strings.Repeat("x", 300)}}}).giveBack(0))
 		}},
+		"what is to be committed": {[]string{"--resolve-undo " + fails}, "", func(s *scripted) []any { s.put("index", "REUC"); return all(s.commit(ctx, s.root.Dir, "x")) }},
+		"where a branch is": {[]string{"refs/heads/x " + id("a") + " refs/heads/x\n", "symbolic-ref " + fails}, "", func(s *scripted) []any {
+			s.put("HEAD", "odd")
+			_, _, err := s.BranchAt(ctx, "x")
+			return all(err)
+		}},
+		"what was only staged": {[]string{"diff " + no}, "worktrees", func(s *scripted) []any { return all(s.keepStaged(ctx, filepath.Join(s.root.Dir, worktreeHome, "t"))) }},
+		"commits that cannot be parked": {[]string{mergeRefs + "source " + id("a"), "rev-list " + id("c") + " " + id("b") + "\n", "update-ref " + fails}, "", func(s *scripted) []any {
+			s.linked("t", id("c"), id("b")+" "+id("c")+" A <a> 1 +0\tcommit: x\n")
+			return all(s.saveLogged(ctx, s.worktree("t")))
+		}},
 		"a note that is none": {nil, "", func(s *scripted) []any { s.put(followNote+"/x", ""); return all(s.take(s.tree().w, false)) }},
 		"an index for its files": {[]string{"ls-files 100644 a 0\tfile\x00"}, "index", func(s *scripted) []any {
 			f := &following{repo: s.Repo, w: s.tree().w}
@@ -533,11 +544,14 @@ func TestWhatALinkedWorktreeHas(t *testing.T) {
 	}
 	s.put("worktrees/t/rebase-merge/x", "")
 	s.put("rebase-merge/x", "")
+	s.put("worktrees/gone/x", "")
 	for dir, want := range map[string]bool{dir: true, gone: false, s.root.Dir: false} {
 		if is, err := s.Rebasing(t.Context(), dir); is != want || err != nil {
 			t.Errorf("%s: rebasing %t, %v", dir, is, err)
 		}
 	}
+	defer looped(t, filepath.Join(s.root.CommonDir, "worktrees/gone/sequencer"))()
+	noAnswer(t, "whether it rebases", all(s.Rebasing(t.Context(), gone)))
 }
 
 // A tree is half way if its note says so or it has locked its index. A way that cannot end gives up the note.
