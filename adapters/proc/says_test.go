@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/internal/disktest"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -354,5 +355,60 @@ func TestWhereANodeWithSecretsSaysIt(t *testing.T) {
 	t.Setenv(envReport, "/private/of/report.jsonl")
 	if got := w.saysIn(&w.job); got != saysBelow("/private/of") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A sandboxed command writes nothing outside of its tree.
+func TestASandboxedCommandStaysInItsTree(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "made")
+	w := setup(t, "sh", "-c", `echo started; touch "$0" || exit 7`, outside)
+	w.job.Spec.Task.Sandbox.Mode = kernel.RequiredSandbox
+	r := w.Run(bg, &w.job)
+	if r.Exit != 7 && w.log("stdout") == "" {
+		t.Skip(r.Reason)
+	}
+	if _, err := os.Lstat(outside); r.Exit != 7 || !os.IsNotExist(err) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A runner waits for what its command left only once that has ended, and only if it is this repository's and here.
+func TestWhatARunnerWaitsFor(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	gone := Self()
+	gone.PID, gone.Start = 1<<30, 1
+	for name, c := range map[string]struct {
+		change func(*claim)
+		waits  bool
+	}{
+		"it has ended":       {func(*claim) {}, true},
+		"none has begun":     {func(c *claim) { c.Child = nil }, false},
+		"it runs":            {func(c *claim) { own := Self(); c.Child = &own }, false},
+		"of a copy":          {func(c *claim) { c.Lock.Ino++ }, false},
+		"in another place":   {func(c *claim) { c.Spaces.PID = "pid:[1]" }, false},
+		"nothing of its own": {func(c *claim) { c.Private = "" }, false},
+	} {
+		w := setup(t)
+		a, private := w.job.Attempt(), t.TempDir()
+		lock := w.Files.LockFile(a.Job)
+		if err := errors.Join(os.WriteFile(lock, nil, 0o600), os.WriteFile(saysBelow(private).result, nil, 0)); err != nil {
+			t.Fatal(err)
+		}
+		one := claim{Identity: Self(), Lock: inodeOf(lock), Spaces: spaces(), Private: sys.Path(private), Child: &gone}
+		c.change(&one)
+		if err := w.writeClaimOnce(a, one); err != nil {
+			t.Fatal(err)
+		}
+		if why := w.waitsToRead(a, true); (why != "") != c.waits || c.waits && !strings.Contains(why, private) {
+			t.Errorf("%s: %q", name, why)
+		}
+		if err := os.WriteFile(w.Files.ResultFile(a), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		if why := w.waitsToRead(a, true); (why != "") != (c.waits || one.Private == "") || why != "" && !strings.Contains(why, w.Files.ResultFile(a)) {
+			t.Errorf("%s, in the store: %q", name, why)
+		}
 	}
 }
