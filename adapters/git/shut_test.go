@@ -97,6 +97,7 @@ func TestWhatMayNotBeReadOrChanged(t *testing.T) {
 		}},
 		"a worktree to separate": {"worktrees/t/x", "worktrees/t", 0o500, nil, func(s *scripted, shut func()) []any {
 			s.moved("t", "ref: refs/heads/x")
+			s.moved("u", "ref: refs/heads/x") // this one can be
 			shut()
 			return all(s.SeparateWorktrees())
 		}},

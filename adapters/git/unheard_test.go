@@ -451,6 +451,15 @@ func TestWhatAWorktreeCannotTell(t *testing.T) {
 			s.linked("t", id("c"), id("b")+" "+id("c")+" A <a> 1 +0\tcommit: x\n")
 			return all(s.saveLogged(ctx, s.worktree("t")))
 		}},
+		"whether a submodule is behind": {[]string{"HEAD^{commit} " + id("a"), "HEAD:sub " + fails}, "", func(s *scripted) []any {
+			s.put("../sub/.git", "x")
+			return all(s.cli.leftBehind(ctx, s.root.Dir, "sub"))
+		}},
+		"whether a way has an end": {nil, "", func(s *scripted) []any {
+			f := s.on("main")
+			f.to, f.w = "x", Worktree{Path: "/" + strings.Repeat("x", 300)}
+			return all(f.end(ctx))
+		}},
 		"a note that is none": {nil, "", func(s *scripted) []any { s.put(followNote+"/x", ""); return all(s.take(s.tree().w, false)) }},
 		"an index for its files": {[]string{"ls-files 100644 a 0\tfile\x00"}, "index", func(s *scripted) []any {
 			f := &following{repo: s.Repo, w: s.tree().w}
@@ -602,5 +611,29 @@ func TestWhatIsBelowASubmoduleCounts(t *testing.T) {
 		if fmt.Sprintf("%+v", got) != want || err != nil {
 			t.Errorf("%q: %+v, %v", below, got, err)
 		}
+	}
+}
+
+// A settle that was killed after it had staged everything is over, and nothing of it is left.
+func TestASettleThatWasKilledAtItsEnd(t *testing.T) {
+	s := newScripted(t)
+	dir := s.linked("t", id("c"), "")
+	s.put("worktrees/t/"+besideIndex+"/"+settledNote, id("a")+"\x00file\x00")
+	s.put("worktrees/t/"+besideIndex+"/"+settledIndex, "x")
+	staged := "then"
+	s.cli.exec = func(cmd *exec.Cmd) error {
+		switch noted := slices.ContainsFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "GIT_INDEX_FILE=") }); {
+		case slices.Contains(cmd.Args, "reset"):
+			staged = "now"
+		case slices.Contains(cmd.Args, "ls-files") && noted:
+			s.answers = []string{"ls-files 100644 " + staged + " 0\tfile\x00"}
+		case slices.Contains(cmd.Args, "ls-files"):
+			s.answers = []string{"ls-files 100644 now 0\tfile\x00"}
+		}
+		return s.run(cmd)
+	}
+	settled, err := s.endSettle(t.Context(), tree{cli: s.cli, w: s.worktree("t"), dir: dir}, true)
+	if !settled || err != nil || s.there("worktrees/t/"+besideIndex) || s.askedFor("write-tree") {
+		t.Errorf("%t, %v; asked %q", settled, err, s.asked)
 	}
 }
