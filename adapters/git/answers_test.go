@@ -204,6 +204,7 @@ func TestWhatIsInTheWayOfAWorktree(t *testing.T) {
 		says string
 	}{
 		"a file in its place": {func() []any { _, err := r.sound(ctx, Worktree{Name: "x", Path: o.path("a-file")}, ""); return all(err) }, "a file is in the place of the worktree: move " + o.path("a-file") + " away, then retry"},
+		"a path for a name":   {func() []any { return all(r.EnsureWorktree(ctx, "job-1/x", "here", "main", "")) }, "add worktree here: job-1/x is no directory for a worktree of a job: it is not a name"},
 		"one of that name":    {func() []any { return all(r.EnsureWorktree(ctx, "job-1", "here", "main", "")) }, "add worktree here: the worktree job-1 was moved to " + elsewhere + ": `" + kernel.MoveWorktree(elsewhere, worktreeHome+"/job-1") + "`, then retry"},
 		"no files to move": {func() []any {
 			_, err := r.moveToPlace(Worktree{Name: "x", Path: o.path("none")}, o.path(worktreeHome+"/x"))
@@ -218,6 +219,7 @@ func TestWhatIsInTheWayOfAWorktree(t *testing.T) {
 		"a name of a branch": {func() []any { return all(r.cli.DeleteBranch(ctx, "-x", main)) }, `delete branch "-x": git does not allow this name`},
 	} {
 		answer := c.ask()
+		noAnswer(t, name, answer)
 		err, _ := answer[len(answer)-1].(error)
 		if err == nil || !strings.HasPrefix(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, answer)

@@ -296,3 +296,27 @@ func TestASoundIndex(t *testing.T) {
 		is("something else", false)
 	}
 }
+
+// Work in a worktree of which git knows nothing any more is parked on top of its branch.
+func TestAForgottenWorktreeIsParkedOnItsBranch(t *testing.T) {
+	ctx, o := t.Context(), newOwned(t, Open)
+	o.commit("later", "1") // on the main branch only
+	o.tree.write("file", "changed")
+	if err := os.RemoveAll(o.path(".git/worktrees/draft-1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.repo.EnsureWorktree(ctx, "draft-1", "draft-1", "draft/a", ""); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.parked) != 1 || o.rev(string(o.parked[0].Commit)+"^") != o.rev("draft/a") || o.git("show", string(o.parked[0].Commit)+":file") != "changed" {
+		t.Errorf("parked %+v", o.parked)
+	}
+}
+
+// Why git commits nothing is told, also where it says so as an answer.
+func TestWhyNothingIsCommitted(t *testing.T) {
+	o := newOwned(t, Open)
+	if id, err := o.repo.Commit(t.Context(), o.tree.dir, "nothing"); id != "" || err == nil || !strings.Contains(err.Error(), "nothing to commit") {
+		t.Errorf("%q, %v", id, err)
+	}
+}

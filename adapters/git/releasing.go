@@ -38,8 +38,8 @@ func (r *Repo) LeftRelease() (left Begun, err error) {
 	if errors.Is(err, iofs.ErrNotExist) {
 		err = nil
 	}
-	if err == nil && len(text) > 0 && json.Unmarshal(text, &left) != nil {
-		left = Begun{} // it was killed while it noted this, before it made anything
+	if err == nil {
+		_ = json.Unmarshal(text, &left) // it cannot be if it was killed while it noted this, before it made anything
 	}
 	return left, err
 }

@@ -233,21 +233,21 @@ func TestWhichCommitsOfAReflogAreParked(t *testing.T) {
 	line := func(from, to, what string) string { return id(from) + " " + id(to) + " A <a> 1 +0\t" + what + "\n" }
 	log := line("0", "1", "") + line("1", "2", "commit: x") + line("2", "3", "commit (amend): x") + line("3", "4", "checkout: moving from a to b") +
 		line("4", "5", "reset: moving to x") + line("5", "6", "vizier: released") + line("6", "7", "cherry-pick: y") + "8\tcommit: cut off\n"
-	for source, parks := range map[string]string{id("9"): id("7"), "": ""} {
-		s := newScripted(t, "rev-parse "+source, "rev-list "+id("7")+" "+id("3")+"\n"+id("3")+"\n")
+	for source, parks := range map[string][]string{id("9"): {id("7"), id("8")}, "": nil} {
+		s := newScripted(t, "rev-parse "+source, "rev-list "+id("7")+" "+id("3")+"\n"+id("8")+" "+id("3")+"\n"+id("3")+"\n")
 		w := Worktree{Name: "t", Path: s.linked("t", "x", log), gitDir: filepath.Join(s.root.CommonDir, "worktrees/t")}
 		var parked []string
 		s.OnPark = func(p Parked) { parked = append(parked, string(p.Commit)+p.Worktree) }
 		if err := s.saveLogged(t.Context(), w); err != nil {
 			t.Error(err)
 		}
-		if parks == "" {
+		if parks == nil {
 			if len(parked) > 0 || len(s.asked) != 1 {
 				t.Errorf("without a merge: %q, %q", parked, s.asked)
 			}
 			continue
 		}
-		if !slices.Equal(parked, []string{parks + w.Path}) || !strings.Contains(s.asked[1], " "+id("3")+" "+id("7")+" --not ") || strings.Contains(s.asked[1], id("2")) {
+		if slices.Sort(parked); !slices.Equal(parked, []string{parks[0] + w.Path, parks[1] + w.Path}) || !strings.Contains(s.asked[1], " "+id("3")+" "+id("7")+" --not ") || strings.Contains(s.asked[1], id("2")) {
 			t.Errorf("parked %q; asked %q", parked, s.asked)
 		}
 	}
@@ -304,14 +304,14 @@ func TestASubmoduleThatAMergeLeft(t *testing.T) {
 	}{
 		"as the commit has it":    {id("1"), id("1"), id("2"), "[file]"},
 		"as it was before":        {id("2"), id("1"), id("2"), "[file]"},
-		"elsewhere":               {id("3"), id("1"), id("2"), "[file sub]"},
-		"without a commit":        {"", id("1"), id("2"), "[file sub]"},
-		"in neither":              {id("3"), no, no, "[file sub]"},
+		"elsewhere":               {id("3"), id("1"), id("2"), "[sub file]"},
+		"without a commit":        {"", id("1"), id("2"), "[sub file]"},
+		"in neither":              {id("3"), no, no, "[sub file]"},
 		"new, and as it was":      {id("1"), id("1"), no, "[file]"},
 		"git cannot tell what":    {fails, id("1"), id("2"), ""},
 		"git cannot tell of what": {id("3"), id("1"), fails, ""},
 	} {
-		s := newScripted(t, "HEAD^{commit} "+c.now+"\n", "HEAD:sub "+c.head+"\n", "HEAD^:sub "+c.before+"\n", "status  M file\x00 M sub\x00?? new\x00", "ls-files H 160000 x 0\tsub\x00H 160000 x 0\tother\x00")
+		s := newScripted(t, "HEAD^{commit} "+c.now+"\n", "HEAD:sub "+c.head+"\n", "HEAD^:sub "+c.before+"\n", "status  M sub\x00 M file\x00?? new\x00", "ls-files H 160000 x 0\tsub\x00H 160000 x 0\tother\x00")
 		for i := range s.answers[:3] {
 			if s.answers[i] = strings.TrimSuffix(s.answers[i], "\n"); !strings.Contains(s.answers[i], "\x00") {
 				s.answers[i] += "\n"
@@ -617,6 +617,9 @@ func TestASubmoduleThatCannotBeLookedAt(t *testing.T) {
 	undo := looped(t, filepath.Join(s.root.Dir, "sub"))
 	noAnswer(t, "looped", all(f.replacedModule()))
 	noAnswer(t, "looped, and blocked", all(f.blocked(t.Context())))
+	known := newScripted(t)
+	_, err := (&following{repo: known.Repo, w: f.w}).makeWay(t.Context(), "sub")
+	noAnswer(t, "looped, and to make way", all(err))
 	undo()
 	s.put("../sub/file", "x")
 	if module, err := f.replacedModule(); module != "sub" || err != nil {
@@ -763,13 +766,16 @@ func TestWhoSaysThatATreeIsClean(t *testing.T) {
 // What git added of an agent's repositories is taken from the index, unless git does not tell what that is.
 func TestWhichRepositoriesAreTakenFromTheIndex(t *testing.T) {
 	added := func(name string) string { return ":000000 160000 0 a A\x00" + name + "\x00" }
-	answers := []string{"diff " + added("agents") + added("unseen") + added("known") + added("empty") + ":160000 160000 0 a M\x00moved\x00:100644 100644 0 a M\x00file\x00:\x00cut off\x00",
+	answers := []string{"diff " + added("agents") + added("unseen") + added("known") + added("empty") + ":160000 160000 0 a M\x00moved\x00:100644 100644 0 a M\x00file\x00:000000 100644 0 a A\x00made\x00:\x00cut off\x00",
 		"config submodule.x.path\nknown\x00", "ls-files new\x00"}
 	links := []string{"agents", "unseen", "known", "empty", "moved"}
 	for _, failing := range []string{"", "diff", "config", "ls-files", "update-index"} {
 		s := newScripted(t, slices.Insert(slices.Clone(answers), 0, failing+" "+fails)...)
 		s.put("../agents/.git/HEAD", "x")
 		s.put("../known/.git/HEAD", "x")
+		for _, name := range []string{"moved", "file", "made"} {
+			s.put("../"+name+"/.git/HEAD", "x")
+		}
 		s.put("../unseen/new", "x")
 		left, err := s.dropAdded(t.Context(), s.root.Dir, links)
 		if (err != nil) != (failing != "") {
@@ -935,6 +941,9 @@ func TestATreeInConflictIsNotReady(t *testing.T) {
 	}
 	if _, err := s.Patch(t.Context(), s.root.Dir); err == nil || err.Error() != want {
 		t.Errorf("a patch: %v", err)
+	}
+	if err := s.Apply(t.Context(), s.root.Dir, []byte("x")); err == nil || err.Error() != want || s.askedFor("apply") {
+		t.Errorf("to apply one: %v, asked %q", err, s.asked)
 	}
 }
 

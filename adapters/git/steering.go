@@ -16,12 +16,8 @@ func (r *Repo) Steering(ctx context.Context, branch, target string) ([]string, e
 	if err != nil || heads[branch] == "" || target != "" && heads[target] == "" {
 		return nil, err
 	}
-	from := string(heads[target])
-	if target == "" {
-		from = "HEAD"
-	}
 	out, err := r.cli.read(ctx, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-relative", "--ignore-submodules=dirty",
-		from+"..."+string(heads[branch]), "--", ":(top,icase).vizier", ":(top,exclude).vizier/implementation-plans", ":(top,exclude).vizier/narrative")
+		string(heads[target])+"..."+string(heads[branch]), "--", ":(top,icase).vizier", ":(top,exclude).vizier/implementation-plans", ":(top,exclude).vizier/narrative")
 	if err != nil {
 		return nil, fmt.Errorf("ask git what %s changes below .vizier: %w", branch, err)
 	}

@@ -218,7 +218,6 @@ func decodeClaim(path string, b []byte) (claim, error) {
 	values := json.NewDecoder(bytes.NewReader(b))
 	err := values.Decode(&c)
 	if before, _, found := bytes.Cut(b, []byte(`,"child":`)); err != nil && found { // the child is being written, or was never written in full
-		c = claim{}
 		err = json.Unmarshal(append(bytes.Clone(before), '}'), &c)
 	}
 	if err != nil {

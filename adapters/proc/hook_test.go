@@ -56,6 +56,23 @@ func TestRunHook(t *testing.T) {
 	if err := w.RunHook(ctx, HookCall{Command: "sleep 100", Log: log, Timeout: time.Minute}); err == nil || err.Error() != "was ended: enough" {
 		t.Error(err)
 	}
+	ctx, cancel = context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	ready := log + ".ready"
+	go func() {
+		for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			if _, err := os.Lstat(ready); err == nil {
+				cancel(errors.New("enough"))
+			}
+		}
+	}()
+	trap := "trap 'echo asked; exit' TERM; touch " + ready + "; while :; do sleep 0.01; done"
+	if err := w.RunHook(ctx, HookCall{Command: trap, Log: log, Timeout: time.Minute, Grace: 20 * time.Second}); err == nil || err.Error() != "was ended: enough" {
+		t.Error(err)
+	}
+	if out, err := os.ReadFile(log); !strings.HasSuffix(string(out), "asked\n") {
+		t.Errorf("it was not asked to end: %q, %v", out, err)
+	}
 	nowhere := newLocal(w.root)
 	nowhere.Root = filepath.Join(w.root, "gone")
 	if err := nowhere.RunHook(t.Context(), HookCall{Command: "true", Log: log, Timeout: time.Minute}); err == nil || !strings.HasPrefix(err.Error(), "cannot be started: ") {

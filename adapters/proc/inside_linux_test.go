@@ -98,6 +98,12 @@ func TestTheJobOfAnotherProcess(t *testing.T) {
 		change(&one)
 		w.forge(a, one)
 	}
+	forged(func(c *claim) { own := Self(); c.Child = &own })
+	check("below its command", pid, all, a, "", true)
+	forged(func(c *claim) { c.Identity = Identify(os.Getppid()) })
+	if in, why, is := w.InsideJob(all); in != a || why != "" || !is {
+		t.Errorf("left by a command to its runner: %v, %q, %t", in, why, is)
+	}
 	forged(func(c *claim) { c.Spaces.PID = "pid:[1]" })
 	check("of a runner in another namespace", pid, all, a, "it is in another process namespace than the runner", true)
 	forged(func(c *claim) { c.Start = 1 })

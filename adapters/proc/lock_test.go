@@ -371,3 +371,19 @@ func (c *onAsked) Err() error {
 	}
 	return c.Context.Err()
 }
+
+// An attempt that cannot be noted in its lock file is not begun.
+func TestALockThatCannotBeWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := noteAttempt(f, kernel.AttemptID{Job: "x", N: 1}); err == nil || !strings.HasPrefix(err.Error(), "job lock: ") {
+		t.Error(err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -80,4 +81,18 @@ func cutsLogs(t *testing.T) bool {
 	}
 	must(t, errors.Join(err, again.Close()))
 	return true
+}
+
+// Where the disk is full, a job's end says that output is missing.
+func TestAFullDiskIsSaid(t *testing.T) {
+	small := disktest.Small(t, 1<<20)
+	w := setup(t, "sh", "-c", "head -c 3000000 /dev/zero; exit 3")
+	dir := layout(w.root).dir(w.job.ID)
+	if err := errors.Join(os.Rename(dir, dir+".aside"), os.Symlink(small, dir), os.Mkdir(filepath.Join(small, "attempts"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	r := w.Run(bg, &w.job)
+	if r.Exit != 3 || r.Reason != "exit code 3; "+joblog.Missing {
+		t.Errorf("%+v", r)
+	}
 }

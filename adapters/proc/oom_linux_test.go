@@ -6,7 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 func TestCountOOM(t *testing.T) {
@@ -46,5 +49,37 @@ func TestWhereKillsAreCounted(t *testing.T) {
 		if got := oomFileOf(groups, root); got != want {
 			t.Errorf("%q: %q", groups, got)
 		}
+	}
+}
+
+// A command is out of memory if it was killed and one more kill is counted.
+func TestACommandOutOfMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "memory.events")
+	if err := os.WriteFile(path, []byte("oom_kill 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(was func() *os.File) { oomEvents = was; _ = f.Close() }(oomEvents)
+	oomEvents = func() *os.File { return f }
+	for _, c := range []struct {
+		status syscall.WaitStatus
+		before uint64
+		class  kernel.FailureClass
+		reason string
+	}{
+		{9, 2, kernel.OutOfMemory, "ended by signal SIGKILL: out of memory"},
+		{9, 3, kernel.Signal, "ended by signal SIGKILL"},
+		{15, 2, kernel.Signal, "ended by signal SIGTERM"},
+	} {
+		if r := classify(c.status, c.before); r.Class != c.class || r.Reason != c.reason || r.Exit != 128+int(c.status) {
+			t.Errorf("%d, with %d before: %+v", c.status, c.before, r)
+		}
+	}
+	oomEvents = func() *os.File { return nil }
+	if n := oomKills(); n != 0 {
+		t.Errorf("where nothing counts them: %d", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"testing"
 )
@@ -33,11 +34,32 @@ func TestPeers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer ours.Close()
+			other := exec.Command("/bin/sh", "-c", "echo; read -r line")
+			in, err := other.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			out, err := other.StdoutPipe()
+			if err == nil {
+				err = other.Start()
+			}
+			if err == nil {
+				_, err = out.Read(make([]byte, 1)) // it has begun, and nothing of this process is open there
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			from, to := ours.RemoteAddr().(*net.TCPAddr).AddrPort(), ours.LocalAddr().(*net.TCPAddr).AddrPort()
 			pids, err := Peers(from, to)
 			if at := slices.Index(pids, os.Getpid()); err != nil || at < 0 || slices.Contains(pids[at+1:], os.Getpid()) { // besides, what is being forked
 				t.Errorf("%v, %v, want %d once", pids, err, os.Getpid())
 			}
+			if slices.Contains(pids, other.Process.Pid) {
+				t.Errorf("%v: %d has no end of it", pids, other.Process.Pid)
+			}
+			_ = in.Close()
+			_ = other.Wait()
 			if pids, err := Peers(netip.AddrPortFrom(from.Addr(), to.Port()), to); err != nil || len(pids) != 0 {
 				t.Errorf("%v, %v at the other end of no connection", pids, err)
 			}

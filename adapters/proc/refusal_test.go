@@ -353,6 +353,14 @@ func TestTheDirectoryOfAJobInAWorktree(t *testing.T) {
 			t.Errorf("%s: %s, %v", at, dir, err)
 		}
 	}
+	j.Spec.Task.Dir, j.State.Context.Root = "", "."
+	if dir, err := w.dir(&j); dir != tree || err != nil {
+		t.Errorf("at its top: %s, %v", dir, err)
+	}
+	j.State.Context.Root = "elsewhere"
+	if dir, err := w.dir(&j); dir != "" || err == nil || err.Error() != "working directory "+w.root+"/elsewhere does not exist" {
+		t.Errorf("once an operation has moved on: %s, %v", dir, err)
+	}
 	if dir, err := inside(tree+"/none", tree, fs.ErrInvalid); dir != "" || err == nil || !strings.HasPrefix(err.Error(), "repository: ") {
 		t.Errorf("in a repository that is gone: %s, %v", dir, err)
 	}

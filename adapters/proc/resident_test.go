@@ -17,7 +17,8 @@ func TestTooFewFiles(t *testing.T) {
 	if why := TooFewFiles(); (why == "") != (limit.Max >= fewestFiles) {
 		t.Errorf("with a limit of %d: %q", limit.Max, why)
 	}
-	for most, want := range map[string]string{"255": "too few: it would inherit a limit of 255 open files (`ulimit -n`), and needs 256", "256": "too few:"} {
+	for most, want := range map[string]string{"255": "too few: it would inherit a limit of 255 open files (`ulimit -n`), and needs 256\n" +
+		"start the resident scheduler: it would inherit a limit of 255 open files (`ulimit -n`), and needs 256", "256": "too few:"} {
 		out, err := exec.Command("/bin/sh", append([]string{"-c", "ulimit -n " + most + ` && exec "$@"`, "sh"}, as("tooFewFiles")...)...).CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("of %s: %q, %v", most, got, err)

@@ -50,6 +50,8 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 		{0, `{} }`, failed, 1, kernel.DataError, "more than one value", ""},
 		{0, `{"outcome":"failed"}`, failed, 1, kernel.ExitFailure, "", ""},
 		{0, `{"exit":9}`, failed, 9, kernel.ExitFailure, "", ""},
+		{0, `{"exit":1}`, failed, 1, kernel.ExitFailure, "", ""},
+		{0, `{"exit":255}`, failed, 255, kernel.ExitFailure, "", ""},
 		{1, `{"class":"missing_input","reason":"no prompt"}`, failed, 1, kernel.MissingInput, "no prompt", ""},
 		{2, `{"attempt":"SELF","class":"timeout"}`, failed, 2, kernel.Timeout, "exit code 2", ""},
 		{5, `{"attempt":"other/1","outcome":"succeeded"}`, failed, 5, kernel.ExitFailure, "exit code 5", ""},
@@ -74,7 +76,7 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 			w.file("in", strings.Replace(test.file, "SELF", label(w.job.Attempt()), 1), 0o600)
 		}
 		r := w.Run(bg, &w.job)
-		reason := strings.HasSuffix(r.Reason, test.reason) || test.class == kernel.DataError && strings.Contains(r.Reason, test.reason)
+		reason := r.Reason == test.reason || test.class == kernel.DataError && strings.Contains(r.Reason, test.reason)
 		var want []kernel.Artifact
 		for _, s := range strings.Fields(test.produced) {
 			want = append(want, artifact(t, s))

@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -35,6 +38,29 @@ var roles = map[string]func(args []string) int{
 		list := exec.Command("ls", "-l", "/proc/self/fd/")
 		list.Stdout = os.Stdout
 		return fail(list.Run())
+	},
+
+	// fileSize raises its limit on the size of files, and says that of what it starts.
+	"fileSize": func([]string) int {
+		var limit, now unix.Rlimit
+		err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit)
+		low := limit
+		low.Cur = 1 << 20
+		err = errors.Join(err, unix.Setrlimit(unix.RLIMIT_FSIZE, &low))
+		RaiseFileSize()
+		for range 2 { // also after something was started
+			pid, failed := withOwnFileSize(func() (int, error) {
+				return syscall.ForkExec("/bin/sh", []string{"sh", "-c", "ulimit -S -f"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
+			})
+			if err = errors.Join(err, failed); err == nil {
+				wait(pid)
+			}
+			err = errors.Join(err, unix.Getrlimit(unix.RLIMIT_FSIZE, &now))
+			if now.Cur != limit.Max {
+				err = errors.Join(err, fmt.Errorf("the limit is %d, not %d", now.Cur, limit.Max))
+			}
+		}
+		return fail(err)
 	},
 
 	// sleeper says its pid and stays.
@@ -113,6 +139,9 @@ var roles = map[string]func(args []string) int{
 
 	"tooFewFiles": func([]string) int {
 		fmt.Println("too few:", TooFewFiles())
+		if l := (&Local{Exe: "/bin/true"}); TooFewFiles() != "" {
+			fmt.Println(l.StartResident(os.Stdin))
+		}
 		return 0
 	},
 

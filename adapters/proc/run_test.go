@@ -210,12 +210,17 @@ func TestRunInAWorktreeOfACopy(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Join(w.root, tree), 0o755), os.MkdirAll(filepath.Join(w.root, ".git"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
+	original := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(original, ".git/worktrees/draft-1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	w.job.State.Context = kernel.Context{Root: tree, Worktree: tree, Name: "draft-1"}
 	for link, astray := range map[string]bool{
 		"gitdir: /original/.git/worktrees/draft-1\n":                  true,
 		"gitdir: " + w.root + "/.git/worktrees/draft-1\n":             false,
 		"gitdir: ../../../.git/worktrees/draft-1\n":                   false,
 		"gitdir: " + filepath.Dir(w.root) + "/.git/worktrees/draft-1": true,
+		"gitdir: " + original + "/.git/worktrees/draft-1":             true,
 	} {
 		if err := os.WriteFile(filepath.Join(w.root, tree, ".git"), []byte(link), 0o600); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -50,5 +51,36 @@ func TestRunnerWatcher(t *testing.T) {
 	}
 	if w.liveness(a) != kernel.Dead {
 		t.Error("the runner lives")
+	}
+}
+
+// Only the runner that a claim of this repository and of this boot names is watched.
+func TestWhichRunnersAreWatched(t *testing.T) {
+	stop, ok := watchExit(Self(), func() {})
+	if !ok {
+		t.Skip("this system does not tell of the end of a process")
+	}
+	stop()
+	for name, c := range map[string]struct {
+		change func(*claim)
+		want   bool
+	}{
+		"as it is":              {func(*claim) {}, true},
+		"of another boot":       {func(c *claim) { c.Boot = "other" }, false},
+		"copied with its files": {func(c *claim) { c.Lock.Ino++ }, false},
+	} {
+		w := setup(t)
+		a := w.job.Attempt()
+		lock := w.Files.LockFile(a.Job)
+		if err := os.WriteFile(lock, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		one := claim{Identity: Self(), Lock: inodeOf(lock), Spaces: spaces()}
+		c.change(&one)
+		v := w.NewRunnerWatcher()
+		if err := w.writeClaimOnce(a, one); err != nil || v.Watch([]kernel.AttemptID{a}) != c.want {
+			t.Errorf("%s: watched %t, %v", name, !c.want, err)
+		}
+		v.Watch(nil)
 	}
 }

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/internal/disktest"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -133,6 +135,13 @@ func TestSomethingElseInPlaceOfWhatIsSaid(t *testing.T) {
 	if r := w.Run(bg, &w.job); r.Class != kernel.DataError || !strings.HasPrefix(r.Reason, "result file ($VIZIER_RESULT_FILE): ") {
 		t.Errorf("%+v", r)
 	}
+	w.job.Spec.Task.Args = []string{"sh", "-c", `mkfifo "$VIZIER_SUBMISSIONS"`}
+	if err := w.Provide(bg, &w.job); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.Run(bg, &w.job); r.Outcome != kernel.OutcomeFailed || r.Class != kernel.DataError {
+		t.Errorf("jobs that cannot be read: %+v", r)
+	}
 	w.job.Spec.Task.Args = []string{"sh", "-c", "true"}
 	if err := w.Provide(bg, &w.job); err != nil {
 		t.Fatal(err)
@@ -239,6 +248,167 @@ func (w *world) gone(what string, paths ...string) {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
 			w.t.Errorf("%s: %s is there: %v", what, filepath.Base(path), err)
+		}
+	}
+}
+
+// As many bytes as may be are submitted, and not one more.
+func TestHowMuchIsSubmitted(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	if lines, err := w.Submitted(bg, a, 4); lines != nil || err != nil {
+		t.Errorf("without a file: %q, %v", lines, err)
+	}
+	for text, fits := range map[string]bool{"four": true, "fives": false} {
+		if err := os.WriteFile(w.Files.SubmissionsFile(a), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if lines, err := w.Submitted(bg, a, 4); (err == nil) != fits || fits && string(lines) != text || !fits && lines != nil {
+			t.Errorf("%s: %q, %v", text, lines, err)
+		}
+	}
+	for value, want := range map[string]int{"secret": 1, "short": 0, "secret\nsecrets\nshort": 3} {
+		if texts := hiddenTexts([]secretValue{{"S", []byte(value)}}); len(texts) != want {
+			t.Errorf("of %q, %d texts are hidden", value, len(texts))
+		}
+	}
+}
+
+// A command does not start where what it says would not be told from what was there, or cannot be said.
+func TestWhereNothingCanBeSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		sandbox bool
+		at      func(w *world, a kernel.AttemptID) string
+		says    string
+	}{
+		"an output":      {false, func(w *world, a kernel.AttemptID) string { return w.Files.LogFile(a.Job, "stdout") }, "log: "},
+		"another output": {false, func(w *world, a kernel.AttemptID) string { return w.Files.LogFile(a.Job, "stderr") }, "log: "},
+		"a result":       {false, func(w *world, a kernel.AttemptID) string { return w.Files.ResultFile(a) }, "directory not empty"},
+		"submissions":    {true, func(w *world, a kernel.AttemptID) string { return w.Files.SubmissionsFile(a) }, "sandbox: "},
+	} {
+		w := setup(t, "sh", "-c", "echo started")
+		if c.sandbox {
+			w.job.Spec.Task.Sandbox.Mode = kernel.BestEffortSandbox
+		}
+		inPlace(t, c.at(w, w.job.Attempt()))
+		r := w.Run(bg, &w.job)
+		if r.Outcome != kernel.OutcomeFailed || r.Class != kernel.LaunchFailure || !strings.Contains(r.Reason, c.says) || w.log("stdout") != "" {
+			t.Errorf("%s: %+v, it says %q", name, r, w.log("stdout"))
+		}
+	}
+}
+
+// Where the repository is cannot be changed by a sandboxed command: it fails, and that is put back. What was enforced is told.
+func TestASandboxedCommandThatUnlinksItsTree(t *testing.T) {
+	w := setup(t, "sh", "-c", `test "$0" = keep || rm .git`)
+	admin, link := filepath.Join(w.root, ".git", "worktrees", "tree"), filepath.Join(w.root, "tree", ".git")
+	if err := errors.Join(os.MkdirAll(admin, 0o700), os.Mkdir(filepath.Dir(link), 0o700), os.WriteFile(filepath.Join(admin, "gitdir"), []byte(link+"\n"), 0o600),
+		os.WriteFile(link, []byte("gitdir: "+admin+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.job.Spec.Task.Sandbox.Mode = kernel.BestEffortSandbox
+	w.job.State.Context.Root = "tree"
+	r := w.Run(bg, &w.job)
+	wantResult(t, r, kernel.OutcomeFailed, 1, kernel.RejectedByHost, "it changed "+link+", which says where the repository is; it was put back")
+	if text, err := os.ReadFile(link); string(text) != "gitdir: "+admin+"\n" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	w.job.Spec.Task.Args = append(w.job.Spec.Task.Args, "keep")
+	again := w.Run(bg, &w.job)
+	wantResult(t, again, kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	for _, r := range []kernel.Result{r, again} {
+		if r.Place.Sandbox == "" || r.Place.Sandbox != Kept(&w.job) {
+			t.Errorf("of its sandbox is told %q", r.Place.Sandbox)
+		}
+	}
+	w.job.Spec.Task.Container = "image"
+	if got := Kept(&w.job); got != "nothing but what its container's mounts leave out" {
+		t.Errorf("of its container: %q", got)
+	}
+}
+
+// The program of an engine of containers is found from the repository, and whoever is to remove a container is started there.
+func TestTheProgramThatRemovesAContainer(t *testing.T) {
+	w := setup(t)
+	w.file("rm.sh", "#!/bin/sh\n", 0o700)
+	w.Containers.Remove = []string{"./rm.sh", "{name}"}
+	if got := strings.Join(w.removal("c"), " "); got != w.root+"/rm.sh c" {
+		t.Error(got)
+	}
+	w.Containers.Remove = []string{w.root + "/rm.sh", "{name}"}
+	k, err := w.keepContainer("c", w.job.Attempt())
+	if k == nil || err != nil {
+		t.Fatal(k, err)
+	}
+	k.dismiss()
+	gone := *newLocal(filepath.Join(w.root, "gone"))
+	gone.Containers = w.Containers
+	if k, err := gone.keepContainer("c", w.job.Attempt()); k != nil || err == nil || !strings.HasPrefix(err.Error(), "container: ") {
+		t.Errorf("where no process starts: %v, %v", k, err)
+	}
+}
+
+// A node, whose runner has the secrets, says where that says it.
+func TestWhereANodeWithSecretsSaysIt(t *testing.T) {
+	w := setup(t)
+	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "T", Source: "x"}}
+	t.Setenv(envReport, "/private/of/report.jsonl")
+	if got := w.saysIn(&w.job); got != saysBelow("/private/of") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A sandboxed command writes nothing outside of its tree.
+func TestASandboxedCommandStaysInItsTree(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "made")
+	w := setup(t, "sh", "-c", `echo started; touch "$0" || exit 7`, outside)
+	w.job.Spec.Task.Sandbox.Mode = kernel.RequiredSandbox
+	r := w.Run(bg, &w.job)
+	if r.Exit != 7 && w.log("stdout") == "" {
+		t.Skip(r.Reason)
+	}
+	if _, err := os.Lstat(outside); r.Exit != 7 || !os.IsNotExist(err) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A runner waits for what its command left only once that has ended, and only if it is this repository's and here.
+func TestWhatARunnerWaitsFor(t *testing.T) {
+	if !disktest.AsUser(t) {
+		return
+	}
+	gone := Self()
+	gone.PID, gone.Start = 1<<30, 1
+	for name, c := range map[string]struct {
+		change func(*claim)
+		waits  bool
+	}{
+		"it has ended":       {func(*claim) {}, true},
+		"none has begun":     {func(c *claim) { c.Child = nil }, false},
+		"it runs":            {func(c *claim) { own := Self(); c.Child = &own }, false},
+		"of a copy":          {func(c *claim) { c.Lock.Ino++ }, false},
+		"in another place":   {func(c *claim) { c.Spaces.PID = "pid:[1]" }, false},
+		"nothing of its own": {func(c *claim) { c.Private = "" }, false},
+	} {
+		w := setup(t)
+		a, private := w.job.Attempt(), t.TempDir()
+		lock := w.Files.LockFile(a.Job)
+		if err := errors.Join(os.WriteFile(lock, nil, 0o600), os.WriteFile(saysBelow(private).result, nil, 0)); err != nil {
+			t.Fatal(err)
+		}
+		one := claim{Identity: Self(), Lock: inodeOf(lock), Spaces: spaces(), Private: sys.Path(private), Child: &gone}
+		c.change(&one)
+		if err := w.writeClaimOnce(a, one); err != nil {
+			t.Fatal(err)
+		}
+		if why := w.waitsToRead(a, true); (why != "") != c.waits || c.waits && !strings.Contains(why, private) {
+			t.Errorf("%s: %q", name, why)
+		}
+		if err := os.WriteFile(w.Files.ResultFile(a), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		if why := w.waitsToRead(a, true); (why != "") != (c.waits || one.Private == "") || why != "" && !strings.Contains(why, w.Files.ResultFile(a)) {
+			t.Errorf("%s, in the store: %q", name, why)
 		}
 	}
 }

@@ -146,6 +146,12 @@ func TestEnforce(t *testing.T) {
 		if ended, err := w.Enforce(bg, a); ended || err != nil || !alive(command) || !alive(runner) {
 			t.Fatalf("a runner %s: ended %v, %v", name, ended, err)
 		}
+		if name != "in another pid namespace" {
+			continue
+		}
+		if err := w.Sweep(bg, a); err == nil || !strings.HasSuffix(err.Error(), ": it ran in another pid namespace and can only be ended there") || !alive(command) {
+			t.Fatalf("swept: %v", err)
+		}
 	}
 	if err := os.WriteFile(path, was.encode(), 0o600); err != nil {
 		t.Fatal(err)
