@@ -121,7 +121,7 @@ func (s *Store) open(create bool) error {
 // ignores errors: the store works without the file.
 func (s *Store) ignore() {
 	if there, err := s.base.exists(ignoreName); err == nil && !there {
-		_ = s.base.writeNew(ignoreName, []byte(ignored), false)
+		_ = s.base.writeNew(ignoreName, []byte(Ignored), false)
 	}
 }
 
