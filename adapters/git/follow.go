@@ -351,6 +351,11 @@ func (r *Repo) diff(ctx context.Context, from, to kernel.CommitID) ([]changedFil
 
 // blocked says why the files of the tree cannot become those of the new commit, or "".
 func (f *following) blocked(ctx context.Context) (string, error) {
+	for _, c := range f.diff {
+		if c.path == home && c.new.mode != noMode && f.w.gitDir == f.repo.root.CommonDir {
+			return "where Vizier keeps its own files in the directory " + home + ", for which what is to come has something else: make it a directory again there", nil
+		}
+	}
 	for _, c := range f.diff { // what cannot be looked at could be neither changed nor put back
 		if _, _, err := f.reach(c.path); err != nil {
 			return "", err
