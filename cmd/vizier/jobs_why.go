@@ -193,10 +193,10 @@ func (c *call) foreign(r *repo) []string {
 	if !c.warned(err) {
 		return nil
 	}
-	if why, ok := errors.AsType[*fs.ForeignError](err); ok && !why.Adopt {
-		return adopt[:2]
+	if why, ok := errors.AsType[*fs.ForeignError](err); ok && why.Adopt {
+		return adopt
 	}
-	return adopt
+	return adopt[:2]
 }
 
 // unmetBeside returns what holds a job up in a foreign store, which next leads out of: that the store is not acted on, and then the rest. Locks and places are not
