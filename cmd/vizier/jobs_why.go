@@ -183,11 +183,14 @@ func (c *call) warned(err error) bool {
 	return err != nil
 }
 
-// foreign warns if the store is foreign, and returns the only command that leads on then: adopt if
-// that is the next step, or doctor, which says what is; nil: it is not foreign.
+// foreign warns if the store is not acted on, and returns the only command that leads on then: adopt if
+// that is the next step, or doctor, which says what is; nil: it is acted on.
 func (c *call) foreign(r *repo) []string {
 	if c.past != nil || r.Foreign == nil {
 		return nil
+	}
+	if r.Held() != nil { // which settled warns of
+		return adopt[:2]
 	}
 	err := r.Foreign(c.ctx)
 	if !c.warned(err) {

@@ -137,6 +137,9 @@ type repo struct {
 	// Passed returns the scheduler lock that the last read did without, because its holder does not let go, or nil.
 	Passed func() *fs.BusyError
 
+	// Held returns an error if there are changes that could not be written yet and cannot be read, or nil.
+	Held func() error
+
 	// Attended reports whether a resident scheduler is running or just being
 	// started.
 	Attended func() bool
@@ -218,7 +221,7 @@ func newRepo(ctx context.Context, v *vizier.Repository, noResident bool) *repo {
 		Past:    v.Store,
 		At:      v.At, Evidence: v.Evidence,
 		Resident:  v.Resident,
-		Hindrance: v.Hindrance, Full: v.Store.Full, Passed: v.Store.Passed,
+		Hindrance: v.Hindrance, Full: v.Store.Full, Passed: v.Store.Passed, Held: v.Store.Held,
 		Attended: v.Attended, Elsewhere: v.Elsewhere,
 		Outside: v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,
