@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -164,15 +167,22 @@ func (r *repo) moveBack(snap *kernel.Snapshot, root *kernel.RootFailure) *remedy
 	if root == nil || snap.Job(root.Job) == nil {
 		return nil
 	}
-	c := snap.Job(root.Job).State.Context
-	if c.Name == "" || r.stands(c) {
+	c, tree := snap.Job(root.Job).State.Context, snap.Job(root.Job).Spec.Task.Tree
+	name, to := c.Name, c.Worktree
+	switch {
+	case name != "" && r.stands(c):
 		return nil
+	case name == "" && tree != "": // git keeps the name that a person's worktree got from its first place
+		if _, err := os.Lstat(tree); !errors.Is(err, iofs.ErrNotExist) {
+			return nil
+		}
+		name, to = filepath.Base(tree), tree
 	}
-	at := r.treeNamed(c.Name)
+	at := r.treeNamed(name)
 	if at == "" {
 		return nil
 	}
-	return &remedy{Command: []string{"git", "worktree", "move", at, c.Worktree}, Text: kernel.MoveWorktree(at, c.Worktree)}
+	return &remedy{Command: []string{"git", "worktree", "move", at, to}, Text: kernel.MoveWorktree(at, to)}
 }
 
 // warned prints err as a warning, and reports whether there is one.
