@@ -49,6 +49,7 @@ const (
 	recordName  = "job.json"
 	stateName   = "state"
 	lockName    = "job.lock"
+	waitName    = "wait.lock"
 	outcomeName = "outcome.json"
 	patchName   = "command.patch"
 	noInputName = "NO_INPUT.md"

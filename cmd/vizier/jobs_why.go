@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -130,6 +131,9 @@ func (w *whyCmd) why(c *call, ref string) error {
 		if doc.Unattended = r.unattended(e.TickWait, snap.Now()); doc.Unattended != nil {
 			doc.Unattended.Command = c.ui.refs.command(doc.Unattended.Command)
 		}
+		if e.Outlook == kernel.Starts {
+			c.nested(r, snap, j.ID, &doc)
+		}
 		if e.Root != nil && displaced(snap.Job(e.Root.Job)) {
 			doc.Actions = append([]remedy{{Command: mend}}, doc.Actions...)
 		}
@@ -159,6 +163,41 @@ func (w *whyCmd) why(c *call, ref string) error {
 		c.ui.print(view.Counted(more, "more job") + ": vizier ls " + ref)
 	}
 	return nil
+}
+
+// nested adds to doc that the job, which waits for a place, gets none by itself, if all that have one wait for others that wait so.
+func (c *call) nested(r *repo, snap *kernel.Snapshot, id kernel.JobID, doc *explanation) {
+	if c.past != nil || r.WaitsOf == nil || snap.Job(id) == nil {
+		return
+	}
+	waits := map[kernel.JobID][]kernel.JobID{}
+	var all []kernel.JobID
+	for _, p := range snap.Jobs() {
+		if p.State.Status == kernel.Running {
+			waits[p.ID], _ = r.WaitsOf(p.ID) // what cannot be read is not known
+			all = append(append(all, p.ID), waits[p.ID]...)
+		}
+	}
+	known, err := r.Scheduler.Records(c.ctx, app.Only(append(all, id)))
+	if err != nil || known.Job(id) == nil {
+		return
+	}
+	one := view.Nested(known, known.Job(id), func(p kernel.JobID) []kernel.JobID { return waits[p] })
+	if one == nil {
+		return
+	}
+	for i, u := range doc.Unmet {
+		if u.Kind == kernel.OnLocks.String() {
+			doc.Unmet[i].Clears = "nothing by itself: each job that has a place waits for one that has none"
+		}
+	}
+	setting := "[executors." + one.Spec.Task.On() + "] max_running"
+	if one.Spec.Task.On() == kernel.LocalExecutor {
+		setting = "[scheduler] max_running"
+	}
+	doc.Actions = append(doc.Actions, remedy{c.ui.refs.command([]string{"vizier", "cancel", string(one.ID)}),
+		"vizier cancel " + c.ui.refs.short(string(one.ID)) + " or set a larger `" + setting + "` in the configuration"})
+	doc.Outlook = kernel.AwaitsActions.String()
 }
 
 // moveBack returns what brings back the worktree in which the job of a root failure worked, if somebody moved it. A retry finds it
@@ -312,7 +351,8 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 	case len(e.Unmet) > 0:
 		b.WriteString("\nNot met:\n")
 	}
-	for _, u := range e.Unmet {
+	for i, u := range e.Unmet {
+		u.Clears = doc.Unmet[i].Clears
 		kind := u.Kind.String()
 		if kind != "" {
 			kind += ": "
