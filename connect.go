@@ -53,6 +53,7 @@ type world struct {
 // differ, unless nil, changes the configuration for this process.
 func connect(at git.Root, live *config.Live, env Environment, program string, differ func(*config.Config)) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
+	repo.Own = map[string]string{fs.IgnoreFile: fs.Ignored}
 	w := &world{git: repo, env: env, live: live, differ: differ}
 	w.send = w.startSender
 	if err := proc.CheckHost(); err != nil {

@@ -115,12 +115,21 @@ func numbers[G comparable](last Number, groups []G, parts []string) []Number {
 			number[g] = last
 		}
 		place[g]++
-		if parts[i] == "" && size[g] > 1 {
-			parts[i] = strconv.Itoa(place[g])
+		if size[g] > 1 {
+			parts[i] = PartAt(parts[i], place[g])
 		}
 		out[i] = number[g]
 	}
 	return out
+}
+
+// PartAt returns what a job is called among those that share its number: part or, if that is not typable, its
+// place among them, from 1.
+func PartAt(part string, place int) string {
+	if part == "" || !typable(part) {
+		return strconv.Itoa(place)
+	}
+	return part
 }
 
 // typable reports whether part is one word in a shell and harmless on a

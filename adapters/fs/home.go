@@ -61,11 +61,13 @@ func own() []string {
 	return []string{".vizier/jobs", ".vizier/sessions", ".vizier/state", ".vizier/tmp"}
 }
 
-// Foreign returns an ErrForeign that says why the store is not acted on, and what to
-// do. It is nil if the store is this user's, or there is none. It changes nothing.
+// Foreign returns an error that says why the store is not acted on, and what to do: an ErrForeign or, of this user's, that
+// changes of it cannot be read or that it is not known whose it is. It is nil if the store is acted on, or there is none. It changes nothing.
 func (s *Store) Foreign(ctx context.Context) error {
-	_, err := s.athome(ctx, s.opts.Tracking)
-	return err
+	if _, err := s.athome(ctx, s.opts.Tracking); err != nil {
+		return err
+	}
+	return s.Held()
 }
 
 // untracked says that git tracks nothing of the store. It is for callers that only read:

@@ -47,12 +47,37 @@ func unread(err error) bool {
 	return system && ignoreMissing(err) != nil && !concernsOneFile(err)
 }
 
+// errHeld says that the quarantine cannot be read. Nothing is written then: a change that is in it comes first.
+var errHeld = errors.New("changes that could not be written yet")
+
 // readQuarantine reads the quarantine file. The caller holds the lock.
-func (s *Store) readQuarantine() error {
-	s.quarantine = nil
+func (s *Store) readQuarantine() (err error) {
+	s.quarantine, err = s.quarantined()
+	return err
+}
+
+// lookAtQuarantine is readQuarantine for a caller that only looks. It passes over a quarantine that cannot be read: Foreign says so.
+func (s *Store) lookAtQuarantine() error {
+	if err := s.readQuarantine(); !errors.Is(err, errHeld) {
+		return err
+	}
+	return nil
+}
+
+// Held returns an error if there are changes that could not be written yet, and these cannot be read: records may be older than
+// what was decided, and nothing is written.
+func (s *Store) Held() error {
+	if err := s.open(false); err != nil {
+		return ignoreMissing(err)
+	}
+	_, err := s.quarantined()
+	return err
+}
+
+func (s *Store) quarantined() (all []quarantinedGroup, err error) {
 	b, err := s.base.read(quarantineFile, 1<<30)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err == nil && (len(b) < 4 || castagnoli(b[4:]) != binary.LittleEndian.Uint32(b)) {
 		err = errShort
@@ -60,14 +85,14 @@ func (s *Store) readQuarantine() error {
 	if err == nil {
 		r := &reader{b: b[4:]}
 		for n := r.count(); n > 0 && r.err == nil; n-- {
-			s.quarantine = append(s.quarantine, quarantinedGroup{kernel.JobID(r.bytes()), string(r.bytes()), r.group()})
+			all = append(all, quarantinedGroup{kernel.JobID(r.bytes()), string(r.bytes()), r.group()})
 		}
 		err = r.err
 	}
 	if err != nil {
-		return fmt.Errorf("%s, changes that could not be written yet: %w: put it back as it was or, if you cannot, move it away: those changes are then lost", path.Join(vizierDir, quarantineFile), err)
+		return nil, fmt.Errorf("%s, %w: %w: put it back as it was or, if you cannot, move it away: those changes are then lost", path.Join(vizierDir, quarantineFile), errHeld, err)
 	}
-	return nil
+	return all, nil
 }
 
 // writeQuarantine writes the quarantine file, or removes it when it would be

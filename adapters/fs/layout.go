@@ -49,6 +49,7 @@ const (
 	recordName  = "job.json"
 	stateName   = "state"
 	lockName    = "job.lock"
+	waitName    = "wait.lock"
 	outcomeName = "outcome.json"
 	patchName   = "command.patch"
 	noInputName = "NO_INPUT.md"
@@ -63,9 +64,12 @@ const (
 	ignoreName = ".gitignore"
 )
 
-// ignored is the content of .vizier/.gitignore: what git must not track below
+// IgnoreFile is the file that keeps what belongs to this checkout alone from git, relative to the main working tree.
+const IgnoreFile = vizierDir + "/" + ignoreName
+
+// Ignored is the content with which a store makes IgnoreFile: what git must not track below
 // .vizier, that file included.
-const ignored = "# What Vizier keeps here for this checkout alone.\n/.gitignore\n/jobs/\n/sessions/\n/state/\n/tmp/\n/tmp-worktrees/\n"
+const Ignored = "# What Vizier keeps here for this checkout alone.\n/.gitignore\n/jobs/\n/sessions/\n/state/\n/tmp/\n/tmp-worktrees/\n"
 
 // Layout has the absolute paths of the files of one repository's store, for
 // people and for processes.

@@ -297,7 +297,7 @@ func (d dir) packable(of string, room *int64) (files []jobFile, err error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case name == lockName, isTemp(base): // of a process that was killed
+		case name == lockName, name == waitName, isTemp(base): // of a process that was killed
 			continue
 		case entry.Mode == iofs.ModeDir && packsBelow(name):
 			below, err := d.open(base)

@@ -121,7 +121,7 @@ func (s *Store) open(create bool) error {
 // ignores errors: the store works without the file.
 func (s *Store) ignore() {
 	if there, err := s.base.exists(ignoreName); err == nil && !there {
-		_ = s.base.writeNew(ignoreName, []byte(ignored), false)
+		_ = s.base.writeNew(ignoreName, []byte(Ignored), false)
 	}
 }
 
@@ -366,7 +366,7 @@ func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		return rec, err
 	}
 	var refused *notAdmittedError
-	if err := s.complete(ctx, true); NoRoom(err) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || isReadOnly(err) || errors.As(err, &refused) {
+	if err := s.complete(ctx, true); NoRoom(err) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || errors.Is(err, errHeld) || isReadOnly(err) || errors.As(err, &refused) {
 		return s.readAhead(ctx, scope)
 	} else if err != nil {
 		return kernel.Records{}, err
@@ -381,7 +381,7 @@ func (s *Store) read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 // more; quarantined changes count only if try is true.
 func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (rec kernel.Records, err error) {
 	unlock, err := s.takeShared(ctx, func(error) (err error) {
-		if err = s.readQuarantine(); err == nil {
+		if err = s.lookAtQuarantine(); err == nil {
 			rec, err = s.ahead(scope)
 		}
 		return err
@@ -406,7 +406,7 @@ func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (r
 	if err != nil {
 		return rec, err
 	}
-	if err := s.readQuarantine(); err != nil {
+	if err := s.lookAtQuarantine(); err != nil {
 		return rec, err
 	}
 	if behind || len(s.quarantine) > 0 && try {
@@ -557,7 +557,7 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 
 // loadUnlocked reads every record as it is, for a caller that has the turn.
 func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
-	if err := s.readQuarantine(); err != nil {
+	if err := s.lookAtQuarantine(); err != nil {
 		return kernel.Records{}, err
 	}
 	defer s.dropCache()

@@ -3,7 +3,10 @@ package git
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -98,6 +101,17 @@ func validCommit(c kernel.CommitID) bool {
 // validBranch reports whether git allows a branch of that name. No valid name is read as an option, a
 // pattern or a revision expression.
 func validBranch(name string) bool { return name != "HEAD" && kernel.CheckRef(name) == nil }
+
+// home is the directory of Vizier's own files in a working tree.
+const home = ".vizier"
+
+// linkedHome returns an error if home is a symbolic link in the working tree at top: nothing is written through it.
+func linkedHome(top string) error {
+	if info, err := os.Lstat(filepath.Join(top, home)); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		return nil // whatever else is wrong, git says
+	}
+	return fmt.Errorf("%s is a symbolic link, and Vizier follows none there: remove it, and bring back what git has with `git -C %s checkout HEAD -- %s`", filepath.Join(top, home), top, home)
+}
 
 // scratch are the directories of Vizier's own files. They never make a working
 // tree dirty (seed 000, clean_worktree), and are never committed: a prompt that an

@@ -47,7 +47,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Clea
 	}
 }
 
-// InPlace reports whether the worktree of c exists at its path, belongs to c and
+// InPlace reports whether the worktree of c exists at its path, belongs to c, is known to git and
 // was not taken off its branch by Release. One that nobody may look into counts as c's.
 func (r *Repo) InPlace(c kernel.Context) bool {
 	dir := c.Worktree
@@ -57,6 +57,9 @@ func (r *Repo) InPlace(c kernel.Context) bool {
 	name := nameAt(dir)
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, iofs.ErrPermission) {
 		name = c.Name
+	}
+	if known, err := exists(filepath.Join(r.root.CommonDir, "worktrees", name)); err == nil && !known { // as after `git worktree prune` where the repository was moved to
+		return false
 	}
 	return name != "" && (c.Name == "" || name == c.Name) && !r.released(name)
 }

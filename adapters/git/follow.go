@@ -351,6 +351,11 @@ func (r *Repo) diff(ctx context.Context, from, to kernel.CommitID) ([]changedFil
 
 // blocked says why the files of the tree cannot become those of the new commit, or "".
 func (f *following) blocked(ctx context.Context) (string, error) {
+	for _, c := range f.diff {
+		if c.path == home && c.new.mode != noMode && f.w.gitDir == f.repo.root.CommonDir {
+			return "where Vizier keeps its own files in the directory " + home + ", for which what is to come has something else: make it a directory again there", nil
+		}
+	}
 	for _, c := range f.diff { // what cannot be looked at could be neither changed nor put back
 		if _, _, err := f.reach(c.path); err != nil {
 			return "", err
@@ -386,7 +391,13 @@ func (f *following) inTheWay(ctx context.Context) (string, error) {
 		case at != c.path:
 			return at, nil
 		case !info.IsDir():
-			f.kept = append(f.kept, c.path)
+			own, err := f.isOwn(c.path)
+			if err != nil {
+				return "", err
+			}
+			if !own { // which git replaces, since it is ignored
+				f.kept = append(f.kept, c.path)
+			}
 		case c.new.mode != moduleMode:
 			others := f.command(f.path("index"), nil, "ls-files", "--others", "-z", "--", ":(top,literal)"+c.path)
 			others.whole = true
@@ -397,6 +408,53 @@ func (f *following) inTheWay(ctx context.Context) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// own returns what Vizier itself makes at path in this tree, or "" if it makes nothing there.
+func (f *following) own(path string) string {
+	if f.w.gitDir != f.repo.root.CommonDir {
+		return ""
+	}
+	return f.repo.Own[path]
+}
+
+// isOwn reports whether the file at path is as Vizier makes it there.
+func (f *following) isOwn(path string) (bool, error) {
+	own := f.own(path)
+	if own == "" {
+		return false, nil
+	}
+	file, err := sys.OpenRegular(filepath.Join(f.w.Path, path), os.O_RDONLY)
+	if errors.Is(err, sys.ErrNotRegular) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, int64(len(own))+1))
+	return string(text) == own, err
+}
+
+// makeOwn makes what Vizier itself makes at path, if nothing is there.
+func (f *following) makeOwn(path string) error {
+	own := f.own(path)
+	if own == "" {
+		return nil
+	}
+	at, info, err := f.reach(path)
+	if err != nil || info != nil || at != path { // without its directory nobody misses it
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(f.w.Path, path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		if errors.Is(err, iofs.ErrExist) { // another process has made it
+			return nil
+		}
+		return err
+	}
+	_, err = file.WriteString(own)
+	return errors.Join(err, file.Close())
 }
 
 // isAt reports whether a file is also at path.
@@ -677,7 +735,7 @@ func (f *following) bring(ctx context.Context, index string) error {
 	}
 	for _, c := range f.diff {
 		if _, wanted := want[c.path]; !wanted {
-			if err := f.prune(c); err != nil {
+			if err := errors.Join(f.makeOwn(c.path), f.prune(c)); err != nil {
 				return err
 			}
 		}
@@ -694,8 +752,12 @@ func (f *following) bring(ctx context.Context, index string) error {
 	return f.restore(ctx, index, missing)
 }
 
-// given reports whether the file of c, which is hashed as has, is as one of the commits has it or the beginning of that.
+// given reports whether the file of c, which is hashed as has, is as one of the commits has it or the beginning of that,
+// or as Vizier itself makes it.
 func (f *following) given(ctx context.Context, c changedFile, has fileEntry) (bool, error) {
+	if own, err := f.isOwn(c.path); own || err != nil {
+		return own, err
+	}
 	sides := map[kernel.CommitID]fileEntry{f.from: c.old, f.to: c.new}
 	for _, side := range sides {
 		if has == side {

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,9 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 		}
 	}
 	before, top, err := r.ready(ctx, dir, true)
+	if err == nil {
+		err = linkedHome(cmp.Or(top, r.root.Dir))
+	}
 	if err != nil {
 		return err
 	}
@@ -211,8 +215,11 @@ func (r *Repo) status(ctx context.Context, dir string, counts func(file byte) bo
 
 // unignored returns those of dirs, given relative to the top, that git does not
 // ignore in the tree of at, which runs at the top. Excluding an ignored one would be an error for git
-// add.
+// add. Nothing is below a link, and to ask for that would be one too.
 func (c *cli) unignored(ctx context.Context, at command, dirs []string) ([]string, error) {
+	if linkedHome(cmp.Or(at.dir, c.root.Dir)) != nil {
+		return nil, nil
+	}
 	at.args, at.stdin = []string{"check-ignore", "--no-index", "--stdin", "-z"}, []byte(strings.Join(dirs, "\x00")+"\x00")
 	out, err := c.run(ctx, at)
 	if err != nil && exitCode(err) != 1 { // exit code 1: none is ignored

@@ -50,6 +50,23 @@ func (r *Repo) DropStaleLocks(dir string, before time.Time) error {
 	return nil
 }
 
+// IndexLockIn returns the file with which a git locks the index of the working tree at dir; "": none does, or it is not known.
+func (r *Repo) IndexLockIn(dir string) string {
+	gitDir := r.root.CommonDir
+	if resolved(dir) != resolved(r.root.Dir) {
+		w, err := worktreeAt(r.root.CommonDir, dir)
+		if err != nil || w.Name == "" {
+			return ""
+		}
+		gitDir = w.gitDir
+	}
+	file := filepath.Join(gitDir, "index.lock")
+	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return file
+}
+
 // DropStaleRefLocks removes lock files older than before that a killed git left
 // for branches and Vizier's own refs, for HEAD, for the packed refs and for the configuration. It keeps a
 // lock that a git still at work in the repository may hold; git reports such a

@@ -26,6 +26,10 @@ type Repo struct {
 	// branch names this job. A ref that keeps the work in a worktree names the job that owns it.
 	ParkedBy kernel.JobID
 
+	// Own has the content of the files that Vizier makes by itself in the main working tree, by their paths
+	// there. git ignores them, and one that is as it was made is not in the way of what a commit has there.
+	Own map[string]string
+
 	root Root
 	cli  *cli
 

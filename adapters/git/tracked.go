@@ -32,10 +32,36 @@ func (r *Repo) Tracked(ctx context.Context, below ...string) (string, error) {
 	}
 	out, err := r.cli.read(ctx, args...)
 	if err != nil {
-		return "", fmt.Errorf("ask git what it tracks: %w", err)
+		return "", r.untold(err)
 	}
 	first, _, _ := bytes.Cut(out, []byte{0})
 	return string(first), nil
+}
+
+// IndexError says that git cannot read the index of the main working tree, since it is damaged.
+type IndexError struct {
+	Path string
+	err  error
+}
+
+func (e *IndexError) Error() string {
+	return fmt.Sprintf("%s is damaged (%v): %s", e.Path, e.err, e.Next())
+}
+
+func (e *IndexError) Unwrap() error { return e.err }
+
+// Next says what to do.
+func (e *IndexError) Next() string {
+	return fmt.Sprintf("`rm %s` and `git reset` make it anew, without what was staged and not committed; no file changes", e.Path)
+}
+
+// untold returns the error of a git that was to list the index.
+func (r *Repo) untold(err error) error {
+	// git names what it finds wrong in many ways, and all have this word. What it may not open may be whole.
+	if text := err.Error(); exitCode(err) > 0 && strings.Contains(text, "index") && !strings.Contains(text, "index file open failed") {
+		err = &IndexError{filepath.Join(r.root.CommonDir, "index"), err}
+	}
+	return fmt.Errorf("ask git what it tracks: %w", err)
 }
 
 // IndexLock returns the file with which a git that is about to write the index of the main
@@ -54,7 +80,7 @@ func (r *Repo) TrackedIn(ctx context.Context, dir string) ([]string, error) {
 	top, _, _ := strings.Cut(dir, string(filepath.Separator))
 	out, err := r.cli.read(ctx, "ls-files", "-z", "--cached", "--", ":(top,icase,literal)"+top)
 	if err != nil {
-		return nil, fmt.Errorf("ask git what it tracks: %w", err)
+		return nil, r.untold(err)
 	}
 	return strings.FieldsFunc(string(out), func(c rune) bool { return c == 0 }), nil
 }

@@ -207,7 +207,7 @@ func TestRunInAWorktreeThatIsAnothers(t *testing.T) {
 func TestRunInAWorktreeOfACopy(t *testing.T) {
 	w := setup(t, "true")
 	tree := ".vizier/tmp-worktrees/branch-x"
-	if err := errors.Join(os.MkdirAll(filepath.Join(w.root, tree), 0o755), os.MkdirAll(filepath.Join(w.root, ".git"), 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(w.root, tree), 0o755), os.MkdirAll(filepath.Join(w.root, ".git/worktrees/draft-1"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	original := t.TempDir()
@@ -229,6 +229,12 @@ func TestRunInAWorktreeOfACopy(t *testing.T) {
 		if says := "git would work on "; (err != nil) != astray || astray && (!strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "`vizier doctor --fix`, then `vizier retry "+string(w.job.ID)+"`")) {
 			t.Errorf("%q: %v", link, err)
 		}
+	}
+	if err := errors.Join(os.Remove(filepath.Join(w.root, ".git/worktrees/draft-1")), os.WriteFile(filepath.Join(w.root, tree, ".git"), []byte("gitdir: /original/.git/worktrees/draft-1\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.dir(&w.job); err == nil || err.Error() != "git does not know the worktree "+tree+" any more: `vizier retry "+string(w.job.ID)+"` parks what is in it, and has it made anew" {
+		t.Error(err)
 	}
 }
 

@@ -42,6 +42,9 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 		return "", fmt.Errorf("the worktree that this ran in does not exist any more: %s is another's", path)
 	}
 	if to := l.astray(j.State.Context); err == nil && to != "" {
+		if _, err := os.Lstat(filepath.Join(gitDirOf(l.Root), "worktrees", j.State.Context.Name)); errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("git does not know the worktree %s any more: `vizier retry %s` parks what is in it, and has it made anew", j.State.Context.Worktree, j.ID)
+		}
 		return "", fmt.Errorf("the repository was moved or copied, and git would work on %s from here: `vizier doctor --fix`, then `vizier retry %s`", to, j.ID)
 	}
 	return real, err
@@ -120,12 +123,33 @@ func inside(root, path string, outside error) (string, error) {
 	return real, nil
 }
 
+// treeMoved returns where the linked worktree is now that git made at tree, whose name git keeps where somebody moves it; "":
+// that is not known.
+func (l *Local) treeMoved(tree string) string {
+	dir := filepath.Join(gitDirOf(l.Root), "worktrees", filepath.Base(tree))
+	link, err := os.ReadFile(filepath.Join(dir, "gitdir"))
+	at := strings.TrimSpace(string(link))
+	if err != nil || at == "" {
+		return ""
+	}
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(dir, at)
+	}
+	if _, err := os.Lstat(at); err != nil || filepath.Dir(at) == filepath.Clean(tree) {
+		return ""
+	}
+	return filepath.Dir(at)
+}
+
 // treeDir returns the working directory of a job that runs in a linked
 // worktree.
 func (l *Local) treeDir(j *kernel.Job, tree string) (string, error) {
 	if st, err := os.Lstat(filepath.Join(tree, ".git")); err != nil || !st.Mode().IsRegular() {
 		if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.prepare" {
 			return l.Root, nil // it makes a tree of its own
+		}
+		if at := l.treeMoved(tree); at != "" {
+			return "", fmt.Errorf("the worktree %s that the job was submitted from was moved to %s: `%s`, then retry, or submit the job from there", tree, at, kernel.MoveWorktree(at, tree))
 		}
 		return "", fmt.Errorf("the worktree %s that the job was submitted from is gone: `git worktree add` it again and retry, or submit the job from another", tree)
 	}

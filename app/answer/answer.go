@@ -34,15 +34,43 @@ func Message(text string) string {
 // Unseen reports whether a terminal may act on r, or a reader does not see it,
 // unless it is Joined.
 func Unseen(r rune) bool {
-	return r < ' ' || r >= 0x7f && (r <= 0x9f || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
+	return r < ' ' || r >= 0x7f && (r <= 0x9f || r == brailleBlank || r == nullNotehead ||
+		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) &&
+			!unicode.Is(unicode.Prepended_Concatenation_Mark, r))
 }
 
-// Joined reports whether r is a joiner, U+200C or U+200D, that belongs to the
-// characters beside it: in Persian, in Indic scripts and in emoji it decides what
-// a reader sees. Elsewhere nobody sees it.
+// Characters that a reader does not see, although Unicode counts them among the symbols and letters.
+const (
+	brailleBlank    = '\u2800'
+	nullNotehead    = '\U0001d159'
+	choseongFiller  = '\u115f'
+	jungseongFiller = '\u1160'
+)
+
+// Joined reports whether r, which nobody sees elsewhere, belongs to the characters beside it and decides what a reader sees
+// of them: a joiner, U+200C or U+200D, in Persian, in Indic scripts and in emoji; a selector of a variant of emoji, Han or
+// Mongolian; a blank cell between two of braille; a filler in a syllable of old Korean; U+034F between marks.
 func Joined(before, r, after rune) bool {
-	return (r == '\u200c' || r == '\u200d') && joins(before) && joins(after)
+	switch {
+	case r == '\u200c' || r == '\u200d':
+		return joins(before) && joins(after) && !Unseen(after)
+	case r == '\u034f':
+		return joins(before) && unicode.Is(unicode.M, after) && !Unseen(after)
+	case r == brailleBlank:
+		return unicode.Is(unicode.Braille, before) && unicode.Is(unicode.Braille, after) && after != brailleBlank
+	case r == choseongFiller:
+		return within(after, jungseongFiller+1, '\u11a7') || within(after, '\ud7b0', '\ud7c6')
+	case r == jungseongFiller:
+		return (within(before, '\u1100', choseongFiller-1) || within(before, '\ua960', '\ua97c')) && (within(after, '\u11a8', '\u11ff') || within(after, '\ud7cb', '\ud7fb'))
+	case r <= unicode.MaxASCII || !unicode.Is(unicode.Variation_Selector, r):
+		return false
+	case before <= unicode.MaxASCII: // a key, such as that of a telephone
+		return strings.ContainsRune("0123456789#*", before) && after == '\u20e3'
+	}
+	return unicode.In(before, unicode.S, unicode.P, unicode.Han, unicode.Mongolian, unicode.Phags_Pa, unicode.Myanmar, unicode.Manichaean) && before != utf8.RuneError && !Unseen(before)
 }
+
+func within(r, first, last rune) bool { return first <= r && r <= last }
 
 func joins(r rune) bool {
 	return r > unicode.MaxASCII && r != utf8.RuneError && unicode.In(r, unicode.L, unicode.M, unicode.So, unicode.Sk)
@@ -60,13 +88,15 @@ func Plain(s string) string {
 		switch {
 		case r == '\n' || r == '\t' || !Unseen(r) || Joined(before, r, second(s[at:])): // also RuneError, in place of bytes that are not UTF-8
 			b.WriteRune(r)
+			before = r
+			continue
 		case r > 0xffff:
 			hi, lo := utf16.EncodeRune(r)
 			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)
 		default:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
-		before = r
+		before = 0 // an escape joins nothing
 	}
 	return b.String()
 }
@@ -107,6 +137,8 @@ func Visible(s, kept string) string {
 		switch {
 		case clean(at, r, size):
 			b.WriteString(s[at : at+size])
+			at, before = at+size, r
+			continue
 		case r == '\n':
 			b.WriteString(`\n`)
 		case r == '\r':
@@ -120,7 +152,7 @@ func Visible(s, kept string) string {
 		default:
 			fmt.Fprintf(&b, `\U%08x`, r)
 		}
-		at, before = at+size, r
+		at, before = at+size, 0
 	}
 	return b.String()
 }

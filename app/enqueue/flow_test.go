@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -502,5 +503,33 @@ func TestKeysWithDashes(t *testing.T) {
 	plain, err := builder(nil, nil).Batch(t.Context(), strings.NewReader(`{"command":["true"],"retries":2,"retry_on":["exit"]}`))
 	if err != nil || fmt.Sprint(plain.Jobs[0].Spec) != fmt.Sprint(b.Jobs[0].Spec) {
 		t.Errorf("%+v\n%+v, %v", plain.Jobs, b.Jobs, err)
+	}
+}
+
+// What a chain of nodes takes grows with its length: four times as many allocate about four times as much.
+func TestALongChainCompilesInItsLength(t *testing.T) {
+	allocated := func(length int) uint64 {
+		nodes := make([]any, length)
+		for i := range nodes {
+			more := object{}
+			if i > 0 {
+				more["after"] = []any{object{"node_id": fmt.Sprint("n", i-1)}}
+			}
+			nodes[i] = script(fmt.Sprint("n", i), more)
+		}
+		f, err := builder(template(nodes...), nil).Flow("t", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := f.Compile(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if short, long := allocated(250), allocated(1000); long > 6*short {
+		t.Errorf("250 nodes allocate %d bytes, 1000 of them %d", short, long)
 	}
 }

@@ -187,9 +187,9 @@ func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string
 	data = append(data, '\n')
 	out.Plan = manifest
 	out.RunRequest = app.RunRequest{Run: id, Jobs: jobs, Manifest: data}
-	sleeping := map[kernel.JobID]bool{}
+	sleeping, digest := map[kernel.JobID]bool{}, kernel.DigestOf(string(data))
 	for i := range jobs {
-		jobs[i].Spec.Origin.Manifest = kernel.DigestOf(string(data))
+		jobs[i].Spec.Origin.Manifest = digest
 		sleeping[jobs[i].ID] = jobs[i].Spec.Routed
 	}
 	for _, s := range sinksOf(manifest) {

@@ -8,8 +8,7 @@ import (
 	"path"
 )
 
-// writeIn writes a file below dir atomically. Symbolic links cannot lead it out
-// of dir. It waits for room on the disk.
+// writeIn writes a file below dir atomically, and through no symbolic link there. It waits for room on the disk.
 func writeIn(ctx context.Context, dir, name string, data []byte, perm os.FileMode) error {
 	return UntilRoom(ctx, func() error { return writeOnce(dir, name, data, perm) })
 }
@@ -20,6 +19,13 @@ func writeOnce(dir, name string, data []byte, perm os.FileMode) error {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	defer root.Close()
+	for end, char := range name {
+		if at := name[:end]; char == '/' {
+			if info, err := root.Lstat(at); err == nil && info.Mode()&os.ModeSymlink != 0 {
+				return fmt.Errorf("write %s: %s is a symbolic link, and Vizier writes through none there: remove it, and bring back what git has with `git -C %s checkout HEAD -- %s`", name, path.Join(dir, at), dir, at)
+			}
+		}
+	}
 	if err := root.MkdirAll(path.Dir(name), perm|perm>>2&0o111); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}

@@ -32,7 +32,7 @@ func newTrial(t testing.TB, operation, gate string) *trial {
 	t.Helper()
 	dir := t.TempDir()
 	s := &trial{does: map[string]func(context.Context) int{}}
-	s.env = &Env{Files: unlogged{}, Effects: &s.journal, Events: &s.journal, Shell: s, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now}
+	s.env = &Env{Git: noLocks{}, Files: unlogged{}, Effects: &s.journal, Events: &s.journal, Shell: s, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now}
 	s.Node = &Node{Root: dir, Dir: dir, Job: kernel.Job{ID: "00000000000000000000000000000001"}}
 	s.ManifestNode = workflow.ManifestNode{Node: "n", Uses: operation, Operation: operation, Args: map[string]string{"command": "op"}}
 	if gate != "" {

@@ -121,6 +121,11 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 	if env.said != "" && (r.Class == kernel.ExitFailure || r.Outcome == kernel.OutcomeBlocked) {
 		r.Reason += "; the script's last line was: " + env.said
 	}
+	if r.Class == kernel.ExitFailure {
+		if lock := env.Git.IndexLockIn(n.Dir); lock != "" {
+			r.Reason += "; a git has locked the index with " + lock + ": if none is at work any more, `vizier doctor --fix` removes that"
+		}
+	}
 	if r.Outcome == kernel.OutcomeFailed && ctx.Err() == nil {
 		r = inDamaged(env, n, r)
 	}

@@ -165,6 +165,10 @@ type Trees interface {
 	Detach(ctx context.Context, dir string, commit kernel.CommitID) error
 	Release(ctx context.Context, dir string) error
 
+	// IndexLockIn returns the file with which a git locks the index of the tree at dir; "": none
+	// does, or it is not known.
+	IndexLockIn(dir string) string
+
 	// DropStaleLocks removes lock files older than before that a killed git
 	// left in the linked worktree at dir. It does nothing in the main one.
 	DropStaleLocks(dir string, before time.Time) error

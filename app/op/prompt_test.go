@@ -71,11 +71,16 @@ func (d *desk) Output(_ context.Context, _, script string, _ []string, _ int) ([
 	return []byte(d.answer), d.exit, nil
 }
 
+// noLocks is git where nothing locks the index.
+type noLocks struct{ Git }
+
+func (noLocks) IndexLockIn(string) string { return "" }
+
 // deskNode returns a node and its world; prompt is its argument prompt_text.
 func deskNode(t *testing.T, operation, prompt string) (*desk, *Env, *Node) {
 	t.Helper()
 	d := &desk{payloads: map[string][]byte{}}
-	env := &Env{Files: d, Effects: &journal{}, Shell: d, Agents: deskAgent{d}, Stdout: io.Discard, Stderr: &bytes.Buffer{}, Now: func() time.Time { return time.Unix(0, 0) }}
+	env := &Env{Git: noLocks{}, Files: d, Effects: &journal{}, Shell: d, Agents: deskAgent{d}, Stdout: io.Discard, Stderr: &bytes.Buffer{}, Now: func() time.Time { return time.Unix(0, 0) }}
 	text := kernel.Artifact{Kind: kernel.Custom, Name: "prompt_text", Ref: "main"}
 	n := &Node{Root: t.TempDir(), Dir: t.TempDir(), Job: kernel.Job{ID: "me"}}
 	n.Job.Spec.Origin.Branch = "draft/x"

@@ -231,6 +231,9 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 	}
 	if err != nil {
 		next := seeTo
+		if index, ok := errors.AsType[*git.IndexError](err); ok {
+			next = index.Next()
+		}
 		if strings.Contains(err.Error(), "safe.directory") { // git says so, in every language, of a repository of another user
 			next = "make the repository yours or, if you trust its owner, run the `git config` command that git names here; then run `vizier doctor` again"
 		}
@@ -253,7 +256,7 @@ func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
 }
 
 // seeTo is the next step where something could not be looked at.
-const seeTo = "see what this names: a directory or a link in place of a file, what you may not read, or a damaged index of git, which `git reset` writes anew once it is removed; put it right, and run `vizier doctor` again"
+const seeTo = "see what this names: a directory or a link in place of a file, or what you may not read; put it right, and run `vizier doctor` again"
 
 // clear reports what is in the place of files that every command needs and, if it may, moves it aside.
 // blocked says that something is left: then nothing else can be looked at.

@@ -68,7 +68,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	},
 		Effects:   func(kernel.JobID) ([]effect.Record, error) { return w.effects, nil },
 		Resident:  func() int { return w.resident },
-		Hindrance: func() vizier.Hindrance { return vizier.Hindrance{} }, Full: func() bool { return false }, Passed: w.passed,
+		Hindrance: func() vizier.Hindrance { return vizier.Hindrance{} }, Full: func() bool { return false }, Passed: w.passed, Held: func() error { return nil },
 		Attended: func() bool { return w.resident != 0 }, Elsewhere: func() bool { return false }}, nil
 }
 

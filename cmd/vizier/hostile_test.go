@@ -24,8 +24,8 @@ import (
 // The name of somebody who wants a reader to see what is not there: it colours,
 // begins a line of its own, clears the screen and turns text round.
 const (
-	hostile     = "H\x1b[31m\r\nFORGED \u009b2J\u202e\u2066\u200b\u00ad\x7f\U000e0041T"
-	hostileJSON = `H\u001b[31m\r\nFORGED \u009b2J\u202e\u2066\u200b\u00ad\u007f\udb40\udc41T`
+	hostile     = "H\x1b[31m\r\nFORGED \u009b2J\u202e\u2066\u200b\u00ad\x7f\U000e0041\u3164\u2800\u115f\u034f\ufe0fT"
+	hostileJSON = `H\u001b[31m\r\nFORGED \u009b2J\u202e\u2066\u200b\u00ad\u007f\udb40\udc41\u3164\u2800\u115f\u034f\ufe0fT`
 	placeholder = "HOSTILE"
 
 	endedJob, heldJob = "1", "4" // jobs of that ground: one that failed, and one that waits for approval

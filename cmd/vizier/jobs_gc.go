@@ -27,7 +27,7 @@ type collected struct {
 	Outcome string         `json:"outcome"`
 	Removed []kernel.JobID `json:"removed"`
 
-	Refs map[kernel.JobID]string `json:"refs,omitempty"` // their references, looked up while they exist
+	Refs map[kernel.JobID]string `json:"refs,omitempty"` // their references
 }
 
 // Run removes the jobs.
@@ -35,6 +35,13 @@ func (g *gcCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
 		return err
+	}
+	if !g.DryRun { // to name what it removes
+		snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true})
+		if err != nil {
+			return err
+		}
+		c.knows(r, snap)
 	}
 	var gone []kernel.JobID
 	if g.Keep {
@@ -59,10 +66,8 @@ func (g *gcCmd) Run(c *call) error {
 		return c.ui.json(doc)
 	}
 	c.ui.print("Outcome: " + doc.Outcome)
-	if g.DryRun {
-		for _, id := range doc.Removed {
-			c.ui.print("  " + string(id))
-		}
+	for _, id := range doc.Removed {
+		c.ui.print("  " + string(id))
 	}
 	return nil
 }

@@ -272,6 +272,7 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 	var pc pace
 	var t ticker
 	var d deadlock
+	defer d.release()
 	ended := false
 	a, changed := kernel.AttemptID{Job: id}, news{r: r}
 	for looks := 1; ; looks++ {

@@ -311,8 +311,8 @@ func TestGC(t *testing.T) {
 		t.Errorf("younger than that: %q", got)
 	}
 	has(t, w.ok("jobs", "gc", "--dry-run"), "Outcome: would remove 1 job\n  "+w.ref(old))
-	w.job(old)
-	if got := w.ok("jobs", "gc"); got != "Outcome: removed 1 job\n" {
+	ref := w.ref(old)
+	if got := w.ok("jobs", "gc"); got != "Outcome: removed 1 job\n  "+ref+"\n" {
 		t.Errorf("%q", got)
 	}
 	if len(w.jobs) != 2 {
@@ -333,8 +333,8 @@ func TestGCGoesByTheConfiguration(t *testing.T) {
 	open := w.submit("--after", string(kept))
 	w.config["VIZIER_GC_KEEP_AGE"] = "168h"
 	has(t, w.ok("jobs", "gc", "--keep", "--dry-run"), "Outcome: would remove 1 job\n  "+w.ref(old))
-	w.job(old)
-	if got := w.ok("jobs", "gc", "--keep"); got != "Outcome: removed 1 job\n" || len(w.jobs) != 3 {
+	ref := w.ref(old)
+	if got := w.ok("jobs", "gc", "--keep"); got != "Outcome: removed 1 job\n  "+ref+"\n" || len(w.jobs) != 3 {
 		t.Errorf("%q, %d jobs are left", got, len(w.jobs))
 	}
 	status(t, w, open, kernel.Running)

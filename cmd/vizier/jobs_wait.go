@@ -84,7 +84,25 @@ func (t *ticker) tick(ctx context.Context, r *repo) error {
 }
 
 // deadlock finds out whether a job waits for itself, or for jobs that wait for it. The zero value looks at once.
-type deadlock struct{ looked time.Time }
+type deadlock struct {
+	looked time.Time
+	noted  io.Closer // that the job waits, for others to see
+}
+
+// note notes what the job waits for. That is of use to people only, and a sandbox may forbid it.
+func (d *deadlock) note(r *repo, own kernel.JobID, open []kernel.JobID) {
+	if d.noted == nil && r.HoldWait != nil {
+		d.noted, _ = r.HoldWait(own, open)
+	}
+}
+
+// release ends the note.
+func (d *deadlock) release() {
+	if d != nil && d.noted != nil {
+		_ = d.noted.Close()
+		d.noted = nil
+	}
+}
 
 // look fails if this command runs in a job, and that job is one of open, or one of the first of them waits for its
 // end.
@@ -99,6 +117,7 @@ func (d *deadlock) look(c *call, ctx context.Context, r *repo, open []kernel.Job
 		return fmt.Errorf("job %s is this one: it never ends if it waits for itself: %w", own, kernel.ErrConflict)
 	}
 	slices.Sort(open)
+	d.note(r, own, open)
 	id, err := r.Scheduler.HeldUpBy(ctx, own, open[:min(first, len(open))])
 	if err == nil && id != "" {
 		err = fmt.Errorf("job %s waits for job %s, which is this one: it never ends if it waits: %w", id, own, kernel.ErrConflict)
@@ -192,6 +211,7 @@ func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Sn
 	var p pace
 	var t ticker
 	defer c.ui.progress("")
+	defer d.release()
 	told := map[kernel.JobID]bool{}
 	for before := ""; ; {
 		if err := t.tick(ctx, all.r); err != nil {

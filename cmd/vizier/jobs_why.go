@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -127,6 +131,9 @@ func (w *whyCmd) why(c *call, ref string) error {
 		if doc.Unattended = r.unattended(e.TickWait, snap.Now()); doc.Unattended != nil {
 			doc.Unattended.Command = c.ui.refs.command(doc.Unattended.Command)
 		}
+		if e.Outlook == kernel.Starts {
+			c.nested(r, snap, j.ID, &doc)
+		}
 		if e.Root != nil && displaced(snap.Job(e.Root.Job)) {
 			doc.Actions = append([]remedy{{Command: mend}}, doc.Actions...)
 		}
@@ -158,21 +165,63 @@ func (w *whyCmd) why(c *call, ref string) error {
 	return nil
 }
 
+// nested adds to doc that the job, which waits for a place, gets none by itself, if all that have one wait for others that wait so.
+func (c *call) nested(r *repo, snap *kernel.Snapshot, id kernel.JobID, doc *explanation) {
+	if c.past != nil || r.WaitsOf == nil || snap.Job(id) == nil {
+		return
+	}
+	waits := map[kernel.JobID][]kernel.JobID{}
+	var all []kernel.JobID
+	for _, p := range snap.Jobs() {
+		if p.State.Status == kernel.Running {
+			waits[p.ID], _ = r.WaitsOf(p.ID) // what cannot be read is not known
+			all = append(append(all, p.ID), waits[p.ID]...)
+		}
+	}
+	known, err := r.Scheduler.Records(c.ctx, app.Only(append(all, id)))
+	if err != nil || known.Job(id) == nil {
+		return
+	}
+	one := view.Nested(known, known.Job(id), func(p kernel.JobID) []kernel.JobID { return waits[p] })
+	if one == nil {
+		return
+	}
+	for i, u := range doc.Unmet {
+		if u.Kind == kernel.OnLocks.String() {
+			doc.Unmet[i].Clears = "nothing by itself: each job that has a place waits for one that has none"
+		}
+	}
+	setting := "[executors." + one.Spec.Task.On() + "] max_running"
+	if one.Spec.Task.On() == kernel.LocalExecutor {
+		setting = "[scheduler] max_running"
+	}
+	doc.Actions = append(doc.Actions, remedy{c.ui.refs.command([]string{"vizier", "cancel", string(one.ID)}),
+		"vizier cancel " + c.ui.refs.short(string(one.ID)) + " or set a larger `" + setting + "` in the configuration"})
+	doc.Outlook = kernel.AwaitsActions.String()
+}
+
 // moveBack returns what brings back the worktree in which the job of a root failure worked, if somebody moved it. A retry finds it
 // only among the worktrees of jobs.
 func (r *repo) moveBack(snap *kernel.Snapshot, root *kernel.RootFailure) *remedy {
 	if root == nil || snap.Job(root.Job) == nil {
 		return nil
 	}
-	c := snap.Job(root.Job).State.Context
-	if c.Name == "" || r.stands(c) {
+	c, tree := snap.Job(root.Job).State.Context, snap.Job(root.Job).Spec.Task.Tree
+	name, to := c.Name, c.Worktree
+	switch {
+	case name != "" && r.stands(c):
 		return nil
+	case name == "" && tree != "": // git keeps the name that a person's worktree got from its first place
+		if _, err := os.Lstat(tree); !errors.Is(err, iofs.ErrNotExist) {
+			return nil
+		}
+		name, to = filepath.Base(tree), tree
 	}
-	at := r.treeNamed(c.Name)
+	at := r.treeNamed(name)
 	if at == "" {
 		return nil
 	}
-	return &remedy{Command: []string{"git", "worktree", "move", at, c.Worktree}, Text: kernel.MoveWorktree(at, c.Worktree)}
+	return &remedy{Command: []string{"git", "worktree", "move", at, to}, Text: kernel.MoveWorktree(at, to)}
 }
 
 // warned prints err as a warning, and reports whether there is one.
@@ -183,20 +232,23 @@ func (c *call) warned(err error) bool {
 	return err != nil
 }
 
-// foreign warns if the store is foreign, and returns the only command that leads on then: adopt if
-// that is the next step, or doctor, which says what is; nil: it is not foreign.
+// foreign warns if the store is not acted on, and returns the only command that leads on then: adopt if
+// that is the next step, or doctor, which says what is; nil: it is acted on.
 func (c *call) foreign(r *repo) []string {
 	if c.past != nil || r.Foreign == nil {
 		return nil
+	}
+	if r.Held() != nil { // which settled warns of
+		return adopt[:2]
 	}
 	err := r.Foreign(c.ctx)
 	if !c.warned(err) {
 		return nil
 	}
-	if why, ok := errors.AsType[*fs.ForeignError](err); ok && !why.Adopt {
-		return adopt[:2]
+	if why, ok := errors.AsType[*fs.ForeignError](err); ok && why.Adopt {
+		return adopt
 	}
-	return adopt
+	return adopt[:2]
 }
 
 // unmetBeside returns what holds a job up in a foreign store, which next leads out of: that the store is not acted on, and then the rest. Locks and places are not
@@ -299,7 +351,8 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 	case len(e.Unmet) > 0:
 		b.WriteString("\nNot met:\n")
 	}
-	for _, u := range e.Unmet {
+	for i, u := range e.Unmet {
+		u.Clears = doc.Unmet[i].Clears
 		kind := u.Kind.String()
 		if kind != "" {
 			kind += ": "

@@ -92,16 +92,20 @@ func (f *logFilter) next(b *bytes.Buffer, p []byte) int {
 		return 0
 	}
 	r, n := utf8.DecodeRune(p)
-	if (r == '\u200c' || r == '\u200d') && !utf8.FullRune(p[n:]) {
+	if n > 1 && answer.Unseen(r) && !utf8.FullRune(p[n:]) && !answer.Joined(f.last, r, utf8.RuneError) {
 		return 0
 	}
 	after, _ := utf8.DecodeRune(p[n:])
-	joined := answer.Joined(f.last, r, after)
-	if f.last = r; joined {
+	if answer.Joined(f.last, r, after) {
+		f.last = r
 		b.Write(p[:n])
 		return n
 	}
-	if text := visible(string(p[:n]), "\t"); !f.strip || text == string(p[:n]) {
+	text := visible(string(p[:n]), "\t")
+	if f.last = r; text != string(p[:n]) {
+		f.last = 0 // an escape joins nothing
+	}
+	if !f.strip || f.last != 0 {
 		b.WriteString(text)
 	}
 	return n

@@ -75,7 +75,7 @@ func TestLogsIntoAPipe(t *testing.T) {
 // of it is left for a terminal.
 func TestPlain(t *testing.T) {
 	r := drawtest.Of(t)
-	letters := []rune(hostile + "\t\n\\aé漢😀\u2028\u0600\u200c\u200d\u200dмक्😀")
+	letters := []rune(hostile + "\t\n\\aé漢😀\u2028\u0600\u200c\u200d\u200dмक्😀\u2800\u2800⠁\ufe0f\ufe0f❤\u034f\u3164\u115f\u1160\u1161\u11a81\u20e3᠊\u180b")
 	for range 2000 {
 		var b []byte
 		for range r.IntN(20) {
@@ -86,9 +86,9 @@ func TestPlain(t *testing.T) {
 			}
 		}
 		once := visible(string(b), "")
-		seen := []rune(once)
+		seen := []rune("\n" + once + "\n")
 		for i, c := range seen {
-			if answer.Unseen(c) && (i == 0 || i == len(seen)-1 || !answer.Joined(seen[i-1], c, seen[i+1])) {
+			if c != '\n' && answer.Unseen(c) && !answer.Joined(seen[i-1], c, seen[i+1]) {
 				t.Fatalf("%q leaves %U", b, c)
 			}
 		}
@@ -100,6 +100,8 @@ func TestPlain(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for in, want := range map[string]string{"👩\u200d👩\u200d👧": "👩\u200d👩\u200d👧", "می\u200cخواهم": "می\u200cخواهم", "क्\u200dष": "क्\u200dष", "🏳\ufe0f\u200d🌈": "🏳\ufe0f\u200d🌈",
+		"❤\ufe0f 1\ufe0f\u20e3 ‼\ufe0f ↔\ufe0f 葛\U000e0101 ᠠ\u180b": "❤\ufe0f 1\ufe0f\u20e3 ‼\ufe0f ↔\ufe0f 葛\U000e0101 ᠠ\u180b", "⠓⠑\u2800⠇": "⠓⠑\u2800⠇", "\u115f\u1161 \u1100\u1160\u11a8 한글": "\u115f\u1161 \u1100\u1160\u11a8 한글", "ב\u05bc\u034f\u05b7": "ב\u05bc\u034f\u05b7", "\u0600\u0661 ประเทศไทย ខ្មែរ": "\u0600\u0661 ประเทศไทย ខ្មែរ",
+		"build\ufe0f": `build\ufe0f`, "é\ufe0f": `é\ufe0f`, "1\ufe0f2": `1\ufe0f2`, "a\u3164b": `a\u3164b`, "ㄱ\u3164ㄴ\uffa0": `ㄱ\u3164ㄴ\uffa0`, "a\u2800b": `a\u2800b`, "\u2800\u2800⠁\u2800": `\u2800\u2800` + "⠁" + `\u2800`, "a\u115f\u1160b": `a\u115f\u1160b`, "é\u034fé": `é\u034fé`, "ខ\u17b4": `ខ\u17b4`, "❤\ufe0f\ufe0f": "❤\ufe0f" + `\ufe0f`, "a\ufe0f\u200dé": `a\ufe0f\u200dé`,
 		"dep\u200dloy": `dep\u200dloy`, "\u200dé": `\u200dé`, "é\u200c\u200cé": `é\u200c\u200cé`, "é\u200c": `é\u200c`, "é\u202eé": `é\u202eé`, "é\u200bé": `é\u200bé`, "é\u200d\xff": `é\u200d\xff`} {
 		if got := visible(in, ""); got != want {
 			t.Errorf("%+q: %+q", in, got)

@@ -285,6 +285,7 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 	var p pace
 	var t ticker
 	var d deadlock
+	defer d.release()
 	for looks := 1; ; looks++ {
 		err := t.tick(c.ctx, f.r)
 		var whole *kernel.Snapshot

@@ -27,6 +27,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	if p := r.Passed(); p != nil {
 		c.ui.warn("%s; if it is stopped, kill -CONT lets it continue", unreleased(p))
 	}
+	c.warned(r.Held())
 	if r.Full() {
 		c.ui.warn("%s: make room on it, and they go on by themselves", diskFull)
 	}

@@ -137,6 +137,13 @@ type repo struct {
 	// Passed returns the scheduler lock that the last read did without, because its holder does not let go, or nil.
 	Passed func() *fs.BusyError
 
+	// HoldWait notes that a job waits for others until the result is closed, and WaitsOf returns these.
+	HoldWait func(id kernel.JobID, others []kernel.JobID) (io.Closer, error)
+	WaitsOf  func(id kernel.JobID) ([]kernel.JobID, error)
+
+	// Held returns an error if there are changes that could not be written yet and cannot be read, or nil.
+	Held func() error
+
 	// Attended reports whether a resident scheduler is running or just being
 	// started.
 	Attended func() bool
@@ -218,7 +225,7 @@ func newRepo(ctx context.Context, v *vizier.Repository, noResident bool) *repo {
 		Past:    v.Store,
 		At:      v.At, Evidence: v.Evidence,
 		Resident:  v.Resident,
-		Hindrance: v.Hindrance, Full: v.Store.Full, Passed: v.Store.Passed,
+		Hindrance: v.Hindrance, Full: v.Store.Full, Passed: v.Store.Passed, Held: v.Store.Held, HoldWait: v.Store.HoldWait, WaitsOf: v.Store.WaitsOf,
 		Attended: v.Attended, Elsewhere: v.Elsewhere,
 		Outside: v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,

@@ -102,7 +102,7 @@ func (p RefusedPrompt) next() []string {
 // OverviewOf returns the overview of s. A runner counts as stalled if the
 // snapshot's facts say so; see kernel.Liveness.
 func OverviewOf(s *kernel.Snapshot, o OverviewOptions) Overview {
-	x := overview{s: s, o: o, routed: slices.ContainsFunc(s.Jobs(), kernel.Near{Kind: kernel.Woken}.Selects), tells: map[kernel.JobID]bool{}}
+	x := overview{s: s, o: o, routed: slices.ContainsFunc(s.Jobs(), kernel.Near{Kind: kernel.Woken}.Selects), tells: map[kernel.JobID]telling{}}
 	v := Overview{Attention: []Item{}, Running: []Item{}, Waiting: []Item{}, Failed: []Item{}, FailedSince: o.FailedSince, Unreadable: unreadable(s), Places: s.Limits().MaxRunning}
 	for _, g := range x.groups() {
 		var running, waiting []*kernel.Job
@@ -159,7 +159,9 @@ type overview struct {
 	o      OverviewOptions
 	routed bool // a job that only a route starts is active: failures may yet be reversed
 
-	tells map[kernel.JobID]bool // see told
+	tells map[kernel.JobID]telling // see told
+	asked []kernel.JobID           // those of tells that are being found out
+	again bool                     // the first of them was asked about again
 }
 
 // groups returns the jobs grouped by number, in schedule order.
@@ -405,7 +407,8 @@ func Short(j *kernel.Job) string {
 
 // failed reports whether j failed lately, for good, and by itself. A failure
 // that only follows from another one is shown by that other one; one that follows
-// from what was cancelled elsewhere is shown by the first job that it blocks.
+// from what was cancelled elsewhere is shown by the first job that it blocks, and jobs
+// that block each other by the first of them.
 func (x *overview) failed(j *kernel.Job) bool {
 	st := &j.State
 	switch at := cmp.Or(st.Finished, st.WaitSince); {
@@ -416,8 +419,20 @@ func (x *overview) failed(j *kernel.Job) bool {
 	case st.Status != kernel.BlockedByDependency, EndedBadly(j):
 		return false
 	}
+	x.asks(j)
 	by := x.blockers(j)
-	return !among(by, j) && !slices.ContainsFunc(by, x.told)
+	tells := x.tellOf(by)
+	shown := !among(by, j) && (tells == untold || tells == goesRound && x.again)
+	if shown {
+		x.tells[j.ID] = told
+	}
+	for _, id := range x.asked { // what goes round may be told now
+		if x.tells[id] == goesRound {
+			delete(x.tells, id)
+		}
+	}
+	x.asked, x.again = x.asked[:0], false
+	return shown
 }
 
 // blockers returns the jobs whose ends keep j, which is blocked, from starting.
@@ -449,21 +464,56 @@ func among(jobs []*kernel.Job, j *kernel.Job) bool {
 	return j.Number != 0 && slices.ContainsFunc(jobs, func(p *kernel.Job) bool { return p.Number == j.Number })
 }
 
-// told reports whether an overview tells of what ended p: a person who cancelled it knows.
-func (x *overview) told(p *kernel.Job) bool {
+// telling is whether an overview tells of what ended a job.
+type telling uint8
+
+const (
+	untold    telling = iota
+	told              // a line of it does
+	goesRound         // that is being found out, and leads back to a job of which it is
+)
+
+// told returns whether an overview tells of what ended p: a person who cancelled it knows.
+func (x *overview) told(p *kernel.Job) telling {
 	switch {
 	case p.State.Status == kernel.Cancelled:
-		return false
+		return untold
 	case p.State.Status != kernel.BlockedByDependency, EndedBadly(p):
-		return true
+		return told
 	}
-	yes, known := x.tells[p.ID]
-	if !known {
-		by := x.blockers(p)
-		yes = !among(by, p) || slices.ContainsFunc(by, x.told)
-		x.tells[p.ID] = yes
+	if known, asked := x.tells[p.ID]; asked {
+		x.again = x.again || known == goesRound && p.ID == x.asked[0]
+		return known
 	}
-	return yes
+	x.asks(p)
+	by := x.blockers(p)
+	tells := x.tellOf(by)
+	if tells == untold && !among(by, p) { // p has a line itself
+		tells = told
+	}
+	x.tells[p.ID] = tells
+	return tells
+}
+
+// asks notes that whether an overview tells of what ended p is being found out.
+func (x *overview) asks(p *kernel.Job) {
+	x.tells[p.ID] = goesRound
+	x.asked = append(x.asked, p.ID)
+}
+
+// tellOf returns the most that is told of what ended one of jobs.
+func (x *overview) tellOf(jobs []*kernel.Job) telling {
+	most := untold
+	for _, p := range jobs {
+		switch x.told(p) {
+		case told:
+			return told
+		case goesRound:
+			most = goesRound
+		case untold:
+		}
+	}
+	return most
 }
 
 // Printed reports whether j failed after it was launched, so that its output may say more.

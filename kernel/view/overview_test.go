@@ -47,6 +47,33 @@ func TestOverviewOfWhatACancelledJobBlocks(t *testing.T) {
 		"failed 4/merge do c1 awaiting producer for custom:stage_token:approve:x vizier why 4/merge\n")
 }
 
+// Of jobs that block each other, the first is shown, and none that follow from them, wherever they come; if one of them also
+// follows from a failure, that tells of all.
+func TestOverviewOfJobsThatBlockEachOther(t *testing.T) {
+	t.Parallel()
+	x, y := kernel.Artifact{Kind: kernel.Custom, Name: "x"}, kernel.Artifact{Kind: kernel.Custom, Name: "y"}
+	blocked := func(id string, at int, needs, makes kernel.Artifact, edit ...func(*kernel.Job)) kernel.Job {
+		return job(id, at, kernel.BlockedByDependency, append(edit, numbered(at, ""), ended(20, "", kernel.NoFailure), func(j *kernel.Job) {
+			j.Spec.Needs, j.Spec.Produces = []kernel.Artifact{needs}, []kernel.Artifact{makes}
+			j.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Cause: kernel.ArtifactMissing, Artifact: needs, Detail: "missing " + needs.Name}
+		})...)
+	}
+	behind := job("c", 4, kernel.BlockedByDependency, numbered(4, ""), ended(20, "", kernel.NoFailure), after("b"))
+	before := job("c", 1, kernel.BlockedByDependency, numbered(1, ""), ended(20, "", kernel.NoFailure), after("b"))
+	for name, jobs := range map[string][]kernel.Job{
+		"one artifact":           {blocked("a", 2, x, x), blocked("b", 3, x, x), behind},
+		"two artifacts":          {blocked("a", 2, x, y), blocked("b", 3, y, x), behind},
+		"what follows is before": {before, blocked("a", 2, x, x), blocked("b", 3, x, x)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text(t, sketch(overviewOf(t, snap(jobs...), view.OverviewOptions{FailedSince: hour})), "failed 2 do a missing x vizier why 2\n")
+		})
+	}
+	failed := job("d", 5, kernel.Failed, numbered(5, ""), ended(20, "exit code 2", kernel.ExitFailure), func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{x} })
+	text(t, sketch(overviewOf(t, snap(blocked("a", 2, x, x), blocked("b", 3, x, x), behind, failed), view.OverviewOptions{FailedSince: hour})),
+		"failed 5 do d exit 2 vizier tail 5\n")
+}
+
 // A job that waits for a pool which was made too small for it since is said to want more than it has.
 func TestWaitsForAPoolThatShrank(t *testing.T) {
 	t.Parallel()

@@ -49,10 +49,12 @@ func validate(t *Template) (*graph, error) {
 
 type checker struct {
 	report
-	t    *Template
-	g    *graph
-	byID map[string]*node
-	same map[string]string // the form of an id in a file name → the id
+	t      *Template
+	g      *graph
+	byID   map[string]*node
+	same   map[string]string // the form of an id in a file name → the id
+	called map[string]string // what references call a node → its id
+	place  int               // of the node whose identity is looked at, from 1
 }
 
 // node reports a finding about n.
@@ -70,7 +72,7 @@ func (c *checker) rule(n *node, pos Pos, field, format string, args ...any) {
 	c.node(n, pos, field, "", "%s node `%s` %s", what, n.id.Value, fmt.Sprintf(format, args...))
 }
 
-// identity reports ids that are empty, duplicate, or the same in a file name.
+// identity reports ids that are empty, duplicate, or the same in a file name or in a reference.
 func (c *checker) identity(n *node) {
 	id := n.id.Value
 	file := strings.Trim(strings.Map(func(r rune) rune {
@@ -80,8 +82,11 @@ func (c *checker) identity(n *node) {
 		return '-'
 	}, id), "-")
 	if c.same == nil {
-		c.same = map[string]string{}
+		c.same, c.called = map[string]string{}, map[string]string{}
 	}
+	c.place++
+	part := kernel.PartAt(id, c.place)
+	namesake, called := c.called[part]
 	switch other, taken := c.same[file]; {
 	case !n.id.given(): // the decoder has reported it
 	case strings.TrimSpace(id) == "":
@@ -90,8 +95,10 @@ func (c *checker) identity(n *node) {
 		c.node(n, n.id.Pos, ".id", "the other is at "+c.byID[id].id.Pos.String(), "defines duplicate node id `%s`", id)
 	case taken:
 		c.node(n, n.id.Pos, ".id", "", "node ids `%s` and `%s` are the same in file names (`%s`)", other, id, file)
+	case called:
+		c.node(n, n.id.Pos, ".id", "rename one of them: a node whose id is no word is called by its place", "node ids `%s` and `%s` are both called `%s`", namesake, id, part)
 	default:
-		c.same[file], c.byID[id] = id, n
+		c.same[file], c.called[part], c.byID[id] = id, id, n
 	}
 }
 

@@ -41,16 +41,27 @@ func (t Tree) with(f func(fs.Confined) error) error {
 	c, err := fs.Confine(t.Home)
 	if err == nil {
 		defer c.Close()
-		var e fs.Entry
-		if e, err = c.Stat(inbox.Dir); err == nil && e.Mode != iofs.ModeDir {
-			return fmt.Errorf("%s is not a directory (a symbolic link is not followed): move it away", t.Inbox())
+		for _, name := range []string{inbox.ProcessedDir, inbox.FinishedDir, inbox.FailedDir, inbox.Dir} { // the first three are made once they are needed
+			var e fs.Entry
+			if e, err = c.Stat(name); err == nil && e.Mode != iofs.ModeDir {
+				return fmt.Errorf("%s is not a directory (a symbolic link is not followed): move it away", path.Join(t.Home, name))
+			}
 		}
 		if err == nil {
-			return f(c)
+			return t.whole(f(c))
 		}
+		err = t.whole(err)
 	}
 	if errors.Is(err, iofs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", path.Join(t.Home, inbox.Dir), ErrNoInbox)
+	}
+	return err
+}
+
+// whole returns err with the absolute path of the file that it is about.
+func (t Tree) whole(err error) error {
+	if p, ok := errors.AsType[*iofs.PathError](err); ok && !path.IsAbs(p.Path) {
+		p.Path = path.Join(t.Home, p.Path)
 	}
 	return err
 }
