@@ -208,9 +208,9 @@ func (d *drawn) Attempt(j *kernel.Job, ran time.Duration) (kernel.Result, time.D
 	}
 	k := d.h.known(j)
 	if k == nil {
-		return succeeds, overrun(DefaultDuration, ran)
+		return succeeds, guessed(j, ran)
 	}
-	took := overrun(DefaultDuration, ran)
+	took := guessed(j, ran)
 	d.chance = d.chance || len(k.took)+len(k.failed) > 1
 	if len(k.took) > 0 {
 		took = quantile(longer(k.took, ran), d.at("time", j), ran)
@@ -241,6 +241,15 @@ func (d *drawn) Decision(j *kernel.Job) (grants bool, takes time.Duration) {
 		grants = true
 	}
 	return grants, time.Duration(float64(takes) / d.people)
+}
+
+// guessed returns the duration of an attempt of j of which nothing is known. It is no reason to expect that a time limit ends it.
+func guessed(j *kernel.Job, ran time.Duration) time.Duration {
+	takes := overrun(DefaultDuration, ran)
+	if limit := j.Spec.Task.Timeout; limit > 0 {
+		takes = min(takes, max(limit, ran))
+	}
+	return takes
 }
 
 // overrun returns the expected duration of something that usually takes usual

@@ -71,6 +71,8 @@ func TestStories(t *testing.T) {
 			named("a", both(takes(5*m), running, func(j *kernel.Job) { j.State.Started = t0.Add(-2 * m) })),
 			named("b", both(takes(5*m), running, func(j *kernel.Job) { j.State.Started = t0.Add(-10 * m) }))}, "a/1 -2-3, b/1 -10-1"},
 		"nothing known": {[]kernel.Job{named("a", called("z"))}, "a/1 0-1"},
+		"nothing known but a limit": {[]kernel.Job{named("a", both(called("z"), func(j *kernel.Job) { j.Spec.Task.Timeout = m / 2 })), named("b", both(takes(m), after("a")))},
+			"a/1 0-0.5, b/1 0.5-1.5"},
 	} {
 		s := world(c.jobs...)
 		o := kernel.Observation{Now: t0, Jobs: c.jobs, Facts: s.Facts(), Limits: s.Limits()}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -72,6 +73,21 @@ func text(key, doc string, at func(*Config) *string) setting {
 			*at(c), err = str(v)
 			return err
 		}}
+}
+
+// absolute restricts s to absolute paths, or none.
+func absolute(s setting) setting {
+	put := s.put
+	s.put = func(c *Config, name string, v any) error {
+		if err := put(c, name, v); err != nil {
+			return err
+		}
+		if dir := s.get(c).(string); dir != "" && !path.IsAbs(dir) {
+			return mismatch("an absolute path", dir)
+		}
+		return nil
+	}
+	return s
 }
 
 // collector restricts s to base addresses that OTLP can be sent to.

@@ -164,6 +164,8 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"[approvals]\nrequired_from = [3]":                                "approvals.required_from: expected an array of strings, found an array",
 		"[approvals]\nfrom_jobs = 3":                                      "approvals.from_jobs: expected true or false, found 3",
 		"[containers]\nrun = 3":                                           "containers.run: expected an array of strings, found 3",
+		"[workflow.global_workflows]\ndir = \"a/b\"":                      `workflow.global_workflows.dir: expected an absolute path, found "a/b"`,
+		"[workflow.global_workflows]\ndir = \"~/b\"":                      `workflow.global_workflows.dir: expected an absolute path, found "~/b"`,
 		"[otel]\nendpoint = 3":                                            "otel.endpoint: expected a string, found 3",
 		"[otel]\nendpoint = \"ftp://a\"":                                  `otel.endpoint: expected an address such as "http://localhost:4318", found "ftp://a"`,
 		"[otel]\nendpoint = \"http://\"":                                  `found "http://"`,
