@@ -206,6 +206,17 @@ func TestGCOfPlans(t *testing.T) {
 	}
 }
 
+// GC keeps a failed producer that counts for a job, also if a later one, which no longer counts, succeeded.
+func TestGCKeepsTheProducerThatCounts(t *testing.T) {
+	s := snapshot(planned(true), approve("b1", is(kernel.Failed)), approve("b2", is(kernel.Succeeded), func(j *kernel.Job) { j.State.Retired = true }), merge("c"))
+	p := retention.GC(s, 0)
+	before, _ := decided(t, s, "c")
+	after, _ := decided(t, s.Apply(p), "c")
+	if before.Next != kernel.BlockedByDependency || after != before {
+		t.Errorf("%+v, and after a GC %+v", before, after)
+	}
+}
+
 // A stage that ran in a worktree which is gone is retried from the job that
 // makes the worktree, and RetryOf and Explain agree on that.
 func TestARetryBeginsWhereTheWorktreeIsMade(t *testing.T) {

@@ -200,20 +200,19 @@ func live(s *kernel.Snapshot, stays map[kernel.JobID]bool) []*kernel.Job {
 // depends, and every job with a marker of a.
 func keepProducers(s *kernel.Snapshot, consumer kernel.JobID, a kernel.Artifact, keep map[kernel.JobID]bool) {
 	markers := s.Facts().Markers[a]
-	var newest, succeeded *kernel.Job
+	last := map[[2]bool]kernel.JobID{} // by whether it is retired and whether it succeeded
 	for _, id := range s.Producers(consumer, a) {
-		newest = s.Job(id)
-		if newest.State.Status == kernel.Succeeded {
-			succeeded = newest
+		st := &s.Job(id).State
+		last[[2]bool{st.Retired, false}] = id
+		if st.Status == kernel.Succeeded {
+			last[[2]bool{st.Retired, true}] = id
 		}
-		if a.Kind == kernel.Custom && !markers.Known || newest.State.Status == kernel.Unscheduled { // demand may wake it
+		if a.Kind == kernel.Custom && !markers.Known || st.Status == kernel.Unscheduled { // demand may wake it
 			keep[id] = true
 		}
 	}
-	for _, j := range []*kernel.Job{newest, succeeded} {
-		if j != nil {
-			keep[j.ID] = true
-		}
+	for _, id := range last {
+		keep[id] = true
 	}
 	for _, id := range markers.Value {
 		keep[id] = true
