@@ -112,7 +112,7 @@ func (t *tailCmd) print(c *call) error {
 	}
 	gone := c.warnMissing(r, j, t.Stream)
 	if p.plain() && p.stream != "both" {
-		return t.bytes(c, r, id)
+		return t.bytes(c, r, j)
 	}
 	lines := p.lines(r, id)
 	print := func(l joblog.Line) error { return p.line("", l) }
@@ -126,7 +126,8 @@ func (t *tailCmd) print(c *call) error {
 		if t.Stream == "both" {
 			said = &reported{}
 		}
-		err = c.follow(r, id, p, func(all bool) (bool, error) { return lines.Read(c.ctx, all, print) }, said)
+		late := earlier{r, id, begins(j), "stdout", lines.Met, func(ctx context.Context, open opener) error { return whole(ctx, open, print) }}
+		err = c.follow(&late, p, func(all bool) (bool, error) { return lines.Read(c.ctx, all, print) }, said)
 		err = errors.Join(err, lines.End(print))
 	}
 	return err
@@ -179,15 +180,21 @@ func (t *tailCmd) printer(c *call) (*linePrinter, error) {
 func (p *linePrinter) plain() bool { return p.grep == nil && !p.stamps && p.most == 0 && !p.none }
 
 // bytes copies one stream verbatim.
-func (t *tailCmd) bytes(c *call, r *repo, id kernel.JobID) error {
-	f := joblog.NewFile(func() (*os.File, error) { return r.Logs.OpenLog(id, t.Stream) })
+func (t *tailCmd) bytes(c *call, r *repo, j *kernel.Job) error {
+	f := joblog.NewFile(func() (*os.File, error) { return r.Logs.OpenLog(j.ID, t.Stream) })
 	defer f.Close()
 	read := func(bool) (bool, error) { return f.CopyTo(c.ctx, c.ui.logs()) }
 	if !t.Follow {
 		_, err := read(true)
 		return wrongLog(err)
 	}
-	return c.follow(r, id, &linePrinter{out: c.ui.logs()}, read, nil)
+	late := earlier{r, j.ID, begins(j), t.Stream, f.Met, func(ctx context.Context, open opener) error {
+		one := joblog.NewFile(func() (*os.File, error) { return open(t.Stream) })
+		defer one.Close()
+		_, err := one.CopyTo(ctx, c.ui.logs())
+		return err
+	}}
+	return c.follow(&late, &linePrinter{out: c.ui.logs()}, read, nil)
 }
 
 // once prints the current output.
@@ -237,7 +244,7 @@ func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, jobs []*kernel.Job, ru
 	f := newRunFollower(r, app.RunRequest{Run: run}, p, c.ui.refs.short)
 	f.number, f.output = number, true
 	for _, j := range jobs {
-		f.add(j)
+		f.add(j, begins(j))
 	}
 	_, err := f.follow(c)
 	return err
@@ -266,7 +273,8 @@ func wrongLog(err error) error {
 
 // follow prints until the job is terminal and everything it wrote is printed.
 // An interrupt only ends the following, not the job.
-func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bool) (bool, error), said *reported) error {
+func (c *call) follow(late *earlier, p *linePrinter, read func(all bool) (bool, error), said *reported) error {
+	r, id := late.r, late.id
 	c.staysInFront()
 	c.leavesWithReader()
 	var pc pace
@@ -276,6 +284,15 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 	ended := false
 	a, changed := kernel.AttemptID{Job: id}, news{r: r}
 	for looks := 1; ; looks++ {
+		err := t.tick(c.ctx, r)
+		if err == nil && changed.any() { // the record is read first, so that what the job wrote is printed before its end
+			if ended, a.N, err = r.terminal(c, id); err == nil {
+				err = late.before(c.ctx, a.N)
+			}
+		}
+		if err != nil {
+			return detached(c, id, err)
+		}
 		progress, err := read(ended)
 		if err == nil && (looks == 2 || ended) {
 			err = p.flow()
@@ -283,27 +300,14 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 		if err != nil {
 			return detached(c, id, wrongLog(err))
 		}
-		if ended {
-			return nil
-		}
-		if err := t.tick(c.ctx, r); err != nil {
-			return detached(c, id, err)
-		}
-		if changed.any() {
-			if ended, a.N, err = r.terminal(c, id); err != nil {
-				return detached(c, id, err)
-			}
-		}
-		if !ended {
-			if err := d.look(c, c.ctx, r, []kernel.JobID{id}); err != nil {
-				return detached(c, id, err)
-			}
-		}
 		if said != nil && r.Progress != nil && a.N > 0 {
 			said.tell(c, a, r.Progress(a))
 		}
 		if ended {
-			continue
+			return nil
+		}
+		if err := d.look(c, c.ctx, r, []kernel.JobID{id}); err != nil {
+			return detached(c, id, err)
 		}
 		if err := pc.wait(c.ctx, progress || looks == 1); err != nil {
 			return detached(c, id, err)

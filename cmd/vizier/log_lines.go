@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +96,57 @@ func (p *linePrinter) lines(r *repo, id kernel.JobID) *joblog.Lines {
 		l.Last(p.most)
 	}
 	return l
+}
+
+// earlier shows what attempts of a job wrote whose logs were rotated away before their follower looked at them.
+type earlier struct {
+	r      *repo
+	id     kernel.JobID
+	next   int // the first attempt that is not looked for yet
+	stream string
+	met    func(*os.File) (bool, error)                 // whether the follower reads that log of the stream, or has read it
+	show   func(ctx context.Context, open opener) error // shows the logs of one attempt
+}
+
+// opener opens the log of a name, such as stdout.
+type opener func(name string) (*os.File, error)
+
+// begins returns the first attempt that somebody sees who follows j from now on.
+func begins(j *kernel.Job) int {
+	if j.State.Status == kernel.Running || j.State.Status.Terminal() {
+		return j.State.Attempt
+	}
+	return j.State.Attempt + 1
+}
+
+// before shows the attempts before the latest.
+func (e *earlier) before(ctx context.Context, latest int) error {
+	for ; e.next < latest; e.next++ {
+		open := func(name string) (*os.File, error) { return e.r.Logs.OpenLog(e.id, name+"."+strconv.Itoa(e.next)) }
+		log, err := open(e.stream)
+		if errors.Is(err, os.ErrNotExist) && e.next == latest-1 { // it is about to be rotated, or there is none
+			return nil
+		} else if errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return wrongLog(err)
+		}
+		met, err := e.met(log)
+		if err = errors.Join(err, log.Close()); err == nil && !met {
+			err = e.show(ctx, open)
+		}
+		if err != nil {
+			return wrongLog(err)
+		}
+	}
+	return nil
+}
+
+// whole calls f with all lines of the logs that open opens.
+func whole(ctx context.Context, open opener, f func(joblog.Line) error) error {
+	lines := joblog.NewLines(open)
+	_, err := lines.Read(ctx, true, f)
+	return errors.Join(err, lines.End(f))
 }
 
 // loggedJob is one of several jobs whose lines are merged.

@@ -158,7 +158,8 @@ type followedJob struct {
 	id    kernel.JobID
 	read  kernel.Revision // of its record when nothing was left to print; 0: something may be
 	at    time.Time       // of that
-	whole int             // the attempt whose logs were read to their end and then packed: see runFollower.packed
+	late  earlier
+	whole int // the attempt whose logs were read to their end and then packed: see runFollower.packed
 }
 
 // newRunFollower returns a follower of a run, or of the jobs that are added to it. short returns the reference
@@ -172,12 +173,17 @@ func newRunFollower(r *repo, run app.RunRequest, p *linePrinter, short func(id s
 	return f
 }
 
-func (f *runFollower) add(j *kernel.Job) {
+// add follows j, from an attempt on.
+func (f *runFollower) add(j *kernel.Job, from int) {
 	if _, ours := f.joined[j.ID]; !ours {
 		f.jobs = append(f.jobs, j.ID)
 	}
 	if f.printer != nil {
-		f.logs = append(f.logs, followedJob{lines: f.printer.lines(f.r, j.ID), name: inRunName(j, f.number), id: j.ID})
+		lines, name := f.printer.lines(f.r, j.ID), inRunName(j, f.number)
+		f.logs = append(f.logs, followedJob{lines: lines, name: name, id: j.ID,
+			late: earlier{f.r, j.ID, from, "stdout", lines.Met, func(ctx context.Context, open opener) error {
+				return whole(ctx, open, func(l joblog.Line) error { return f.printer.line(name, l) })
+			}}})
 	}
 	f.joined[j.ID] = true
 }
@@ -216,7 +222,7 @@ func (f *runFollower) look(c *call) (whole *kernel.Snapshot, err error) {
 		if f.number == 0 {
 			f.number = j.Number
 		}
-		f.add(j)
+		f.add(j, 1)
 	}
 	if all {
 		whole = snap
@@ -239,6 +245,9 @@ func (f *runFollower) read(ctx context.Context) (any bool, err error) {
 		if err != nil {
 			return any, err
 		}
+		if ended { // it may be packed, and unpacked for the next attempt, which makes another file of the log
+			j.late.next = f.now[j.id].State.Attempt + 1
+		}
 		if any = any || more; more {
 			rev = 0
 		}
@@ -259,6 +268,11 @@ func (f *runFollower) packed(j *followedJob) bool {
 
 // print prints the output that j has by now, and with all also what is being written.
 func (f *runFollower) print(ctx context.Context, j *followedJob, all bool) (more bool, err error) {
+	if job := f.now[j.id]; job != nil {
+		if err := j.late.before(ctx, job.State.Attempt); err != nil {
+			return false, err
+		}
+	}
 	more, err = j.lines.Read(ctx, all, func(l joblog.Line) error { return f.printer.line(j.name, l) })
 	if err != nil {
 		err = wrongLog(err)

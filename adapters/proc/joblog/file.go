@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 )
 
 // File reads a log while it is being written. A file that is rotated away is
@@ -19,6 +20,8 @@ type File struct {
 	at    int64 // offset in the output, including dropped bytes, of the next byte
 	lost  bool  // bytes are missing between the last ones read and those before
 	buf   []byte
+
+	met []os.FileInfo // the files that were opened
 
 	again  []byte // what was read is read again: see next
 	tail   []byte // the last bytes that were read, at most as many as a mark has
@@ -71,6 +74,12 @@ func (f *File) CopyTo(ctx context.Context, out io.Writer) (any bool, err error) 
 	}
 }
 
+// Met reports whether f reads the file that log is, or has read it. One that was replaced before f looked it has not.
+func (f *File) Met(log *os.File) (bool, error) {
+	info, err := log.Stat()
+	return err == nil && slices.ContainsFunc(f.met, func(have os.FileInfo) bool { return os.SameFile(have, info) }), err
+}
+
 // Close closes the file.
 func (f *File) Close() {
 	if f.file != nil {
@@ -91,7 +100,11 @@ func (f *File) open() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	f.file, f.at = file, 0
+	info, err := file.Stat()
+	if err != nil {
+		return false, errors.Join(err, file.Close())
+	}
+	f.file, f.at, f.met = file, 0, append(f.met, info)
 	return true, nil
 }
 

@@ -111,6 +111,9 @@ func (l *Lines) skip() error {
 	return nil
 }
 
+// Met is File.Met of the standard output.
+func (l *Lines) Met(log *os.File) (bool, error) { return l.logs[Stdout].Met(log) }
+
 // Unended returns what Read has read of the lines whose ends are not written yet, at most one
 // of each log. Read returns it with the rest of its line.
 func (l *Lines) Unended() (out []Line) {
