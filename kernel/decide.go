@@ -27,6 +27,7 @@ type tick struct {
 
 	rewindable map[int32]map[JobID]bool // by a job that a route woke: what it may rewind
 	takes      map[JobID]int32          // the jobs that deferred routes take back: whose routes these are
+	defers     map[int32]JobID          // whose routes are deferred: the first running job that these take back
 }
 
 // judgement is what the tick has decided about a job so far.

@@ -343,8 +343,8 @@ func (x *explainer) remedies(i int32) {
 	j := x.t.s.jobs[i]
 	switch st := x.t.status(i); {
 	case j.State.Deferred:
-		if r, ok := x.t.s.find(x.t.s.runs(x.t.s.takesBack(j))); ok {
-			x.remedies(r)
+		if r := x.deferred(j).Job; r != j.ID {
+			x.remedies(x.t.s.graph.index[r])
 		}
 		return
 	case j.lacksSecret() != "":

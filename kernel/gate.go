@@ -194,7 +194,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		if k := t.sender(i, anyEnd[n]); k >= 0 && !t.s.jobs[k].State.Deferred {
 			by := t.s.jobs[k].ID
 			return waits(waitingOnJob + string(by) + ", which may send job " + string(anyEnd[n]) + " back").of(by).because(JobNotEnded), ended + n + 1
-		} else if k >= 0 {
+		} else if k >= 0 && t.takenBack(i) < 0 {
 			return t.awaitsRoute(k), ended + n + 1
 		}
 	}
@@ -207,8 +207,9 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 
 // awaitsRoute returns the verdict on a job that waits for the deferred routes of job k.
 func (t *tick) awaitsRoute(k int32) verdict {
+	t.lookAtDeferred()
 	v := waits("job " + string(t.s.jobs[k].ID) + " is about to send it back").of(t.s.jobs[k].ID).because(RouteDeferred)
-	if r := t.s.runs(t.s.takesBack(t.s.jobs[k])); r != "" {
+	if r := t.defers[k]; r != "" {
 		v.now = ", once job " + string(r) + " has ended"
 	}
 	return v
@@ -217,26 +218,31 @@ func (t *tick) awaitsRoute(k int32) verdict {
 // takenBack returns the job whose deferred routes take back job i, or -1. A job that another one submitted
 // goes on, since that one may run and wait for it.
 func (t *tick) takenBack(i int32) int32 {
-	if len(t.s.deferred) == 0 || t.s.jobs[i].Spec.Origin.Parent != "" {
-		return -1
-	}
-	if t.takes == nil {
-		t.takes = map[JobID]int32{}
-		for _, k := range t.s.deferred {
-			if !t.s.jobs[k].State.Deferred {
-				continue
-			}
-			for _, id := range t.s.takesBack(t.s.jobs[k]) {
-				if _, earlier := t.takes[id]; !earlier {
-					t.takes[id] = k
-				}
-			}
-		}
-	}
-	if k, back := t.takes[t.s.jobs[i].ID]; back {
+	t.lookAtDeferred()
+	if k, back := t.takes[t.s.jobs[i].ID]; back && t.s.jobs[i].Spec.Origin.Parent == "" {
 		return k
 	}
 	return -1
+}
+
+// lookAtDeferred finds out, once in a tick, what deferred routes take back and which running jobs are in their way.
+func (t *tick) lookAtDeferred() {
+	if len(t.s.deferred) == 0 || t.takes != nil {
+		return
+	}
+	t.takes, t.defers = map[JobID]int32{}, map[int32]JobID{}
+	for _, k := range t.s.deferred {
+		if !t.s.jobs[k].State.Deferred {
+			continue
+		}
+		back := t.s.takesBack(t.s.jobs[k])
+		t.defers[k] = t.s.runs(back)
+		for _, id := range back {
+			if _, earlier := t.takes[id]; !earlier {
+				t.takes[id] = k
+			}
+		}
+	}
 }
 
 func (t *tick) checkEnded(i int32, from int) (verdict, int) {

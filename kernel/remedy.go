@@ -14,6 +14,8 @@ import (
 func (x *explainer) clearsJob(_ int32, v verdict) string {
 	k, known := x.t.s.find(v.job)
 	switch {
+	case v.cause == RouteDeferred:
+		return x.deferred(x.t.s.jobs[k]).Clears
 	case v.kind != blocked:
 		return "job " + x.describe(v.job)
 	case !known && x.t.s.unreadable[v.job] != "":
@@ -35,6 +37,8 @@ func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, via JobID) {
 	k, known := x.t.s.find(v.job)
 	why := x.t.s.unreadable[v.job]
 	switch {
+	case v.cause == RouteDeferred:
+		return nil, x.deferred(x.t.s.jobs[k]).Job
 	case known && x.spoiler(k, v.artifact) >= 0:
 		return nil, x.t.s.jobs[x.spoiler(k, v.artifact)].ID
 	case known && x.t.status(k) == Succeeded: // it succeeded without producing what it declared

@@ -157,11 +157,15 @@ func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
 		own.State.Reason = strings.ReplaceAll(own.State.Reason, "vizier retry "+string(to.ID), "vizier retry "+string(from.ID))
 		return s.note(&own, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.Label(), from.State.Routed))
 	}
+	set := s.Downstream(to.ID)
+	if id := s.runs(set); id != "" { // only what an earlier route of the same outcome took back leads to it
+		return s.note(from, fmt.Sprintf("its route to %s was not taken: %s is running", to.Label(), s.Job(id).Label()))
+	}
 	st := from.State
 	st.Routed++
 	counted := NewPlan(PutState{from.ID, from.Rev, st})
 	next := s.Apply(counted)
-	p := next.rewind([][]JobID{s.Downstream(to.ID)}, "route of "+string(from.ID), byRoute)
+	p := next.rewind([][]JobID{set}, "route of "+string(from.ID), byRoute)
 	target := next.Apply(p).Job(to.ID)
 	c := from.State.Context
 	if c.Root == "" || to.Spec.OwnsContext {

@@ -120,12 +120,7 @@ func TestARouteWaitsForWhatRuns(t *testing.T) {
 	if got := []any{s.Pending("b"), s.SeenTo(s.Job("b")), s.Tally([]*kernel.Job{s.Job("b")}).Statuses[kernel.Failed]}; !slices.Equal(got, []any{kernel.JobID("b"), true, 0}) {
 		t.Error(got)
 	}
-	for _, id := range []kernel.JobID{"b", "d"} {
-		e, err := kernel.Explain(s, id)
-		if err != nil || len(e.Actions) > 0 || len(e.Unmet) != 1 || e.Unmet[0].Detail != "job b is about to send it back, once job c has ended" {
-			t.Errorf("%s: %+v, %v", id, e, err)
-		}
-	}
+	waitsAlone(t, s, "job b is about to send it back, once job c has ended", "b", "d")
 	dropped, err := kernel.Cancel(s, "b", "ann", false)
 	if err != nil {
 		t.Fatal(err)
@@ -147,17 +142,32 @@ func TestARouteWaitsForWhatRuns(t *testing.T) {
 	}
 }
 
+// waitsAlone checks what Explain says of jobs that nobody has to do anything about.
+func waitsAlone(t *testing.T, s *kernel.Snapshot, detail string, ids ...kernel.JobID) {
+	t.Helper()
+	for _, id := range ids {
+		e, err := kernel.Explain(s, id)
+		if err != nil || len(e.Actions) > 0 || len(e.Unmet) != 1 || e.Unmet[0].Detail != detail {
+			t.Errorf("%s: %+v, %v", id, e, err)
+		}
+	}
+}
+
 // The routes of a repair that succeeded come first: they take back the job whose own routes would wake the repair again.
 func TestARepairSendsBackBeforeItIsWokenAgain(t *testing.T) {
 	asleep := func(j *kernel.Job) { j.Spec.Routed, j.State.Awake = true, true }
 	s := snapshot(facts(), job("a", is(kernel.Succeeded)), job("b", is(kernel.Failed), after("a"), routesOf(on(kernel.OutcomeFailed, "fix"))),
 		job("c", running(1), after("a"), routesOf(on(kernel.OutcomeFailed, "fix"))), job("slow", running(1), after("a")),
-		job("fix", running(1), asleep, routesOf(on(kernel.OutcomeSucceeded, "a"))))
+		job("fix", running(1), asleep, routesOf(on(kernel.OutcomeSucceeded, "a"))),
+		job("e", after("b"), func(j *kernel.Job) { j.Spec.AfterAny = j.Spec.After }))
 	for _, id := range []kernel.JobID{"c", "fix", "slow"} {
+		if id == "slow" {
+			waitsAlone(t, s, "job fix is about to send it back, once job slow has ended", "e")
+		}
 		s = ending(t, s, id, map[kernel.JobID]kernel.Outcome{"c": kernel.OutcomeFailed, "fix": kernel.OutcomeSucceeded, "slow": kernel.OutcomeSucceeded}[id])
 		s = s.Apply(kernel.Decide(s))
 	}
-	if got := statuses(s); got != "a:running b:waiting_on_deps c:waiting_on_deps fix:succeeded slow:waiting_on_deps" || s.Job("fix").State.Routed != 1 {
+	if got := statuses(s); got != "a:running b:waiting_on_deps c:waiting_on_deps e:waiting_on_deps fix:succeeded slow:waiting_on_deps" || s.Job("fix").State.Routed != 1 {
 		t.Error(got)
 	}
 }
