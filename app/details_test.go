@@ -209,14 +209,14 @@ func TestALongLineHoldsAJobUp(t *testing.T) {
 				j.Spec.After, j.State.Status = []kernel.JobID{kernel.JobID(fmt.Sprintf("%03d", i-1))}, kernel.WaitingOnDeps
 			})
 		}
-		if got, err := m.scheduler().HeldUpBy(t.Context(), "000", []kernel.JobID{kernel.JobID(fmt.Sprintf("%03d", n))}); got != want || err != nil {
+		if got, err := m.scheduler().HeldUpBy(t.Context(), "000", []kernel.JobID{kernel.JobID(fmt.Sprintf("%03d", n))}, nobody); got != want || err != nil {
 			t.Errorf("%d jobs: %q, %v", n, got, err)
 		}
 	}
 	thing := kernel.Artifact{Kind: kernel.Custom, Name: "thing", Ref: "x"}
 	m := newMemory(job("a", func(j *kernel.Job) { running(1)(j); j.Spec.Produces = []kernel.Artifact{thing} }),
 		job("b", func(j *kernel.Job) { j.Spec.Needs, j.State.Status = []kernel.Artifact{thing}, kernel.WaitingOnDeps }))
-	if got, err := m.scheduler().HeldUpBy(t.Context(), "a", []kernel.JobID{"b"}); got != "" || err != nil {
+	if got, err := m.scheduler().HeldUpBy(t.Context(), "a", []kernel.JobID{"b"}, nobody); got != "" || err != nil {
 		t.Errorf("by what another job may make: %q, %v", got, err)
 	}
 }

@@ -55,7 +55,7 @@ func TestAnExplanationThatCannotBeHad(t *testing.T) {
 		t.Fatal(err)
 	}
 	for by, want := range map[kernel.JobID]kernel.JobID{"a": "c", "d": ""} {
-		if got, err := s.HeldUpBy(t.Context(), by, []kernel.JobID{"gone", "c"}); got != want || err != nil {
+		if got, err := s.HeldUpBy(t.Context(), by, []kernel.JobID{"gone", "c"}, nobody); got != want || err != nil {
 			t.Errorf("by %s: %q, %v", by, got, err)
 		}
 	}
@@ -66,8 +66,23 @@ func TestAnExplanationThatCannotBeHad(t *testing.T) {
 	if _, _, err := s.Explain(t.Context(), "c"); !errors.Is(err, errDisk) {
 		t.Errorf("of what cannot be read: %v", err)
 	}
-	if _, err := s.HeldUpBy(t.Context(), "a", []kernel.JobID{"c"}); !errors.Is(err, errDisk) {
+	if _, err := s.HeldUpBy(t.Context(), "a", []kernel.JobID{"c"}, nobody); !errors.Is(err, errDisk) {
 		t.Errorf("of what cannot be read, held up: %v", err)
+	}
+}
+
+// nobody is what a job waits for that runs no command which waits.
+func nobody(kernel.JobID) []kernel.JobID { return nil }
+
+// Whoever waits for a job that runs, and that waits for others in its turn, is held up by these.
+func TestWaitsOfJobsThatRun(t *testing.T) {
+	m := newMemory(job("a", running(1)), job("b", running(1)), job("c", running(1)), job("d", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"a"} }))
+	waits := map[kernel.JobID][]kernel.JobID{"b": {"c"}, "c": {"c", "d"}}
+	for _, by := range []kernel.JobID{"a", "d"} {
+		got, err := m.scheduler().HeldUpBy(t.Context(), by, []kernel.JobID{"b"}, func(id kernel.JobID) []kernel.JobID { return waits[id] })
+		if got != "b" || err != nil {
+			t.Errorf("by %s: %q, %v", by, got, err)
+		}
 	}
 }
 
@@ -85,7 +100,7 @@ func TestWhoHoldsUpAJob(t *testing.T) {
 		ids  []kernel.JobID
 		want kernel.JobID
 	}{{[]kernel.JobID{"locked"}, "locked"}, {[]kernel.JobID{"needs", "behind"}, "behind"}, {[]kernel.JobID{"needs"}, ""}} {
-		if got, err := m.scheduler().HeldUpBy(t.Context(), "by", c.ids); got != c.want || err != nil {
+		if got, err := m.scheduler().HeldUpBy(t.Context(), "by", c.ids, nobody); got != c.want || err != nil {
 			t.Errorf("of %q: %q, %v", c.ids, got, err)
 		}
 	}

@@ -385,8 +385,8 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 }
 
 // HeldUpBy returns the first of jobs ids that cannot start before job by, which runs, has ended; "":
-// there is none. It follows the jobs that they wait for, up to a bound.
-func (s *Scheduler) HeldUpBy(ctx context.Context, by kernel.JobID, ids []kernel.JobID) (kernel.JobID, error) {
+// there is none. It follows the jobs that they wait for, up to a bound; waits returns what a command in a running job waits for.
+func (s *Scheduler) HeldUpBy(ctx context.Context, by kernel.JobID, ids []kernel.JobID, waits func(kernel.JobID) []kernel.JobID) (kernel.JobID, error) {
 	const most = 64 // explanations
 	of := map[kernel.JobID]kernel.JobID{}
 	for _, id := range ids {
@@ -400,15 +400,21 @@ func (s *Scheduler) HeldUpBy(ctx context.Context, by kernel.JobID, ids []kernel.
 		if j, holder := snap.Job(next[0]), snap.Job(by); err == nil && j != nil && holder != nil && j.State.Status.Waiting() && snap.Limits().Exclude(&holder.Spec, &j.Spec) {
 			return of[next[0]], nil
 		}
+		var behind []kernel.JobID
+		if e.Status == kernel.Running {
+			behind = waits(next[0])
+		}
 		for _, u := range e.Unmet {
-			if u.Job == "" || u.Final || u.Artifact != (kernel.Artifact{}) { // another job may make the artifact
-				continue
+			if u.Job != "" && !u.Final && u.Artifact == (kernel.Artifact{}) { // another job may make the artifact
+				behind = append(behind, u.Job)
 			}
-			if u.Job == by {
+		}
+		for _, id := range behind {
+			if id == by {
 				return of[next[0]], nil
 			}
-			if of[u.Job] == "" {
-				of[u.Job], next = of[next[0]], append(next, u.Job)
+			if of[id] == "" {
+				of[id], next = of[next[0]], append(next, id)
 			}
 		}
 	}

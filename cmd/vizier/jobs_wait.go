@@ -96,6 +96,18 @@ func (d *deadlock) note(r *repo, own kernel.JobID, open []kernel.JobID) {
 	}
 }
 
+// waitsOf returns what a command in the running job id waits for, as far as that is known.
+func (r *repo) waitsOf(id kernel.JobID) []kernel.JobID {
+	if r.WaitsOf == nil {
+		return nil
+	}
+	others, err := r.WaitsOf(id)
+	if err != nil {
+		return nil
+	}
+	return others
+}
+
 // release ends the note.
 func (d *deadlock) release() {
 	if d != nil && d.noted != nil {
@@ -118,7 +130,7 @@ func (d *deadlock) look(c *call, ctx context.Context, r *repo, open []kernel.Job
 	}
 	slices.Sort(open)
 	d.note(r, own, open)
-	id, err := r.Scheduler.HeldUpBy(ctx, own, open[:min(first, len(open))])
+	id, err := r.Scheduler.HeldUpBy(ctx, own, open[:min(first, len(open))], r.waitsOf)
 	if err == nil && id != "" {
 		err = fmt.Errorf("job %s waits for job %s, which is this one: it never ends if it waits: %w", id, own, kernel.ErrConflict)
 	}

@@ -167,14 +167,14 @@ func (w *whyCmd) why(c *call, ref string) error {
 
 // nested adds to doc that the job, which waits for a place, gets none by itself, if all that have one wait for others that wait so.
 func (c *call) nested(r *repo, snap *kernel.Snapshot, id kernel.JobID, doc *explanation) {
-	if c.past != nil || r.WaitsOf == nil || snap.Job(id) == nil {
+	if c.past != nil || snap.Job(id) == nil {
 		return
 	}
 	waits := map[kernel.JobID][]kernel.JobID{}
 	var all []kernel.JobID
 	for _, p := range snap.Jobs() {
 		if p.State.Status == kernel.Running {
-			waits[p.ID], _ = r.WaitsOf(p.ID) // what cannot be read is not known
+			waits[p.ID] = r.waitsOf(p.ID)
 			all = append(append(all, p.ID), waits[p.ID]...)
 		}
 	}

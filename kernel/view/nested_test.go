@@ -29,6 +29,8 @@ func TestNested(t *testing.T) {
 		"its own":                  {"d", of{"a": {"c"}, "b": {"d"}}, "b"},
 		"others'":                  {"c", of{"a": {"d"}, "b": {"d"}}, "a"},
 		"after another":            {"d", of{"a": {"e"}, "b": {"d"}}, "b"},
+		"by another that runs":     {"d", of{"a": {"b"}, "b": {"d"}}, "b"},
+		"each for the other":       {"d", of{"a": {"b"}, "b": {"a"}}, ""},
 		"one waits for nothing":    {"d", of{"b": {"d"}}, ""},
 		"one waits for a person":   {"d", of{"a": {"h"}, "b": {"d"}}, ""},
 		"one waits for an end":     {"d", of{"a": {"z"}, "b": {"d"}}, ""},
