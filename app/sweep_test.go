@@ -97,7 +97,9 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 			_, _, err := s.Explain(ctx, "c")
 			return nil, err
 		}), false},
-		"who holds up":         {queued, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.HeldUpBy(ctx, "b", []kernel.JobID{"c"}, nobody) }), false},
+		"who holds up": {queued, scheduled(func(ctx context.Context, s *Scheduler) (any, error) {
+			return s.HeldUpBy(ctx, "b", []kernel.JobID{"c"}, nobody)
+		}), false},
 		"an examination":       {queued, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Examine(ctx, checks, true) }), true},
 		"a look of the doctor": {queued, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Examine(ctx, checks, false) }), false},
 		"a survey":             {queued, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Survey(ctx, checks) }), false},
