@@ -36,8 +36,21 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 		}
 		return out, errors.Join(err, refused)
 	}
-	_, err := s.Look(ctx, foresight.Near(changes, s.Now()), look)
+	snap, err := s.Look(ctx, foresight.Near(changes, s.Now()), look)
+	if err == nil && refused == nil && snap.Archived() > 0 && rewinds(snap, out.Then) { // as in transaction.decide
+		if snap, err = s.Snapshot(ctx, kernel.Scope{All: true}); err == nil {
+			look(snap)
+		}
+	}
 	return out, errors.Join(err, refused)
+}
+
+// rewinds reports whether a job is in a newer generation in then than in s.
+func rewinds(s, then *kernel.Snapshot) bool {
+	return slices.ContainsFunc(then.Held(), func(j *kernel.Job) bool {
+		was := s.Job(j.ID)
+		return was != nil && was.State.Generation < j.State.Generation
+	})
 }
 
 // retries returns the jobs that changes retry.

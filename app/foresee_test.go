@@ -64,10 +64,16 @@ func TestForesee(t *testing.T) {
 		now    kernel.Status // "" : it is not there
 		then   kernel.Status
 	}{
-		"an approval":                   {[]kernel.Job{job("a", pending)}, foresight.Approve{Job: "a"}, "a", kernel.WaitingOnApproval, kernel.Running},
-		"a new job":                     {nil, submits("n", nil), "n", kernel.Status(0), kernel.Running},
-		"one that waits for a branch":   {nil, submits("n", onBranch("x")), "n", kernel.Status(0), kernel.Running},
-		"one that lacks its branch":     {nil, submits("n", onBranch("y")), "n", kernel.Status(0), kernel.WaitingOnDeps},
+		"an approval":                 {[]kernel.Job{job("a", pending)}, foresight.Approve{Job: "a"}, "a", kernel.WaitingOnApproval, kernel.Running},
+		"a new job":                   {nil, submits("n", nil), "n", kernel.Status(0), kernel.Running},
+		"one that waits for a branch": {nil, submits("n", onBranch("x")), "n", kernel.Status(0), kernel.Running},
+		"one that lacks its branch":   {nil, submits("n", onBranch("y")), "n", kernel.Status(0), kernel.WaitingOnDeps},
+		"a route that waits for a job of another run": {[]kernel.Job{job("a", done), job("b", func(j *kernel.Job) { done(j); j.Spec.After = []kernel.JobID{"a"} }),
+			job("c", func(j *kernel.Job) {
+				done(j)
+				j.Spec.After, j.Spec.Routes = []kernel.JobID{"b"}, []kernel.Route{{On: kernel.OutcomeFailed, To: "b"}}
+				j.State.Status, j.State.Outcome, j.State.Deferred = kernel.Failed, kernel.OutcomeFailed, true
+			}), job("d", func(j *kernel.Job) { running(1)(j); j.Spec.After = []kernel.JobID{"b"} })}, foresight.Succeed{Job: "d"}, "c", kernel.Failed, kernel.WaitingOnDeps},
 		"a retry of what is long ended": {[]kernel.Job{job("a", done)}, foresight.Retry{Jobs: []kernel.JobID{"a"}}, "a", kernel.Succeeded, kernel.Running},
 		"a retry that waits for a branch": {[]kernel.Job{job("a", func(j *kernel.Job) { done(j); onBranch("y")(j) })}, foresight.Retry{Jobs: []kernel.JobID{"a"}}, "a",
 			kernel.Succeeded, kernel.WaitingOnDeps},

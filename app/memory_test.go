@@ -128,7 +128,10 @@ func (m *memory) Load(scope kernel.Scope) (kernel.Records, error) {
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
 		j := m.jobs[id]
 		key := j.Spec.IdempotencyKey
-		if j.State.Status == kernel.Succeeded && !scope.All && !slices.Contains(scope.Jobs, id) && (key == "" || !slices.Contains(scope.Keys, key)) {
+		named := slices.ContainsFunc(slices.Collect(maps.Values(m.jobs)), func(k kernel.Job) bool {
+			return k.State.Deferred && slices.ContainsFunc(k.Spec.Routes, func(r kernel.Route) bool { return r.To == id })
+		})
+		if j.State.Status == kernel.Succeeded && !named && !scope.All && !slices.Contains(scope.Jobs, id) && (key == "" || !slices.Contains(scope.Keys, key)) {
 			rec.Succeeded++
 			continue
 		}

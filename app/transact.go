@@ -217,8 +217,10 @@ func (s *Scheduler) answer(ctx context.Context, snap *kernel.Snapshot, p kernel.
 		s.alive(ctx, snap, p.Attempts, f.Runners)
 		p.Attempts = slices.DeleteFunc(p.Attempts, func(a kernel.AttemptID) bool { return !f.Runners[a].Value.Gone() })
 	}
-	for _, o := range s.Observers {
-		o.Observe(ctx, p, &f)
+	if !p.Empty() {
+		for _, o := range s.Observers {
+			o.Observe(ctx, p, &f)
+		}
 	}
 	return snap.WithFacts(f)
 }

@@ -160,8 +160,8 @@ func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) boo
 }
 
 // addOpen adds the jobs that are open or did not succeed, and those that scope
-// names. It also adds the jobs that an open job, or a blocked one that may open
-// again, refers to or may rewind.
+// names. It also adds the jobs that an open job, a blocked one that may open
+// again, or one whose routes wait refers to or may rewind.
 func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	var all []string
 	for _, st := range kernel.Statuses() {
@@ -180,6 +180,9 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 			return err
 		}
 	}
+	if err := r.answer(kernel.Near{Kind: kernel.Attended}); err != nil { // whoever waits for something outside is open, and who holds a prompt open or attended
+		return err
+	}
 	artifacts, runs := map[kernel.Artifact]bool{}, map[kernel.RunID]bool{}
 	for _, a := range scope.Artifacts {
 		artifacts[a] = true
@@ -187,10 +190,10 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	scope.Jobs = slices.Clip(scope.Jobs) // it is the caller's
 	for i := range r.rec.Jobs {
 		j := &r.rec.Jobs[i]
-		if !j.Open() && j.State.Status != kernel.BlockedByDependency { // a new producer may open it again
+		if !j.Open() && j.State.Status != kernel.BlockedByDependency && !j.State.Deferred { // a new producer may open it again
 			continue
 		}
-		if j.State.Status.Active() && j.Spec.Origin.Run != "" {
+		if j.State.UnderWay() && j.Spec.Origin.Run != "" {
 			runs[j.Spec.Origin.Run] = true
 		}
 		for _, a := range slices.Concat(j.Spec.Needs, j.Spec.Closes()) {
@@ -216,7 +219,6 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	for _, run := range failedStages(r.rec.Jobs, artifacts) {
 		near = append(near, kernel.Near{Kind: kernel.Members, Run: run})
 	}
-	near = append(near, kernel.Near{Kind: kernel.Attended}) // whoever waits for something outside is open, and who holds a prompt open or attended
 	for _, n := range near {
 		if err := r.answer(n); err != nil {
 			return err

@@ -60,6 +60,24 @@ func testBlocked(b *bench) {
 	b.close(tx)
 }
 
+// The routes of a job that has ended may still be to be taken. So a load also returns it, and the jobs that they name.
+func testDeferred(b *bench) {
+	first, second, failed, repair := plain(1), plain(2), plain(3), plain(4)
+	for _, j := range []*kernel.Job{&first, &second, &repair} {
+		j.State.Status = kernel.Succeeded
+	}
+	failed.State.Status = kernel.Failed
+	for j, to := range map[*kernel.Job]kernel.JobID{&failed: first.ID, &repair: second.ID} {
+		j.State.Deferred, j.Spec.Routes = true, []kernel.Route{{On: kernel.OutcomeFailed, To: to}}
+	}
+	b.commit(b.Process(), kernel.Create(first), kernel.Create(second), kernel.Create(failed), kernel.Create(repair))
+	tx := b.begin(b.Process())
+	if rec := b.load(tx, kernel.Scope{}); len(rec.Jobs) != 4 {
+		b.Errorf("jobs whose routes wait come without what these name: %d jobs, want 4", len(rec.Jobs))
+	}
+	b.close(tx)
+}
+
 // The last number that was given is remembered even after its job is removed.
 func testNumbers(b *bench) {
 	one, two := plain(1), plain(2)

@@ -54,6 +54,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"markers", testMarkers},
 		{"numbers", testNumbers},
 		{"blocked", testBlocked},
+		{"deferred", testDeferred},
 		{"outcomes", testOutcomes},
 		{"scope", testScope},
 		{"unreadable", testUnreadable},
