@@ -134,3 +134,12 @@ func (r *journalReader) position() (position, bool, error) {
 	}
 	return s.log.position()
 }
+
+// A record of a later format is known as such, whatever the format has made of its fields.
+func TestARecordOfALaterFormat(t *testing.T) {
+	for text, newer := range map[string]bool{`{"version":99,"id":7}`: true, `{"version":1,"id":7}`: false} {
+		if _, _, err := decodeRecord(id(1), []byte(text)); err == nil || errors.Is(err, ErrNewer) != newer {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -317,6 +317,24 @@ func TestWhatALostAttemptDidIsSeen(t *testing.T) {
 	}
 }
 
+// An effect is that of the job and the key in whose place it stands.
+func TestAnEffectSaysWhoseItIs(t *testing.T) {
+	e := &effect.Record{Key: "k", Job: id(1), State: effect.Intended, Operation: "git.x", Attempt: 1}
+	b, err := encodeEffect(e, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, of := range map[string]struct {
+		job kernel.JobID
+		key string
+		ok  bool
+	}{"its own": {id(1), "k", true}, "another job's": {id(2), "k", false}, "another effect's": {id(1), "l", false}} {
+		if _, _, err := decodeEffect(of.job, of.key, b); (err == nil) != of.ok {
+			t.Errorf("in the place of %s: %v", name, err)
+		}
+	}
+}
+
 // An effect of a later version's format is not believed, whatever else it says.
 func TestAnEffectOfALaterVersion(t *testing.T) {
 	s, j := effectStore(t, 1, false)
