@@ -100,15 +100,12 @@ func (st *State) UnderWay() bool { return st.Status.Active() || st.Deferred }
 // deferred reports whether the routes of j wait, or j waits for routes that do.
 func (j *Job) deferred() bool { return j.State.Deferred || j.State.Wait.Cause == RouteDeferred }
 
-// takeDeferred takes the deferred routes that no running job is in the way of any more. Those of repairs that
-// succeeded come first, since they may take back what the others begin with.
+// takeDeferred takes the deferred routes that need not wait any more.
 func (s *Snapshot) takeDeferred() Plan {
 	d := NewDraft(s)
-	for _, succeeded := range []bool{true, false} {
-		for _, i := range s.deferred {
-			if j := d.s.jobs[i]; j.State.Deferred && (j.State.Status == Succeeded) == succeeded {
-				d.Add(d.s.route(j.ID))
-			}
+	for _, i := range s.deferred {
+		if j := d.s.jobs[i]; j.State.Deferred {
+			d.Add(d.s.route(j.ID))
 		}
 	}
 	return d.plan

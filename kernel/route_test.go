@@ -142,6 +142,38 @@ func TestARouteWaitsForWhatRuns(t *testing.T) {
 	}
 }
 
+// A failure whose routes wait, or that woke a repair whose routes wait, does not stop its run.
+func TestAWaitingRouteHoldsNothingBack(t *testing.T) {
+	stops := func(j *kernel.Job) {
+		j.Spec.Origin.Run, j.Spec.FailureMode, j.Spec.Locks = "r", kernel.BlockDownstream, []kernel.Lock{{Key: "x"}}
+	}
+	repaired := func(j *kernel.Job) {
+		j.Spec.Origin.Run, j.Spec.Routed, j.State.Awake = "r", true, true
+		j.State.Status, j.State.Outcome, j.State.Deferred = kernel.Succeeded, kernel.OutcomeSucceeded, true
+	}
+	for name, failed := range map[string][]kernel.Job{
+		"its own":       {job("b", is(kernel.Failed), stops, after("a"), routesOf(on(kernel.OutcomeFailed, "a")), func(j *kernel.Job) { j.State.Outcome, j.State.Deferred = kernel.OutcomeFailed, true })},
+		"of its repair": {job("b", is(kernel.Failed), stops, after("a"), routesOf(on(kernel.OutcomeFailed, "fix"))), job("fix", repaired, routesOf(on(kernel.OutcomeSucceeded, "a")))},
+	} {
+		s := snapshot(facts(), append(failed, job("a", is(kernel.Succeeded), stops), job("c", running(1), stops, after("a")), job("d", stops))...)
+		if next, _ := decided(t, s, "d"); next.Next != kernel.WaitingOnLocks {
+			t.Errorf("%s: %+v", name, next)
+		}
+	}
+}
+
+// Who cancels the prompt of a run gives up its waiting routes as well.
+func TestACancelledPromptTakesNoRoute(t *testing.T) {
+	in := inRun("r")
+	s := snapshot(facts(), job("a", is(kernel.Succeeded), in), job("b", is(kernel.Failed), in, after("a"), routesOf(on(kernel.OutcomeFailed, "a")),
+		func(j *kernel.Job) { j.State.Outcome, j.State.Deferred = kernel.OutcomeFailed, true }),
+		job("c", running(1), in, after("a")), job("p", in, after("c"), func(j *kernel.Job) { j.Spec.Prompt = &kernel.Prompt{File: "/x.running.md", Rel: "x.prompt.md"} }))
+	p, err := kernel.Cancel(s, "p", "ann", false)
+	if b := s.Apply(p).Job("b").State; err != nil || b.Deferred || b.Status != kernel.Failed {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
 // waitsAlone checks what Explain says of jobs that nobody has to do anything about.
 func waitsAlone(t *testing.T, s *kernel.Snapshot, detail string, ids ...kernel.JobID) {
 	t.Helper()
@@ -153,7 +185,7 @@ func waitsAlone(t *testing.T, s *kernel.Snapshot, detail string, ids ...kernel.J
 	}
 }
 
-// The routes of a repair that succeeded come first: they take back the job whose own routes would wake the repair again.
+// A job that failed waits for the routes of a repair that succeeded and takes it back, and does not wake the repair again.
 func TestARepairSendsBackBeforeItIsWokenAgain(t *testing.T) {
 	asleep := func(j *kernel.Job) { j.Spec.Routed, j.State.Awake = true, true }
 	s := snapshot(facts(), job("a", is(kernel.Succeeded)), job("b", is(kernel.Failed), after("a"), routesOf(on(kernel.OutcomeFailed, "fix"))),
