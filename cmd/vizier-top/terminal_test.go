@@ -69,7 +69,7 @@ func (x *terminal) press(keys ...string) {
 // until waits until the screen shows all that is wanted, and returns its lines.
 func (x *terminal) until(want ...string) []string {
 	x.t.Helper()
-	end := time.Now().Add(30 * time.Second)
+	end := time.Now().Add(2 * time.Minute)
 	for {
 		text := x.tmux("capture-pane", "-p")
 		missing := ""
