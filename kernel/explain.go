@@ -126,7 +126,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		k, _ := s.find(by)
 		e.Unmet = []Unmet{{Detail: "waiting for what its end woke: " + cmp.Or(st.Reason, st.Wait.Detail), Job: by, Clears: "job " + x.describe(by)}}
 		if s.jobs[k].State.Deferred {
-			e.Unmet = []Unmet{x.deferred(s.jobs[k])}
+			e.Unmet = []Unmet{x.deferred(s.jobs[k], id)}
 		}
 		outlook = Settles
 		x.remedies(k)
@@ -271,13 +271,25 @@ func (x *explainer) asleep(j *Job) Unmet {
 	return Unmet{Detail: "nobody needs it", Clears: "a job that depends on it and is not transient"}
 }
 
-// deferred returns what the deferred routes of j wait for.
-func (x *explainer) deferred(j *Job) Unmet {
-	u := Unmet{Detail: "job " + j.Label() + " is about to send it back", Job: j.ID, Clears: "the next tick"}
-	if r := x.t.s.runs(x.t.s.takesBack(j)); r != "" {
-		u.Detail, u.Job, u.Clears = u.Detail+", once job "+string(r)+" has ended", r, "job "+x.describe(r)
+// deferred tells job id that the routes of j wait: its own, or those that send it back.
+func (x *explainer) deferred(j *Job, id JobID) Unmet {
+	u := Unmet{Detail: "job " + j.Label() + " is about to send it back"}
+	if id == j.ID {
+		u.Detail = "its routes are about to be taken"
+	}
+	u.Job, u.Clears = x.awaited(j)
+	if u.Job != j.ID {
+		u.Detail += ", once job " + string(u.Job) + " has ended"
 	}
 	return u
+}
+
+// awaited returns the job that the deferred routes of j wait for, or else j, and what lets them be taken.
+func (x *explainer) awaited(j *Job) (by JobID, clears string) {
+	if r := x.t.s.runs(x.t.s.takesBack(j)); r != "" {
+		return r, "job " + x.describe(r)
+	}
+	return j.ID, "the next tick"
 }
 
 // unmet returns the conditions of job i that do not hold.
@@ -343,8 +355,8 @@ func (x *explainer) remedies(i int32) {
 	j := x.t.s.jobs[i]
 	switch st := x.t.status(i); {
 	case j.State.Deferred:
-		if r := x.deferred(j).Job; r != j.ID {
-			x.remedies(x.t.s.graph.index[r])
+		if by, _ := x.awaited(j); by != j.ID {
+			x.remedies(x.t.s.graph.index[by])
 		}
 		return
 	case j.lacksSecret() != "":

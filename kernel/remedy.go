@@ -15,7 +15,8 @@ func (x *explainer) clearsJob(_ int32, v verdict) string {
 	k, known := x.t.s.find(v.job)
 	switch {
 	case v.cause == RouteDeferred:
-		return x.deferred(x.t.s.jobs[k]).Clears
+		_, clears := x.awaited(x.t.s.jobs[k])
+		return clears
 	case v.kind != blocked:
 		return "job " + x.describe(v.job)
 	case !known && x.t.s.unreadable[v.job] != "":
@@ -38,7 +39,8 @@ func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, via JobID) {
 	why := x.t.s.unreadable[v.job]
 	switch {
 	case v.cause == RouteDeferred:
-		return nil, x.deferred(x.t.s.jobs[k]).Job
+		via, _ = x.awaited(x.t.s.jobs[k])
+		return nil, via
 	case known && x.spoiler(k, v.artifact) >= 0:
 		return nil, x.t.s.jobs[x.spoiler(k, v.artifact)].ID
 	case known && x.t.status(k) == Succeeded: // it succeeded without producing what it declared

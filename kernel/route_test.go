@@ -120,7 +120,8 @@ func TestARouteWaitsForWhatRuns(t *testing.T) {
 	if got := []any{s.Pending("b"), s.SeenTo(s.Job("b")), s.Tally([]*kernel.Job{s.Job("b")}).Statuses[kernel.Failed]}; !slices.Equal(got, []any{kernel.JobID("b"), true, 0}) {
 		t.Error(got)
 	}
-	waitsAlone(t, s, "job b is about to send it back, once job c has ended", "b", "d")
+	waitsAlone(t, s, "its routes are about to be taken, once job c has ended", "b")
+	waitsAlone(t, s, "job b is about to send it back, once job c has ended", "d")
 	dropped, err := kernel.Cancel(s, "b", "ann", false)
 	if err != nil {
 		t.Fatal(err)

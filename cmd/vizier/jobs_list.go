@@ -287,7 +287,7 @@ func (c *call) listFields(r *repo, list listing) error {
 
 // mentions are the fields in which the program itself writes ids of jobs and
 // times. In other fields, an id is part of somebody's text and stays.
-var mentions = map[string]bool{"after": true, "wait": true, "remark": true, "prompt_run": true, "reason": true, "submitted_by": true,
+var mentions = map[string]bool{"after": true, "routes": true, "wait": true, "remark": true, "prompt_run": true, "reason": true, "submitted_by": true,
 	"started": true, "finished": true, "approval_requested_at": true, "approval_decided_at": true, "approval_expires_at": true, "created": true,
 	"wait_since": true, "attempts": true, "limit_resets_at": true, "removed": true, "retry_at": true, "deadline": true, "cancel_requested_at": true, "failed": true}
 

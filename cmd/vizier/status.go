@@ -73,7 +73,7 @@ func (s *overviewCmd) Run(c *call) error {
 			c.ui.warn("%s: `vizier trust --show` lists them, `vizier trust` lets them run", text)
 		}
 	}
-	if err == nil && s.Attention && len(v.Attention) > 0 {
+	if err == nil && s.Attention && (len(v.Attention) > 0 || len(v.Unreadable) > 0 || foreign != nil) {
 		return exits(classRefused.exit)
 	}
 	return err

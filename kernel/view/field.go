@@ -116,6 +116,17 @@ func after(r record) string {
 	})
 }
 
+func routes(r record) string {
+	return list(r.Spec.Routes, func(to kernel.Route) string { return string(to.To) + " (" + to.On.String() + ")" })
+}
+
+func routesDeferred(r record) string {
+	if !r.State.Deferred {
+		return ""
+	}
+	return "true"
+}
+
 func dependencies(r record) string { return list(r.Spec.Needs, kernel.Artifact.String) }
 func artifacts(r record) string    { return list(r.Spec.Produces, kernel.Artifact.String) }
 

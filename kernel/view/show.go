@@ -56,6 +56,8 @@ var showColumns = []column{
 		func(r record) string { return strings.Join(r.Spec.Origin.About.Gates, " | ") }},
 	{Field{"after", "After", true}, after},
 	{Field{"dependencies", "Needs", true}, dependencies},
+	{Field{"routes", "Routes", true}, routes},
+	{Field{"routes_deferred", "Routes deferred", true}, routesDeferred},
 	{Field{"locks", "Locks", true}, func(r record) string { return locks(r.Spec.Locks) }},
 	{Field{"wait", "Wait", true}, waiting},
 	{Field{"prompt_run", "Prompt's run", true}, func(r record) string { return r.prompt }},
