@@ -160,6 +160,15 @@ func TestEveryMistakeIsReportedWithItsPlace(t *testing.T) {
 				".vizier/config.toml:8: agents.templates: templates.x.timeout: expected a duration such as \"30m\", found 3",
 			},
 		},
+		"keys of another table": {
+			repo: "max_queue = 1\nmax_running = 1\n[store]\nfields = 1\n[jobs]\nmax_running = 1\n",
+			want: []string{
+				".vizier/config.toml:1: unknown key max_queue",
+				".vizier/config.toml:2: unknown key max_running (did you mean scheduler.max_running?)",
+				".vizier/config.toml:4: unknown key store.fields",
+				".vizier/config.toml:6: unknown key jobs.max_running (did you mean scheduler.max_running?)",
+			},
+		},
 		"wrong types": {
 			repo: "scheduler = 3\n[store]\ndurability = \"fast\"\n[jobs]\ngrace = 10\ntimeout = \"10\"\ncancel.cleanup_worktree = \"yes\"\n" +
 				"[logs]\nkeep_attempts = -1\nmax_bytes = \"1\"\n[pools]\ngpu = \"two\"\n[commands]\ndraft = 4\n[display.lists.jobs]\nfields = [1]\n",

@@ -142,7 +142,7 @@ func (t table) walk(prefix string, in map[string]toml.Primitive) {
 		case t.isTable(key):
 			t.report(line, key+": "+mismatch("a table", raw).Error())
 		default:
-			t.report(line, "unknown key "+key+hint(Nearest(key, t.keys())))
+			t.report(line, "unknown key "+key+hint(cmp.Or(namesake(key, t.keys()), Nearest(key, t.keys()))))
 		}
 	}
 }

@@ -1,5 +1,22 @@
 package config
 
+import "strings"
+
+// namesake returns the one of keys that ends as key does, in another table; "" if there is none, or more than one.
+func namesake(key string, keys []string) (found string) {
+	last := key[strings.LastIndexByte(key, '.')+1:]
+	for _, k := range keys {
+		if k[strings.LastIndexByte(k, '.')+1:] != last {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = k
+	}
+	return found
+}
+
 // Nearest returns the name closest to word, or "" if none is close enough to
 // have been meant.
 func Nearest(word string, names []string) string {
