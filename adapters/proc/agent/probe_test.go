@@ -128,11 +128,11 @@ func TestAProgramThatIsNotForRoot(t *testing.T) {
 
 // Of a program that is not there, or is not known, nothing is asked.
 func TestWhatIsNotProbed(t *testing.T) {
-	bench(t, nil)
-	for _, s := range []Settings{{Label: "claude"}, {Label: "nobody", Command: []string{"nobody"}}} {
+	bench(t, map[string]string{"wrapper": "echo 9.1.0"})
+	for _, s := range []Settings{{Label: "claude"}, {Label: "nobody", Command: []string{"nobody"}}, {Label: "claude", Command: []string{"wrapper"}}} {
 		f := Agents{}.Probe(t.Context(), s)
 		if g := (Agents{}).Find(s); !reflect.DeepEqual(f, g) {
-			t.Errorf("%s: %+v, where it is not there %+v", s.Label, f, g)
+			t.Errorf("%s: %+v, without a probe %+v", s.Label, f, g)
 		}
 	}
 }
