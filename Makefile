@@ -96,7 +96,7 @@ cluster:
 RACED := ./cmd/vizier ./cmd/vizier-web/... ./app ./app/answer ./app/enqueue ./app/memstore ./adapters/... ./proptest/sim
 
 raced:
-	RAPID_SEED=$(SEED) nice $(GO) test -vet=off -race -p 3 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
+	RAPID_SEED=$(SEED) nice -n 3 $(GO) test -vet=off -race -p 3 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
 
 # With libgit2 where it is to be had. It and operations start git programs one after the
 # other, and would end last if the rest were not nice to them.
@@ -108,7 +108,7 @@ operations:
 
 # Without cgo, as check builds it: nothing is compiled twice. What waits longest comes first.
 unraced:
-	CGO_ENABLED=0 RAPID_SEED=$(SEED) nice $(GO) test -vet=off -p 3 -timeout 20m ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web ./proptest/sim $$($(GO) list ./... | grep -vxF "$$($(GO) list ./app/op $(RACED))")
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) nice -n 3 $(GO) test -vet=off -p 3 -timeout 20m ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web ./proptest/sim $$($(GO) list ./... | grep -vxF "$$($(GO) list ./app/op $(RACED))")
 
 check: setup
 	@$(MAKE) --no-print-directory fmt nocgo platforms lint vet
