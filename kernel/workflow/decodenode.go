@@ -158,6 +158,9 @@ func (d *decoder) gate(v Value, path string) gateSource {
 		gateCICD:     {"policy", "script", "auto_resolve"},
 		gateCustom:   {"policy", "id", "args"},
 	})
+	if g.kind.Value == gateApproval && !g.required.given() {
+		d.add(Diagnostic{Pos: v.Pos, Field: path, Msg: path + " asks nobody without `required`", Hint: "add required = true, or remove the gate"})
+	}
 	return g
 }
 

@@ -358,6 +358,8 @@ func TestFindingsOfSandboxesAndSecrets(t *testing.T) {
 		`"write": ["x"], "sandbox": "best-effort"`:           "",
 		`"approval_timeout": "1h"`:                           "approval_timeout has no effect: node `a` asks for no approval",
 		`"approval_timeout": "1h", "effect_in_doubt": "ask"`: "",
+		`"gates": [{"kind": "approval"}]`:                    "nodes[a].gates[0] asks nobody without `required`",
+		`"gates": [{"kind": "approval", "required": false}]`: "",
 		`"secrets": ["A"]`:                                   `expected NAME=@FILE or NAME=COMMAND`,
 		`"secrets": ["A=@~/a", "B=@~/a"]`:                    "",
 		`"secrets": ["A=@~/a", "A=cat x"]`:                   "secret A of node `a` is given twice",

@@ -110,6 +110,31 @@ func (g *graph) soft(t *Template, i, p int) bool {
 	return named(n.after) == named(n.afterAny) && !slices.Contains(g.succOf[i], p)
 }
 
+// hard returns the nodes that wait for the success of each node.
+func (g *graph) hard(t *Template) [][]int {
+	next := make([][]int, len(t.nodes))
+	for i := range t.nodes {
+		n, times := &t.nodes[i], map[string]int{} // how often it is to have succeeded
+		for _, r := range n.after {
+			times[r.Value]++
+		}
+		for _, r := range n.afterAny {
+			times[r.Value]--
+		}
+		for _, p := range g.after[i] {
+			if times[t.nodes[p].id.Value] > 0 {
+				next[p] = append(next[p], i)
+			}
+		}
+		for _, p := range g.succOf[i] {
+			if !g.back[[2]int{p, i}] {
+				next[p] = append(next[p], i)
+			}
+		}
+	}
+	return next
+}
+
 // sleep determines which nodes are dormant.
 func (g *graph) sleep() {
 	pending := g.candidates()

@@ -60,6 +60,7 @@ func (c *checker) order() {
 		c.addf(c.t.nodes[0].pos, "template %s@%s has no node that starts: each waits for another or for a route", c.t.ID, c.t.Version)
 	}
 	c.sleepers()
+	c.forward()
 	c.anyEnds()
 	c.contexts()
 }
@@ -105,6 +106,27 @@ func (c *checker) sleepers() {
 			if c.g.routed[p] {
 				c.node(n, n.pos, ".after", "give it a route of its own, or let `"+c.t.nodes[p].id.Value+"` return to a node that leads to it",
 					"node `%s` waits for `%s`, which only an on.failed, on.blocked or on.cancelled route starts", n.id.Value, c.t.nodes[p].id.Value)
+			}
+		}
+	}
+}
+
+// forward reports routes to nodes that wait for the success of the node whose route it is: the end that would start them
+// blocks them.
+func (c *checker) forward() {
+	next := c.g.hard(c.t)
+	for i := range c.t.nodes {
+		n := &c.t.nodes[i]
+		var behind []bool
+		for _, o := range outcomes[1:] {
+			for _, ref := range n.on[o] {
+				if behind == nil {
+					behind = c.g.follows(i, next)
+				}
+				if t := c.g.index[ref.Value]; t != i && behind[t] {
+					c.node(n, ref.Pos, ".on."+o.String(), `let only the route lead to it, or, for a report on any end, only an after with policy = "any"`,
+						"node `%s` cannot start by on.%s of `%s`, since it waits until that has succeeded", ref.Value, o, n.id.Value)
+				}
 			}
 		}
 	}

@@ -85,6 +85,11 @@ var orderCases = []struct {
 	{"a handler of itself", []string{cmdNode("a", "", "failed: h"), cmdNode("h", "", "succeeded: h")}, "!t.json:5: template t@v1 has a cycle: h -> h"},
 	{"nothing that starts", []string{cmdNode("a", "", "blocked: b"), cmdNode("b", "", "blocked: a")}, "!t.json:4: template t@v1 has no node that starts: each waits for another or for a route"},
 	{"a cycle behind another node", []string{cmdNode("x", "c"), cmdNode("b", "c"), cmdNode("c", "b")}, "!t.json:6: template t@v1 has a cycle: c -> b -> c"},
+	{"a route to what waits for its success", []string{cmdNode("a", "", "failed: h"), cmdNode("h", "a")},
+		"!t.json:4: template t@v1 node `h` cannot start by on.failed of `a`, since it waits until that has succeeded; let only the route lead to it, or, for a report on any end, only an after with policy = \"any\""},
+	{"a route to what waits for its success by another", []string{cmdNode("a", "", "blocked: c"), cmdNode("b", "a"), cmdNode("c", "", "failed: c"), cmdNode("d", "b", "succeeded: c")},
+		"!node `c` cannot start by on.blocked of `a`"},
+	{"a route to what success leads to", []string{cmdNode("a", "", "succeeded: b", "cancelled: b"), cmdNode("b", "")}, "!node `b` cannot start by on.cancelled of `a`"},
 	{"one worktree by two ways", []string{worktree("w", "a", "b"), cmdNode("a", "", "succeeded: t"), cmdNode("b", "", "succeeded: t"), cmdNode("t", "")}, "w a<w b<w t<a,b"},
 }
 
