@@ -159,6 +159,7 @@ type conflict struct {
 	unstaged bool // none of the files is in conflict any more, and some have changes that are not staged
 
 	undone bool // the merge is not in progress any more, and what was changed since is not all of it
+	moved  bool // files are left to resolve, and the branch has moved since it was merged
 
 	answer kernel.AgentAnswer // of the agent that was asked to resolve it
 	parked string             // says where the half-done files are of an agent or a script that failed; "": there are none
@@ -430,17 +431,29 @@ func (c *conflict) see(ctx context.Context, env *Env) error {
 			return err
 		}
 	}
-	c.files, c.unstaged, err = unresolved(ctx, env, c.mark.Worktree, c.mark.Files)
+	if c.files, c.unstaged, err = unresolved(ctx, env, c.mark.Worktree, c.mark.Files); err != nil || len(c.files) == 0 || source == "" {
+		return err
+	}
+	tips, err := env.Git.Heads(ctx, []string{c.mark.Source})
+	tip := tips[c.mark.Source]
+	if err != nil || tip == "" {
+		return err
+	}
+	now, err := current(ctx, env, c.slug, source, tip)
+	c.moved = !now
 	return err
 }
 
-// lost returns a result that ends the node if the merge was undone, or nil. The first time it says so;
-// who then retries lets the merge begin anew.
+// lost returns a result that ends the node if the merge cannot be continued, or nil: the branch has moved, or the
+// merge was undone. The merge begins anew then; of one that was undone the node says so first, and who then retries lets it.
 func (c *conflict) lost(env *Env, n *Node) (*Result, error) {
-	if c == nil || !c.undone {
+	switch {
+	case c == nil || !c.undone && !c.moved:
 		return nil, nil
-	}
-	if c.mark.Undone {
+	case c.moved:
+		r := ok(c.mark.Source + " has moved since, and is merged anew")
+		return &r, env.Files.ClearSentinel(c.slug)
+	case c.mark.Undone:
 		r := ok("the merge was undone, and begins anew")
 		return &r, env.Files.ClearSentinel(c.slug)
 	}

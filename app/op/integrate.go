@@ -293,21 +293,21 @@ func (m *integration) merging(ctx context.Context, source kernel.CommitID) (kern
 	return source, err
 }
 
-// current reports whether source, the commit that was merged in the worktree, is
-// the branch's current commit, with or without the plan's document.
-func (m *integration) current(ctx context.Context, source kernel.CommitID) (bool, error) {
-	if source == "" || source == m.tip {
+// current reports whether source, the commit that was merged in the worktree, is tip, the
+// branch's current commit, with or without the document of plan slug.
+func current(ctx context.Context, env *Env, slug string, source, tip kernel.CommitID) (bool, error) {
+	if source == "" || source == tip {
 		return source != "", nil
 	}
-	text, err := m.env.Git.FileAt(ctx, source, planFile(m.slug))
+	text, err := env.Git.FileAt(ctx, source, planFile(slug))
 	if err != nil || text != nil {
 		return false, err
 	}
-	parent, err := m.env.Git.Parent(ctx, source)
-	if err != nil || parent != m.tip {
+	parent, err := env.Git.Parent(ctx, source)
+	if err != nil || parent != tip {
 		return false, err
 	}
-	text, err = m.env.Git.FileAt(ctx, parent, planFile(m.slug))
+	text, err = env.Git.FileAt(ctx, parent, planFile(slug))
 	return text != nil, err
 }
 

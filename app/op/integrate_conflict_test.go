@@ -730,6 +730,31 @@ func TestResolvedConflictWhenTheSourceHasMoved(t *testing.T) {
 	}
 }
 
+// Who resolves a conflict on the plan's branch, as by a rebase, retries the gate: it asks nobody, and the merge begins anew.
+func TestConflictThatAPersonResolvesOnTheBranch(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := conflicting(t)
+		n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+		w.want(n, kernel.OutcomeBlocked)
+		gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": "exit 1"})
+		w.want(gate, kernel.OutcomeFailed)
+		w.git(w.dir, "switch", "--quiet", "draft/foo")
+		w.git(w.dir, "merge", "--quiet", "--strategy=ours", "main")
+		w.git(w.dir, "switch", "--quiet", "main")
+		gate.Job.State.Generation++
+		w.want(gate, kernel.OutcomeSucceeded, "draft/foo has moved since, and is merged anew")
+		if s, err := readSentinel(w.env, "foo"); s != nil || err != nil {
+			t.Errorf("squash %s: the mark is left: %v, %v", squash, s, err)
+		}
+		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.read(w.dir, "readme.txt") != "theirs\n" || w.read(w.dir, "new.txt") != "new\n" {
+			t.Errorf("squash %s: not merged as it was resolved", squash)
+		}
+		w.tidy()
+	}
+}
+
 // A second merge of a plan leaves the conflict of the first as it is, and goes on once that is
 // resolved or its worktree is gone.
 func TestASecondMergeInConflict(t *testing.T) {

@@ -187,7 +187,7 @@ func (m *integration) nothing() string {
 // merged, which lacks the plan's document. It returns a remark about what it did
 // not do, or "".
 func (m *integration) leave(ctx context.Context, merged kernel.CommitID) (string, error) {
-	current, err := m.current(ctx, merged)
+	current, err := current(ctx, m.env, m.slug, merged, m.tip)
 	if err != nil || m.drop && !current {
 		return "; branch " + m.source + " is kept: it is not what was merged", err
 	}

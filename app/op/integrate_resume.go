@@ -14,7 +14,7 @@ import (
 // dropped the conflict by retrying the job, or undid the merge, what is there is
 // parked and the merge starts over.
 func (m *integration) resume(ctx context.Context, source, onto, merged kernel.CommitID) (bool, *Result, error) {
-	current, err := m.current(ctx, source)
+	current, err := current(ctx, m.env, m.slug, source, m.tip)
 	if err != nil {
 		return false, nil, err
 	}

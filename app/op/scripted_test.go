@@ -374,7 +374,11 @@ func TestWhetherAMergeIsOfTheSourceAsItIs(t *testing.T) {
 		"that never had one":       {"new", map[string]any{"FileAt": doc(), "Parent": tip}, false},
 	} {
 		s := newScripted(t, c.answers)
-		ask := func() []any { is, err := s.merge().current(t.Context(), c.source); return []any{is, err} }
+		ask := func() []any {
+			m := s.merge()
+			is, err := current(t.Context(), m.env, m.slug, c.source, m.tip)
+			return []any{is, err}
+		}
 		if got := fmt.Sprintln(ask()...); got != fmt.Sprintln(c.want, nil) {
 			t.Errorf("%s: %s", name, got)
 		}
