@@ -91,6 +91,10 @@ func TestWhoseFaultAFlowIs(t *testing.T) {
 	if err != nil || f.Slug != "a-thing-to-do" || f.Parsed.Params["slug"] != f.Slug {
 		t.Errorf("%+v, %v", f, err)
 	}
+	specs["привет"] = "Привет мир"
+	if f, err := builder(whole, specs).Flow("t", nil, map[string]string{"spec_file": "привет"}); err != nil || f.Slug != "spec-"+string(kernel.DigestOf("Привет мир"))[:8] {
+		t.Errorf("%+v, %v", f, err)
+	}
 	// A branch gives the name only if it is the plan's own: what was done on another one must not count for it.
 	stage := template(script("a", object{"needs": []any{object{"custom": object{"type_id": "stage_token", "key": "approve:${slug}"}}}}))
 	stage["params"], stage["artifact_contracts"] = object{"slug": "", "branch": ""}, []any{object{"id": "stage_token", "version": "v1"}}

@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode"
-
-	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Spec is one of the specifications in a directory.
@@ -80,7 +76,7 @@ func (t *Builder) specs(dir string) ([]Spec, error) {
 	var out []Spec
 	by := map[string]string{}
 	for _, f := range files {
-		s := Spec{f.File, planOf(f.Stem)}
+		s := Spec{f.File, nameOf(f.Stem, len(f.Stem))}
 		switch {
 		case s.Slug == "":
 			return nil, fmt.Errorf("the name of %s has no letter or digit", s.File)
@@ -91,14 +87,4 @@ func (t *Builder) specs(dir string) ([]Spec, error) {
 		out = append(out, s)
 	}
 	return out, nil
-}
-
-// planOf returns the name of the plan of a specification. In a name that has letters and none that a plan's can have, a digest
-// stands for them; "": it has none.
-func planOf(stem string) string {
-	slug := slugOf(stem, len(stem))
-	if slug == "" && strings.ContainsFunc(stem, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
-		slug = "spec-" + string(kernel.DigestOf(stem))[:8]
-	}
-	return slug
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -118,14 +119,24 @@ func (f *Flow) nameSlug(params map[string]string) error {
 		}
 		return nil
 	}
-	if f.Slug = slugOf(text, 6); f.Slug == "" {
+	if f.Slug = nameOf(text, 6); f.Slug == "" {
 		return errNoSlug
 	}
 	params["slug"] = f.Slug
 	return nil
 }
 
-var errNoSlug = errors.New("plan name must include letters or numbers: the specification begins with none")
+var errNoSlug = errors.New("plan name must include letters or numbers: the specification has none")
+
+// nameOf derives the name of a plan from the first words of a text. In a text that has letters or digits and none that a
+// plan's name can have, a digest stands for them; "": it has neither.
+func nameOf(text string, most int) string {
+	slug := slugOf(text, most)
+	if slug == "" && strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+		slug = "spec-" + string(kernel.DigestOf(text))[:8]
+	}
+	return slug
+}
 
 // slugOf derives the name of a plan from the first words of a text, at most 32
 // characters.
