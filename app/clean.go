@@ -266,16 +266,12 @@ func (s *Scheduler) dropMergesOf(ctx context.Context, rep Report) error {
 // job outside it needs.
 func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, done *Cleaned) error {
 	for _, name := range draftBranches(snap, done.Jobs) {
-		if user := userOf(snap, name, done.Jobs); user != "" {
-			done.KeptBranches[name] = user
-			continue
-		}
-		_, tree, err := s.Cleaner.BranchAt(ctx, name)
+		there, tree, err := s.Cleaner.BranchAt(ctx, name)
 		if err != nil {
 			return err
 		}
-		if tree != "" {
-			done.KeptBranches[name] = checkedOut + tree
+		if user := userOf(snap, name, done.Jobs); there && cmp.Or(user, tree) != "" {
+			done.KeptBranches[name] = cmp.Or(user, checkedOut+tree)
 			continue
 		}
 		dropped, kept, err := s.Cleaner.DropBranch(ctx, name)

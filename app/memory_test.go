@@ -28,6 +28,7 @@ type memory struct {
 	n, at   int              // how many calls that can fail there were, and which of them fails, from 1; 0: none
 	cleanup kernel.Cleanup
 
+	noBranch   string
 	checkedOut map[string]string // the working trees that have branches
 	alive      kernel.Liveness   // of every runner
 	results    map[kernel.AttemptID]*kernel.Result
@@ -216,7 +217,7 @@ func (m *memory) DropBranch(_ context.Context, name string) (bool, string, error
 	return m.kept[name] == "", m.kept[name], err
 }
 func (m *memory) BranchAt(_ context.Context, name string) (bool, string, error) {
-	return true, m.checkedOut[name], m.fails("branch")
+	return name != m.noBranch, m.checkedOut[name], m.fails("branch")
 }
 func (m *memory) PlanStates(_ []kernel.JobID, drop bool) (int, error) {
 	if !drop {

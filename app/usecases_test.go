@@ -442,6 +442,11 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 	if done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || slices.Contains(done.Branches, "draft/one") || done.KeptBranches["draft/one"] != m.kept["draft/one"] {
 		t.Errorf("the only copy of work: %+v, %v", done, err)
 	}
+	m = newMemory(jobs()...)
+	m.noBranch = "draft/three" // a job works on it, and somebody has removed it
+	if done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); err != nil || done.KeptBranches["draft/three"] != "" || done.KeptBranches["draft/four"] == "" {
+		t.Errorf("%v %+v", err, done)
+	}
 	if plan, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{KeepBranches: true}); err != nil || len(plan.Branches)+len(plan.KeptBranches) > 0 {
 		t.Errorf("%v %+v", err, plan)
 	}
