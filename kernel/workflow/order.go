@@ -61,7 +61,6 @@ func (c *checker) order() {
 	}
 	c.sleepers()
 	c.forward()
-	c.anyEnds()
 	c.contexts()
 }
 
@@ -158,23 +157,6 @@ func (t *Template) rareNeeds() (out Diagnostics) {
 		}
 	}
 	return out
-}
-
-// anyEnds reports nodes that accept any end of a node which a route may send
-// back: they would start during the repair and interfere with it.
-func (c *checker) anyEnds() {
-	for i := range c.t.nodes {
-		n := &c.t.nodes[i]
-		for _, p := range c.g.parents(i) {
-			to := &c.t.nodes[p]
-			for _, o := range outcomes[1:] {
-				if len(to.on[o]) > 0 && c.g.soft(c.t, i, p) {
-					c.node(n, n.pos, ".after", "let it come after a node that has no such route",
-						"node `%s` waits for any end of `%s`, which its on.%s may send back", n.id.Value, to.id.Value, o)
-				}
-			}
-		}
-	}
 }
 
 // contexts reports nodes to which on.succeeded edges carry the worktrees of two
