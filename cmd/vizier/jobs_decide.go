@@ -45,14 +45,15 @@ func (a *approveCmd) Run(c *call) error {
 	return c.decide(a.Jobs, a.approve)
 }
 
-func (a *approveCmd) approve(c *call, r *repo, id kernel.JobID) error {
+func (a *approveCmd) approve(c *call, r *repo, j *kernel.Job) error {
+	c.warnSteering(r, j) // before it runs: a merge would remove the branch
+	id := j.ID
 	rep, err := r.Scheduler.Approve(c.ctx, id, kernel.Consent{By: c.actor(), How: c.how(), Digest: kernel.Digest(strings.ToLower(a.Digest))})
 	if err != nil {
 		return err
 	}
 	c.report(rep)
-	j := rep.Snapshot.Job(id)
-	c.warnSteering(r, j)
+	j = rep.Snapshot.Job(id)
 	st, g := j.State, j.State.Approval.Grant
 	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, answer.Approves(j, g.Statement, r.Templates), listed(rep.Started()), listed(rep.Updated()), nil}
 	if a.Format == "json" {
@@ -69,30 +70,30 @@ func (a *approveCmd) approve(c *call, r *repo, id kernel.JobID) error {
 
 // decide calls one for the pending approval of each reference. If there are
 // several, it first checks that all of them are pending.
-func (c *call) decide(refs []string, one func(*call, *repo, kernel.JobID) error) error {
+func (c *call) decide(refs []string, one func(*call, *repo, *kernel.Job) error) error {
 	var r *repo
-	var ids []kernel.JobID
+	var jobs []*kernel.Job
 	for _, ref := range refs {
-		in, id, err := c.pendingIn(ref)
+		in, j, err := c.pendingIn(ref)
 		if err != nil {
 			return err
 		}
-		if r = in; slices.Contains(ids, id) {
+		if r = in; slices.ContainsFunc(jobs, func(k *kernel.Job) bool { return k.ID == j.ID }) {
 			continue
 		}
 		if len(refs) > 1 {
-			snap, _, err := r.Scheduler.Job(c.ctx, string(id))
+			snap, _, err := r.Scheduler.Job(c.ctx, string(j.ID))
 			if err != nil {
 				return err
 			}
-			if snap.Job(id).State.Approval.State != kernel.Pending {
+			if snap.Job(j.ID).State.Approval.State != kernel.Pending {
 				return fmt.Errorf("the approval of %s is not pending; nothing was decided: %w", ref, kernel.ErrConflict)
 			}
 		}
-		ids = append(ids, id)
+		jobs = append(jobs, j)
 	}
-	for _, id := range ids {
-		if err := one(c, r, id); err != nil {
+	for _, j := range jobs {
+		if err := one(c, r, j); err != nil {
 			return err
 		}
 	}
@@ -126,7 +127,8 @@ type rejected struct {
 // Run refuses the approvals, and so the jobs.
 func (x *rejectCmd) Run(c *call) error { return c.decide(x.Jobs, x.reject) }
 
-func (x *rejectCmd) reject(c *call, r *repo, id kernel.JobID) error {
+func (x *rejectCmd) reject(c *call, r *repo, j *kernel.Job) error {
+	id := j.ID
 	rep, err := r.Scheduler.Reject(c.ctx, id, kernel.Refusal{By: c.actor(), How: c.how(), Reason: x.Reason})
 	if err != nil {
 		return err

@@ -70,28 +70,28 @@ func (x *runsCmd) Run(c *call) error {
 
 // pendingIn returns the job with the pending approval that ref means: the job
 // itself, or the only one in a run.
-func (c *call) pendingIn(ref string) (*repo, kernel.JobID, error) {
+func (c *call) pendingIn(ref string) (*repo, *kernel.Job, error) {
 	r, targets, err := c.targets([]string{ref})
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if !targets[0].Whole {
-		return r, targets[0].Jobs[0].ID, nil
+		return r, targets[0].Jobs[0], nil
 	}
 	var pending []string
-	var found kernel.JobID
+	var found *kernel.Job
 	for _, j := range targets[0].Jobs {
 		if j.State.Status == kernel.WaitingOnApproval {
-			pending, found = append(pending, j.Ref()), j.ID
+			pending, found = append(pending, j.Ref()), j
 		}
 	}
 	switch len(pending) {
 	case 0:
-		return nil, "", fmt.Errorf("nothing in %s waits for an approval: %w", ref, kernel.ErrConflict)
+		return nil, nil, fmt.Errorf("nothing in %s waits for an approval: %w", ref, kernel.ErrConflict)
 	case 1:
 		return r, found, nil
 	}
-	return nil, "", fmt.Errorf("%s wait for an approval: name those that you mean: %w", strings.Join(pending, ", "), kernel.ErrInvalid)
+	return nil, nil, fmt.Errorf("%s wait for an approval: name those that you mean: %w", strings.Join(pending, ", "), kernel.ErrInvalid)
 }
 
 // targets opens the repository and resolves refs, to jobs or whole runs.

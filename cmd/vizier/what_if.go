@@ -123,18 +123,18 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		}
 	}
 	for _, ref := range x.Reject {
-		_, id, err := c.pendingIn(ref)
+		_, j, err := c.pendingIn(ref)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, foresight.Reject{Job: id})
+		out = append(out, foresight.Reject{Job: j.ID})
 	}
 	for _, ref := range x.Approve {
-		_, id, err := c.pendingIn(ref)
+		_, j, err := c.pendingIn(ref)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, foresight.Approve{Job: id})
+		out = append(out, foresight.Approve{Job: j.ID})
 	}
 	for _, branch := range x.Merge {
 		out = append(out, foresight.Merge{Branch: branch})
