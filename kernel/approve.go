@@ -48,14 +48,32 @@ func Reject(s *Snapshot, id JobID, r Refusal) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	reason := strings.TrimSpace(r.Reason)
 	st := j.State
-	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Rejected, s.now, r.By, reason
+	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Rejected, s.now, r.By, strings.TrimSpace(r.Reason)
 	st.Approval.RejectedHow, st.Approval.Grant = r.How, nil
-	st.Status, st.Wait = BlockedByApproval, WaitReason{Kind: OnApproval, Detail: cmp.Or(reason, "approval rejected")}
+	return s.unapproved(j, st, cmp.Or(st.Approval.Reason, "approval rejected")), nil
+}
+
+// unapproved ends j, whose approval was rejected or has expired, in state st, and takes its routes.
+func (s *Snapshot) unapproved(j *Job, st State, why string) Plan {
+	st.Status, st.Wait = BlockedByApproval, WaitReason{Kind: OnApproval, Detail: why}
 	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
-	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail
-	return s.withRoutes(NewPlan(PutState{id, j.Rev, st}), j), nil
+	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, why
+	return s.withRoutes(NewPlan(PutState{j.ID, j.Rev, st}), j)
+}
+
+// expire ends the jobs that waited for an approval which nobody gave in time.
+func (s *Snapshot) expire() Plan {
+	d := NewDraft(s)
+	for _, i := range s.timed {
+		if j := d.s.jobs[i]; j.lapsed(s.now) {
+			d.s.requireAll() // its end may concern any job
+			st := j.State
+			st.Approval.State = Expired
+			d.Add(d.s.unapproved(j, st, j.expired()))
+		}
+	}
+	return d.plan
 }
 
 func (s *Snapshot) undecided(id JobID, verb string) (*Job, error) {

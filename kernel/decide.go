@@ -44,7 +44,8 @@ type judgement struct {
 // the plan is void.
 //
 // Running attempts whose runner is gone are settled first, by the result on
-// record or as lost, so that their locks are free in the same tick.
+// record or as lost, so that their locks are free in the same tick. So are
+// approvals that have expired.
 func Decide(s *Snapshot) Plan {
 	p, settled := settle(s)
 	t := newTick(settled)
@@ -169,7 +170,7 @@ func (t *tick) carry(told int) {
 	}
 }
 
-// Settle returns the part of Decide's plan that ends attempts whose runner is gone. It
+// Settle returns the part of Decide's plan that ends attempts whose runner is gone, and jobs whose approval has expired. It
 // may enqueue jobs, which must be observed before they can be judged.
 func Settle(s *Snapshot) Plan {
 	p, _ := settle(s)
@@ -201,6 +202,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		}
 		d.Add(q)
 	}
+	d.Add(d.s.expire())
 	d.Add(d.s.stalls())
 	d.Add(d.s.takeDeferred())
 	return d.plan, d.s
@@ -387,12 +389,11 @@ func (t *tick) next(i int32) State {
 	}
 	switch st.Status {
 	case WaitingOnApproval:
+		if was := &t.s.jobs[i].State; was.Status != WaitingOnApproval || was.Wait.Kind != OnApproval { // its time begins
+			st.Approval.ExpiresAt = time.Time{}
+		}
 		if d := t.s.jobs[i].Spec.ApprovalTimeout; d > 0 && st.Approval.ExpiresAt.IsZero() {
 			st.Approval.ExpiresAt = Timestamp(t.s.now.Add(d))
-		}
-	case BlockedByApproval:
-		if st.Approval.State == Pending {
-			st.Approval.State = Expired
 		}
 	case Running: // the next attempt begins
 		st.Attempt++

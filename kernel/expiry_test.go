@@ -77,6 +77,33 @@ func TestAnApprovalExpires(t *testing.T) {
 	}
 }
 
+// An approval that expires takes the routes of its job, as a rejection does. Its time begins anew if the job waited for
+// something else in between.
+func TestAnExpiredApprovalTakesItsRoutes(t *testing.T) {
+	p := job("p", is(kernel.Succeeded))
+	q := job("q", after("p"), approvalWithin(time.Hour), routesOf(on(kernel.OutcomeBlocked, "r")))
+	r := job("r", func(j *kernel.Job) { j.Spec.Routed = true }, is(kernel.Unscheduled))
+	s := at(t0, &p, &q, &r)
+	s = s.Apply(kernel.Decide(s)).At(t0.Add(time.Hour))
+	s = s.Apply(kernel.Decide(s))
+	if got := statuses(s); got != "p:succeeded q:blocked_by_approval r:running" {
+		t.Error(got)
+	}
+	if st := s.Job("q").State; st.Outcome != kernel.OutcomeBlocked || st.Exit != kernel.Exited(10) || st.Finished != s.Now() || st.Approval.State != kernel.Expired {
+		t.Errorf("%+v", st)
+	}
+	if p := kernel.Decide(s); len(p.Actions()) > 0 {
+		t.Errorf("a second tick: %+v", p.Actions())
+	}
+
+	waited := job("q", after("p"), approvalWithin(time.Hour), is(kernel.WaitingOnDeps), func(j *kernel.Job) { j.State.Approval.ExpiresAt = t0 })
+	s = at(t0, &p, &waited)
+	s = s.Apply(kernel.Decide(s))
+	if st := s.Job("q").State; st.Status != kernel.WaitingOnApproval || st.Approval.ExpiresAt != t0.Add(time.Hour) {
+		t.Errorf("%+v", st)
+	}
+}
+
 // Only a job's own approval expires, and only one with a timeout.
 func TestAnApprovalWithoutALimitNeverExpires(t *testing.T) {
 	q := job("q", approval(kernel.Pending, ""))

@@ -650,7 +650,7 @@ func (t *tick) checkPinnedHead(i int32) verdict {
 func (t *tick) checkApproval(i int32) verdict {
 	switch a := t.s.jobs[i].State.Approval; a.State {
 	case Pending:
-		if a.Over(t.s.now) {
+		if t.s.jobs[i].lapsed(t.s.now) { // the next tick ends it
 			return blocks(t.s.jobs[i].expired())
 		}
 		if st := t.s.jobs[i].State; st.Failure != NoFailure && st.Refused == 0 { // see Job.requestApproval; a refusal is cleared, see next
@@ -677,6 +677,12 @@ func (j *Job) approvalExpires() time.Time {
 		return a.ExpiresAt
 	}
 	return time.Time{}
+}
+
+// lapsed reports whether j waits for an approval that nobody has given in time.
+func (j *Job) lapsed(now time.Time) bool {
+	st := &j.State
+	return st.Status == WaitingOnApproval && st.Wait.Kind == OnApproval && st.Approval.Over(now)
 }
 
 // expired returns the reason of a job whose approval nobody gave in time.

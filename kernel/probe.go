@@ -22,7 +22,7 @@ func (p Probes) Empty() bool {
 // Probes returns what some open job's gates will read and the snapshot does not
 // know yet. For terminal jobs it asks only for what their rewind depends on.
 // For running jobs it asks whether their runner lives, and for what their gates
-// read only if it does not. also are artifacts that a verb is going to ask
+// read only if it does not. So it does for jobs whose approval has expired. also are artifacts that a verb is going to ask
 // about.
 func (s *Snapshot) Probes(also ...Artifact) Probes {
 	b := prober{s: s, seen: map[Artifact]bool{}, branches: map[string]bool{}}
@@ -46,6 +46,11 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 	}
 	for _, i := range s.deferred {
 		if s.jobs[i].State.Deferred {
+			b.routes(s.jobs[i])
+		}
+	}
+	for _, i := range s.timed {
+		if s.jobs[i].lapsed(s.now) {
 			b.routes(s.jobs[i])
 		}
 	}

@@ -89,7 +89,7 @@ func TestWhatATickMayWrite(t *testing.T) {
 	})
 }
 
-// ledBack reports whether an attempt whose runner is gone, or one whose routes wait, leads back to id: by a
+// ledBack reports whether an attempt whose runner is gone, one whose routes wait, or an approval that has expired leads back to id: by a
 // route, or by submitting it again with a larger budget. It uses the downstream of
 // next, since jobs that the attempt submits may connect the two.
 func ledBack(s, next *kernel.Snapshot, id kernel.JobID) bool {
@@ -98,7 +98,8 @@ func ledBack(s, next *kernel.Snapshot, id kernel.JobID) bool {
 		r := s.Facts().Results[j.Attempt()].Value
 		began := r != nil && r.Attempt == j.Attempt()
 		ends := live == kernel.Dead || live == kernel.NeverStarted && (began || !j.State.Stop.At.IsZero()) // one that never began, of a job that was cancelled, is not taken back
-		if !j.State.Deferred && (j.State.Status != kernel.Running || !ends) {
+		lapsed := j.State.Status == kernel.WaitingOnApproval && j.State.Wait.Kind == kernel.OnApproval && j.State.Approval.Over(s.Now())
+		if !j.State.Deferred && !lapsed && (j.State.Status != kernel.Running || !ends) {
 			continue
 		}
 		for _, r := range j.Spec.Routes {

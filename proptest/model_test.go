@@ -312,7 +312,7 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 			return kernel.WaitingOnApproval, "approved without saying what: approve it again"
 		}
 		return kernel.WaitingOnApproval, "changed since it was approved: command"
-	case a.State == kernel.Expired, a.State == kernel.Pending && !a.ExpiresAt.IsZero() && !s.Now().Before(a.ExpiresAt):
+	case a.State == kernel.Expired:
 		return kernel.BlockedByApproval, "approval expired: nobody decided within " + j.Spec.ApprovalTimeout.String()
 	case a.State == kernel.Pending:
 		if st := j.State; st.Failure != kernel.NoFailure { // it was executed before
@@ -640,7 +640,7 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 			j := after.Job(d.Job)
 			st := j.State
 			_, started := launched[d.Job]
-			if !started && (d.From == kernel.Running || d.From.Terminal() && d.From == d.Next || st.Status == kernel.Unscheduled || dueLater(j, after.Now())) {
+			if !started && (d.From == kernel.Running || settled.Job(d.Job).State.Approval.State == kernel.Expired && d.From == kernel.WaitingOnApproval || d.From.Terminal() && d.From == d.Next || st.Status == kernel.Unscheduled || dueLater(j, after.Now())) {
 				continue // settled, submitted again, asleep or due later: not judged by its gates
 			}
 			if st.Status == kernel.BlockedByDependency && handedAnother(settled, j) {
