@@ -150,10 +150,8 @@ func (s *Store) reconcile() error {
 		if err != nil {
 			return err
 		}
-		if now, err := s.recheck(id, was); err != nil {
+		if _, err := s.recheck(id, was); err != nil {
 			return err
-		} else if now == nil && was != nil {
-			s.cache.set(keyDirty+string(id), []byte{}) // so that its dependents are judged again
 		}
 	}
 	return nil
@@ -332,7 +330,8 @@ func (s *Store) fresh(id kernel.JobID) ([]byte, error) {
 	return s.recheck(id, b)
 }
 
-// recheck reads a record again whose entry was was, and returns the new entry. What others have changed goes on record.
+// recheck reads a record again whose entry was was, and returns the new entry. What others have changed goes on record,
+// and the next tick judges all jobs: those that depended on what the record said may not depend on it any more.
 func (s *Store) recheck(id kernel.JobID, was []byte) (now []byte, err error) {
 	if err = s.reread(id); err != nil {
 		return nil, err
@@ -340,8 +339,14 @@ func (s *Store) recheck(id kernel.JobID, was []byte) (now []byte, err error) {
 	if now, err = s.cache.kv.get(keyEntry + string(id)); err != nil {
 		return nil, err
 	}
-	if saysElse(was, now) {
-		s.note(id)
+	if !saysElse(was, now) {
+		return now, nil
+	}
+	if s.note(id); was != nil {
+		s.cache.set(keyJudged, []byte{})
+		if s.tx != nil {
+			s.tx.edited = true
+		}
 	}
 	return now, nil
 }
