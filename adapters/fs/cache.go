@@ -145,7 +145,7 @@ func (s *Store) reconcile() error {
 	if err != nil {
 		return err
 	}
-	for _, id := range slices.Concat(changed, slices.Collect(maps.Keys(there))) {
+	for _, id := range slices.Concat(changed, slices.Sorted(maps.Keys(there))) {
 		was, err := s.cache.kv.get(keyEntry + string(id))
 		if err != nil {
 			return err

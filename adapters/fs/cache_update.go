@@ -3,6 +3,7 @@ package fs
 import (
 	"encoding/binary"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -149,10 +150,7 @@ func (c *cache) count(was, now *cachedJob) error {
 	if was != nil && now != nil && was.job.State.Status == now.job.State.Status {
 		return nil
 	}
-	for delta, k := range map[int]*cachedJob{-1: was, 1: now} {
-		if k == nil {
-			continue
-		}
+	for delta, k := range both(was, now) {
 		st := k.job.State.Status
 		n, err := c.counted(st)
 		if err != nil {
@@ -161,6 +159,15 @@ func (c *cache) count(was, now *cachedJob) error {
 		c.set(countKey(st), binary.AppendVarint(nil, int64(n+delta)))
 	}
 	return nil
+}
+
+// both yields -1 with was and 1 with now, without what is nil, and always in this order: it is the order in the log.
+func both[T any](was, now *T) iter.Seq2[int, *T] {
+	return func(yield func(int, *T) bool) {
+		if (was == nil || yield(-1, was)) && now != nil {
+			yield(1, now)
+		}
+	}
 }
 
 func countKey(st kernel.Status) string { return keyCount + string([]byte{byte(st)}) }
@@ -172,7 +179,10 @@ func (c *cache) counted(st kernel.Status) (int, error) {
 		return 0, err
 	}
 	r := &reader{b: b}
-	return int(r.int()), r.err
+	if n := int(r.int()); r.err == nil {
+		return n, nil
+	}
+	return 0, errCache
 }
 
 // keys are the keys that begin with prefix.
