@@ -150,8 +150,10 @@ func (s *Store) reconcile() error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.recheck(id, was); err != nil {
+		if now, err := s.recheck(id, was); err != nil {
 			return err
+		} else if now == nil && was != nil {
+			s.cache.set(keyDirty+string(id), []byte{}) // so that its dependents are judged again
 		}
 	}
 	return nil

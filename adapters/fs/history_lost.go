@@ -21,7 +21,7 @@ import (
 // from before them. So if a record is newer than the last entry, entries are missing.
 func (t *Tx) tailLost() (bool, error) {
 	s, end := t.s, t.pos.end
-	if p, marked, err := s.log.marked(); err != nil || s.opts.Durable && (!marked || p.end <= end) {
+	if p, marked, err := s.log.marked(); err != nil || !marked || s.opts.Durable && p.end <= end {
 		return false, err
 	}
 	files, err := s.segments()
