@@ -145,7 +145,7 @@ func (s *Store) reconcile() error {
 	if err != nil {
 		return err
 	}
-	for _, id := range slices.Concat(changed, slices.Collect(maps.Keys(there))) {
+	for _, id := range slices.Concat(changed, slices.Sorted(maps.Keys(there))) {
 		was, err := s.cache.kv.get(keyEntry + string(id))
 		if err != nil {
 			return err
@@ -332,7 +332,8 @@ func (s *Store) fresh(id kernel.JobID) ([]byte, error) {
 	return s.recheck(id, b)
 }
 
-// recheck reads a record again whose entry was was, and returns the new entry. What others have changed goes on record.
+// recheck reads a record again whose entry was was, and returns the new entry. What others have changed goes on record,
+// and the next tick judges all jobs: those that depended on what the record said may not depend on it any more.
 func (s *Store) recheck(id kernel.JobID, was []byte) (now []byte, err error) {
 	if err = s.reread(id); err != nil {
 		return nil, err
@@ -340,8 +341,14 @@ func (s *Store) recheck(id kernel.JobID, was []byte) (now []byte, err error) {
 	if now, err = s.cache.kv.get(keyEntry + string(id)); err != nil {
 		return nil, err
 	}
-	if saysElse(was, now) {
-		s.note(id)
+	if !saysElse(was, now) {
+		return now, nil
+	}
+	if s.note(id); was != nil {
+		s.cache.set(keyJudged, []byte{})
+		if s.tx != nil {
+			s.tx.edited = true
+		}
 	}
 	return now, nil
 }

@@ -2,6 +2,8 @@ package fs
 
 import (
 	"encoding/hex"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -292,12 +294,15 @@ func (c *cache) judgeFacts(facts map[kernel.Near]string) error {
 	if err := c.clear(keyBlind); err != nil {
 		return err
 	}
+	judged := make(map[string][]byte, len(facts))
 	for n, digest := range facts {
-		var by []byte
+		judged[factLabel(n)] = nil
 		if digest != kernel.JudgedNone {
-			by = []byte(digest)
+			judged[factLabel(n)] = []byte(digest)
 		}
-		if err := c.judgeFact(factLabel(n), by); err != nil {
+	}
+	for _, label := range slices.Sorted(maps.Keys(judged)) {
+		if err := c.judgeFact(label, judged[label]); err != nil {
 			return err
 		}
 	}

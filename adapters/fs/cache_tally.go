@@ -44,10 +44,7 @@ func (c *cache) recount(was, now *cachedJob) error {
 	if old != nil && next != nil && *old == *next {
 		return nil
 	}
-	for delta, k := range map[int]*share{-1: old, 1: next} {
-		if k == nil {
-			continue
-		}
+	for delta, k := range both(old, next) {
 		b, err := c.kv.get(k.key)
 		if err != nil {
 			return err

@@ -30,8 +30,11 @@ type past struct {
 
 var historyArtifacts = []kernel.Artifact{custom("t", "a"), custom("t", "b"), {Kind: kernel.PlanDoc, Name: "p", Ref: "draft/p"}}
 
-// step commits a small random plan through s.
+// step commits a small random plan through s. Before that somebody may edit a record by hand.
 func (h *past) step(s *Store) {
+	if h.r.IntN(4) == 0 {
+		h.edit()
+	}
 	var plan []kernel.Action
 	touched := map[kernel.JobID]bool{}
 	for range 1 + h.r.IntN(4) {
@@ -80,13 +83,34 @@ func (h *past) step(s *Store) {
 
 func (h *past) job() kernel.Job {
 	j := plain(h.next)
-	j.Created = t0.Add(1e9 * 60)
+	h.specify(&j)
+	return j
+}
+
+// specify draws what the cache has keys for, but not the job's state.
+func (h *past) specify(j *kernel.Job) {
+	name := j.Spec.Name
+	j.Created = t0.Add(time.Duration(h.r.IntN(3)) * time.Minute)
+	j.Spec, j.Number, j.Part = plain(0).Spec, 0, ""
+	j.Spec.Name = name
 	if h.r.IntN(4) == 0 {
 		j.Spec.IdempotencyKey = fmt.Sprint("key ", h.r.IntN(3))
 	}
 	if h.r.IntN(2) == 0 {
 		j.Spec.Origin.Run = kernel.RunID(fmt.Sprint("run ", h.r.IntN(3)))
-		j.Number, j.Part = kernel.Number(1+h.r.IntN(2)), fmt.Sprint(h.next)
+		j.Number, j.Part = kernel.Number(1+h.r.IntN(2)), strings.TrimLeft(string(j.ID), "0")
+	}
+	if h.r.IntN(4) == 0 {
+		j.Spec.Origin.Branch = fmt.Sprint("branch ", h.r.IntN(2))
+	}
+	if h.r.IntN(4) == 0 {
+		j.Spec.Locks = []kernel.Lock{{Key: fmt.Sprint("lock ", h.r.IntN(2)), Units: h.r.IntN(2)}}
+	}
+	if h.r.IntN(4) == 0 {
+		j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists, Branch: fmt.Sprint("branch ", h.r.IntN(2))}}
+	}
+	if h.r.IntN(4) == 0 {
+		j.Spec.MissingProducer = kernel.Wait
 	}
 	for n := range 2 {
 		if len(h.jobs) > 0 && h.r.IntN(2) == 0 {
@@ -99,7 +123,26 @@ func (h *past) job() kernel.Job {
 			j.Spec.Produces = []kernel.Artifact{historyArtifacts[h.r.IntN(3)]}
 		}
 	}
-	return j
+}
+
+// edit changes by hand what a job is. Of one that has succeeded, only who reads it notices.
+func (h *past) edit() {
+	h.t.Helper()
+	j := h.any()
+	path := NewLayout(h.dir).RecordFile(j.ID)
+	if j.ID == "" || j.State.Status == kernel.Succeeded || !exists(path) {
+		return
+	}
+	h.specify(&j)
+	b, err := encodeRecord(&j, nil, t0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	writeAt(h.t, path+".new", string(b)) // a file in its place has another inode
+	if err := os.Rename(path+".new", path); err != nil {
+		h.t.Fatal(err)
+	}
+	h.jobs[j.ID] = j
 }
 
 func (h *past) any() kernel.Job {

@@ -3,6 +3,7 @@ package fs
 import (
 	"encoding/binary"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -149,10 +150,7 @@ func (c *cache) count(was, now *cachedJob) error {
 	if was != nil && now != nil && was.job.State.Status == now.job.State.Status {
 		return nil
 	}
-	for delta, k := range map[int]*cachedJob{-1: was, 1: now} {
-		if k == nil {
-			continue
-		}
+	for delta, k := range both(was, now) {
 		st := k.job.State.Status
 		n, err := c.counted(st)
 		if err != nil {
@@ -161,6 +159,15 @@ func (c *cache) count(was, now *cachedJob) error {
 		c.set(countKey(st), binary.AppendVarint(nil, int64(n+delta)))
 	}
 	return nil
+}
+
+// both yields -1 with was and 1 with now, without what is nil, and always in this order: it is the order in the log.
+func both[T any](was, now *T) iter.Seq2[int, *T] {
+	return func(yield func(int, *T) bool) {
+		if (was == nil || yield(-1, was)) && now != nil {
+			yield(1, now)
+		}
+	}
 }
 
 func countKey(st kernel.Status) string { return keyCount + string([]byte{byte(st)}) }
@@ -172,102 +179,10 @@ func (c *cache) counted(st kernel.Status) (int, error) {
 		return 0, err
 	}
 	r := &reader{b: b}
-	return int(r.int()), r.err
-}
-
-// consumers updates the keys of needed artifacts. They depend on other jobs:
-// keyNeeds is for a consumer whose run has a producer of its own, keyOutside for
-// the others.
-func (c *cache) consumers(was, now *cachedJob) error {
-	var old, next *kernel.Job
-	if was != nil {
-		old = was.job
+	if n := int(r.int()); r.err == nil {
+		return n, nil
 	}
-	if now != nil {
-		next = now.job
-	}
-	if old != nil && old.Consumes() && (next == nil || !next.Consumes()) {
-		for _, a := range old.Spec.Needs {
-			c.set(scheduleKey(needKey(keyNeeds, a, old), old), nil)
-			c.set(scheduleKey(needKey(keyOutside, a, old), old), nil)
-		}
-	}
-	if (old == nil) != (next == nil) { // a producer came or went
-		j := orJob(next, old)
-		for _, a := range j.Spec.Produces {
-			if err := c.sortConsumers(a, j); err != nil {
-				return err
-			}
-		}
-	}
-	if next != nil && next.Consumes() && (old == nil || !old.Consumes()) {
-		for _, a := range next.Spec.Needs {
-			own, err := c.ownProducer(a, next)
-			if err != nil {
-				return err
-			}
-			c.set(scheduleKey(needKey(needKind(own), a, next), next), []byte{})
-		}
-	}
-	return nil
-}
-
-func orJob(a, b *kernel.Job) *kernel.Job {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-func needKind(own bool) string {
-	if own {
-		return keyNeeds
-	}
-	return keyOutside
-}
-
-func needKey(kind string, a kernel.Artifact, j *kernel.Job) string {
-	return keyOf(kind, labelOf(a), string(j.Spec.Origin.Run))
-}
-
-// sortConsumers moves the consumers of a in the run of j between keyNeeds and
-// keyOutside.
-func (c *cache) sortConsumers(a kernel.Artifact, j *kernel.Job) error {
-	if j.Spec.Origin.Run == "" {
-		return nil
-	}
-	for _, kind := range []string{keyNeeds, keyOutside} {
-		prefix := needKey(kind, a, j)
-		keys, err := c.keys(prefix)
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			k := kernel.Job{ID: idIn(key)}
-			k.Spec.Origin.Run = j.Spec.Origin.Run
-			own, err := c.ownProducer(a, &k)
-			if err != nil {
-				return err
-			}
-			if now := needKind(own); now != kind {
-				c.set(key, nil)
-				c.set(needKey(now, a, j)+key[len(prefix):], []byte{})
-			}
-		}
-	}
-	return nil
-}
-
-// ownProducer reports that another job of the run of j makes a.
-func (c *cache) ownProducer(a kernel.Artifact, j *kernel.Job) (yes bool, err error) {
-	if j.Spec.Origin.Run == "" {
-		return false, nil
-	}
-	err = c.kv.each(needKey(keyProduces, a, j), func(key string, _ []byte) bool {
-		yes = idIn(key) != j.ID
-		return !yes
-	})
-	return yes, err
+	return 0, errCache
 }
 
 // keys are the keys that begin with prefix.

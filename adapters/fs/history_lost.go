@@ -11,20 +11,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The journal is empty only in a new store, and after a crash between the moment at which
-// it was emptied and the next commit. Then all that it had is sealed. If a record is newer
-// than what is sealed, the journal was deleted.
-
+// tailLost reports, after a reboot, that the journal had more entries than those that it has.
+//
 // Within a boot the journal is as long as its mark says. If it is shorter, its end was cut
 // off. After a reboot the mark may be an earlier one, and the last entry may be incomplete:
 // it was being written at the power failure, was never durable, and so never happened.
-// Records are written after their entry is durable. So if a record is newer than the last
-// entry, entries are missing.
-
-// tailLost reports, after a reboot, that the journal had more entries.
+// In a store that syncs, records are written after their entry is durable; in another, a
+// power failure may keep the records and lose their entries, and the mark of both may be
+// from before them. So if a record is newer than the last entry, entries are missing.
 func (t *Tx) tailLost() (bool, error) {
 	s, end := t.s, t.pos.end
-	if p, marked, err := s.log.marked(); err != nil || !marked || end == 0 || p.end <= end {
+	if p, marked, err := s.log.marked(); err != nil || !marked || s.opts.Durable && p.end <= end {
 		return false, err
 	}
 	files, err := s.segments()
@@ -38,14 +35,15 @@ func (t *Tx) tailLost() (bool, error) {
 	if known && len(files) > 0 && files[len(files)-1].first > tip.number { // there is an opening that says so, and the journal was to be emptied then
 		return true, nil
 	}
-	c := chronicle{s: s, sealed: files, journal: make([]byte, end)}
+	c := chronicle{s: s, journal: make([]byte, end)}
 	if _, err := s.log.ReadAt(c.journal, 0); err != nil {
 		return false, err
 	}
 	var last time.Time
-	if err := c.each(func(e *pastEntry) error { last = e.written(); return nil }); err != nil {
+	if err := c.each(func(e *pastEntry) error { last = e.written(); return nil }); err != nil || last.IsZero() { // a version wrote it that kept no history
 		return false, ifUnread(err) // of a history that is damaged that is known already
 	}
+	c.sealed = files
 	return s.recordsAhead(c, last)
 }
 
@@ -74,7 +72,7 @@ func missingEntries(first, last uint64) string {
 }
 
 // errCutShort is why there is nothing after the last entry of the journal.
-var errCutShort = errors.New("its end is gone: the last entry is incomplete, or entries are missing")
+var errCutShort = errors.New("its end is gone: the last entry is incomplete, or entries are missing: `vizier history verify` says more")
 
 // recordLoss puts on record that entries are gone: the end of the journal, or all of it. The history goes on from the
 // records as they are. If it cannot be sealed now, the next commit tries again: see link.
@@ -89,7 +87,11 @@ func (t *Tx) recordLoss() error {
 	return err
 }
 
-// journalLost reports that the journal, which is empty, had entries that are not sealed.
+// journalLost reports that the journal, which has no entry, had entries that are not sealed.
+//
+// It has none only in a new store, and after a crash between the moment at which it was
+// emptied and the next commit, whose entry may be torn. Then all that it had is sealed. If a
+// record is newer than what is sealed, the journal was deleted, or is damaged.
 func (s *Store) journalLost() (bool, error) {
 	ids, err := s.jobIDs()
 	if err != nil || len(ids) == 0 {

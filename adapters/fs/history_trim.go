@@ -3,7 +3,7 @@ package fs
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -18,10 +18,15 @@ func (s *Store) KeepHistory(bytes int64, age time.Duration) {
 }
 
 // TrimHistory drops the oldest sealed files that exceed the bounds of KeepHistory, but
-// never the newest one. The rest begins with an opening, and gets the milestones that are
-// worth their room. It takes no lock: sealed files never change. A damaged history stays as
-// it is.
-func (s *Store) TrimHistory(ctx context.Context) error {
+// never the newest one, and those that an earlier call was to drop. The rest begins with an
+// opening, and gets the milestones that are worth their room. It takes no lock: sealed files
+// never change. A damaged file stays, and what it is needed for: Inspect tells of it.
+func (s *Store) TrimHistory(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("trim the history: %w", err)
+		}
+	}()
 	if err := s.open(false); err != nil {
 		return ignoreMissing(err)
 	}
@@ -29,20 +34,25 @@ func (s *Store) TrimHistory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if cut := s.cutOf(files); cut > 0 {
-		if err := s.cutBefore(ctx, files, cut); err != nil {
+	sealed, err := s.sealedFiles(files)
+	if err != nil {
+		return ignoreMissing(err) // another process was faster
+	}
+	from := chronicle{s: s, sealed: files}.beginning()
+	if n := from + surplus(sealed[from:], s.opts.HistoryBytes, s.opts.HistoryAge, s.opts.Now()); n > 0 {
+		if err := s.dropFirst(ctx, files, n); err != nil {
 			return err
 		}
 	}
 	return s.setMilestones(ctx)
 }
 
-// cutBefore drops the files before index cut.
-func (s *Store) cutBefore(ctx context.Context, files []segment, cut int) (err error) {
-	if files[cut].opening {
-		err = s.beginWith(files[cut])
+// dropFirst drops the first n files; the history begins with the one after them.
+func (s *Store) dropFirst(ctx context.Context, files []segment, n int) (err error) {
+	if files[n].opening {
+		err = s.beginWith(files[n])
 	} else {
-		err = s.beginBefore(ctx, files[:cut], files[cut].first)
+		err = s.beginBefore(ctx, files[:n], files[n].first)
 	}
 	if _, damaged := errors.AsType[*SegmentError](err); damaged {
 		return nil
@@ -50,10 +60,8 @@ func (s *Store) cutBefore(ctx context.Context, files []segment, cut int) (err er
 	if err != nil {
 		return ignoreMissing(err) // another process was faster
 	}
-	for _, g := range files[:cut] {
-		if g != (segment{files[cut].first, true}) {
-			err = errors.Join(err, s.base.remove(g.file()))
-		}
+	for _, g := range files[:n] {
+		err = errors.Join(err, s.base.remove(g.file()))
 	}
 	return err
 }
@@ -65,10 +73,7 @@ func (s *Store) beginWith(g segment) error {
 		return err
 	}
 	head.Cut = true
-	return s.writeSegment(head, true, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	})
+	return s.writeSegment(head, true, just(content))
 }
 
 // beginBefore makes the history begin before an entry: it writes an opening with the
@@ -85,33 +90,50 @@ func (s *Store) beginBefore(ctx context.Context, files []segment, entry uint64) 
 	return s.writeOpening(segmentHead{First: entry, Tip: f.tip, Cut: true}, f.entry())
 }
 
-// cutOf returns how many of the files are dropped.
-func (s *Store) cutOf(files []segment) (cut int) {
-	if s.opts.HistoryBytes == 0 && s.opts.HistoryAge == 0 {
-		return 0
-	}
-	left, sizes := int64(0), make([]int64, len(files))
+// sealedFile is a sealed file as far as it matters to how much of the history is kept.
+type sealedFile struct {
+	segment
+	size    int64     // with the milestone before its first entry
+	ended   time.Time // when its last entry was written; of an opening, when it was written itself
+	damaged bool      // that is not known
+}
+
+func (s *Store) sealedFiles(files []segment) ([]sealedFile, error) {
+	out := make([]sealedFile, len(files))
 	for i, g := range files {
-		if sizes[i] = s.base.stamp(g.file()).size; i == 0 || files[i-1].first < g.first {
-			sizes[i] += s.base.stamp(milestoneFile(g.first)).size
+		size := s.base.stamp(g.file()).size
+		if i == 0 || files[i-1].first < g.first {
+			size += s.base.stamp(milestoneFile(g.first)).size
 		}
-		left += sizes[i]
-	}
-	for i, g := range files {
 		head, err := s.segmentHead(g)
-		if err != nil {
-			break
+		_, damaged := errors.AsType[*SegmentError](err)
+		if err != nil && !damaged {
+			return nil, err
 		}
-		old := s.opts.HistoryAge > 0 && s.opts.Now().Sub(time.Time(head.Ended)) > s.opts.HistoryAge
-		if !old && (s.opts.HistoryBytes == 0 || left <= s.opts.HistoryBytes) {
-			break
-		}
-		left -= sizes[i]
-		if next := i + 1; next < len(files) && files[next].first > g.first {
-			cut = next
-		}
+		out[i] = sealedFile{g, size, time.Time(head.Ended), damaged}
 	}
-	return cut
+	return out, nil
+}
+
+// surplus returns how many of the oldest files exceed the bounds; 0 is no bound. An opening
+// before a segment has no time of its own and takes no room: a later beginning has one too.
+func surplus(files []sealedFile, bytes int64, age time.Duration, now time.Time) (n int) {
+	left := int64(0)
+	for _, g := range files {
+		left += g.size
+	}
+	for i, g := range files[:max(0, len(files)-1)] {
+		if g.opening && files[i+1].first == g.first {
+			left -= g.size
+			continue
+		}
+		old, large := age > 0 && now.Sub(g.ended) > age, bytes > 0 && left > bytes
+		if g.damaged || !old && !large {
+			break
+		}
+		left, n = left-g.size, i+1
+	}
+	return n
 }
 
 // fold is the records that a history leads to.

@@ -256,7 +256,7 @@ func (s *Store) inspectHistory() (out []Oddity) {
 		case lost:
 			out = append(out, Oddity{Path: name, Text: lostEntries(g.first-1).Text + "; no job is lost by that", Next: "vizier history verify says what is missing; the rest goes on from there"})
 		case errors.Is(err, errSegment):
-			out = append(out, Oddity{Path: name, Text: err.Error() + "; no job is lost, but part of the history is", Next: "vizier history verify"})
+			out = append(out, Oddity{Path: name, Text: err.Error() + "; no job is lost, but part of the history is, and the oldest part is no longer removed", Next: "vizier history verify"})
 		case ignoreMissing(err) != nil && !errors.Is(err, ErrNewer):
 			out = append(out, Oddity{Path: name, Text: err.Error()})
 		}

@@ -37,11 +37,6 @@ func (t *Tx) recover() error {
 	}
 	holds := len(t.s.quarantine)
 	t.pos = pos
-	if size == 0 {
-		if t.lost, err = t.s.journalLost(); err != nil {
-			return err
-		}
-	}
 	cutShort := 0 < size && size < pos.end // within a boot no crash does that: somebody cut it
 	if pos.end > size {                    // the journal was emptied, and the crash came before the mark was written
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
@@ -98,10 +93,14 @@ func (t *Tx) recover() error {
 		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
 	tail := cutShort
-	if rebooted && !tail {
-		if tail, err = t.tailLost(); err != nil {
-			return err
-		}
+	switch {
+	case t.pos.end == 0: // it is empty, or its first entry is torn
+		t.lost, err = t.s.journalLost()
+	case rebooted && !tail:
+		tail, err = t.tailLost()
+	}
+	if err != nil {
+		return err
 	}
 	if tail { // they were done by then, or were in the entries that are gone
 		t.unfinished, t.pos.done, t.lost = nil, true, true

@@ -24,6 +24,7 @@ type Tx struct {
 	caught     *cache                 // the cache that has been brought to pos; nobody else writes it meanwhile
 	last       *lastNumber            // as read; nil: not read yet
 	lost       bool                   // entries of the history are gone, and that is not on record yet: the mark stays, so that the next Begin finds it again
+	edited     bool                   // others have changed a record, and not all open jobs were read since
 	cut        error                  // why a plan is in the journal and not in the files; the next Begin completes it
 }
 
@@ -38,7 +39,9 @@ func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 		}
 		t.s.patrolled = time.Now()
 	}
-	return t.s.load(t.pos, scope)
+	rec, err := t.s.load(t.pos, scope)
+	t.edited = t.edited && scope.Near != nil
+	return rec, err
 }
 
 // JudgedBy sets kernel.Outside.JudgedBy for the next commit that a tick judged. It replaces
@@ -211,7 +214,11 @@ func (t *Tx) agree(before int64) {
 func (t *Tx) know(p kernel.Plan, jobs map[kernel.JobID]*cachedJob) error {
 	c := t.s.cache
 	if p.Judged != "" {
-		if err := c.judge(p.Judged, t.facts); err != nil {
+		by := p.Judged
+		if t.edited {
+			by = "" // it judged what it found to have changed, and not what depended on that before
+		}
+		if err := c.judge(by, t.facts); err != nil {
 			return err
 		}
 		c.told = t.facts
