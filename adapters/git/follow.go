@@ -300,7 +300,7 @@ func (f *following) refusal(ctx context.Context, failed error) (string, error) {
 		}{{"assume-unchanged", tag != strings.ToUpper(tag)}, {"skip-worktree", strings.EqualFold(tag, "s")}} {
 			if flag.set {
 				flags = append(flags, flag.name)
-				commands = append(commands, fmt.Sprintf("`git -C %s update-index --no-%s -- %s`", f.w.Path, flag.name, path))
+				commands = append(commands, gitIn(f.w.Path, "update-index", "--no-"+flag.name, "--", path))
 			}
 		}
 		if len(flags) > 0 && strings.Contains(failed.Error(), "Entry '"+path+"' not uptodate") {

@@ -184,15 +184,14 @@ func mayRead(path string) bool {
 func (c changes) undo(dir string) string {
 	var commands []string
 	for _, does := range []struct {
-		command string
-		paths   []string
-	}{{"reset", c.unstage}, {"submodule update", c.modules}} {
+		command, paths []string
+	}{{[]string{"reset"}, c.unstage}, {[]string{"submodule", "update"}, c.modules}} {
 		if len(does.paths) > 0 {
-			commands = append(commands, fmt.Sprintf("`git -C %s %s -- %s`", dir, does.command, strings.Join(does.paths, " ")))
+			commands = append(commands, gitIn(dir, slices.Concat(does.command, []string{"--"}, does.paths)...))
 		}
 	}
 	if c.others {
-		commands = append(commands, fmt.Sprintf("`git -C %s stash`", dir))
+		commands = append(commands, gitIn(dir, "stash"))
 	}
 	return strings.Join(commands, ", then ")
 }
