@@ -140,7 +140,6 @@ func (f fixture) shell(line string) {
 	}
 }
 
-
 func (f fixture) path(p string) string { return filepath.Join(f.dir, p) }
 
 func (f fixture) mkdir(p string) {
