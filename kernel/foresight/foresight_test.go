@@ -105,11 +105,6 @@ func TestWhatIf(t *testing.T) {
 			[]foresight.Change{foresight.Cancel{Jobs: []kernel.JobID{"a"}}},
 			map[kernel.JobID]kernel.Status{"a": kernel.Cancelled, "b": kernel.Running},
 		},
-		"a cancelled job and what comes after it": {
-			[]kernel.Job{named("a", running), named("b", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"a"} })},
-			[]foresight.Change{foresight.Cancel{Jobs: []kernel.JobID{"a", "b"}}},
-			map[kernel.JobID]kernel.Status{"a": kernel.Cancelled, "b": kernel.Cancelled},
-		},
 		"a lock that is let go": {
 			[]kernel.Job{named("a", both(running, locked("x"))), named("b", locked("x"))},
 			[]foresight.Change{foresight.Release{Lock: "x"}},
