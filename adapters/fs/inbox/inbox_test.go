@@ -348,7 +348,7 @@ func TestStamp(t *testing.T) {
 		"---\nflow: a # its template\nvizier: {owner: o, job_id: " + strings.Repeat("a", 32) + "}\nother: [1, 2]\n---\nbody\n": "---\nflow: a # its template\nvizier: {owner: o, job_id: \"" + string(id) +
 			"\", created_at: \"2026-01-02T03:04:05Z\", source: \"web\"}\nother: [1, 2]\n---\nbody\n",
 		"---\n# what this is for\n\nflow: draft\n# below\n---\nbody\n": "---\n# what this is for\n\nflow: draft\n# below\n\nvizier:\n" + own + "---\nbody\n",
-		"---\nother: &vizier x\n*vizier : {a: b}\n---\n":               "---\nother: &vizier x\n*vizier : {a: b}\nvizier:\n" + own + "---\n",
+		"---\nother: &vizier x\n*vizier : {a: b}\n---\n":               "---\nother: &vizier x\n*vizier: {a: b}\nvizier:\n" + own + "---\n",
 		"---\n# nothing is set\n---\nbody\n":                           "---\n# nothing is set\n\nvizier:\n" + own + "---\nbody\n",
 	} {
 		if got, err := Stamp(text, inbox.Front{Job: id}, when, "web"); got != want || err != nil {
