@@ -308,7 +308,7 @@ func (f *following) refusal(ctx context.Context, failed error) (string, error) {
 				path, strings.Join(flags, " and "), strings.Join(commands, " and ")), nil
 		}
 	}
-	return fmt.Sprintf("which git cannot bring up to date (%v): see to that", failed), nil
+	return fmt.Sprintf("which git cannot bring up to date (%v): see to what that names", failed), nil
 }
 
 // stays reports whether the tree is still on the branch that it was on. The lock of the index does not keep

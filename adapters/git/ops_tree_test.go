@@ -117,6 +117,17 @@ func TestAdvanceRunsTheHookOfAMerge(t *testing.T) {
 	}
 }
 
+// An error of an advance names it, and the branch.
+func TestAdvanceIsNamedInItsErrors(t *testing.T) {
+	f := newFixture(t)
+	from, to := f.twoCommits()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, moved, err := Open(f.root()).Advance(ctx, "main", from, to); moved || !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "advance main: ") {
+		t.Error(moved, err)
+	}
+}
+
 // What a job changed outside of the sparse checkout is staged, and parked.
 func TestWorkOutsideOfASparseCheckout(t *testing.T) {
 	f := newFixture(t)
