@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -288,6 +289,49 @@ func TestTreesAreRemovedByOneFunction(t *testing.T) {
 			if !strings.HasSuffix(name, "_test.go") && strings.Contains(string(text), ".RemoveAll(") {
 				t.Errorf("%s/%s calls RemoveAll: sys.RemoveTree looks first what is mounted there", p.ImportPath, name)
 			}
+		}
+	}
+}
+
+// unquoted returns the commands of a message, between backquotes, that get a word of their own from elsewhere, as it is.
+// Ids of jobs and runs need no quotes.
+func unquoted(message string) (found []string) {
+	for i, part := range strings.Split(message, "`") {
+		first, _, more := strings.Cut(part, " ")
+		command := i%2 == 1 && more && slices.Contains([]string{"git", "chmod", "rm", "mv", "umount", "cd"}, first)
+		added := i == strings.Count(message, "`") && strings.TrimRight(part, " =") != part // a string, to the end of this one
+		if command && (added || strings.ContainsRune(part, '%')) {
+			found = append(found, part)
+		}
+	}
+	return found
+}
+
+// Commands that people are to paste are made by kernel.CommandLine, which quotes what a shell would take for something else.
+func TestCommandsToPasteAreQuoted(t *testing.T) {
+	for message, want := range map[string]bool{
+		"run `git -C %s stash`": true, "see it with `git show ": true, "`vizier retry %s`, then `chmod u+rwX %s`": true,
+		"run `git status` in %s, then `vizier retry %s`": false, "run `%s`": false, "`git gc --prune=now`, of %s": false,
+	} {
+		if got := unquoted(message); (len(got) > 0) != want {
+			t.Errorf("%s: found %q", message, got)
+		}
+	}
+	for _, p := range goList(t) {
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles, p.IgnoredGoFiles) {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if text, is := n.(*ast.BasicLit); is && text.Kind == token.STRING {
+					value, _ := strconv.Unquote(text.Value)
+					for _, command := range unquoted(value) {
+						t.Errorf("%s/%s: %q is put together without kernel.CommandLine", p.ImportPath, name, command)
+					}
+				}
+				return true
+			})
 		}
 	}
 }

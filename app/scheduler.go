@@ -171,32 +171,69 @@ func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, r kernel.Refusa
 // Cancel ends a job, or asks its running attempt to end, and ticks. It does not
 // wait for the attempt's processes.
 func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, cleanup bool) (Report, error) {
-	return s.ask(ctx, history.Cancel{Jobs: []kernel.JobID{id}, By: by, Cleanup: cleanup})
+	done, err := s.CancelAll(ctx, []kernel.JobID{id}, Cancellation{By: by, Cleanup: cleanup, Strict: true})
+	return done.Report, err
 }
 
-// CancelAll cancels several jobs in one transaction, in order. Runs are those
-// that are cancelled as a whole: see kernel.CancelIn. left holds the jobs that
-// could not be cancelled because they had ended, or because cancelling another
-// job ended them.
-func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, runs []kernel.RunID, by string, cleanup bool) (rep Report, left []kernel.JobID, err error) {
-	rep, err = s.transact(ctx, kernel.Scope{Jobs: ids}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
-		done, d := history.Cancel{By: by, Cleanup: cleanup, Runs: runs}, kernel.NewDraft(snap)
-		left = nil
-		for _, id := range ids {
-			plan, err := kernel.CancelIn(d.Snapshot(), runs, id, by, cleanup)
-			switch {
-			case errors.Is(err, kernel.ErrConflict):
-				left = append(left, id)
-			case err != nil:
-				return kernel.Plan{}, nil, err
-			default:
-				d.Add(plan)
-				done.Jobs = append(done.Jobs, id)
+// Cancellation is how jobs are cancelled.
+type Cancellation struct {
+	By      string
+	Cleanup bool           // a worktree that a cancelled job owns is removed
+	Runs    []kernel.RunID // these are cancelled as a whole: see kernel.CancelIn
+	Strict  bool           // it fails with kernel.ErrConflict if there is nothing to cancel of a job
+}
+
+// Cancelled is what a cancel of jobs did.
+type Cancelled struct {
+	Report
+	Jobs    []kernel.JobID // those that it ended, told to end, or of which it gave up the routes; with the runs of those that stand for a prompt
+	Dropped []kernel.JobID // those of Jobs that had ended: it gave up their routes
+}
+
+// CancelAll cancels several jobs in one transaction, dependents first, so that
+// cancelling a job does not end them in another way. Unless it is strict, it leaves those
+// that have ended.
+func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, how Cancellation) (done Cancelled, err error) {
+	done.Report, err = s.transact(ctx, kernel.Scope{Jobs: ids}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+		done.Jobs, done.Dropped = nil, nil
+		v, d := history.Cancel{By: how.By, Cleanup: how.Cleanup, Runs: how.Runs}, kernel.NewDraft(snap)
+		for _, id := range snap.DependentsFirst(ids) {
+			plan, err := kernel.CancelIn(d.Snapshot(), how.Runs, id, how.By, how.Cleanup)
+			if errors.Is(err, kernel.ErrConflict) && !how.Strict {
+				continue
 			}
+			if err != nil {
+				return kernel.Plan{}, nil, err
+			}
+			for _, ended := range endedBy(plan, snap.Job(id)) {
+				if slices.Contains(done.Jobs, ended) {
+					continue
+				}
+				done.Jobs = append(done.Jobs, ended)
+				if snap.Job(ended).State.Deferred {
+					done.Dropped = append(done.Dropped, ended)
+				}
+			}
+			d.Add(plan)
+			v.Jobs = append(v.Jobs, id)
 		}
-		return d.Plan(), []history.Verb{done}, nil
+		return d.Plan(), []history.Verb{v}, nil
 	}})
-	return rep, left, err
+	return done, err
+}
+
+// endedBy returns what a plan to cancel j ends: j and, if that stands for a prompt, the jobs of its run.
+func endedBy(plan kernel.Plan, j *kernel.Job) []kernel.JobID {
+	ids := []kernel.JobID{j.ID}
+	if j.Spec.Prompt == nil {
+		return ids
+	}
+	for _, a := range plan.Actions() {
+		if id := a.Subject(); id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // Retry rewinds roots and what depends on them, and ticks. It fails with an

@@ -59,8 +59,8 @@ func TestWhicheverCallOfAPortFails(t *testing.T) {
 		}), false},
 		"a cancellation": {queued, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Cancel(ctx, "b", "ann", true) }), false},
 		"a cancellation of all": {queued, scheduled(func(ctx context.Context, s *Scheduler) (any, error) {
-			rep, _, err := s.CancelAll(ctx, []kernel.JobID{"a", "b"}, nil, "ann", false)
-			return rep, err
+			done, err := s.CancelAll(ctx, []kernel.JobID{"a", "b"}, Cancellation{By: "ann"})
+			return done.Report, err
 		}), false},
 		"a retry":    {ended, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.Retry(ctx, "ann", "a") }), false},
 		"retry sets": {ended, scheduled(func(ctx context.Context, s *Scheduler) (any, error) { return s.RetrySets(ctx, []kernel.JobID{"a"}) }), false},

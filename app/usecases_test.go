@@ -470,16 +470,16 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 // Many jobs are cancelled in one transaction; those that have ended are left.
 func TestCancelAll(t *testing.T) {
 	m := newMemory(job("a", nil), job("b", running(1)), job("c", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }), job("d", nil))
-	rep, left, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"d", "c", "b", "a"}, nil, "ann", false)
-	if err != nil || !slices.Equal(left, []kernel.JobID{"c"}) {
-		t.Fatalf("left %v, %v", left, err)
+	done, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"a", "c", "d", "b", "a"}, Cancellation{By: "ann"})
+	if err != nil || !slices.Equal(done.Jobs, []kernel.JobID{"d", "b", "a"}) {
+		t.Fatalf("cancelled %v, %v", done.Jobs, err)
 	}
 	for id, want := range map[kernel.JobID]kernel.Status{"a": kernel.Cancelled, "d": kernel.Cancelled, "b": kernel.Running, "c": kernel.Succeeded} {
-		if st := rep.Snapshot.Job(id).State; st.Status != want || id == "b" && st.Stop.At.IsZero() {
+		if st := done.Snapshot.Job(id).State; st.Status != want || id == "b" && st.Stop.At.IsZero() {
 			t.Errorf("%s is %+v", id, st)
 		}
 	}
-	if _, _, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"a", "nobody"}, nil, "ann", false); !errors.Is(err, kernel.ErrNotFound) {
+	if _, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"a", "nobody"}, Cancellation{By: "ann"}); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("one that does not exist: %v", err)
 	}
 }

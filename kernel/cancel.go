@@ -59,6 +59,25 @@ func CancelIn(s *Snapshot, runs []RunID, id JobID, by string, cleanup bool) (Pla
 	return d.plan, nil
 }
 
+// DependentsFirst returns the order in which jobs are cancelled together, each once: a job
+// that ended first would end those after it in another way. Unknown jobs come first.
+func (s *Snapshot) DependentsFirst(ids []JobID) []JobID {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, func(a, b JobID) int {
+		x, y := s.Job(a), s.Job(b)
+		switch {
+		case x != nil && y != nil:
+			return y.Compare(x)
+		case x == nil && y == nil:
+			return cmp.Compare(a, b)
+		case x == nil:
+			return -1
+		}
+		return 1
+	})
+	return slices.Compact(ids)
+}
+
 func (s *Snapshot) cancel(j *Job, by string, cleanup, whole bool) (Plan, error) {
 	id := j.ID
 	st := j.State

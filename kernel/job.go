@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // MissingProducer is seed 003's policy for a need that nobody produces.
@@ -298,12 +297,7 @@ func WorktreeName(link string) string {
 // MoveWorktree returns the command, to be run at the repository's root, that moves a worktree from one place to another,
 // such as back to where its job looks for it.
 func MoveWorktree(from, to string) string {
-	if strings.ContainsFunc(from, func(r rune) bool {
-		return !strings.ContainsRune("/._-+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}) {
-		from = "'" + strings.ReplaceAll(from, "'", `'\''`) + "'"
-	}
-	return "git worktree move " + from + " " + to
+	return CommandLine("git", "worktree", "move", from, to)
 }
 
 // CleanupStatus is the result of removing a worktree. The zero value is none.

@@ -54,8 +54,8 @@ func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
 	if m := s.facts.Merging; len(s.mergeSlugs(set.Jobs)) > 0 && m.Err != "" {
 		return set, fmt.Errorf("retry %s: cannot tell whether a merge is in progress in the repository: %s: %w", root, m.Err, ErrConflict)
 	} else if m.Value != "" && len(s.mergeSlugs(set.Jobs)) > 0 {
-		return set, fmt.Errorf("retry %s: a %s is in progress in the repository: finish it or run `git %s --abort`, then retry: %w",
-			root, m.Value, m.Value, ErrConflict)
+		return set, fmt.Errorf("retry %s: a %s is in progress in the repository: finish it or run `%s`, then retry: %w",
+			root, m.Value, CommandLine("git", m.Value, "--abort"), ErrConflict)
 	}
 	return set, nil
 }

@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/internal/sys"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // ErrForeign says that the store may be somebody else's: git tracks it, others can
@@ -113,7 +113,7 @@ func (s *Store) athome(ctx context.Context, t Tracking) (*homeRecord, error) {
 			return nil, err
 		case file != "":
 			return nil, &ForeignError{Why: fmt.Sprintf("git tracks %s: what a clone or a pull brings is not what you queued. Look at it, have git forget it "+
-				"(`git rm -r --cached --ignore-unmatch %s`), and then run `vizier doctor --adopt`", file, strings.Join(own(), " "))}
+				"(`%s`), and then run `vizier doctor --adopt`", file, kernel.CommandLine(append([]string{"git", "rm", "-r", "--cached", "--ignore-unmatch"}, own()...)...))}
 		}
 	}
 	known := slices.IndexFunc(have.Homes, func(h home) bool { return h.Inode == at.Inode || h.Path == at.Path })

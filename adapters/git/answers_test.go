@@ -94,7 +94,7 @@ func TestABranchThatMovesAllTheSame(t *testing.T) {
 				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "echo no >&2; exit 1"}
 			}
 			return cmd.Run()
-		}, false, "git does not move main (git update-ref: no (exit 1)): see to that", false},
+		}, false, "git does not move main (git update-ref: no (exit 1)): have what refuses that allow it, such as a hook", false},
 		"nobody knows": {func(cmd *exec.Cmd) error {
 			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "echo no >&2; exit 128"}
 			return cmd.Run()

@@ -110,7 +110,7 @@ func linkedHome(top string) error {
 	if info, err := os.Lstat(filepath.Join(top, home)); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		return nil // whatever else is wrong, git says
 	}
-	return fmt.Errorf("%s is a symbolic link, and Vizier follows none there: remove it, and bring back what git has with `git -C %s checkout HEAD -- %s`", filepath.Join(top, home), top, home)
+	return fmt.Errorf("%s is a symbolic link, and Vizier follows none there: remove it, and bring back what git has with %s", filepath.Join(top, home), gitIn(top, "checkout", "HEAD", "--", home))
 }
 
 // scratch are the directories of Vizier's own files. They never make a working
@@ -141,4 +141,9 @@ func except(dirs []string) []string {
 		specs = append(specs, ":(top,exclude)"+dir)
 	}
 	return specs
+}
+
+// gitIn returns a command of git in the working tree at dir, to be pasted.
+func gitIn(dir string, words ...string) string {
+	return "`" + kernel.CommandLine(append([]string{"git", "-C", dir}, words...)...) + "`"
 }

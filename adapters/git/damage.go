@@ -79,7 +79,7 @@ func usable(dir string) error {
 	case !st.IsDir():
 		return fmt.Errorf("a file is in the place of the worktree: move %s away, then retry", dir)
 	case unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK) != nil:
-		return fmt.Errorf("%w: `chmod u+rwx %s`, as its owner, then retry", errShut, dir)
+		return fmt.Errorf("%w: `%s`, as its owner, then retry", errShut, kernel.CommandLine("chmod", "u+rwx", dir))
 	}
 	return nil
 }

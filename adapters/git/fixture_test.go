@@ -130,6 +130,16 @@ func (f fixture) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// shell runs a command that somebody was told to paste.
+func (f fixture) shell(line string) {
+	f.Helper()
+	cmd := exec.Command("sh", "-c", line)
+	cmd.Dir = f.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		f.Fatalf("%s: %v\n%s", line, err, out)
+	}
+}
+
 func (f fixture) path(p string) string { return filepath.Join(f.dir, p) }
 
 func (f fixture) mkdir(p string) {

@@ -300,7 +300,7 @@ func (f *following) refusal(ctx context.Context, failed error) (string, error) {
 		}{{"assume-unchanged", tag != strings.ToUpper(tag)}, {"skip-worktree", strings.EqualFold(tag, "s")}} {
 			if flag.set {
 				flags = append(flags, flag.name)
-				commands = append(commands, fmt.Sprintf("`git -C %s update-index --no-%s -- %s`", f.w.Path, flag.name, path))
+				commands = append(commands, gitIn(f.w.Path, "update-index", "--no-"+flag.name, "--", path))
 			}
 		}
 		if len(flags) > 0 && strings.Contains(failed.Error(), "Entry '"+path+"' not uptodate") {
@@ -308,7 +308,7 @@ func (f *following) refusal(ctx context.Context, failed error) (string, error) {
 				path, strings.Join(flags, " and "), strings.Join(commands, " and ")), nil
 		}
 	}
-	return fmt.Sprintf("which git cannot bring up to date (%v): see to that", failed), nil
+	return fmt.Sprintf("which git cannot bring up to date (%v): see to what that names", failed), nil
 }
 
 // stays reports whether the tree is still on the branch that it was on. The lock of the index does not keep

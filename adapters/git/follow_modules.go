@@ -51,7 +51,7 @@ func (f *following) makeWay(ctx context.Context, module string) (string, error) 
 	made, err := exists(filepath.Join(dir, ".git"))
 	how := fmt.Sprintf("move all that is in %s away, its .git too, and leave the directory", dir)
 	if made && slices.Contains(known, module) {
-		how = fmt.Sprintf("save what it has not committed, ignored files too, then run `git -C %s submodule deinit -- %s`, which keeps its commits", f.w.Path, module)
+		how = fmt.Sprintf("save what it has not committed, ignored files too, then run %s, which keeps its commits", gitIn(f.w.Path, "submodule", "deinit", "--", module))
 	}
 	return fmt.Sprintf("where the submodule %s is to make way for something else: %s", module, how), err
 }

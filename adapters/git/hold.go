@@ -141,7 +141,7 @@ func (t tree) noted(ctx context.Context, name string) (kernel.CommitID, error) {
 // lost is the error that something which Remember or Settle noted of t is gone.
 func (t tree) lost(what string, why error) error {
 	err := fmt.Errorf("what worktree %s was before a program worked in it cannot be put back: git does not have all of %s any more, as after `git gc --prune=now`. "+
-		"Nothing is changed: make the files there, and what is staged, what they are to be, then `git -C %s update-ref -d %s`, and retry", t.dir, what, t.dir, beforeRef)
+		"Nothing is changed: make the files there, and what is staged, what they are to be, then %s, and retry", t.dir, what, gitIn(t.dir, "update-ref", "-d", beforeRef))
 	if why != nil {
 		err = fmt.Errorf("%w (%w)", err, why)
 	}

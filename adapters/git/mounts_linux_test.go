@@ -18,7 +18,7 @@ func TestRemoveWorktreeWithAMount(t *testing.T) {
 		o := newOwned(t, open)
 		o.tree.write("ignored/x", "")
 		from, undo := disktest.Bind(t, o.tree.path("ignored"))
-		if why := o.remove(kernel.CleanupFailed); !strings.Contains(why, "run `umount "+o.tree.path("ignored")+"`, then try again") {
+		if why := o.remove(kernel.CleanupFailed); !strings.Contains(why, o.tree.path("ignored")+" is mounted there and would be emptied: `umount` it, then try again") {
 			t.Error(why)
 		}
 		o.kept()

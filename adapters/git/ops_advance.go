@@ -73,7 +73,7 @@ func (r *Repo) EndAdvance(ctx context.Context, branch string) (obstacle string, 
 // endAll is EndAdvance for the trees on. It also ends what it can in trees that somebody has put on another branch
 // meanwhile, which are in nobody's way.
 func (r *Repo) endAll(ctx context.Context, branch string, on []Worktree) (obstacle string, err error) {
-	_ = r.eachHalfWay(func(f *following) error {
+	_ = r.eachHalfWay(func(f *following) error { // what cannot be ended there, a doctor finds
 		if slices.ContainsFunc(on, func(w Worktree) bool { return w.Path == f.w.Path }) {
 			f.release()
 			return nil
@@ -100,7 +100,7 @@ func (r *Repo) endAll(ctx context.Context, branch string, on []Worktree) (obstac
 		if shut := denied(err); shut != "" {
 			obstacle = "which is half way to another commit, but " + shut
 		} else if err != nil && ctx.Err() == nil {
-			obstacle = fmt.Sprintf("which is half way to another commit (%v): see to that", err)
+			obstacle = fmt.Sprintf("which is half way to another commit (%v): see to what that names, then run `vizier doctor --fix`", err)
 		}
 		if obstacle != "" {
 			return obstacleIn(branch, w, obstacle), nil
@@ -127,26 +127,35 @@ func (r *Repo) HalfWay() (dirs []string, err error) {
 
 // EndHalfWay ends what HalfWay finds in the working tree at dir.
 func (r *Repo) EndHalfWay(ctx context.Context, dir string) error {
-	return r.eachHalfWay(func(f *following) error {
-		if f.w.Path != dir {
-			f.release()
-			return nil
-		}
-		obstacle, err := f.end(ctx)
-		if shut := denied(err); shut != "" {
-			err = errors.New(shut)
-		}
-		if err == nil && obstacle != "" {
-			err = errors.New(obstacle)
-		}
+	trees, err := r.mayBeHalfWay()
+	at := slices.IndexFunc(trees, func(w Worktree) bool { return w.Path == dir })
+	if at < 0 {
 		return err
-	})
+	}
+	f, _, err := r.take(trees[at], false)
+	if f == nil {
+		return err
+	}
+	obstacle, err := f.end(ctx)
+	if shut := denied(err); shut != "" {
+		return errors.New(shut)
+	}
+	if err == nil && obstacle != "" {
+		err = errors.New(obstacle)
+	}
+	return err
+}
+
+// mayBeHalfWay returns all working trees.
+func (r *Repo) mayBeHalfWay() ([]Worktree, error) {
+	trees, err := r.Worktrees()
+	return append(trees, Worktree{Path: r.root.Dir, gitDir: r.root.CommonDir}), err
 }
 
 // eachHalfWay calls do with each tree that has a note which nobody holds.
 func (r *Repo) eachHalfWay(do func(*following) error) error {
-	trees, err := r.Worktrees()
-	for _, w := range append(trees, Worktree{Path: r.root.Dir, gitDir: r.root.CommonDir}) {
+	trees, err := r.mayBeHalfWay()
+	for _, w := range trees {
 		f, _, failed := r.take(w, false)
 		if f != nil && failed == nil {
 			failed = do(f)
@@ -184,15 +193,14 @@ func mayRead(path string) bool {
 func (c changes) undo(dir string) string {
 	var commands []string
 	for _, does := range []struct {
-		command string
-		paths   []string
-	}{{"reset", c.unstage}, {"submodule update", c.modules}} {
+		command, paths []string
+	}{{[]string{"reset"}, c.unstage}, {[]string{"submodule", "update"}, c.modules}} {
 		if len(does.paths) > 0 {
-			commands = append(commands, fmt.Sprintf("`git -C %s %s -- %s`", dir, does.command, strings.Join(does.paths, " ")))
+			commands = append(commands, gitIn(dir, slices.Concat(does.command, []string{"--"}, does.paths)...))
 		}
 	}
 	if c.others {
-		commands = append(commands, fmt.Sprintf("`git -C %s stash`", dir))
+		commands = append(commands, gitIn(dir, "stash"))
 	}
 	return strings.Join(commands, ", then ")
 }
@@ -203,7 +211,7 @@ func (c *cli) changed(ctx context.Context, dir string) (changes, error) {
 		"--ignore-submodules=dirty", "--no-renames"}})
 	var all changes
 	for entry := range strings.SplitSeq(string(out), "\x00") {
-		f := strings.SplitN(entry, " ", 9) // kind, index and tree, submodule, six more of an ordinary change, path
+		f := strings.SplitN(entry, " ", 9) // kind, index and tree, submodule, five more of an ordinary change, path
 		if len(f) < 9 || f[0] == "1" && isScratch(f[8]) {
 			continue
 		}
@@ -228,10 +236,16 @@ func (c *cli) changed(ctx context.Context, dir string) (changes, error) {
 // together with the working trees that have it checked out. moved is false if
 // the branch is not at from any more. obstacle, unless "", says why a tree
 // cannot follow, or git does not move the branch; then nothing has changed.
+// With an error, moved says where the branch is, and a tree may be half way.
 // After a kill EndAdvance ends it. What git does not track in a tree stays, ignored or not.
 func (r *Repo) Advance(ctx context.Context, branch string, from, to kernel.CommitID) (obstacle string, moved bool, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("advance %s: %w", branch, err)
+		}
+	}()
 	if err := commits(from, to); err != nil {
-		return "", false, fmt.Errorf("advance %s: %w", branch, err)
+		return "", false, err
 	}
 	on, err := r.worktreesOn(ctx, branch)
 	if err == nil {
@@ -298,7 +312,7 @@ func (r *Repo) moveWith(ctx context.Context, all []*following, branch string, fr
 	case now != from: // somebody committed meanwhile
 		return "", false, nil
 	case exitCode(err) > 0:
-		return fmt.Sprintf("git does not move %s (%v): see to that", branch, err), false, nil
+		return fmt.Sprintf("git does not move %s (%v): have what refuses that allow it, such as a hook", branch, err), false, nil
 	}
 	return "", false, err
 }

@@ -117,6 +117,17 @@ func TestAdvanceRunsTheHookOfAMerge(t *testing.T) {
 	}
 }
 
+// An error of an advance names it, and the branch.
+func TestAdvanceIsNamedInItsErrors(t *testing.T) {
+	f := newFixture(t)
+	from, to := f.twoCommits()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, moved, err := Open(f.root()).Advance(ctx, "main", from, to); moved || !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "advance main: ") {
+		t.Error(moved, err)
+	}
+}
+
 // What a job changed outside of the sparse checkout is staged, and parked.
 func TestWorkOutsideOfASparseCheckout(t *testing.T) {
 	f := newFixture(t)
@@ -348,6 +359,10 @@ func TestObstacleThatIsNotStashed(t *testing.T) {
 			f.write("new", "x")
 			f.git("add", "--intent-to-add", "new")
 		}, "`git -C DIR reset -- new`"},
+		"a file announced that a shell would take for commands": {func(f, _ fixture) {
+			f.write("x y; touch PWNED", "x")
+			f.git("add", "--intent-to-add", "x y; touch PWNED")
+		}, "`git -C DIR reset -- 'x y; touch PWNED'`"},
 		"a submodule":          {func(_, in fixture) { in.commit("b", "1\n") }, "`git -C DIR submodule update -- sub`"},
 		"a submodule, staged":  {func(f, in fixture) { in.commit("b", "1\n"); f.git("add", "sub") }, "`git -C DIR reset -- sub`, then `git -C DIR submodule update -- sub`"},
 		"a submodule, removed": {func(f, _ fixture) { f.git("rm", "--quiet", "--cached", "sub") }, "`git -C DIR reset -- sub`, then `git -C DIR submodule update -- sub`"},
@@ -376,7 +391,7 @@ func TestObstacleThatIsNotStashed(t *testing.T) {
 			}
 			for i, command := range strings.Split(c.advice, "`") {
 				if i%2 == 1 {
-					f.git(strings.Fields(strings.TrimPrefix(command, "git -C DIR "))...)
+					f.shell(strings.ReplaceAll(command, "DIR", f.dir))
 				}
 			}
 			if got, err := r.Obstacle(t.Context(), "main"); got != "" || err != nil {

@@ -38,8 +38,8 @@ type Parked struct {
 // String returns a line for people, with the commands that restore the work.
 func (p Parked) String() string {
 	if p.Module != "" {
-		return fmt.Sprintf("work in submodule %s of worktree %s that none of its remotes has is kept as %s: see it with `git show %s`, "+
-			"get it back in another clone of the submodule with `git fetch %s %s:refs/heads/NAME`", p.Module, p.Worktree, p.Ref, p.Ref, p.Repo, p.Ref)
+		return fmt.Sprintf("work in submodule %s of worktree %s that none of its remotes has is kept as %s: see it with `%s`, %s",
+			p.Module, p.Worktree, p.Ref, kernel.CommandLine("git", "show", p.Ref), fetched(p.Repo, p.Ref))
 	}
 	of := "worktree " + p.Worktree
 	if p.Worktree == "" {
@@ -49,8 +49,16 @@ func (p Parked) String() string {
 	if p.Staged {
 		work = "what was staged in " + of + ", and is not what the files had,"
 	}
-	return fmt.Sprintf("%s is kept as %s: see it with `git show %s`, "+
-		"get it back with `git switch --create NAME %s`", work, p.Ref, p.Ref, p.Ref)
+	return fmt.Sprintf("%s is kept as %s: see it with `%s`, %s", work, p.Ref, kernel.CommandLine("git", "show", p.Ref), switched(p.Ref))
+}
+
+// switched and fetched say how to get back what ref keeps: in the repository, or from that of a submodule.
+func switched(ref string) string {
+	return "get it back with `" + kernel.CommandLine("git", "switch", "--create", "NAME", ref) + "`"
+}
+
+func fetched(repo, ref string) string {
+	return "get it back in another clone of the submodule with `" + kernel.CommandLine("git", "fetch", repo, ref+":refs/heads/NAME") + "`"
 }
 
 // ParkedOf returns the parked work of jobs' worktrees, and the work that jobs parked, as lines for people.
@@ -76,12 +84,12 @@ func (r *Repo) ParkedOf(ctx context.Context, jobs func() ([]kernel.JobID, error)
 			if staged {
 				only = "only staged"
 			}
-			back := "get it back with `git switch --create NAME " + ref + "`"
+			back := switched(ref)
 			if at := strings.LastIndexByte(module, '-'); at >= 0 { // the commit follows it
 				of += ", in its submodule " + module[:at]
-				back = fmt.Sprintf("get it back in another clone of the submodule with `git fetch %s %s:refs/heads/NAME`", r.root.Dir, ref)
+				back = fetched(r.root.Dir, ref)
 			}
-			out = append(out, fmt.Sprintf("what was %s in %s is kept as %s: see it with `git show %s`, %s", only, of, ref, ref, back))
+			out = append(out, fmt.Sprintf("what was %s in %s is kept as %s: see it with `%s`, %s", only, of, ref, kernel.CommandLine("git", "show", ref), back))
 		}
 	}
 	return out, err
@@ -120,7 +128,7 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool, becomes fate)
 		if w.Reason != "" {
 			why = " (" + w.Reason + ")"
 		}
-		return fmt.Errorf("it is locked%s: run `git worktree unlock %s`, then try again", why, w.Path)
+		return fmt.Errorf("it is locked%s: run `%s`, then try again", why, kernel.CommandLine("git", "worktree", "unlock", w.Path))
 	}
 	modules, err := r.cli.modules(ctx, w)
 	if err == nil {

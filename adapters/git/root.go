@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // ErrNotRepository says that neither a directory nor one above it is a
@@ -170,7 +172,8 @@ func mainTree(r Root, at string) (string, error) {
 		dir = absolute(r.CommonDir, core.worktree)
 	case core.bare && filepath.Base(r.CommonDir) == ".git":
 		return "", fmt.Errorf("core.bare is true in %s, so it is a bare repository, and vizier keeps its records in a main working tree: "+
-			"if %s is that, run `git --git-dir=%s config core.bare false`; otherwise run vizier in a clone that has one", filepath.Join(r.CommonDir, "config"), filepath.Dir(r.CommonDir), r.CommonDir)
+			"if %s is that, run `%s`; otherwise run vizier in a clone that has one", filepath.Join(r.CommonDir, "config"), filepath.Dir(r.CommonDir),
+			kernel.CommandLine("git", "--git-dir="+r.CommonDir, "config", "core.bare", "false"))
 	case core.bare:
 		return "", fmt.Errorf("%s is a bare repository: vizier keeps its records in a main working tree, "+
 			"so run it in a clone that has one", r.CommonDir)

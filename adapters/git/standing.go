@@ -6,6 +6,8 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Standing returns the working trees that have branch checked out or rebase it, the main one
@@ -126,7 +128,7 @@ func unlinked(w Worktree, how string, link iofs.FileInfo) string {
 // prune returns the commands that have git forget a worktree that is gone.
 func prune(w Worktree) string {
 	if w.Locked {
-		return fmt.Sprintf("`git worktree unlock %s`, then `git worktree prune`", w.Path)
+		return fmt.Sprintf("`%s`, then `git worktree prune`", kernel.CommandLine("git", "worktree", "unlock", w.Path))
 	}
 	return "`git worktree prune`"
 }

@@ -237,6 +237,11 @@ func TestAWayThatEndsWhereGitDoesNotFindTheWorktree(t *testing.T) {
 		t.Errorf("it has now\n%s\nand had\n%s", got, before)
 	}
 	f.write("wt/.git", link)
+	f.git("worktree", "add", "--quiet", "--detach", f.path("beside"))
+	f.mkdir(".git/worktrees/beside/" + followNote) // what is wrong there is in the way of no other tree
+	if err := r.EndHalfWay(ctx, f.path("beside")); err == nil || !strings.Contains(err.Error(), "in the place of a note") {
+		t.Error(err)
+	}
 	if err := r.EndHalfWay(ctx, dir); err != nil {
 		t.Error(err)
 	}

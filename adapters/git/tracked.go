@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // IndexStamp returns a value that changes whenever the index of the main
@@ -52,7 +54,7 @@ func (e *IndexError) Unwrap() error { return e.err }
 
 // Next says what to do.
 func (e *IndexError) Next() string {
-	return fmt.Sprintf("`rm %s` and `git reset` make it anew, without what was staged and not committed; no file changes", e.Path)
+	return fmt.Sprintf("`%s` and `git reset` make it anew, without what was staged and not committed; no file changes", kernel.CommandLine("rm", e.Path))
 }
 
 // untold returns the error of a git that was to list the index.

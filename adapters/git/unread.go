@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // UnreadError says what of a working tree git could not read: directories, which it took for empty or for unchanged, or
@@ -148,7 +150,7 @@ func denied(err error) string {
 
 // cannotRead says what to do about a path that cannot be read.
 func cannotRead(path string) string {
-	return fmt.Sprintf("%s cannot be read: make it readable, as its owner's `chmod u+rwX %s` does", path, path)
+	return fmt.Sprintf("%s cannot be read: make it readable, as its owner's `%s` does", path, kernel.CommandLine("chmod", "u+rwX", path))
 }
 
 // tooDeep says what to do about a directory whose contents have paths that are too long.

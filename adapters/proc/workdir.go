@@ -118,7 +118,7 @@ func inside(root, path string, outside error) (string, error) {
 		return "", fmt.Errorf("working directory %s is not a directory", path)
 	}
 	if unix.Access(real, unix.X_OK) != nil {
-		return "", fmt.Errorf("working directory %s may not be entered: `chmod u+rwx %s`, then retry", path, path)
+		return "", fmt.Errorf("working directory %s may not be entered: `%s`, then retry", path, kernel.CommandLine("chmod", "u+rwx", path))
 	}
 	return real, nil
 }

@@ -22,7 +22,7 @@ func writeOnce(dir, name string, data []byte, perm os.FileMode) error {
 	for end, char := range name {
 		if at := name[:end]; char == '/' {
 			if info, err := root.Lstat(at); err == nil && info.Mode()&os.ModeSymlink != 0 {
-				return fmt.Errorf("write %s: %s is a symbolic link, and Vizier writes through none there: remove it, and bring back what git has with `git -C %s checkout HEAD -- %s`", name, path.Join(dir, at), dir, at)
+				return fmt.Errorf("write %s: %s is a symbolic link, and Vizier writes through none there: remove it, and bring back what git has with %s", name, path.Join(dir, at), gitIn(dir, "checkout", "HEAD", "--", at))
 			}
 		}
 	}

@@ -67,8 +67,8 @@ func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 		return unchanged(ctx, env, n)
 	}
 	if left, err := env.Git.Leftover(ctx, n.Dir); err != nil || len(left) > 0 {
-		return failed(1, "%s has files that were in conflict and still have conflict markers: %s: resolve them there and `git -C %s add` them, or commit them there if the markers are meant; then `vizier retry %s`",
-			n.Dir, shorten(strings.Join(left, ", ")), n.Dir, n.Job.ID), err
+		return failed(1, "%s has files that were in conflict and still have conflict markers: %s: resolve them there and %s them, or commit them there if the markers are meant; then `vizier retry %s`",
+			n.Dir, shorten(strings.Join(left, ", ")), gitIn(n.Dir, "add"), n.Job.ID), err
 	}
 	id, err := env.Git.Commit(ctx, n.Dir, withEffect(message, effectKey(n, "")))
 	if err != nil {
@@ -110,8 +110,8 @@ func rebasing(ctx context.Context, env *Env, n *Node) (string, error) {
 			return "", err
 		}
 		if has, err := env.Git.IsAncestor(ctx, base, head); err != nil || !has {
-			return fmt.Sprintf("a rebase in %s is not finished, and would take from %s what it had when this stage began: undo it with `git -C %s rebase --abort`, which keeps what was committed before it",
-				n.Dir, branch, n.Dir), err
+			return fmt.Sprintf("a rebase in %s is not finished, and would take from %s what it had when this stage began: undo it with %s, which keeps what was committed before it",
+				n.Dir, branch, gitIn(n.Dir, "rebase", "--abort")), err
 		}
 	}
 	files, err := env.Git.Unmerged(ctx, n.Dir)
@@ -120,10 +120,10 @@ func rebasing(ctx context.Context, env *Env, n *Node) (string, error) {
 	}
 	first := ""
 	if len(files) > 0 {
-		first = fmt.Sprintf("resolve %s there, `git -C %s add` them, and ", shorten(strings.Join(files, ", ")), n.Dir)
+		first = fmt.Sprintf("resolve %s there, %s them, and ", shorten(strings.Join(files, ", ")), gitIn(n.Dir, "add"))
 	}
-	return fmt.Sprintf("a rebase in %s is not finished: %scontinue it with `git -C %s -c core.editor=true rebase --continue` until it is, or undo it with `git -C %s rebase --abort`",
-		n.Dir, first, n.Dir, n.Dir), nil
+	return fmt.Sprintf("a rebase in %s is not finished: %scontinue it with %s until it is, or undo it with %s",
+		n.Dir, first, gitIn(n.Dir, "-c", "core.editor=true", "rebase", "--continue"), gitIn(n.Dir, "rebase", "--abort")), nil
 }
 
 // inConflict says which files in n's worktree are in conflict, and what to do, or "".
@@ -132,8 +132,8 @@ func inConflict(ctx context.Context, env *Env, n *Node) (string, error) {
 	if err != nil || len(files) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("%s has files in conflict, of a merge or the like that is not finished: %s: resolve them there and `git -C %s add` them",
-		n.Dir, shorten(strings.Join(files, ", ")), n.Dir), nil
+	return fmt.Sprintf("%s has files in conflict, of a merge or the like that is not finished: %s: resolve them there and %s them",
+		n.Dir, shorten(strings.Join(files, ", ")), gitIn(n.Dir, "add")), nil
 }
 
 // astray says how n's worktree is not on its branch, or the branch not what its stage began from, and what to do,
@@ -166,19 +166,19 @@ func astray(ctx context.Context, env *Env, n *Node) (string, error) {
 		return "", err
 	}
 	off := fmt.Sprintf("%s is not on branch %s any more", n.Dir, want)
-	back := fmt.Sprintf("`git -C %s switch %s`", n.Dir, want)
+	back := gitIn(n.Dir, "switch", want)
 	switch {
 	case !lacks:
 		return fmt.Sprintf("%s: another run has taken the branch, or it was switched; in that case %s", off, back), nil
 	case has && branch == "":
-		return fmt.Sprintf("%s, and has commits that the branch lacks: finish what git has in progress there, if anything, then put the branch at them with `git -C %s switch -C %s`",
-			off, n.Dir, want), nil
+		return fmt.Sprintf("%s, and has commits that the branch lacks: finish what git has in progress there, if anything, then put the branch at them with %s",
+			off, gitIn(n.Dir, "switch", "-C", want)), nil
 	case has: // -M: while another branch has these commits too, they do not count as the run's
-		return fmt.Sprintf("%s, but on %s, which has commits that it lacks: if the agent made that branch, rename it with `git -C %s branch -M %s`; otherwise %s",
-			off, branch, n.Dir, want, back), nil
+		return fmt.Sprintf("%s, but on %s, which has commits that it lacks: if the agent made that branch, rename it with %s; otherwise %s",
+			off, branch, gitIn(n.Dir, "branch", "-M", want), back), nil
 	}
-	return fmt.Sprintf("%s, and has commits that the branch lacks: finish what git has in progress there, if anything, then %s, and take those that belong to it with `git -C %s cherry-pick ..%s`",
-		off, back, n.Dir, cmp.Or(branch, string(head))), nil
+	return fmt.Sprintf("%s, and has commits that the branch lacks: finish what git has in progress there, if anything, then %s, and take those that belong to it with %s",
+		off, back, gitIn(n.Dir, "cherry-pick", ".."+cmp.Or(branch, string(head)))), nil
 }
 
 // rewritten is what astray says if tip, where n's branch is, does not contain the commit that its worktree was
@@ -196,12 +196,12 @@ func rewritten(ctx context.Context, env *Env, n *Node, tip kernel.CommitID) (str
 		return "", err
 	}
 	related, err := env.Git.Related(ctx, base, tip)
-	back := fmt.Sprintf("merge --no-edit %s`", base)
+	back := gitIn(n.Dir, "merge", "--no-edit", string(base))
 	if !related {
-		back = fmt.Sprintf("reset --soft %s`, which keeps the files as they are there", base)
+		back = gitIn(n.Dir, "reset", "--soft", string(base)) + ", which keeps the files as they are there"
 	}
-	return fmt.Sprintf("branch %s does not contain %s any more, which it was at when this stage began: its history was rewritten: put it back with `git -C %s %s",
-		n.Job.State.Context.Branch, short(base), n.Dir, back), err
+	return fmt.Sprintf("branch %s does not contain %s any more, which it was at when this stage began: its history was rewritten: put it back with %s",
+		n.Job.State.Context.Branch, short(base), back), err
 }
 
 // gone is what astray says of a branch that does not exist any more, while n's worktree is
@@ -219,11 +219,11 @@ func gone(ctx context.Context, env *Env, n *Node, branch string, head kernel.Com
 	says := fmt.Sprintf("branch %s is gone, and %s is not on it: if another run has merged it, nothing is left to do; ", want, n.Dir)
 	switch {
 	case !has:
-		return says + fmt.Sprintf("otherwise make it again with `%s`, then `git -C %s switch %s`", remake(ctx, env, want, last), n.Dir, want), nil
+		return says + fmt.Sprintf("otherwise make it again with `%s`, then %s", remake(ctx, env, want, last), gitIn(n.Dir, "switch", want)), nil
 	case branch == "":
-		return says + fmt.Sprintf("otherwise make it again with `git -C %s switch -c %s`", n.Dir, want), nil
+		return says + "otherwise make it again with " + gitIn(n.Dir, "switch", "-c", want), nil
 	}
-	return says + fmt.Sprintf("if it was renamed to %s, `git -C %s branch -m %s`; otherwise `git -C %s switch -c %s`", branch, n.Dir, want, n.Dir, want), nil
+	return says + fmt.Sprintf("if it was renamed to %s, %s; otherwise %s", branch, gitIn(n.Dir, "branch", "-m", want), gitIn(n.Dir, "switch", "-c", want)), nil
 }
 
 // compare reports whether the commit head contains tip, and whether it has commits that tip lacks.
@@ -297,7 +297,8 @@ func (n *Node) elsewhere(ctx context.Context, env *Env, base, tip kernel.CommitI
 	if err != nil || len(on) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("left nothing to commit: what was committed to %s since the stage began is on %s already (`git log %s..%s`)", branch, shorten(strings.Join(on, ", ")), short(base), short(tip)), nil
+	return fmt.Sprintf("left nothing to commit: what was committed to %s since the stage began is on %s already (`%s`)",
+		branch, shorten(strings.Join(on, ", ")), kernel.CommandLine("git", "log", short(base)+".."+short(tip))), nil
 }
 
 // agentBefore returns the nearest job before n that ran an agent, or nil if

@@ -199,8 +199,8 @@ func (m *integration) noTarget(ctx context.Context) string {
 
 // sourceGone is the result if neither the branch nor the commit of it that is being merged is there.
 func (m *integration) sourceGone(source kernel.CommitID) Result {
-	return failed(1, "there is no branch %s to merge, and git does not have the commit %s any more that is being merged: make the branch again from where it still is, such as with `git fetch REMOTE %s:%s`, then `vizier retry %s`, which merges anew and keeps what is in %s under refs/vizier/parked; `vizier clean %s` keeps that, too, and gives the merge up",
-		m.source, short(source), m.source, m.source, m.n.Job.ID, m.dir, m.n.Job.ID)
+	return failed(1, "there is no branch %s to merge, and git does not have the commit %s any more that is being merged: make the branch again from where it still is, such as with `%s`, then `vizier retry %s`, which merges anew and keeps what is in %s under refs/vizier/parked; `vizier clean %s` keeps that, too, and gives the merge up",
+		m.source, short(source), kernel.CommandLine("git", "fetch", "REMOTE", m.source+":"+m.source), m.n.Job.ID, m.dir, m.n.Job.ID)
 }
 
 // begin merges in a fresh worktree, after removing the plan's document.
@@ -225,8 +225,9 @@ func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*R
 		return nil, err
 	}
 	if related, err := git.Related(ctx, commit, m.onto); err != nil || !related {
-		r := failed(1, "%s and %s have no commit in common: join them where %s is checked out with `git merge --allow-unrelated-histories %s`, or put the commits of %s on top of %s with `git rebase --root --onto %s %s`, and `git switch %s` afterwards; then `vizier retry %s`",
-			m.source, m.target, m.target, m.source, m.source, m.target, m.target, m.source, m.target, m.n.Job.ID)
+		r := failed(1, "%s and %s have no commit in common: join them where %s is checked out with `%s`, or put the commits of %s on top of %s with `%s`, and `%s` afterwards; then `vizier retry %s`",
+			m.source, m.target, m.target, kernel.CommandLine("git", "merge", "--allow-unrelated-histories", m.source),
+			m.source, m.target, kernel.CommandLine("git", "rebase", "--root", "--onto", m.target, m.source), kernel.CommandLine("git", "switch", m.target), m.n.Job.ID)
 		return &r, err
 	}
 	if err := git.Merge(ctx, m.dir, commit, m.squash); err != nil {
@@ -353,7 +354,7 @@ func toResolve(ctx context.Context, env *Env, dir string, files []string, retry 
 	modules := ""
 	for _, f := range files {
 		if state, _, err := look(filepath.Join(dir, f)); err == nil && state == directory {
-			modules += fmt.Sprintf(" (submodule %s: `git -C %s update-index --cacheinfo 160000,COMMIT,%s`)", f, dir, f)
+			modules += fmt.Sprintf(" (submodule %s: %s)", f, gitIn(dir, "update-index", "--cacheinfo", "160000,COMMIT,"+f))
 		}
 	}
 	return fmt.Sprintf("resolve %s in %s, `%s` them%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, add, shorten(modules), retry)

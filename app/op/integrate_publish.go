@@ -120,7 +120,8 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (mergeCo
 	}
 	if on, err := git.IsAncestor(ctx, onto, head); err != nil || !on {
 		if err == nil {
-			err = fmt.Errorf("worktree %s is at %s, which does not contain %s: put it back with `git -C %s update-ref --no-deref HEAD %s`", m.tree.Worktree, short(head), short(onto), m.dir, onto)
+			err = fmt.Errorf("worktree %s is at %s, which does not contain %s: put it back with %s",
+				m.tree.Worktree, short(head), short(onto), gitIn(m.dir, "update-ref", "--no-deref", "HEAD", string(onto)))
 		}
 		return mergeCommit{}, err
 	}

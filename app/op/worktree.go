@@ -63,8 +63,8 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 		switch {
 		case own.Worktree != "" && other == filepath.Join(n.Root, own.Worktree):
 		case !strings.HasPrefix(other, filepath.Join(n.Root, worktreeHome)+string(filepath.Separator)):
-			return failed(1, "branch %s is checked out in %s: put that working tree on another branch (`git -C %s switch OTHER`), then `vizier retry %s`",
-				branch, other, other, n.Job.ID), nil
+			return failed(1, "branch %s is checked out in %s: put that working tree on another branch (%s), then `vizier retry %s`",
+				branch, other, gitIn(other, "switch", "OTHER"), n.Job.ID), nil
 		default:
 			fmt.Fprintf(env.Stderr, "worktree %s of an earlier job was on %s; it keeps its files and its commit, and no branch\n", other, branch)
 			err := env.Git.DropStaleLocks(other, n.Job.State.Started) // an earlier attempt may have been killed right here
@@ -168,7 +168,7 @@ func remake(ctx context.Context, env *Env, branch string, at kernel.CommitID) st
 			fmt.Fprintln(env.Stderr, err)
 		}
 	}
-	return "git branch " + branch + " " + cmp.Or(string(at), "COMMIT")
+	return kernel.CommandLine("git", "branch", branch, cmp.Or(string(at), "COMMIT"))
 }
 
 func tipOf(ctx context.Context, env *Env, branch string) (kernel.CommitID, error) {
@@ -186,4 +186,9 @@ func fileName(text string) string {
 		return '-'
 	}, text)
 	return name[:min(len(name), 60)]
+}
+
+// gitIn returns a command of git in the working tree at dir, to be pasted.
+func gitIn(dir string, words ...string) string {
+	return "`" + kernel.CommandLine(append([]string{"git", "-C", dir}, words...)...) + "`"
 }

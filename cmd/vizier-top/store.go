@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier"
@@ -190,13 +189,13 @@ func (s *store) Approves(j *kernel.Job) []string {
 // Do calls the use cases that the commands call, so it refuses what these
 // refuse, such as an approval by a job.
 func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
-	jobs = slices.Clone(jobs)
-	if what == cancel { // dependents first, so that they do not end in another way
-		slices.SortFunc(jobs, func(a, b *kernel.Job) int { return b.Compare(a) })
-	}
 	ids := make([]kernel.JobID, len(jobs))
 	for i, j := range jobs {
 		ids[i] = j.ID
+	}
+	if what == cancel {
+		_, err := s.r.Scheduler.CancelAll(ctx, ids, app.Cancellation{By: s.who(), Cleanup: s.r.Config.Jobs.Cancel.CleanupWorktree, Strict: len(ids) == 1})
+		return err
 	}
 	if what == retry && len(ids) > 1 {
 		var err error
@@ -211,8 +210,6 @@ func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 			_, err = s.r.Scheduler.Approve(ctx, id, kernel.Consent{By: s.who(), How: "terminal", Digest: jobs[i].Spec.Digest()})
 		case reject:
 			_, err = s.r.Scheduler.Reject(ctx, id, kernel.Refusal{By: s.who(), How: "terminal"})
-		case cancel:
-			_, err = s.r.Scheduler.Cancel(ctx, id, s.who(), s.r.Config.Jobs.Cancel.CleanupWorktree)
 		case retry:
 			_, err = s.r.Scheduler.Retry(ctx, s.who(), id)
 		}

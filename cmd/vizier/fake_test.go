@@ -41,6 +41,7 @@ type fake struct {
 	refusal    error        // of every launch
 	resident   int          // the process of the resident scheduler
 	inside     kernel.JobID // the job that commands run in
+	deaf       kernel.JobID // runs on whatever it is told
 	env        environment
 	config     map[string]string // VIZIER_* settings
 	limits     kernel.Limits
@@ -59,7 +60,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 		return nil, err
 	}
 	cfg := live.Config()
-	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
+	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w, Prompts: w,
 		Limits: w.limits, Keep: retention.Policy(cfg.GC.Keep), Now: func() time.Time { return w.now }, NewID: w.mint,
 		Inside: func(context.Context) (app.Descent, bool) { return app.Descent{Job: w.inside}, w.inside != "" }}
 	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir), Named: template.Loader{Root: w.dir}.Named, Builder: func(who vizier.Asker) *enqueue.Builder {
@@ -327,7 +328,9 @@ func (w *fake) Alive(_ context.Context, as []kernel.AttemptID) map[kernel.Attemp
 
 // Stop makes the attempt end as cancelled.
 func (w *fake) Stop(_ context.Context, a kernel.AttemptID) error {
-	w.end(a.Job, kernel.OutcomeFailed)
+	if a.Job != w.deaf {
+		w.end(a.Job, kernel.OutcomeFailed)
+	}
 	return nil
 }
 
@@ -338,3 +341,7 @@ func (w *fake) RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup {
 }
 
 func (w *fake) DropConflict(string, *kernel.Job) error { return nil }
+
+func (w *fake) TendPrompt(*kernel.Job, kernel.PromptName, string, []uint64) (found, archived bool, err error) {
+	return true, false, nil
+}

@@ -114,7 +114,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 			row.Next = c.ui.refs.command(promptNext(j, p.Run))
 		}
 		if p.Tracked != "" {
-			row.Next = []string{typed([]string{"git", "rm", "--cached", "-f", "--", relative(here, filepath.Join(r.Root, p.Tracked))})}
+			row.Next = []string{kernel.CommandLine("git", "rm", "--cached", "-f", "--", relative(here, filepath.Join(r.Root, p.Tracked)))}
 		}
 		doc.Prompts = append(doc.Prompts, row)
 		doc.Counts[row.Name]++

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/template"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 //go:embed scaffold
@@ -203,9 +204,9 @@ func (r *repo) fromIndex(ctx context.Context, among ...string) (path, back strin
 	if _, err := os.Lstat(filepath.Join(r.Root, path)); !errors.Is(err, fs.ErrNotExist) {
 		return "", "", nil
 	}
-	back = "`git checkout -- " + path + "` brings it back"
+	back = "`" + kernel.CommandLine("git", "checkout", "--", path) + "` brings it back"
 	if sparse, err := r.Git.Sparse(ctx, r.Root); err == nil && sparse {
-		back = "`git sparse-checkout add " + filepath.Dir(path) + "` checks it out; if it was deleted, " + back
+		back = "`" + kernel.CommandLine("git", "sparse-checkout", "add", filepath.Dir(path)) + "` checks it out; if it was deleted, " + back
 	}
 	return path, back, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -40,43 +39,43 @@ type cancelled struct {
 	BackTo []kernel.JobID `json:"back_to,omitempty"` // where its routes took the run back to
 }
 
-// killMargin is how long after its grace period a job that was told to stop may
-// take to end.
-const killMargin = 15 * time.Second
-
 // cancelledJobs is `jobs cancel --format json` of a run, of all, or of several jobs.
 type cancelledJobs struct {
 	Jobs []cancelled `json:"jobs"`
 }
 
-// takenBack is the outcome of a cancel after which the job is to run again: its route was taken.
-const takenBack = "Job cancelled and taken back"
-
-// routesDropped is the outcome of the cancel of a job that had ended and whose routes waited for other jobs.
-const routesDropped = "Its routes are not taken"
-
-// cancelRequested is the outcome of a cancel that another process is going to do.
-const cancelRequested = "Cancel requested"
+// The outcomes of a cancel.
+const (
+	jobCancelled    = "Job cancelled"
+	takenBack       = "Job cancelled and taken back" // it is to run again: its route was taken
+	routesDropped   = "Its routes are not taken"     // it had ended, and its routes waited for other jobs
+	cancelRequested = "Cancel requested"             // another process is going to end it
+	endedBefore     = "Job ended before it could be cancelled"
+)
 
 // lines says what was done. A job that had ended before has none: there is a warning of it.
 func (doc cancelledJobs) lines() (out []doneLine) {
 	for _, one := range doc.Jobs {
-		switch {
-		case one.Outcome == takenBack:
-			what := "cancelled, and taken back since"
+		what := ""
+		switch one.Outcome {
+		case takenBack:
+			what = "cancelled, and taken back since"
 			if len(one.BackTo) > 0 {
 				what = "cancelled, and taken back by its route to " + joined(one.BackTo)
 			}
-			out = append(out, doneLine{job: one.Job, what: what})
-		case one.Outcome == routesDropped:
-			out = append(out, doneLine{job: one.Job, what: "stays " + one.Status + ": its routes are not taken"})
-		case one.Outcome == cancelRequested:
-			out = append(out, doneLine{job: one.Job, what: "is asked to end"})
-		case one.Status == kernel.Cancelled.String() && one.Cleanup == kernel.CleanupDone.String():
-			out = append(out, doneLine{job: one.Job, what: "cancelled, and its worktree removed"})
-		case one.Status == kernel.Cancelled.String():
-			out = append(out, doneLine{job: one.Job, what: "cancelled"})
+		case routesDropped:
+			what = "stays " + one.Status + ": its routes are not taken"
+		case cancelRequested:
+			what = "is asked to end"
+		case jobCancelled:
+			what = "cancelled"
+			if one.Cleanup == kernel.CleanupDone.String() {
+				what += ", and its worktree removed"
+			}
+		default:
+			continue
 		}
+		out = append(out, doneLine{job: one.Job, what: what})
 	}
 	return out
 }
@@ -86,104 +85,107 @@ func (x *cancelCmd) Run(c *call) error {
 	if x.All == (len(x.Jobs) > 0) {
 		return usageError(errors.New("expected jobs to cancel, or --all"))
 	}
-	r, jobs, runs, single, err := x.chosen(c)
+	those, err := x.chosen(c)
 	if err != nil {
 		return err
 	}
-	if x.All && !x.Yes && len(jobs) > 0 {
-		if agreed, err := c.agreeTo("Cancel "+view.Counted(len(jobs), "job")+"?", "vizier cancel --all"); !agreed || err != nil {
+	if x.All && !x.Yes && len(those.jobs) > 0 {
+		if agreed, err := c.agreeTo("Cancel "+view.Counted(len(those.jobs), "job")+"?", "vizier cancel --all"); !agreed || err != nil {
 			return err
 		}
 	}
-	all := &waiting{r: r}
+	all := &waiting{r: those.r}
 	defer all.release(c)
-	if err := all.keep(c.ctx, jobs); err != nil {
+	if err := all.keep(c.ctx, those.jobs); err != nil {
 		return err
 	}
-	snap, ids, err := x.cancel(c, r, idsOf(jobs), runs, single)
-	if err != nil {
-		return err
-	}
-	doc := cancelledJobs{Jobs: []cancelled{}}
-	for _, id := range ids {
-		was := slices.IndexFunc(jobs, func(j *kernel.Job) bool { return j.ID == id })
-		one, failed := x.outcome(c, r, snap, id, was >= 0 && jobs[was].State.Deferred)
-		if err = failed; err != nil {
-			break
+	ends := ending{c: c, r: those.r, told: time.Now(), paths: x.Format == "json"}
+	cleanup := x.CleanupWorktree || those.r.Config.Jobs.Cancel.CleanupWorktree && !x.NoCleanupWorktree
+	if len(those.jobs) > 0 {
+		ends.done, err = those.r.Scheduler.CancelAll(c.ctx, idsOf(those.jobs),
+			app.Cancellation{By: c.actor(), Cleanup: cleanup, Runs: those.runs, Strict: those.single})
+		if err != nil {
+			return err
 		}
-		doc.Jobs = append(doc.Jobs, one)
+		c.report(ends.done.Report)
 	}
-	if x.Format == "text" {
-		c.ui.done(doc.lines())
-	}
-	if err != nil {
-		return err
-	}
-	if x.CleanupWorktree {
-		c.staying(snap, ids)
+	doc, failed := ends.outcomes()
+	if cleanup {
+		c.staying(ends.done)
 	}
 	switch {
-	case x.Format == "json" && single:
-		return c.ui.json(doc.Jobs[0])
-	case x.Format == "json":
-		return c.ui.json(doc)
-	case len(doc.Jobs) == 0:
-		c.ui.print("Nothing to cancel")
+	case x.Format == "text":
+		c.ui.done(doc.lines())
+		if len(doc.Jobs) == 0 && failed == nil {
+			c.ui.print("Nothing to cancel")
+		}
+	case !those.single:
+		err = c.ui.json(doc)
+	case len(doc.Jobs) > 0 && doc.Jobs[0].Job == those.jobs[0].ID: // others are of its run, if it stands for a prompt
+		err = c.ui.json(doc.Jobs[0])
 	}
-	return nil
+	return cmp.Or(failed, err)
 }
 
 // staying warns of worktrees that a cancel leaves, since the stages of a run share them.
-func (c *call) staying(snap *kernel.Snapshot, ids []kernel.JobID) {
+func (c *call) staying(done app.Cancelled) {
 	told := map[string]bool{}
-	for _, id := range ids {
-		j := snap.Job(id)
+	for _, id := range done.Jobs {
+		j := done.Snapshot.Job(id)
 		if j == nil || j.State.Context.Worktree == "" || j.State.Context.Owned || j.Spec.Origin.Run == "" || j.Spec.Origin.Ephemeral || told[j.State.Context.Worktree] {
 			continue
 		}
 		told[j.State.Context.Worktree] = true
-		run, _, _ := strings.Cut(c.ui.refs.short(string(id)), "/")
+		run := string(j.Spec.Origin.Run)
+		if j.Number != 0 {
+			run = j.Number.String()
+		}
 		c.ui.warn("%s stays: the jobs of the run share it, and `vizier clean %s` removes it", j.State.Context.Worktree, run)
 	}
 }
 
-// chosen returns the jobs to cancel, dependents first, so that cancelling a job
-// does not end them in another way, and the runs that are to end as a whole. single is
-// true if one job was named.
-func (x *cancelCmd) chosen(c *call) (r *repo, jobs []*kernel.Job, runs []kernel.RunID, single bool, err error) {
-	add := func(j *kernel.Job, whole bool) {
-		if !whole || j.State.UnderWay() {
-			jobs = append(jobs, j)
-		}
-		if run := j.Spec.Origin.Run; whole && run != "" && !slices.Contains(runs, run) {
-			runs = append(runs, run)
-		}
+// toCancel are the jobs to cancel, and the runs that are to end as a whole.
+type toCancel struct {
+	r      *repo
+	jobs   []*kernel.Job
+	runs   []kernel.RunID
+	single bool // one job was named
+}
+
+func (t *toCancel) add(j *kernel.Job, whole bool) {
+	if !whole || j.State.UnderWay() {
+		t.jobs = append(t.jobs, j)
 	}
+	if run := j.Spec.Origin.Run; whole && run != "" && !slices.Contains(t.runs, run) {
+		t.runs = append(t.runs, run)
+	}
+}
+
+func (x *cancelCmd) chosen(c *call) (t toCancel, err error) {
 	if x.All {
-		if r, err = c.repo(); err != nil {
-			return nil, nil, nil, false, err
+		if t.r, err = c.repo(); err != nil {
+			return t, err
 		}
-		snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
+		snap, err := t.r.Scheduler.Records(c.ctx, kernel.Scope{})
 		if err != nil {
-			return nil, nil, nil, false, err
+			return t, err
 		}
 		for _, j := range snap.Jobs() {
-			add(j, true)
+			t.add(j, true)
 		}
-	} else {
-		var targets []view.Target
-		if r, targets, err = c.targets(x.Jobs); err != nil {
-			return nil, nil, nil, false, err
-		}
-		for _, t := range targets {
-			for _, j := range t.Jobs {
-				add(j, t.Whole)
-			}
-		}
-		single = len(targets) == 1 && !targets[0].Whole
+		return t, nil
 	}
-	slices.SortFunc(jobs, func(a, b *kernel.Job) int { return b.Compare(a) })
-	return r, slices.Compact(jobs), runs, single, nil
+	r, targets, err := c.targets(x.Jobs)
+	if err != nil {
+		return t, err
+	}
+	t.r, t.single = r, len(targets) == 1 && !targets[0].Whole
+	for _, target := range targets {
+		for _, j := range target.Jobs {
+			t.add(j, target.Whole)
+		}
+	}
+	return t, nil
 }
 
 func idsOf(jobs []*kernel.Job) (ids []kernel.JobID) {
@@ -193,74 +195,102 @@ func idsOf(jobs []*kernel.Job) (ids []kernel.JobID) {
 	return ids
 }
 
-// cancel cancels jobs in one transaction, and returns those that it could
-// cancel. If single is set, it fails if it cannot cancel the job.
-func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, runs []kernel.RunID, single bool) (*kernel.Snapshot, []kernel.JobID, error) {
-	if len(ids) == 0 {
-		return nil, nil, nil
-	}
-	cleanup := x.CleanupWorktree || r.Config.Jobs.Cancel.CleanupWorktree && !x.NoCleanupWorktree
-	var rep app.Report
-	var left []kernel.JobID
-	var err error
-	if single {
-		rep, err = r.Scheduler.Cancel(c.ctx, ids[0], c.actor(), cleanup)
-	} else {
-		rep, left, err = r.Scheduler.CancelAll(c.ctx, ids, runs, c.actor(), cleanup)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	c.report(rep)
-	return rep.Snapshot, slices.DeleteFunc(ids, func(id kernel.JobID) bool { return slices.Contains(left, id) }), nil
+// ending is a cancel whose jobs are to end.
+type ending struct {
+	c     *call
+	r     *repo
+	done  app.Cancelled
+	told  time.Time // when the jobs were told to end
+	paths bool      // the documents have the paths of logs; text does not, so they are not looked up for it
 }
 
-// outcome waits until a cancelled job has ended, and returns how. deferred: it had ended, and its routes waited.
-func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.JobID, deferred bool) (doc cancelled, err error) {
-	if j := snap.Job(id); r.Outside != "" && stopping(j) {
-		return x.requested(r, j), nil
-	} else if stopping(j) {
-		patience := cmp.Or(j.Spec.Task.Grace, r.Config.Jobs.Grace) + killMargin
-		ctx, stop := context.WithTimeout(c.ctx, patience)
-		defer stop()
-		snap, _, err = c.await(ctx, &waiting{r: r, ids: []kernel.JobID{id}, only: j.Attempt()}, nil) // it was told to stop, and may be the job of this process
+// killMargin is how long after its grace period a job that was told to stop may
+// take to end.
+const killMargin = 15 * time.Second
+
+// outcomes waits for each job and returns how it ended. failed is the first error, without which there would be more documents; it
+// warns of others.
+func (e *ending) outcomes() (doc cancelledJobs, failed error) {
+	doc.Jobs = []cancelled{}
+	for _, id := range e.done.Jobs {
+		one, err := e.outcome(id)
 		switch {
-		case c.ctx.Err() != nil:
-			return doc, fmt.Errorf("detached: job %s was told to stop: %w", id, context.Canceled)
-		case errors.Is(err, context.DeadlineExceeded):
-			return doc, &failure{class: classTimeout, err: fmt.Errorf("job %s was told to stop and still runs after %s", id, patience),
-				hint: "vizier wait " + string(id)}
-		case err != nil:
-			return doc, err
+		case err == nil:
+			doc.Jobs = append(doc.Jobs, one)
+		case failed == nil:
+			failed = err
+		case e.c.ctx.Err() == nil:
+			e.c.ui.warn("%v", err)
 		}
 	}
-	j := snap.Job(id)
+	return doc, failed
+}
+
+// outcome waits until a cancelled job has ended, and returns how.
+func (e *ending) outcome(id kernel.JobID) (cancelled, error) {
+	snap := e.done.Snapshot
+	if j := snap.Job(id); stopping(j) {
+		if e.r.Outside != "" {
+			return e.document(j, cancelRequested), nil
+		}
+		var err error
+		if snap, err = e.wait(j); err != nil {
+			return cancelled{}, err
+		}
+	}
 	if why := snap.Unreadable(id); why != "" {
-		return doc, &failure{class: class{"failed", 1, ""}, err: fmt.Errorf("cancel %s: it was told to stop, and its record cannot be read now: %s", id, why), hint: "vizier doctor"}
+		err := fmt.Errorf("cancel %s: it was told to stop, and its record cannot be read now: %s", id, why)
+		return cancelled{}, &failure{class: classify(err), err: err, hint: "vizier doctor"}
 	}
+	j := snap.Job(id)
 	if j == nil {
-		return doc, fmt.Errorf("cancel %s: its record is gone: %w", id, kernel.ErrNotFound)
+		err := fmt.Errorf("cancel %s: it was told to stop, and somebody has removed its record since: %w", id, kernel.ErrNotFound)
+		return cancelled{}, &failure{class: classify(err), err: err, hint: "vizier doctor says if anything of it is left"}
 	}
-	p := x.paths(r, id)
-	doc = cancelled{"Job cancelled", id, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, cmp.Or(j.State.Cancelled.Status, kernel.CleanupSkipped).String(), nil}
 	if why := j.State.Cancelled.Error; why != "" {
-		c.ui.warn("worktree of job %s was not removed: %s", id, why)
+		e.c.ui.warn("worktree of job %s was not removed: %s", id, why)
 	}
 	switch {
 	case j.Open():
-		doc.Outcome = takenBack
+		doc := e.document(j, takenBack)
 		for _, route := range j.Spec.Routes {
 			if route.On == kernel.OutcomeCancelled {
 				doc.BackTo = append(doc.BackTo, route.To)
 			}
 		}
-	case deferred && !j.State.Deferred:
-		doc.Outcome = routesDropped
+		return doc, nil
+	case slices.Contains(e.done.Dropped, id):
+		return e.document(j, routesDropped), nil
 	case j.State.Status != kernel.Cancelled:
-		doc.Outcome = "Job ended before it could be cancelled"
-		c.ui.warn("job %s ended as %s before it could be cancelled", id, j.State.Status)
+		e.c.ui.warn("job %s ended as %s before it could be cancelled", id, j.State.Status)
+		return e.document(j, endedBefore), nil
 	}
-	return doc, nil
+	return e.document(j, jobCancelled), nil
+}
+
+// wait waits until j, which was told to stop, has ended. All jobs have the same time for that, since they were told at once.
+func (e *ending) wait(j *kernel.Job) (*kernel.Snapshot, error) {
+	patience := cmp.Or(j.Spec.Task.Grace, e.r.Config.Jobs.Grace) + killMargin
+	ctx, stop := context.WithDeadline(e.c.ctx, e.told.Add(patience))
+	defer stop()
+	// No deadlock is looked for: if it is the job of this process, it ends all the same.
+	snap, _, err := e.c.await(ctx, &waiting{r: e.r, ids: []kernel.JobID{j.ID}, only: j.Attempt()}, nil)
+	late := errors.Is(err, context.DeadlineExceeded) && e.c.ctx.Err() == nil
+	if late { // perhaps because of the jobs before it
+		if snap, err = e.r.Scheduler.Records(e.c.ctx, app.Only([]kernel.JobID{j.ID})); err == nil {
+			now := snap.Job(j.ID)
+			late = now != nil && stopping(now) && now.Attempt() == j.Attempt()
+		}
+	}
+	switch {
+	case e.c.ctx.Err() != nil:
+		return nil, fmt.Errorf("detached: job %s was told to stop; `vizier wait %s` waits for its end: %w", j.ID, j.ID, context.Canceled)
+	case err != nil:
+		return nil, err
+	case late:
+		return nil, &failure{class: classTimeout, err: fmt.Errorf("job %s was told to stop and still runs after %s", j.ID, patience), hint: "vizier wait " + string(j.ID)}
+	}
+	return snap, nil
 }
 
 // stopping reports whether j runs and was asked to stop.
@@ -268,17 +298,13 @@ func stopping(j *kernel.Job) bool {
 	return j.State.Status == kernel.Running && !j.State.Stop.At.IsZero()
 }
 
-// requested returns the answer for a job that another process is going to end.
-func (x *cancelCmd) requested(r *repo, j *kernel.Job) cancelled {
-	p := x.paths(r, j.ID)
-	return cancelled{cancelRequested, j.ID, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String(), nil}
-}
-
-// paths returns the paths of a job's logs for JSON. Text does not contain them, so
-// they are not looked up for it.
-func (x *cancelCmd) paths(r *repo, id kernel.JobID) (p view.Paths) {
-	if x.Format == "json" {
-		p = r.paths(id, x.Format)
+// document returns what is printed of j as JSON.
+func (e *ending) document(j *kernel.Job, outcome string) cancelled {
+	doc := cancelled{Outcome: outcome, Job: j.ID, Reference: view.ReferenceOf(j), Status: j.State.Status.String(),
+		Cleanup: cmp.Or(j.State.Cancelled.Status, kernel.CleanupSkipped).String()}
+	if e.paths {
+		p := e.r.paths(j.ID, "json")
+		doc.Stdout, doc.Stderr = p.Stdout, p.Stderr
 	}
-	return p
+	return doc
 }

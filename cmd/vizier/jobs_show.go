@@ -142,7 +142,7 @@ func (c *call) warnSteering(r *repo, jobs ...*kernel.Job) {
 			what += fmt.Sprintf(" and %d more", more)
 		}
 		c.ui.warn("plan %s changes %s, and so what Vizier runs after the merge: %s", o.Plan, what,
-			typed([]string{"git", "diff", cmp.Or(o.Target, "HEAD") + "..." + branch, "--", ".vizier"}))
+			kernel.CommandLine("git", "diff", cmp.Or(o.Target, "HEAD")+"..."+branch, "--", ".vizier"))
 	}
 }
 

@@ -241,7 +241,7 @@ func (s *submitCmd) oneWord() error {
 		return nil
 	}
 	return &failure{class: classUsage, err: fmt.Errorf("no program is named %q: a line of several words needs a shell", line),
-		hint: "vizier submit -- " + typed([]string{"sh", "-c", line})}
+		hint: "vizier submit -- " + kernel.CommandLine("sh", "-c", line)}
 }
 
 // askedJob is what the answer needs of a submitted job itself.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -493,10 +495,47 @@ func TestACancelSaysWhichWorktreeStays(t *testing.T) {
 		j := w.job(id)
 		j.Spec.Origin.Run, j.State.Context.Worktree = "run_"+kernel.RunID(one), ".vizier/tmp-worktrees/shared"
 	}
-	code, _, warned := w.run("jobs", "cancel", "--cleanup-worktree", string(one), string(two))
-	if code != 0 || strings.Count(warned, ".vizier/tmp-worktrees/shared stays") != 1 || !strings.Contains(warned, "`vizier clean ") {
+	code, _, warned := w.run("jobs", "cancel", "--cleanup-worktree", string(one))
+	if want := ".vizier/tmp-worktrees/shared stays: the jobs of the run share it, and `vizier clean 1` removes it"; code != 0 || strings.Count(warned, want) != 1 {
 		t.Errorf("exit %d: %s", code, warned)
 	}
+	w.config["VIZIER_JOBS_CANCEL_CLEANUP_WORKTREE"] = "true"
+	if code, _, warned := w.run("jobs", "cancel", string(two)); code != 0 || strings.Count(warned, ".vizier/tmp-worktrees/shared stays") != 1 {
+		t.Errorf("as the configuration says: exit %d: %s", code, warned)
+	}
+}
+
+// A cancel of a job that stands for a prompt waits for all jobs of its run.
+func TestACancelOfAPromptWaitsForItsRun(t *testing.T) {
+	w := newFake(t)
+	prompt, member, other := w.running(), w.running(), w.running()
+	for _, id := range []kernel.JobID{prompt, member} {
+		w.job(id).Spec.Origin.Run = "run_" + kernel.RunID(prompt)
+	}
+	w.job(prompt).Spec.Prompt = &kernel.Prompt{}
+	if got := w.ok("cancel", string(prompt)); got != "Job 1 cancelled\nJob 2 cancelled\n" {
+		t.Errorf("%s", got)
+	}
+	status(t, w, member, kernel.Cancelled)
+	status(t, w, other, kernel.Running)
+}
+
+// Who does not wait for the end of what was cancelled learns how to.
+func TestACancelThatIsInterrupted(t *testing.T) {
+	w := newFake(t)
+	w.deaf = w.running()
+	ctx, stop := context.WithCancel(t.Context())
+	w.onRead = func() {
+		if !w.job(w.deaf).State.Stop.At.IsZero() {
+			stop()
+		}
+	}
+	var out, said strings.Builder
+	p := program{args: []string{"cancel", "1"}, stdout: &out, stderr: &said, env: w.env, open: w.open}
+	if code := p.runWith(ctx); code == 0 || out.String() != "" {
+		t.Errorf("exit %d: %s", code, out.String())
+	}
+	has(t, said.String(), "detached: job 1 was told to stop; `vizier wait 1` waits for its end")
 }
 
 // What a list or a status reads of the store does not grow with what it prints.
@@ -521,4 +560,49 @@ func TestAListReadsTheStoreOnce(t *testing.T) {
 	if n := counted("ls", string(one)); n > 2 { // the job, then what is around it
 		t.Errorf("a list of one job reads %d times", n)
 	}
+}
+
+// running submits a job that runs on in the fake.
+func (w *fake) running(flags ...string) kernel.JobID {
+	w.t.Helper()
+	id := w.submit(flags...)
+	w.facts.Runners[w.job(id).Attempt()] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
+	return id
+}
+
+// A job that does not end hides no outcome of the others that were cancelled with it.
+func TestACancelOfWhichOneJobDoesNotEnd(t *testing.T) {
+	w := newFake(t)
+	asking, obeys, gone, damaged, deaf := w.submit("--approval"), w.running(), w.running(), w.running(), w.running()
+	w.deaf = deaf
+	w.onRead = func() { // outside of a transaction, and so after the cancel
+		if w.job(deaf).State.Stop.At.IsZero() {
+			return
+		}
+		w.onRead = nil
+		w.jobs = slices.DeleteFunc(w.jobs, func(j kernel.Job) bool { return j.ID == gone || j.ID == damaged })
+		w.unreadable[damaged] = "it is no JSON"
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w.t = t
+		began := time.Now()
+		code, out, said := w.run("cancel", "--format", "json", string(asking), string(obeys), string(gone), string(damaged), string(deaf))
+		conforms(t, "jobs_cancel", out)
+		var doc cancelledJobs
+		if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 124 {
+			t.Fatalf("exit %d, %v: %s%s", code, err, out, said)
+		}
+		var got []string
+		for _, one := range doc.Jobs {
+			got = append(got, one.Ref+" "+one.Outcome+" as "+one.Status)
+		}
+		if want := []string{"2 Job cancelled as cancelled", "1 Job cancelled as cancelled"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		has(t, said, "job 5 was told to stop and still runs after ", `"hint":"vizier wait 5"`, "cancel 4: it was told to stop, and its record cannot be read now: it is no JSON",
+			"cancel 3: it was told to stop, and somebody has removed its record since")
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

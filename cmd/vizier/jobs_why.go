@@ -388,7 +388,7 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 		b.WriteString("\n" + outlooks[e.Outlook] + "\n")
 	}
 	for _, a := range doc.Actions {
-		b.WriteString("  " + plainLine(cmp.Or(a.Text, strings.Join(a.Command, " "))) + "\n")
+		b.WriteString("  " + plainLine(cmp.Or(a.Text, kernel.CommandLine(a.Command...))) + "\n")
 	}
 	if alone != nil {
 		fmt.Fprintf(&b, "\nBut %s. To continue:\n  %s\n", alone.text, strings.Join(alone.Command, " "))

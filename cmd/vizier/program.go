@@ -384,7 +384,7 @@ func (c *call) usage(err error) error {
 	case missing && len(names) > 0:
 		f.hint = flowsHere(names)
 	case slices.Contains(names, word):
-		f.hint = "vizier run " + word
+		f.hint = kernel.CommandLine("vizier", "run", word)
 	}
 	return f
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // begin takes the right to make a release, and first undoes one that a killed process has left: nobody knows
@@ -65,9 +66,9 @@ func (rel *release) begin(c *call, dryRun bool) error {
 
 // stays says what to do about a release that was killed and cannot be undone.
 func (rel *release) stays(ctx context.Context, left git.Begun) string {
-	tag, untag := fmt.Sprintf(" and make its tag with `git tag --annotate %s %.12s`", left.Tag, left.Commit), ""
+	tag, untag := fmt.Sprintf(" and make its tag with `%s`", kernel.CommandLine("git", "tag", "--annotate", left.Tag, fmt.Sprintf("%.12s", left.Commit))), ""
 	if made, err := rel.git.TagExists(ctx, left.Tag); made || err != nil {
-		tag, untag = "", " and remove its tag with `git tag -d "+left.Tag+"`"
+		tag, untag = "", " and remove its tag with `"+kernel.CommandLine("git", "tag", "-d", left.Tag)+"`"
 	}
 	return "if it is to stay, run its script by hand" + tag + "; else revert what belongs to it" + untag + "; then remove `vizier-release` in the git directory"
 }

@@ -114,7 +114,7 @@ func (c *call) flowHelp(r *repo, name string) error {
 		return err
 	}
 	var b strings.Builder
-	usage := "Usage: vizier run " + name
+	usage := "Usage: " + kernel.CommandLine("vizier", "run", name)
 	for _, p := range src.CLI.Positional {
 		usage += " [" + strings.ToUpper(p.Value) + "]"
 	}

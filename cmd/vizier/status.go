@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -221,7 +220,7 @@ func (u *ui) overview(v view.Overview, now time.Time) string {
 			if u.slim() { // what to type matters more
 				took, when = "", ""
 			}
-			return []string{it.Ref, besides(it), it.What, took, when, strings.Join(it.Command, " ")}
+			return []string{it.Ref, besides(it), it.What, took, when, kernel.CommandLine(it.Command...)}
 		}, 2, 1))
 	}
 	if len(parts) == 0 {
@@ -261,7 +260,7 @@ func (u *ui) attention(items []view.Item, now time.Time) string {
 				it.Kind = kernel.Attention(kind.word)
 			}
 		}
-		command := typed(it.Command)
+		command := kernel.CommandLine(it.Command...)
 		if long(command) {
 			command = ""
 		}
@@ -278,7 +277,7 @@ func (u *ui) attention(items []view.Item, now time.Time) string {
 		if what != "" {
 			b.WriteString(cut("      "+u.people(what), u.columns()) + "\n")
 		}
-		if command := typed(it.Command); long(command) {
+		if command := kernel.CommandLine(it.Command...); long(command) {
 			b.WriteString("      " + command + "\n")
 		}
 		if n := more[it.Ref]; n > 0 {
@@ -339,19 +338,4 @@ func (u *ui) section(title, rest string, items []view.Item, line func(view.Item)
 		text += fmt.Sprintf("  and %d more: %s\n", more, rest)
 	}
 	return text
-}
-
-// typed formats a command for a shell, on one line, so that it can be pasted
-// from where it is printed.
-func typed(command []string) string {
-	out := make([]string, len(command))
-	for i, word := range command {
-		if out[i] = word; visible(word, "") != word {
-			quoted := strconv.Quote(word)
-			out[i] = "$'" + strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`) + "'"
-		} else if word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:@=,%") != "" {
-			out[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
 }

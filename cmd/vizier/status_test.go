@@ -3,12 +3,12 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -163,22 +163,20 @@ func TestWhatIsSubmittedDoesNotRun(t *testing.T) {
 	has(t, w.ok("status", "1"), "1 far [submitted]")
 }
 
-// A command can be pasted into a shell, whatever is in the names that it has.
-func TestCommandsAreTyped(t *testing.T) {
-	for word, want := range map[string]string{
-		"a/b.md": "a/b.md", "": "''", "it's": `'it'\''s'`, "\u00e4": "'\u00e4'",
-		"a\xffb": `$'a\xffb'`, "a\n\"'\\": `$'a\n\"\'\\'`, "a\u200bb": `$'a\u200bb'`, "\x1b[1m": `$'\x1b[1m'`, "\xff\"": `$'\xff\"'`,
-	} {
-		got := typed([]string{"mv", word})
-		if got != "mv "+want || plainLine(got) != got {
-			t.Errorf("%q: %s, want mv %s", word, got, want)
+// No command has a character that nobody sees, or that changes as it is printed.
+func TestCommandsArePrintedAsTheyAre(t *testing.T) {
+	for r := range unicode.MaxRune {
+		if line := kernel.CommandLine("mv", "a"+string(r)+"b"); plainLine(line) != line {
+			t.Errorf("%q: printed as %s", line, plainLine(line))
 		}
-		if bash, err := exec.LookPath("bash"); err == nil {
-			c := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+strings.TrimPrefix(got, "mv "))
-			c.Env = []string{"LC_ALL=C.UTF-8"}
-			if out, err := c.Output(); err != nil || string(out) != word {
-				t.Errorf("%s is %q for a shell, want %q: %v", got, out, word, err)
-			}
+	}
+	for word, want := range map[string]string{
+		"`git worktree move /a .vizier/tmp-worktrees/b`":            "`git worktree move /a '/my repo'/.vizier/tmp-worktrees/b`",
+		"`git worktree move /a '.vizier/tmp-worktrees/b c'`":        "`git worktree move /a '/my repo'/'.vizier/tmp-worktrees/b c'`",
+		"in .vizier/tmp-worktrees/b, `.vizier/tmp-worktrees/b/run`": "in '/my repo'/.vizier/tmp-worktrees/b, `'/my repo'/.vizier/tmp-worktrees/b/run`",
+	} {
+		if got := (&ui{root: "/my repo"}).places(word); got != want {
+			t.Errorf("%s; want %s", got, want)
 		}
 	}
 }

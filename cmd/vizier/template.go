@@ -14,6 +14,7 @@ import (
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
+	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -90,9 +91,9 @@ func (c *call) hinted(err error) error {
 				hint = back
 			}
 		} else if ok && u.Near != "" {
-			hint = "did you mean `vizier run " + u.Near + "`?"
+			hint = "did you mean `" + kernel.CommandLine("vizier", "run", u.Near) + "`?"
 		} else if near := nearFile(in.Flow); near != "" {
-			hint = "did you mean `vizier run " + near + "`?"
+			hint = "did you mean `" + kernel.CommandLine("vizier", "run", near) + "`?"
 		} else if ok && len(u.Names) > 0 {
 			hint = flowsHere(u.Names)
 		}
@@ -102,7 +103,7 @@ func (c *call) hinted(err error) error {
 			hint = "did you mean the flag --" + flag + "?"
 		}
 	case enqueue.BadInput:
-		hint = "vizier run " + in.Flow + " --help"
+		hint = kernel.CommandLine("vizier", "run", in.Flow, "--help")
 	case enqueue.NoSlug:
 		hint = "name it with --slug NAME"
 	case enqueue.BadReference, enqueue.BadSpecs: // the error itself says what to change

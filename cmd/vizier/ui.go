@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -140,13 +139,15 @@ func (u *ui) text(s string) { u.verbatim(u.people(s)) }
 func (u *ui) people(s string) string { return u.places(u.clocks(u.refs.text(s))) }
 
 // places makes the paths of worktrees in s absolute if the command was typed
-// elsewhere than in the repository's root. On record, they are relative to it.
+// elsewhere than in the repository's root. On record, they are relative to it. As they may
+// stand in a command, the root is quoted as there.
 func (u *ui) places(s string) string {
 	const home = ".vizier/tmp-worktrees/"
 	if u.root == "" {
 		return s
 	}
-	return strings.NewReplacer(" "+home, " "+filepath.Join(u.root, home)+"/", "`"+home, "`"+filepath.Join(u.root, home)+"/").Replace(s)
+	root := kernel.CommandLine(u.root) + "/"
+	return strings.NewReplacer(" "+home, " "+root+home, "`"+home, "`"+root+home, " '"+home, " "+root+"'"+home).Replace(s)
 }
 
 // block prints labels and values.

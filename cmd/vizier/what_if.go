@@ -114,12 +114,12 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		}
 	}
 	if len(x.Cancel) > 0 {
-		_, jobs, runs, _, err := (&cancelCmd{Jobs: x.Cancel}).chosen(c)
+		those, err := (&cancelCmd{Jobs: x.Cancel}).chosen(c)
 		if err != nil {
 			return nil, err
 		}
-		if len(jobs) > 0 {
-			out = append(out, foresight.Cancel{Jobs: idsOf(jobs), Runs: runs})
+		if len(those.jobs) > 0 {
+			out = append(out, foresight.Cancel{Jobs: idsOf(those.jobs), Runs: those.runs})
 		}
 	}
 	for _, ref := range x.Reject {

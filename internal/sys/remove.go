@@ -16,7 +16,7 @@ import (
 type MountedError struct{ Mounts []string }
 
 func (e *MountedError) Error() string {
-	return fmt.Sprintf("%s is mounted there and would be emptied: run `umount %s`, then try again", strings.Join(e.Mounts, ", "), strings.Join(e.Mounts, " "))
+	return fmt.Sprintf("%s is mounted there and would be emptied: `umount` it, then try again", strings.Join(e.Mounts, ", "))
 }
 
 // Unmounted returns a *MountedError if something is mounted at path or below it. A missing path is no

@@ -25,7 +25,7 @@ type (
 	Approve struct{ Job kernel.JobID }
 	// Reject refuses a pending approval.
 	Reject struct{ Job kernel.JobID }
-	// Cancel cancels jobs, in order; running ones end. If there are several,
+	// Cancel cancels jobs, dependents first; running ones end. If there are several,
 	// those that have ended by then are skipped. Runs are those that are
 	// cancelled as a whole: see kernel.CancelIn.
 	Cancel struct {
@@ -72,7 +72,7 @@ func (c Reject) apply(f *future) error {
 }
 
 func (c Cancel) apply(f *future) error {
-	for _, id := range c.Jobs {
+	for _, id := range f.s.DependentsFirst(c.Jobs) {
 		p, err := kernel.CancelIn(f.s, c.Runs, id, nobody, false)
 		if len(c.Jobs) > 1 && errors.Is(err, kernel.ErrConflict) {
 			continue

@@ -21,6 +21,18 @@ type Front struct {
 	Branch     string
 }
 
+// The tables at the top of a front matter: the one that programs write for Vizier, and that of another program.
+const (
+	ownKey     = "vizier"
+	foreignKey = "pv"
+)
+
+// Reads reports whether FrontOf reads a key at the top of a front matter, and whether that is another program's: it may
+// have any value, and counts only as far as it can be read.
+func Reads(key string) (reads, foreign bool) {
+	return key == "flow" || key == "set" || key == ownKey || key == foreignKey, key == foreignKey
+}
+
 // SplitFront splits a prompt into its front matter, without the lines of dashes
 // around it, and the rest. A prompt that does not begin with a line of dashes
 // has no front matter.
@@ -62,12 +74,12 @@ func FrontOf(fields map[string]any) (Front, error) {
 	r := frontReader{}
 	r.text(fields, "flow", &f.Flow)
 	r.set(fields, "set", f.Set)
-	if pv, ok := fields["pv"].(map[string]any); ok { // the table of another program, from which only the id is read
+	if pv, ok := fields[foreignKey].(map[string]any); ok { // only the id is read from it
 		var id string
 		r.text(pv, "job_id", &id)
 		f.Job = kernel.JobID(id)
 	}
-	if v, there := fields["vizier"]; there {
+	if v, there := fields[ownKey]; there {
 		own, ok := v.(map[string]any)
 		if !ok {
 			return f, fmt.Errorf("front matter: vizier: expected a mapping: %w", kernel.ErrInvalid)

@@ -29,9 +29,9 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 			return command, ""
 		}
 		if a := r.Artifact; (a.Kind == kernel.PlanBranch || a.Kind == kernel.PlanDoc) && a.Ref == "draft/"+a.Name {
-			return nil, "draft the plan: `vizier run draft --name " + a.Name + "` with `--spec-text` or `--file`"
+			return nil, "draft the plan: `" + kernel.CommandLine("vizier", "run", "draft", "--name", a.Name) + "` with `--spec-text` or `--file`"
 		} else if (a.Kind == kernel.PlanBranch || a.Kind == kernel.PlanDoc) && a.Ref != "" {
-			return nil, "draft the plan on branch " + a.Ref + ": `vizier run draft --name " + a.Name + " --branch " + a.Ref + "` with `--spec-text` or `--file`; or bring it to that branch with git"
+			return nil, "draft the plan on branch " + a.Ref + ": `" + kernel.CommandLine("vizier", "run", "draft", "--name", a.Name, "--branch", a.Ref) + "` with `--spec-text` or `--file`; or bring it to that branch with git"
 		}
 		return nil, "queue a job that produces " + r.Artifact.String()
 	case kernel.MoveBranch:
@@ -39,7 +39,7 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 	case kernel.CleanTree:
 		return nil, "commit or put away what `git status` names in the main working tree"
 	case kernel.MakeBranch:
-		return nil, "make branch " + r.Pinned.Branch + ", as `git branch -- " + r.Pinned.Branch + "` does at the commit that is checked out"
+		return nil, "make branch " + r.Pinned.Branch + ", as `" + kernel.CommandLine("git", "branch", "--", r.Pinned.Branch) + "` does at the commit that is checked out"
 	case kernel.MeetCondition:
 		return nil, "clear the precondition: " + r.Detail
 	case kernel.SeeToAgent:

@@ -183,7 +183,7 @@ func interpolate(s string, params map[string]string, as func(string) string) (ou
 		value, ok := params[name]
 		if bare, quoted := strings.CutSuffix(name, quotedForm); quoted && !ok {
 			if value, ok = params[bare]; ok {
-				value = shellQuote(value)
+				value = kernel.ShellQuote(value)
 			}
 			name = bare
 		}

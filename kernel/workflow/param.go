@@ -49,11 +49,6 @@ func (m Manifest) Variables() (env, left []string) {
 	return env, left
 }
 
-// shellQuote returns text quoted as one word of a POSIX shell.
-func shellQuote(text string) string {
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
 // literal escapes text for a prompt, so that braces in it are not read as
 // placeholders.
 func literal(text string) string { return strings.ReplaceAll(text, "{", `{{"{"}}`) }

@@ -104,7 +104,7 @@ func (c *checker) operation(n *node) {
 	case opIntegrate:
 		c.integrate(n)
 	}
-	if on, _ := parseBool(n.arg("auto_resolve")); on && !n.doubts.about("args") && n.use.Policy != policyConflict && n.use.Operation != opIntegrate && n.arg("auto_resolve_command", "auto_resolve_script") == "" && n.gateRuns() {
+	if n.repairsWithNothing() {
 		c.rule(n, n.pos, ".args.auto_resolve", "is to repair what its gate finds and has no auto_resolve_script")
 	}
 	switch n.use.Policy {
@@ -124,6 +124,14 @@ func (c *checker) operation(n *node) {
 			}
 		}
 	}
+}
+
+// repairsWithNothing reports whether n is to repair what its CI gate finds, and has nothing to do that with. For a conflict of a
+// merge an agent does.
+func (n *node) repairsWithNothing() bool {
+	on, _ := parseBool(n.arg("auto_resolve"))
+	byAgent := n.use.Policy == policyConflict || n.use.Operation == opIntegrate
+	return on && !byAgent && n.gateRuns() && n.arg("auto_resolve_command", "auto_resolve_script") == "" && !n.doubts.about("args")
 }
 
 // gateRuns reports whether a CI gate of n has a script.

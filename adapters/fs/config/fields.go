@@ -11,8 +11,11 @@ import (
 func Pick(all []view.Field, names []string) ([]view.Field, error) {
 	var out []view.Field
 	byKey, keys := make(map[string]view.Field, len(all)), make([]string, len(all))
-	for i, f := range all {
-		byKey[f.Key], byKey[keyOf(f.Label)], keys[i] = f, f, f.Key
+	for _, f := range all {
+		byKey[keyOf(f.Label)] = f
+	}
+	for i, f := range all { // a key comes before a label that is called the same
+		byKey[f.Key], keys[i] = f, f.Key
 	}
 	for _, name := range names {
 		key := keyOf(name)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // Everything that is set is shown, also keys of tables that are not settings of
@@ -244,6 +246,29 @@ func TestWhereOwnTemplatesAre(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%+v at %q: %q, want %q", c.w, c.home, got, c.want)
 		}
+	}
+}
+
+// Every field is found by its key and by its label, and by nothing that another one is called.
+func TestNamesOfFields(t *testing.T) {
+	for name, all := range map[string][]view.Field{"ls": view.ListFields(), "show": view.ShowFields()} {
+		of := map[string]string{}
+		for _, f := range all {
+			for _, called := range []string{f.Key, keyOf(f.Label)} {
+				if other, there := of[called]; there && other != f.Key {
+					t.Errorf("%s: %s and %s are both called %s", name, other, f.Key, called)
+				}
+				of[called] = f.Key
+			}
+			got, err := Pick(all, []string{strings.ToUpper(f.Label), f.Key})
+			if err != nil || len(got) != 2 || got[0].Key != f.Key || got[1].Key != f.Key {
+				t.Errorf("%s: %s and %s are %+v, %v", name, f.Label, f.Key, got, err)
+			}
+		}
+	}
+	got, err := Pick([]view.Field{{Key: "a", Label: "A"}, {Key: "b", Label: "A"}}, []string{"a"})
+	if err != nil || got[0].Key != "a" {
+		t.Errorf("a label comes before a key: %+v, %v", got, err)
 	}
 }
 

@@ -27,23 +27,22 @@ func ParsePrompt(text string) (inbox.Front, string, error) {
 	if err != nil {
 		return inbox.Front{}, "", err
 	}
-	root, err := frontNode(front)
+	doc, err := frontDocument(front)
 	if err != nil {
 		return inbox.Front{}, "", err
 	}
-	fields := map[string]any{}
+	root, fields := doc.Content[0], map[string]any{}
 	for i := 0; i < len(root.Content); i += 2 {
 		key := root.Content[i].Value
-		switch key {
-		case "flow", "set", "vizier", "pv":
-		default:
-			continue // not for Vizier
+		reads, foreign := inbox.Reads(key)
+		if !reads || root.Content[i].Kind != yaml.ScalarNode { // an alias has the name of its anchor as its value
+			continue
 		}
 		if _, again := fields[key]; again {
 			return inbox.Front{}, "", fmt.Errorf("front matter, line %d: %s stands twice: %w", root.Content[i].Line, key, kernel.ErrInvalid)
 		}
 		v, err := plain(root.Content[i+1], 0)
-		if err != nil && key == "pv" {
+		if err != nil && foreign {
 			continue
 		}
 		if err != nil {
@@ -55,34 +54,38 @@ func ParsePrompt(text string) (inbox.Front, string, error) {
 	return f, body, err
 }
 
-// frontNode parses a front matter into a mapping, which has no keys if it is
+// frontDocument parses a front matter into a document of one mapping, which has no keys if it is
 // empty.
-func frontNode(front string) (*yaml.Node, error) {
-	empty := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+func frontDocument(front string) (*yaml.Node, error) {
 	if len(front) > maxFront {
 		return nil, fmt.Errorf("the front matter has %d bytes, more than %d: %w", len(front), maxFront, kernel.ErrInvalid)
 	}
-	var doc yaml.Node
+	var doc, second yaml.Node
 	// Put a line in place of the dashes, so that line numbers are those of the
 	// prompt.
 	dec := yaml.NewDecoder(strings.NewReader("\n" + front))
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return empty, nil
+	empty := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) { // it has comments at most
+		return &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{empty}, HeadComment: strings.TrimSpace(front)}, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("front matter: %s: %w", strings.TrimPrefix(err.Error(), "yaml: "), kernel.ErrInvalid)
 	}
 	root := doc.Content[0]
 	switch {
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
-		return empty, nil
+		empty.HeadComment, empty.LineComment, empty.FootComment = root.HeadComment, root.LineComment, root.FootComment
+		doc.Content[0] = empty
 	case root.Kind != yaml.MappingNode:
 		return nil, fmt.Errorf("front matter, line %d: expected keys and values: %w", root.Line, kernel.ErrInvalid)
 	}
-	return root, nil
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("front matter: a line that begins with three dashes begins another document, which nothing would read: remove it: %w", kernel.ErrInvalid)
+	}
+	return &doc, nil
 }
 
-// plain converts a node to strings and maps of strings. A sequence becomes its
-// yaml.Kind, which FrontOf rejects.
+// plain converts a node to strings and maps of strings. Anything else becomes
+// something that FrontOf rejects.
 func plain(n *yaml.Node, depth int) (any, error) {
 	switch {
 	case depth > 4:
@@ -112,14 +115,14 @@ func plain(n *yaml.Node, depth int) (any, error) {
 }
 
 // Stamp adds f to a prompt, under the key vizier, with the time and the source
-// of its submission. All other keys and the text stay as they are.
+// of its submission. All other keys, comments and the text stay as they are.
 func Stamp(text string, f inbox.Front, at time.Time, source string) (string, error) {
 	if _, _, err := ParsePrompt(text); err != nil {
 		return "", err
 	}
 	front, body, _ := inbox.SplitFront(text) // as ParsePrompt did
-	root, _ := frontNode(front)
-	own := child(root, "vizier")
+	doc, _ := frontDocument(front)
+	own := child(doc.Content[0], "vizier")
 	for _, kv := range [][2]string{{"flow", f.Flow}, {"job_id", string(f.Job)}, {"owner", f.Owner}, {"repository", f.Repository},
 		{"branch", f.Branch}, {"created_at", at.UTC().Format(time.RFC3339)}, {"source", source}} {
 		if kv[1] != "" {
@@ -132,7 +135,7 @@ func Stamp(text string, f inbox.Front, at time.Time, source string) (string, err
 			put(set, key, f.Set[key])
 		}
 	}
-	out, err := yaml.Marshal(root)
+	out, err := yaml.Marshal(doc)
 	if err != nil {
 		return "", fmt.Errorf("front matter: %w", err)
 	}
@@ -142,7 +145,7 @@ func Stamp(text string, f inbox.Front, at time.Time, source string) (string, err
 // child returns the mapping below a key and adds it if it is missing.
 func child(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i < len(n.Content); i += 2 {
-		if n.Content[i].Value == key && n.Content[i+1].Kind == yaml.MappingNode {
+		if n.Content[i].Kind == yaml.ScalarNode && n.Content[i].Value == key && n.Content[i+1].Kind == yaml.MappingNode {
 			return n.Content[i+1]
 		}
 	}

@@ -342,10 +342,14 @@ func FuzzParsePrompt(f *testing.F) {
 // A stamp adds what Vizier is told, and leaves the rest of a prompt as it is.
 func TestStamp(t *testing.T) {
 	when, id := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), kernel.JobID(strings.Repeat("b", 32))
+	own := "    job_id: \"" + string(id) + "\"\n    created_at: \"2026-01-02T03:04:05Z\"\n    source: \"web\"\n"
 	for text, want := range map[string]string{
 		"body\n": "---\nvizier:\n    job_id: \"" + string(id) + "\"\n    created_at: \"2026-01-02T03:04:05Z\"\n    source: \"web\"\n---\nbody\n",
 		"---\nflow: a # its template\nvizier: {owner: o, job_id: " + strings.Repeat("a", 32) + "}\nother: [1, 2]\n---\nbody\n": "---\nflow: a # its template\nvizier: {owner: o, job_id: \"" + string(id) +
 			"\", created_at: \"2026-01-02T03:04:05Z\", source: \"web\"}\nother: [1, 2]\n---\nbody\n",
+		"---\n# what this is for\n\nflow: draft\n# below\n---\nbody\n": "---\n# what this is for\n\nflow: draft\n# below\n\nvizier:\n" + own + "---\nbody\n",
+		"---\nother: &vizier x\n*vizier : {a: b}\n---\n":               "---\nother: &vizier x\n*vizier: {a: b}\nvizier:\n" + own + "---\n",
+		"---\n# nothing is set\n---\nbody\n":                           "---\n# nothing is set\n\nvizier:\n" + own + "---\nbody\n",
 	} {
 		if got, err := Stamp(text, inbox.Front{Job: id}, when, "web"); got != want || err != nil {
 			t.Errorf("%v:\n%s\nwant\n%s", err, got, want)
@@ -391,6 +395,8 @@ func TestFrontMatterThatMakesNoSense(t *testing.T) {
 		{"flow: a\nset: {x: 1}\nflow: b\n", "line 4: flow stands twice"},
 		{"flow: [\n", "front matter: line "},
 		{"- flow\n", "line 2: expected keys and values"},
+		{"flow: a\n--- # more\nother: b\n", "begins another document"},
+		{"flow: a\n--- [\n", "begins another document"},
 		{"other: " + strings.Repeat("x", maxFront) + "\n", "more than 65536"},
 	} {
 		if _, _, err := ParsePrompt("---\n" + c.front + "---\ntext\n"); !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
@@ -404,6 +410,12 @@ func TestFrontMatterOfOthers(t *testing.T) {
 	front, body, err := ParsePrompt("---\nother: &x [1, 2]\nother: *x\npv: {a: *x}\nflow: draft\n---\ntext\n")
 	if err != nil || front.Flow != "draft" || body != "text\n" {
 		t.Errorf("%+v, %q, %v", front, body, err)
+	}
+	if front, _, err = ParsePrompt("---\nother: &flow x\n*flow : z\n---\ntext\n"); err != nil || front.Flow != "" {
+		t.Errorf("an alias is taken for a key: %+v, %v", front, err)
+	}
+	if front, _, err = ParsePrompt("---\nset: {a: 1}\n---\ntext\n"); err != nil || front.Set["a"] != "1" {
+		t.Errorf("%+v, %v", front, err)
 	}
 	for text, want := range map[string]string{"---\n~\n---\ntext\n": "text\n", "---\n---\ntext\n": "text\n", "text\n": "text\n"} {
 		if f, body, err := ParsePrompt(text); err != nil || f.Flow != "" || body != want {

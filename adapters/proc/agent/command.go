@@ -17,6 +17,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/internal/sys"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // DefaultGrace is the default time between TERM and KILL.
@@ -152,7 +153,7 @@ func refused(cmd *exec.Cmd, err error) error {
 		}
 		return fmt.Errorf("command not found: %s", name)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("cannot execute %s: it is not executable; try `chmod +x %s`", name, name)
+		return fmt.Errorf("cannot execute %s: it is not executable; try `%s`", name, kernel.CommandLine("chmod", "+x", name))
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("cannot execute %s: it is no program and has no #! line", name)
 	default:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/sys"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Program is a client program, and one call of it.
@@ -85,7 +86,7 @@ func (p Program) Run(ctx context.Context) (string, error) {
 func Quote(argv []string) string {
 	quoted := make([]string, len(argv))
 	for i, arg := range argv {
-		quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		quoted[i] = kernel.ShellQuote(arg)
 	}
 	return strings.Join(quoted, " ")
 }

@@ -103,7 +103,7 @@ func (e Engine) Missing() *cluster.Finding {
 // Mend implements cluster.Engine.
 func (e Engine) Mend(q cluster.Question) string {
 	asked := map[cluster.Question][]string{cluster.Listing: e.Settings.List, cluster.Submitting: e.Settings.Submit, cluster.Cancelling: e.Settings.Cancel}[q]
-	return "see what `" + strings.Join(asked, " ") + "` says, and docs/user/executors.md"
+	return "see what `" + kernel.CommandLine(asked...) + "` says, and docs/user/executors.md"
 }
 
 // Submit implements cluster.Engine.

@@ -88,7 +88,7 @@ func (e *Engine) Missing() *cluster.Finding {
 
 // Mend implements cluster.Engine.
 func (e *Engine) Mend(cluster.Question) string {
-	return "see that `" + strings.Join(e.Client, " ") + " -o BatchMode=yes " + e.Hosts[0].Name + " " + e.Program + " version` answers without asking for anything"
+	return "see that `" + kernel.CommandLine(append(slices.Clone(e.Client), "-o", "BatchMode=yes", e.Hosts[0].Name, e.Program, "version")...) + "` answers without asking for anything"
 }
 
 // Each returns, for each host, the options of a job that runs there.
