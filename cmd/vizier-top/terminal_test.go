@@ -137,10 +137,17 @@ func TestWhatAnExecutorHas(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(x.dir, ".vizier/config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("VIZIER_SCHEDULER_RESIDENT", "true") // it asks the cluster again if that took too long to answer
 	x.run("vizier", "submit", "--executor", "lab", "--name", "far", "--", "true")
 	x.tmux("new-session", "-d", "-x", "120", "-y", "12", "vizier top")
 	x.until("1 far", "submitted", "cluster lab takes no more jobs now: no room")
 	x.press("q")
+	x.run("vizier", "cancel", "1")
+	for end := time.Now().Add(time.Minute); strings.Contains(x.run("vizier", "status", "--json"), "resident_pid"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the resident scheduler goes on")
+		}
+	}
 }
 
 // Stopped from a shell, as other programs are, it goes on where it was.
