@@ -256,9 +256,9 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		return needs(kind, st.WaitSince, strings.TrimSuffix(st.Wait.Detail+", "+byElse(x.s, j), ", "), "jobs", "approve")
 	case x.outgrown(j):
 	case kind == kernel.NeedsPool:
-		return needs(kind, st.WaitSince, st.Wait.Detail, "cancel")
+		return needs(kind, st.WaitSince, st.Wait.Detail, "why") // which names what to do besides cancelling it
 	case kind == kernel.NeedsSecret:
-		return needs(kind, j.Created, st.Reason, "cancel")
+		return needs(kind, j.Created, st.Reason, "why")
 	case st.Status == kernel.Failed:
 		return needs(kind, st.Finished, j.WhyEnded(x.s.Now()), "retry")
 	case x.s.ConflictBefore(j) != nil: // `vizier why` says how to resolve the other conflict
