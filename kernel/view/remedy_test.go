@@ -109,6 +109,8 @@ func TestWhereAnIDBeginsAndEnds(t *testing.T) {
 			}
 		}
 	}
+	equal(t, view.IDs("it says id \""+id+"\", \"run_"+id+"\""), nil) // as a file has it
+	equal(t, view.IDs("\""+id+" and "+id+"\""), []string{id, id})
 	equal(t, view.IDs("job "+id+", run_"+other+"; "+id[1:]+" "+id+"0"), []string{id, "run_" + other})
 	equal(t, view.Refer(id+" and "+other+".", func(ref string) string { return map[string]string{other: "2"}[ref] }), id+" and 2.")
 	equal(t, view.Refer("nothing", func(string) string { return "x" }), "nothing")
