@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -211,8 +212,17 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept 
 		Confined: n.Job.Spec.Task.Sandbox.On() && sandbox.This().Enforcement().Files == "",
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
 			return agentSettings(cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)).Limited(), nil
-		}, Self: selfPath()},
+		}, Self: selfPath(), Unconfigured: unconfigured(w.local.Root)},
 	}
+}
+
+// unconfigured returns the path of the configuration of the repository at root, if there is no such file, or "".
+func unconfigured(root string) string {
+	at := filepath.Join(root, config.RepositoryFile)
+	if _, err := os.Lstat(at); !errors.Is(err, iofs.ErrNotExist) {
+		return ""
+	}
+	return at
 }
 
 // printed returns the last lines that a job's attempt has printed, in the order in which it printed them. What cannot

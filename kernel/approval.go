@@ -40,9 +40,6 @@ func (a Approval) How() string {
 	return a.RejectedHow
 }
 
-// askedBy reports whether who submitted the job or requested its approval.
-func (a Approval) askedBy(who string) bool { return who == a.RequestedBy || who == a.Submitter }
-
 // Over reports whether a pending approval has expired at now.
 func (a Approval) Over(now time.Time) bool {
 	return a.State == Pending && !a.ExpiresAt.IsZero() && !now.Before(a.ExpiresAt)

@@ -34,11 +34,44 @@ func Approve(s *Snapshot, id JobID, c Consent) (Plan, error) {
 	switch {
 	case c.Digest != "" && c.Digest != g.Digest:
 		return Plan{}, fmt.Errorf("job %s is not what is approved: its digest is %s, not %s; look at it again: %w", id, g.Digest, c.Digest, ErrConflict)
-	case s.limits.OthersApprove && st.Approval.askedBy(c.By):
+	case s.limits.OthersApprove && s.Barred(j).bars(c.By):
 		return Plan{}, fmt.Errorf("job %s was submitted by %s: %w", id, c.By, ErrOwn)
 	}
 	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason, st.Approval.Grant = Approved, s.now, c.By, "", &g
 	return NewPlan(PutState{id, j.Rev, st}), nil
+}
+
+// Barred are those who may not approve a job, since others have to. The zero value bars nobody.
+type Barred struct {
+	Submitter string
+	Retrier   string // who has had it ask anew; "": nobody, or the submitter
+}
+
+// Else says in words who may approve, such as "somebody else than Ann"; "": anybody.
+func (b Barred) Else() string {
+	switch {
+	case b == Barred{}:
+		return ""
+	case b.Retrier == "":
+		return "somebody else than " + b.Submitter
+	}
+	return "somebody else than " + b.Submitter + " and " + b.Retrier
+}
+
+func (b Barred) bars(who string) bool { return who == b.Submitter || who == b.Retrier }
+
+// Barred returns who may not approve j. That of a job that has ended asks anew only after a retry, and whoever
+// retries it may not approve it either.
+func (s *Snapshot) Barred(j *Job) (by Barred) {
+	a := j.State.Approval
+	if !s.limits.OthersApprove {
+		return by
+	}
+	by.Submitter = cmp.Or(a.Submitter, a.RequestedBy)
+	if a.RequestedBy != by.Submitter && !j.State.Status.Terminal() {
+		by.Retrier = a.RequestedBy
+	}
+	return by
 }
 
 // Reject denies a job's pending approval and ends the job as

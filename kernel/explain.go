@@ -55,6 +55,7 @@ type Remedy struct {
 	Pinned   PinnedHead // for MoveBranch; for MakeBranch only its branch; for ProduceArtifact the branch that a stage's token has to be for, if not the plan's own
 	Detail   string     // what is wrong, for MendRecord, SubmitAgain and MeetCondition; what to do, for SeeToAgent; its name, for EnlargePool and SeeToSecret
 	Units    int        // for EnlargePool: how many it needs at least
+	Barred   Barred     // for ApproveJob
 }
 
 // RemedyKind is a kind of thing that a person can do.
@@ -368,7 +369,7 @@ func (x *explainer) remedies(i int32) {
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
 		if (st == Cancelled || st == BlockedByApproval) && x.before(i) {
 			if j.asksAnew() {
-				x.add(Remedy{Kind: ApproveJob, Job: j.ID})
+				x.add(x.approve(j))
 			}
 			return
 		}
@@ -388,8 +389,8 @@ func (x *explainer) remedies(i int32) {
 		}
 		x.add(Remedy{Kind: RetryJob, Job: retry})
 		for _, id := range []JobID{retry, j.ID} {
-			if x.t.s.Job(id).asksAnew() {
-				x.add(Remedy{Kind: ApproveJob, Job: id})
+			if asks := x.t.s.Job(id); asks.asksAnew() {
+				x.add(x.approve(asks))
 			}
 		}
 		return

@@ -302,7 +302,7 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 		v.now = why
 		return v
 	case awaited:
-		v := waits("awaiting producer for " + a.String()).about(a)
+		v := waits(awaitingProducer + a.String()).about(a)
 		v.now = why
 		return v
 	default:

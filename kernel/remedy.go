@@ -218,12 +218,13 @@ func (x *explainer) remedyPrecondition(i int32, v verdict) (does []Remedy, via J
 }
 
 func (x *explainer) clearsApproval(i int32, v verdict) string {
-	a := x.t.s.jobs[i].State.Approval
+	j := x.t.s.jobs[i]
+	a, person := j.State.Approval, cmp.Or(x.t.s.Barred(j).Else(), "a person")
 	switch {
 	case v.kind != blocked && !a.ExpiresAt.IsZero():
-		return "a person, until " + a.ExpiresAt.Format(time.RFC3339)
+		return person + ", until " + a.ExpiresAt.Format(time.RFC3339)
 	case v.kind != blocked:
-		return "a person"
+		return person
 	case a.InDoubt:
 		return "a retry"
 	default:
@@ -232,7 +233,11 @@ func (x *explainer) clearsApproval(i int32, v verdict) string {
 }
 
 func (x *explainer) remedyApproval(i int32, _ verdict) (does []Remedy, via JobID) {
-	return []Remedy{{Kind: ApproveJob, Job: x.t.s.jobs[i].ID}}, ""
+	return []Remedy{x.approve(x.t.s.jobs[i])}, ""
+}
+
+func (x *explainer) approve(j *Job) Remedy {
+	return Remedy{Kind: ApproveJob, Job: j.ID, Barred: x.t.s.Barred(j)}
 }
 
 // remedyLocks returns nothing unless a pool is too small or a holder's runner has not

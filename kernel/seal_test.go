@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,40 @@ func TestSomebodyElseApproves(t *testing.T) {
 	for who, want := range map[string]error{"ann": kernel.ErrOwn, "bob": kernel.ErrOwn, "cyd": nil} {
 		if _, err := kernel.Approve(s, "q", kernel.Consent{By: who}); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", who, err, want)
+		}
+	}
+}
+
+// Who may not approve, where others have to, is told as it is decided; of a job that has ended, as it will be after a retry.
+func TestWhoMayNotApprove(t *testing.T) {
+	for name, row := range map[string]struct {
+		status kernel.Status
+		asked  kernel.Approval
+		want   string
+		barred []string
+	}{
+		"the submitter":        {kernel.WaitingOnApproval, kernel.Approval{RequestedBy: "ann"}, "somebody else than ann", []string{"ann"}},
+		"and who retried it":   {kernel.WaitingOnApproval, kernel.Approval{RequestedBy: "bob", Submitter: "ann"}, "somebody else than ann and bob", []string{"ann", "bob"}},
+		"ended":                {kernel.BlockedByApproval, kernel.Approval{RequestedBy: "ann"}, "somebody else than ann", nil},
+		"ended, after a retry": {kernel.BlockedByApproval, kernel.Approval{RequestedBy: "bob", Submitter: "ann"}, "somebody else than ann", nil},
+	} {
+		j := job("q", is(row.status))
+		j.State.Approval = row.asked
+		j.State.Approval.State = kernel.Pending
+		o := kernel.Observation{Now: t0, Facts: facts(), Jobs: []kernel.Job{j}}
+		if by := kernel.NewSnapshot(o).Barred(&j); by.Else() != "" {
+			t.Errorf("%s: where everybody may: %+v", name, by)
+		}
+		o.Limits.OthersApprove = true
+		s := kernel.NewSnapshot(o)
+		if got := s.Barred(&j).Else(); got != row.want {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
+		for _, who := range []string{"ann", "bob", "cy"} {
+			_, err := kernel.Approve(s, "q", kernel.Consent{By: who})
+			if !row.status.Terminal() && errors.Is(err, kernel.ErrOwn) != slices.Contains(row.barred, who) {
+				t.Errorf("%s: %s: %v", name, who, err)
+			}
 		}
 	}
 }

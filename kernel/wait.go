@@ -42,6 +42,8 @@ const (
 	producersFailed = "dependency failed for "
 	heldBack        = "held back by the failure of job "
 	executorFull    = "waiting on pool max_running"
+
+	awaitingProducer = "awaiting producer for "
 )
 
 // WaitReasonOf returns the reason of a record that an earlier version wrote
@@ -74,6 +76,12 @@ func WaitReasonOf(kind WaitKind, detail string) WaitReason {
 		}
 	}
 	return w
+}
+
+// AwaitsProducer reports whether j waits for an artifact that no job on record is to make, so that a
+// person has to queue one.
+func (j *Job) AwaitsProducer() bool {
+	return j.State.Status == WaitingOnDeps && strings.HasPrefix(j.State.Wait.Detail, awaitingProducer)
 }
 
 // WaitSet is the set of kinds that a job has waited on, in the order in which

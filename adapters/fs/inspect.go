@@ -277,7 +277,7 @@ func (s *Store) links(dir string) (out []Oddity) {
 }
 
 func linkAt(name string) Oddity {
-	return Oddity{Path: vizierDir + "/" + name, Text: "a symbolic link, which Vizier does not follow", Next: "move what it leads to here"}
+	return Oddity{Path: vizierDir + "/" + name, Text: "a symbolic link, which Vizier does not follow", Next: "move what it leads to here, or the link away if it is none of Vizier's"}
 }
 
 // empty reports that nothing in a job's directory is worth keeping.

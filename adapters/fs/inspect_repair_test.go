@@ -125,7 +125,7 @@ func TestWhatARepairPutsRight(t *testing.T) {
 		"a file in the place of all artifacts": {do: map[string]string{artifactsDir: "file"}, says: []string{lost, artifactsDir + ": a file is in the place of a directory of artifacts, so no job can make one there" + aside},
 			aside: []string{"artifacts.1"}, changed: []string{payload, payloadsDir + "/", payloadsDir + "/74/", payloadsDir + "/74/6b/"}},
 		"a directory in the place of a payload":      gone(inPlace(payload, isDir, "an artifact's payload", ""), payload),
-		"a link in the place of a payload":           {do: map[string]string{payload: isLink}, says: []string{payload + ": a symbolic link, which Vizier does not follow"}, next: "move what it leads to here", left: []string{payload + ": a symbolic link, which Vizier does not follow"}, changed: []string{payload}},
+		"a link in the place of a payload":           {do: map[string]string{payload: isLink}, says: []string{payload + ": a symbolic link, which Vizier does not follow"}, next: "move what it leads to here, or the link away if it is none of Vizier's", left: []string{payload + ": a symbolic link, which Vizier does not follow"}, changed: []string{payload}},
 		"a directory in the place of a marker":       inPlace(marker, isDir, "an artifact's marker", ", and writes the marker anew if the job has made the artifact"),
 		"a link in the place of a marker":            inPlace(marker, isLink, "an artifact's marker", ", and writes the marker anew if the job has made the artifact"),
 		"a marker that is gone":                      {do: map[string]string{marker: isGone}, says: []string{lost}},

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -117,6 +120,10 @@ func (x *initCmd) Run(c *call) error {
 			return fmt.Errorf("write .gitignore: %w", err)
 		}
 	}
+	flow := func(file string) bool { return strings.HasPrefix(file, ".vizier/workflows/") }
+	if i := slices.IndexFunc(missing, flow); x.Check && back == "" && i >= 0 {
+		back = r.onBranch(c.ctx, missing[i])
+	}
 	err = x.answer(c, missing, cmp.Or(back, "vizier init"))
 	if r.Tree != r.Root {
 		c.ui.print("Main working tree: " + r.Root + " (here is a linked worktree; Vizier's files are there)")
@@ -209,6 +216,32 @@ func (r *repo) fromIndex(ctx context.Context, among ...string) (path, back strin
 		back = "`" + kernel.CommandLine("git", "sparse-checkout", "add", filepath.Dir(path)) + "` checks it out; if it was deleted, " + back
 	}
 	return path, back, nil
+}
+
+// onBranch returns how to get a file that a local branch has and HEAD lacks, or "": one that is written
+// instead would be in the way of switching to that branch. Branches of plans come last.
+func (r *repo) onBranch(ctx context.Context, path string) string {
+	const most = 16
+	tips, err := r.Git.Branches(ctx, "")
+	if err != nil {
+		return ""
+	}
+	usual := func(branch string) int {
+		switch {
+		case branch == "main", branch == "master":
+			return 0
+		case strings.HasPrefix(branch, "draft/"):
+			return 2
+		}
+		return 1
+	}
+	branches := slices.SortedFunc(maps.Keys(tips), func(a, b string) int { return cmp.Or(usual(a)-usual(b), strings.Compare(a, b)) })
+	for _, branch := range branches[:min(most, len(branches))] {
+		if text, err := r.Git.FileAt(ctx, tips[branch], path); err == nil && text != nil {
+			return fmt.Sprintf("branch %s has it: switch to that, or `%s` takes it over", branch, kernel.CommandLine("git", "checkout", branch, "--", ".vizier"))
+		}
+	}
+	return ""
 }
 
 func (s starter) missing(root string) (bool, error) {

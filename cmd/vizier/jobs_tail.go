@@ -282,11 +282,13 @@ func (c *call) follow(late *earlier, p *linePrinter, read func(all bool) (bool, 
 	var d deadlock
 	defer d.release()
 	ended := false
+	var waits persons
 	a, changed := kernel.AttemptID{Job: id}, news{r: r}
 	for looks := 1; ; looks++ {
 		err := t.tick(c.ctx, r)
 		if err == nil && changed.any() { // the record is read first, so that what the job wrote is printed before its end
-			if ended, a.N, err = r.terminal(c, id); err == nil {
+			if ended, a.N, err = r.terminal(c, id, &waits); err == nil {
+				waits.tell(c)
 				err = late.before(c.ctx, a.N)
 			}
 		}
@@ -348,12 +350,17 @@ func (s *reported) tell(c *call, a kernel.AttemptID, p view.Progress) {
 }
 
 // terminal reports whether a job has ended, and returns its latest attempt. A
-// job that does not exist any more has ended.
-func (r *repo) terminal(c *call, id kernel.JobID) (ended bool, attempt int, err error) {
+// job that does not exist any more has ended. If another one waits for a person, or sleeps, waits notes it.
+func (r *repo) terminal(c *call, id kernel.JobID, waits *persons) (ended bool, attempt int, err error) {
 	_, err = r.look(c.ctx, []kernel.JobID{id}, func(snap *kernel.Snapshot) {
 		j := snap.Job(id)
 		if ended = j == nil || j.State.Status.Terminal() && snap.Pending(id) == ""; j != nil {
 			attempt = j.State.Attempt
+		}
+		if why := snap.Asleep(id)[id]; why != "" {
+			waits.add(id, "sleeps: "+why)
+		} else if !ended {
+			waits.note(snap, j)
 		}
 	})
 	return ended, attempt, err

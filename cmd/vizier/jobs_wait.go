@@ -224,7 +224,6 @@ func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Sn
 	var t ticker
 	defer c.ui.progress("")
 	defer d.release()
-	told := map[kernel.JobID]bool{}
 	for before := ""; ; {
 		if err := t.tick(ctx, all.r); err != nil {
 			return nil, nil, err
@@ -233,7 +232,7 @@ func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Sn
 		if err != nil {
 			return nil, nil, err
 		}
-		c.tellPersons(all.persons, told)
+		all.persons.tell(c)
 		if open == 0 {
 			snap, err := all.r.Scheduler.Records(ctx, app.Only(all.ids))
 			return snap, all.asleep, err
@@ -259,20 +258,53 @@ func (c *call) await(ctx context.Context, all *waiting, d *deadlock) (*kernel.Sn
 	}
 }
 
-// tellPersons says which jobs wait for a person, and what for, once each. Of many it only says how many.
-func (c *call) tellPersons(persons map[kernel.JobID]string, told map[kernel.JobID]bool) {
+// persons are the jobs that wait for a person, and in words what for. What was told of one is "".
+type persons map[kernel.JobID]string
+
+// note notes what j of s, which has not ended, needs a person for, if it waits for one.
+func (p *persons) note(s *kernel.Snapshot, j *kernel.Job) {
+	const waits = "waits for a person: "
+	switch kind := j.Needs(); {
+	case kind == kernel.NeedsSecret:
+		p.add(j.ID, waits+j.State.Reason)
+	case kind == kernel.NeedsApproval, kind == kernel.NeedsDecision:
+		by := s.Barred(j).Else()
+		if by != "" {
+			by = " by " + by
+		}
+		p.add(j.ID, waits+j.State.Wait.Detail+by+"; next: vizier jobs approve "+string(j.ID))
+	case j.AwaitsProducer():
+		p.add(j.ID, "waits: "+j.State.Wait.Detail+", which no job is to make; next: vizier why "+string(j.ID))
+	}
+}
+
+// add notes why a job waits, unless something is known of it.
+func (p *persons) add(id kernel.JobID, what string) {
+	if *p == nil {
+		*p = persons{}
+	}
+	if _, known := (*p)[id]; !known {
+		(*p)[id] = what
+	}
+}
+
+// tell says which jobs wait for a person, and what for, once each. Of many it only says how many.
+func (p persons) tell(c *call) {
 	var news []kernel.JobID
-	for _, id := range slices.Sorted(maps.Keys(persons)) {
-		if !told[id] {
-			told[id], news = true, append(news, id)
+	for _, id := range slices.Sorted(maps.Keys(p)) {
+		if p[id] != "" {
+			news = append(news, id)
 		}
 	}
 	const few = 5
 	for _, id := range news[:min(few, len(news))] {
-		c.ui.warn("job %s waits for a person: %s", id, persons[id])
+		c.ui.warn("job %s %s", id, p[id])
 	}
 	if len(news) > few {
 		c.ui.warn("%d more jobs wait for a person; next: vizier status", len(news)-few)
+	}
+	for _, id := range news {
+		p[id] = ""
 	}
 }
 
@@ -297,7 +329,7 @@ type waiting struct {
 
 	asleep map[kernel.JobID]string // jobs that nothing is going to start, and why
 
-	persons map[kernel.JobID]string // jobs that have not ended and that waited for a person, and what for
+	persons persons // those that have not ended and that waited for a person
 
 	ended map[kernel.JobID]*kernel.Snapshot // jobs that have ended, as it was then: somebody may remove them
 	refs  map[kernel.JobID]view.Reference   // of jobs that had not ended when the wait began
@@ -330,7 +362,7 @@ func (c *call) waitFor(r *repo, refs []string) (*waiting, error) {
 			jobs = append(jobs, j)
 		}
 		if j != nil && j.Open() && j.State.Status != kernel.Unscheduled && j.Needs() != kernel.NeedsPool {
-			w.waits(j)
+			w.waits(snap, j)
 			w.refs[id] = view.ReferenceOf(j)
 		} else { // whether it has ended depends on other jobs
 			w.late = append(w.late, id)
@@ -449,7 +481,7 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 		case j.State.Status == kernel.Unscheduled:
 			w.open[id], w.late = j.State.Status, append(w.late, id) // whether it wakes depends on other jobs
 		case j.Open():
-			w.waits(j)
+			w.waits(s, j)
 		case s.Pending(id) != "":
 			w.open[id], w.late = j.State.Status, append(w.late, id)
 		default:
@@ -462,22 +494,10 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 	}
 }
 
-// waits notes that j has not ended, and what it needs a person for.
-func (w *waiting) waits(j *kernel.Job) {
+// waits notes that j of s has not ended, and what it needs a person for.
+func (w *waiting) waits(s *kernel.Snapshot, j *kernel.Job) {
 	w.open[j.ID] = j.State.Status
-	var what string
-	switch j.Needs() {
-	case kernel.NeedsSecret:
-		what = j.State.Reason
-	case kernel.NeedsApproval, kernel.NeedsDecision:
-		what = j.State.Wait.Detail + "; next: vizier jobs approve " + string(j.ID)
-	default:
-		return
-	}
-	if w.persons == nil {
-		w.persons = map[kernel.JobID]string{}
-	}
-	w.persons[j.ID] = what
+	w.persons.note(s, j)
 }
 
 func (w *waiting) counts() string {

@@ -364,6 +364,8 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 		fmt.Fprintf(&b, "  - %s%s%s\n", kind, plainLine(u.Detail), final)
 		if until, person := strings.CutPrefix(u.Clears, "a person"); person {
 			b.WriteString("    needs an approval" + until + "\n")
+		} else if u.Kind == kernel.OnApproval && !u.Final {
+			b.WriteString("    needs an approval by " + plainLine(u.Clears) + "\n")
 		} else if u.Clears != "" {
 			fmt.Fprintf(&b, "    cleared by %s\n", plainLine(u.Clears))
 		}

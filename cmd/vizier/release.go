@@ -227,7 +227,7 @@ func (rel *release) ask(c *call, noTag bool) error {
 		return nil
 	case "":
 		if err != nil {
-			return refuse(errors.New("no answer to whether to release"), "--yes does not ask, --dry-run only shows")
+			return &failure{class: classUsage, err: errors.New("no answer to whether to release"), hint: "--yes does not ask, --dry-run only shows"}
 		}
 	}
 	return refuse(errors.New("release declined"), "")

@@ -105,7 +105,7 @@ func TestSchedulesAndSimulationsFit(t *testing.T) {
 	ref := view.ReferenceOf(&job)
 	span := simulatedSpan{Reference: ref, Name: job.Spec.Name, Start: now, End: then, WaitedFor: "pool a-long-name"}
 	doc := simulated{Now: now, Draws: 9,
-		Ends:      []simulatedEnd{{Reference: ref, Name: job.Spec.Name, Ends: 9, Succeeded: 3, Basis: "recorded", From: 12, P50: &then, P90: &then}},
+		Ends:      []simulatedEnd{{Reference: ref, Name: job.Spec.Name, Ends: 9, Succeeded: 3, Basis: new("recorded"), From: 12, P50: &then, P90: &then}},
 		Path:      []simulatedSpan{span},
 		Resources: []simulatedDemand{{Kind: "pool", Name: "a-long-name", Has: 2, Waited: saves, Busy: 1, Doubled: &saves}},
 	}

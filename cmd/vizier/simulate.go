@@ -53,7 +53,7 @@ type simulatedEnd struct {
 	P90       *time.Time     `json:"p90"`
 	Ends      int            `json:"ends"`
 	Succeeded int            `json:"succeeded"`
-	Basis     string         `json:"basis"`
+	Basis     *string        `json:"basis"` // null: it does not end by itself
 	From      int            `json:"from"`
 	Waits     *simulatedWait `json:"waits"`
 }
@@ -205,12 +205,13 @@ func simulatedOf(o foresight.Outlook, habits *foresight.Habits) simulated {
 	then := o.Story.Then
 	for _, e := range o.Ends {
 		first := then.Job(e.Jobs[0])
-		end := simulatedEnd{Reference: view.ReferenceOf(first), Name: view.Title(first), Jobs: e.Jobs, Ends: e.Ends, Succeeded: e.Succeeded, Basis: e.Basis.String(), From: e.From}
+		end := simulatedEnd{Reference: view.ReferenceOf(first), Name: view.Title(first), Jobs: e.Jobs, Ends: e.Ends, Succeeded: e.Succeeded, From: e.From}
 		if len(e.Jobs) > 1 {
 			end.Reference, end.Name = view.ReferenceTo(first.Number), view.RunName(first)
 		}
 		if !e.P50.IsZero() {
-			end.P50, end.P90 = &e.P50, &e.P90
+			basis := e.Basis.String()
+			end.P50, end.P90, end.Basis = &e.P50, &e.P90, &basis
 		}
 		if j := then.Job(e.Waits); j != nil {
 			end.Waits = &simulatedWait{j.ID, view.ReferenceOf(j), e.For}
@@ -360,12 +361,14 @@ func later(a, b time.Time) time.Time {
 
 // knownFrom describes how reliable an end is.
 func (e simulatedEnd) knownFrom() string {
-	switch e.Basis {
-	case foresight.Recorded.String():
+	switch {
+	case e.Basis == nil:
+		return "-"
+	case *e.Basis == foresight.Recorded.String():
 		return view.Counted(e.From, "attempt")
-	case foresight.Guess.String():
+	case *e.Basis == foresight.Guess.String():
 		return "a guess"
 	default:
-		return e.Basis
+		return *e.Basis
 	}
 }

@@ -64,8 +64,8 @@ func (w *fake) endAs(id kernel.JobID, r kernel.Result) {
 	}
 }
 
-// Every command that status names, executed, makes its line go away. That of a
-// prompt is in status.txtar.
+// Every command that status names, executed, makes its line go away, or says what does besides a cancel. That
+// of a prompt is in status.txtar.
 func TestWhatStatusSaysTakesItsLineAway(t *testing.T) {
 	w := newFake(t)
 	jobs := w.needy()
@@ -83,7 +83,11 @@ func TestWhatStatusSaysTakesItsLineAway(t *testing.T) {
 			t.Errorf("job %s needs a person as %q since %v, want %q", id, it.Kind, it.Since, kind)
 		}
 		has(t, w.ok("status"), "vizier "+strings.Join(it.Command[1:], " ")+"\n")
-		w.ok(it.Command[1:]...)
+		said := w.ok(it.Command[1:]...)
+		if does := map[kernel.Attention]string{kernel.NeedsPool: "enlarge pool", kernel.NeedsSecret: "see to what secret"}[kind]; does != "" {
+			has(t, said, "To start it:\n  "+does)
+			w.ok("cancel", it.Command[2])
+		}
 		if about(id) >= 0 {
 			t.Errorf("%s: after %q the line is still there", kind, it.Command)
 		}

@@ -87,7 +87,7 @@ func (c *call) hinted(err error) error {
 		hint = "vizier help templates"
 		if u, ok := errors.AsType[*template.Unresolved](err); ok && u.Shipped {
 			hint = "`vizier init` puts the shipped templates into .vizier/workflows"
-			if back := c.flowInIndex(in.Flow); back != "" {
+			if back := c.flowInGit(in.Flow); back != "" {
 				hint = back
 			}
 		} else if ok && u.Near != "" {
@@ -157,13 +157,16 @@ func (c *call) meantFlag(in *enqueue.InputError) string {
 	return ""
 }
 
-// flowInIndex returns how to get back the template of a flow that git's index has and the
+// flowInGit returns how to get the template of a flow that git's index or another branch has and the
 // working tree lacks, or "" if there is none.
-func (c *call) flowInIndex(flow string) string {
+func (c *call) flowInGit(flow string) string {
 	r, err := c.repo()
 	if err != nil {
 		return ""
 	}
-	_, back, _ := r.fromIndex(c.ctx, ".vizier/workflows/"+flow+".toml")
-	return back
+	at := ".vizier/workflows/" + flow + ".toml"
+	if _, back, _ := r.fromIndex(c.ctx, at); back != "" {
+		return back
+	}
+	return r.onBranch(c.ctx, at)
 }

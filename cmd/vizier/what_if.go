@@ -32,7 +32,7 @@ type whatIfCmd struct {
 
 func (*whatIfCmd) Help() string {
 	return "Says which jobs would start, end, be blocked or change their wait, by the code that makes the real decisions. It changes nothing. " +
-		"Several assumptions apply one after the other, in the order of the flags above. The exit code is 0 if nothing would change, 1 if something would, and 2 for an error."
+		"Several assumptions apply one after the other, in the order of the flags above. The exit code is 0 if nothing would change, 1 if something would, and 2 for an error, also if there is no such job."
 }
 
 // Run prints what would follow.

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,7 @@ func why(ctx context.Context, r *vizier.Repository, ref string) error {
 	}
 	for _, a := range e.Actions {
 		command, text := view.Remedy(a)
-		fmt.Println(strings.Join(command, " ") + text)
+		fmt.Println(cmp.Or(text, strings.Join(command, " ")))
 	}
 	return nil
 }

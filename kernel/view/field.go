@@ -59,6 +59,7 @@ type record struct {
 	standing string // see Standing
 	remark   string // of its executor
 	prompt   string // see promptRun
+	barred   kernel.Barred
 }
 
 // Submitted is the standing of a job whose status is running, but whose attempt

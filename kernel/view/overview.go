@@ -251,14 +251,14 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		if at := st.Approval.ExpiresAt; !at.IsZero() {
 			it.Until = &at
 		}
-		return needs(kind, st.WaitSince, "", "jobs", "approve")
+		return needs(kind, st.WaitSince, byElse(x.s, j), "jobs", "approve")
 	case st.Status == kernel.WaitingOnApproval:
-		return needs(kind, st.WaitSince, st.Wait.Detail, "jobs", "approve")
+		return needs(kind, st.WaitSince, strings.TrimSuffix(st.Wait.Detail+", "+byElse(x.s, j), ", "), "jobs", "approve")
 	case x.outgrown(j):
 	case kind == kernel.NeedsPool:
-		return needs(kind, st.WaitSince, st.Wait.Detail, "cancel")
+		return needs(kind, st.WaitSince, st.Wait.Detail, "why") // which names what to do besides cancelling it
 	case kind == kernel.NeedsSecret:
-		return needs(kind, j.Created, st.Reason, "cancel")
+		return needs(kind, j.Created, st.Reason, "why")
 	case st.Status == kernel.Failed:
 		return needs(kind, st.Finished, j.WhyEnded(x.s.Now()), "retry")
 	case x.s.ConflictBefore(j) != nil: // `vizier why` says how to resolve the other conflict
@@ -272,6 +272,14 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		return it, yes
 	}
 	return it, false
+}
+
+// byElse says who has to approve j, such as "by somebody else than Ann"; "": anybody may.
+func byElse(s *kernel.Snapshot, j *kernel.Job) string {
+	if by := s.Barred(j).Else(); by != "" {
+		return "by " + by
+	}
+	return ""
 }
 
 // whole turns the line of a job into one of all the jobs that share its number.

@@ -136,7 +136,7 @@ func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	for i, r := range l.Rows {
 		p := paths(r.ID)
 		p.Progress = r.progress
-		out.Jobs[i] = raw(record{r.job, p, r.standing, r.remark, ""})
+		out.Jobs[i] = raw(record{Job: r.job, Paths: p, standing: r.standing, remark: r.remark})
 	}
 	return out
 }
@@ -148,7 +148,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths, stored any) (RawShow,
 		return RawShow{}, err
 	}
 	j = begun(s, j)
-	doc := raw(record{j, p, Standing(s, j), s.Remark(id), ""})
+	doc := raw(record{Job: j, Paths: p, standing: Standing(s, j), remark: s.Remark(id)})
 	doc.Attempts, doc.Record = attempts(j, p.Attempts), stored
 	return RawShow{1, stamp(s.Now()), doc}, nil
 }

@@ -51,7 +51,8 @@ func IDs(s string) (ids []string) {
 }
 
 // idsIn returns the positions in s of possible ids of jobs and runs, without
-// those that are part of a path, a name or an artifact.
+// those that are part of a path, a name or an artifact, and without those in quotes: what a
+// file says stays as it is there.
 func idsIn(s string) (places [][2]int) {
 	for i := 0; i < len(s); {
 		if !isHex(s[i]) {
@@ -71,6 +72,9 @@ func idsIn(s string) (places [][2]int) {
 			from -= len("run_")
 		}
 		if from > 0 && joins(s[from-1]) {
+			continue
+		}
+		if from > 0 && s[from-1] == '"' && strings.HasPrefix(s[to:], `"`) {
 			continue
 		}
 		if rest := s[to:]; rest == "" || rest[0] == '/' && run || !joins(rest[0]) || strings.IndexByte(".:", rest[0]) >= 0 && (len(rest) == 1 || rest[1] == ' ' || rest[1] == '\n') {

@@ -8,14 +8,18 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Remedy returns the command that applies r or, if there is none, a sentence
-// that says what to do.
+// Remedy returns the command that applies r, or a sentence that says what to do, or both: a command that
+// not everybody may run is in its sentence.
 func Remedy(r kernel.Remedy) (command []string, text string) {
 	switch r.Kind {
 	case kernel.RetryJob:
 		return []string{"vizier", "retry", string(r.Job)}, ""
 	case kernel.ApproveJob:
-		return []string{"vizier", "jobs", "approve", string(r.Job)}, ""
+		command = []string{"vizier", "jobs", "approve", string(r.Job)}
+		if by := r.Barred.Else(); by != "" {
+			text = strings.Join(command, " ") + ", by " + by
+		}
+		return command, text
 	case kernel.MendRecord:
 		return nil, "fix the record of job " + string(r.Job) + ": " + r.Detail
 	case kernel.SubmitAgain:

@@ -26,6 +26,14 @@ func TestEveryRemedyHasWords(t *testing.T) {
 	}
 }
 
+// Who may not approve is told with the command.
+func TestTheCommandThatNotEverybodyMayRun(t *testing.T) {
+	r := kernel.Remedy{Kind: kernel.ApproveJob, Job: "j", Barred: kernel.Barred{Submitter: "Ann"}}
+	command, text := view.Remedy(r)
+	equal(t, strings.Join(command, " "), "vizier jobs approve j")
+	equal(t, text, "vizier jobs approve j, by somebody else than Ann")
+}
+
 // The token of a plan's stage is made by the command of the stage, another artifact by a job that nobody knows.
 func TestTheCommandOfAStage(t *testing.T) {
 	for ref, want := range map[string]string{"approve:a": "vizier run approve --name a", "review:a": "queue a job that produces custom:stage_token:review:a"} {
@@ -101,6 +109,8 @@ func TestWhereAnIDBeginsAndEnds(t *testing.T) {
 			}
 		}
 	}
+	equal(t, view.IDs("it says id \""+id+"\", \"run_"+id+"\""), nil) // as a file has it
+	equal(t, view.IDs("\""+id+" and "+id+"\""), []string{id, id})
 	equal(t, view.IDs("job "+id+", run_"+other+"; "+id[1:]+" "+id+"0"), []string{id, "run_" + other})
 	equal(t, view.Refer(id+" and "+other+".", func(ref string) string { return map[string]string{other: "2"}[ref] }), id+" and 2.")
 	equal(t, view.Refer("nothing", func(string) string { return "x" }), "nothing")

@@ -67,6 +67,7 @@ var showColumns = []column{
 	{Field{"waited_on", "Waited on", true}, waitedOn},
 	{Field{"approval_required", "Approval required", true}, approvalRequired},
 	{Field{"approval_state", "Approval state", true}, func(r record) string { return r.State.Approval.State.String() }},
+	{Field{"approval_by", "Approval by", true}, func(r record) string { return r.barred.Else() }},
 	{Field{"approval_requested_at", "Approval requested at", true},
 		func(r record) string { return stamp(r.State.Approval.RequestedAt) }},
 	{Field{"approval_requested_by", "Approval requested by", true},
@@ -275,9 +276,13 @@ func Show(s *kernel.Snapshot, id kernel.JobID, p Paths) ([]Value, error) {
 		return nil, err
 	}
 	j = begun(s, j)
+	r := record{Job: j, Paths: p, standing: Standing(s, j), remark: s.Remark(id), prompt: promptRun(s, j)}
+	if j.State.Approval.State == kernel.Pending {
+		r.barred = s.Barred(j)
+	}
 	var out []Value
 	for _, c := range showColumns {
-		if text := line(c.text(record{j, p, Standing(s, j), s.Remark(id), promptRun(s, j)})); text != "" {
+		if text := line(c.text(r)); text != "" {
 			out = append(out, Value{c.Field, text})
 		}
 	}
@@ -309,7 +314,7 @@ func promptRun(s *kernel.Snapshot, j *kernel.Job) string {
 	}
 	text := r.String()
 	for _, id := range r.Pending {
-		text += "; next: vizier jobs approve " + string(id)
+		text += strings.TrimSuffix("; next: vizier jobs approve "+string(id)+", "+byElse(s, s.Job(id)), ", ")
 	}
 	return text
 }

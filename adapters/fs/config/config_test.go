@@ -260,7 +260,7 @@ func TestDocsPage(t *testing.T) {
 		"Each value comes from the first of these that has it: a command's own flag, the variable named below,\n" +
 		"the repository's `.vizier/config.toml`, the user's `config.toml`, the default.\n" +
 		"The user's file is in `vizier/` below `$VIZIER_CONFIG_DIR`, `$XDG_CONFIG_HOME` or `~/.config`.\n" +
-		"`-C FILE` replaces both files for the command that has it; jobs use the files. `vizier config show --origin` prints the source of each value.\n" +
+		"`-C FILE` replaces both files for the command that has it; jobs use the files, as they are in the checkout when the value is needed, such as when an agent is asked. `vizier config show --origin` prints the source of each value.\n" +
 		"An unknown key or a value of the wrong type is an error, as is a file of more than 64 KiB, or one that nests deeper than 64 levels.\n\n" +
 		"In a variable, commas separate the values of a list, and spaces around them do not count; no quotes or backslashes protect a comma, so a value with one must be in a file.\n" +
 		"A variable that is set but empty does not count. Where empty means that there is no limit, no bound or no script, only a file can say so.\n\n" +

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/sys"
@@ -202,6 +203,11 @@ func (e *UnreadableError) Next() string {
 	}
 	if _, err := os.Lstat(e.Path); errors.Is(err, fs.ErrPermission) {
 		return "make " + filepath.Dir(e.Path) + " a directory that you can read (chmod u+rwx)"
+	}
+	for dir := filepath.Dir(e.Path); errors.Is(e.Err, syscall.ENOTDIR) && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			return dir + " is a file, but Vizier needs a directory there: move it away"
+		}
 	}
 	return "make " + e.Path + " a file that you can read, or move it away: then the defaults apply"
 }

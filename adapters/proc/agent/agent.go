@@ -61,6 +61,9 @@ type Agents struct {
 	Root   string   // commands with a relative path are relative to this directory
 	Shims  []string // directories of shims, NAME/agent.sh and NAME/filter.sh; the first one that has the shim counts
 	Self   string   // this program; "": agents are not told how to start it
+
+	// Unconfigured is the path of the repository's configuration if there is no such file; "": there is one.
+	Unconfigured string
 }
 
 // exitTimeout is the exit code for a command that exceeded a time limit,
@@ -282,7 +285,11 @@ func (k *conversation) askKnown(ctx context.Context, p program) (r kernel.AgentA
 	}
 	err = cmd.Run()
 	if cmd.ProcessState == nil && errors.Is(err, exec.ErrNotFound) {
-		return r, false, fmt.Errorf("%s is not installed: npm install -g %s, or set another agent in .vizier/config.toml", p.Name, p.Package)
+		why := ""
+		if k.Unconfigured != "" {
+			why = ", which is not there: " + k.Unconfigured + "; if a branch has it, check that out and retry"
+		}
+		return r, false, fmt.Errorf("%s is not installed: npm install -g %s, or set another agent in .vizier/config.toml%s", p.Name, p.Package, why)
 	}
 	if r.Exit, err = k.finish(cmd, err); err != nil {
 		return r, false, err

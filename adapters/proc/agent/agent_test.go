@@ -188,7 +188,7 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		want     string
 	}{
 		"no shim":          {Settings{Label: "mine"}, "no agent shim named `mine` was found (looked in "},
-		"a known one":      {Settings{Label: "codex"}, "codex is not installed: npm install -g @openai/codex, or set another agent"},
+		"a known one":      {Settings{Label: "codex"}, "codex is not installed: npm install -g @openai/codex, or set another agent in .vizier/config.toml, which is not there: /r/.vizier/config.toml; "},
 		"a label as path":  {Settings{Label: "../codex"}, "no agent shim named `../codex` was found"},
 		"not installed":    {Settings{Command: []string{"no-such-agent"}}, "command not found: no-such-agent"},
 		"not executable":   {Settings{Command: []string{"./plain.sh"}}, "it is not executable; try `chmod +x"},
@@ -201,6 +201,7 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 				t.Setenv("PATH", t.TempDir())
 			}
 			x := newTrial(t, row.settings)
+			x.Unconfigured = "/r/.vizier/config.toml"
 			script(t, filepath.Join(x.Root, "plain.sh"), "#!/bin/sh\n", 0o644)
 			script(t, filepath.Join(x.Root, "empty"), "\x00\x01", 0o755)
 			if _, _, err := x.ask(t, "", 10); err == nil || !strings.Contains(err.Error(), row.want) {

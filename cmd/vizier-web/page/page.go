@@ -148,7 +148,7 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 	}
 	for _, r := range e.Actions {
 		command, text := view.Remedy(r)
-		if does := p.people(cmp.Or(kernel.CommandLine(command...), text)); !slices.Contains(out.Actions, does) { // a draft makes all of a plan
+		if does := p.people(cmp.Or(text, kernel.CommandLine(command...))); !slices.Contains(out.Actions, does) { // a draft makes all of a plan
 			out.Actions = append(out.Actions, does)
 		}
 	}
