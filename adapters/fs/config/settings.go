@@ -83,7 +83,7 @@ func settings() []setting {
 			func(c *Config) *bool { return &c.Leases.Locks }),
 		duration("jobs.grace", "How long a job has between the request to stop and its kill.", false,
 			func(c *Config) *time.Duration { return &c.Jobs.Grace }),
-		duration("jobs.timeout", "Time limit of one attempt of a job that names none; empty means no limit.", true,
+		duration("jobs.timeout", "Time limit of one attempt of a job that names none, as it is when the job is submitted; empty means no limit.", true,
 			func(c *Config) *time.Duration { return &c.Jobs.Timeout }),
 		text("jobs.executor", "The executor of submitted jobs, and of a run's agent and shell nodes, that name none: \"local\", this machine, or one of [executors]; empty means local.",
 			func(c *Config) *string { return &c.Jobs.Executor }),
