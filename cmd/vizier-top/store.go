@@ -212,8 +212,9 @@ func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 			_, err = s.r.Scheduler.Reject(ctx, id, kernel.Refusal{By: s.who(), How: "terminal"})
 		case retry:
 			_, err = s.r.Scheduler.Retry(ctx, s.who(), id)
+		case cancel: // it is done
 		}
-		if err != nil && !(len(ids) > 1 && errors.Is(err, kernel.ErrConflict)) { // cancelling an earlier one ended it
+		if err != nil && !(len(ids) > 1 && errors.Is(err, kernel.ErrConflict)) { // what was done for an earlier one did this too
 			return err
 		}
 	}
