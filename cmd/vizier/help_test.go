@@ -60,9 +60,14 @@ func TestUnknownNamesGetASuggestion(t *testing.T) {
 	w := newFake(t)
 	has(t, w.fails(2, "jbos"), `did you mean "jobs"?`)
 	has(t, w.fails(2, "jobs", "aprove", "x"), `did you mean "approve"?`, "hint: vizier jobs --help")
+	has(t, w.fails(2, "stop", "1"), "unexpected argument stop\n", "hint: vizier cancel")
 	has(t, w.fails(2, "events"), "unexpected argument events\n", "hint: vizier jobs events")
 	has(t, w.fails(2, "jobs", "submit", "--lck", "x"), `did you mean "--lock"?`)
 	has(t, w.fails(2, "-v", "cancel"), "hint: vizier cancel --help")
+	for word, command := range elsewhere {
+		w.fails(2, word)
+		w.ok(command, "--help")
+	}
 	for _, gone := range []string{"--background", "--pager", "--agent"} {
 		w.fails(2, gone, "jobs", "list")
 	}

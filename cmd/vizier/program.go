@@ -389,6 +389,12 @@ func (c *call) usage(err error) error {
 	return f
 }
 
+// elsewhere are the commands for what other schedulers call otherwise.
+var elsewhere = map[string]string{ //nolint:gochecknoglobals // a table
+	"stop": "cancel", "abort": "cancel", "restart": "retry", "resume": "retry",
+	"ps": "ls", "queue": "ls", "delete": "clean", "remove": "clean", "enqueue": "submit",
+}
+
 // usage turns an error of the parser into one with exit code 2 that names the
 // help to read.
 func usage(err error) error {
@@ -405,7 +411,9 @@ func usage(err error) error {
 					missing = errors.New("expected " + strings.ToUpper(p.Name) + ": " + strings.ToLower(p.Help[:1]) + strings.TrimSuffix(p.Help[1:], "."))
 				}
 			}
-		} else if word, _, _ := strings.Cut(strings.TrimPrefix(parse.Error(), "unexpected argument "), ", did you mean "); child(child(parse.Context.Model.Node, "jobs"), word) != nil {
+		} else if word, _, _ := strings.Cut(strings.TrimPrefix(parse.Error(), "unexpected argument "), ", did you mean "); elsewhere[word] != "" {
+			err, hint = errors.New("unexpected argument "+word), "vizier "+elsewhere[word]
+		} else if child(child(parse.Context.Model.Node, "jobs"), word) != nil {
 			err, hint = errors.New("unexpected argument "+word), "vizier jobs "+word
 		}
 	}
