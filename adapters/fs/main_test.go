@@ -39,7 +39,7 @@ var (
 // is on: it finds nothing in them and makes them up to ten times as slow.
 func oneGoroutine(t *testing.T) {
 	t.Helper()
-	if detector && !long {
+	if detector {
 		t.Skip("runs without the race detector")
 	}
 }
