@@ -197,6 +197,7 @@ func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, how Cance
 	done.Report, err = s.transact(ctx, kernel.Scope{Jobs: ids}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		done.Jobs, done.Dropped = nil, nil
 		v, d := history.Cancel{By: how.By, Cleanup: how.Cleanup, Runs: how.Runs}, kernel.NewDraft(snap)
+		ends := map[kernel.JobID]bool{}
 		for _, id := range snap.DependentsFirst(ids) {
 			plan, err := kernel.CancelIn(d.Snapshot(), how.Runs, id, how.By, how.Cleanup)
 			if errors.Is(err, kernel.ErrConflict) && !how.Strict {
@@ -206,9 +207,10 @@ func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, how Cance
 				return kernel.Plan{}, nil, err
 			}
 			for _, ended := range endedBy(plan, snap.Job(id)) {
-				if slices.Contains(done.Jobs, ended) {
+				if ends[ended] {
 					continue
 				}
+				ends[ended] = true
 				done.Jobs = append(done.Jobs, ended)
 				if snap.Job(ended).State.Deferred {
 					done.Dropped = append(done.Dropped, ended)
@@ -222,14 +224,14 @@ func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, how Cance
 	return done, err
 }
 
-// endedBy returns what a plan to cancel j ends: j and, if that stands for a prompt, the jobs of its run.
+// endedBy returns what a plan to cancel j ends: j and, if that stands for a prompt, the jobs of its run. A job may occur twice.
 func endedBy(plan kernel.Plan, j *kernel.Job) []kernel.JobID {
 	ids := []kernel.JobID{j.ID}
 	if j.Spec.Prompt == nil {
 		return ids
 	}
 	for _, a := range plan.Actions() {
-		if id := a.Subject(); id != "" && !slices.Contains(ids, id) {
+		if id := a.Subject(); id != "" {
 			ids = append(ids, id)
 		}
 	}

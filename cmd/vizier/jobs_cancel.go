@@ -149,15 +149,19 @@ type toCancel struct {
 	r      *repo
 	jobs   []*kernel.Job
 	runs   []kernel.RunID
-	single bool // one job was named
+	has    map[kernel.RunID]bool // those in runs
+	single bool                  // one job was named
 }
 
 func (t *toCancel) add(j *kernel.Job, whole bool) {
 	if !whole || j.State.UnderWay() {
 		t.jobs = append(t.jobs, j)
 	}
-	if run := j.Spec.Origin.Run; whole && run != "" && !slices.Contains(t.runs, run) {
-		t.runs = append(t.runs, run)
+	if run := j.Spec.Origin.Run; whole && run != "" && !t.has[run] {
+		if t.has == nil {
+			t.has = map[kernel.RunID]bool{}
+		}
+		t.has[run], t.runs = true, append(t.runs, run)
 	}
 }
 
