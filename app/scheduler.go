@@ -4,8 +4,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -150,13 +152,51 @@ func (s *Scheduler) mayDecide(ctx context.Context, verb string) error {
 	return nil
 }
 
-// Approve grants a pending approval and ticks. It fails with an *InsideError if
-// the caller is inside a job.
+// Approve grants a pending approval and ticks. For a job that takes the branch of its run, and that
+// waits for nothing but the approval, the approval covers the commit that the branch is at; given
+// earlier it covers none, unless c.Head says so. If c.Head names another commit, it fails with
+// kernel.ErrConflict. It fails with an *InsideError if the caller is inside a job.
 func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Consent) (Report, error) {
 	if err := s.mayDecide(ctx, "approve"); err != nil {
 		return Report{}, err
 	}
-	return s.ask(ctx, history.Approve{Job: id, Consent: c})
+	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+		v := history.Approve{Job: id, Consent: c}
+		head, err := s.headToApprove(ctx, snap.Job(id), c.Head)
+		if err != nil {
+			return kernel.Plan{}, nil, err
+		}
+		v.Consent.Head = head
+		plan, err := v.Decide(snap)
+		return plan, []history.Verb{v}, err
+	}})
+}
+
+// headToApprove returns the commit of j's branch that an approval covers, "" if it covers none.
+// If want is not "", it has to be that commit.
+func (s *Scheduler) headToApprove(ctx context.Context, j *kernel.Job, want kernel.CommitID) (kernel.CommitID, error) {
+	if j == nil { // the kernel says so
+		return "", nil
+	}
+	branch := j.Spec.ApprovedBranch()
+	switch covers := branch != "" && !j.State.Approval.InDoubt; {
+	case !covers && want != "":
+		return "", fmt.Errorf("the approval of job %s covers no commit of a branch: %w", j.ID, kernel.ErrInvalid)
+	case !covers, want == "" && j.State.Status != kernel.WaitingOnApproval:
+		return "", nil
+	}
+	f := kernel.NewFacts()
+	for _, o := range s.Observers {
+		o.Observe(ctx, kernel.Probes{Branches: []string{branch}}, &f)
+	}
+	switch head := f.Heads[branch]; {
+	case head.Err != "":
+		return "", fmt.Errorf("which commit of branch %s is approved with job %s cannot be told: %s", branch, j.ID, head.Err)
+	case want != "" && want != head.Value:
+		return "", fmt.Errorf("branch %s is at %s, not at %s: look at it again: %w", branch, cmp.Or(head.Value, "no commit"), want, kernel.ErrConflict)
+	default:
+		return head.Value, nil
+	}
 }
 
 // Reject refuses a pending approval and ticks. It fails with an *InsideError if

@@ -9,8 +9,9 @@ import (
 // Consent is a person's yes to a job.
 type Consent struct {
 	By     string
-	How    string // "terminal", "script", or the name of a front end
-	Digest Digest // of the approved statement; "": the statement of the job's current spec
+	How    string   // "terminal", "script", or the name of a front end
+	Digest Digest   // of the approved statement; "": the statement of the job's current spec
+	Head   CommitID // as in Grant
 }
 
 // Refusal is a person's no to a job.
@@ -30,7 +31,7 @@ func Approve(s *Snapshot, id JobID, c Consent) (Plan, error) {
 	}
 	st := j.State
 	statement := j.Spec.Statement()
-	g := Grant{How: c.How, Digest: DigestOf(statement), Statement: statement}
+	g := Grant{How: c.How, Digest: DigestOf(statement), Statement: statement, Head: c.Head}
 	switch {
 	case c.Digest != "" && c.Digest != g.Digest:
 		return Plan{}, fmt.Errorf("job %s is not what is approved: its digest is %s, not %s; look at it again: %w", id, g.Digest, c.Digest, ErrConflict)

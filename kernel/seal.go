@@ -87,6 +87,10 @@ type Grant struct {
 	How       string // "terminal", "script", or the name of a front end; "": unknown
 	Digest    Digest // of what was approved
 	Statement string // the approved statement; "": not on record
+
+	// Head is the commit that the branch of the job's run was at, if the job takes that branch: the
+	// operation refuses another one (docs/adr/0068). "": there was no branch, or it is not on record.
+	Head CommitID
 }
 
 // Change is a field of a statement whose value changed.
@@ -131,6 +135,23 @@ func valueOf(fields []field, name string) string {
 		if f.name == name {
 			return f.value
 		}
+	}
+	return ""
+}
+
+// ApprovedBranch returns the branch whose commit an approval of the job covers: that of its run, if the job begins
+// work on it or merges it; else "".
+func (s *Spec) ApprovedBranch() string {
+	if !s.takesBranch() {
+		return ""
+	}
+	return s.Origin.Branch
+}
+
+// ApprovedHead returns the commit of branch that the job was approved for; "": its approval covers none.
+func (j *Job) ApprovedHead(branch string) CommitID {
+	if a := j.State.Approval; a.State == Approved && a.Grant != nil && branch == j.Spec.ApprovedBranch() {
+		return a.Grant.Head
 	}
 	return ""
 }

@@ -191,3 +191,23 @@ func TestWhoMayNotApprove(t *testing.T) {
 		}
 	}
 }
+
+// The commit of a branch counts for that branch, and only while the approval does (docs/adr/0068).
+func TestTheApprovedHead(t *testing.T) {
+	j := granted(job("a", func(j *kernel.Job) {
+		j.Spec.Origin = kernel.Origin{Run: "r", Branch: "b", About: kernel.NodeInfo{Operation: "git.integrate_plan_branch"}}
+		j.State.Approval = kernel.Require(t0, "ann")
+	}))
+	j.State.Approval.Grant.Head = "c1"
+	if got := j.ApprovedHead("b"); j.Spec.ApprovedBranch() != "b" || got != "c1" || j.ApprovedHead("other") != "" {
+		t.Errorf("%q of %q", got, j.Spec.ApprovedBranch())
+	}
+	j.State.Approval.State = kernel.Pending
+	if got := j.ApprovedHead("b"); got != "" {
+		t.Errorf("%q, and it is asked for again", got)
+	}
+	p, err := kernel.Approve(snapshot(facts(), j), "a", kernel.Consent{By: "ann", Head: "c2"})
+	if err != nil || snapshot(facts(), j).Apply(p).Job("a").ApprovedHead("b") != "c2" {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

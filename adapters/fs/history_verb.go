@@ -30,6 +30,7 @@ type (
 		By     string       `json:"by"`
 		How    string       `json:"how,omitempty"`
 		Digest string       `json:"digest,omitempty"`
+		Head   string       `json:"head,omitempty"`
 	}
 	rejectArgs struct {
 		Job    kernel.JobID `json:"job"`
@@ -209,7 +210,7 @@ func encodeVerb(v history.Verb) (name string, args any, err error) {
 	case history.Enqueue:
 		return "enqueue", jobsArgs{Jobs: jobRecords(slices.Values(v.Jobs))}, nil
 	case history.Approve:
-		return "approve", approveArgs{v.Job, v.Consent.By, v.Consent.How, string(v.Consent.Digest)}, nil
+		return "approve", approveArgs{v.Job, v.Consent.By, v.Consent.How, string(v.Consent.Digest), string(v.Consent.Head)}, nil
 	case history.Reject:
 		return "reject", rejectArgs(v), nil
 	case history.Cancel:
@@ -259,7 +260,7 @@ func decodeVerb(name string, args json.RawMessage) (history.Verb, error) {
 		return history.Submit{Jobs: news, By: a.By}, nil
 	case "approve":
 		a, err := argsOf[approveArgs](args)
-		return history.Approve{Job: a.Job, Consent: kernel.Consent{By: a.By, How: a.How, Digest: kernel.Digest(a.Digest)}}, err
+		return history.Approve{Job: a.Job, Consent: kernel.Consent{By: a.By, How: a.How, Digest: kernel.Digest(a.Digest), Head: kernel.CommitID(a.Head)}}, err
 	case "reject":
 		a, err := argsOf[rejectArgs](args)
 		return history.Reject(a), err

@@ -28,7 +28,7 @@ func TestVerbsAreReadAsTheyWereWritten(t *testing.T) {
 	one, more := []kernel.JobID{id(1)}, []kernel.JobID{id(1), id(2)}
 	for _, v := range []history.Verb{
 		history.Tick{}, history.Settle{}, history.Number{}, history.Submit{Jobs: news, By: "ann"}, many, history.Enqueue{Jobs: news},
-		history.Approve{Job: id(1), Consent: kernel.Consent{By: "ann", How: "web", Digest: "d"}}, history.Reject{Job: id(1), By: "ann", How: "web", Reason: "no"},
+		history.Approve{Job: id(1), Consent: kernel.Consent{By: "ann", How: "web", Digest: "d", Head: "c"}}, history.Reject{Job: id(1), By: "ann", How: "web", Reason: "no"},
 		history.Cancel{Jobs: more, By: "ann", Cleanup: true, Runs: []kernel.RunID{"r"}},
 		history.Retry{Jobs: one, By: "ann", Gone: []string{"w"}}, history.Retry{Jobs: more, By: "ann"},
 		history.Finish{Result: kernel.Result{Attempt: kernel.AttemptID{Job: id(1), N: 2}, Outcome: kernel.OutcomeFailed, Exit: 3, Class: kernel.ExitFailure, Reason: "no", Started: t0, Ended: t0}},

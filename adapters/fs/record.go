@@ -247,6 +247,7 @@ type (
 		How       string `json:"how,omitempty"`
 		SHA256    string `json:"sha256"`
 		Statement string `json:"statement,omitempty"`
+		Head      string `json:"head,omitempty"`
 	}
 	routeRecord struct {
 		On     string `json:"on"`

@@ -142,7 +142,7 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 		s.Approval = &approvalRecord{true, a.State.String(), stamp(a.RequestedAt), a.RequestedBy,
 			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt, a.Submitter, a.RejectedHow, nil}
 		if g := a.Grant; g != nil {
-			s.Approval.Grant = &grantRecord{g.How, string(g.Digest), g.Statement}
+			s.Approval.Grant = &grantRecord{g.How, string(g.Digest), g.Statement, string(g.Head)}
 		}
 	}
 	if st.Wait != (kernel.WaitReason{}) {
@@ -388,7 +388,7 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt, Submitter: a.Submitter,
 			RejectedHow: a.RejectedHow}
 		if g := a.Grant; g != nil {
-			st.Approval.Grant = &kernel.Grant{How: g.How, Digest: kernel.Digest(g.SHA256), Statement: g.Statement}
+			st.Approval.Grant = &kernel.Grant{How: g.How, Digest: kernel.Digest(g.SHA256), Statement: g.Statement, Head: kernel.CommitID(g.Head)}
 		}
 	}
 	if w := s.WaitReason; w != nil {

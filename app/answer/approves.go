@@ -16,10 +16,14 @@ type Manifests interface {
 	Manifest(kernel.RunID) ([]byte, error)
 }
 
-// Approves returns the lines that say what an approval of j covers: those of statement, and the
-// arguments of j's node from the manifest whose digest is in the statement.
+// Approves returns the lines that say what an approval of j covers: those of statement, the
+// commit of the branch if j is approved, and the arguments of j's node from the manifest whose
+// digest is in the statement.
 func Approves(j *kernel.Job, statement string, manifests Manifests) []string {
 	lines, o := view.Statement(statement), &j.Spec.Origin
+	if head := j.ApprovedHead(j.Spec.ApprovedBranch()); head != "" {
+		lines = append(lines, "branch "+strconv.QuoteToASCII(o.Branch)+" "+strconv.QuoteToASCII(string(head)))
+	}
 	if o.Manifest == "" {
 		return lines
 	}

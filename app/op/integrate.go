@@ -93,6 +93,9 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if contained {
 		return m.finish(ctx, m.source+" is merged already", m.tip, m.tip)
 	}
+	if why := unapproved(n, m.source, m.tip); why != "" {
+		return *m.stuck(why), nil
+	}
 	if stop, err := m.clear(ctx); err != nil || stop != nil {
 		return deref(stop), err
 	}

@@ -45,6 +45,13 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 	purpose := cmp.Or(n.arg("purpose"), n.Node)
 	name := treeName(n, purpose)
+	tip, err := tipOf(ctx, env, branch)
+	if err != nil {
+		return Result{}, err
+	}
+	if why := unapproved(n, branch, tip); why != "" {
+		return failed(1, "%s; then `vizier retry %s`", why, n.Job.ID), nil
+	}
 	if err := ensureBranch(ctx, env, n, branch); err != nil {
 		return Result{}, fmt.Errorf("worktree.prepare could not ensure branch %s: %w", branch, err)
 	}
@@ -86,6 +93,19 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	r := ok("worktree " + c.Worktree + " of branch " + branch)
 	r.Context = &c
 	return r, nil
+}
+
+// unapproved says what to do if branch, which is at tip, is not at the commit that n was approved for; "": it is.
+func unapproved(n *Node, branch string, tip kernel.CommitID) string {
+	head := n.Job.ApprovedHead(branch)
+	switch {
+	case head == "" || head == tip:
+		return ""
+	case tip == "":
+		return fmt.Sprintf("branch %s is gone since the approval, which a retry asks for again: make it again with `%s`", branch, kernel.CommandLine("git", "branch", branch, string(head)))
+	default:
+		return fmt.Sprintf("branch %s has moved since the approval, which a retry asks for again: look at what has come with `%s`", branch, kernel.CommandLine("git", "log", short(head)+".."+short(tip)))
+	}
 }
 
 // treeName returns the name of n's worktree for a purpose. It is unique to the

@@ -19,6 +19,7 @@ import (
 type approveCmd struct {
 	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs with one pending job: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Digest string   `placeholder:"SHA256" help:"Approve only if the digest is this one; show and jobs approve print it."`
+	Head   string   `placeholder:"COMMIT" help:"Approve only if the branch that the job works on or merges is at this commit: its whole id."`
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
@@ -39,8 +40,8 @@ type approved struct {
 
 // Run grants the approvals, and prints what it approved.
 func (a *approveCmd) Run(c *call) error {
-	if a.Digest != "" && len(a.Jobs) > 1 {
-		return usageError(errors.New("--digest is for one job: name only that job"))
+	if (a.Digest != "" || a.Head != "") && len(a.Jobs) > 1 {
+		return usageError(errors.New("--digest and --head are for one job: name only that job"))
 	}
 	return c.decide(a.Jobs, a.approve)
 }
@@ -48,7 +49,7 @@ func (a *approveCmd) Run(c *call) error {
 func (a *approveCmd) approve(c *call, r *repo, j *kernel.Job) error {
 	c.warnSteering(r, j) // before it runs: a merge would remove the branch
 	id := j.ID
-	rep, err := r.Scheduler.Approve(c.ctx, id, kernel.Consent{By: c.actor(), How: c.how(), Digest: kernel.Digest(strings.ToLower(a.Digest))})
+	rep, err := r.Scheduler.Approve(c.ctx, id, kernel.Consent{By: c.actor(), How: c.how(), Digest: kernel.Digest(strings.ToLower(a.Digest)), Head: kernel.CommitID(strings.ToLower(a.Head))})
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,15 @@ func approvalDigest(r record) string {
 	}
 }
 
+// approvalHead returns the branch and the commit that an approval covers, if it covers one.
+func approvalHead(r record) string {
+	branch := r.Spec.ApprovedBranch()
+	if head := r.ApprovedHead(branch); head != "" {
+		return pinned(kernel.PinnedHead{Branch: branch, Commit: head})
+	}
+	return ""
+}
+
 // approvalSeal says why a granted approval does not count, and which part of
 // the job differs from what was approved.
 func approvalSeal(r record) string {

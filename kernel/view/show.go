@@ -78,6 +78,7 @@ var showColumns = []column{
 	{Field{"approval_decided_how", "Approval decided how", true}, func(r record) string { return r.State.Approval.How() }},
 	{Field{"approval_digest", "Approval digest", true}, approvalDigest},
 	{Field{"approval_seal", "Approval seal", true}, approvalSeal},
+	{Field{"approval_head", "Approval of commit", true}, approvalHead},
 	{Field{"approval_expires_at", "Approval expires at", true},
 		func(r record) string { return stamp(r.State.Approval.ExpiresAt) }},
 	{Field{"approval_reason", "Approval reason", true}, func(r record) string { return r.State.Approval.Reason }},
