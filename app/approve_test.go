@@ -26,6 +26,9 @@ func TestAnApprovalCoversTheBranch(t *testing.T) {
 		}
 	}
 	now := asked(kernel.WaitingOnApproval)
+	when := func(head kernel.CommitID) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.State.Approval.Head = head }
+	}
 	free := func(j *kernel.Job) { j.Spec.Origin.Branch = "" }
 	other := func(j *kernel.Job) { j.Spec.Origin.About.Operation = "git.commit" }
 	doubt := func(j *kernel.Job) { j.State.Approval.InDoubt = true }
@@ -39,6 +42,10 @@ func TestAnApprovalCoversTheBranch(t *testing.T) {
 		"it is the commit that was read": {now, "c1", "c1", "c1", nil},
 		"the branch has moved":           {now, "c2", "c1", "", kernel.ErrConflict},
 		"the branch is gone":             {now, "", "c1", "", kernel.ErrConflict},
+		"it is as when the job asked":    {asked(kernel.WaitingOnApproval, when("c1")), "c1", "", "c1", nil},
+		"it has moved since":             {asked(kernel.WaitingOnApproval, when("c1")), "c2", "", "", kernel.ErrConflict},
+		"that was read":                  {asked(kernel.WaitingOnApproval, when("c1")), "c2", "c2", "c2", nil},
+		"it is gone since":               {asked(kernel.WaitingOnApproval, when("c1")), "", "", "", kernel.ErrConflict},
 		"there is no branch yet":         {now, "", "", "", nil},
 		"in advance":                     {asked(kernel.WaitingOnDeps), "c1", "", "", nil},
 		"in advance, of a commit":        {asked(kernel.WaitingOnDeps), "c1", "c1", "c1", nil},
@@ -53,8 +60,8 @@ func TestAnApprovalCoversTheBranch(t *testing.T) {
 		s.Observers = append(s.Observers, &heads{map[string]kernel.CommitID{"draft/p": c.tip}, map[string]int{}, 0})
 		_, err := s.Approve(t.Context(), "a", kernel.Consent{By: "ann", Head: c.want})
 		g := m.jobs["a"].State.Approval.Grant
-		if !errors.Is(err, c.err) || (err == nil) != (g != nil) || err == nil && g.Head != c.head {
-			t.Errorf("%s: %v, %+v", name, err, g)
+		if !errors.Is(err, c.err) || (err == nil) != (g != nil) || err == nil && m.jobs["a"].State.Approval.Head != c.head {
+			t.Errorf("%s: %v, %+v", name, err, m.jobs["a"].State.Approval)
 		}
 	}
 }

@@ -154,8 +154,9 @@ func (s *Scheduler) mayDecide(ctx context.Context, verb string) error {
 
 // Approve grants a pending approval and ticks. For a job that takes the branch of its run, and that
 // waits for nothing but the approval, the approval covers the commit that the branch is at; given
-// earlier it covers none, unless c.Head says so. If c.Head names another commit, it fails with
-// kernel.ErrConflict. It fails with an *InsideError if the caller is inside a job.
+// earlier it covers none, unless c.Head says so. It fails with kernel.ErrConflict if c.Head names
+// another commit or, without c.Head, if the branch has moved since the job began to wait. It fails
+// with an *InsideError if the caller is inside a job.
 func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Consent) (Report, error) {
 	if err := s.mayDecide(ctx, "approve"); err != nil {
 		return Report{}, err
@@ -189,9 +190,15 @@ func (s *Scheduler) headToApprove(ctx context.Context, j *kernel.Job, want kerne
 	for _, o := range s.Observers {
 		o.Observe(ctx, kernel.Probes{Branches: []string{branch}}, &f)
 	}
-	switch head := f.Heads[branch]; {
+	switch head, asked := f.Heads[branch], j.State.Approval.Head; {
 	case head.Err != "":
 		return "", fmt.Errorf("which commit of branch %s is approved with job %s cannot be told: %s", branch, j.ID, head.Err)
+	case head.Value == "" && asked != "":
+		return "", fmt.Errorf("branch %s has gone since job %s asked for approval: make it again with `%s`: %w",
+			branch, j.ID, kernel.CommandLine("git", "branch", branch, string(asked)), kernel.ErrConflict)
+	case want == "" && asked != "" && asked != head.Value:
+		return "", fmt.Errorf("branch %s has moved since job %s asked for approval: look at what has come with `%s`, then approve that with `vizier jobs approve %s --head %s`: %w",
+			branch, j.ID, kernel.CommandLine("git", "log", string(asked+".."+head.Value)), j.ID, head.Value, kernel.ErrConflict)
 	case want != "" && want != head.Value:
 		return "", fmt.Errorf("branch %s is at %s, not at %s: look at it again: %w", branch, cmp.Or(head.Value, "no commit"), want, kernel.ErrConflict)
 	default:

@@ -30,6 +30,11 @@ type Approval struct {
 	Submitter   string    // who asked for it first, if not RequestedBy
 	Grant       *Grant    // what was granted; nil: nothing, or an earlier version granted it
 	RejectedHow string    // how it was rejected, as in Consent; "": it was not, or an earlier version rejected it
+
+	// Head is the commit that the branch of Spec.ApprovedBranch was at when the job began to wait for
+	// the approval or, once it is granted, the commit that is approved: the operation refuses another
+	// one (docs/adr/0068). "": there is no branch, it could not be observed, or an earlier version asked.
+	Head CommitID
 }
 
 // How returns how it was decided, as in Consent; "": that is not known, or nobody decided.

@@ -11,7 +11,7 @@ type Consent struct {
 	By     string
 	How    string   // "terminal", "script", or the name of a front end
 	Digest Digest   // of the approved statement; "": the statement of the job's current spec
-	Head   CommitID // as in Grant
+	Head   CommitID // of the branch, as in Approval; "": none is approved
 }
 
 // Refusal is a person's no to a job.
@@ -31,14 +31,14 @@ func Approve(s *Snapshot, id JobID, c Consent) (Plan, error) {
 	}
 	st := j.State
 	statement := j.Spec.Statement()
-	g := Grant{How: c.How, Digest: DigestOf(statement), Statement: statement, Head: c.Head}
+	g := Grant{How: c.How, Digest: DigestOf(statement), Statement: statement}
 	switch {
 	case c.Digest != "" && c.Digest != g.Digest:
 		return Plan{}, fmt.Errorf("job %s is not what is approved: its digest is %s, not %s; look at it again: %w", id, g.Digest, c.Digest, ErrConflict)
 	case s.limits.OthersApprove && s.Barred(j).bars(c.By):
 		return Plan{}, fmt.Errorf("job %s was submitted by %s: %w", id, c.By, ErrOwn)
 	}
-	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason, st.Approval.Grant = Approved, s.now, c.By, "", &g
+	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason, st.Approval.Grant, st.Approval.Head = Approved, s.now, c.By, "", &g, c.Head
 	return NewPlan(PutState{id, j.Rev, st}), nil
 }
 

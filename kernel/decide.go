@@ -389,8 +389,11 @@ func (t *tick) next(i int32) State {
 	}
 	switch st.Status {
 	case WaitingOnApproval:
-		if was := &t.s.jobs[i].State; was.Status != WaitingOnApproval || was.Wait.Kind != OnApproval { // its time begins
+		if j := t.s.jobs[i]; j.beginsToAsk() { // its time begins
 			st.Approval.ExpiresAt = time.Time{}
+			if branch := j.branchAskedFor(); branch != "" {
+				st.Approval.Head = t.s.facts.Heads[branch].Value
+			}
 		}
 		if d := t.s.jobs[i].Spec.ApprovalTimeout; d > 0 && st.Approval.ExpiresAt.IsZero() {
 			st.Approval.ExpiresAt = Timestamp(t.s.now.Add(d))

@@ -89,7 +89,7 @@ type gate struct {
 
 	// wakes adds to b the facts whose change would clear v, and reports whether
 	// one of them could not be observed and must be polled. nil: only a command
-	// or the end of a job clears v. next is the position after v's condition.
+	// or the end of a job clears v, whatever reads says. next is the position after v's condition.
 	wakes func(t *tick, b *prober, i int32, v verdict, next int) (poll bool)
 
 	// clock returns when the clock alone changes the verdict on j, which waits for this gate;
@@ -122,7 +122,7 @@ var gates = [...]gate{
 	{"sandbox", OnPreconditions, WaitingOnDeps, BlockedByDependency,
 		single((*tick).checkSandbox), nil, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, nil, (*explainer).clearsSandbox, (*explainer).remedySandbox},
 	{"approval", OnApproval, WaitingOnApproval, BlockedByApproval,
-		single((*tick).checkApproval), nil, nil, nil, nil, (*Job).approvalExpires, (*explainer).clearsApproval, (*explainer).remedyApproval},
+		single((*tick).checkApproval), nil, func(s *Spec) bool { return s.ApprovedBranch() != "" }, (*prober).approval, nil, (*Job).approvalExpires, (*explainer).clearsApproval, (*explainer).remedyApproval},
 	{"branch", OnDependencies, WaitingOnDeps, BlockedByDependency,
 		single((*tick).checkRivals), nil, nil, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"locks", OnLocks, WaitingOnLocks, WaitingOnLocks,
@@ -650,6 +650,9 @@ func (t *tick) checkPinnedHead(i int32) verdict {
 func (t *tick) checkApproval(i int32) verdict {
 	switch a := t.s.jobs[i].State.Approval; a.State {
 	case Pending:
+		if branch := t.s.jobs[i].branchAskedFor(); branch != "" {
+			t.s.ask(t.s.jobs[i], t.s.facts.Heads[branch].asked())
+		}
 		if t.s.jobs[i].lapsed(t.s.now) { // the next tick ends it
 			return blocks(t.s.jobs[i].expired())
 		}
@@ -669,6 +672,19 @@ func (t *tick) checkApproval(i int32) verdict {
 	default:
 		return verdict{}
 	}
+}
+
+// beginsToAsk reports whether j does not wait for its approval yet, as far as its record tells.
+func (j *Job) beginsToAsk() bool {
+	return j.State.Status != WaitingOnApproval || j.State.Wait.Kind != OnApproval
+}
+
+// branchAskedFor returns the branch whose commit goes on record when j begins to wait for its approval; "": none does.
+func (j *Job) branchAskedFor() string {
+	if a := &j.State.Approval; a.State != Pending || a.InDoubt || !j.beginsToAsk() {
+		return ""
+	}
+	return j.Spec.ApprovedBranch()
 }
 
 // approvalExpires returns when the pending approval of j expires; zero: never.

@@ -160,6 +160,8 @@ func (b *prober) needs(j *Job) {
 
 func (b *prober) pinnedHead(j *Job) { b.branch(j.Spec.Pinned.Branch) }
 
+func (b *prober) approval(j *Job) { b.branch(j.branchAskedFor()) }
+
 func (b *prober) preconditions(j *Job) {
 	for _, p := range j.Spec.Preconditions {
 		switch p.canonical().Kind {

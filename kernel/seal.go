@@ -87,10 +87,6 @@ type Grant struct {
 	How       string // "terminal", "script", or the name of a front end; "": unknown
 	Digest    Digest // of what was approved
 	Statement string // the approved statement; "": not on record
-
-	// Head is the commit that the branch of the job's run was at, if the job takes that branch: the
-	// operation refuses another one (docs/adr/0068). "": there was no branch, or it is not on record.
-	Head CommitID
 }
 
 // Change is a field of a statement whose value changed.
@@ -150,8 +146,8 @@ func (s *Spec) ApprovedBranch() string {
 
 // ApprovedHead returns the commit of branch that the job was approved for; "": its approval covers none.
 func (j *Job) ApprovedHead(branch string) CommitID {
-	if a := j.State.Approval; a.State == Approved && a.Grant != nil && branch == j.Spec.ApprovedBranch() {
-		return a.Grant.Head
+	if a := &j.State.Approval; a.State == Approved && branch == j.Spec.ApprovedBranch() {
+		return a.Head
 	}
 	return ""
 }

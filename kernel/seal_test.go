@@ -198,7 +198,7 @@ func TestTheApprovedHead(t *testing.T) {
 		j.Spec.Origin = kernel.Origin{Run: "r", Branch: "b", About: kernel.NodeInfo{Operation: "git.integrate_plan_branch"}}
 		j.State.Approval = kernel.Require(t0, "ann")
 	}))
-	j.State.Approval.Grant.Head = "c1"
+	j.State.Approval.Head = "c1"
 	if got := j.ApprovedHead("b"); j.Spec.ApprovedBranch() != "b" || got != "c1" || j.ApprovedHead("other") != "" {
 		t.Errorf("%q of %q", got, j.Spec.ApprovedBranch())
 	}
@@ -210,4 +210,44 @@ func TestTheApprovedHead(t *testing.T) {
 	if err != nil || snapshot(facts(), j).Apply(p).Job("a").ApprovedHead("b") != "c2" {
 		t.Errorf("%+v, %v", p, err)
 	}
+}
+
+// When a job begins to wait for its approval, the commit of the branch that it takes goes on record, and stays
+// as it is until the job asks again.
+func TestWhatABranchIsAtWhenAJobAsks(t *testing.T) {
+	at := func(c kernel.CommitID) kernel.Facts {
+		f := facts()
+		f.Heads["b"] = kernel.Seen(c)
+		return f
+	}
+	asks := job("a", func(j *kernel.Job) {
+		j.Spec.Origin = kernel.Origin{Run: "r", Branch: "b", About: kernel.NodeInfo{Operation: "worktree.prepare"}}
+		j.State.Approval = kernel.Require(t0, "ann")
+	})
+	head := func(want kernel.CommitID, s *kernel.Snapshot) *kernel.Snapshot {
+		t.Helper()
+		s = s.Apply(kernel.Decide(s))
+		if st := s.Job("a").State; st.Status != kernel.WaitingOnApproval || st.Approval.Head != want {
+			t.Errorf("%s at %q, not %q", st.Status, st.Approval.Head, want)
+		}
+		return s
+	}
+	if p := snapshot(facts(), asks).Probes(); !slices.Equal(p.Branches, []string{"b"}) {
+		t.Errorf("asks for %+v", p)
+	}
+	s := head("c1", snapshot(at("c1"), asks))
+	if s = head("c1", s.WithFacts(at("c2"))); !snapshot(facts(), *s.Job("a")).Probes().Empty() {
+		t.Error("it still asks for the branch")
+	}
+	elsewhere := *s.Job("a")
+	elsewhere.State.Status, elsewhere.State.Wait = kernel.WaitingOnDeps, kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "x"}
+	head("c2", snapshot(at("c2"), elsewhere))
+	head("", snapshot(at(""), elsewhere))
+	unseen := facts()
+	unseen.Heads["b"] = kernel.Unseen[kernel.CommitID]("no")
+	head("", snapshot(unseen, elsewhere))
+	head("", snapshot(at("c1"), job("a", func(j *kernel.Job) { j.State.Approval = kernel.Require(t0, "ann") })))
+	doubt := asks
+	doubt.State.Approval.InDoubt = true
+	head("", snapshot(at("c1"), doubt))
 }

@@ -240,6 +240,7 @@ type (
 		InDoubt     bool    `json:"in_doubt,omitempty"`
 		Submitter   string  `json:"submitter,omitempty"`
 		RejectedHow string  `json:"rejected_how,omitempty"`
+		Head        string  `json:"head,omitempty"`
 
 		Grant *grantRecord `json:"grant,omitempty"`
 	}
@@ -247,7 +248,6 @@ type (
 		How       string `json:"how,omitempty"`
 		SHA256    string `json:"sha256"`
 		Statement string `json:"statement,omitempty"`
-		Head      string `json:"head,omitempty"`
 	}
 	routeRecord struct {
 		On     string `json:"on"`

@@ -140,9 +140,9 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	}
 	if a := st.Approval; a.State != kernel.NotRequired {
 		s.Approval = &approvalRecord{true, a.State.String(), stamp(a.RequestedAt), a.RequestedBy,
-			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt, a.Submitter, a.RejectedHow, nil}
+			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt, a.Submitter, a.RejectedHow, string(a.Head), nil}
 		if g := a.Grant; g != nil {
-			s.Approval.Grant = &grantRecord{g.How, string(g.Digest), g.Statement, string(g.Head)}
+			s.Approval.Grant = &grantRecord{g.How, string(g.Digest), g.Statement}
 		}
 	}
 	if st.Wait != (kernel.WaitReason{}) {
@@ -385,10 +385,10 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	if a := s.Approval; a != nil && a.Required {
 		st.Approval = kernel.Approval{State: parsed(d, "schedule.approval", a.State, kernel.ParseApprovalState),
 			RequestedAt: time.Time(a.RequestedAt), RequestedBy: a.RequestedBy,
-			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt, Submitter: a.Submitter,
+			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt, Submitter: a.Submitter, Head: kernel.CommitID(a.Head),
 			RejectedHow: a.RejectedHow}
 		if g := a.Grant; g != nil {
-			st.Approval.Grant = &kernel.Grant{How: g.How, Digest: kernel.Digest(g.SHA256), Statement: g.Statement, Head: kernel.CommitID(g.Head)}
+			st.Approval.Grant = &kernel.Grant{How: g.How, Digest: kernel.Digest(g.SHA256), Statement: g.Statement}
 		}
 	}
 	if w := s.WaitReason; w != nil {

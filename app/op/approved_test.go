@@ -9,7 +9,7 @@ import (
 // approvedAt makes n a node of a run for draft/foo that was approved while that was at head.
 func approvedAt(n *Node, head string) *Node {
 	n.Job.Spec.Origin.Branch, n.Job.Spec.Origin.About.Operation = "draft/foo", n.Operation
-	n.Job.State.Approval = kernel.Approval{State: kernel.Approved, Grant: &kernel.Grant{Head: kernel.CommitID(head)}}
+	n.Job.State.Approval = kernel.Approval{State: kernel.Approved, Head: kernel.CommitID(head)}
 	return n
 }
 

@@ -27,11 +27,10 @@ func approvalDigest(r record) string {
 	}
 }
 
-// approvalHead returns the branch and the commit that an approval covers, if it covers one.
+// approvalHead returns the branch and the commit that the approval covers or, while it is pending, that it was asked for.
 func approvalHead(r record) string {
-	branch := r.Spec.ApprovedBranch()
-	if head := r.ApprovedHead(branch); head != "" {
-		return pinned(kernel.PinnedHead{Branch: branch, Commit: head})
+	if head := r.State.Approval.Head; head != "" {
+		return pinned(kernel.PinnedHead{Branch: r.Spec.ApprovedBranch(), Commit: head})
 	}
 	return ""
 }
