@@ -17,11 +17,11 @@ type Manifests interface {
 }
 
 // Approves returns the lines that say what an approval of j covers: those of statement, the
-// commit of the branch if j is approved, and the arguments of j's node from the manifest whose
+// commit of the branch that it is about, and the arguments of j's node from the manifest whose
 // digest is in the statement.
 func Approves(j *kernel.Job, statement string, manifests Manifests) []string {
 	lines, o := view.Statement(statement), &j.Spec.Origin
-	if head := j.ApprovedHead(j.Spec.ApprovedBranch()); head != "" {
+	if head := j.State.Approval.Head; head != "" {
 		lines = append(lines, "branch "+strconv.QuoteToASCII(o.Branch)+" "+strconv.QuoteToASCII(string(head)))
 	}
 	if o.Manifest == "" {

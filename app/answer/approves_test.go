@@ -46,4 +46,8 @@ func TestApproves(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+	j := kernel.Job{ID: "j", Spec: kernel.Spec{Origin: kernel.Origin{Branch: "b"}}, State: kernel.State{Approval: kernel.Approval{State: kernel.Pending, Head: "c"}}}
+	if got := Approves(&j, statement, nil); !slices.Contains(got, `branch "b" "c"`) {
+		t.Errorf("the branch is not in %q", got)
+	}
 }
