@@ -91,8 +91,11 @@ func TestWhatATickMayWrite(t *testing.T) {
 
 // ledBack reports whether an attempt whose runner is gone, one whose routes wait, or an approval that has expired leads back to id: by a
 // route, or by submitting it again with a larger budget. It uses the downstream of
-// next, since jobs that the attempt submits may connect the two.
+// next too, since jobs that the attempt submits may connect the two.
 func ledBack(s, next *kernel.Snapshot, id kernel.JobID) bool {
+	leads := func(from kernel.JobID) bool {
+		return slices.Contains(s.Downstream(from), id) || slices.Contains(next.Downstream(from), id)
+	}
 	for _, j := range s.Jobs() {
 		live := s.Facts().Runners[j.Attempt()].Value.Liveness
 		r := s.Facts().Results[j.Attempt()].Value
@@ -103,7 +106,7 @@ func ledBack(s, next *kernel.Snapshot, id kernel.JobID) bool {
 			continue
 		}
 		for _, r := range j.Spec.Routes {
-			if slices.Contains(next.Downstream(r.To), id) {
+			if leads(r.To) {
 				return true
 			}
 		}
@@ -112,7 +115,7 @@ func ledBack(s, next *kernel.Snapshot, id kernel.JobID) bool {
 		}
 		for _, n := range r.Submitted {
 			for _, k := range s.Jobs() {
-				if key := n.Spec.IdempotencyKey; key != "" && k.Spec.IdempotencyKey == key && slices.Contains(next.Downstream(k.ID), id) {
+				if key := n.Spec.IdempotencyKey; key != "" && k.Spec.IdempotencyKey == key && leads(k.ID) {
 					return true
 				}
 			}
