@@ -92,7 +92,7 @@ func mustBeBusy(t *testing.T, err error) {
 	if !errors.As(err, &busy) {
 		t.Fatalf("got %v, want a BusyError", err)
 	}
-	if !strings.Contains(err.Error(), "4711") || !strings.Contains(err.Error(), "busy") {
+	if !strings.Contains(err.Error(), "vizier tick 4711") || !strings.Contains(err.Error(), "busy") {
 		t.Errorf("error %q does not name the holder", err)
 	}
 }
@@ -151,7 +151,7 @@ func TestAHolderThatHasEndedIsNotNamed(t *testing.T) {
 	defer held.Close()
 	_, err := s.Begin(shortly(t))
 	busy, ok := errors.AsType[*BusyError](err)
-	if !ok || strings.Contains(busy.Error(), "4711") {
+	if !ok || strings.Contains(busy.Error(), "vizier tick 4711") {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf("pid %d, ", os.Getpid()); busy.Holder != "" && !strings.HasPrefix(busy.Holder, want) {
