@@ -92,7 +92,7 @@ func mustBeBusy(t *testing.T, err error) {
 	if !errors.As(err, &busy) {
 		t.Fatalf("got %v, want a BusyError", err)
 	}
-	if !strings.Contains(err.Error(), "vizier tick 4711") || !strings.Contains(err.Error(), "busy") {
+	if !strings.Contains(err.Error(), "4711") || !strings.Contains(err.Error(), "busy") {
 		t.Errorf("error %q does not name the holder", err)
 	}
 }
