@@ -38,7 +38,10 @@ func TestAnApprovalCoversTheBranch(t *testing.T) {
 		head      kernel.CommitID
 		err       error
 	}{
-		"the job waits for it":           {now, "c1", "", "c1", nil},
+		"asked while there was none":     {now, "c1", "", "", kernel.ErrConflict},
+		"and there is none now":          {now, "", "", "", nil},
+		"asked, and waits again":         {asked(kernel.WaitingOnDeps, when("c1")), "c1", "", "c1", nil},
+		"asked, waits and has moved":     {asked(kernel.WaitingOnDeps, when("c1")), "c2", "", "", kernel.ErrConflict},
 		"it is the commit that was read": {now, "c1", "c1", "c1", nil},
 		"the branch has moved":           {now, "c2", "c1", "", kernel.ErrConflict},
 		"the branch is gone":             {now, "", "c1", "", kernel.ErrConflict},
@@ -46,7 +49,6 @@ func TestAnApprovalCoversTheBranch(t *testing.T) {
 		"it has moved since":             {asked(kernel.WaitingOnApproval, when("c1")), "c2", "", "", kernel.ErrConflict},
 		"that was read":                  {asked(kernel.WaitingOnApproval, when("c1")), "c2", "c2", "c2", nil},
 		"it is gone since":               {asked(kernel.WaitingOnApproval, when("c1")), "", "", "", kernel.ErrConflict},
-		"there is no branch yet":         {now, "", "", "", nil},
 		"in advance":                     {asked(kernel.WaitingOnDeps), "c1", "", "", nil},
 		"in advance, of a commit":        {asked(kernel.WaitingOnDeps), "c1", "c1", "c1", nil},
 		"the job takes no branch":        {asked(kernel.WaitingOnApproval, free), "c1", "", "", nil},

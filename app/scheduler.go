@@ -153,10 +153,10 @@ func (s *Scheduler) mayDecide(ctx context.Context, verb string) error {
 }
 
 // Approve grants a pending approval and ticks. For a job that takes the branch of its run, and that
-// waits for nothing but the approval, the approval covers the commit that the branch is at; given
-// earlier it covers none, unless c.Head says so. It fails with kernel.ErrConflict if c.Head names
-// another commit or, without c.Head, if the branch has moved since the job began to wait. It fails
-// with an *InsideError if the caller is inside a job.
+// has asked for it, the approval covers the commit that the branch is at; given earlier it covers
+// none, unless c.Head says so. It fails with kernel.ErrConflict if c.Head names another commit or,
+// without c.Head, if the branch is not where it was when the job asked. It fails with an
+// *InsideError if the caller is inside a job.
 func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Consent) (Report, error) {
 	if err := s.mayDecide(ctx, "approve"); err != nil {
 		return Report{}, err
@@ -183,7 +183,7 @@ func (s *Scheduler) headToApprove(ctx context.Context, j *kernel.Job, want kerne
 	switch covers := branch != "" && !j.State.Approval.InDoubt; {
 	case !covers && want != "":
 		return "", fmt.Errorf("the approval of job %s covers no commit of a branch: %w", j.ID, kernel.ErrInvalid)
-	case !covers, want == "" && j.State.Status != kernel.WaitingOnApproval:
+	case !covers, want == "" && j.State.Approval.Head == "" && j.State.Status != kernel.WaitingOnApproval:
 		return "", nil
 	}
 	f := kernel.NewFacts()
@@ -196,9 +196,12 @@ func (s *Scheduler) headToApprove(ctx context.Context, j *kernel.Job, want kerne
 	case head.Value == "" && asked != "":
 		return "", fmt.Errorf("branch %s has gone since job %s asked for approval: make it again with `%s`: %w",
 			branch, j.ID, kernel.CommandLine("git", "branch", branch, string(asked)), kernel.ErrConflict)
-	case want == "" && asked != "" && asked != head.Value:
-		return "", fmt.Errorf("branch %s has moved since job %s asked for approval: look at what has come with `%s`, then approve that with `vizier jobs approve %s --head %s`: %w",
-			branch, j.ID, kernel.CommandLine("git", "log", string(asked+".."+head.Value)), j.ID, head.Value, kernel.ErrConflict)
+	case want == "" && asked == "" && head.Value != "":
+		return "", fmt.Errorf("no commit of branch %s was known when job %s asked for approval: look at what there is with `%s`, then approve that with `vizier jobs approve %s --head %s`: %w",
+			branch, j.ID, kernel.CommandLine("git", "log", string(head.Value)), j.ID, head.Value, kernel.ErrConflict)
+	case want == "" && asked != head.Value:
+		return "", fmt.Errorf("branch %s has moved since job %s asked for approval: look at what has changed with `%s`, then approve that with `vizier jobs approve %s --head %s`: %w",
+			branch, j.ID, kernel.CommandLine("git", "log", "--left-right", string(asked+"..."+head.Value)), j.ID, head.Value, kernel.ErrConflict)
 	case want != "" && want != head.Value:
 		return "", fmt.Errorf("branch %s is at %s, not at %s: look at it again: %w", branch, cmp.Or(head.Value, "no commit"), want, kernel.ErrConflict)
 	default:

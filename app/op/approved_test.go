@@ -20,11 +20,17 @@ func TestAMergeTakesWhatWasApproved(t *testing.T) {
 	tree, _ := w.prepared(map[string]string{"branch": "draft/foo"})
 	w.commit(tree, "more.txt", "more\n")
 	n := approvedAt(w.merge(nil), read)
-	w.want(n, kernel.OutcomeBlocked, "branch draft/foo has moved since the approval", "git log "+read[:12]+".."+w.rev("draft/foo")[:12], "vizier retry")
+	w.want(n, kernel.OutcomeBlocked, "branch draft/foo has moved since the approval", "git log --left-right "+read[:12]+"..."+w.rev("draft/foo")[:12], "vizier retry")
 	if w.rev("main") != main {
 		t.Error("it was merged")
 	}
-	w.want(approvedAt(n, w.rev("draft/foo")), kernel.OutcomeSucceeded, "merged draft/foo into main")
+	moved := w.rev("draft/foo")
+	w.git(w.dir, "update-ref", "refs/heads/draft/foo", main)
+	w.want(approvedAt(n, moved), kernel.OutcomeBlocked, "has moved since the approval") // and is not merged already
+	w.git(w.dir, "update-ref", "-d", "refs/heads/draft/foo")
+	w.want(n, kernel.OutcomeFailed, "git branch draft/foo "+moved)
+	w.git(w.dir, "update-ref", "refs/heads/draft/foo", moved)
+	w.want(n, kernel.OutcomeSucceeded, "merged draft/foo into main")
 	w.want(n, kernel.OutcomeSucceeded, "earlier attempt") // which has moved the branch itself
 }
 

@@ -84,7 +84,10 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		}
 		was, err := m.merging(ctx, source)
 		return failed(1, "there is no branch %s to merge: if another run has merged the plan, nothing is left to do; otherwise make it again with `%s`, then `vizier retry %s`",
-			m.source, remake(ctx, env, m.source, was), n.Job.ID), err
+			m.source, remake(ctx, env, m.source, cmp.Or(was, n.Job.ApprovedHead(m.source))), n.Job.ID), err
+	}
+	if why := unapproved(n, m.source, m.tip); why != "" {
+		return *m.stuck(why), nil
 	}
 	contained, err := env.Git.IsAncestor(ctx, m.tip, m.onto)
 	if err != nil {
@@ -92,9 +95,6 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 	if contained {
 		return m.finish(ctx, m.source+" is merged already", m.tip, m.tip)
-	}
-	if why := unapproved(n, m.source, m.tip); why != "" {
-		return *m.stuck(why), nil
 	}
 	if stop, err := m.clear(ctx); err != nil || stop != nil {
 		return deref(stop), err

@@ -104,7 +104,7 @@ func unapproved(n *Node, branch string, tip kernel.CommitID) string {
 	case tip == "":
 		return fmt.Sprintf("branch %s is gone since the approval, which a retry asks for again: make it again with `%s`", branch, kernel.CommandLine("git", "branch", branch, string(head)))
 	default:
-		return fmt.Sprintf("branch %s has moved since the approval, which a retry asks for again: look at what has come with `%s`", branch, kernel.CommandLine("git", "log", short(head)+".."+short(tip)))
+		return fmt.Sprintf("branch %s has moved since the approval, which a retry asks for again: look at what has changed with `%s`", branch, kernel.CommandLine("git", "log", "--left-right", short(head)+"..."+short(tip)))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ import (
 type approveCmd struct {
 	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs with one pending job: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Digest string   `placeholder:"SHA256" help:"Approve only if the digest is this one; show and jobs approve print it."`
-	Head   string   `placeholder:"COMMIT" help:"Approve only if the branch that the job works on or merges is at this commit: its whole id."`
+	Head   *string  `placeholder:"COMMIT" help:"Approve only if the branch that the job works on or merges is at this commit: its whole id."`
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
@@ -38,10 +39,16 @@ type approved struct {
 	Refs map[kernel.JobID]string `json:"refs,omitempty"` // references of the listed jobs
 }
 
+// commitID is the whole id of a commit.
+var commitID = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+
 // Run grants the approvals, and prints what it approved.
 func (a *approveCmd) Run(c *call) error {
-	if (a.Digest != "" || a.Head != "") && len(a.Jobs) > 1 {
+	if (a.Digest != "" || a.Head != nil) && len(a.Jobs) > 1 {
 		return usageError(errors.New("--digest and --head are for one job: name only that job"))
+	}
+	if a.Head != nil && !commitID.MatchString(*a.Head) {
+		return usageError(fmt.Errorf("--head %q: expected the whole id of a commit, as `git rev-parse BRANCH` prints it", *a.Head))
 	}
 	return c.decide(a.Jobs, a.approve)
 }
@@ -49,13 +56,20 @@ func (a *approveCmd) Run(c *call) error {
 func (a *approveCmd) approve(c *call, r *repo, j *kernel.Job) error {
 	c.warnSteering(r, j) // before it runs: a merge would remove the branch
 	id := j.ID
-	rep, err := r.Scheduler.Approve(c.ctx, id, kernel.Consent{By: c.actor(), How: c.how(), Digest: kernel.Digest(strings.ToLower(a.Digest)), Head: kernel.CommitID(strings.ToLower(a.Head))})
+	consent := kernel.Consent{By: c.actor(), How: c.how(), Digest: kernel.Digest(strings.ToLower(a.Digest))}
+	if a.Head != nil {
+		consent.Head = kernel.CommitID(*a.Head)
+	}
+	rep, err := r.Scheduler.Approve(c.ctx, id, consent)
 	if err != nil {
 		return err
 	}
 	c.report(rep)
 	j = rep.Snapshot.Job(id)
 	st, g := j.State, j.State.Approval.Grant
+	if branch := j.Spec.ApprovedBranch(); branch != "" && st.Approval.Head == "" && !st.Approval.InDoubt {
+		c.ui.warn("this approval of %s covers no commit: the job takes branch %s as it is when it starts", id, branch)
+	}
 	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, answer.Approves(j, g.Statement, r.Templates), listed(rep.Started()), listed(rep.Updated()), nil}
 	if a.Format == "json" {
 		doc.Refs = c.ui.refs.among(doc.Started, doc.Updated)
