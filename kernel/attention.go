@@ -42,19 +42,22 @@ func (j *Job) Needs() Attention {
 	}
 }
 
-// SeenTo reports whether another job takes care of what ended j: a job that may
-// still rewind j, or a job that j was handed on to (see HandedOn).
-func (s *Snapshot) SeenTo(j *Job) bool { return s.HandedOn(j) || s.Pending(j.ID) != "" }
+// SeenTo reports whether j, which has ended, needs nobody: another job takes care of it, which may
+// still rewind j or was handed it (see HandedOn), or j was woken for a job that a person has refused.
+func (s *Snapshot) SeenTo(j *Job) bool {
+	by := s.BlockedBy(j)
+	return s.HandedOn(j) || s.Pending(j.ID) != "" || by != nil && by.State.Status == BlockedByApproval
+}
 
 // BlockedBy returns the blocked job whose route woke j although j could do nothing about the
-// block, such as a merge that uncommitted changes block. A person goes on with that job. nil:
-// there is none.
+// block, such as a merge that uncommitted changes block, or whose approval was rejected. A person
+// goes on with that job. nil: there is none.
 func (s *Snapshot) BlockedBy(j *Job) *Job {
 	if j.State.Status != BlockedByDependency || !strings.HasPrefix(j.State.Reason, NoConflict) {
 		return nil
 	}
 	for _, from := range s.jobs {
-		if from.State.Status == BlockedByDependency && from.State.Outcome == OutcomeBlocked &&
+		if (from.State.Status == BlockedByDependency || from.State.Status == BlockedByApproval) && from.State.Outcome == OutcomeBlocked &&
 			slices.ContainsFunc(from.Spec.Routes, func(r Route) bool { return r.On == OutcomeBlocked && r.To == j.ID }) {
 			return from
 		}

@@ -159,6 +159,7 @@ func TestWhoIsNeeded(t *testing.T) {
 	}{
 		{[]kernel.Job{job("a", blocked("x"), routes(kernel.OutcomeBlocked, "b")), job("b", blocked("y"))}, "b", ""},
 		{[]kernel.Job{job("a", blocked("x"), routes(kernel.OutcomeBlocked, "b")), job("b", idle)}, "", "a"},
+		{[]kernel.Job{job("a", blocked("x"), is(kernel.BlockedByApproval), routes(kernel.OutcomeBlocked, "b")), job("b", idle)}, "", "a"},
 		{[]kernel.Job{job("a", blocked("x"), routes(kernel.OutcomeFailed, "b")), job("b", blocked("y"))}, "", ""},
 		{[]kernel.Job{job("a", blocked("x"), routes(kernel.OutcomeFailed, "b")), job("b", idle)}, "", ""},
 		{[]kernel.Job{job("a", blocked("x"), routes(kernel.OutcomeBlocked, "c")), job("b", idle), job("c", is(kernel.Failed))}, "", ""},
@@ -179,6 +180,9 @@ func TestWhoIsNeeded(t *testing.T) {
 		}
 		if on, from := id(s.HandedOnTo(s.Job("a"))), id(s.BlockedBy(s.Job("b"))); on != c.handedOn || from != c.from || s.HandedOn(s.Job("a")) != (on != "") {
 			t.Errorf("a %+v, b %q: handed on to %q, want %q; blocked by %q, want %q", c.jobs[0].Spec.Routes, c.jobs[1].State.Reason, on, c.handedOn, from, c.from)
+		}
+		if rejected := c.jobs[0].State.Status == kernel.BlockedByApproval; s.SeenTo(s.Job("b")) != rejected {
+			t.Errorf("a is %s, and b is seen to: %v", c.jobs[0].State.Status, !rejected)
 		}
 	}
 }
