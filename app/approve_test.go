@@ -42,6 +42,7 @@ func TestAnApprovalCoversTheBranch(t *testing.T) {
 		"and there is none now":          {now, "", "", "", nil},
 		"asked, and waits again":         {asked(kernel.WaitingOnDeps, when("c1")), "c1", "", "c1", nil},
 		"asked, waits and has moved":     {asked(kernel.WaitingOnDeps, when("c1")), "c2", "", "", kernel.ErrConflict},
+		"asked, waits, and it is gone":   {asked(kernel.WaitingOnDeps, when("c1")), "", "", "", kernel.ErrConflict},
 		"it is the commit that was read": {now, "c1", "c1", "c1", nil},
 		"the branch has moved":           {now, "c2", "c1", "", kernel.ErrConflict},
 		"the branch is gone":             {now, "", "c1", "", kernel.ErrConflict},

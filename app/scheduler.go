@@ -193,6 +193,8 @@ func (s *Scheduler) headToApprove(ctx context.Context, j *kernel.Job, want kerne
 	switch head, asked := f.Heads[branch], j.State.Approval.Head; {
 	case head.Err != "":
 		return "", fmt.Errorf("which commit of branch %s is approved with job %s cannot be told: %s", branch, j.ID, head.Err)
+	case want == "" && asked != head.Value && j.State.Status != kernel.WaitingOnApproval:
+		return "", fmt.Errorf("branch %s is not where it was when job %s asked for approval, and the job waits for something else now: approve it when it asks again: %w", branch, j.ID, kernel.ErrConflict)
 	case head.Value == "" && asked != "":
 		return "", fmt.Errorf("branch %s has gone since job %s asked for approval: make it again with `%s`: %w",
 			branch, j.ID, kernel.CommandLine("git", "branch", branch, string(asked)), kernel.ErrConflict)
