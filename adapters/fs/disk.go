@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"io"
+	iofs "io/fs"
 	"os"
 	"strings"
 
@@ -159,5 +160,9 @@ func linkNew(d disk, from int, old string, to int, name string) error {
 	if err := d.link(from, old, to, name); err != nil {
 		return err
 	}
-	return d.unlink(from, old)
+	err := d.unlink(from, old)
+	if errors.Is(err, iofs.ErrPermission) { // after any other error the old name may be gone
+		err = errors.Join(err, d.unlink(to, name))
+	}
+	return err
 }

@@ -3,8 +3,11 @@
 package proc
 
 import (
+	"bufio"
 	"fmt"
+	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -33,5 +36,47 @@ func TestAProcessOfFewFiles(t *testing.T) {
 	_ = cmd.Wait()
 	if got := FewFilesOf(pid); got != "" {
 		t.Errorf("of a process that has ended: %q", got)
+	}
+}
+
+// What keeps a process from its work is seen from outside: too low a limit of open files, and a signal that stopped it.
+func TestWhatKeepsAProcessFromItsWork(t *testing.T) {
+	if why := FewFilesOf(os.Getpid()); why != "" {
+		t.Skip(why)
+	}
+	cmd := exec.Command("/bin/sh", "-c", "ulimit -n 255 && echo && read -r line")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	defer in.Close()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	want := fmt.Sprintf("the resident scheduler (pid %d) may open 255 files (`ulimit -n`), and needs 256 to start jobs", pid)
+	if got := FewFilesOf(pid); got != want {
+		t.Errorf("%q", got)
+	}
+	if Stopped(pid) || Stopped(0) {
+		t.Error("it counts as stopped")
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("%v, %v", status, err)
+	}
+	if !Stopped(pid) {
+		t.Error("it does not count as stopped")
 	}
 }

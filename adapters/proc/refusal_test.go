@@ -71,20 +71,6 @@ func TestTheLinkOfAWorkingTreeIsPutBack(t *testing.T) {
 			t.Errorf("%s, which is in no linked working tree: %v", dir, err)
 		}
 	}
-	for _, at := range []string{link, link + ".vizier"} { // what is mounted there is not removed
-		if err := errors.Join(os.RemoveAll(link), os.RemoveAll(link+".vizier"), os.Mkdir(at, 0o700)); err != nil {
-			t.Fatal(err)
-		}
-		from, undo := disktest.Bind(t, at)
-		want := "it changed " + link + ", which says where the repository is, and that cannot be put back: "
-		if err := l.MendLink(tree); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: %v", at, err)
-		}
-		if _, err := os.Stat(filepath.Join(from, "gold")); err != nil {
-			t.Error(err)
-		}
-		undo()
-	}
 }
 
 // What cannot be confined is not started: the error says what is wrong.

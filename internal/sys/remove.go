@@ -48,14 +48,17 @@ func mountsByDevice(path string) (found []string, err error) {
 	}
 	err = filepath.WalkDir(path, func(at string, d iofs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, iofs.ErrNotExist), errors.Is(err, iofs.ErrPermission): // what cannot be listed is looked at again before it is removed
+		case errors.Is(err, iofs.ErrNotExist), errors.Is(err, iofs.ErrPermission), errors.Is(err, unix.ENAMETOOLONG): // what cannot be listed is looked at again before it is removed
 			return nil
 		case err != nil:
 			return err
 		case !d.IsDir():
 			return nil
 		}
-		if devices[at], err = device(at); err != nil {
+		switch devices[at], err = device(at); {
+		case errors.Is(err, unix.ENAMETOOLONG):
+			return iofs.SkipDir
+		case err != nil:
 			return err
 		}
 		if devices[at] != devices[filepath.Dir(at)] {
