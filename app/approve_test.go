@@ -69,6 +69,25 @@ func TestAnApprovalCoversTheBranch(t *testing.T) {
 	}
 }
 
+// An approval of what has been decided, or has ended, says so, wherever the branch is now.
+func TestWhatIsDecidedIsNotApprovedAgain(t *testing.T) {
+	for _, st := range []kernel.State{
+		{Status: kernel.Succeeded, Attempt: 1, Approval: kernel.Approval{State: kernel.Approved, Head: "c1"}},
+		{Status: kernel.BlockedByApproval, Approval: kernel.Approval{State: kernel.Rejected, Head: "c1"}},
+		{Status: kernel.Running, Attempt: 1, Started: at, Approval: kernel.Approval{State: kernel.Approved, Head: "c1"}},
+	} {
+		m := newMemory(job("a", func(j *kernel.Job) {
+			merges(j)
+			j.State = st
+		}))
+		s := m.scheduler()
+		s.Observers = append(s.Observers, &heads{map[string]kernel.CommitID{}, map[string]int{}, 0})
+		if _, err := s.Approve(t.Context(), "a", kernel.Consent{By: "ann"}); !errors.Is(err, kernel.ErrConflict) || strings.Contains(err.Error(), "branch") {
+			t.Errorf("%s: %v", st.Status, err)
+		}
+	}
+}
+
 // unseeing cannot observe branches.
 type unseeing struct{}
 

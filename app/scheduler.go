@@ -163,12 +163,13 @@ func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Conse
 	}
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		v := history.Approve{Job: id, Consent: c}
-		head, err := s.headToApprove(ctx, snap.Job(id), c.Head)
-		if err != nil {
-			return kernel.Plan{}, nil, err
-		}
-		v.Consent.Head = head
 		plan, err := v.Decide(snap)
+		if err == nil { // there is something to approve
+			v.Consent.Head, err = s.headToApprove(ctx, snap.Job(id), c.Head)
+		}
+		if err == nil {
+			plan, err = v.Decide(snap)
+		}
 		return plan, []history.Verb{v}, err
 	}})
 }
@@ -176,9 +177,6 @@ func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Conse
 // headToApprove returns the commit of j's branch that an approval covers, "" if it covers none.
 // If want is not "", it has to be that commit.
 func (s *Scheduler) headToApprove(ctx context.Context, j *kernel.Job, want kernel.CommitID) (kernel.CommitID, error) {
-	if j == nil { // the kernel says so
-		return "", nil
-	}
 	branch := j.Spec.ApprovedBranch()
 	switch covers := branch != "" && !j.State.Approval.InDoubt; {
 	case !covers && want != "":
