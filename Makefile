@@ -68,14 +68,14 @@ test: export TMPDIR := $(or $(TMPDIR),$(shell sh scripts/memory.sh),/tmp)
 test: tools cluster
 	@$(MAKE) --no-print-directory -j 4 with-libgit2 operations raced unraced
 
-# The same at length, all tests with the race detector but for those of the store that say of
-# themselves that they gain nothing, and the program that scripts run too: longer tortures,
-# the whole suite of clusters. And then once the way that other systems take, on this one.
+# The same at length and on the disk, the program that scripts run with the race detector
+# too: longer tortures, the whole suite of clusters. And then once, in memory, the way that
+# other systems take, on this one.
+test-long: export VIZIER_LONG := 1
 test-long: tools cluster
 	@$(MAKE) --no-print-directory platforms PLATFORMS=darwin/amd64
-	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
-	RAPID_SEED=$(SEED) VIZIER_LONG=1 CGO_ENABLED=0 $(GO) test -timeout 60m ./adapters/fs
-	@$(MAKE) --no-print-directory test-portable
+	@$(MAKE) --no-print-directory -j 4 with-libgit2 operations raced unraced
+	@VIZIER_LONG= $(MAKE) --no-print-directory test-portable
 
 # By the environment, so that the programs that tests build have the tag as well.
 test-portable:

@@ -52,10 +52,11 @@ type Remedy struct {
 	Kind     RemedyKind
 	Job      JobID      // for kinds about a job
 	Artifact Artifact   // for ProduceArtifact
-	Pinned   PinnedHead // for MoveBranch; for MakeBranch only its branch; for ProduceArtifact the branch that a stage's token has to be for, if not the plan's own
+	Pinned   PinnedHead // for MoveBranch; for MakeBranch its branch and, if it has been there, its commit; for ApproveJob where its branch has moved to; for ProduceArtifact the branch that a stage's token has to be for, if not the plan's own
 	Detail   string     // what is wrong, for MendRecord, SubmitAgain and MeetCondition; what to do, for SeeToAgent; its name, for EnlargePool and SeeToSecret
 	Units    int        // for EnlargePool: how many it needs at least
 	Barred   Barred     // for ApproveJob
+	Asked    CommitID   // for ApproveJob: where the branch was when the job asked, if it has moved since
 }
 
 // RemedyKind is a kind of thing that a person can do.

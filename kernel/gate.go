@@ -674,6 +674,14 @@ func (t *tick) checkApproval(i int32) verdict {
 	}
 }
 
+// branchToApprove returns the branch for whose commit j waits to be approved; "": it waits for no approval, or for one of none.
+func (j *Job) branchToApprove() string {
+	if j.beginsToAsk() || j.State.Approval.InDoubt {
+		return ""
+	}
+	return j.Spec.ApprovedBranch()
+}
+
 // beginsToAsk reports whether j does not wait for its approval yet, as far as its record tells.
 func (j *Job) beginsToAsk() bool {
 	return j.State.Status != WaitingOnApproval || j.State.Wait.Kind != OnApproval

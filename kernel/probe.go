@@ -85,6 +85,7 @@ func (s *Snapshot) ProbesOf(ids ...JobID) Probes {
 			b.gates(s.jobs[k])
 		}
 		b.conflict(s.jobs[k])
+		b.branch(s.jobs[k].branchToApprove())
 		if s.jobs[k].Spec.takesBranch() && s.jobs[k].Open() {
 			s.eachRival(k, OnBranch, func(r int32) { b.conflict(s.jobs[r]) })
 		}

@@ -233,7 +233,17 @@ func (x *explainer) clearsApproval(i int32, v verdict) string {
 }
 
 func (x *explainer) remedyApproval(i int32, _ verdict) (does []Remedy, via JobID) {
-	return []Remedy{x.approve(x.t.s.jobs[i])}, ""
+	j, r := x.t.s.jobs[i], x.approve(x.t.s.jobs[i])
+	branch := j.branchToApprove()
+	asked, now := j.State.Approval.Head, x.t.s.facts.Heads[branch]
+	switch {
+	case branch == "" || !now.Known || now.Value == asked:
+	case now.Value == "": // approving is refused until it is there again
+		return []Remedy{{Kind: MakeBranch, Pinned: PinnedHead{Branch: branch, Commit: asked}}, r}, ""
+	default:
+		r.Pinned, r.Asked = PinnedHead{Branch: branch, Commit: now.Value}, asked
+	}
+	return []Remedy{r}, ""
 }
 
 func (x *explainer) approve(j *Job) Remedy {

@@ -251,3 +251,38 @@ func TestWhatABranchIsAtWhenAJobAsks(t *testing.T) {
 	doubt.State.Approval.InDoubt = true
 	head("", snapshot(at("c1"), doubt))
 }
+
+// An approval that would be refused, since the branch is elsewhere, is not what starts the job.
+func TestToApproveABranchThatIsElsewhere(t *testing.T) {
+	asks := job("a", func(j *kernel.Job) {
+		j.Spec.Origin = kernel.Origin{Run: "r", Branch: "b", About: kernel.NodeInfo{Operation: "git.integrate_plan_branch"}}
+		j.State.Approval = kernel.Require(t0, "ann")
+		j.State.Status, j.State.Wait, j.State.Approval.Head = kernel.WaitingOnApproval, kernel.WaitReason{Kind: kernel.OnApproval, Detail: "awaiting human approval"}, "c1"
+	})
+	approve := kernel.Remedy{Kind: kernel.ApproveJob, Job: "a"}
+	moved := kernel.Remedy{Kind: kernel.ApproveJob, Job: "a", Pinned: kernel.PinnedHead{Branch: "b", Commit: "c2"}, Asked: "c1"}
+	for name, c := range map[string]struct {
+		now  kernel.Fact[kernel.CommitID]
+		want []kernel.Remedy
+	}{
+		"not asked":      {kernel.Fact[kernel.CommitID]{}, []kernel.Remedy{approve}},
+		"cannot be read": {kernel.Unseen[kernel.CommitID]("no"), []kernel.Remedy{approve}},
+		"as it was":      {kernel.Seen(kernel.CommitID("c1")), []kernel.Remedy{approve}},
+		"moved":          {kernel.Seen(kernel.CommitID("c2")), []kernel.Remedy{moved}},
+		"gone":           {kernel.Seen(kernel.CommitID("")), []kernel.Remedy{{Kind: kernel.MakeBranch, Pinned: kernel.PinnedHead{Branch: "b", Commit: "c1"}}, approve}},
+	} {
+		f := facts()
+		f.Heads["b"] = c.now
+		e, err := kernel.Explain(snapshot(f, asks), "a")
+		if err != nil || !slices.Equal(e.Actions, c.want) {
+			t.Errorf("%s: %+v, %v", name, e.Actions, err)
+		}
+	}
+	if p := snapshot(facts(), asks).ProbesOf("a"); !slices.Equal(p.Branches, []string{"b"}) {
+		t.Errorf("an explanation asks for %+v", p)
+	}
+	asks.State.Approval.InDoubt = true
+	if p := snapshot(facts(), asks).ProbesOf("a"); !p.Empty() {
+		t.Errorf("an approval of no commit asks for %+v", p)
+	}
+}

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,7 +12,9 @@ type Tally struct {
 	Statuses [BlockedByApproval + 1]int // number of jobs by status
 
 	// Stuck is the number of jobs that are BlockedByDependency with
-	// OutcomeBlocked and not retired, which need a person.
+	// OutcomeBlocked and not retired, which need a person. Jobs that were
+	// woken to resolve a conflict where there is none are not counted: the
+	// merge that woke them is, unless it was rejected.
 	Stuck int
 
 	// Routes is the number of jobs that have routes or that only a route
@@ -27,7 +30,7 @@ func (t *Tally) Add(j *Job) { t.add(j, j.State.Status) }
 
 func (t *Tally) add(j *Job, st Status) {
 	t.Statuses[st]++
-	if st == BlockedByDependency && j.State.Outcome == OutcomeBlocked && !j.State.Retired {
+	if st == BlockedByDependency && j.State.Outcome == OutcomeBlocked && !j.State.Retired && !strings.HasPrefix(j.State.Reason, NoConflict) {
 		t.Stuck++
 	}
 	if j.Spec.Routed || len(j.Spec.Routes) > 0 {

@@ -21,13 +21,14 @@ func TestTally(t *testing.T) {
 	s := snapshot(facts(), job("a", over(kernel.Failed, 9)), job("b", over(kernel.Succeeded, 3)), job("c", over(kernel.BlockedByDependency, 1), stuck),
 		job("d", is(kernel.BlockedByDependency)), job("e", is(kernel.Unscheduled), func(j *kernel.Job) { j.Spec.Routed = true }),
 		job("f", over(kernel.Succeeded, 2), stuck, func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "e"}} }),
-		job("g", over(kernel.BlockedByDependency, 1), stuck, func(j *kernel.Job) { j.State.Retired = true }))
+		job("g", over(kernel.BlockedByDependency, 1), stuck, func(j *kernel.Job) { j.State.Retired = true }),
+		job("h", over(kernel.BlockedByDependency, 1), stuck, func(j *kernel.Job) { j.State.Reason = kernel.NoConflict + ": see to it" }))
 	got := s.Tally(s.Jobs())
 	want := kernel.Tally{Stuck: 1, Routes: 2, Created: s.Job("a").Created, Finished: s.Job("a").State.Finished}
-	for st, n := range map[kernel.Status]int{kernel.Failed: 1, kernel.Succeeded: 2, kernel.BlockedByDependency: 3, kernel.Unscheduled: 1} {
+	for st, n := range map[kernel.Status]int{kernel.Failed: 1, kernel.Succeeded: 2, kernel.BlockedByDependency: 4, kernel.Unscheduled: 1} {
 		want.Statuses[st] = n
 	}
-	if got != want || got.Total() != 6 || got.Active() {
+	if got != want || got.Total() != 7 || got.Active() {
 		t.Errorf("%+v: %d in all, active: %t; want %+v", got, got.Total(), got.Active(), want)
 	}
 

@@ -35,7 +35,7 @@ type journalOffset struct {
 	end   int64
 }
 
-const cacheVersion = "vizier cache 10"
+const cacheVersion = "vizier cache 11"
 
 // cacheHead is the head of a cache that this boot and this version of the program
 // may use.

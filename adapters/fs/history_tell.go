@@ -174,6 +174,7 @@ func askedOf(step stepRecord, cancelled map[kernel.JobID]bool) Asked {
 		By     string        `json:"by"`
 		Why    string        `json:"why"`
 		Reason string        `json:"reason"`
+		Head   string        `json:"head"`
 		Result outcomeRecord `json:"result"`
 	}
 	var several struct {
@@ -197,6 +198,10 @@ func askedOf(step stepRecord, cancelled map[kernel.JobID]bool) Asked {
 			how = kernel.Cancelled.String()
 		}
 		a.Text = fmt.Sprintf("attempt %d %s", args.Result.Attempt, how)
+	case "approve":
+		if args.Head != "" {
+			a.Text = "commit " + args.Head
+		}
 	case "refuse":
 		a.Text = args.Why
 	case "reject":

@@ -229,12 +229,12 @@ func TestTheCommandOfASecretIsEnded(t *testing.T) {
 // What its secrets took counts as time of the attempt: without that, it would run for its whole time limit.
 func TestTheTimeOfSecretsCounts(t *testing.T) {
 	w := setup(t, "sleep", "60")
-	w.job.Spec.Task.Timeout = 2 * time.Second
-	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "A", Source: "sleep 1; echo hunter2"}}
+	w.job.Spec.Task.Timeout = 4 * time.Second
+	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "A", Source: "sleep 2; echo hunter2"}}
 	must(t, w.Provide(bg, &w.job))
 	began := time.Now()
 	r := w.Run(bg, &w.job)
-	wantResult(t, r, kernel.OutcomeFailed, 124, kernel.Timeout, "timed out after 2s")
+	wantResult(t, r, kernel.OutcomeFailed, 124, kernel.Timeout, "timed out after 4s")
 	if took := time.Since(began); took >= w.job.Spec.Task.Timeout {
 		t.Errorf("after its secrets it ran for %s", took)
 	}

@@ -29,12 +29,13 @@ type approved struct {
 	Outcome string       `json:"outcome"`
 	Job     kernel.JobID `json:"job"`
 	view.Reference
-	Status        string         `json:"status"`
-	ApprovalState string         `json:"approval_state"`
-	Digest        kernel.Digest  `json:"digest"`   // of what was approved
-	Approves      []string       `json:"approves"` // the lines of its statement
-	Started       []kernel.JobID `json:"started"`
-	Updated       []kernel.JobID `json:"updated"`
+	Status        string          `json:"status"`
+	ApprovalState string          `json:"approval_state"`
+	Digest        kernel.Digest   `json:"digest"`         // of what was approved
+	Head          kernel.CommitID `json:"head,omitempty"` // of the branch, which it covers; "": it covers none
+	Approves      []string        `json:"approves"`       // the lines of its statement
+	Started       []kernel.JobID  `json:"started"`
+	Updated       []kernel.JobID  `json:"updated"`
 
 	Refs map[kernel.JobID]string `json:"refs,omitempty"` // references of the listed jobs
 }
@@ -70,7 +71,7 @@ func (a *approveCmd) approve(c *call, r *repo, j *kernel.Job) error {
 	if branch := j.Spec.ApprovedBranch(); branch != "" && st.Approval.Head == "" && !st.Approval.InDoubt {
 		c.ui.warn("this approval of %s covers no commit: the job takes branch %s as it is when it starts", id, branch)
 	}
-	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, answer.Approves(j, g.Statement, r.Templates), listed(rep.Started()), listed(rep.Updated()), nil}
+	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, st.Approval.Head, answer.Approves(j, g.Statement, r.Templates), listed(rep.Started()), listed(rep.Updated()), nil}
 	if a.Format == "json" {
 		doc.Refs = c.ui.refs.among(doc.Started, doc.Updated)
 		return c.ui.json(doc)
@@ -84,7 +85,8 @@ func (a *approveCmd) approve(c *call, r *repo, j *kernel.Job) error {
 }
 
 // decide calls one for the pending approval of each reference. If there are
-// several, it first checks that all of them are pending.
+// several, it first checks that all of them are pending; one that is refused even so
+// keeps none of the others from being decided.
 func (c *call) decide(refs []string, one func(*call, *repo, *kernel.Job) error) error {
 	var r *repo
 	var jobs []*kernel.Job
@@ -107,12 +109,16 @@ func (c *call) decide(refs []string, one func(*call, *repo, *kernel.Job) error) 
 		}
 		jobs = append(jobs, j)
 	}
+	var refused []error
 	for _, j := range jobs {
 		if err := one(c, r, j); err != nil {
-			return err
+			refused = append(refused, err)
+		}
+		if c.ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(refused...)
 }
 
 // how returns how the decision is made: at a terminal, or by a script.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +17,16 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		return []string{"vizier", "retry", string(r.Job)}, ""
 	case kernel.ApproveJob:
 		command = []string{"vizier", "jobs", "approve", string(r.Job)}
+		if r.Pinned.Commit != "" {
+			changed := string(r.Pinned.Commit)
+			if r.Asked != "" {
+				changed = string(r.Asked + "..." + r.Pinned.Commit)
+			}
+			command = append(command, "--head", string(r.Pinned.Commit))
+			text = "branch " + r.Pinned.Branch + " has moved: look at `" + kernel.CommandLine("git", "log", "--left-right", changed) + "`, then `" + strings.Join(command, " ") + "`"
+		}
 		if by := r.Barred.Else(); by != "" {
-			text = strings.Join(command, " ") + ", by " + by
+			text = cmp.Or(text, strings.Join(command, " ")) + ", by " + by
 		}
 		return command, text
 	case kernel.MendRecord:
@@ -43,6 +52,9 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 	case kernel.CleanTree:
 		return nil, "commit or put away what `git status` names in the main working tree"
 	case kernel.MakeBranch:
+		if r.Pinned.Commit != "" {
+			return []string{"git", "branch", r.Pinned.Branch, string(r.Pinned.Commit)}, ""
+		}
 		return nil, "make branch " + r.Pinned.Branch + ", as `" + kernel.CommandLine("git", "branch", "--", r.Pinned.Branch) + "` does at the commit that is checked out"
 	case kernel.MeetCondition:
 		return nil, "clear the precondition: " + r.Detail
@@ -61,8 +73,11 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 }
 
 // InOrder reports whether actions work only in their order: a job that has ended asks
-// for its approval only after a retry, and may be retried only once what it needs is made and what it takes along has ended.
+// for its approval only after a retry, and gets it only for a branch that is there; it may be retried only once what it needs is made and what it takes along has ended.
 func InOrder(actions []kernel.Remedy) bool {
+	if slices.ContainsFunc(actions, func(r kernel.Remedy) bool { return r.Kind == kernel.MakeBranch && r.Pinned.Commit != "" }) {
+		return true
+	}
 	retry := slices.IndexFunc(actions, func(r kernel.Remedy) bool { return r.Kind == kernel.RetryJob })
 	return retry >= 0 && (slices.ContainsFunc(actions[retry:], func(r kernel.Remedy) bool { return r.Kind == kernel.ApproveJob }) ||
 		slices.ContainsFunc(actions[:retry], func(r kernel.Remedy) bool { return r.Kind == kernel.ProduceArtifact || r.Kind == kernel.AwaitEnd }))
