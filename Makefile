@@ -78,8 +78,9 @@ test-long: tools cluster
 	@VIZIER_LONG= $(MAKE) --no-print-directory test-portable
 
 # By the environment, so that the programs that tests build have the tag as well.
+test-portable: export TMPDIR := $(or $(TMPDIR),$(shell sh scripts/memory.sh),/tmp)
 test-portable:
-	RAPID_SEED=$(SEED) GOFLAGS='$(shell $(GO) env GOFLAGS) -tags=portable' $(GO) test -p 2 -timeout 60m ./...
+	RAPID_SEED=$(SEED) GOFLAGS='$(shell $(GO) env GOFLAGS) -tags=portable' $(GO) test -vet=off -p 3 -timeout 60m ./...
 
 # The real agents from npm, of the versions that this is made for, and then the
 # newest ones, which may fail.

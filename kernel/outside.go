@@ -61,9 +61,12 @@ func (j *Job) Reads() (facts []Near, awaited bool) {
 	for _, name := range b.p.Branches {
 		facts = append(facts, Near{Kind: Readers, Key: name})
 	}
-	for key, asked := range map[string]bool{checkedOut: b.p.Head, cleanTree: b.p.Clean, enforced: b.p.Sandbox} {
-		if asked {
-			facts = append(facts, Near{Kind: Readers, Key: key})
+	for _, f := range []struct {
+		key   string
+		asked bool
+	}{{checkedOut, b.p.Head}, {cleanTree, b.p.Clean}, {enforced, b.p.Sandbox}} {
+		if f.asked {
+			facts = append(facts, Near{Kind: Readers, Key: f.key})
 		}
 	}
 	return facts, j.State.Status == WaitingOnDeps && j.State.Wait.Cause != TokenProducing
