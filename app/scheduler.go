@@ -457,20 +457,35 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 		return snap
 	}
 	near := append(history.EveryTick(s.Now()), kernel.Near{Kind: kernel.Outsiders}, kernel.Near{Kind: kernel.Itself, Job: id})
-	snap, err := s.Look(ctx, near, explain)
-	if err != nil || snap.Narrow() {
-		return e, snap, errors.Join(err, refused)
-	}
-	if j := snap.Job(id); j != nil && !j.Open() { // the facts that open jobs refer to are already there
-		for _, p := range j.Spec.After {
-			near = append(near, kernel.Near{Kind: kernel.Itself, Job: p})
+	for looked := map[kernel.JobID]bool{}; ; {
+		snap, err := s.Look(ctx, near, explain)
+		if err != nil || snap.Narrow() {
+			return e, snap, errors.Join(err, refused)
 		}
-		for _, a := range j.Spec.Needs {
-			near = append(near, kernel.Near{Kind: kernel.Producers, Artifact: a})
+		known := len(near)
+		for _, of := range append([]kernel.JobID{id}, about(e)...) {
+			if j := snap.Job(of); j != nil && !j.Open() && !looked[of] { // what open jobs refer to is already there
+				looked[of] = true
+				for _, p := range j.Spec.After {
+					near = append(near, kernel.Near{Kind: kernel.Itself, Job: p})
+				}
+				for _, a := range j.Spec.Needs {
+					near = append(near, kernel.Near{Kind: kernel.Producers, Artifact: a})
+				}
+			}
 		}
-		snap, err = s.Look(ctx, near, explain)
+		if len(near) == known {
+			return e, snap, refused
+		}
 	}
-	return e, snap, errors.Join(err, refused)
+}
+
+// about returns the jobs that e says to do something about.
+func about(e kernel.Explanation) (ids []kernel.JobID) {
+	for _, a := range e.Actions {
+		ids = append(ids, a.Job)
+	}
+	return ids
 }
 
 // HeldUpBy returns the first of jobs ids that cannot start before job by, which runs, has ended; "":

@@ -14,6 +14,16 @@ type Consent struct {
 	Head   CommitID // of the branch, as in Approval; "": none is approved
 }
 
+// ConsentTo returns by's yes to j as j is now: to its statement and, if it waits for the approval of a
+// branch's commit, to that commit. A front end that shows j says no more by it than what it has shown.
+func ConsentTo(j *Job, by, how string) Consent {
+	c := Consent{By: by, How: how, Digest: j.Spec.Digest()}
+	if j.branchToApprove() != "" {
+		c.Head = j.State.Approval.Head
+	}
+	return c
+}
+
 // Refusal is a person's no to a job.
 type Refusal struct {
 	By     string

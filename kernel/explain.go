@@ -389,6 +389,7 @@ func (x *explainer) remedies(i int32) {
 			return
 		}
 		x.add(Remedy{Kind: RetryJob, Job: retry})
+		x.remediesOfRun(j)
 		for _, id := range []JobID{retry, j.ID} {
 			if asks := x.t.s.Job(id); asks.asksAnew() {
 				x.add(x.approve(asks))
@@ -429,6 +430,19 @@ func (x *explainer) remedies(i int32) {
 		}
 	}
 	x.add(again...)
+}
+
+// remediesOfRun collects remedies for the other failed jobs of j's run, if they would hold j back after a retry of it.
+func (x *explainer) remediesOfRun(j *Job) {
+	if j.Spec.FailureMode != BlockDownstream || j.Spec.Routed {
+		return
+	}
+	x.t.s.requireStoppers(j.Spec.Origin.Run)
+	if f := x.t.failures[j.Spec.Origin.Run]; f != nil {
+		for _, k := range f.roots {
+			x.remedies(k)
+		}
+	}
 }
 
 // submitAgain returns what to submit again where a retry of job id is no use; nil: nothing.

@@ -320,6 +320,10 @@ func TestWhatAPersonCanDo(t *testing.T) {
 		tell(&f)
 		return f
 	}
+	inRun := func(j *kernel.Job) { j.Spec.Origin.Run = "r" }
+	stops := func(id kernel.JobID, change ...option) kernel.Job {
+		return job(id, append(change, inRun, func(j *kernel.Job) { j.Spec.FailureMode = kernel.BlockDownstream })...)
+	}
 	for name, c := range map[string]struct {
 		facts kernel.Facts
 		jobs  []kernel.Job
@@ -347,9 +351,12 @@ func TestWhatAPersonCanDo(t *testing.T) {
 		"a branch elsewhere": {facts(), []kernel.Job{job("j", pinned("b", "c"))}, "move_branch b@c"},
 		"a rejection":        {facts(), []kernel.Job{job("j", approval(kernel.Rejected, "no"))}, "retry j; approve j"},
 		"it failed":          {facts(), []kernel.Job{job("j", is(kernel.Failed))}, "retry j"},
-		"it was cancelled":   {facts(), []kernel.Job{job("j", is(kernel.Cancelled))}, "retry j"},
-		"it runs":            {facts(), []kernel.Job{job("j", running(1))}, ""},
-		"locks":              {facts(), []kernel.Job{job("h", running(1), locks(excl("k"))), job("j", locks(excl("k")))}, ""},
+		"another job of its run failed too, and would hold it back": {facts(), []kernel.Job{stops("j", is(kernel.Failed)), stops("k", is(kernel.Failed))}, "retry j; retry k"},
+		"two failures hold it back":                                 {facts(), []kernel.Job{stops("j"), stops("k", is(kernel.Failed)), stops("l", is(kernel.Failed))}, "retry k; retry l"},
+		"a failure is on its own":                                   {facts(), []kernel.Job{job("j", is(kernel.Failed), inRun), job("k", is(kernel.Failed), inRun)}, "retry j"},
+		"it was cancelled":                                          {facts(), []kernel.Job{job("j", is(kernel.Cancelled))}, "retry j"},
+		"it runs":                                                   {facts(), []kernel.Job{job("j", running(1))}, ""},
+		"locks":                                                     {facts(), []kernel.Job{job("h", running(1), locks(excl("k"))), job("j", locks(excl("k")))}, ""},
 	} {
 		s := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: c.jobs, Facts: c.facts})
 		s = s.Apply(kernel.Decide(s))

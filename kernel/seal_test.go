@@ -281,8 +281,15 @@ func TestToApproveABranchThatIsElsewhere(t *testing.T) {
 	if p := snapshot(facts(), asks).ProbesOf("a"); !slices.Equal(p.Branches, []string{"b"}) {
 		t.Errorf("an explanation asks for %+v", p)
 	}
+	shown := kernel.Consent{By: "ann", How: "page", Digest: asks.Spec.Digest(), Head: "c1"}
+	if c := kernel.ConsentTo(&asks, "ann", "page"); c != shown {
+		t.Errorf("a front end says %+v", c)
+	}
 	asks.State.Approval.InDoubt = true
 	if p := snapshot(facts(), asks).ProbesOf("a"); !p.Empty() {
 		t.Errorf("an approval of no commit asks for %+v", p)
+	}
+	if c := kernel.ConsentTo(&asks, "ann", "page"); c.Head != "" {
+		t.Errorf("a front end says %+v to what is in doubt", c)
 	}
 }

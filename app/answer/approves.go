@@ -20,10 +20,7 @@ type Manifests interface {
 // commit of the branch that it is about, and the arguments of j's node from the manifest whose
 // digest is in the statement.
 func Approves(j *kernel.Job, statement string, manifests Manifests) []string {
-	lines, o := view.Statement(statement), &j.Spec.Origin
-	if head := j.State.Approval.Head; head != "" {
-		lines = append(lines, "branch "+strconv.QuoteToASCII(o.Branch)+" "+strconv.QuoteToASCII(string(head)))
-	}
+	lines, o := view.Approves(j, statement), &j.Spec.Origin
 	if o.Manifest == "" {
 		return lines
 	}

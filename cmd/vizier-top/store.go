@@ -207,7 +207,7 @@ func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 		var err error
 		switch what {
 		case approve:
-			_, err = s.r.Scheduler.Approve(ctx, id, kernel.Consent{By: s.who(), How: "terminal", Digest: jobs[i].Spec.Digest()})
+			_, err = s.r.Scheduler.Approve(ctx, id, kernel.ConsentTo(jobs[i], s.who(), "terminal"))
 		case reject:
 			_, err = s.r.Scheduler.Reject(ctx, id, kernel.Refusal{By: s.who(), How: "terminal"})
 		case retry:

@@ -170,10 +170,11 @@ func (a *actions) claim(ctx context.Context, q *http.Request) (any, error) {
 
 // wish is the body of a request for an action.
 type wish struct {
-	What   string        `json:"what"` // approve, reject, retry or cancel
-	Job    kernel.JobID  `json:"job"`
-	Digest kernel.Digest `json:"digest"` // for approve: of what the page showed
-	Reason string        `json:"reason"` // for reject
+	What   string          `json:"what"` // approve, reject, retry or cancel
+	Job    kernel.JobID    `json:"job"`
+	Digest kernel.Digest   `json:"digest"` // for approve: of what the page showed
+	Head   kernel.CommitID `json:"head"`   // for approve: of the branch, if the page showed one
+	Reason string          `json:"reason"` // for reject
 }
 
 // act performs an action by calling the use case that the command calls.
@@ -206,7 +207,7 @@ func (a *actions) act(ctx context.Context, q *http.Request) (any, error) {
 	case x.What == "approve" && x.Digest == "":
 		err = fmt.Errorf("approve needs the digest of what was shown: %w", kernel.ErrInvalid)
 	case x.What == "approve":
-		rep, err = s.Approve(ctx, x.Job, kernel.Consent{By: who, How: how, Digest: x.Digest})
+		rep, err = s.Approve(ctx, x.Job, kernel.Consent{By: who, How: how, Digest: x.Digest, Head: x.Head})
 	case x.What == "reject":
 		rep, err = s.Reject(ctx, x.Job, kernel.Refusal{By: who, How: how, Reason: x.Reason})
 	case x.What == "retry":

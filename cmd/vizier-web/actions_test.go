@@ -123,6 +123,7 @@ func TestWhoMayAct(t *testing.T) {
 	ask("../act", approve, 404, "", with(key)...)
 	ask("act", wish("approve", deploy), 400, "digest", with(key)...)
 	ask("act", wish("approve", deploy, "digest", strings.Repeat("0", 64)), 409, "", with(key)...)
+	ask("act", wish("approve", deploy, "digest", string(f.digestOf(s, deploy)), "head", "c"), 400, "covers no commit", with(key)...)
 	ask("act", wish("approve", "../../"+deploy), 404, "", with(key)...)
 	ask("act", wish("approve", strings.Repeat("0", len(deploy)), "digest", "x"), 404, "", with(key)...)
 	ask("act", wish("delete", deploy), 400, "no action", with(key)...)

@@ -114,9 +114,9 @@ func approve(ctx context.Context, r *vizier.Repository, who vizier.Asker, ref st
 	if err != nil {
 		return err
 	}
-	spec := &snap.Job(id).Spec
-	fmt.Print(spec.Statement()) // what is approved is what was shown
-	rep, err := r.Scheduler.Approve(ctx, id, kernel.Consent{By: who.Name(), How: "frontend", Digest: spec.Digest()})
+	j := snap.Job(id)
+	fmt.Println(strings.Join(view.Approves(j, j.Spec.Statement()), "\n")) // what is approved is what was shown
+	rep, err := r.Scheduler.Approve(ctx, id, kernel.ConsentTo(j, who.Name(), "frontend"))
 	if err == nil {
 		fmt.Println(id, rep.Snapshot.Job(id).State.Status)
 	}

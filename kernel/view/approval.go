@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -12,6 +13,15 @@ import (
 func Statement(s string) []string {
 	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 	return orEmpty(lines[1:])
+}
+
+// Approves returns the lines of a statement of j, and the commit of the branch that its approval is about.
+func Approves(j *kernel.Job, statement string) []string {
+	lines := Statement(statement)
+	if head := j.State.Approval.Head; head != "" {
+		lines = append(lines, "branch "+strconv.QuoteToASCII(j.Spec.Origin.Branch)+" "+strconv.QuoteToASCII(string(head)))
+	}
+	return lines
 }
 
 // approvalDigest returns the digest of what was approved or, while the job

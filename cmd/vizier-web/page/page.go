@@ -98,9 +98,10 @@ type job struct {
 	Actions []string `json:"actions"` // what people can do: commands to type, or text
 	Root    string   `json:"root,omitempty"`
 
-	Digest    kernel.Digest `json:"digest"`    // of the statement
-	Statement []string      `json:"statement"` // the lines of what an approval would cover
-	Near      []near        `json:"near"`
+	Digest    kernel.Digest   `json:"digest"`         // of the statement
+	Head      kernel.CommitID `json:"head,omitempty"` // of the branch, which an approval would cover
+	Statement []string        `json:"statement"`      // the lines of what an approval would cover
+	Near      []near          `json:"near"`
 }
 
 type field struct{ Label, Text string }
@@ -132,7 +133,7 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 	}
 	j := p.snap.Job(id)
 	out := &job{row: p.row(j), Unmet: []unmet{}, Actions: []string{}, Near: []near{},
-		Digest: j.Spec.Digest(), Statement: view.Statement(j.Spec.Statement())}
+		Digest: j.Spec.Digest(), Head: kernel.ConsentTo(j, "", "").Head, Statement: view.Approves(j, j.Spec.Statement())}
 	for _, v := range values {
 		if v.Key != "job" { // a job's own id stays
 			v.Text = p.people(v.Text)

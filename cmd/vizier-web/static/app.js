@@ -174,7 +174,7 @@ let deed = {}; // of the chosen job: what was pressed once, what the server is a
 
 // actButton does what it says once it is pressed, and pressed again.
 function actButton(what, j) {
-  const once = JSON.stringify([what, j.digest]); // what is pressed, of what is shown
+  const once = JSON.stringify([what, j.digest, j.head]); // what is pressed, of what is shown
   const look = () => foresee($("job").querySelector(".follows"), what, j.row.job, commandOf(what, j.row.ref));
   const press = async () => {
     const before = deed, mine = deed = {};
@@ -190,7 +190,7 @@ function actButton(what, j) {
     drawJob();
     try {
       const got = await fetch("act", { method: "POST", headers: { "Content-Type": "application/json", "X-Vizier-Key": key },
-        body: JSON.stringify({ what, job: j.row.job, digest: what === "approve" ? j.digest : undefined, reason }) });
+        body: JSON.stringify({ what, job: j.row.job, digest: what === "approve" ? j.digest : undefined, head: what === "approve" ? j.head : undefined, reason }) });
       if (!got.ok) throw new Error(await got.text());
       mine.said = `${what}: done`;
       refresh();
