@@ -161,12 +161,29 @@ func (t *tick) carry(told int) {
 		after := t.status(k)
 		t.late = t.late || after != before && (after == Running || after == WaitingOnLocks)
 	}
-	for ; told < len(t.queue); told++ {
-		t.s.graph.eachSuccessor(t.queue[told], again)
-		if t.s.jobs[t.queue[told]].Spec.Routed {
-			t.s.eachUnfinal(t.queue[told], again)
+	var many []int32 // jobs after many: each is judged once all that ended by then was told
+	noted := map[int32]bool{}
+	for told < len(t.queue) || len(many) > 0 {
+		for ; told < len(t.queue); told++ {
+			i := t.queue[told]
+			t.s.graph.eachSuccessor(i, func(k int32) {
+				switch j := t.s.jobs[k]; {
+				case !j.wide() && len(j.Spec.Needs) <= wide:
+					again(k)
+				case !noted[k]:
+					noted[k], many = true, append(many, k)
+				}
+			})
+			if t.s.jobs[i].Spec.Routed {
+				t.s.eachUnfinal(i, again)
+			}
+			t.s.eachRival(i, Rivals, func(k int32) { t.late = t.late || t.status(k).Waiting() })
 		}
-		t.s.eachRival(t.queue[told], Rivals, func(k int32) { t.late = t.late || t.status(k).Waiting() })
+		for _, k := range many {
+			again(k)
+		}
+		many = many[:0]
+		clear(noted)
 	}
 }
 

@@ -1,7 +1,10 @@
 package answer
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -34,4 +37,24 @@ func Approves(j *kernel.Job, statement string, manifests Manifests) []string {
 		lines = append(lines, "arg "+strconv.QuoteToASCII(name)+" "+strconv.QuoteToASCII(args[name]))
 	}
 	return lines
+}
+
+// Steering says what the plan of j, which is open, changes of what Vizier runs after the plan's merge; "": nothing. changed
+// returns the files below .vizier that a branch changes.
+func Steering(ctx context.Context, j *kernel.Job, changed func(ctx context.Context, branch, target string) ([]string, error)) (string, error) {
+	o := &j.Spec.Origin
+	if !j.Open() || o.Plan == "" {
+		return "", nil
+	}
+	branch := kernel.Artifact{Kind: kernel.PlanBranch, Name: o.Plan, Ref: o.Branch}.Branch()
+	files, err := changed(ctx, branch, o.Target)
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	what := files[0]
+	if more := len(files) - 1; more > 0 {
+		what += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("plan %s changes %s, and so what Vizier runs after the merge: %s", o.Plan, what,
+		kernel.CommandLine("git", "diff", cmp.Or(o.Target, "HEAD")+"..."+branch, "--", ".vizier")), nil
 }

@@ -65,7 +65,8 @@ func (m *model) draw() []string {
 		lines = append(lines, m.tree(m.width, m.treeHeight())...)
 		lines = append(lines, m.box(m.log(m.width, m.logHeight()), m.width, m.logHeight())...)
 	}
-	lines = append(lines, m.footer())
+	foot := m.footer()
+	lines = append(lines[:max(0, min(len(lines), m.height-len(foot)))], foot...)
 	return lines[:min(len(lines), m.height)]
 }
 
@@ -102,16 +103,17 @@ func (m *model) header() string {
 	return text
 }
 
-func (m *model) footer() string {
+// footer returns the last lines of the screen: one, or more if what is said does not fit.
+func (m *model) footer() []string {
 	switch {
 	case m.asks != nil:
-		return m.style(reverse, m.question())
+		return []string{m.style(reverse, m.question())}
 	case m.typing:
-		return m.fit("/"+m.search+"_", m.width)
+		return []string{m.fit("/"+m.search+"_", m.width)}
 	case m.message != "":
-		return m.fit(m.message, m.width)
+		return strings.Split(ansi.Wrap(m.message, m.width, ""), "\n")
 	}
-	return m.style(dim, m.fit("a approve  x reject  r retry  c cancel  f filter  / search  J K logs  ? help  q quit", m.width))
+	return []string{m.style(dim, m.fit("a approve  x reject  r retry  c cancel  f filter  / search  J K logs  ? help  q quit", m.width))}
 }
 
 // question asks for the answer. If there is no room for all of it, its end stays, which names the keys.

@@ -378,7 +378,7 @@ func (m *model) ask(what action) {
 	}
 	m.asks = &question{what: what, jobs: jobs, text: text}
 	if what == approve {
-		m.asks.says = m.src.Approves(jobs[0])
+		m.asks.says = m.src.Approves(m.ctx, jobs[0])
 	}
 }
 

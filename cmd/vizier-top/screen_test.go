@@ -79,7 +79,7 @@ func (f *fake) Lines(id kernel.JobID) *joblog.Lines {
 
 func (f *fake) Progress(a kernel.AttemptID) view.Progress { return f.reports[a.Job] }
 
-func (f *fake) Approves(j *kernel.Job) []string {
+func (f *fake) Approves(_ context.Context, j *kernel.Job) []string {
 	return answer.Approves(j, j.Spec.Statement(), nil) // no job has a manifest
 }
 
@@ -303,8 +303,18 @@ func TestActionsAreAskedOnceMore(t *testing.T) {
 			m.Update(cmd())
 		}
 	}
-	if got := m.footer(); got != "not done: job 3 may not approve" {
+	if got := strings.Join(m.footer(), "|"); got != "not done: job 3 may not approve" {
 		t.Errorf("of a refusal it says %q", got)
+	}
+
+	// What does not fit on one line is said on several, in place of what is above.
+	m.message = "not done: " + strings.Repeat("word ", 30) + "end"
+	for _, height := range []int{1, 2, 5, 24} {
+		m.Update(tea.WindowSizeMsg{Width: 40, Height: height})
+		screen := m.draw()
+		if said := len(m.footer()); len(screen) != height || said < 4 || height > said && strings.TrimSpace(screen[height-1]) != m.footer()[said-1] {
+			t.Errorf("on %d lines: %q", height, screen)
+		}
 	}
 }
 

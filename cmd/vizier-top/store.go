@@ -31,8 +31,8 @@ type source interface {
 	// Progress returns the last progress that a running attempt reported.
 	Progress(kernel.AttemptID) view.Progress
 
-	// Approves returns the lines that say what an approval of a job covers.
-	Approves(*kernel.Job) []string
+	// Approves returns the lines that say what an approval of a job covers, and what a plan changes of what Vizier runs.
+	Approves(context.Context, *kernel.Job) []string
 
 	// Do performs a confirmed action on jobs.
 	Do(context.Context, action, []*kernel.Job) error
@@ -181,9 +181,13 @@ func (s *store) Lines(id kernel.JobID) *joblog.Lines {
 // Progress returns the last progress that a running attempt reported.
 func (s *store) Progress(a kernel.AttemptID) view.Progress { return s.r.Store.Progress(a) }
 
-// Approves returns the lines that say what an approval of a job covers.
-func (s *store) Approves(j *kernel.Job) []string {
-	return answer.Approves(j, j.Spec.Statement(), s.r.Templates())
+// Approves returns the lines that say what an approval of a job covers, and what a plan changes of what Vizier runs.
+func (s *store) Approves(ctx context.Context, j *kernel.Job) []string {
+	lines := answer.Approves(j, j.Spec.Statement(), s.r.Templates())
+	if steers, err := answer.Steering(ctx, j, s.r.Git.Steering); err == nil && steers != "" {
+		lines = append([]string{"warning: " + steers}, lines...)
+	}
+	return lines
 }
 
 // Do calls the use cases that the commands call, so it refuses what these
@@ -197,24 +201,24 @@ func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 		_, err := s.r.Scheduler.CancelAll(ctx, ids, app.Cancellation{By: s.who(), Cleanup: s.r.Config.Jobs.Cancel.CleanupWorktree, Strict: len(ids) == 1})
 		return err
 	}
-	if what == retry && len(ids) > 1 {
+	if what == retry {
 		var err error
-		if ids, err = s.r.Scheduler.WaysOut(ctx, ids); err != nil {
-			return err
+		if len(ids) > 1 {
+			ids, err = s.r.Scheduler.WaysOut(ctx, ids)
 		}
+		if err == nil {
+			_, err = s.r.Scheduler.Retry(ctx, s.who(), ids...)
+		}
+		return err
 	}
 	for i, id := range ids {
 		var err error
-		switch what {
-		case approve:
+		if what == approve {
 			_, err = s.r.Scheduler.Approve(ctx, id, kernel.ConsentTo(jobs[i], s.who(), "terminal"))
-		case reject:
+		} else {
 			_, err = s.r.Scheduler.Reject(ctx, id, kernel.Refusal{By: s.who(), How: "terminal"})
-		case retry:
-			_, err = s.r.Scheduler.Retry(ctx, s.who(), id)
-		case cancel: // it is done
 		}
-		if err != nil && !(len(ids) > 1 && errors.Is(err, kernel.ErrConflict)) { // what was done for an earlier one did this too
+		if err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -129,20 +130,12 @@ func (c *call) warnSteering(r *repo, jobs ...*kernel.Job) {
 	if k < 0 || c.past != nil || r.Steering == nil {
 		return
 	}
-	o := &jobs[k].Spec.Origin
-	branch := kernel.Artifact{Kind: kernel.PlanBranch, Name: o.Plan, Ref: o.Branch}.Branch()
-	files, err := r.Steering(c.ctx, branch, o.Target)
-	if err != nil {
+	steers, err := answer.Steering(c.ctx, jobs[k], r.Steering)
+	switch {
+	case err != nil:
 		c.ui.debug("%v", err)
-		return
-	}
-	if len(files) > 0 {
-		what := files[0]
-		if more := len(files) - 1; more > 0 {
-			what += fmt.Sprintf(" and %d more", more)
-		}
-		c.ui.warn("plan %s changes %s, and so what Vizier runs after the merge: %s", o.Plan, what,
-			kernel.CommandLine("git", "diff", cmp.Or(o.Target, "HEAD")+"..."+branch, "--", ".vizier"))
+	case steers != "":
+		c.ui.warn("%s", steers)
 	}
 }
 
