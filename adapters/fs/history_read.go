@@ -9,19 +9,21 @@ import (
 	"io"
 	iofs "io/fs"
 	"path"
+	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // chronicle is the whole history of a store at one moment: the sealed files, and the journal.
 type chronicle struct {
-	s       *Store
-	sealed  []segment
-	journal []byte
-	records map[kernel.JobID]digest // of job.json, if they were asked for
-	odd     map[kernel.JobID]string // the records that cannot be read, and why
-	lost    bool                    // entries are missing: the end of the journal is gone, or all of it
-	foreign bool                    // the store is not acted on: nobody writes to it, and no file of it is locked or opened for writing
+	s         *Store
+	sealed    []segment
+	journal   []byte
+	records   map[kernel.JobID]digest // of job.json, if they were asked for
+	odd       map[kernel.JobID]string // the records that cannot be read, and why
+	lost      bool                    // entries are missing: the end of the journal is gone, or all of it
+	unwritten error                   // why the records lack what the journal has; nil: they have all of it
+	foreign   bool                    // the store is not acted on: nobody writes to it, and no file of it is locked or opened for writing
 }
 
 // history reads the store's history and, if records is set, the digests of its records,
@@ -33,8 +35,13 @@ func (s *Store) history(ctx context.Context, records bool) (p chronicle, err err
 	}
 	p.foreign = s.elsewhere(ctx)
 	behind, err := p.take(ctx, records)
-	if behind && err == nil && s.complete(ctx, true) == nil { // changes that cannot be written are in the journal all the same
-		_, err = p.take(ctx, records)
+	if behind && err == nil { // changes that cannot be written are in the journal all the same
+		failed := s.complete(ctx, true)
+		if _, system := errors.AsType[syscall.Errno](failed); system {
+			p.unwritten = failed
+		} else if failed == nil {
+			_, err = p.take(ctx, records)
+		}
 	}
 	return p, err
 }

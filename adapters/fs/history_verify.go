@@ -61,6 +61,9 @@ var errEnough = errors.New("there is more")
 // entry again as it is on record, and that the history leads to the records on the disk.
 func (s *Store) VerifyHistory(ctx context.Context) (Verification, error) {
 	p, err := s.history(ctx, true)
+	if err == nil && p.unwritten != nil {
+		err = fmt.Errorf("compare the records with the history, which has changes that cannot be written to them: %w", p.unwritten)
+	}
 	if err != nil {
 		return Verification{}, err
 	}
