@@ -32,7 +32,7 @@ func newServer(p program, may map[string]bool) *mcp.Server {
 	out := mcp.NewServer(&mcp.Implementation{Name: "vizier", Title: "Vizier", Version: version()},
 		&mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}})
 	add(out, s, reads, "status", "What needs a person, what runs, what waits and for what, and what failed.", statusTool)
-	add(out, s, reads, "list", "The jobs, newest first: number, name, run, status, and why each waits or how it ended.", listTool)
+	add(out, s, reads, "list", "The jobs, newest first: number, reference with the run, name, status, what each waits for or how it ended, and command.", listTool)
 	add(out, s, reads, "show", "Everything on record about a job or a run.", showTool)
 	add(out, s, reads, "why", "Every condition that holds a job or a run up, who can clear it, and the commands that would start it.", whyTool)
 	add(out, s, reads, "logs", "The last lines of output of a job, or of each job of a run.", logsTool)

@@ -7,6 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type statusInput struct{}
@@ -22,12 +25,15 @@ type listInput struct {
 	Limit  int       `json:"limit,omitempty" jsonschema:"how many, the newest; 50 by default, at most 500"`
 }
 
+// listFields are the fields of a job in the list, whatever [display.lists] shows people.
+const listFields = "number,ref,name,status,created,wait,remark,progress,failed,exit_code,reason,command"
+
 func listTool(in listInput) (asked, error) {
 	const most = 500
 	if in.Limit < 0 || in.Limit > most {
 		return asked{}, fmt.Errorf("limit is %d: expected 1 to %d", in.Limit, most)
 	}
-	args := []string{"list", "--all", "--most=" + strconv.Itoa(cmp.Or(in.Limit, 50))}
+	args := []string{"list", "--all", "--fields=" + listFields, "--most=" + strconv.Itoa(cmp.Or(in.Limit, 50))}
 	args = append(args, flags("status", in.Status...)...)
 	args = append(args, flags("run", string(in.Run))...)
 	args = append(args, flags("name", in.Name)...)
@@ -41,7 +47,11 @@ type jobInput struct {
 
 func showTool(in jobInput) (asked, error) {
 	job, err := refs(in.Job)
-	return asked{args: append([]string{"show"}, job...)}, err
+	var all []string // whatever [display.lists] shows people
+	for _, f := range view.ShowFields() {
+		all = append(all, f.Key)
+	}
+	return asked{args: append([]string{"show", "--fields=" + strings.Join(all, ",")}, job...)}, err
 }
 
 func whyTool(in jobInput) (asked, error) {

@@ -71,6 +71,8 @@ var listColumns = []column{
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"name", "Name", false}, func(r record) string { return Title(r.Job) }},
 	{Field{"tags", "Tags", false}, tags},
+	{Field{"exit_code", "Exit code", false}, exitCode},
+	{Field{"reason", "Reason", false}, func(r record) string { return r.State.Reason }},
 	{Field{"attempt", "Attempt", false}, func(r record) string { return number(r.State.Attempt) }},
 	{Field{"duration", "Duration", false}, took},
 	{Field{"cpu", "CPU time", false}, func(r record) string { return processorTime(r.State.Place.Used) }},
