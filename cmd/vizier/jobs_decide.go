@@ -40,6 +40,11 @@ type approved struct {
 	Refs map[kernel.JobID]string `json:"refs,omitempty"` // references of the listed jobs
 }
 
+// approvals is `jobs approve --format json` of several jobs.
+type approvals struct {
+	Approvals []approved `json:"approvals"`
+}
+
 // commitID is the whole id of a commit.
 var commitID = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
 
@@ -51,10 +56,10 @@ func (a *approveCmd) Run(c *call) error {
 	if a.Head != nil && !commitID.MatchString(*a.Head) {
 		return usageError(fmt.Errorf("--head %q: expected the whole id of a commit, as `git rev-parse BRANCH` prints it", *a.Head))
 	}
-	return c.decide(a.Jobs, a.approve)
+	return decide(c, a.Jobs, a.Format, a.approve, func(all []approved) any { return approvals{all} })
 }
 
-func (a *approveCmd) approve(c *call, r *repo, j *kernel.Job) error {
+func (a *approveCmd) approve(c *call, r *repo, j *kernel.Job) (approved, error) {
 	c.warnSteering(r, j) // before it runs: a merge would remove the branch
 	id := j.ID
 	consent := kernel.Consent{By: c.actor(), How: c.how(), Digest: kernel.Digest(strings.ToLower(a.Digest))}
@@ -63,7 +68,7 @@ func (a *approveCmd) approve(c *call, r *repo, j *kernel.Job) error {
 	}
 	rep, err := r.Scheduler.Approve(c.ctx, id, consent)
 	if err != nil {
-		return err
+		return approved{}, err
 	}
 	c.report(rep)
 	j = rep.Snapshot.Job(id)
@@ -74,20 +79,20 @@ func (a *approveCmd) approve(c *call, r *repo, j *kernel.Job) error {
 	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, st.Approval.Head, answer.Approves(j, g.Statement, r.Templates), listed(rep.Started()), listed(rep.Updated()), nil}
 	if a.Format == "json" {
 		doc.Refs = c.ui.refs.among(doc.Started, doc.Updated)
-		return c.ui.json(doc)
+		return doc, nil
 	}
 	c.ui.block([]row{{"Outcome", doc.Outcome}, {"Job", string(id)}, {"Status", doc.Status},
 		{"Approval state", doc.ApprovalState}, {"Digest", string(doc.Digest)}, {"Started", joined(doc.Started)}, {"Updated", joined(doc.Updated)}})
 	for _, line := range doc.Approves {
 		c.ui.verbatim("  " + line + "\n")
 	}
-	return nil
+	return doc, nil
 }
 
-// decide calls one for the pending approval of each reference. If there are
-// several, it first checks that all of them are pending; one that is refused even so
-// keeps none of the others from being decided.
-func (c *call) decide(refs []string, one func(*call, *repo, *kernel.Job) error) error {
+// decide calls one for the pending approval of each reference, and prints the JSON if that is the format. If there are
+// several, it first checks that all of them are pending; one that is refused even so keeps none of the others from
+// being decided, and several makes the document of all.
+func decide[T any](c *call, refs []string, format string, one func(*call, *repo, *kernel.Job) (T, error), several func([]T) any) error {
 	var r *repo
 	var jobs []*kernel.Job
 	for _, ref := range refs {
@@ -109,16 +114,26 @@ func (c *call) decide(refs []string, one func(*call, *repo, *kernel.Job) error) 
 		}
 		jobs = append(jobs, j)
 	}
-	var refused []error
+	var docs []T
+	var failed []error
 	for _, j := range jobs {
-		if err := one(c, r, j); err != nil {
-			refused = append(refused, err)
+		if doc, err := one(c, r, j); err != nil {
+			failed = append(failed, err)
+		} else {
+			docs = append(docs, doc)
 		}
 		if c.ctx.Err() != nil {
 			break
 		}
 	}
-	return errors.Join(refused...)
+	if format == "json" && len(docs) > 0 {
+		var doc any = docs[0]
+		if len(refs) > 1 {
+			doc = several(docs)
+		}
+		failed = append(failed, c.ui.json(doc))
+	}
+	return errors.Join(failed...)
 }
 
 // how returns how the decision is made: at a terminal, or by a script.
@@ -145,24 +160,31 @@ type rejected struct {
 	Reason        string `json:"reason"`
 }
 
-// Run refuses the approvals, and so the jobs.
-func (x *rejectCmd) Run(c *call) error { return c.decide(x.Jobs, x.reject) }
+// rejections is `jobs reject --format json` of several jobs.
+type rejections struct {
+	Rejections []rejected `json:"rejections"`
+}
 
-func (x *rejectCmd) reject(c *call, r *repo, j *kernel.Job) error {
+// Run refuses the approvals, and so the jobs.
+func (x *rejectCmd) Run(c *call) error {
+	return decide(c, x.Jobs, x.Format, x.reject, func(all []rejected) any { return rejections{all} })
+}
+
+func (x *rejectCmd) reject(c *call, r *repo, j *kernel.Job) (rejected, error) {
 	id := j.ID
 	rep, err := r.Scheduler.Reject(c.ctx, id, kernel.Refusal{By: c.actor(), How: c.how(), Reason: x.Reason})
 	if err != nil {
-		return err
+		return rejected{}, err
 	}
 	c.report(rep)
 	st := rep.Snapshot.Job(id).State
 	doc := rejected{"Job approval rejected", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), cmp.Or(st.Approval.Reason, "approval rejected")}
 	if x.Format == "json" {
-		return c.ui.json(doc)
+		return doc, nil
 	}
 	c.ui.block([]row{{"Outcome", doc.Outcome}, {"Job", string(id)}, {"Status", doc.Status},
 		{"Approval state", doc.ApprovalState}, {"Reason", doc.Reason}})
-	return nil
+	return doc, nil
 }
 
 type retryCmd struct {

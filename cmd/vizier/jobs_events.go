@@ -125,6 +125,8 @@ func (e *eventsCmd) Run(c *call) error {
 		switch {
 		case len(missing) > 0 && (missing[0].over || !e.Follow):
 			return missing[0].err
+		case c.ui.broken(): // the program says why
+			return nil
 		case e.Follow:
 		default:
 			return nil

@@ -112,6 +112,12 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// broken reports that output was lost.
+func (u *ui) broken() bool {
+	w, ok := u.out.(*checkedWriter)
+	return ok && w.err != nil
+}
+
 // stuckAfter is how long a write may take after the command was told to end.
 // After that, probably nobody reads the output any more.
 const stuckAfter = time.Second
