@@ -19,6 +19,7 @@ SEED     ?= 20261121
 # Checks per property; nightly runs take more: make prop N=200000
 N        ?= 20000
 T        ?= 30s
+TIMEOUT  := 20m
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
@@ -74,7 +75,7 @@ test: tools cluster
 test-long: export VIZIER_LONG := 1
 test-long: tools cluster
 	@$(MAKE) --no-print-directory platforms PLATFORMS=darwin/amd64
-	@$(MAKE) --no-print-directory -j 4 with-libgit2 operations raced unraced
+	@$(MAKE) --no-print-directory -j 4 TIMEOUT=60m with-libgit2 operations raced unraced
 	@VIZIER_LONG= $(MAKE) --no-print-directory test-portable
 
 # By the environment, so that the programs that tests build have the tag as well.
@@ -98,19 +99,19 @@ cluster:
 RACED := ./cmd/vizier ./cmd/vizier-web/... ./app ./app/answer ./app/enqueue ./app/memstore ./adapters/... ./proptest/sim
 
 raced:
-	RAPID_SEED=$(SEED) nice -n 3 $(GO) test -vet=off -race -p 3 -timeout 20m $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
+	RAPID_SEED=$(SEED) nice -n 3 $(GO) test -vet=off -race -p 3 -timeout $(TIMEOUT) $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")
 
 # With libgit2 where it is to be had. It and operations start git programs one after the
 # other, and would end last if the rest were not nice to them.
 with-libgit2:
-	$(GO) test -vet=off $(if $(LIBGIT2),-tags libgit2) ./adapters/git/
+	$(GO) test -vet=off -timeout $(TIMEOUT) $(if $(LIBGIT2),-tags libgit2) ./adapters/git/
 
 operations:
-	CGO_ENABLED=0 RAPID_SEED=$(SEED) $(GO) test -vet=off -timeout 20m ./app/op
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) $(GO) test -vet=off -timeout $(TIMEOUT) ./app/op
 
 # Without cgo, as check builds it: nothing is compiled twice. What waits longest comes first.
 unraced:
-	CGO_ENABLED=0 RAPID_SEED=$(SEED) nice -n 3 $(GO) test -vet=off -p 3 -timeout 20m ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web ./proptest/sim $$($(GO) list ./... | grep -vxF "$$($(GO) list ./app/op $(RACED))")
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) nice -n 3 $(GO) test -vet=off -p 3 -timeout $(TIMEOUT) ./proptest/torture ./proptest/cluster ./adapters/fs ./cmd/vizier-web ./proptest/sim $$($(GO) list ./... | grep -vxF "$$($(GO) list ./app/op $(RACED))")
 
 check: setup
 	@$(MAKE) --no-print-directory fmt nocgo platforms lint vet
