@@ -4,7 +4,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,8 +201,11 @@ func (s *Scheduler) headToApprove(ctx context.Context, j *kernel.Job, want kerne
 	case want == "" && asked != head.Value:
 		return "", fmt.Errorf("branch %s has moved since job %s asked for approval: look at what has changed with `%s`, then approve that with `vizier jobs approve %s --head %s`: %w",
 			branch, j.ID, kernel.CommandLine("git", "log", "--left-right", string(asked+"..."+head.Value)), j.ID, head.Value, kernel.ErrConflict)
+	case want != "" && head.Value == "":
+		return "", fmt.Errorf("branch %s is not there, so it is not at %s: look at it again: %w", branch, want, kernel.ErrConflict)
 	case want != "" && want != head.Value:
-		return "", fmt.Errorf("branch %s is at %s, not at %s: look at it again: %w", branch, cmp.Or(head.Value, "no commit"), want, kernel.ErrConflict)
+		return "", fmt.Errorf("branch %s is not at %s: look at what has changed with `%s`, then approve that with `vizier jobs approve %s --head %s`: %w",
+			branch, want, kernel.CommandLine("git", "log", "--left-right", string(want+"..."+head.Value)), j.ID, head.Value, kernel.ErrConflict)
 	default:
 		return head.Value, nil
 	}
