@@ -52,18 +52,14 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 // patience is how long a test waits for what must come: one that passes hardly waits, also on a busy machine.
 const patience = 3 * time.Minute
 
-// detector says that this binary has the race detector, long that the long form of the
-// tests is asked for.
-var (
-	detector = false
-	long     = os.Getenv("VIZIER_LONG") != ""
-)
+// detector says that this binary has the race detector.
+var detector = false
 
 // newBrowserField is newField of a test in the browser. The server is tried with the race
 // detector elsewhere; with it, thousands of jobs take ten times as long.
 func newBrowserField(t *testing.T) field {
 	t.Helper()
-	if detector && !long {
+	if detector {
 		t.Skip("runs without the race detector")
 	}
 	if _, err := chromium(); err != nil {
