@@ -80,6 +80,26 @@ func reasonOf(rev kernel.Revision) string {
 	return fmt.Sprintf("%0*d", 20_000, rev)
 }
 
+// countedTurn counts how often it was left.
+type countedTurn struct{ left *int }
+
+func (countedTurn) Holds() error { return nil }
+func (c countedTurn) Leave()     { *c.left++ }
+
+// The turn of a transaction is left with it, once.
+func TestATurnIsLeft(t *testing.T) {
+	left := 0
+	o := options()
+	o.Admit = func(context.Context, bool) (Turn, error) { return countedTurn{&left}, nil }
+	tx := begin(t, newStoreWith(t, t.TempDir(), o))
+	if left != 0 {
+		t.Errorf("it was left %d times, and the transaction goes on", left)
+	}
+	if closeTx(t, tx); left != 1 {
+		t.Errorf("it was left %d times", left)
+	}
+}
+
 // A host that is not admitted, since another one is at work whose locks it does not see,
 // changes nothing. It does not cut off an entry that seems torn: the other host may be writing it.
 func TestWhoIsNotAdmittedWritesNothing(t *testing.T) {

@@ -100,6 +100,7 @@ func TestNonsenseInARecordIsRefused(t *testing.T) {
 		{[]any{map[string]any{"custom": "x"}}, "schedule.artifacts", "schedule.artifacts"},
 		{[]any{nil}, "schedule.artifacts", "schedule.artifacts"},
 		{[]any{map[string]any{"artifact": nil}}, "schedule.dependencies", "schedule.dependencies"},
+		{[]any{map[string]any{"artifact": map[string]any{"custom": map[string]any{"type_id": "", "key": "k"}}}}, "schedule.dependencies", "schedule.dependencies|empty name"},
 		{map[string]any{"missing_producer": "shrug"}, "schedule.dependency_policy", "shrug"},
 		{"panic", "schedule.failure_mode", "schedule.failure_mode|panic"},
 		{[]any{map[string]any{"key": "", "mode": "shared"}}, "schedule.locks", "schedule.locks"},

@@ -345,12 +345,10 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 		}
 		sp.After = append(sp.After, kernel.JobID(a.JobID))
 	}
-	for _, n := range s.Dependencies { // a JSON null skips UnmarshalJSON
-		d.fail("schedule.dependencies", kernel.Artifact(n.Artifact).Validate())
+	for _, n := range s.Dependencies {
 		sp.Needs = append(sp.Needs, kernel.Artifact(n.Artifact).Canonical())
 	}
 	for _, a := range s.Artifacts {
-		d.fail("schedule.artifacts", kernel.Artifact(a).Validate())
 		sp.Produces = append(sp.Produces, kernel.Artifact(a).Canonical())
 	}
 	if p := s.DependencyPolicy; p != nil {
