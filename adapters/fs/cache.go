@@ -218,9 +218,27 @@ func (s *Store) followGroup(g group) error {
 		if err != nil {
 			return err
 		}
-		return s.cache.put(cachedJob{job: &j, foreign: f, file: s.stampOf(g.job)}, true)
+		k := cachedJob{job: &j, foreign: f, file: s.stampOf(g.job)}
+		if s.editedAfter(g) {
+			k.file = fileStamp{} // so that whoever reads it next notices
+		}
+		return s.cache.put(k, true)
 	}
 	return nil
+}
+
+// editedAfter reports whether g's record was changed by hand since g was written to it. One that still
+// has an earlier revision was not: it lacks what the journal has.
+func (s *Store) editedAfter(g group) bool {
+	if s.base == nil {
+		return false
+	}
+	b, err := s.readRecordFile(g.job)
+	if err != nil || bytes.Equal(b, g.record) {
+		return ignoreMissing(err) != nil
+	}
+	j, _, err := decodeRecord(g.job, b)
+	return err != nil || j.Rev >= g.rev
 }
 
 func (s *Store) dropCache() {

@@ -289,6 +289,26 @@ func TestCachesChangeNothing(t *testing.T) {
 	h.check("without a journal", newStore(t, bare))
 }
 
+// A cache that the last process left behind the journal follows that, and still notices what was edited by hand since.
+func TestAnEditThatTheJournalIsBehind(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)))
+	was := contentOf(t, file(dir, cacheFile))
+	commit(t, s, put(plain(1), func(st *kernel.State) { st.Reason = "later" }))
+	writeAt(t, file(dir, cacheFile), was)
+	path := NewLayout(dir).RecordFile(id(1))
+	record := strings.Replace(contentOf(t, path), `"job 1"`, `"edited"`, 1)
+	writeAt(t, path+".new", record)
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	j := find(t, read(t, newStore(t, dir)), id(1))
+	if j.Spec.Name != "edited" || j.State.Reason != "later" {
+		t.Errorf("it shows %q, %q", j.Spec.Name, j.State.Reason)
+	}
+}
+
 // asRebuilt asserts that the cache of s has what one has that is made from every record, except for what only ticks know. A
 // part of it that was spoilt, and that nobody has read since, is found to be.
 func asRebuilt(t *testing.T, s *Store, spoilt bool) {
