@@ -73,3 +73,15 @@ func TestAnExplanationAsksForTheJobsBefore(t *testing.T) {
 		t.Errorf("it asks for %+v", lacks)
 	}
 }
+
+// Whether a job is new depends on those that have its key.
+func TestANewJobAsksForThoseOfItsKey(t *testing.T) {
+	s := kernel.NewSnapshot(kernel.Observation{Now: t0, Near: []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due}}})
+	news := []kernel.NewJob{{ID: "j", Spec: kernel.Spec{IdempotencyKey: "k"}}}
+	if _, err := kernel.Merge(s, news, "me"); err != nil {
+		t.Fatal(err)
+	}
+	if lacks, _ := s.Lacks(); !slices.Equal(lacks, []kernel.Near{{Kind: kernel.Keyed, Key: "k"}}) {
+		t.Errorf("it asks for %+v", lacks)
+	}
+}

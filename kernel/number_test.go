@@ -75,7 +75,9 @@ func TestEveryEnqueueHasANumber(t *testing.T) {
 		t.Errorf("a ref that is another job's place: %v", err)
 	}
 	s = s.Apply(kernel.Plan{Records: []kernel.RecordAction{kernel.RemoveJob{Job: "h"}, kernel.RemoveJob{Job: "i"}}})
-	wantRefs(t, put(t, s, fresh("j")), map[kernel.JobID]string{"j": "7"}) // nor does a refused enqueue use one up
+	alone := fresh("j")
+	alone.Part = "a b"
+	wantRefs(t, put(t, s, alone), map[kernel.JobID]string{"j": "7"}) // nor does a refused enqueue use one up
 }
 
 func TestJobsOfBeforeGetNumbers(t *testing.T) {

@@ -275,8 +275,8 @@ func checkKeys(object []byte) error {
 	return nil
 }
 
-// normalizeKeys returns the object with the dashes in its known keys replaced by
-// underscores. Anything but an object is returned unchanged.
+// normalizeKeys returns the object with its known keys also spelt with underscores
+// where they have dashes. Anything but an object is returned unchanged.
 func normalizeKeys(text []byte) []byte {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil {
@@ -286,7 +286,6 @@ func normalizeKeys(text []byte) []byte {
 	for key, v := range object {
 		name := strings.ReplaceAll(key, "-", "_")
 		if _, taken := object[name]; !taken && slices.Contains(batchKeys(), name) {
-			delete(object, key)
 			object[name], changed = v, true
 		}
 	}

@@ -24,9 +24,11 @@ func TestLines(t *testing.T) {
 		job("c2", 6, kernel.BlockedByDependency, numbered(3, "y"), after("c1")),
 		job("d1", 7, kernel.FailedRetryable, numbered(4, ""), ended(20, "exit code 2", kernel.ExitFailure), againLater),
 		job("e1", 8, kernel.WaitingOnApproval, numbered(5, ""), func(j *kernel.Job) { j.Spec.Name, j.State.WaitSince = "deploy", hour }),
+		job("f1", 9, kernel.Running, numbered(6, "one"), func(j *kernel.Job) { j.State.Started, j.State.Attempt = hour, 1 }),
+		job("f2", 10, kernel.WaitingOnDeps, numbered(6, "two"), waitsForJob("f1")),
 	)
 	lines := func(o view.LinesOptions) string {
-		o.Wholes = map[kernel.Number]kernel.Tally{2: s.Tally(jobsOf(t, s, "2")), 3: s.Tally(jobsOf(t, s, "3"))}
+		o.Wholes = map[kernel.Number]kernel.Tally{2: s.Tally(jobsOf(t, s, "2")), 3: s.Tally(jobsOf(t, s, "3")), 6: s.Tally(jobsOf(t, s, "6"))}
 		jobs := slices.Clone(s.Jobs())
 		slices.Reverse(jobs)
 		var b strings.Builder
@@ -36,13 +38,16 @@ func TestLines(t *testing.T) {
 		return b.String()
 	}
 	for _, j := range s.Jobs() {
-		if got, want := view.LineOf(s, j, nil).Says(s.Now()), map[kernel.JobID]string{"a1": "exit 2", "c1": "exit 2", "b3": "after 2/invoke_agent", "d1": "until Jan 1 2100 00:00, automatic retry after: exit code 2"}[j.ID]; got != want && j.ID != "c2" {
+		if got, want := view.LineOf(s, j, nil).Says(s.Now()), map[kernel.JobID]string{"a1": "exit 2", "c1": "exit 2", "b3": "after 2/invoke_agent", "f2": "after 6/one", "d1": "until Jan 1 2100 00:00, automatic retry after: exit code 2"}[j.ID]; got != want && j.ID != "c2" {
 			t.Errorf("%s: %q, want %q", j.ID, got, want)
 		}
 	}
 	since := kernel.Brief(s.Now().Sub(hour))
 	created := func(minute int) string { return kernel.Brief(s.Now().Sub(job("x", minute, kernel.Queued).Created)) }
-	text(t, lines(view.LinesOptions{}), `5 deploy approval `+since+`
+	text(t, lines(view.LinesOptions{}), `6 batch running 0/2 `+created(9)+`
+/one do f1 running `+since+`
+/… 0s and 1 more
+5 deploy approval `+since+`
 4 do d1 retrying `+created(7)+` automatic retry after: exit code 2
 3 batch failed 0s
 /x do c1 failed 3s exit 2
