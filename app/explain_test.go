@@ -118,7 +118,7 @@ func TestAnExplanationHasTheFacts(t *testing.T) {
 			m.narrow, m.judged = narrow, m.scheduler().Limits.String()
 			s, h := seer(m)
 			e, _, err := s.Explain(t.Context(), id)
-			if last := len(e.Actions) - 1; err != nil || last < 0 || e.Actions[last].Kind != kernel.MakeBranch || e.Actions[last].Pinned.Branch != "y" {
+			if err != nil || len(e.Actions) == 0 || e.Actions[0].Kind != kernel.MakeBranch || e.Actions[0].Pinned.Branch != "y" {
 				t.Errorf("%s, narrow %t: %v, %+v", id, narrow, err, e)
 			}
 			h.of["y"] = "c1"

@@ -27,20 +27,26 @@ func TestAdviceHelps(t *testing.T) {
 	}{
 		"a retry that includes another":            {[]kernel.Job{job("a", produces(token), failed), job("b", anyEnd("a"), failed), job("c", after("b"), needs(token))}, "retry a"},
 		"two that have nothing to do with another": {[]kernel.Job{job("a", failed), job("b", failed), job("c", anyEnd("b"), failed), job("d", after("a", "c"))}, "retry a, retry c"},
-		"two of three":                           {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), failed), job("c", failed), job("d", after("b", "c", "a"))}, "retry c, retry a"},
-		"a retry before an approval":             {[]kernel.Job{job("a", produces(token), failed), job("b", anyEnd("a"), asks), job("c", after("b"), needs(token))}, "retry a, approve b"},
-		"an approval that no retry asks for":     {[]kernel.Job{job("a", asks), job("b", failed), job("c", after("a", "b"))}, "approve a, retry b"},
-		"what it lacks before a retry":           {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), needs(token)), job("c", after("a", "b"))}, "produce custom:t:a, retry a"},
-		"a retry that takes a running one along": {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), is(kernel.Running)), job("c", after("a"))}, "await_end b, retry a"},
-		"one that runs far behind it":            {[]kernel.Job{job("a", produces(token), failed), job("b", anyEnd("a"), is(kernel.Succeeded)), job("d", after("b"), is(kernel.Running)), job("c", after("a"))}, "await_end d, retry a"},
-		"one that runs with what it made before": {[]kernel.Job{job("a", produces(token), failed), job("b", needs(token), is(kernel.Running)), job("c", after("a"))}, "await_end b, retry a"},
-		"beside one that runs":                   {[]kernel.Job{job("a", failed), job("b", is(kernel.Running)), job("c", after("a"))}, "retry a"},
-		"cancelled behind a transient one":       {[]kernel.Job{job("a", failed), job("b", after("a"), transient(kernel.OnDemand), is(kernel.Unscheduled)), job("c", after("b"), cancelled)}, "retry a"},
-		"rejected behind one that failed":        {[]kernel.Job{job("a", failed), job("b", after("a"), rejected)}, "retry a, approve b"},
-		"cancelled behind one that is gone":      {[]kernel.Job{job("b", after("a"), asks, cancelled)}, "submit_again b"},
-		"behind a cancelled one behind that":     {[]kernel.Job{job("b", after("a"), cancelled), job("c", after("b"))}, "submit_again b"},
-		"a producer that waits for the consumer": {[]kernel.Job{job("b", after("c"), produces(token), is(kernel.BlockedByDependency)), job("c", needs(token), is(kernel.BlockedByDependency))}, "produce custom:t:a, retry c"},
-		"what runs after such a consumer":        {[]kernel.Job{job("a", needs(token), is(kernel.BlockedByDependency)), job("b", after("a"), produces(token), is(kernel.BlockedByDependency))}, "produce custom:t:a, retry a"},
+		"two of three":                                     {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), failed), job("c", failed), job("d", after("b", "c", "a"))}, "retry c, retry a"},
+		"a retry before an approval":                       {[]kernel.Job{job("a", produces(token), failed), job("b", anyEnd("a"), asks), job("c", after("b"), needs(token))}, "retry a, approve b"},
+		"an approval that no retry asks for":               {[]kernel.Job{job("a", asks), job("b", failed), job("c", after("a", "b"))}, "retry b, approve a"},
+		"an approval that starts what a retry takes along": {[]kernel.Job{job("a", asks), job("b", failed), job("d", anyEnd("b"), func(j *kernel.Job) { j.Spec.After = append(j.Spec.After, "a") }), job("c", after("a", "b"))}, "retry b, approve a"},
+		"cancelled behind somebody's approval":             {[]kernel.Job{job("a", asks), job("b", after("a"), cancelled)}, "retry b, approve a"},
+		"what it lacks, a retry and an approval":           {[]kernel.Job{job("a", asks), job("b", failed), job("c", after("a", "b"), needs(token))}, "produce custom:t:a, retry b, approve a"},
+		"cancelled without what it needs":                  {[]kernel.Job{job("b", needs(token), cancelled)}, "produce custom:t:a, retry b"},
+		"failed, and its pinned branch has moved":          {[]kernel.Job{job("a", failed, pinned("main", "c9")), job("b", after("a"))}, "move_branch main, retry a"},
+		"what it lacks before a retry":                     {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), needs(token)), job("c", after("a", "b"))}, "produce custom:t:a, retry a"},
+		"a retry that takes a running one along":           {[]kernel.Job{job("a", failed), job("b", anyEnd("a"), is(kernel.Running)), job("c", after("a"))}, "await_end b, retry a"},
+		"one that runs far behind it":                      {[]kernel.Job{job("a", produces(token), failed), job("b", anyEnd("a"), is(kernel.Succeeded)), job("d", after("b"), is(kernel.Running)), job("c", after("a"))}, "await_end d, retry a"},
+		"one that runs with what it made before":           {[]kernel.Job{job("a", produces(token), failed), job("b", needs(token), is(kernel.Running)), job("c", after("a"))}, "await_end b, retry a"},
+		"beside one that runs":                             {[]kernel.Job{job("a", failed), job("b", is(kernel.Running)), job("c", after("a"))}, "retry a"},
+		"cancelled behind a transient one":                 {[]kernel.Job{job("a", failed), job("b", after("a"), transient(kernel.OnDemand), is(kernel.Unscheduled)), job("c", after("b"), cancelled)}, "retry a"},
+		"rejected behind one that failed":                  {[]kernel.Job{job("a", failed), job("b", after("a"), rejected)}, "retry a, approve b"},
+		"cancelled behind one that is gone":                {[]kernel.Job{job("b", after("a"), asks, cancelled)}, "submit_again b"},
+		"an approval behind a blocked one behind that":     {[]kernel.Job{job("b", after("a")), job("c", after("b"), asks)}, "submit_again b"},
+		"behind a cancelled one behind that":               {[]kernel.Job{job("b", after("a"), cancelled), job("c", after("b"))}, "submit_again b"},
+		"a producer that waits for the consumer":           {[]kernel.Job{job("b", after("c"), produces(token), is(kernel.BlockedByDependency)), job("c", needs(token), is(kernel.BlockedByDependency))}, "produce custom:t:a, retry c"},
+		"what runs after such a consumer":                  {[]kernel.Job{job("a", needs(token), is(kernel.BlockedByDependency)), job("b", after("a"), produces(token), is(kernel.BlockedByDependency))}, "produce custom:t:a, retry a"},
 	} {
 		f := facts()
 		f.Markers[artifact(token)] = kernel.Seen[[]kernel.JobID](nil)
@@ -54,8 +60,12 @@ func TestAdviceHelps(t *testing.T) {
 		var does []string
 		for _, r := range e.Actions {
 			what := string(r.Job)
-			if r.Kind == kernel.ProduceArtifact {
+			switch r.Kind {
+			case kernel.ProduceArtifact:
 				what = r.Artifact.String()
+			case kernel.MoveBranch:
+				what = r.Pinned.Branch
+			default:
 			}
 			does = append(does, r.Kind.String()+" "+what)
 		}
@@ -69,6 +79,9 @@ func TestAdviceHelps(t *testing.T) {
 		for n, r := range e.Actions {
 			var p kernel.Plan
 			switch r.Kind {
+			case kernel.MoveBranch:
+				f.Heads[r.Pinned.Branch] = kernel.Seen(r.Pinned.Commit)
+				s = kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Jobs: values(s.Jobs()), Facts: f})
 			case kernel.RetryJob:
 				p, err = kernel.Retry(s, r.Job, "ann")
 			case kernel.AwaitEnd:
@@ -87,6 +100,13 @@ func TestAdviceHelps(t *testing.T) {
 			t.Errorf("%s: after %s it is %s: %s", name, c.want, st.Status, st.Wait.Detail)
 		}
 	}
+}
+
+func values(jobs []*kernel.Job) (out []kernel.Job) {
+	for _, j := range jobs {
+		out = append(out, *j)
+	}
+	return out
 }
 
 // allEnds returns s after every job that could start has succeeded.

@@ -103,7 +103,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	t.judgeDirty()
 	x := newExplainer(t)
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
-	outlook := Starts
+	outlook, from := Starts, i // from: the job whose remedies count
 	switch st := s.jobs[i].State; {
 	case st.Status == Running:
 		e.Unmet = s.remarks(s.jobs[i].Attempt())
@@ -130,7 +130,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		if s.jobs[k].State.Deferred {
 			e.Unmet = []Unmet{x.deferred(s.jobs[k], id)}
 		}
-		outlook = Settles
+		outlook, from = Settles, k
 		x.remedies(k)
 	case st.Status == Failed, st.Status == Cancelled:
 		e.Root = &RootFailure{id, st.Status, s.jobs[i].WhyEnded(s.now)}
@@ -142,7 +142,12 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 			e.Root = x.root(i)
 		}
 	}
-	e.Asks = x.enable()
+	e.Asks = x.onceRetried(from)
+	for _, a := range x.enable() {
+		if !slices.Contains(e.Asks, a) {
+			e.Asks = append(e.Asks, a)
+		}
+	}
 	x.arrange()
 	x.await()
 	e.Actions, e.TickWait = x.actions, x.tickWait(i, map[int32]bool{})
@@ -369,9 +374,6 @@ func (x *explainer) remedies(i int32) {
 		return
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
 		if (st == Cancelled || st == BlockedByApproval) && x.before(i) {
-			if j.asksAnew() {
-				x.add(x.approve(j))
-			}
 			return
 		}
 		if by := x.t.s.BlockedBy(j); by != nil {
@@ -390,11 +392,6 @@ func (x *explainer) remedies(i int32) {
 		}
 		x.add(Remedy{Kind: RetryJob, Job: retry})
 		x.remediesOfRun(j)
-		for _, id := range []JobID{retry, j.ID} {
-			if asks := x.t.s.Job(id); asks.asksAnew() {
-				x.add(x.approve(asks))
-			}
-		}
 		return
 	case st == Running:
 		x.add(x.stalled(i)...)
@@ -613,57 +610,76 @@ func (s *Snapshot) unasked(sets []RetrySet) (all []Artifact) {
 // mostArranged is how many retries are compared with each other. Nobody types a longer list one by one.
 const mostArranged = 32
 
-// arrange removes the retries that another retry includes, and puts each approval behind the retries after which it
-// is asked for anew.
+// arrange removes the retries that another retry includes, and, where something is to be submitted again,
+// what is no use then. Retries come after what the retried jobs need, and approvals
+// last: a retry asks for them anew, and what they start may be in its way.
 func (x *explainer) arrange() {
-	retries, approval, early := 0, false, false // early: an approval comes before a retry
+	retries := 0
 	for _, r := range x.actions {
-		if approval = approval || r.Kind == ApproveJob; r.Kind == RetryJob {
-			retries, early = retries+1, early || approval
+		if r.Kind == RetryJob {
+			retries++
 		}
 	}
-	if retries > mostArranged || retries < 2 && !early {
+	if retries > mostArranged {
 		return
 	}
-	sets := map[JobID][]JobID{}
-	takes := func(retry Remedy, id JobID) bool { // the retry includes job id
-		if retry.Kind != RetryJob {
-			return false
-		}
-		if sets[retry.Job] == nil {
-			_, sets[retry.Job], _ = x.t.s.rewinds(retry.Job)
-		}
-		return slices.Contains(sets[retry.Job], id)
-	}
-	places := make([]int, len(x.actions)) // in the new order; that of a retry is also behind what precedes those that it includes
-	gone := make([]bool, len(x.actions))
-	for i, r := range x.actions {
-		places[i] = max(places[i], 2*i)
-		for k, o := range x.actions {
-			if r.Kind == RetryJob && k != i && !gone[k] && takes(o, r.Job) {
-				gone[i], places[k] = true, max(places[k], 2*i)
-				break
-			}
-		}
-	}
-	var order []int
-	for i, r := range x.actions {
-		if gone[i] {
+	gone := map[JobID]bool{}
+	for _, of := range x.actions {
+		if of.Kind != RetryJob || retries < 2 || gone[of.Job] {
 			continue
 		}
-		order = append(order, i)
-		for k, o := range x.actions {
-			if r.Kind == ApproveJob && !gone[k] && takes(o, r.Job) {
-				places[i] = max(places[i], places[k]+1)
-			}
+		_, set, _ := x.t.s.rewinds(of.Job)
+		for _, id := range set {
+			gone[id] = gone[id] || id != of.Job
 		}
 	}
-	slices.SortStableFunc(order, func(i, k int) int { return cmp.Compare(places[i], places[k]) })
-	arranged := make([]Remedy, len(order))
-	for at, i := range order {
-		arranged[at] = x.actions[i]
+	x.actions = slices.DeleteFunc(x.actions, func(r Remedy) bool { return r.Kind == RetryJob && gone[r.Job] })
+	lost := map[JobID]bool{}
+	for _, r := range x.actions {
+		if r.Kind == SubmitAgain {
+			lost[r.Job] = true
+		}
 	}
-	x.actions = arranged
+	x.actions = slices.DeleteFunc(x.actions, func(r Remedy) bool {
+		return r.Kind == RetryJob && lost[r.Job] || r.Kind == ApproveJob && len(lost) > 0 && x.t.s.Job(r.Job).State.Status.Terminal()
+	})
+	turn := func(r Remedy) int {
+		switch r.Kind {
+		case RetryJob:
+			return 1
+		case ApproveJob:
+			return 2
+		default:
+			return 0
+		}
+	}
+	slices.SortStableFunc(x.actions, func(a, b Remedy) int { return cmp.Compare(turn(a), turn(b)) })
+}
+
+// onceRetried collects what the jobs on the way from job i lack after the retries among the actions, by the gates that
+// they meet then. It returns the artifacts that were not observed and that this depends on.
+func (x *explainer) onceRetried(i int32) (asks []Artifact) {
+	retry := func(r Remedy) bool { return r.Kind == RetryJob }
+	if !slices.ContainsFunc(x.actions, retry) || len(x.seen) > mostArranged {
+		return nil
+	}
+	s := x.t.s
+	var again Plan
+	var rewinds RetrySet
+	for k := range x.seen {
+		if j := s.jobs[k]; x.t.status(k).Terminal() && x.t.status(k) != Succeeded {
+			rewinds.Jobs = append(rewinds.Jobs, j.ID)
+			again.add(PutState{j.ID, j.Rev, rewound(j, s.now, "")})
+		}
+	}
+	if asks = s.unasked([]RetrySet{rewinds}); len(asks) > 0 {
+		return asks
+	}
+	then := newExplainer(newTick(s.Apply(again)))
+	then.remedies(then.t.s.graph.index[s.jobs[i].ID])
+	lacks := slices.DeleteFunc(then.actions, retry) // what made nothing the first time is retried already, or what spoilt it
+	x.actions = append(slices.DeleteFunc(x.actions, func(r Remedy) bool { return slices.Contains(lacks, r) }), lacks...)
+	return nil
 }
 
 // mostBefore is how many jobs before a running one runsAfter looks at: each takes a read of a store.

@@ -566,8 +566,8 @@ c blocked_by_dependency, awaits_actions
 d blocked_by_dependency, awaits_actions
   dependencies: dependency failed for job a (failed) (final) [a] <- a retry of what failed
   dependencies: dependency failed for job b (blocked_by_dependency) (final) [b] <- a retry of what failed
-  ! retry a
   ! submit_again b names job gone, which is gone, so a retry is no use
+  ! retry a
   root a failed: exit code 3`},
 	} {
 		s := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: c.jobs, Facts: c.facts, Limits: c.limits})

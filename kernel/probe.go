@@ -81,7 +81,7 @@ func (s *Snapshot) ProbesOf(ids ...JobID) Probes {
 		}
 	}
 	for _, k := range s.graph.closure(from, s.graph.eachPredecessor) {
-		if s.jobs[k].State.Status == BlockedByDependency {
+		if st := s.jobs[k].State.Status; st.Terminal() && st != Succeeded {
 			b.gates(s.jobs[k])
 		}
 		b.conflict(s.jobs[k])

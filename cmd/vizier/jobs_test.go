@@ -356,8 +356,12 @@ func TestWhy(t *testing.T) {
 	if doc.Status != "blocked_by_dependency" || doc.Root == nil || doc.Root.Job != a || doc.Root.Detail != "exit status 3" {
 		t.Errorf("%+v", doc)
 	}
-	if len(doc.Unmet) == 0 || !doc.Unmet[0].Final || len(doc.Actions) == 0 ||
-		strings.Join(doc.Actions[0].Command, " ") != "vizier retry "+w.ref(a) {
+	var does []string
+	for _, a := range doc.Actions {
+		does = append(does, a.Text+strings.Join(a.Command, " "))
+	}
+	want := []string{"queue a job that produces custom:x:y", "vizier retry " + w.ref(a), "vizier jobs approve " + w.ref(a), "vizier jobs approve " + w.ref(b)}
+	if len(doc.Unmet) == 0 || !doc.Unmet[0].Final || !slices.Equal(does, want) {
 		t.Errorf("%+v", doc)
 	}
 }
