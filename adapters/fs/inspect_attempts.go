@@ -159,10 +159,11 @@ func (s *Store) inspectAttempt(j *kernel.Job, name, what string, check func([]by
 	return odd
 }
 
-// inspectLost reports that nothing is on record of j's latest attempt, which has ended, but its outcome.
+// inspectLost reports that nothing is on record of j's latest attempt, which has ended, but its outcome. Of one whose
+// launch was refused there never was.
 func (s *Store) inspectLost(j *kernel.Job) (odd Oddity) {
 	end := jobPath(j.ID, attemptOutcome(j.State.Attempt))
-	if !j.State.Status.Terminal() || j.State.Attempt == 0 || !s.base.lacks(end) || !s.base.lacks(jobPath(j.ID, fmt.Sprintf("%s/%d.json", attemptsDir, j.State.Attempt))) {
+	if !j.State.Status.Terminal() || j.State.Started.IsZero() || !s.base.lacks(end) || !s.base.lacks(jobPath(j.ID, fmt.Sprintf("%s/%d.json", attemptsDir, j.State.Attempt))) {
 		return odd
 	}
 	b, err := s.readJobFile(j.ID, outcomeName, maxRecord)

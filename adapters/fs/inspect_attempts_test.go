@@ -63,6 +63,23 @@ func TestInspectFindsDamagedAttempts(t *testing.T) {
 	}
 }
 
+// A job that is cancelled while its launches are refused leaves no files of an attempt, and a clean store.
+func TestACancelledJobThatNeverBegan(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	j := plain(1)
+	j.State = kernel.State{Status: kernel.Queued, Attempt: 3, Refused: 3}
+	commit(t, s, kernel.Create(j))
+	end := j.State
+	end.Status, end.Outcome, end.Exit, end.Finished = kernel.Cancelled, kernel.OutcomeCancelled, kernel.Exited(143), t0
+	commit(t, s, kernel.PutState{Job: j.ID, If: 1, State: end})
+	if _, err := os.Stat(s.OutcomeFile(j.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Inspect(nil); err != nil || len(got) > 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // What is on record of another attempt's start, under this one's name, is damage: the process ids differ.
 func TestInspectFindsTheClaimOfAnother(t *testing.T) {
 	dir := t.TempDir()
