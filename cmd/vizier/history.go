@@ -183,6 +183,9 @@ func (u *ui) history(lines []historyLine, now time.Time) string {
 	return u.table(cells, -1)
 }
 
+// mostAsked is how many of the jobs that were asked about stand in a line: each line is as wide as the widest.
+const mostAsked = 8
+
 // historyWhat describes the request of an entry in a few words.
 func historyWhat(l historyLine) string {
 	var parts []string
@@ -191,8 +194,11 @@ func historyWhat(l historyLine) string {
 			continue
 		}
 		text := strings.ReplaceAll(a.Verb, "_", " ")
-		for _, id := range a.Jobs {
+		for _, id := range a.Jobs[:min(mostAsked, len(a.Jobs))] {
 			text += " " + cmp.Or(l.refs[id], string(id))
+		}
+		if more := len(a.Jobs) - mostAsked; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
 		}
 		if a.Text != "" {
 			text += ": " + a.Text
