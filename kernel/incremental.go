@@ -275,6 +275,7 @@ type lockLine struct {
 	changed int     // how many of the jobs that the store has in the line may have left it
 	kept    int     // of a pool: the units that unchanged jobs hold, or still wait for
 	at      int     // how many have had their turn
+	alone   bool    // a changed job asks for it exclusively
 	closed  bool    // for the jobs that have not had their turn, nothing has changed
 	taken   bool    // the jobs that have not had their turn are all kept out
 }
@@ -296,7 +297,7 @@ func (a *dirtySet) hold() {
 	for id := range a.changed {
 		for _, k := range a.s.Job(id).Spec.Locks {
 			l := a.holds[k.queue()]
-			l.changed++
+			l.changed, l.alone = l.changed+1, l.alone || k.Mode == Exclusive
 			a.holds[k.queue()], a.freed[k.queue()] = l, true
 		}
 	}
@@ -312,7 +313,19 @@ func (a *dirtySet) line(q queue) *lockLine {
 		l.rest = l.rest[from:]
 	}
 	l.skip()
+	l.closed = l.closed || !q.pool && !l.alone && a.shares(l.first(), q)
 	return &l
+}
+
+// shares reports whether job k waits to share the lock of q. Where changed jobs only shared it, nothing changes for the jobs
+// behind k unless k leaves the line: a sharer keeps out no other, and k those that want the lock exclusively, as before.
+func (a *dirtySet) shares(k int32, q queue) bool {
+	if k < 0 {
+		return false
+	}
+	locks := a.s.jobs[k].Spec.Locks
+	_, never := a.s.limits.tooSmall(locks)
+	return !never && !slices.ContainsFunc(locks, func(l Lock) bool { return l.queue() == q && l.Mode == Exclusive })
 }
 
 // skip removes jobs that do not wait from the front of rest.
@@ -378,7 +391,9 @@ func (l *lockLine) passOver(locks *LockTable, i int32) {
 // pass notes that job i has had its turn in the line with judgement v, and returns the
 // next job.
 func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int32 {
-	l.closed = l.taken
+	if l.queue.pool || request.Mode == Exclusive || v.status != Running && v.status != WaitingOnLocks { // a sharer that stays one changes nothing
+		l.closed = l.taken
+	}
 	if j := l.s.jobs[i]; !l.taken && !set.changed[j.ID] && j.State.Status == WaitingOnLocks && v.status == WaitingOnLocks {
 		l.keepsOut(j, request, v.reason == j.State.Wait)
 	}
@@ -425,7 +440,7 @@ func (a *dirtySet) requireLine(free map[string]int) {
 	}
 	for on, n := range free {
 		for _, i := range a.list { // the store may still have them in the line
-			if j := a.s.jobs[i]; !a.created[j.ID] && j.Spec.Task.On() == on {
+			if j := a.s.jobs[i]; !a.s.near.created[j.ID] && j.Spec.Task.On() == on {
 				n++
 			}
 		}

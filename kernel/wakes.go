@@ -65,7 +65,10 @@ func (s *Snapshot) Wakes() Wakes {
 		}
 	}
 	for _, i := range s.graph.asking {
-		if s.jobs[i].State.Status == WaitingOnDeps {
+		switch st := &s.jobs[i].State; {
+		case st.Status != WaitingOnDeps:
+		case st.Wait.Cause == JobNotEnded, st.Wait.Cause == TokenProducing: // a job's end clears that
+		default:
 			w.Poll = t.outside(&b, i) || w.Poll
 		}
 	}
@@ -116,10 +119,9 @@ func (t *tick) outside(b *prober, i int32) (poll bool) {
 	return false
 }
 
-// wakesNeeds asks for nothing while a job makes a token: the scheduler learns of its end.
 func (t *tick) wakesNeeds(b *prober, i int32, v verdict, _ int) (poll bool) {
 	a := v.artifact
-	if n, _, _ := t.need(i, a); n == unknown || n == awaited || n == producing && a.Kind != Custom {
+	if n, _, _ := t.need(i, a); n == unknown || n == awaited || n == producing {
 		b.artifact(a)
 		return t.unseen(a)
 	}

@@ -134,13 +134,19 @@ func TestATickOnWhatIsNearKnowsTheQueues(t *testing.T) {
 	})
 }
 
-// The same if many jobs queue for a few locks, pools and slots.
+// The same if many jobs queue for a few locks, pools and slots, which some of them leave for what is observed.
 func TestATickOnWhatIsNearKnowsTheLines(t *testing.T) {
 	looked, there := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		limits := Limits.Draw(t, "limits")
 		limits.MaxRunning, limits.Pools["disk"] = oneOf(t, "slots", 0, 1, 3), 2
 		pools, alone := oneOf(t, "one in so many asks for a pool", 1, 3, 100), oneOf(t, "one in so many wants a lock alone", 1, 2, 8)
+		reads := oneOf(t, "one in so many reads whether a branch is there", 3, 100)
+		branch := func() kernel.Facts {
+			f := kernel.NewFacts()
+			f.Heads["b"] = kernel.Seen(oneOf(t, "branch", kernel.CommitID(""), "c1"))
+			return f
+		}
 		lock := rapid.Custom(func(t *rapid.T) kernel.Lock {
 			if oneIn(t, pools, "pool") {
 				return kernel.Lock{Key: oneOf(t, "pool", "gpu", "disk", "a"), Units: rapid.IntRange(1, 3).Draw(t, "units")}
@@ -156,6 +162,9 @@ func TestATickOnWhatIsNearKnowsTheLines(t *testing.T) {
 			if oneIn(t, 4, "far away") {
 				s.Task.Executor = "far"
 			}
+			if oneIn(t, reads, "reads") {
+				s.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists, Branch: "b"}}
+			}
 			return s
 		}
 		var jobs []kernel.Job
@@ -163,13 +172,14 @@ func TestATickOnWhatIsNearKnowsTheLines(t *testing.T) {
 		for n := range rapid.IntRange(2, 30).Draw(t, "jobs") {
 			jobs = append(jobs, kernel.Job{ID: name(n), Created: Epoch.Add(time.Duration(n) * time.Second), Rev: 1, Spec: spec(), State: kernel.State{Status: kernel.Queued}})
 		}
-		s := kernel.NewSnapshot(kernel.Observation{Now: Epoch.Add(time.Hour), Limits: limits, Jobs: jobs})
+		s := kernel.NewSnapshot(kernel.Observation{Now: Epoch.Add(time.Hour), Limits: limits, Jobs: jobs, Facts: branch()})
 		s = s.Apply(kernel.Decide(s))
 		for range rapid.IntRange(1, 8).Draw(t, "changes") {
 			var judged []kernel.Job
 			for _, j := range s.Jobs() {
 				judged = append(judged, *j)
 			}
+			next := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: limits, Jobs: judged, Facts: branch()})
 			j := s.Jobs()[rapid.IntRange(0, len(judged)-1).Draw(t, "job")]
 			if running := slices.IndexFunc(judged, func(j kernel.Job) bool { return j.State.Status == kernel.Running }); running >= 0 && oneIn(t, 2, "of those that run") {
 				j = s.Jobs()[running]
@@ -178,19 +188,19 @@ func TestATickOnWhatIsNearKnowsTheLines(t *testing.T) {
 			var err error
 			switch {
 			case j.State.Status == kernel.Running && !oneIn(t, 5, "cancel"):
-				p, err = kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded})
+				p, err = kernel.Finish(next, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded})
 			case oneIn(t, 3, "submit"):
-				p, err = kernel.Enqueue(s, []kernel.NewJob{{ID: name(len(judged)), Spec: spec()}})
+				p, err = kernel.Enqueue(next, []kernel.NewJob{{ID: name(len(judged)), Spec: spec()}})
 			case j.State.Status.Terminal():
-				p, err = kernel.Retry(s, j.ID, "ann")
+				p, err = kernel.Retry(next, j.ID, "ann")
 			default:
-				p, err = kernel.Cancel(s, j.ID, "ann", false)
+				p, err = kernel.Cancel(next, j.ID, "ann", false)
 			}
 			if err != nil {
 				continue
 			}
-			looked += nearIn(t, judged, s, s.Facts(), p)
-			s = s.Apply(p)
+			looked += nearIn(t, judged, next, s.Facts(), p)
+			s = next.Apply(p)
 			there += len(s.Jobs())
 			s = s.Apply(kernel.Decide(s))
 			explainedNear(t, s, s.Jobs()[rapid.IntRange(0, len(judged)-1).Draw(t, "explained")].ID)
@@ -202,6 +212,40 @@ func TestATickOnWhatIsNearKnowsTheLines(t *testing.T) {
 	}
 }
 
+// Jobs at the head of a line that leave it, for what is observed, make way for the next one.
+func TestATickKnowsWhoComesAfterThoseThatLeaveALine(t *testing.T) {
+	branch := func(at kernel.CommitID) kernel.Facts {
+		f := kernel.NewFacts()
+		f.Heads["b"] = kernel.Seen(at)
+		return f
+	}
+	var jobs []kernel.Job
+	for n := range 8 {
+		j := kernel.Job{ID: kernel.JobID(fmt.Sprintf("j%d", n)), Created: Epoch.Add(time.Duration(n) * time.Second), Rev: 1, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
+		if n > 0 && n < 4 {
+			j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists, Branch: "b"}}
+		}
+		jobs = append(jobs, j)
+	}
+	one := kernel.Limits{MaxRunning: 1}
+	s := kernel.NewSnapshot(kernel.Observation{Now: Epoch.Add(time.Hour), Limits: one, Jobs: jobs, Facts: branch("c1")})
+	s = s.Apply(kernel.Decide(s))
+	var judged []kernel.Job
+	for _, j := range s.Jobs() {
+		judged = append(judged, *j)
+	}
+	next := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: one, Jobs: judged, Facts: branch("")})
+	p, err := kernel.Finish(next, kernel.Result{Attempt: s.Job("j0").Attempt(), Outcome: kernel.OutcomeSucceeded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nearIn(t, judged, next, s.Facts(), p)
+	next = next.Apply(p)
+	if st := next.Apply(kernel.Decide(next)).Job("j4").State.Status; st != kernel.Running {
+		t.Errorf("the next one is %s", st)
+	}
+}
+
 // explainedNear checks that the explanation of job id on the jobs near to it is the same as
 // on all of s, which a tick has judged.
 func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
@@ -210,7 +254,7 @@ func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
 		judged = append(judged, *j)
 	}
 	near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Outsiders}, {Kind: kernel.Due, At: s.Now()}, {Kind: kernel.Itself, Job: id}}
-	n := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits(), Jobs: storetest.Pick(judged, near), Near: near})
+	n := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits(), Jobs: storetest.Pick(judged, near), Near: near, Facts: s.Facts()})
 	for {
 		got, err := kernel.Explain(n, id)
 		more, all := n.Lacks()

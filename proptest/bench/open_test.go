@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -234,22 +235,34 @@ func BenchmarkAfterMany(b *testing.B) {
 		return fmt.Sprintf(`{"ref":"j%d","command":["true"],"produce":["custom:t:k%d"]}`, i, i)
 	}
 	for _, c := range []struct {
-		name, key, of string
-		n             int
-		job           func(i int) string
-	}{{"jobs", "after", "j%d", 500, after}, {"jobs", "after", "j%d", 2000, after}, {"tokens", "need", "custom:t:k%d", 1000, token}} {
+		name string
+		n    int
+		job  func(i int) string
+		of   map[string]string // what the last job is after, and what it needs
+	}{
+		{"jobs", 500, after, map[string]string{"after": "j%d"}},
+		{"jobs", 2000, after, map[string]string{"after": "j%d"}},
+		{"tokens", 1000, token, map[string]string{"need": "custom:t:k%d"}},
+		{"both", 1000, token, map[string]string{"after": "j%d", "need": "custom:t:k%d"}},
+	} {
 		b.Run(fmt.Sprint(c.n, c.name), func(b *testing.B) {
 			var spent [2]time.Duration
 			for b.Loop() {
 				for k := range spent {
 					var lines strings.Builder
-					var all []string
 					for i := range c.n {
 						lines.WriteString(c.job(i) + "\n")
-						all = append(all, fmt.Sprintf(`"`+c.of+`"`, i))
+					}
+					last := map[string][]string{"command": {"true"}}
+					for key, of := range c.of {
+						for i := range c.n {
+							last[key] = append(last[key], fmt.Sprintf(of, i))
+						}
 					}
 					if k == 1 {
-						fmt.Fprintf(&lines, `{"command":["true"],%q:[%s]}`, c.key, strings.Join(all, ","))
+						if err := json.NewEncoder(&lines).Encode(last); err != nil {
+							b.Fatal(err)
+						}
 					}
 					r := newRepository(b, relaxed)
 					r.run(lines.String())
