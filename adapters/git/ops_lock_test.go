@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,8 +64,16 @@ func TestStaleLocksOfBranches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			out, err := work.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := work.Start(); err != nil {
 				t.Fatal(err)
+			}
+			_, err = in.Write([]byte("HEAD\n"))
+			if _, err2 := bufio.NewReader(out).ReadString('\n'); err != nil || err2 != nil { // before it answers, /proc may not have its arguments
+				t.Fatal(err, err2)
 			}
 			began := time.Now()
 			now = began.Add(time.Hour)
