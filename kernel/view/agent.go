@@ -158,7 +158,7 @@ func attempts(j *kernel.Job, known []kernel.Result) []Attempt {
 		case r.Attempt.N != st.Attempt || st.Started.IsZero(): // the record is about a later attempt, or no longer about any
 			out = append(out, attempt(r))
 			continue
-		case r.Outcome == kernel.NoOutcome && r.Place.Host != "" && st.Status == kernel.Running:
+		case st.Status == kernel.Running:
 			latest.Place = r.Place
 		}
 		latest.Agent, found = r.Agent, true

@@ -27,8 +27,6 @@ func TestTotalOfAgents(t *testing.T) {
 	}
 }
 
-// What attempts are shown: those on record, the latest as the job's record has
-// it, and none that a rewind forgot as if it were under way.
 // Sums can be written as JSON, whatever earlier versions recorded.
 func TestATotalHasAnEnd(t *testing.T) {
 	most := kernel.Usage{Input: math.MaxInt64 - 1, Cached: 1, Output: math.MaxInt64, CostUSD: math.MaxFloat64}
@@ -42,6 +40,8 @@ func TestATotalHasAnEnd(t *testing.T) {
 	}
 }
 
+// What attempts are shown: those on record, the latest as the job's record has
+// it, and none that a rewind forgot as if it were under way.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	at := func(n int) kernel.AttemptID { return kernel.AttemptID{Job: "a", N: n} }
@@ -52,12 +52,13 @@ func TestAttempts(t *testing.T) {
 		known []kernel.Result
 		want  string
 	}{
-		"never ran":       {kernel.State{Status: kernel.Queued}, nil, ""},
-		"a record alone":  {kernel.State{Status: kernel.Succeeded, Attempt: 1, Started: noon, Finished: noon.Add(time.Second), Outcome: kernel.OutcomeSucceeded, Exit: kernel.Exited(0)}, nil, "1 succeeded at 2026-02-01T12:00:00+00:00 for 1s"},
-		"a first failure": {kernel.State{Status: kernel.Running, Attempt: 2, Started: noon}, []kernel.Result{ended, {Attempt: at(2), Place: kernel.Place{Host: "g", PID: 5}}}, "1 failed exit 3 at 2026-02-01T12:00:00+00:00 for 1d2h on h, CPU 1.5s, memory 1.5G | 2 running at 2026-02-01T12:00:00+00:00 on g"},
-		"little used":     {kernel.State{Status: kernel.Queued, Attempt: 1}, []kernel.Result{{Attempt: at(1), Outcome: kernel.OutcomeSucceeded, Place: kernel.Place{Used: kernel.Used{CPU: 61 * time.Second, Memory: 1}}}}, "1 succeeded, CPU 1m1s, memory 1M"},
-		"a lost one":      {kernel.State{Status: kernel.Running, Attempt: 2, Started: noon}, []kernel.Result{{Attempt: at(1), Place: kernel.Place{Host: "h"}}}, "1 lost on h | 2 running at 2026-02-01T12:00:00+00:00"},
-		"rewound":         {kernel.State{Status: kernel.Queued, Attempt: 1}, []kernel.Result{ended}, "1 failed exit 3 at 2026-02-01T12:00:00+00:00 for 1d2h on h, CPU 1.5s, memory 1.5G"},
+		"never ran":              {kernel.State{Status: kernel.Queued}, nil, ""},
+		"a record alone":         {kernel.State{Status: kernel.Succeeded, Attempt: 1, Started: noon, Finished: noon.Add(time.Second), Outcome: kernel.OutcomeSucceeded, Exit: kernel.Exited(0)}, nil, "1 succeeded at 2026-02-01T12:00:00+00:00 for 1s"},
+		"a first failure":        {kernel.State{Status: kernel.Running, Attempt: 2, Started: noon}, []kernel.Result{ended, {Attempt: at(2), Place: kernel.Place{Host: "g", PID: 5}}}, "1 failed exit 3 at 2026-02-01T12:00:00+00:00 for 1d2h on h, CPU 1.5s, memory 1.5G | 2 running at 2026-02-01T12:00:00+00:00 on g"},
+		"an end not yet seen to": {kernel.State{Status: kernel.Running, Attempt: 1, Started: noon}, []kernel.Result{{Attempt: at(1), Outcome: kernel.OutcomeFailed, Exit: 3, Class: kernel.ExitFailure, Place: kernel.Place{Host: "h", PID: 5}}}, "1 running at 2026-02-01T12:00:00+00:00 on h"},
+		"little used":            {kernel.State{Status: kernel.Queued, Attempt: 1}, []kernel.Result{{Attempt: at(1), Outcome: kernel.OutcomeSucceeded, Place: kernel.Place{Used: kernel.Used{CPU: 61 * time.Second, Memory: 1}}}}, "1 succeeded, CPU 1m1s, memory 1M"},
+		"a lost one":             {kernel.State{Status: kernel.Running, Attempt: 2, Started: noon}, []kernel.Result{{Attempt: at(1), Place: kernel.Place{Host: "h"}}}, "1 lost on h | 2 running at 2026-02-01T12:00:00+00:00"},
+		"rewound":                {kernel.State{Status: kernel.Queued, Attempt: 1}, []kernel.Result{ended}, "1 failed exit 3 at 2026-02-01T12:00:00+00:00 for 1d2h on h, CPU 1.5s, memory 1.5G"},
 		"cancelled since": {kernel.State{Status: kernel.Cancelled, Attempt: 1, Started: noon, Finished: noon.Add(time.Second), Outcome: kernel.OutcomeCancelled, Exit: kernel.Exited(143)},
 			[]kernel.Result{ended}, "1 cancelled exit 143 at 2026-02-01T12:00:00+00:00 for 1s"},
 	} {

@@ -180,6 +180,19 @@ func TestRunsOfASnapshot(t *testing.T) {
 		got = append(got, fmt.Sprint(r.Run, " ", r.Name, " ", r.Progress()))
 	}
 	equal(t, got, []string{"run_2 develop 0/1", "run_1 develop p 1/2"})
+	for _, c := range []struct {
+		job  kernel.Job
+		want view.Run
+	}{
+		{job("e", 0, kernel.Queued, numbered(1, "x")), view.Run{Reference: view.ReferenceTo(1), Name: "batch"}},
+		{job("f", 1, kernel.Queued, numbered(6, "y"), node("run_1", ""), func(j *kernel.Job) { j.Spec.Origin.Parent = "a" }), view.Run{Reference: view.ReferenceTo(6), Run: "run_1", Name: "batch"}},
+		{job("b", 1, kernel.Queued, of("run_2", "")), view.Run{Run: "run_2", Name: "develop"}},
+	} {
+		c.want.Status, c.want.Total, c.want.Since = "waiting", 1, c.job.Created
+		got := view.RunOf(s, []*kernel.Job{&c.job})
+		got.Jobs = nil
+		equal(t, got, c.want)
+	}
 }
 
 // What grows with each attempt is told with the next step, once that is known.

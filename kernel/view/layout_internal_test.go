@@ -2,7 +2,11 @@ package view
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // What is not connected is laid out side by side, on shelves that all begin at the left.
@@ -57,6 +61,48 @@ func TestPiecesOfAPicture(t *testing.T) {
 	}
 	if fan := l.at[1]; fan.x != 0 || fan.y != (l.at[2].y+l.at[7].y)/2 {
 		t.Errorf("the fan begins at %v, and ends from %v to %v", fan, l.at[2], l.at[7])
+	}
+}
+
+// The chain that takes longest counts what has ended by its time, what runs by its time so far, and what is to come by what the others
+// took, or all alike as long as none has ended.
+func TestTheChainThatTakesLongest(t *testing.T) {
+	noon := time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
+	at := func(id string, st kernel.Status, from, to int, after ...kernel.JobID) kernel.Job { // from and to are in minutes; -1: not begun, not ended
+		j := kernel.Job{ID: kernel.JobID(id), Created: noon, Rev: 1, Spec: kernel.Spec{Name: id, After: after}, State: kernel.State{Status: st}}
+		if from >= 0 {
+			j.State.Started, j.State.Attempt = noon.Add(time.Duration(from)*time.Minute), 1
+		}
+		if to >= 0 {
+			j.State.Finished = noon.Add(time.Duration(to) * time.Minute)
+		}
+		return j
+	}
+	const succeeded, running, queued = kernel.Succeeded, kernel.Running, kernel.Queued
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		want string
+	}{
+		"nothing":                        {nil, ""},
+		"the longer time, not the chain": {[]kernel.Job{at("a", succeeded, 0, 2), at("b", succeeded, 2, 3, "a"), at("c", succeeded, 3, 4, "b"), at("d", succeeded, 2, 5, "a")}, "a d"},
+		"one has ended":                  {[]kernel.Job{at("a", succeeded, 0, 30), at("b", running, 40, -1, "a"), at("c", queued, -1, -1, "a")}, "a c"},
+		"two have":                       {[]kernel.Job{at("a", succeeded, 0, 30), at("b", running, 41, -1, "a"), at("c", queued, -1, -1, "a"), at("d", succeeded, 0, 8, "a")}, "a b"},
+		"none has":                       {[]kernel.Job{at("a", running, 58, -1), at("b", queued, -1, -1), at("c", queued, -1, -1, "b"), at("d", queued, -1, -1, "c")}, "b c d"},
+		"what never began takes no time": {[]kernel.Job{at("a", succeeded, 0, 9), at("b", kernel.Cancelled, -1, 9, "a"), at("c", succeeded, 9, 10, "a")}, "a c"},
+		"an instant counts":              {[]kernel.Job{at("a", succeeded, 0, 9), at("b", succeeded, 9, 9, "a")}, "a b"},
+		"again":                          {[]kernel.Job{at("a", running, 20, 10), at("b", succeeded, 0, 30)}, "a"},
+		"in a circle":                    {[]kernel.Job{at("a", queued, -1, -1, "b"), at("b", queued, -1, -1, "a")}, "a b"},
+		"the first of equals":            {[]kernel.Job{at("a", queued, -1, -1), at("b", queued, -1, -1)}, "a"},
+	} {
+		s := ScheduleOf(kernel.NewSnapshot(kernel.Observation{Now: noon.Add(time.Hour), Jobs: c.jobs}), ScheduleOptions{All: true})
+		d := s.diagram()
+		var got []string
+		for _, n := range s.criticalPath(&d) {
+			got = append(got, d.nodes[n].title)
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: %q, want %q", name, text, c.want)
+		}
 	}
 }
 

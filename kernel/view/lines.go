@@ -148,7 +148,7 @@ func (x *overview) wholes(jobs []*kernel.Job, o LinesOptions) []Line {
 	}
 	status := runStatus(t)
 	r := Run{Status: status.String(), Done: t.Statuses[kernel.Succeeded], Total: t.Total()}
-	top := Line{Ref: jobs[0].Number.String(), Name: x.whole(x.item(jobs[0]), jobs[0]).Name, Status: r.Status, Standing: r.Standing(), For: x.elapsed(t)}
+	top := Line{Ref: jobs[0].Number.String(), Name: RunName(jobs[0]), Status: r.Status, Standing: r.Standing(), For: x.elapsed(t)}
 	over := status <= RunBlocked
 	if !over {
 		top.Status += " " + r.Progress()

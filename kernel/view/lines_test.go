@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -67,6 +68,28 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// A job that never began has taken no time; one of which nobody knows whether it ran says so while it asks.
+func TestLinesOfOddJobs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		job  kernel.Job
+		want view.Line
+	}{
+		{job("a", 0, kernel.Cancelled, func(j *kernel.Job) { j.State.Finished = hour }), view.Line{Status: "cancelled", Standing: kernel.Cancelled, What: "cancelled"}},
+		{job("a", 0, kernel.Succeeded, func(j *kernel.Job) { j.State.Started, j.State.Finished = hour.Add(time.Second), hour }), view.Line{Status: "succeeded", Standing: kernel.Succeeded}},
+		{job("a", 0, kernel.WaitingOnApproval, func(j *kernel.Job) {
+			j.State.WaitSince, j.State.Wait.Detail = noon, "its runner\nis gone"
+			j.State.Approval = kernel.Approval{State: kernel.Pending, InDoubt: true, ExpiresAt: later}
+		}), view.Line{Status: "approval", Standing: kernel.WaitingOnApproval, For: time.Hour, Until: later, What: "its runner is gone"}},
+		{job("a", 0, kernel.WaitingOnApproval, func(j *kernel.Job) {
+			j.State.Wait.Detail, j.State.Approval.State = "waiting on approval", kernel.Pending
+		}), view.Line{Status: "approval", Standing: kernel.WaitingOnApproval}},
+	} {
+		c.want.Ref, c.want.Name = "a", "do a"
+		equal(t, view.LineOf(snap(c.job), &c.job, nil), c.want)
+	}
+}
+
 // Every status goes by its own word, by its short one, and what has not ended is open.
 func TestStatusesOf(t *testing.T) {
 	t.Parallel()
@@ -78,6 +101,14 @@ func TestStatusesOf(t *testing.T) {
 		}
 		if slices.Contains(view.StatusesOf("open"), st) != st.Active() {
 			t.Errorf("open: %s", st)
+		}
+	}
+	for short, statuses := range map[string][]kernel.Status{
+		"waiting": {kernel.Queued, kernel.WaitingOnDeps, kernel.WaitingOnLocks}, "approval": {kernel.WaitingOnApproval}, "retrying": {kernel.FailedRetryable}, "asleep": {kernel.Unscheduled},
+		"blocked": {kernel.BlockedByDependency, kernel.BlockedByApproval}, "running": {kernel.Running}, "succeeded": {kernel.Succeeded}, "failed": {kernel.Failed}, "cancelled": {kernel.Cancelled},
+	} {
+		for _, st := range statuses {
+			equal(t, view.ShortStatus(st), short)
 		}
 	}
 	if got := view.StatusesOf("waiting"); len(got) != 5 || slices.Contains(got, kernel.Running) || view.StatusesOf("nope") != nil {

@@ -126,6 +126,10 @@ func TestListRowText(t *testing.T) {
 	t.Parallel()
 	l := view.ListOf(snap(job("a", 0, kernel.Cancelled, func(j *kernel.Job) { j.State.Finished = noon })), view.ListOptions{})
 	equal(t, []string{l.Rows[0].Text("colour"), l.Rows[0].Text("failed"), l.Rows[0].Text("status")}, []string{"", "", "cancelled"})
+	for want, w := range map[string]kernel.WaitReason{"": {}, "locks": {Kind: kernel.OnLocks}, "of old": {Detail: "of old"}, "locks: gpu is taken": {Kind: kernel.OnLocks, Detail: "gpu is taken"}} {
+		j := job("a", 0, kernel.WaitingOnLocks, func(j *kernel.Job) { j.State.Wait = w })
+		equal(t, view.RowOf(snap(j), &j).Text("wait"), want)
+	}
 }
 
 // A list of some jobs counts only those, and says how far those are that run.
@@ -152,6 +156,9 @@ func TestListOfSomeJobs(t *testing.T) {
 			ids = append(ids, string(j.ID))
 			if got, want := l.Rows[i].Text("progress"), map[bool]string{true: "3 done"}[j.State.Status == kernel.Running]; got != want {
 				t.Errorf("%s: progress %q, want %q", j.ID, got, want)
+			}
+			if got := l.Raw(paths).Jobs[i].Progress; (got != nil) != (j.State.Status == kernel.Running) || got != nil && *got.Done != done {
+				t.Errorf("%s: progress %+v", j.ID, got)
 			}
 		}
 		equal(t, []string{strings.Join(ids, " "), l.Outcome, l.Hidden}, []string{c.jobs, c.out, c.hidden})

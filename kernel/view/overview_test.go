@@ -47,6 +47,46 @@ func TestOverviewOfWhatACancelledJobBlocks(t *testing.T) {
 		"failed 4/merge do c1 awaiting producer for custom:stage_token:approve:x vizier why 4/merge\n")
 }
 
+// What is blocked has no line where another one tells of it: of two jobs that follow from the same one, of a job that its run has held back, and
+// of one that lacks what several jobs made and the last failed to.
+func TestOverviewOfWhatIsToldAlready(t *testing.T) {
+	t.Parallel()
+	token := kernel.Artifact{Kind: kernel.Custom, Name: "x"}
+	at := func(n int, part string, edit ...func(*kernel.Job)) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			for _, e := range append(edit, numbered(n, part), ended(20, "", kernel.NoFailure)) {
+				e(j)
+			}
+		}
+	}
+	waits := func(w kernel.WaitReason) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.State.Wait = w }
+	}
+	makes := func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{token} }
+	lacks := waits(kernel.WaitReason{Kind: kernel.OnDependencies, Cause: kernel.ArtifactMissing, Artifact: token})
+	failed := func(id string, minute int, edit ...func(*kernel.Job)) kernel.Job {
+		return job(id, minute, kernel.Failed, append(edit, ended(20, "exit code 2", kernel.ExitFailure))...)
+	}
+	blocked, succeeded := kernel.BlockedByDependency, kernel.Succeeded
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		want string
+	}{
+		"by two ways from what was cancelled": {[]kernel.Job{job("a", 0, kernel.Cancelled, at(1, "a")), job("b", 1, blocked, at(1, "b", after("a"))), job("c", 2, blocked, at(1, "c", after("b"))), job("d", 3, blocked, at(1, "d", after("b"))),
+			job("e", 4, blocked, at(2, "", after("c", "d")))}, "failed 2 do e blocked_by_dependency vizier why 2"},
+		"held back":           {[]kernel.Job{failed("a", 0, numbered(1, "a")), job("b", 1, blocked, at(1, "b", waits(kernel.WaitReason{Kind: kernel.OnDependencies, Cause: kernel.RunStopped, Job: "a"})))}, "failed 1/a do a exit 2 vizier tail 1/a"},
+		"held back elsewhere": {[]kernel.Job{job("a", 0, kernel.Cancelled, at(1, "a")), job("b", 1, blocked, at(2, "b", waits(kernel.WaitReason{Kind: kernel.OnDependencies, Cause: kernel.RunStopped, Job: "a", Detail: "its run has stopped"})))}, "failed 2/b do b its run has stopped vizier why 2/b"},
+		"made before": {[]kernel.Job{job("a", 0, succeeded, at(1, "", makes)), job("b", 1, succeeded, at(2, "", makes)), job("c", 2, succeeded, at(3, "", makes)), failed("d", 3, numbered(4, ""), makes),
+			job("e", 4, blocked, at(5, "", lacks, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{token} }))}, "failed 4 do d exit 2 vizier tail 4"},
+		"any end will do": {[]kernel.Job{failed("a", 0, numbered(1, "")), job("b", 1, kernel.Cancelled, at(2, "")), job("c", 2, blocked, at(3, "", after("a", "b"), func(j *kernel.Job) { j.Spec.AfterAny = []kernel.JobID{"a"} }))},
+			"failed 1 do a exit 2 vizier tail 1\nfailed 3 do c blocked_by_dependency vizier why 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text(t, sketch(overviewOf(t, snap(c.jobs...), view.OverviewOptions{FailedSince: hour})), c.want)
+		})
+	}
+}
+
 // Of jobs that block each other, the first is shown, and none that follow from them, wherever they come; if one of them also
 // follows from a failure, that tells of all.
 func TestOverviewOfJobsThatBlockEachOther(t *testing.T) {
@@ -285,8 +325,10 @@ func TestPrinted(t *testing.T) {
 			t.Errorf("%v: %v", class, got)
 		}
 	}
-	if j := job("a", 0, kernel.Running); view.Printed(&j) {
-		t.Error("it runs")
+	for what, j := range map[string]kernel.Job{"it runs": job("a", 0, kernel.Running), "it never exited": job("a", 0, kernel.Failed), "it succeeded": job("a", 0, kernel.Succeeded, func(j *kernel.Job) { j.State.Exit = kernel.Exited(0) })} {
+		if view.Printed(&j) {
+			t.Error(what)
+		}
 	}
 }
 

@@ -26,12 +26,35 @@ func TestEveryRemedyHasWords(t *testing.T) {
 	}
 }
 
-// Who may not approve is told with the command.
-func TestTheCommandThatNotEverybodyMayRun(t *testing.T) {
-	r := kernel.Remedy{Kind: kernel.ApproveJob, Job: "j", Barred: kernel.Barred{Submitter: "Ann"}}
-	command, text := view.Remedy(r)
-	equal(t, strings.Join(command, " "), "vizier jobs approve j")
-	equal(t, text, "vizier jobs approve j, by somebody else than Ann")
+// Who may not approve is told with the command, and what to look at first where the branch has moved.
+func TestTheCommandThatApproves(t *testing.T) {
+	at, ann := kernel.PinnedHead{Branch: "b", Commit: "new"}, kernel.Barred{Submitter: "Ann"}
+	const moved = "branch b has moved: look at `git log --left-right new`, then `vizier jobs approve j --head new`"
+	for _, c := range []struct {
+		remedy        kernel.Remedy
+		command, text string
+	}{
+		{kernel.Remedy{}, "vizier jobs approve j", ""},
+		{kernel.Remedy{Barred: ann}, "vizier jobs approve j", "vizier jobs approve j, by somebody else than Ann"},
+		{kernel.Remedy{Pinned: at}, "vizier jobs approve j --head new", moved},
+		{kernel.Remedy{Pinned: at, Barred: ann}, "vizier jobs approve j --head new", moved + ", by somebody else than Ann"},
+		{kernel.Remedy{Pinned: at, Asked: "old"}, "vizier jobs approve j --head new", strings.Replace(moved, "right new", "right old...new", 1)},
+	} {
+		c.remedy.Kind, c.remedy.Job = kernel.ApproveJob, "j"
+		command, text := view.Remedy(c.remedy)
+		equal(t, []string{strings.Join(command, " "), text}, []string{c.command, c.text})
+	}
+}
+
+// A branch is made again where it was; where it has never been, a person says where.
+func TestTheBranchThatIsMade(t *testing.T) {
+	for want, at := range map[string]kernel.PinnedHead{
+		"git branch b c": {Branch: "b", Commit: "c"},
+		"make branch b, as `git branch -- b` does at the commit that is checked out": {Branch: "b"},
+	} {
+		command, text := view.Remedy(kernel.Remedy{Kind: kernel.MakeBranch, Pinned: at})
+		equal(t, strings.Join(command, " ")+text, want)
+	}
 }
 
 // The token of a plan's stage is made by the command of the stage, another artifact by a job that nobody knows.
@@ -65,11 +88,24 @@ func TestTheDraftOfAPlan(t *testing.T) {
 	}
 }
 
-// A job that has ended asks for its approval only once a retry has taken it back.
+// A job that has ended asks for its approval only once a retry has taken it back, and is retried only once what it needs is made, and what
+// the retry takes along has ended. A branch is made before anything else, where it has been at a commit.
 func TestInOrder(t *testing.T) {
-	retry, approve := kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}, kernel.Remedy{Kind: kernel.ApproveJob, Job: "b"}
-	if !view.InOrder([]kernel.Remedy{retry, approve}) || !view.InOrder([]kernel.Remedy{{Kind: kernel.ProduceArtifact}, retry}) || view.InOrder([]kernel.Remedy{approve, retry}) || view.InOrder([]kernel.Remedy{approve}) || view.InOrder(nil) {
-		t.Error("the order matters for an approval after a retry, and for nothing else")
+	of := func(kind kernel.RemedyKind) kernel.Remedy { return kernel.Remedy{Kind: kind, Job: "a"} }
+	retry, approve, produce, await, branch := of(kernel.RetryJob), of(kernel.ApproveJob), of(kernel.ProduceArtifact), of(kernel.AwaitEnd), of(kernel.MakeBranch)
+	back, moved := branch, approve
+	back.Pinned.Commit, moved.Pinned.Commit = "c", "c"
+	for _, c := range []struct {
+		actions []kernel.Remedy
+		want    bool
+	}{
+		{[]kernel.Remedy{retry, approve}, true}, {[]kernel.Remedy{produce, retry}, true}, {[]kernel.Remedy{await, retry}, true}, {[]kernel.Remedy{back}, true}, {[]kernel.Remedy{retry, branch, approve}, true},
+		{[]kernel.Remedy{approve, retry}, false}, {[]kernel.Remedy{retry, produce}, false}, {[]kernel.Remedy{retry, await}, false}, {[]kernel.Remedy{branch, retry}, false},
+		{[]kernel.Remedy{approve}, false}, {[]kernel.Remedy{moved}, false}, {[]kernel.Remedy{produce, approve}, false}, {[]kernel.Remedy{retry}, false}, {nil, false},
+	} {
+		if got := view.InOrder(c.actions); got != c.want {
+			t.Errorf("%v: %t", c.actions, got)
+		}
 	}
 }
 

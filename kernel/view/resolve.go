@@ -90,12 +90,10 @@ func (f *Finder) Resolve(ref string) (kernel.JobID, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case len(t.Jobs) == 1:
-		return t.Jobs[0].ID, nil
-	case len(t.Jobs) == 0:
-		return "", unknown(f.s, ref)
+	case len(t.Jobs) > 1:
+		return "", ambiguous(ref, "job", texts(t.Jobs, called))
 	}
-	return "", ambiguous(ref, "job", texts(t.Jobs, called))
+	return t.Jobs[0].ID, nil
 }
 
 // Target is what a reference names: a job, or everything that was enqueued with
@@ -249,7 +247,7 @@ func (f *Finder) name() {
 			continue
 		}
 		for _, name := range slugs(o) {
-			if name == "" || name == j.Spec.Name {
+			if name == j.Spec.Name {
 				continue
 			}
 			t := runs[slug{name, o.Run}]

@@ -18,14 +18,14 @@ func TestResolve(t *testing.T) {
 	t.Parallel()
 	s := kernel.NewSnapshot(kernel.Observation{
 		Jobs: []kernel.Job{
-			job("0190aaaa01", 0, kernel.Queued, node("run_ab12", "build")), job("0190aaaa02", 1, kernel.Queued, node("run_ab12", "test")),
-			job("0190aaaa0", 2, kernel.Queued, node("run_ab34", "build")), job("beef", 9, kernel.Succeeded), job("cafe", 3, kernel.Queued)},
+			job("0190aaaa01", 0, kernel.Queued, node("run_ab34", "build")), job("0190aaaa02", 1, kernel.Queued, node("run_ab12", "test")),
+			job("0190aaaa0", 2, kernel.Queued, node("run_ab34", "test")), job("0190cccc", 2, kernel.Queued, node("run_ab12", "build")), job("beef", 9, kernel.Succeeded), job("cafe", 3, kernel.Queued)},
 		Unreadable: map[kernel.JobID]string{"0190bbbb": "torn"},
 	})
 	const missing, torn, invalid = "no job ", "; it may be one whose record cannot be read", "?"
 	for ref, want := range map[string]string{
 		"0190aaaa01": "0190aaaa01", "0190aaaa0": "0190aaaa0", "b": "beef", "@last": "beef",
-		"run_ab12/build": "0190aaaa01", "run_ab3/build": "0190aaaa0", "ab12/test": "0190aaaa02",
+		"run_ab12/build": "0190cccc", "run_ab3/test": "0190aaaa0", "ab12/test": "0190aaaa02",
 		"": missing, " ": missing, "0": torn, "@first": missing, "/": missing, "//": missing,
 		"run_ab12/gone": torn, "run_zz/build": torn, "/build": torn, "dead": torn, "beef/": torn, "run_ab12/": torn, "0190/": torn,
 		"0190a": invalid, "run_ab/build": invalid, "0190bbbb": invalid, "0190b": invalid,
@@ -59,6 +59,15 @@ func TestResolve(t *testing.T) {
 	run := snap(job("0190aaaa01", 1, kernel.Queued, node("run_ab12", "end"), prompt), job("0190aaaa02", 1, kernel.Queued, node("run_ab12", "begin")), job("beef", 0, kernel.Queued, prompt))
 	if id, err := view.NewFinder(run).Resolve("@last"); id != "0190aaaa01" || err != nil {
 		t.Errorf("@last of a prompt's run: %s, %v", id, err)
+	}
+	first := snap(job("0190aaaa01", 0, kernel.Queued, node("run_ab12", "end"), prompt), job("0190aaaa02", 1, kernel.Queued, node("run_ab12", "begin")))
+	if id, err := view.NewFinder(first).Resolve("@last"); id != "0190aaaa01" || err != nil {
+		t.Errorf("@last of a prompt's run, whose job is the first that there is: %s, %v", id, err)
+	}
+	for _, ref := range []string{"/end", "run_ab12/", "/"} { // also with one run, and no job that belongs to none
+		if id, err := view.NewFinder(first).Resolve(ref); !errors.Is(err, kernel.ErrNotFound) || id != "" {
+			t.Errorf("%s: %s, %v", ref, id, err)
+		}
 	}
 	if _, err := view.NewFinder(snap()).Resolve("@last"); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("@last of nothing: %v", err)

@@ -71,12 +71,8 @@ func (r Run) Progress() string { return strconv.Itoa(r.Done) + "/" + strconv.Ito
 // RunOf returns the run that jobs belong to. There must be at least one job.
 func RunOf(s *kernel.Snapshot, jobs []*kernel.Job) Run {
 	first, t := jobs[0], s.Tally(jobs)
-	o := &first.Spec.Origin
-	r := Run{Reference: ReferenceTo(first.Number), Run: o.Run, Name: runName(o), Status: runStatus(t).String(), Since: first.Created, Jobs: jobs,
+	r := Run{Reference: ReferenceTo(first.Number), Run: first.Spec.Origin.Run, Name: RunName(first), Status: runStatus(t).String(), Since: first.Created, Jobs: jobs,
 		Done: t.Statuses[kernel.Succeeded], Total: t.Total()}
-	if o.Run == "" {
-		r.Name = "batch"
-	}
 	if first.Number == 0 {
 		r.Reference = Reference{}
 	}

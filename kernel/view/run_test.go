@@ -113,18 +113,22 @@ func TestFind(t *testing.T) {
 		job("aaaa3", 2, kernel.Succeeded, of(3, ""), named("lint")), job("aaaa4", 3, kernel.Failed, of(4, ""), named("lint")),
 		job("bbbb1", 4, kernel.Succeeded, of(5, "ask"), node("run_ab12", "ask"), about("draft", "greet")),
 		job("bbbb2", 5, kernel.Succeeded, of(6, "ask"), node("run_cd34", "ask"), about("approve", "greet")),
-		job("bbbb3", 6, kernel.Queued, of(7, ""), node("run_cd34", ""), func(j *kernel.Job) { j.Spec.Origin.Parent = "bbbb2" }),
-		job("cccc1", 7, kernel.Queued, of(8, "x")), job("cccc2", 8, kernel.Queued, of(8, "y")),
+		job("bbbb3", 6, kernel.Queued, of(7, ""), node("run_cd34", ""), about("inner", ""), func(j *kernel.Job) { j.Spec.Origin.Parent = "bbbb2" }),
+		job("cccc1", 7, kernel.Queued, of(8, "x"), about("loose", "")), job("cccc2", 8, kernel.Queued, of(8, "y")),
+		job("dddd1", 9, kernel.Queued, of(10, "ask"), node("run_ef56", "ask"), about("", "again")), job("dddd2", 10, kernel.Succeeded, of(10, "end"), node("run_ef56", "end"), about("", "again")),
+		job("dddd3", 11, kernel.Succeeded, of(11, "ask"), node("run_ef78", "ask"), about("", "again")), job("dddd4", 12, kernel.Succeeded, of(12, "ask"), node("run_gh12", "ask"), about("same", ""), named("same")), job("dddd5", 13, kernel.Succeeded, of(12, "end"), node("run_gh12", "end")),
 	)
 	f := view.NewFinder(s)
 	for ref, want := range map[string]string{
 		"1": "aaaa1", "build": "aaaa2", "5/ask": "bbbb1", "greet/ask": "bbbb2", "draft/ask": "bbbb1", "draft": "bbbb1",
-		"6": "bbbb2 bbbb3", "run_cd34": "bbbb2 bbbb3", "run_c": "bbbb2 bbbb3", "8": "cccc1 cccc2", "8/y": "cccc2", "7": "bbbb3", "@last": "cccc2",
+		"6": "bbbb2 bbbb3", "run_cd34": "bbbb2 bbbb3", "run_c": "bbbb2 bbbb3", "8": "cccc1 cccc2", "8/y": "cccc2", "7": "bbbb3", "@last": "dddd5",
+		"again": "dddd1 dddd2", "again/ask": "dddd3", "same": "dddd4",
 		"lint":  `"lint" is ambiguous: it may be 3, 4: name one of them: invalid`,
 		"greet": `"greet" is ambiguous: it may be 5, 6: name one of them: invalid`,
 		"aaaa":  `"aaaa" is ambiguous: it may be job 1, 2, 3, 4: name one of them: invalid`,
-		"run_":  `"run_" is ambiguous: it may be run 5, 6: name one of them: invalid`,
-		"9":     "no job \"9\"", "8/z": "no job \"8/z\"", "greet/none": "no job \"greet/none\"",
+		"run_":  `"run_" is ambiguous: it may be run 5, 6, 10, 11, 12: name one of them: invalid`,
+		"loose": "no job \"loose\"", "loose/x": "no job \"loose/x\"", "inner": "no job \"inner\"", "inner/ask": "no job \"inner/ask\"",
+		"9": "no job \"9\"", "8/z": "no job \"8/z\"", "greet/none": "no job \"greet/none\"",
 	} {
 		got := ""
 		target, err := f.Find(ref)

@@ -88,6 +88,7 @@ func TestScheduleNames(t *testing.T) {
 		"approve":             func(j *kernel.Job) { j.Spec.Origin.Alias = "approve" },
 		"vizier run a ...":    func(j *kernel.Job) { j.Spec.Origin.Command = []string{"vizier", "run", "a", "b"} },
 		"vizier run a":        func(j *kernel.Job) { j.Spec.Origin.Command = []string{"vizier", "run", "a"} },
+		"make":                func(j *kernel.Job) { j.Spec.Task.Args, j.Spec.Origin.Command = []string{"make"}, []string{"vizier"} },
 		"make test": func(j *kernel.Job) {
 			j.Spec.Task.Args, j.Spec.Origin.Command = []string{"make", "test"}, []string{"vizier"}
 		},

@@ -3,6 +3,7 @@ package view_test
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -249,6 +250,56 @@ func TestShowTellsOfTheContainer(t *testing.T) {
 			}
 		}
 		equal(t, got, c.want)
+	}
+}
+
+// While a job asks, it is shown what an approval would cover and who may not give it; then what was approved, and how that stands.
+func TestShowOfAnApproval(t *testing.T) {
+	t.Parallel()
+	asks := func(j *kernel.Job) {
+		j.Spec.Task.Args, j.Spec.Origin.Run, j.Spec.Origin.Branch, j.Spec.Origin.About.Operation = []string{"ship"}, "run_1", "draft/a", "git.integrate_plan_branch"
+		j.State.Approval = kernel.Approval{State: kernel.Pending, RequestedBy: "Ann", Head: "c0de"}
+	}
+	now := job("a", 0, kernel.WaitingOnApproval, asks)
+	before := job("a", 0, kernel.WaitingOnDeps, asks)
+	granted := job("a", 0, kernel.Queued, asks, func(j *kernel.Job) {
+		j.State.Approval.State, j.State.Approval.Grant = kernel.Approved, &kernel.Grant{How: "terminal", Digest: j.Spec.Digest(), Statement: j.Spec.Statement()}
+	})
+	anew := job("a", 0, kernel.WaitingOnApproval, asks, func(j *kernel.Job) {
+		j.State.Approval.State, j.State.Approval.Grant = kernel.Approved, &kernel.Grant{Digest: "0ther"}
+	})
+	rejected := job("a", 0, kernel.BlockedByApproval, asks, func(j *kernel.Job) { j.State.Approval.State = kernel.Rejected })
+	digest := string(now.Spec.Digest())
+	for _, c := range []struct {
+		job                   kernel.Job
+		by, digest, how, seal string
+	}{
+		{now, "somebody else than Ann", digest, "", ""}, {before, "somebody else than Ann", digest, "", ""}, {granted, "", digest, "terminal", "sealed"}, {anew, "", digest, "", "broken"}, {rejected, "", "", "", ""},
+	} {
+		s := kernel.NewSnapshot(kernel.Observation{Now: noon, Jobs: []kernel.Job{c.job}, Limits: kernel.Limits{OthersApprove: true}})
+		got := map[string]string{}
+		for _, v := range show(t, s, "a", view.Paths{}) {
+			got[v[0]] = v[1]
+		}
+		equal(t, []string{got["Approval by"], got["Approval digest"], got["Approval decided how"], got["Approval of commit"]}, []string{c.by, c.digest, c.how, "draft/a@c0de"})
+		raw, err := view.ShowRaw(s, "a", view.Paths{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := func(s *string) string { return *cmp.Or(s, new(string)) }
+		recorded := ""
+		if g := c.job.State.Approval.Grant; g != nil {
+			recorded = string(g.Digest)
+		}
+		a := raw.Job.Schedule.Approval
+		equal(t, []string{text(a.DecidedHow), text(a.Digest), text(a.Seal)}, []string{c.how, recorded, c.seal})
+	}
+	equal(t, view.Approves(&now, "version 1\ncommand \"ship\"\n"), []string{`command "ship"`, `branch "draft/a" "c0de"`})
+	now.State.Approval.Head = ""
+	equal(t, view.Approves(&now, "version 1\ncommand \"ship\"\n"), []string{`command "ship"`})
+	equal(t, view.Approves(&now, "version 1\n"), []string{})
+	if values := show(t, snap(now), "a", view.Paths{}); slices.ContainsFunc(values, func(v [2]string) bool { return v[0] == "Approval of commit" }) {
+		t.Errorf("of no commit: %q", values)
 	}
 }
 
