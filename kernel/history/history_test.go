@@ -17,12 +17,12 @@ func job(id kernel.JobID, st kernel.Status, after ...kernel.JobID) kernel.Job {
 	return kernel.Job{ID: id, Created: t0, Rev: 1, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, After: after}, State: kernel.State{Status: st}}
 }
 
-// source reads jobs: those that a scope names, or all.
+// source reads jobs: those that a scope names, and all open ones or all if it says so.
 func source(jobs ...kernel.Job) history.Source {
 	return func(scope kernel.Scope) (rec kernel.Records, err error) {
 		for _, j := range jobs {
 			named := func(n kernel.Near) bool { return n == kernel.Near{Kind: kernel.Itself, Job: j.ID} }
-			if scope.All || slices.Contains(scope.Jobs, j.ID) || slices.ContainsFunc(scope.Near, named) {
+			if scope.All || scope.Near == nil && j.Open() || slices.Contains(scope.Jobs, j.ID) || slices.ContainsFunc(scope.Near, named) {
 				rec.Jobs = append(rec.Jobs, j)
 			}
 		}
@@ -144,10 +144,12 @@ func TestScopesOfVerbs(t *testing.T) {
 // tick reads.
 func TestWhatADecisionReads(t *testing.T) {
 	jobs := []kernel.Job{job("a", kernel.Queued), job("b", kernel.WaitingOnDeps, "a"), job("c", kernel.Queued)}
+	reads := 0
 	decide := func(a history.Account) (first kernel.Scope, p kernel.Plan) {
 		t.Helper()
+		reads = 0
 		p, err := a.Decide(func(scope kernel.Scope) (kernel.Records, error) {
-			if first.Near == nil && first.Jobs == nil {
+			if reads++; reads == 1 {
 				first = scope
 			}
 			return source(jobs...)(scope)
@@ -170,9 +172,12 @@ func TestWhatADecisionReads(t *testing.T) {
 		{history.Account{ByFacts: true, Unjudged: []kernel.JobID{"c"}}, slices.Concat(always, []kernel.Near{{Kind: kernel.Itself, Job: "c"}}, itself)},
 		{history.Account{ByFacts: true, Limits: kernel.Limits{MaxRunning: 4}}, slices.Concat(always, itself, []kernel.Near{{Kind: kernel.Line, Key: kernel.LocalExecutor, Most: 6}})},
 	} {
-		c.a.At, c.a.Steps = t0, []history.Step{cancel}
+		c.a.At, c.a.Steps = t0, []history.Step{cancel, {Verb: history.Settle{}}}
 		if got, p := decide(c.a); !slices.Equal(got.Near, c.want) || p.Empty() {
 			t.Errorf("near are %+v, want %+v", got.Near, c.want)
+		}
+		if reads != 1 {
+			t.Errorf("%d reads of %+v", reads, c.want)
 		}
 	}
 	seen := cancel
@@ -213,7 +218,11 @@ func TestARetryForgetsWhatIsGone(t *testing.T) {
 	}
 	s := kernel.TakeSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{failed("a"), failed("b")}, Facts: kernel.NewFacts()})
 	ids := []kernel.JobID{"a", "b", "none"}
-	gone := history.Forget(s, ids, func(c kernel.Context) bool { return c.Worktree == "/gone" })
+	asked := 0
+	gone := history.Forget(s, ids, func(c kernel.Context) bool { asked++; return c.Worktree == "/gone" })
+	if asked != 2 {
+		t.Errorf("%d times it was asked what became of two jobs' worktrees", asked)
+	}
 	if again := history.Forget(s, ids[:1], func(c kernel.Context) bool { return c.Worktree == "/gone" }); gone.Empty() || !reflect.DeepEqual(gone, again) {
 		t.Errorf("%+v, for one job of the run %+v", gone, again)
 	}
@@ -226,5 +235,65 @@ func TestARetryForgetsWhatIsGone(t *testing.T) {
 	}
 	if _, err := (history.Retry{Jobs: []kernel.JobID{"none"}}).Decide(s); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("of no job: %v", err)
+	}
+}
+
+// A verb that needs all jobs is decided on all that are open, and no other way.
+func TestADecisionOnAllThatIsOpen(t *testing.T) {
+	a, b := job("a", kernel.Failed), job("b", kernel.WaitingOnDeps, "a")
+	a.Spec.Origin.Run, b.Spec.Origin.Run = "r", "r"
+	a.State.Context = kernel.Context{Root: "t", Worktree: "t", Owned: true}
+	b.State.Context = a.State.Context
+	step := history.Step{Verb: history.Retry{Jobs: []kernel.JobID{"a"}, By: "me", Gone: []string{"t"}}}
+	account := history.Account{At: t0, ByFacts: true, Steps: []history.Step{step}}
+	got, err := account.Decide(source(a, b))
+	account.Steps[0].Seen = history.SeenAll
+	want, again := account.Decide(source(a, b))
+	if err != nil || again != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v\nwant %+v, %v", got, err, want, again)
+	}
+}
+
+// What a verb is about has to be there.
+func TestVerbsAboutNothing(t *testing.T) {
+	s := kernel.TakeSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{job("a", kernel.Queued)}, Facts: kernel.NewFacts()})
+	news := []kernel.NewJob{{ID: "n", Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, After: []kernel.JobID{"none"}}}}
+	x := kernel.AttemptID{Job: "none", N: 1}
+	for _, v := range []history.Verb{
+		history.Submit{Jobs: news, By: "me"}, history.Enqueue{Jobs: news}, history.Approve{Job: "none"}, history.Reject{Job: "none"}, history.Cancel{Jobs: []kernel.JobID{"a", "none"}}, history.Retry{Jobs: []kernel.JobID{"a", "none"}},
+		history.Finish{Result: kernel.Result{Attempt: x}}, history.Refuse{Attempt: x}, history.CleanedUp{Job: "none"}, history.Tended{Job: "none"},
+	} {
+		if p, err := v.Decide(s); !errors.Is(err, kernel.ErrNotFound) || !p.Empty() {
+			t.Errorf("%T: %+v, %v", v, p, err)
+		}
+	}
+}
+
+// A step knows the facts of the steps before it, also where it sees more records.
+func TestFactsOfEarlierSteps(t *testing.T) {
+	main := kernel.Artifact{Kind: kernel.TargetBranch, Name: "main"}
+	waits := job("a", kernel.WaitingOnDeps)
+	waits.Spec.Needs = []kernel.Artifact{main}
+	for there, want := range map[bool]int{true: 1, false: 0} {
+		account := history.Account{At: t0, ByFacts: true, Steps: []history.Step{
+			{Verb: history.Settle{}, Facts: kernel.Facts{Present: map[kernel.Artifact]kernel.Fact[bool]{main: kernel.Seen(there)}}}, {Verb: history.Tick{}, Seen: history.SeenAll}}}
+		if p, err := account.Decide(source(waits)); err != nil || len(p.World) != want {
+			t.Errorf("there %t: %+v, %v", there, p, err)
+		}
+	}
+}
+
+// A job that runs after one whose record cannot be read is told why that was so then; why it is so now, only if it could be read then.
+func TestWhyARecordCannotBeRead(t *testing.T) {
+	b := job("b", kernel.WaitingOnDeps, "a")
+	for _, c := range []struct{ then, now map[kernel.JobID]string }{{nil, map[kernel.JobID]string{"a": "torn"}}, {map[kernel.JobID]string{"a": "torn"}, map[kernel.JobID]string{"a": "gone"}}, {map[kernel.JobID]string{"a": "torn"}, nil}} {
+		account := history.Account{At: t0, Unreadable: c.then, Steps: []history.Step{{Verb: history.Tick{}, Seen: history.SeenAll}}}
+		p, err := account.Decide(func(kernel.Scope) (kernel.Records, error) {
+			return kernel.Records{Jobs: []kernel.Job{b}, Unreadable: c.now}, nil
+		})
+		s := kernel.TakeSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{b}, Facts: kernel.NewFacts()}).Apply(p)
+		if st := s.Job("b").State; err != nil || st.Status != kernel.BlockedByDependency || st.Wait.Detail != "scheduler data error for job dependency a: torn" {
+			t.Errorf("then %v, now %v: %s, %+v, %v", c.then, c.now, st.Status, st.Wait, err)
+		}
 	}
 }

@@ -217,7 +217,7 @@ func Besides(near []kernel.Near) (scope kernel.Scope) {
 	return scope
 }
 
+// both returns what a or b names.
 func both(a, b kernel.Scope) kernel.Scope {
-	return kernel.Scope{All: a.All || b.All, Jobs: slices.Concat(a.Jobs, b.Jobs),
-		Artifacts: slices.Concat(a.Artifacts, b.Artifacts), Keys: slices.Concat(a.Keys, b.Keys)}
+	return kernel.Scope{Jobs: slices.Concat(a.Jobs, b.Jobs), Artifacts: slices.Concat(a.Artifacts, b.Artifacts), Keys: slices.Concat(a.Keys, b.Keys)}
 }
