@@ -120,6 +120,10 @@ func TestEmptyListDocument(t *testing.T) {
 	t.Parallel()
 	got := valid(t, "jobs_list.schema.json", view.ListOf(snap(), view.ListOptions{}).Document([]string{"job"}))
 	equal(t, got, `{"header":{"outcome":"No jobs"},"jobs":[]}`)
+	// Beside an id stands the reference, and nothing where no id is asked for.
+	l := view.ListOf(snap(job("a", 0, kernel.Queued, numbered(7, "x")), job("b", 1, kernel.Queued)), view.ListOptions{})
+	equal(t, l.Document([]string{"job"}).Jobs, []map[string]string{{"job": "b"}, {"job": "a", "number": "7", "ref": "7/x"}})
+	equal(t, l.Document([]string{"status"}).Jobs, []map[string]string{{"status": "queued"}, {"status": "queued"}})
 }
 
 func TestListRowText(t *testing.T) {

@@ -51,7 +51,8 @@ func TestOverviewOfWhatACancelledJobBlocks(t *testing.T) {
 // of one that lacks what several jobs made and the last failed to.
 func TestOverviewOfWhatIsToldAlready(t *testing.T) {
 	t.Parallel()
-	token := kernel.Artifact{Kind: kernel.Custom, Name: "x"}
+	token, other := kernel.Artifact{Kind: kernel.Custom, Name: "x", Ref: "1"}, kernel.Artifact{Kind: kernel.Custom, Name: "y"}
+	later := func(j *kernel.Job) { j.Spec.MissingProducer = kernel.Wait }
 	at := func(n int, part string, edit ...func(*kernel.Job)) func(*kernel.Job) {
 		return func(j *kernel.Job) {
 			for _, e := range append(edit, numbered(n, part), ended(20, "", kernel.NoFailure)) {
@@ -78,6 +79,11 @@ func TestOverviewOfWhatIsToldAlready(t *testing.T) {
 		"held back elsewhere": {[]kernel.Job{job("a", 0, kernel.Cancelled, at(1, "a")), job("b", 1, blocked, at(2, "b", waits(kernel.WaitReason{Kind: kernel.OnDependencies, Cause: kernel.RunStopped, Job: "a", Detail: "its run has stopped"})))}, "failed 2/b do b its run has stopped vizier why 2/b"},
 		"made before": {[]kernel.Job{job("a", 0, succeeded, at(1, "", makes)), job("b", 1, succeeded, at(2, "", makes)), job("c", 2, succeeded, at(3, "", makes)), failed("d", 3, numbered(4, ""), makes),
 			job("e", 4, blocked, at(5, "", lacks, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{token} }))}, "failed 4 do d exit 2 vizier tail 4"},
+		"one of two things": {[]kernel.Job{job("a", 0, kernel.Cancelled, at(1, "", makes)), failed("b", 1, numbered(2, ""), func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{other} }),
+			job("c", 2, blocked, at(3, "", lacks, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{token, other} }))}, "failed 2 do b exit 2 vizier tail 2\nfailed 3 do c blocked_by_dependency vizier why 3"},
+		"nobody makes it":        {[]kernel.Job{job("a", 0, blocked, at(1, "", lacks, func(j *kernel.Job) { j.State.Wait.Detail = "nobody makes x" }))}, "failed 1 do a nobody makes x vizier why 1"},
+		"nobody makes it, later": {[]kernel.Job{job("a", 0, blocked, at(1, "", lacks, later))}, "failed 1 do a awaiting producer for custom:x:1 vizier why 1"},
+		"rejected":               {[]kernel.Job{job("a", 0, kernel.BlockedByApproval, at(1, "", lacks, later), func(j *kernel.Job) { j.State.Reason = "not today" })}, "failed 1 do a not today vizier why 1"},
 		"any end will do": {[]kernel.Job{failed("a", 0, numbered(1, "")), job("b", 1, kernel.Cancelled, at(2, "")), job("c", 2, blocked, at(3, "", after("a", "b"), func(j *kernel.Job) { j.Spec.AfterAny = []kernel.JobID{"a"} }))},
 			"failed 1 do a exit 2 vizier tail 1\nfailed 3 do c blocked_by_dependency vizier why 3"},
 	} {

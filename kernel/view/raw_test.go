@@ -91,21 +91,22 @@ func TestRawSchedule(t *testing.T) {
 			`"command":[],"wait":{"kind":"dependencies","detail":"waiting on job a"}}]}`)
 }
 
-// The raw document of a job contains its context, with null for missing parts.
+// The raw document of a job says what it is about and which node it is, with null for missing parts.
 func TestRawContext(t *testing.T) {
-	j := kernel.Job{ID: "a", Spec: kernel.Spec{Origin: kernel.Origin{Alias: "merge", Plan: "p", Target: "main", Branch: "draft/p"}}}
+	j := kernel.Job{ID: "a", Spec: kernel.Spec{Origin: kernel.Origin{Alias: "merge", Plan: "p", Target: "main", Branch: "draft/p", Run: "run_1", Node: "n", Template: kernel.Template{Selector: "merge@v1", ID: "m", Version: "v1"},
+		About: kernel.NodeInfo{Name: "N", Class: "agent", Operation: "o", Control: "c"}}}}
 	j.State.Context.Root = "/w"
 	for _, c := range []struct {
 		job  kernel.Job
 		want string
-	}{{j, "merge p main draft/p /w"}, {kernel.Job{ID: "a"}, "- - - - -"}} {
+	}{{j, "merge p main draft/p /w run_1 n N agent o c merge@v1 m v1"}, {kernel.Job{ID: "a"}, strings.TrimSpace(strings.Repeat("- ", 14))}} {
 		shown, err := view.ShowRaw(snap(c.job), "a", view.Paths{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := shown.Job.Context
+		x, w := shown.Job.Context, shown.Job.Workflow
 		var got []string
-		for _, s := range []*string{x.CommandAlias, x.Plan, x.Target, x.Branch, x.ExecutionRoot} {
+		for _, s := range []*string{x.CommandAlias, x.Plan, x.Target, x.Branch, x.ExecutionRoot, w.RunID, w.NodeID, w.NodeName, w.ExecutorClass, w.ExecutorOperation, w.ControlPolicy, w.TemplateSelector, w.TemplateID, w.TemplateVersion} {
 			if s == nil {
 				got = append(got, "-")
 			} else {
