@@ -275,7 +275,7 @@ func checkKeys(object []byte) error {
 	return nil
 }
 
-// normalizeKeys returns the object with its known keys also spelt with underscores
+// normalizeKeys returns the object with its keys also spelt with underscores
 // where they have dashes. Anything but an object is returned unchanged.
 func normalizeKeys(text []byte) []byte {
 	var object map[string]json.RawMessage
@@ -285,7 +285,7 @@ func normalizeKeys(text []byte) []byte {
 	changed := false
 	for key, v := range object {
 		name := strings.ReplaceAll(key, "-", "_")
-		if _, taken := object[name]; !taken && slices.Contains(batchKeys(), name) {
+		if _, taken := object[name]; !taken {
 			object[name], changed = v, true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // records is a store of these jobs.
@@ -135,6 +136,21 @@ func TestRunsOfFlows(t *testing.T) {
 			t.Errorf("%s: on %q in %q, %+v", got.Origin.Node, got.Task.Executor, got.Task.Container, got.Origin)
 		}
 	}
+	linked := *b
+	linked.Tree = "/linked"
+	g, err := linked.Flow("t", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inTree, err := linked.Runs(t.Context(), []*Flow{g}, RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"/linked", "/linked", ""} { // a gate that only ends the run is at home anywhere
+		if from, main := inTree[0].Jobs[i].Spec.Task.Tree, last[i].Spec.Task.Tree; from != want || main != "" {
+			t.Errorf("node %d from a linked worktree: in %q, from the main one in %q", i, from, main)
+		}
+	}
 	if m := runs[0].Manifest; !json.Valid(m) || m[len(m)-1] != '\n' {
 		t.Errorf("the manifest is no text of JSON:\n%s", m)
 	}
@@ -191,12 +207,19 @@ func TestTheLeastSandboxOfAFlow(t *testing.T) {
 // Nothing is queued, nor said to be right, that would merge into a branch which is not there and which no job makes.
 func TestAMergeIntoABranchThatIsNotThere(t *testing.T) {
 	makes := kernel.Job{ID: "m", Spec: kernel.Spec{Produces: []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "x", Ref: "new"}}}}
+	over := makes
+	over.State.Status = kernel.Failed
+	prepare := object{"id": "b", "uses": "cap.env.builtin.worktree.prepare", "args": object{"branch": "${branch}", "slug": "bar"}}
 	for name, c := range map[string]struct {
 		target string
 		jobs   []kernel.Job
+		more   []any // nodes
 		want   bool
-	}{"it is there": {"main", nil, true}, "it is not": {"gone", nil, false}, "a job makes it": {"new", []kernel.Job{makes}, true}, "a job makes another": {"gone", []kernel.Job{makes}, false}} {
-		b := builder(template(object{"id": "a", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": object{"slug": "foo", "target_branch": c.target}}), nil, c.jobs...)
+	}{"it is there": {"main", nil, nil, true}, "it is not": {"gone", nil, nil, false}, "a job makes it": {"new", []kernel.Job{makes}, nil, true}, "a job makes another": {"gone", []kernel.Job{makes}, nil, false}, "a job that is over would have made it": {"new", []kernel.Job{over}, nil, false},
+		"a command may make it": {"gone", nil, []any{script("b", nil)}, true}, "its own run makes it": {"new", nil, []any{prepare}, true}, "its own run makes another": {"gone", nil, []any{prepare}, false}} {
+		flow := template(append(c.more, object{"id": "a", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": object{"slug": "foo", "target_branch": c.target}})...)
+		flow["params"] = object{"branch": "new"}
+		b := builder(flow, nil, c.jobs...)
 		f, err := b.Flow("t", nil, nil)
 		if err != nil {
 			t.Fatal(name, err)
@@ -330,9 +353,11 @@ func TestReferencesOfABatch(t *testing.T) {
 		`{"command":"true"}`:                  "line 1: command: expected an array of strings, found string",
 		`{"retries":"1"}`:                     "line 1: retries: expected int, found string",
 		`[]`:                                  "line 1: expected a JSON object, found array",
+		`["a"]`:                               "line 1: expected a JSON object, found array",
 		`{"max-retries":1,"retries":2}`:       "line 1: unknown key max-retries",
 		`{"retry-on":[],"retry_on":[]}`:       "line 1: the key retry_on stands twice: remove one of them",
 		`{"zzzzzzzz":1}`:                      "line 1: unknown key zzzzzzzz (the keys are ref, name, ",
+		`{"command":["true"]}{}`:              "line 1: expected one JSON object a line, found more after it",
 		`{"command":["true"],"after":["gg"]}`: "line 1: unknown --after job id: gg",
 	} {
 		if _, err := b.Batch(context.Background(), strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -350,7 +375,8 @@ func TestAfterARun(t *testing.T) {
 		j.Spec.Origin.Run, j.Spec.Routed = "run_x", routed
 		return j
 	}
-	jobs := []kernel.Job{member("a1", "first", false), member("a2", "last", false), member("a3", "rescue", true), {ID: "b1", Number: 8}}
+	jobs := []kernel.Job{member("a1", "first", false), member("a2", "last", false), member("a3", "rescue", true), {ID: "b1", Number: 8},
+		{ID: "c1", Number: 9, Spec: kernel.Spec{Name: "run_odd"}}, {ID: "d1", Number: 10, Part: "only", Spec: kernel.Spec{Origin: kernel.Origin{Run: "run_s"}}}}
 	b := builder(nil, nil, jobs...)
 	b.Templates = templates{manifests: map[kernel.RunID]string{
 		"run_x": `{"nodes":{"first":{"job_id":"a1","routes":{"succeeded":[{"target_node":"last"}]}},"last":{"job_id":"a2"},"rescue":{"job_id":"a3"}}}`,
@@ -365,6 +391,9 @@ func TestAfterARun(t *testing.T) {
 		{"7", []kernel.JobID{"a2"}, ""},
 		{"7/first", []kernel.JobID{"a1"}, ""},
 		{"8", []kernel.JobID{"b1"}, ""},
+		{"run_odd", []kernel.JobID{"c1"}, ""},
+		{"run_s", nil, "invalid --after reference `run_s`; use `run:run_s` for run dependencies"},
+		{"run_none", nil, "invalid --after reference `run_none`; use `run:run_none` for run dependencies"},
 		{"run:8", nil, "8 is no run"},
 		{"run:run_y", nil, "manifest not found"},
 		{"run:run_z", nil, "invalid --after run reference `run:run_z`: unexpected end of JSON input"},
@@ -445,6 +474,14 @@ func TestWhatAPromptGivesItsTemplate(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, m.Params, err)
 		}
 	}
+	own := app.Prompt{ID: "prompt", Body: "do it"}
+	if _, err := builder(both, nil).Prompt(t.Context(), "none", true, own); err == nil || !errors.Is(err, kernel.ErrInvalid) {
+		t.Errorf("of a flow that there is not: %v", err)
+	}
+	own.Front.Flow = "t"
+	if run, err := builder(both, nil).Prompt(t.Context(), "none", true, own); err != nil || len(run.Jobs) != 1 {
+		t.Errorf("of its own flow: %+v, %v", run, err)
+	}
 	if _, err := builder(both, nil).Prompt(context.Background(), "", true, app.Prompt{Body: "do it"}); err == nil || !strings.Contains(err.Error(), "names no flow") {
 		t.Errorf("without a flow: %v", err)
 	}
@@ -476,6 +513,13 @@ func TestWhatIsAskedOfAStoreThatCannotBeRead(t *testing.T) {
 		"a run":     func() error { _, _, err := b.afters(t.Context(), []string{"7"}); return err },
 		"its sinks": func() error { _, err := b.sinks(t.Context(), "run_x"); return err },
 		"by number": func() error { _, err := b.sinks(t.Context(), "7"); return err },
+		"a check": func() error {
+			f, err := b.Flow("t", nil, nil)
+			if err == nil {
+				_, err = b.Check(t.Context(), []*Flow{f})
+			}
+			return err
+		},
 	} {
 		if err := ask(); !errors.Is(err, errUnread) {
 			t.Errorf("%s: %v", what, err)
@@ -535,5 +579,143 @@ func TestALongChainCompilesInItsLength(t *testing.T) {
 	}
 	if short, long := allocated(250), allocated(1000); long > 6*short {
 		t.Errorf("250 nodes allocate %d bytes, 1000 of them %d", short, long)
+	}
+}
+
+// agents are programs of agents, of which those called lost cannot start.
+type agents struct{ app.AgentPrograms }
+
+func (agents) Known() []string { return nil }
+
+func (agents) Find(c app.AgentChoice) app.AgentFinding {
+	if c.Label == "lost" {
+		return app.AgentFinding{Program: "x", Faults: []app.AgentFault{{Problem: "a warning"}, {Problem: "it is lost", Fatal: true}}}
+	}
+	return app.AgentFinding{Program: "x"}
+}
+
+// An agent that cannot start here is no agent of a run, unless another executor runs it. A check says so apart from what is wrong with the template.
+func TestAgentsThatCannotStart(t *testing.T) {
+	ask := func(executor string) *Flow {
+		node := object{"id": "a", "kind": "agent", "uses": "cap.agent.invoke", "executor": executor, "needs": []any{object{"custom": object{"type_id": "prompt_text", "key": "k"}}}}
+		flow := template(node, script("b", object{"produces": object{"succeeded": []any{object{"custom": object{"type_id": "prompt_text", "key": "k"}}}}}))
+		flow["artifact_contracts"] = []any{object{"id": "prompt_text", "version": "v1"}}
+		f, err := builder(flow, nil).Flow("t", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	run := func(id string) *Flow {
+		f, err := builder(template(script(id, nil)), nil).Flow("t", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	for name, c := range map[string]struct {
+		flows []*Flow
+		label string
+		none  bool // it is not checked
+		want  string
+	}{
+		"one that is lost":         {[]*Flow{ask("")}, "lost", false, "it is lost"},
+		"the second run's":         {[]*Flow{run("a"), ask("")}, "lost", false, "it is lost"},
+		"the first run's":          {[]*Flow{ask(""), run("a")}, "lost", false, "it is lost"},
+		"one that is there":        {[]*Flow{ask("")}, "there", false, ""},
+		"one of another executor":  {[]*Flow{ask("far")}, "lost", false, ""},
+		"one that nobody looks at": {[]*Flow{ask("")}, "lost", true, ""},
+		"none":                     {[]*Flow{run("a")}, "lost", false, ""},
+	} {
+		b := builder(nil, nil)
+		var asked []string
+		b.Defaults.Agent = func(alias string, selectors ...string) app.AgentChoice {
+			asked = append(selectors, alias)
+			return app.AgentChoice{Label: c.label}
+		}
+		if b.Agents = (agents{}); c.none {
+			b.Agents = nil
+		}
+		runs, err := b.Runs(t.Context(), c.flows, RunOptions{})
+		agent, wrong := b.Check(t.Context(), c.flows)
+		if c.want == "" && (err != nil || agent != nil || len(runs) != len(c.flows)) || c.want != "" && (fmt.Sprint(err) != c.want || fmt.Sprint(agent) != c.want) || wrong != nil {
+			t.Errorf("%s: %v; checked: %v, %v", name, err, agent, wrong)
+		}
+		if c.want != "" && !slices.Equal(asked, []string{"t@v1", "t", ""}) {
+			t.Errorf("%s: the agent of %q", name, asked)
+		}
+	}
+}
+
+// A stand-in takes the place of input that a flow cannot do without, and of nothing else; a configured value that of a template's default.
+func TestValuesThatNobodyTyped(t *testing.T) {
+	b := builder(planner(object{"spec_file": "", "slug": "y", "branch": "", "intent": ""}), map[string]string{"any": "x", "f": "y"})
+	b.StandIn = true
+	f, err := b.Flow("t", nil, nil)
+	if err != nil || len(f.StandIns) != 1 || f.StandIns["spec_file"] != "any" || f.Parsed == nil || f.Parsed.Params["spec_file"] != "any" || f.Parsed.Params["intent"] != "" {
+		t.Errorf("without input: %+v, %v", f, err)
+	}
+	if f, err = b.Flow("t", nil, map[string]string{"spec_file": "f"}); err != nil || len(f.StandIns) != 0 || f.Parsed.Params["spec_file"] != "f" {
+		t.Errorf("with input: %+v, %v", f, err)
+	}
+	b = builder(template(script("a", object{"timeout": "soon"})), nil)
+	b.StandIn = true
+	if f, err = b.Flow("t", nil, nil); f != nil || err == nil || strings.Count(err.Error(), "invalid duration value `soon`") != 1 {
+		t.Errorf("of a template with a fault: %+v, %v", f, err)
+	}
+	flow := template(script("a", nil))
+	flow["params"], flow["config"] = object{"ci": "own", "n": "1"}, object{"ci": "gate.script", "n": "gate.retries"}
+	b = builder(flow, nil)
+	b.Defaults.Settings = map[string]workflow.Setting{"gate.script": {Value: "make", Set: true}, "gate.retries": {}}
+	if f, err = b.Flow("t", nil, nil); err != nil || f.Parsed.Params["ci"] != "make" || f.Parsed.Params["n"] != "1" {
+		t.Errorf("of the configuration: %+v, %v", f, err)
+	}
+	if f, err = b.Flow("t", nil, map[string]string{"ci": "typed"}); err != nil || f.Parsed.Params["ci"] != "typed" {
+		t.Errorf("typed: %+v, %v", f, err)
+	}
+}
+
+// losing is a working tree whose branch can be looked at so many times.
+type losing struct {
+	Trees
+	times *int
+}
+
+func (l losing) HeadBranch(context.Context, string) (string, error) {
+	if *l.times--; *l.times < 0 {
+		return "", errors.New("git is gone")
+	}
+	return "main", nil
+}
+
+// A prompt whose run cannot be made is no run, however late that is found out.
+func TestAPromptWhoseRunCannotBeMade(t *testing.T) {
+	for times, want := range []string{"git is gone", "git is gone", ""} {
+		b := builder(template(script("a", object{"locks": []any{object{"key": "branch:HEAD", "mode": "exclusive"}}})), nil)
+		b.Trees = losing{times: &times}
+		run, err := b.Prompt(t.Context(), "t", true, app.Prompt{ID: "prompt"})
+		if got := fmt.Sprint(err); want != "" && (got != want || len(run.Jobs) > 0) || want == "" && (err != nil || run.Jobs[0].Spec.Locks[0].Key != "branch:main") {
+			t.Errorf("%+v, %v", run, err)
+		}
+	}
+}
+
+// The next run starts after the last jobs of the one before, without those that only a route starts; and what cannot be queued is not right.
+func TestTheLastJobsOfARun(t *testing.T) {
+	b := builder(template(script("a", object{"on": object{"succeeded": []any{"b"}, "failed": []any{"rescue"}}}), script("b", nil), script("rescue", nil)), nil)
+	f, err := b.Flow("t", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := b.Runs(t.Context(), []*Flow{f, f}, RunOptions{})
+	if err != nil || !slices.Equal(runs[1].After, []kernel.JobID{runs[0].Jobs[1].ID}) {
+		t.Errorf("the second of %+v, %v", runs, err)
+	}
+	if _, err := b.Check(t.Context(), []*Flow{f, f}); err != nil {
+		t.Error(err)
+	}
+	b.Scheduler.NewID = func() kernel.JobID { return "same" }
+	if agent, err := b.Check(t.Context(), []*Flow{f}); err == nil || agent != nil {
+		t.Errorf("of one id for all: %v, %v", agent, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 const commit = "0123456789abcdef0123456789abcdef01234567"
 
-// trees are a main working tree at /repo and a linked one at /linked.
+// trees are a main working tree at /repo and a linked one for temporary files; / is another repository.
 type trees struct{ Trees }
 
 func (trees) TreeOf(path string) (root, tree string, err error) {
@@ -24,9 +24,13 @@ func (trees) TreeOf(path string) (root, tree string, err error) {
 		return "/repo", "/repo", nil
 	case strings.HasPrefix(path, os.TempDir()):
 		return "/repo", os.TempDir(), nil
+	case path == "/":
+		return "/", "/", nil
 	}
 	return "", "", kernel.ErrNotFound
 }
+
+func (trees) HeadBranch(context.Context, string) (string, error) { return "main", nil }
 
 func requester() *Builder {
 	return &Builder{Scheduler: &app.Scheduler{NewID: func() kernel.JobID { return "id" }, Now: func() time.Time { return time.Unix(5, 0) }},
@@ -159,6 +163,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Retries: 1, RetryOn: []string{"worker_lost"}, InDoubt: "ask"}, "--retry-on worker_lost has no effect: "},
 		{Request{Retries: 1, RetryOn: []string{"worker_lost"}, InDoubt: "rerun"}, "--retry-on worker_lost has no effect with --idempotent, which runs such an attempt again up to --max-reclaims times"},
 		{Request{Retries: 1, RetryOn: []string{"preempted"}, Idempotent: true}, "--retry-on preempted has no effect with --idempotent"},
+		{Request{Retries: 1, RetryOn: []string{"preempted"}, Idempotent: true, MaxResumes: given(1)}, "--max-resumes has no effect: add --resumable"},
 		{Request{InDoubt: "x"}, "--in-doubt: "},
 		{Request{InDoubt: "rerun", Idempotent: true}, "--in-doubt rerun has no effect on an idempotent job"},
 		{Request{MaxReclaims: given(1)}, "--max-reclaims has no effect: add --idempotent, or --in-doubt rerun"},
@@ -187,6 +192,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Sandbox: "required", Write: []string{"x", ""}}, `--write "": expected a path`},
 		{Request{Sandbox: "required", Write: []string{"a\x00"}}, `--write "a\x00": expected a path`},
 		{Request{Cwd: "/elsewhere"}, `--cwd "/elsewhere": outside the repository and its worktrees`},
+		{Request{Cwd: "/"}, `--cwd "/": outside the repository and its worktrees`},
 		{Request{Cwd: "../x"}, `--cwd "../x": outside the repository and its worktrees`},
 	} {
 		c.q.Command = []string{"true"}

@@ -56,7 +56,12 @@ func (f templates) Manifest(run kernel.RunID) ([]byte, error) {
 	return nil, os.ErrNotExist
 }
 
-func (f templates) Find(name string) (Choice, error) { return Choice{Path: name, Selector: name}, nil }
+func (f templates) Find(name string) (Choice, error) {
+	if name == "none" {
+		return Choice{}, os.ErrNotExist
+	}
+	return Choice{Path: name, Selector: name}, nil
+}
 
 func (f templates) Load(Choice) (*workflow.Source, error) { return workflow.Decode("t", value(f.t)) }
 
