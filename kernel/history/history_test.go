@@ -170,6 +170,7 @@ func TestWhatADecisionReads(t *testing.T) {
 		{history.Account{ByFacts: true}, slices.Concat(always, itself)},
 		{history.Account{}, slices.Concat(always, []kernel.Near{{Kind: kernel.Outsiders}}, itself)},
 		{history.Account{ByFacts: true, Unjudged: []kernel.JobID{"c"}}, slices.Concat(always, []kernel.Near{{Kind: kernel.Itself, Job: "c"}}, itself)},
+		{history.Account{ByFacts: true, Limits: kernel.Limits{MaxRunning: 1}}, slices.Concat(always, itself, []kernel.Near{{Kind: kernel.Line, Key: kernel.LocalExecutor, Most: 3}})},
 		{history.Account{ByFacts: true, Limits: kernel.Limits{MaxRunning: 4}}, slices.Concat(always, itself, []kernel.Near{{Kind: kernel.Line, Key: kernel.LocalExecutor, Most: 6}})},
 	} {
 		c.a.At, c.a.Steps = t0, []history.Step{cancel, {Verb: history.Settle{}}}

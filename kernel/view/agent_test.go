@@ -16,6 +16,7 @@ func TestTotalOfAgents(t *testing.T) {
 	for want, jobs := range map[string][]*kernel.Job{
 		"":                          {{}, asked(kernel.AgentState{Runs: 1})},
 		"1 turn, 1 run":             {asked(kernel.AgentState{Runs: 1, Turns: 1}), asked(kernel.AgentState{})},
+		"2 turns, 1 run":            {asked(kernel.AgentState{Runs: 1, Turns: 2})},
 		"5 tokens in, 0 out, 1 run": {asked(kernel.AgentState{Runs: 1, Total: kernel.Usage{Input: 5}})},
 		"1,005 tokens in (7 cached), 6 out, $1.25, 3 turns, 3 runs": {
 			asked(kernel.AgentState{Runs: 1, Turns: 1, Total: kernel.Usage{Input: 5, Output: 2, CostUSD: 1}}), {},

@@ -64,6 +64,14 @@ func TestPiecesOfAPicture(t *testing.T) {
 	}
 }
 
+// Nodes of a component are in the order of the diagram, whichever way its arrows lead to them.
+func TestComponents(t *testing.T) {
+	d := &diagram{nodes: make([]node, 6), arrows: []arrow{{from: 0, to: 4}, {from: 4, to: 2}, {from: 3, to: 1}}}
+	if got, want := fmt.Sprint(d.components()), "[[0 2 4] [1 3] [5]]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // The chain that takes longest counts what has ended by its time, what runs by its time so far, and what is to come by what the others
 // took, or all alike as long as none has ended.
 func TestTheChainThatTakesLongest(t *testing.T) {

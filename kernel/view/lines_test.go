@@ -90,6 +90,29 @@ func TestLinesOfOddJobs(t *testing.T) {
 	}
 }
 
+// Without tallies of all jobs, those that are there are counted; a batch may have one job, and one that is over has no progress.
+func TestLinesOfBatches(t *testing.T) {
+	t.Parallel()
+	s := snap(job("a", 0, kernel.Queued, numbered(1, "x")), job("b", 1, kernel.Succeeded, numbered(2, "x")), job("c", 2, kernel.BlockedByDependency, numbered(2, "y"), after("gone")),
+		job("d", 3, kernel.WaitingOnApproval, numbered(3, "x")), job("e", 4, kernel.Succeeded, numbered(3, "y")), job("f", 5, kernel.Succeeded, numbered(4, "x")), job("g", 6, kernel.Cancelled, numbered(5, "x"), func(j *kernel.Job) { j.State.Reason = "by Ann" }))
+	var got []string
+	for _, l := range view.Lines(s, s.Jobs(), view.LinesOptions{}) {
+		if l.Status != "" { // else it is no job
+			l.Status += " " + l.Standing.String()
+		}
+		got = append(got, strings.Join(strings.Fields(strings.Join([]string{l.Ref, l.Name, l.Status, l.What}, " ")), " "))
+	}
+	text(t, strings.Join(got, "\n"), `1 batch waiting 0/1 waiting_on_deps
+/… and 1 more
+2 batch blocked blocked_by_dependency
+3 batch needs you 1/2 waiting_on_approval
+/x do d approval waiting_on_approval
+/… and 1 more
+4 batch succeeded succeeded
+5 batch cancelled cancelled
+/x do g cancelled cancelled by Ann`)
+}
+
 // Every status goes by its own word, by its short one, and what has not ended is open.
 func TestStatusesOf(t *testing.T) {
 	t.Parallel()

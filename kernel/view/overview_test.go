@@ -77,10 +77,13 @@ func TestOverviewOfWhatIsToldAlready(t *testing.T) {
 			job("e", 4, blocked, at(2, "", after("c", "d")))}, "failed 2 do e blocked_by_dependency vizier why 2"},
 		"held back":           {[]kernel.Job{failed("a", 0, numbered(1, "a")), job("b", 1, blocked, at(1, "b", waits(kernel.WaitReason{Kind: kernel.OnDependencies, Cause: kernel.RunStopped, Job: "a"})))}, "failed 1/a do a exit 2 vizier tail 1/a"},
 		"held back elsewhere": {[]kernel.Job{job("a", 0, kernel.Cancelled, at(1, "a")), job("b", 1, blocked, at(2, "b", waits(kernel.WaitReason{Kind: kernel.OnDependencies, Cause: kernel.RunStopped, Job: "a", Detail: "its run has stopped"})))}, "failed 2/b do b its run has stopped vizier why 2/b"},
-		"made before": {[]kernel.Job{job("a", 0, succeeded, at(1, "", makes)), job("b", 1, succeeded, at(2, "", makes)), job("c", 2, succeeded, at(3, "", makes)), failed("d", 3, numbered(4, ""), makes),
+		"made before": {[]kernel.Job{job("a", 0, succeeded, at(1, "", makes)), job("b", 1, succeeded, at(2, "", makes)), job("c", 2, succeeded, at(3, "", makes)), job("c2", 2, succeeded, at(6, "", makes)), failed("d", 3, numbered(4, ""), makes),
 			job("e", 4, blocked, at(5, "", lacks, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{token} }))}, "failed 4 do d exit 2 vizier tail 4"},
 		"one of two things": {[]kernel.Job{job("a", 0, kernel.Cancelled, at(1, "", makes)), failed("b", 1, numbered(2, ""), func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{other} }),
 			job("c", 2, blocked, at(3, "", lacks, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{token, other} }))}, "failed 2 do b exit 2 vizier tail 2\nfailed 3 do c blocked_by_dependency vizier why 3"},
+		"before what has a line": {[]kernel.Job{job("a", 0, blocked, at(1, "", after("b"))), job("b", 1, blocked, at(2, "", after("c"))), job("c", 2, kernel.Cancelled, at(3, ""))}, "failed 2 do b blocked_by_dependency vizier why 2"},
+		"another still runs": {[]kernel.Job{job("a", 0, kernel.Cancelled, at(1, "")), job("b", 1, kernel.Running, numbered(2, "")), job("c", 2, blocked, at(3, "", after("a", "b")))},
+			"runs 2 do b\nfailed 3 do c blocked_by_dependency vizier why 3"},
 		"nobody makes it":        {[]kernel.Job{job("a", 0, blocked, at(1, "", lacks, func(j *kernel.Job) { j.State.Wait.Detail = "nobody makes x" }))}, "failed 1 do a nobody makes x vizier why 1"},
 		"nobody makes it, later": {[]kernel.Job{job("a", 0, blocked, at(1, "", lacks, later))}, "failed 1 do a awaiting producer for custom:x:1 vizier why 1"},
 		"rejected":               {[]kernel.Job{job("a", 0, kernel.BlockedByApproval, at(1, "", lacks, later), func(j *kernel.Job) { j.State.Reason = "not today" })}, "failed 1 do a not today vizier why 1"},
@@ -88,7 +91,14 @@ func TestOverviewOfWhatIsToldAlready(t *testing.T) {
 			"failed 1 do a exit 2 vizier tail 1\nfailed 3 do c blocked_by_dependency vizier why 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text(t, sketch(overviewOf(t, snap(c.jobs...), view.OverviewOptions{FailedSince: hour})), c.want)
+			s := snap(c.jobs...)
+			v := overviewOf(t, s, view.OverviewOptions{FailedSince: hour})
+			text(t, sketch(v), c.want)
+			for _, it := range v.Failed {
+				if own := s.Job(it.Job).State.Status == kernel.Failed; own != (it.ExitCode != nil) {
+					t.Errorf("%s has an exit code: %v", it.Name, it.ExitCode)
+				}
+			}
 		})
 	}
 }
@@ -133,6 +143,19 @@ func TestWaitsForAPoolThatShrank(t *testing.T) {
 		if len(lines) != 1 || lines[0].What != want {
 			t.Errorf("%d units: %+v, want %q", units, lines, want)
 		}
+	}
+}
+
+// A job that asks for more than a pool ever has needs a person, until the pool is larger: then the next tick sees to it.
+func TestWaitsForAPoolThatWasTooSmall(t *testing.T) {
+	t.Parallel()
+	j := job("a", 0, kernel.WaitingOnLocks, numbered(1, ""), func(j *kernel.Job) {
+		j.Spec.Locks = []kernel.Lock{{Key: "gpu", Units: 2}}
+		j.State.Wait = kernel.WaitReason{Kind: kernel.OnLocks, Cause: kernel.PoolTooSmall, Detail: "pool gpu is too small"}
+	})
+	for units, want := range map[int]string{1: "needs 1 do a pool pool gpu is too small vizier why 1", 2: "waits 1 do a the next tick: its pool is larger now"} {
+		s := kernel.NewSnapshot(kernel.Observation{Now: hour, Limits: kernel.Limits{Pools: map[string]int{"gpu": units}}, Jobs: []kernel.Job{j}})
+		text(t, sketch(overviewOf(t, s, view.OverviewOptions{FailedSince: hour})), want)
 	}
 }
 

@@ -22,6 +22,8 @@ func TestProgressInOneLine(t *testing.T) {
 		{view.Progress{Done: n(10), Total: n(10)}, "10 of 10 (100%)"},
 		{view.Progress{Done: n(11), Total: n(10)}, "11 of 10"},
 		{view.Progress{Done: n(0), Total: n(0)}, "0 of 0"},
+		{view.Progress{Done: n(0), Total: n(1)}, "0 of 1 (0%)"},
+		{view.Progress{Done: n(-2), Total: n(-1)}, "-2 of -1"},
 	} {
 		if got := c.p.String(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

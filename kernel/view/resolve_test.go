@@ -74,6 +74,20 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// Eight digits are the beginning of an id, fewer never are.
+func TestResolveDigits(t *testing.T) {
+	t.Parallel()
+	f := view.NewFinder(snap(job("0123456789", 0, kernel.Queued), job("9876543210", 1, kernel.Queued)))
+	for _, ref := range []string{"01234567", "98765432"} {
+		if id, err := f.Resolve(ref); err != nil || !strings.HasPrefix(string(id), ref) {
+			t.Errorf("%s: %q, %v", ref, id, err)
+		}
+		if id, err := f.Resolve(ref[:7]); !errors.Is(err, kernel.ErrNotFound) {
+			t.Errorf("%s: %q, %v", ref[:7], id, err)
+		}
+	}
+}
+
 func TestResolveNamesSomeOfManyCandidates(t *testing.T) {
 	t.Parallel()
 	var jobs []kernel.Job
@@ -84,5 +98,8 @@ func TestResolveNamesSomeOfManyCandidates(t *testing.T) {
 	_, err := view.NewFinder(snap(jobs...)).Resolve("x")
 	if err == nil || !strings.Contains(err.Error(), " and 1,190 more: ") {
 		t.Errorf("got %.300v", err)
+	}
+	if _, err = view.NewFinder(snap(jobs[:10]...)).Resolve("x"); err == nil || !strings.Contains(err.Error(), "yyyyyyyyy: name one of them") {
+		t.Errorf("of ten: %v", err)
 	}
 }

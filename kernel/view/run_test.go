@@ -56,6 +56,8 @@ func TestToRetry(t *testing.T) {
 		{"by an artifact", []kernel.Job{job("a", 0, kernel.BlockedByDependency, needs), job("b", 1, kernel.Cancelled, makes)}, []kernel.JobID{"b"}},
 		{"held back", []kernel.Job{job("a", 0, kernel.Failed), job("b", 1, kernel.BlockedByDependency, func(j *kernel.Job) { j.State.Wait = kernel.WaitReason{Cause: kernel.RunStopped, Job: "a"} })}, []kernel.JobID{"a"}},
 		{"outside", []kernel.Job{job("a", 0, kernel.BlockedByDependency, needs), job("b", 1, kernel.BlockedByDependency, after("a")), job("c", 2, kernel.Queued)}, []kernel.JobID{"a"}},
+		{"outside, after a success", []kernel.Job{job("a", 0, kernel.Succeeded), job("b", 1, kernel.BlockedByDependency, after("a", "elsewhere"))}, []kernel.JobID{"b"}},
+		{"outside, while another runs", []kernel.Job{job("a", 0, kernel.Running), job("b", 1, kernel.BlockedByDependency, after("a", "elsewhere"))}, []kernel.JobID{"b"}},
 		{"outside and inside", []kernel.Job{job("a", 0, kernel.Failed), job("b", 1, kernel.BlockedByDependency, needs, after("elsewhere"))}, []kernel.JobID{"a", "b"}},
 	} {
 		var got []kernel.JobID

@@ -130,6 +130,14 @@ func TestScheduleWaitAndSlug(t *testing.T) {
 	})
 }
 
+// What a job makes tells of the plan that it works on, if it is part of one.
+func TestSlugsByWhatIsMade(t *testing.T) {
+	t.Parallel()
+	for label, want := range map[string]string{"plan_branch:p": "p", "plan_doc:p": "p", "plan_commits:p": "p", "merge_sentinel:p": "p", "target_branch:p": "", "command_patch:p": "", "custom:t:p": ""} {
+		equal(t, view.ScheduleOf(snap(job("a", 0, kernel.Queued, makes(t, label))), view.ScheduleOptions{}).Rows[0].Slug, want)
+	}
+}
+
 // The document of seed 000's example, and the edges it does not show.
 func TestScheduleDocument(t *testing.T) {
 	t.Parallel()

@@ -154,6 +154,12 @@ func TestWhatSVGTells(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, all)
 		}
 	}
+	for n, jobs := range [][]kernel.Job{{job("a", 0, kernel.Queued)}, {job("a", 0, kernel.Queued), job("b", 1, kernel.Queued, after("a"))}} {
+		p := drawn(t, view.ScheduleOf(snap(jobs...), view.ScheduleOptions{}).SVG())
+		if told := strings.Contains(strings.Join(p.texts, "\n"), "critical path"); told != (n > 0) || p.thick != n {
+			t.Errorf("of %d jobs the critical path has %d arrows; the legend tells it: %t", n+1, p.thick, told)
+		}
+	}
 	if p.thick != 2 {
 		t.Errorf("%d arrows are on the critical path", p.thick)
 	}
