@@ -31,6 +31,11 @@ func TestAllThatIsWrongWithABatch(t *testing.T) {
 			t.Errorf("finding %d is %+v, want %+v", i, got, w)
 		}
 	}
+	// What refers to a line that could not be read is not wrong for that.
+	_, err = builder(nil, nil).Batch(t.Context(), strings.NewReader(`{"ref":"x","cmd":["x"]}`+"\n"+`{"command":["true"],"after":["x"]}`))
+	if bad, ok := errors.AsType[*BatchError](err); !ok || len(bad.Lines) != 1 || bad.Lines[0].Line != 1 {
+		t.Errorf("%v", err)
+	}
 	for _, more := range []int{0, 1, 3} {
 		_, err = requester().Batch(context.Background(), strings.NewReader(strings.Repeat("{}\n", maxBatchErrors+more)))
 		if bad, ok := errors.AsType[*BatchError](err); !ok || len(bad.Lines) != maxBatchErrors || bad.More != more || strings.HasSuffix(err.Error(), fmt.Sprintf("\nand %d more", more)) != (more > 0) {

@@ -92,6 +92,10 @@ func TestWhoseFaultAFlowIs(t *testing.T) {
 	if err != nil || f.Slug != "a-thing-to-do" || f.Parsed.Params["slug"] != f.Slug {
 		t.Errorf("%+v, %v", f, err)
 	}
+	specs["long"] = "one two three four five six seven"
+	if f, err := builder(whole, specs).Flow("t", nil, map[string]string{"spec_file": "long"}); err != nil || f.Slug != "one-two-three-four-five-six" {
+		t.Errorf("%+v, %v", f, err)
+	}
 	specs["привет"] = "Привет мир"
 	if f, err := builder(whole, specs).Flow("t", nil, map[string]string{"spec_file": "привет"}); err != nil || f.Slug != "spec-"+string(kernel.DigestOf("Привет мир"))[:8] {
 		t.Errorf("%+v, %v", f, err)
@@ -132,7 +136,7 @@ func TestRunsOfFlows(t *testing.T) {
 		t.Errorf("the second starts after %v", runs[1].After)
 	}
 	for i, want := range []string{"far", "local", ""} {
-		if got := last[i].Spec; got.Task.Executor != want || (got.Task.Container == "img") != (want == "far") || !got.Origin.Ephemeral || got.Origin.Run != runs[0].Run || !slices.Equal(got.Origin.Command, b.Origin.Command) {
+		if got := last[i].Spec; got.Origin.Manifest != kernel.DigestOf(string(runs[0].Manifest)) || got.Task.Executor != want || (got.Task.Container == "img") != (want == "far") || !got.Origin.Ephemeral || got.Origin.Run != runs[0].Run || !slices.Equal(got.Origin.Command, b.Origin.Command) {
 			t.Errorf("%s: on %q in %q, %+v", got.Origin.Node, got.Task.Executor, got.Task.Container, got.Origin)
 		}
 	}
@@ -159,9 +163,16 @@ func TestRunsOfFlows(t *testing.T) {
 			t.Errorf("after %s: %v", c.after, err)
 		}
 	}
+	b.Defaults.Containers["far"] = "-v"
+	if _, err := b.Runs(t.Context(), []*Flow{f}, RunOptions{}); err == nil || !strings.HasPrefix(err.Error(), `node a: container "-v": expected the name of an image`) {
+		t.Errorf("in no container: %v", err)
+	}
 	b.Defaults.Executor = "nowhere"
 	if _, err := b.Runs(context.Background(), []*Flow{f}, RunOptions{}); err == nil || !strings.Contains(err.Error(), "node a: ") || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("on an executor that there is not: %v", err)
+	}
+	if _, err := b.Check(t.Context(), []*Flow{f}); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("checked for an executor that there is not: %v", err)
 	}
 	b = builder(template(script("a", object{"after": []any{object{"node_id": "zz"}}})), nil)
 	if f, err = b.Flow("t", nil, nil); err == nil {
@@ -391,6 +402,8 @@ func TestAfterARun(t *testing.T) {
 		{"7", []kernel.JobID{"a2"}, ""},
 		{"7/first", []kernel.JobID{"a1"}, ""},
 		{"8", []kernel.JobID{"b1"}, ""},
+		{"10", []kernel.JobID{"d1"}, ""},
+		{"", nil, "unknown --after job id: <empty>"},
 		{"run_odd", []kernel.JobID{"c1"}, ""},
 		{"run_s", nil, "invalid --after reference `run_s`; use `run:run_s` for run dependencies"},
 		{"run_none", nil, "invalid --after reference `run_none`; use `run:run_none` for run dependencies"},
@@ -513,6 +526,15 @@ func TestWhatIsAskedOfAStoreThatCannotBeRead(t *testing.T) {
 		"a run":     func() error { _, _, err := b.afters(t.Context(), []string{"7"}); return err },
 		"its sinks": func() error { _, err := b.sinks(t.Context(), "run_x"); return err },
 		"by number": func() error { _, err := b.sinks(t.Context(), "7"); return err },
+		"a merge": func() error {
+			merge := builder(template(object{"id": "a", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": object{"slug": "foo", "target_branch": "gone"}}), nil)
+			merge.Scheduler.Store = unread{}
+			f, err := merge.Flow("t", nil, nil)
+			if err == nil {
+				_, err = merge.Runs(t.Context(), []*Flow{f}, RunOptions{})
+			}
+			return err
+		},
 		"a check": func() error {
 			f, err := b.Flow("t", nil, nil)
 			if err == nil {

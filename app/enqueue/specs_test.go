@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -73,6 +74,9 @@ func (f templates) Spec(_, path string) (string, error) {
 }
 
 func (f templates) Specs(_, dir string) (out []SpecFile, err error) {
+	if dir == "none" {
+		return nil, os.ErrNotExist
+	}
 	for _, path := range slices.Sorted(maps.Keys(f.specs)) {
 		stem := strings.TrimSuffix(strings.TrimPrefix(path, dir+"/"), ".md")
 		out = append(out, SpecFile{path, stem})
@@ -105,6 +109,12 @@ func TestEachSpecificationOfADirectoryIsAPlan(t *testing.T) {
 
 func TestDirectoriesOfSpecificationsThatAreRefused(t *testing.T) {
 	whole := planner(object{"spec_file": "", "slug": "", "branch": "", "intent": ""})
+	for _, c := range [][2]string{{"none", "d"}, {"t", "none"}} { // no such template, no such directory
+		b := Builder{Templates: templates{t: whole}}
+		if flows, err := b.FlowsOf(c[0], c[1], nil, nil); flows != nil || !errors.Is(err, os.ErrNotExist) || !errors.Is(err, kernel.ErrInvalid) {
+			t.Errorf("%s in %s: %d flows, %v", c[0], c[1], len(flows), err)
+		}
+	}
 	without := planner(object{"intent": ""})
 	delete(without, "cli")
 	broken := planner(object{"spec_file": "", "intent": ""})
