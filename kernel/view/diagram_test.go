@@ -82,8 +82,8 @@ top queued [do top]
 `)
 
 	// What depends on nothing has nothing to be drawn again.
-	leaf := snap(job("z", 0, kernel.Succeeded), job("a", 1, kernel.Succeeded, after("z")), job("top", 2, kernel.Queued, after("a", "z")))
-	text(t, dag(leaf, view.ScheduleOptions{MaxDepth: 9}), "top queued [do top]\n|-- after:success -> a succeeded\n|   `-- after:success -> z succeeded\n`-- after:success -> z succeeded")
+	leaf := snap(job("z", 0, kernel.Succeeded), job("a", 1, kernel.Succeeded, after("z")), job("b", 2, kernel.Succeeded, after("z")), job("top", 3, kernel.Queued, after("a", "b")))
+	text(t, dag(leaf, view.ScheduleOptions{MaxDepth: 9}), "top queued [do top]\n|-- after:success -> a succeeded\n|   `-- after:success -> z succeeded\n`-- after:success -> b succeeded\n    `-- after:success -> z succeeded")
 
 	// Ten layers of four, each after the whole layer below: 4^9 paths.
 	var jobs []kernel.Job

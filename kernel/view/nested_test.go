@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -44,6 +45,36 @@ func TestNested(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Sixteen jobs after each other are looked at, whether they wait or run elsewhere.
+func TestNestedLooksSoFar(t *testing.T) {
+	t.Parallel()
+	id := func(n int) kernel.JobID { return kernel.JobID(fmt.Sprintf("j%02d", n)) }
+	far := func(j *kernel.Job) { j.Spec.Task.Executor = "far" }
+	for name, link := range map[string]func(n int) kernel.Job{
+		"waiting": func(n int) kernel.Job {
+			return job(string(id(n)), n, kernel.WaitingOnDeps, func(j *kernel.Job) { j.State.Wait = kernel.WaitReason{Cause: kernel.JobNotEnded, Job: id(n + 1)} })
+		},
+		"running": func(n int) kernel.Job { return job(string(id(n)), n, kernel.Running, far) },
+	} {
+		for long, want := range map[int]bool{16: true, 17: false} {
+			jobs := []kernel.Job{job("a", 0, kernel.Running)}
+			for n := 1; n < long; n++ {
+				jobs = append(jobs, link(n))
+			}
+			jobs = append(jobs, job(string(id(long)), long, kernel.WaitingOnLocks, func(j *kernel.Job) { j.State.Wait.Cause = kernel.ExecutorFull }))
+			s := snap(jobs...)
+			one := view.Nested(s, s.Job(id(long)), func(of kernel.JobID) []kernel.JobID {
+				n := 0
+				fmt.Sscanf(string(of), "j%d", &n)
+				return []kernel.JobID{id(n + 1)}
+			})
+			if (one != nil) != want {
+				t.Errorf("%d %s: %v", long, name, one)
+			}
 		}
 	}
 }

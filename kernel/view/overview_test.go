@@ -84,9 +84,15 @@ func TestOverviewOfWhatIsToldAlready(t *testing.T) {
 		"before what has a line": {[]kernel.Job{job("a", 0, blocked, at(1, "", after("b"))), job("b", 1, blocked, at(2, "", after("c"))), job("c", 2, kernel.Cancelled, at(3, ""))}, "failed 2 do b blocked_by_dependency vizier why 2"},
 		"another still runs": {[]kernel.Job{job("a", 0, kernel.Cancelled, at(1, "")), job("b", 1, kernel.Running, numbered(2, "")), job("c", 2, blocked, at(3, "", after("a", "b")))},
 			"runs 2 do b\nfailed 3 do c blocked_by_dependency vizier why 3"},
-		"nobody makes it":        {[]kernel.Job{job("a", 0, blocked, at(1, "", lacks, func(j *kernel.Job) { j.State.Wait.Detail = "nobody makes x" }))}, "failed 1 do a nobody makes x vizier why 1"},
-		"nobody makes it, later": {[]kernel.Job{job("a", 0, blocked, at(1, "", lacks, later))}, "failed 1 do a awaiting producer for custom:x:1 vizier why 1"},
-		"rejected":               {[]kernel.Job{job("a", 0, kernel.BlockedByApproval, at(1, "", lacks, later), func(j *kernel.Job) { j.State.Reason = "not today" })}, "failed 1 do a not today vizier why 1"},
+		"made again, and gone": {[]kernel.Job{failed("a", 0, numbered(1, ""), makes), job("b", 1, succeeded, at(2, "", makes)), job("c", 2, blocked, at(3, "", lacks, func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{token} }))},
+			"failed 1 do a exit 2 vizier tail 1\nfailed 3 do c blocked_by_dependency vizier why 3"},
+		"never begun": {[]kernel.Job{job("a", 0, kernel.Failed, numbered(1, ""), func(j *kernel.Job) {
+			j.State.Finished, j.State.Failure, j.State.Reason, j.State.Exit = hour, kernel.LaunchFailure, "no such program", kernel.Exited(127)
+		})}, "failed 1 do a no such program vizier why 1"},
+		"after what is not on record": {[]kernel.Job{job("a", 0, kernel.WaitingOnDeps, numbered(1, ""), waitsForJob("gone"))}, "waits 1 do a after gone"},
+		"nobody makes it":             {[]kernel.Job{job("a", 0, blocked, at(1, "", lacks, func(j *kernel.Job) { j.State.Wait.Detail = "nobody makes x" }))}, "failed 1 do a nobody makes x vizier why 1"},
+		"nobody makes it, later":      {[]kernel.Job{job("a", 0, blocked, at(1, "", lacks, later))}, "failed 1 do a awaiting producer for custom:x:1 vizier why 1"},
+		"rejected":                    {[]kernel.Job{job("a", 0, kernel.BlockedByApproval, at(1, "", lacks, later), func(j *kernel.Job) { j.State.Reason = "not today" })}, "failed 1 do a not today vizier why 1"},
 		"any end will do": {[]kernel.Job{failed("a", 0, numbered(1, "")), job("b", 1, kernel.Cancelled, at(2, "")), job("c", 2, blocked, at(3, "", after("a", "b"), func(j *kernel.Job) { j.Spec.AfterAny = []kernel.JobID{"a"} }))},
 			"failed 1 do a exit 2 vizier tail 1\nfailed 3 do c blocked_by_dependency vizier why 3"},
 	} {
@@ -95,8 +101,12 @@ func TestOverviewOfWhatIsToldAlready(t *testing.T) {
 			v := overviewOf(t, s, view.OverviewOptions{FailedSince: hour})
 			text(t, sketch(v), c.want)
 			for _, it := range v.Failed {
-				if own := s.Job(it.Job).State.Status == kernel.Failed; own != (it.ExitCode != nil) {
+				st := &s.Job(it.Job).State
+				if own := st.Status == kernel.Failed; own != (it.ExitCode != nil) {
 					t.Errorf("%s has an exit code: %v", it.Name, it.ExitCode)
+				}
+				if begun := !st.Started.IsZero(); begun && it.Took != 3 || !begun && it.Took != 0 {
+					t.Errorf("%s took %ds", it.Name, it.Took)
 				}
 			}
 		})

@@ -15,8 +15,8 @@ func TestProgressInOneLine(t *testing.T) {
 	}{
 		{view.Progress{}, ""},
 		{view.Progress{Text: "linking"}, "linking"},
-		{view.Progress{Done: n(3)}, "3 done"},
-		{view.Progress{Total: n(10)}, "10 to do"},
+		{view.Progress{Done: n(12)}, "12 done"},
+		{view.Progress{Total: n(12)}, "12 to do"},
 		{view.Progress{Done: n(3), Total: n(10)}, "3 of 10 (30%)"},
 		{view.Progress{Done: n(3), Total: n(10), Text: "linking"}, "3 of 10 (30%): linking"},
 		{view.Progress{Done: n(10), Total: n(10)}, "10 of 10 (100%)"},

@@ -146,6 +146,7 @@ func TestWhereAnIDBeginsAndEnds(t *testing.T) {
 		}
 	}
 	equal(t, view.IDs("it says id \""+id+"\", \"run_"+id+"\""), nil) // as a file has it
+	equal(t, view.IDs("\""+id+"\""), nil)
 	equal(t, view.IDs("\""+id+" and "+id+"\""), []string{id, id})
 	equal(t, view.IDs("job "+id+", run_"+other+"; "+id[1:]+" "+id+"0"), []string{id, "run_" + other})
 	equal(t, view.Refer(id+" and "+other+".", func(ref string) string { return map[string]string{other: "2"}[ref] }), id+" and 2.")

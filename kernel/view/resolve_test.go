@@ -99,6 +99,9 @@ func TestResolveNamesSomeOfManyCandidates(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), " and 1,190 more: ") {
 		t.Errorf("got %.300v", err)
 	}
+	if _, err = view.NewFinder(snap(jobs[:2]...)).Resolve("x"); err == nil || err.Error() != `"x" is ambiguous: it may be job xz, xy: name one of them: invalid` {
+		t.Errorf("of two: %v", err)
+	}
 	if _, err = view.NewFinder(snap(jobs[:10]...)).Resolve("x"); err == nil || !strings.Contains(err.Error(), "yyyyyyyyy: name one of them") {
 		t.Errorf("of ten: %v", err)
 	}

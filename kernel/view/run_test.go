@@ -87,6 +87,7 @@ func TestHoldingUp(t *testing.T) {
 		{"one that makes what another needs", []kernel.Job{job("a", 0, kernel.WaitingOnDeps, needs), job("b", 1, kernel.WaitingOnApproval, makes)}, []kernel.JobID{"b"}},
 		{"one that runs", []kernel.Job{job("a", 0, kernel.Running), job("b", 1, kernel.WaitingOnDeps, after("a")), job("c", 2, kernel.WaitingOnDeps, after("b"))}, []kernel.JobID{"b"}},
 		{"places that are taken", []kernel.Job{job("a", 0, kernel.WaitingOnLocks), job("b", 1, kernel.WaitingOnLocks)}, []kernel.JobID{"a"}},
+		{"a place that is taken", []kernel.Job{job("a", 0, kernel.Running), job("b", 1, kernel.WaitingOnLocks)}, []kernel.JobID{"b"}},
 		{"a circle", []kernel.Job{job("a", 0, kernel.BlockedByDependency, needs), job("b", 1, kernel.BlockedByDependency, makes, after("a"))}, []kernel.JobID{"a"}},
 		{"nothing", []kernel.Job{job("a", 0, kernel.Succeeded), job("b", 1, kernel.Running)}, nil},
 	} {
@@ -118,13 +119,13 @@ func TestFind(t *testing.T) {
 		job("bbbb3", 6, kernel.Queued, of(7, ""), node("run_cd34", ""), about("inner", ""), func(j *kernel.Job) { j.Spec.Origin.Parent = "bbbb2" }),
 		job("cccc1", 7, kernel.Queued, of(8, "x"), about("loose", "")), job("cccc2", 8, kernel.Queued, of(8, "y")),
 		job("dddd1", 9, kernel.Queued, of(10, "ask"), node("run_ef56", "ask"), about("", "again")), job("dddd2", 10, kernel.Succeeded, of(10, "end"), node("run_ef56", "end"), about("", "again")),
-		job("dddd3", 11, kernel.Succeeded, of(11, "ask"), node("run_ef78", "ask"), about("", "again")), job("dddd4", 12, kernel.Succeeded, of(12, "ask"), node("run_gh12", "ask"), about("same", ""), named("same")), job("dddd5", 13, kernel.Succeeded, of(12, "end"), node("run_gh12", "end")),
+		job("dddd3", 11, kernel.Succeeded, of(11, "ask"), node("run_ef78", "ask"), about("", "again")), job("dddd4", 12, kernel.Succeeded, of(12, "ask"), node("run_gh12", "ask"), about("same", "twice"), named("same")), job("dddd5", 13, kernel.Succeeded, of(12, "end"), node("run_gh12", "end"), about("", "twice")),
 	)
 	f := view.NewFinder(s)
 	for ref, want := range map[string]string{
 		"1": "aaaa1", "build": "aaaa2", "5/ask": "bbbb1", "greet/ask": "bbbb2", "draft/ask": "bbbb1", "draft": "bbbb1",
 		"6": "bbbb2 bbbb3", "run_cd34": "bbbb2 bbbb3", "run_c": "bbbb2 bbbb3", "8": "cccc1 cccc2", "8/y": "cccc2", "7": "bbbb3", "@last": "dddd5",
-		"again": "dddd1 dddd2", "again/ask": "dddd3", "same": "dddd4",
+		"again": "dddd1 dddd2", "again/ask": "dddd3", "same": "dddd4", "twice": "dddd4 dddd5",
 		"lint":  `"lint" is ambiguous: it may be 3, 4: name one of them: invalid`,
 		"greet": `"greet" is ambiguous: it may be 5, 6: name one of them: invalid`,
 		"aaaa":  `"aaaa" is ambiguous: it may be job 1, 2, 3, 4: name one of them: invalid`,

@@ -100,6 +100,10 @@ func TestShowOfAPlainJob(t *testing.T) {
 	for _, v := range show(t, snap(j), "a", view.Paths{Attempts: []kernel.Result{{Attempt: kernel.AttemptID{Job: "a", N: 1}, Place: kernel.Place{Host: "h", PID: 6}}}}) {
 		got[v[0]] = v[1]
 	}
+	j.Spec.Origin.Command = []string{"vizier", "jobs", "submit", "--via=web", "--", "x"}
+	if values := show(t, snap(j), "a", view.Paths{}); !slices.Contains(values, [2]string{"Front end", "web"}) {
+		t.Errorf("by way of a front end: %q", values)
+	}
 	for label, want := range map[string]string{"PID": "6", "Front end": "", "Sandbox": "best-effort", "Retries on": "timeout", "Workflow node attempt": "", "Workflow node outcome": ""} {
 		if got[label] != want {
 			t.Errorf("%s: %q, want %q", label, got[label], want)
@@ -141,6 +145,10 @@ func TestShowHasADeadlineOnlyWhileItRuns(t *testing.T) {
 			}
 		}
 		equal(t, got, want)
+	}
+	j := job("a", 0, kernel.Running, func(j *kernel.Job) { j.State.Started = noon })
+	if values := show(t, snap(j), "a", view.Paths{}); slices.ContainsFunc(values, func(v [2]string) bool { return v[0] == "Deadline" }) {
+		t.Errorf("without a limit: %q", values)
 	}
 }
 
