@@ -139,7 +139,7 @@ func (r *Repository) Hindrance() Hindrance {
 		return Hindrance{fmt.Sprintf("the program of the resident scheduler (pid %d), %s, was removed or moved, so it starts nothing", pid, gone),
 			[]string{"kill", strconv.Itoa(pid)}, "the next command starts another", false}
 	}
-	if few := proc.FewFilesOf(pid); few != "" {
+	if few := proc.TightLimitOf(pid); few != "" {
 		return Hindrance{few, []string{"kill", strconv.Itoa(pid)}, "the next command starts another, with its own limit", false}
 	}
 	return Hindrance{}

@@ -4,6 +4,7 @@ package proc
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,20 +29,32 @@ func TestAProcessOfFewFiles(t *testing.T) {
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: 256}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if got := FewFilesOf(pid); got != want {
+		if got := TightLimitOf(pid); got != want {
 			t.Errorf("of %d: %q", most, got)
+		}
+	}
+	was := heldToProcesses
+	defer func() { heldToProcesses = was }()
+	heldToProcesses = func(int) bool { return true }
+	for most, want := range map[uint64]string{256: "", 255: fmt.Sprintf("the resident scheduler (pid %d) may have 255 processes (`ulimit -u`), and needs 256 to start jobs", pid)} {
+		files, processes := unix.Rlimit{Cur: 256, Max: 256}, unix.Rlimit{Cur: most, Max: 256}
+		if err := errors.Join(unix.Prlimit(pid, unix.RLIMIT_NOFILE, &files, nil), unix.Prlimit(pid, unix.RLIMIT_NPROC, &processes, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got := TightLimitOf(pid); got != want {
+			t.Errorf("of %d processes: %q", most, got)
 		}
 	}
 	_ = in.Close()
 	_ = cmd.Wait()
-	if got := FewFilesOf(pid); got != "" {
+	if got := TightLimitOf(pid); got != "" {
 		t.Errorf("of a process that has ended: %q", got)
 	}
 }
 
 // What keeps a process from its work is seen from outside: too low a limit of open files, and a signal that stopped it.
 func TestWhatKeepsAProcessFromItsWork(t *testing.T) {
-	if why := FewFilesOf(os.Getpid()); why != "" {
+	if why := TightLimitOf(os.Getpid()); why != "" {
 		t.Skip(why)
 	}
 	cmd := exec.Command("/bin/sh", "-c", "ulimit -n 255 && echo && read -r line")
@@ -63,7 +76,7 @@ func TestWhatKeepsAProcessFromItsWork(t *testing.T) {
 	}
 	pid := cmd.Process.Pid
 	want := fmt.Sprintf("the resident scheduler (pid %d) may open 255 files (`ulimit -n`), and needs 256 to start jobs", pid)
-	if got := FewFilesOf(pid); got != want {
+	if got := TightLimitOf(pid); got != want {
 		t.Errorf("%q", got)
 	}
 	if Stopped(pid) || Stopped(0) {

@@ -29,12 +29,15 @@ const ResidentFD = inheritedFD
 // the original limit.
 const fewestFiles = 256
 
+// fewestProcesses is the same for the processes of a user.
+const fewestProcesses = 256
+
 // StartResident starts ResidentExe as `__resident`, in a session of its own,
 // with lock as descriptor ResidentFD. The process does not belong to the job
 // that the caller may run in: like a runner, it is spared by the sweep that
 // ends a job's leftover processes.
 func (l *Local) StartResident(lock *os.File) error {
-	if why := TooFewFiles(); why != "" {
+	if why := TightLimit(); why != "" {
 		return errors.New("start the resident scheduler: " + why)
 	}
 	if err := l.startService(cmp.Or(l.ResidentExe, l.Exe), "resident", lock); err != nil {
@@ -43,15 +46,26 @@ func (l *Local) StartResident(lock *os.File) error {
 	return nil
 }
 
-// TooFewFiles returns why this process must not start a resident scheduler, or
+// TightLimit returns why this process must not start a resident scheduler, or
 // "" if it may.
-func TooFewFiles() string {
+func TightLimit() string {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Max >= fewestFiles {
-		return ""
+		return tightProcesses()
 	}
 	return fmt.Sprintf("it would inherit a limit of %d open files (`ulimit -n`), and needs %d", files.Max, fewestFiles)
 }
+
+// tightProcesses is TightLimit of processes. Systems do not hold the superuser to that limit.
+func tightProcesses() string {
+	var processes unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &processes); err != nil || !heldToProcesses(os.Geteuid()) || processes.Max >= fewestProcesses {
+		return ""
+	}
+	return fmt.Sprintf("it would inherit a limit of %d processes (`ulimit -u`), and needs %d", processes.Max, fewestProcesses)
+}
+
+var heldToProcesses = func(euid int) bool { return euid != 0 } // replaced in tests, which may be the superuser's
 
 // spareFiles is how many files a process must be able to open for a tick that
 // starts a job.
@@ -76,14 +90,19 @@ func Starved() bool {
 	return false
 }
 
-// FewFilesOf returns why process pid, a resident scheduler, may fail to start
+// TightLimitOf returns why process pid, a resident scheduler, may fail to start
 // jobs, or "" if its limit of open files is sufficient or not known.
-func FewFilesOf(pid int) string {
-	most, ok := fileLimit(pid)
-	if !ok || most >= fewestFiles {
+func TightLimitOf(pid int) string {
+	files, processes, ok := limitsOf(pid)
+	switch {
+	case !ok:
+		return ""
+	case heldToProcesses(os.Geteuid()) && processes < fewestProcesses:
+		return fmt.Sprintf("the resident scheduler (pid %d) may have %d processes (`ulimit -u`), and needs %d to start jobs", pid, processes, fewestProcesses)
+	case files >= fewestFiles:
 		return ""
 	}
-	return fmt.Sprintf("the resident scheduler (pid %d) may open %d files (`ulimit -n`), and needs %d to start jobs", pid, most, fewestFiles)
+	return fmt.Sprintf("the resident scheduler (pid %d) may open %d files (`ulimit -n`), and needs %d to start jobs", pid, files, fewestFiles)
 }
 
 // Stopped reports whether process pid was stopped, as by SIGSTOP or a debugger.

@@ -14,7 +14,7 @@ func TestTooFewFiles(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if why := TooFewFiles(); (why == "") != (limit.Max >= fewestFiles) {
+	if why := TightLimit(); (why == "") != (limit.Max >= fewestFiles) {
 		t.Errorf("with a limit of %d: %q", limit.Max, why)
 	}
 	for most, want := range map[string]string{"255": "too few: it would inherit a limit of 255 open files (`ulimit -n`), and needs 256\n" +
@@ -23,6 +23,31 @@ func TestTooFewFiles(t *testing.T) {
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("of %s: %q, %v", most, got, err)
 		}
+	}
+}
+
+// The same where it could not have the processes it needs.
+func TestTooFewProcesses(t *testing.T) {
+	was := heldToProcesses
+	defer func() { heldToProcesses = was }()
+	if was(0) || !was(1) {
+		t.Error("who is held to the limit")
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if limit.Max < fewestProcesses {
+		t.Skipf("the limit here is %d", limit.Max)
+	}
+	heldToProcesses = func(int) bool { return true }
+	if why := TightLimit(); why != "" {
+		t.Errorf("without a limit: %q", why)
+	}
+	role := as("tooFewProcesses")
+	out, err := exec.Command(role[0], role[1:]...).CombinedOutput()
+	if got := strings.TrimSpace(string(out)); err != nil || got != "it would inherit a limit of 255 processes (`ulimit -u`), and needs 256 <nil>" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

@@ -138,10 +138,17 @@ var roles = map[string]func(args []string) int{
 	},
 
 	"tooFewFiles": func([]string) int {
-		fmt.Println("too few:", TooFewFiles())
-		if l := (&Local{Exe: "/bin/true"}); TooFewFiles() != "" {
+		fmt.Println("too few:", TightLimit())
+		if l := (&Local{Exe: "/bin/true"}); TightLimit() != "" {
 			fmt.Println(l.StartResident(os.Stdin))
 		}
+		return 0
+	},
+
+	"tooFewProcesses": func([]string) int {
+		heldToProcesses = func(int) bool { return true }
+		err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: fewestProcesses - 1, Max: fewestProcesses - 1})
+		fmt.Println(TightLimit(), err)
 		return 0
 	},
 

@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"errors"
 	"math"
 	"os"
 	"strconv"
@@ -30,11 +31,12 @@ func awaitEnd(pid int, mu sync.Locker) (syscall.WaitStatus, kernel.Used) {
 	return wait(pid)
 }
 
-// fileLimit returns how many files a process may have open, if that is known.
-func fileLimit(pid int) (uint64, bool) {
-	var files unix.Rlimit
-	err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &files)
-	return files.Cur, err == nil
+// limitsOf returns how many files a process may have open, and how many processes its user may have by its limit, if
+// that is known.
+func limitsOf(pid int) (files, processes uint64, known bool) {
+	var f, p unix.Rlimit
+	err := errors.Join(unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &f), unix.Prlimit(pid, unix.RLIMIT_NPROC, nil, &p))
+	return f.Cur, p.Cur, err == nil
 }
 
 // ProgramGone returns the path of the program that process pid runs if there is no

@@ -77,8 +77,8 @@ func spaces() Spaces { return Spaces{} }
 // memory.
 func oomKills() uint64 { return 0 }
 
-// fileLimit is not known for other processes.
-func fileLimit(int) (uint64, bool) { return 0, false }
+// limitsOf is not known for other processes.
+func limitsOf(int) (files, processes uint64, known bool) { return 0, 0, false }
 
 // ProgramGone is not known for other processes.
 func ProgramGone(int) string { return "" }

@@ -29,7 +29,7 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	}
 	u := &unattended{Job: rest.Job, Command: []string{"vizier", "wait", string(rest.Job)}}
 	why := cmp.Or(r.Off, "no resident scheduler is alive")
-	if own := proc.TooFewFiles(); r.Off == "" && own != "" {
+	if own := proc.TightLimit(); r.Off == "" && own != "" {
 		why = "none is started from here: " + own
 	}
 	u.text = "no scheduler is running (" + why + ")"
