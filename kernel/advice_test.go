@@ -20,6 +20,10 @@ func TestAdviceHelps(t *testing.T) {
 		j.State.Status, j.State.Approval.State, j.State.Outcome = kernel.BlockedByApproval, kernel.Rejected, kernel.OutcomeBlocked
 	}
 	failed, cancelled := is(kernel.Failed), is(kernel.Cancelled)
+	chain := []kernel.Job{job("a", rejected)}
+	for n := range 40 {
+		chain = append(chain, job(kernel.JobID(fmt.Sprintf("b%02d", n)), after(chain[n].ID)))
+	}
 	const token = "custom:t:a"
 	for name, c := range map[string]struct {
 		jobs []kernel.Job // the last is explained
@@ -41,6 +45,7 @@ func TestAdviceHelps(t *testing.T) {
 		"one that runs with what it made before":           {[]kernel.Job{job("a", produces(token), failed), job("b", needs(token), is(kernel.Running)), job("c", after("a"))}, "await_end b, retry a"},
 		"beside one that runs":                             {[]kernel.Job{job("a", failed), job("b", is(kernel.Running)), job("c", after("a"))}, "retry a"},
 		"cancelled behind a transient one":                 {[]kernel.Job{job("a", failed), job("b", after("a"), transient(kernel.OnDemand), is(kernel.Unscheduled)), job("c", after("b"), cancelled)}, "retry a"},
+		"far behind one that was rejected":                 {chain, "retry a, approve a"},
 		"rejected behind one that failed":                  {[]kernel.Job{job("a", failed), job("b", after("a"), rejected)}, "retry a, approve b"},
 		"cancelled behind one that is gone":                {[]kernel.Job{job("b", after("a"), asks, cancelled)}, "submit_again b"},
 		"an approval behind a blocked one behind that":     {[]kernel.Job{job("b", after("a")), job("c", after("b"), asks)}, "submit_again b"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -610,22 +611,26 @@ func (s *Snapshot) unasked(sets []RetrySet) (all []Artifact) {
 // mostArranged is how many retries are compared with each other. Nobody types a longer list one by one.
 const mostArranged = 32
 
-// arrange removes the retries that another retry includes, and, where something is to be submitted again,
-// what is no use then. Retries come after what the retried jobs need, and approvals
-// last: a retry asks for them anew, and what they start may be in its way.
-func (x *explainer) arrange() {
-	retries := 0
+// retries returns how many retries are among the actions.
+func (x *explainer) retries() (n int) {
 	for _, r := range x.actions {
 		if r.Kind == RetryJob {
-			retries++
+			n++
 		}
 	}
-	if retries > mostArranged {
+	return n
+}
+
+// arrange removes the retries that another retry includes and, where something is to be submitted again, what is no use
+// then. Retries come after what the retried jobs need, and approvals last: a retry asks for them anew, and what they start
+// may be in its way.
+func (x *explainer) arrange() {
+	if x.retries() > mostArranged {
 		return
 	}
 	gone := map[JobID]bool{}
 	for _, of := range x.actions {
-		if of.Kind != RetryJob || retries < 2 || gone[of.Job] {
+		if of.Kind != RetryJob || x.retries() < 2 || gone[of.Job] {
 			continue
 		}
 		_, set, _ := x.t.s.rewinds(of.Job)
@@ -659,14 +664,13 @@ func (x *explainer) arrange() {
 // onceRetried collects what the jobs on the way from job i lack after the retries among the actions, by the gates that
 // they meet then. It returns the artifacts that were not observed and that this depends on.
 func (x *explainer) onceRetried(i int32) (asks []Artifact) {
-	retry := func(r Remedy) bool { return r.Kind == RetryJob }
-	if !slices.ContainsFunc(x.actions, retry) || len(x.seen) > mostArranged {
+	if n := x.retries(); n == 0 || n > mostArranged {
 		return nil
 	}
 	s := x.t.s
 	var again Plan
 	var rewinds RetrySet
-	for k := range x.seen {
+	for _, k := range slices.Sorted(maps.Keys(x.seen)) {
 		if j := s.jobs[k]; x.t.status(k).Terminal() && x.t.status(k) != Succeeded {
 			rewinds.Jobs = append(rewinds.Jobs, j.ID)
 			again.add(PutState{j.ID, j.Rev, rewound(j, s.now, "")})
@@ -677,7 +681,7 @@ func (x *explainer) onceRetried(i int32) (asks []Artifact) {
 	}
 	then := newExplainer(newTick(s.Apply(again)))
 	then.remedies(then.t.s.graph.index[s.jobs[i].ID])
-	lacks := slices.DeleteFunc(then.actions, retry) // what made nothing the first time is retried already, or what spoilt it
+	lacks := slices.DeleteFunc(then.actions, func(r Remedy) bool { return r.Kind == RetryJob }) // what made nothing the first time is retried already, or what spoilt it
 	x.actions = append(slices.DeleteFunc(x.actions, func(r Remedy) bool { return slices.Contains(lacks, r) }), lacks...)
 	return nil
 }
