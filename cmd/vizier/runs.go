@@ -10,13 +10,14 @@ import (
 )
 
 type runsCmd struct {
-	Most   int    `name:"most" short:"n" default:"20" placeholder:"COUNT" help:"Show only the newest COUNT; 0: all."`
+	Most   int    `name:"most" short:"n" default:"20" placeholder:"COUNT" help:"Show only the newest COUNT, by default 20; 0: all."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // runsDoc is `runs --format json`: docs/schemas/runs.schema.json.
 type runsDoc struct {
 	Runs []view.Run `json:"runs"` // newest first
+	More bool       `json:"more,omitempty"`
 }
 
 // Run lists the runs.
@@ -28,7 +29,7 @@ func (x *runsCmd) Run(c *call) error {
 	snap, err := c.settled(r, func() (*kernel.Snapshot, error) {
 		scope := kernel.Scope{All: true}
 		if x.Most > 0 {
-			scope.Near = []kernel.Near{{Kind: kernel.NewestRuns, Most: x.Most}}
+			scope.Near = []kernel.Near{{Kind: kernel.NewestRuns, Most: x.Most + 1}}
 		}
 		return r.Scheduler.Records(c.ctx, scope)
 	})
@@ -36,11 +37,12 @@ func (x *runsCmd) Run(c *call) error {
 		return err
 	}
 	runs := view.RunsOf(snap)
-	if x.Most > 0 {
-		runs = runs[:min(x.Most, len(runs))]
+	more := x.Most > 0 && len(runs) > x.Most
+	if more {
+		runs = runs[:x.Most]
 	}
 	if x.Format == "json" {
-		return c.ui.json(runsDoc{runs})
+		return c.ui.json(runsDoc{runs, more})
 	}
 	if c.globals.Quiet {
 		for _, run := range runs {
@@ -65,7 +67,11 @@ func (x *runsCmd) Run(c *call) error {
 		}
 		return padded
 	}
-	return c.page(grid{cells: cells, shrink: []int{1}, paint: paint}.text(c.ui.columns()))
+	text := grid{cells: cells, shrink: []int{1}, paint: paint}.text(c.ui.columns())
+	if more {
+		text += c.ui.faint("and older ones: vizier runs -n 0") + "\n"
+	}
+	return c.page(text)
 }
 
 // pendingIn returns the job with the pending approval that ref means: the job
