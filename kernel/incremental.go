@@ -92,6 +92,9 @@ func (t *tick) judgeSet(set *dirtySet) bool {
 			break
 		}
 		locks := t.s.jobs[i].Spec.Locks
+		if t.status(i).Terminal() { // where it only shared, line has seen to its end
+			locks = slices.DeleteFunc(slices.Clone(locks), func(l Lock) bool { return !l.Pool() && l.Mode == Shared })
+		}
 		if i == last || !set.seen[i] && !slices.ContainsFunc(locks, func(l Lock) bool { return lines[l.queue()] != nil && !lines[l.queue()].closed }) {
 			continue
 		}
@@ -391,10 +394,12 @@ func (l *lockLine) passOver(locks *LockTable, i int32) {
 // pass notes that job i has had its turn in the line with judgement v, and returns the
 // next job.
 func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int32 {
-	if l.queue.pool || request.Mode == Exclusive || v.status != Running && v.status != WaitingOnLocks { // a sharer that stays one changes nothing
+	j := l.s.jobs[i]
+	leaves := j.State.Status == WaitingOnLocks && v.status != Running && v.status != WaitingOnLocks
+	if l.queue.pool || request.Mode == Exclusive || leaves { // one that begins or goes on to share changes nothing
 		l.closed = l.taken
 	}
-	if j := l.s.jobs[i]; !l.taken && !set.changed[j.ID] && j.State.Status == WaitingOnLocks && v.status == WaitingOnLocks {
+	if !l.taken && !set.changed[j.ID] && j.State.Status == WaitingOnLocks && v.status == WaitingOnLocks {
 		l.keepsOut(j, request, v.reason == j.State.Wait)
 	}
 	l.advance(i)

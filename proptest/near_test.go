@@ -273,13 +273,16 @@ func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
 
 // The number of jobs that a tick looks at does not grow with the queue for a lock or for a
 // pool, whichever jobs have left or joined it, even if they also wait for another pool. It
-// does not grow either with a chain of jobs in which each shares a lock with the next.
+// does not grow either with a chain of jobs in which each shares a lock with the next, nor with jobs that all
+// share one, except where one comes to the end of that line: an older job may want it alone.
 func TestATickLooksAtTheHeadOfALine(t *testing.T) {
+	const sharing, comes = "a lock that all share, and another", "one comes"
 	all := func(locks ...kernel.Lock) func(int) []kernel.Lock { return func(int) []kernel.Lock { return locks } }
 	for kind, locks := range map[string]func(n int) []kernel.Lock{
 		"a lock":    all(kernel.Lock{Key: "main"}),
 		"a pool":    all(kernel.Lock{Key: "gpu", Units: 1}),
 		"two pools": all(kernel.Lock{Key: "gpu", Units: 1}, kernel.Lock{Key: "disk", Units: 1}),
+		sharing:     all(kernel.Lock{Key: "shared", Mode: kernel.Shared}, kernel.Lock{Key: "main"}),
 		"a chain": func(n int) []kernel.Lock {
 			return []kernel.Lock{{Key: strconv.Itoa(n)}, {Key: strconv.Itoa(n + 1)}}
 		},
@@ -295,7 +298,7 @@ func TestATickLooksAtTheHeadOfALine(t *testing.T) {
 				return kernel.Finish(s, kernel.Result{Attempt: s.Job("j000").Attempt(), Outcome: kernel.OutcomeSucceeded})
 			},
 			"one in the middle is cancelled": func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(s, "j500", "ann", false) },
-			"one comes": func(s *kernel.Snapshot) (kernel.Plan, error) {
+			comes: func(s *kernel.Snapshot) (kernel.Plan, error) {
 				return kernel.Enqueue(s, []kernel.NewJob{{ID: "new", Spec: jobs[0].Spec}})
 			},
 		} {
@@ -308,7 +311,7 @@ func TestATickLooksAtTheHeadOfALine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if looked := nearIn(t, judged, before, before.Facts(), p); looked == 0 || looked > 8 {
+			if looked := nearIn(t, judged, before, before.Facts(), p); looked == 0 || looked > 8 && (kind != sharing || what != comes) {
 				t.Errorf("%s: %s: a tick looked at %d jobs", kind, what, looked)
 			}
 		}
