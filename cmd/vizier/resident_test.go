@@ -332,7 +332,7 @@ func TestAKilledResidentIsReplaced(t *testing.T) {
 	g.eventually("the end of its runner", func() bool { return len(g.processes("__shim")) == 1 })
 	g.kill(second)
 	g.eventually("its end", func() bool { return g.resident() == 0 })
-	g.write("go", "") // and any runner that ends
+	g.write("go", "")                                                                                        // and any runner that ends
 	g.eventually("a third one", func() bool { third := g.resident(); return third != 0 && third != second }) // the lock is taken before its file says by whom
 	g.git("branch", "y")
 	g.becomes(b, "succeeded")
