@@ -25,7 +25,7 @@ type disk struct {
 	outcomes map[kernel.JobID]map[int]kernel.Result // by attempt
 	journal  []entry
 	mark     mark
-	archive  map[kernel.JobID]bool  // jobs that succeeded, and that no open job refers to
+	archive  map[kernel.JobID]bool  // jobs that succeeded: see archiveOld
 	archived int                    // the journal's length when jobs were last archived
 	dirty    map[kernel.JobID]bool  // jobs that changed since the last tick
 	judged   string                 // kernel.Plan.Judged of that tick
@@ -185,7 +185,7 @@ func (d *disk) applyMarkers(g group) {
 }
 
 // ids returns the jobs that a Load of scope reads: those that are not archived,
-// those that open jobs refer to, and those that scope names.
+// those that open jobs, and jobs whose routes wait, refer to, and those that scope names.
 func (n *node) ids(scope kernel.Scope) map[kernel.JobID]bool {
 	d, out := &n.w.disk, map[kernel.JobID]bool{}
 	want := slices.Clone(scope.Jobs)
@@ -195,7 +195,7 @@ func (n *node) ids(scope kernel.Scope) map[kernel.JobID]bool {
 			continue
 		}
 		out[id] = true
-		if j.Open() || j.State.Status == kernel.BlockedByDependency {
+		if j.Open() || j.State.Status == kernel.BlockedByDependency || j.State.Deferred {
 			jobs, artifacts := refers(j)
 			want, needed = append(want, jobs...), append(needed, artifacts...)
 		}
@@ -406,19 +406,19 @@ func (t *tx) Close() error {
 	return nil
 }
 
-// archiveOld archives the jobs that succeeded and that no open job refers to.
+// archiveOld archives the jobs that succeeded and that no open job refers to, nor one whose routes wait.
 func (n *node) archiveOld() {
 	d := &n.w.disk
 	keep, needed := []kernel.JobID{}, []kernel.Artifact{}
 	for _, j := range d.records {
-		if j.Open() {
+		if j.Open() || j.State.Deferred {
 			jobs, artifacts := refers(j)
 			keep, needed = append(keep, jobs...), append(needed, artifacts...)
 		}
 	}
 	for id, j := range d.records {
 		produces := slices.ContainsFunc(j.Spec.Produces, func(a kernel.Artifact) bool { return slices.Contains(needed, a) })
-		if j.State.Status == kernel.Succeeded && !slices.Contains(keep, id) && !produces {
+		if j.State.Status == kernel.Succeeded && !j.State.Deferred && !slices.Contains(keep, id) && !produces {
 			d.archive[id] = true
 		}
 	}
