@@ -213,18 +213,35 @@ func (a *dirtySet) spread(i int32) {
 	a.s.requireStoppers(j.Spec.Origin.Run)
 	a.s.requireHandled(i)
 	patch := Artifact{Kind: CommandPatch, Name: string(j.ID)}
+	older := false // a job that was judged before runs after it
 	reader := func(k int32) {
+		older = older || !a.created[a.s.jobs[k].ID]
 		if !a.elsewhere(k, j, patch) {
 			a.reader(k)
 		}
 	}
 	a.s.graph.eachSuccessor(i, reader)
-	if j.Spec.Routed && !a.created[j.ID] {
+	if older && a.created[j.ID] && j.State.Status == Queued {
+		a.before(i)
+	}
+	if j.Spec.Routed && (!a.created[j.ID] || j.State.Status.Terminal()) {
 		a.s.eachUnfinal(i, a.reader)
 	}
 	a.rivals(i)
 	if !a.s.near.created[j.ID] { // no earlier job can have named its patch
 		a.s.graph.eachConsumer(patch, reader)
+	}
+}
+
+// before adds the jobs that new job i runs after: one that a route woke may run after them now, and then they do not
+// wait for its end (tick.sender).
+func (a *dirtySet) before(i int32) {
+	a.s.near.require(Near{Kind: Woken})
+	if slices.ContainsFunc(a.s.senders(), func(k int32) bool { return a.s.jobs[k].woken() }) {
+		a.s.requireAll()
+		for _, k := range a.s.graph.closure([]int32{i}, a.s.graph.eachPredecessor) {
+			a.reader(k)
+		}
 	}
 }
 

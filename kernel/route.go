@@ -100,12 +100,17 @@ func (st *State) UnderWay() bool { return st.Status.Active() || st.Deferred }
 // deferred reports whether the routes of j wait, or j waits for routes that do.
 func (j *Job) deferred() bool { return j.State.Deferred || j.State.Wait.Cause == RouteDeferred }
 
-// takeDeferred takes the deferred routes that need not wait any more.
+// takeDeferred takes the deferred routes that need not wait any more, and then those that waited for one of these: no
+// other tick may follow.
 func (s *Snapshot) takeDeferred() Plan {
 	d := NewDraft(s)
-	for _, i := range s.deferred {
-		if j := d.s.jobs[i]; j.State.Deferred {
-			d.Add(d.s.route(j.ID))
+	for taken := true; taken; {
+		taken = false
+		for _, i := range s.deferred {
+			if j := d.s.jobs[i]; j.State.Deferred {
+				d.Add(d.s.route(j.ID))
+				taken = taken || !d.s.jobs[i].State.Deferred
+			}
 		}
 	}
 	return d.plan

@@ -27,8 +27,11 @@ func TestOrderOfInputIsIrrelevant(t *testing.T) {
 func TestASecondTickFindsNothingToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
-		if oneIn(t, 3, "repairs") {
+		switch oneOf(t, "shape", "any", "repairs", "routes wait") {
+		case "repairs":
 			repairs(t, &o)
+		case "routes wait":
+			waitingRoutes(t, &o)
 		}
 		s := kernel.NewSnapshot(o)
 		p := kernel.Decide(s)

@@ -86,6 +86,9 @@ func repairs(t *rapid.T, o *kernel.Observation) {
 		loop[1].State.Status = oneOf(t, "repairs", kernel.Running, kernel.Running, kernel.Queued, kernel.WaitingOnDeps, kernel.Succeeded, kernel.Failed)
 		loop[2].Spec.After = []kernel.JobID{at(first)}
 		loop[2].State.Status = oneOf(t, "then", kernel.Queued, kernel.Running, kernel.WaitingOnDeps, kernel.BlockedByDependency, kernel.BlockedByDependency)
+		if loop[0].State.Status == kernel.Running && loop[2].State.Status == kernel.BlockedByDependency { // what rewound the first rewound the third
+			loop[2].State.Status = kernel.WaitingOnDeps
+		}
 		loop[3].Spec.After = []kernel.JobID{at(first + rapid.IntRange(0, 2).Draw(t, "of which any end will do"))}
 		loop[3].Spec.AfterAny = loop[3].Spec.After
 		loop[3].State.Status = oneOf(t, "at last", kernel.Queued, kernel.WaitingOnDeps, kernel.WaitingOnLocks)
@@ -97,6 +100,23 @@ func repairs(t *rapid.T, o *kernel.Observation) {
 			if oneIn(t, 4, "after another") {
 				loop[i].Spec.After = append(loop[i].Spec.After[:len(loop[i].Spec.After):len(loop[i].Spec.After)], oneOf(t, "also after", jobIDs...))
 			}
+		}
+	}
+}
+
+// waitingRoutes ends most jobs of a world, and lets them lead back to each other by routes that wait.
+func waitingRoutes(t *rapid.T, o *kernel.Observation) {
+	for i := range o.Jobs {
+		s, st := &o.Jobs[i].Spec, &o.Jobs[i].State
+		s.After, s.AfterAny, s.Needs, s.Pinned, s.Preconditions, s.Routes = nil, nil, nil, kernel.PinnedHead{}, nil, nil
+		st.Approval, s.Origin.Run, s.Origin.Branch = kernel.Approval{}, "", ""
+		if oneIn(t, 4, "open") {
+			continue
+		}
+		st.Status, st.Deferred, st.Routed = oneOf(t, "ended", kernel.Failed, kernel.Failed, kernel.Succeeded), !oneIn(t, 4, "routes are taken"), 0
+		st.Outcome = map[kernel.Status]kernel.Outcome{kernel.Succeeded: kernel.OutcomeSucceeded, kernel.Failed: kernel.OutcomeFailed}[st.Status]
+		for range rapid.IntRange(1, 2).Draw(t, "routes") {
+			s.Routes = append(s.Routes, kernel.Route{On: st.Outcome, To: o.Jobs[rapid.IntRange(0, len(o.Jobs)-1).Draw(t, "to")].ID})
 		}
 	}
 }

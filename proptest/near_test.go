@@ -246,6 +246,62 @@ func TestATickKnowsWhoComesAfterThoseThatLeaveALine(t *testing.T) {
 	}
 }
 
+// What any end of a failed job will do for waits while a repair may send that job back: no longer once the repair has
+// ended, even if what it reads changed too, or once a new job makes the repair one that comes after it.
+func TestATickKnowsWhatWaitsForARepair(t *testing.T) {
+	made := func(name string) kernel.Artifact { return kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: name} }
+	for name, c := range map[string]struct {
+		repair kernel.Spec
+		verb   func(s *kernel.Snapshot) (kernel.Plan, error)
+		facts  func(f *kernel.Facts)
+	}{
+		"it is cancelled, and what it requires is gone": {kernel.Spec{Preconditions: []kernel.Precondition{{Kind: kernel.BranchExists, Branch: "b"}}},
+			func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(s, "repair", "ann", false) },
+			func(f *kernel.Facts) { f.Heads["b"] = kernel.Seen(kernel.CommitID("c2")) }},
+		"what it needs is made after what waits": {kernel.Spec{Needs: []kernel.Artifact{made("a")}, MissingProducer: kernel.Wait},
+			func(s *kernel.Snapshot) (kernel.Plan, error) {
+				return kernel.Enqueue(s, []kernel.NewJob{{ID: "maker", Spec: kernel.Spec{After: []kernel.JobID{"waits"}, Produces: []kernel.Artifact{made("a")}, Task: kernel.Task{Args: []string{"true"}}}}})
+			}, func(*kernel.Facts) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := func(n int, id kernel.JobID, s kernel.Spec, status kernel.Status) kernel.Job {
+				s.Task.Args = []string{"true"}
+				return kernel.Job{ID: id, Created: Epoch.Add(time.Duration(n) * time.Second), Rev: 1, Spec: s, State: kernel.State{Status: status}}
+			}
+			c.repair.Routed, c.repair.Routes = true, []kernel.Route{{On: kernel.OutcomeSucceeded, To: "fails"}}
+			fails := job(0, "fails", kernel.Spec{Routes: []kernel.Route{{On: kernel.OutcomeFailed, To: "repair"}}}, kernel.Failed)
+			repair := job(1, "repair", c.repair, kernel.Queued)
+			fails.State.Outcome, repair.State.Awake = kernel.OutcomeFailed, true
+			waits := job(2, "waits", kernel.Spec{After: []kernel.JobID{"fails"}, AfterAny: []kernel.JobID{"fails"}}, kernel.Queued)
+			facts := func(then func(*kernel.Facts)) kernel.Facts {
+				f := kernel.NewFacts()
+				f.Heads["b"], f.Markers[made("a")] = kernel.Seen(kernel.CommitID("")), kernel.Seen[[]kernel.JobID](nil)
+				then(&f)
+				return f
+			}
+			s := kernel.NewSnapshot(kernel.Observation{Now: Epoch.Add(time.Hour), Jobs: []kernel.Job{fails, repair, waits}, Facts: facts(func(*kernel.Facts) {})})
+			s = s.Apply(kernel.Decide(s))
+			if w := s.Job("waits").State; w.Wait.Job != "repair" {
+				t.Fatalf("before, it is %s: %s", w.Status, w.Wait.Detail)
+			}
+			var judged []kernel.Job
+			for _, j := range s.Jobs() {
+				judged = append(judged, *j)
+			}
+			next := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Jobs: judged, Facts: facts(c.facts)})
+			p, err := c.verb(next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nearIn(t, judged, next, s.Facts(), p)
+			next = next.Apply(p)
+			if w := next.Apply(kernel.Decide(next)).Job("waits").State; w.Status != kernel.Running {
+				t.Errorf("then it is %s: %s", w.Status, w.Wait.Detail)
+			}
+		})
+	}
+}
+
 // explainedNear checks that the explanation of job id on the jobs near to it is the same as
 // on all of s, which a tick has judged.
 func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
@@ -349,7 +405,11 @@ func TestATickOnWhatIsNearKnowsTheArtifacts(t *testing.T) {
 func TestATickOnWhatIsNearKnowsTheRepairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
-		repairs(t, &o)
+		if oneIn(t, 3, "routes wait") {
+			waitingRoutes(t, &o)
+		} else {
+			repairs(t, &o)
+		}
 		anyWorld(t, o)
 	})
 }
@@ -388,12 +448,15 @@ func TestATrackedWorldIsDecidedOnAsAny(t *testing.T) {
 		o := World.Draw(t, "world")
 		for i := range o.Jobs {
 			if s := &o.Jobs[i].Spec; !oneIn(t, 3, "held up otherwise") { // most wait for something outside
-				s.After, s.Locks, s.Transient, s.Routed, s.Task.Args = nil, nil, kernel.NotTransient, false, []string{"true"}
+				s.After, s.AfterAny, s.Locks, s.Transient, s.Routed, s.Task.Args = nil, nil, nil, kernel.NotTransient, false, []string{"true"}
 				s.Needs, s.MissingProducer = []kernel.Artifact{oneOf(t, "needs", artifacts...)}, kernel.Wait
 			}
 		}
-		if oneIn(t, 3, "repairs") {
+		switch oneOf(t, "shape", "any", "repairs", "routes wait") {
+		case "repairs":
 			repairs(t, &o)
+		case "routes wait":
+			waitingRoutes(t, &o)
 		}
 		s := kernel.NewSnapshot(o)
 		s = s.Apply(kernel.Decide(s))
