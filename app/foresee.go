@@ -45,11 +45,11 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 	return out, errors.Join(err, refused)
 }
 
-// rewinds reports whether a job is in a newer generation in then than in s.
+// rewinds reports whether, in then, a job is in a newer generation than in s, or its routes wait for what they would rewind.
 func rewinds(s, then *kernel.Snapshot) bool {
 	return slices.ContainsFunc(then.Held(), func(j *kernel.Job) bool {
 		was := s.Job(j.ID)
-		return was != nil && was.State.Generation < j.State.Generation
+		return was != nil && (was.State.Generation < j.State.Generation || j.State.Deferred && !was.State.Deferred)
 	})
 }
 

@@ -344,9 +344,8 @@ func (t *transaction) tell() {
 	t.events = nil
 }
 
-// decide observes facts and asks v, until v needs no more jobs or facts. A rewind
-// includes everything that depends on its root, also jobs that succeeded long ago,
-// so a plan with a rewind is decided on every job. last: no verb comes after v.
+// decide observes facts and asks v, until v needs no more jobs or facts. A plan that
+// rewinds is decided on every job. last: no verb comes after v.
 func (t *transaction) decide(ctx context.Context, v verb, last bool) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
 	if !t.s.Sandboxed {
@@ -362,7 +361,7 @@ func (t *transaction) decide(ctx context.Context, v verb, last bool) (kernel.Pla
 		t.snap = t.s.observe(ctx, t.snap)
 	}
 	plan, asked, err := t.ask(ctx, v)
-	if err == nil && t.snap.Archived() > 0 && has[kernel.Reset](plan) {
+	if err == nil && t.snap.Archived() > 0 && looksBack(plan) {
 		if err := t.widen(true); err != nil {
 			return kernel.Plan{}, err
 		}
@@ -582,6 +581,15 @@ func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction)
 		}
 	}
 	return nil
+}
+
+// looksBack reports whether p rewinds jobs, or lets routes that do so wait for what they would rewind. That is everything
+// that depends on a job, and depends also on jobs that succeeded long ago.
+func looksBack(p kernel.Plan) bool {
+	return slices.ContainsFunc(p.Actions(), func(a kernel.Action) bool {
+		put, is := a.(kernel.PutState)
+		return is && put.State.Deferred
+	}) || has[kernel.Reset](p)
 }
 
 func has[A kernel.Action](p kernel.Plan) bool {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
 	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
@@ -242,6 +243,43 @@ func TestTheDecisionsOfEveryCommitAreTold(t *testing.T) {
 	if deciding < 2 || !slices.Equal(rep.Decisions, want) {
 		t.Errorf("told are %+v, decided %+v by %d commits", rep.Decisions, want, deciding)
 	}
+}
+
+// What would run again with a job is everything that uses what it makes, but not a job that took that from another one, which
+// may have succeeded long ago. So a route does not wait for the end of such a job.
+func TestARouteKnowsWhatSucceededLongAgo(t *testing.T) {
+	token := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "a"}
+	m := newMemory(job("long_ago", func(j *kernel.Job) {
+		j.Spec.Produces = []kernel.Artifact{token}
+		j.State = kernel.State{Status: kernel.Succeeded, Attempt: 1, Started: at.Add(-2 * time.Hour), Finished: at.Add(-time.Hour)}
+	}), job("fails", func(j *kernel.Job) {
+		running(1)(j)
+		j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "fails"}}
+	}), job("makes", func(j *kernel.Job) {
+		j.Spec.After, j.Spec.Produces, j.State.Status = []kernel.JobID{"fails"}, []kernel.Artifact{token}, kernel.WaitingOnDeps
+	}), job("uses", func(j *kernel.Job) {
+		running(1)(j)
+		j.Spec.Needs = []kernel.Artifact{token}
+	}))
+	again := func(what string, j *kernel.Job) {
+		if st := &j.State; st.Generation != 1 || st.Deferred || st.Status != kernel.Running {
+			t.Errorf("%s: %s in generation %d, its routes wait: %t", what, st.Status, st.Generation, st.Deferred)
+		}
+	}
+	f, err := m.scheduler().Foresee(t.Context(), []foresight.Change{foresight.Fail{Job: "fails", Code: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again("foreseen", f.Then.Job("fails"))
+	_, err = m.scheduler().transact(t.Context(), kernel.Scope{Jobs: []kernel.JobID{"fails"}}, verb{decide: func(s *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+		p, err := kernel.Finish(s, kernel.Result{Attempt: kernel.AttemptID{Job: "fails", N: 1}, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure})
+		return p, nil, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := m.jobs["fails"]
+	again("it is", &j)
 }
 
 // A failed commit is an error. A failure after it is only reported as late, since what is

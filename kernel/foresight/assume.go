@@ -5,36 +5,33 @@ import (
 )
 
 // assumed returns s with every probe answered by assumption: an artifact that
-// jobs of s produce exists if one of them has succeeded, and everything else is
-// as the jobs require it. With stale, the artifacts that jobs of s produce in
-// git already exist there from an earlier run.
+// jobs of s produce does not exist, since gates ask for it before any of them
+// runs, and everything else is as the jobs require it. With stale, the artifacts
+// that jobs of s produce in git already exist there from an earlier run.
 func assumed(s *kernel.Snapshot, stale bool) *kernel.Snapshot {
 	for {
-		asked := s.Probes()
-		if asked.Attempts = nil; asked.Empty() {
+		asked := unanswered(s)
+		if asked.Empty() {
 			return s
 		}
 		f := kernel.NewFacts()
-		made, by := map[kernel.Artifact]bool{}, map[kernel.Artifact][]kernel.JobID{}
+		made := map[kernel.Artifact]bool{}
 		pinned := map[string]kernel.CommitID{}
 		for _, j := range s.Jobs() {
 			for _, a := range j.Spec.Produces {
-				if made[a] = true; j.State.Status == kernel.Succeeded {
-					by[a] = append(by[a], j.ID)
-				}
+				made[a] = true
 			}
 			pinned[j.Spec.Pinned.Branch] = j.Spec.Pinned.Commit
 		}
 		for _, a := range asked.Artifacts {
-			left := stale && a.Kind != kernel.CommandPatch && a.Kind != kernel.MergeSentinel
-			f.Present[a] = kernel.Seen(!made[a] || len(by[a]) > 0 || left)
+			f.Present[a] = kernel.Seen(!made[a] || stale && outlives(a))
 		}
 		for _, a := range asked.Markers {
-			if owners := by[a]; made[a] {
-				f.Markers[a] = kernel.Seen(owners)
-			} else {
-				f.Markers[a] = kernel.Seen([]kernel.JobID{"elsewhere"})
+			var owners []kernel.JobID
+			if !made[a] {
+				owners = append(owners, "elsewhere")
 			}
+			f.Markers[a] = kernel.Seen(owners)
 		}
 		for _, b := range asked.Branches {
 			at := unborn
@@ -46,4 +43,11 @@ func assumed(s *kernel.Snapshot, stale bool) *kernel.Snapshot {
 		f.Head, f.Clean, f.Merging, f.Sandbox = kernel.Seen("main"), kernel.Seen(true), kernel.Seen(""), kernel.Seen(kernel.Enforcement{})
 		s = s.WithFacts(f)
 	}
+}
+
+// unanswered returns the facts that gates ask s for in vain.
+func unanswered(s *kernel.Snapshot) kernel.Probes {
+	asked := s.Probes()
+	asked.Attempts = nil
+	return asked
 }

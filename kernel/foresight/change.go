@@ -107,7 +107,7 @@ func (c Fail) apply(f *future) error {
 
 func (c Merge) apply(f *future) error {
 	for _, j := range f.s.Jobs() {
-		if len(j.Spec.Closes()) > 0 && j.Spec.Origin.Branch == c.Branch && j.Open() {
+		if j.Spec.Integrates() != "" && j.Spec.Origin.Branch == c.Branch && j.Open() {
 			return f.end(j.ID, kernel.Result{Outcome: kernel.OutcomeSucceeded})
 		}
 	}

@@ -20,8 +20,7 @@ type ETA struct {
 // with them answered. A runner that is known to be gone is assumed to have left
 // no result.
 func ETAs(s *kernel.Snapshot, h *Habits) (etas map[kernel.JobID]ETA, asked kernel.Probes) {
-	asked = s.Probes()
-	if asked.Attempts = nil; !asked.Empty() {
+	if asked = unanswered(s); !asked.Empty() {
 		return nil, asked
 	}
 	lost := kernel.NewFacts()
@@ -39,7 +38,5 @@ func ETAs(s *kernel.Snapshot, h *Habits) (etas map[kernel.JobID]ETA, asked kerne
 			etas[id] = ETA{at, sure.basis, sure.from}
 		}
 	}
-	asked = story.Then.Probes()
-	asked.Attempts = nil
-	return etas, asked
+	return etas, unanswered(story.Then)
 }

@@ -67,7 +67,7 @@ func Explore(jobs []kernel.NewJob, most int, stopped func() bool) (Exploration, 
 		x.ids = append(x.ids, n.ID)
 	}
 	for _, stale := range []bool{false, true} {
-		if x.stale = stale; stale && !x.leavesBehind(jobs) {
+		if x.stale = stale; stale && (!x.out.Complete || !x.leavesBehind(jobs)) {
 			break
 		}
 		if err := x.from(jobs, stopped); err != nil {
@@ -109,12 +109,17 @@ func (x *explorer) leavesBehind(jobs []kernel.NewJob) bool {
 	made := map[kernel.Artifact]bool{}
 	for _, n := range jobs {
 		for _, a := range n.Spec.Produces {
-			made[a] = made[a] || a.Kind != kernel.Custom && a.Kind != kernel.CommandPatch && a.Kind != kernel.MergeSentinel
+			made[a] = outlives(a)
 		}
 	}
 	return slices.ContainsFunc(jobs, func(n kernel.NewJob) bool {
 		return slices.ContainsFunc(n.Spec.Needs, func(a kernel.Artifact) bool { return made[a] })
 	})
+}
+
+// outlives reports whether an artifact is still there when a later run begins.
+func outlives(a kernel.Artifact) bool {
+	return a.Kind != kernel.Custom && a.Kind != kernel.CommandPatch && a.Kind != kernel.MergeSentinel
 }
 
 func (x *explorer) from(jobs []kernel.NewJob, stopped func() bool) error {
@@ -123,10 +128,8 @@ func (x *explorer) from(jobs []kernel.NewJob, stopped func() bool) error {
 	if err != nil {
 		return err
 	}
-	f := &future{s: s.Apply(p)}
-	f.s = x.assumed(f.s)
-	f.tick()
-	x.nodes, x.known = []explored{{s: x.assumed(f.s), from: -1}}, map[string]bool{x.stateKey(f.s): true}
+	s = x.settled(s.Apply(p))
+	x.nodes, x.known = []explored{{s: s, from: -1}}, map[string]bool{x.stateKey(s): true}
 	for at := 0; at < len(x.nodes); at++ {
 		x.out.States++
 		x.judge(at)
@@ -134,32 +137,43 @@ func (x *explorer) from(jobs []kernel.NewJob, stopped func() bool) error {
 			x.out.Complete = false
 			return nil
 		}
-		steps := x.steps(x.nodes[at].s)
-		for _, step := range steps {
-			if !x.out.Complete {
-				break
-			}
-			next := x.follow(x.nodes[at].s, step)
-			if next == nil {
-				continue
-			}
-			key := x.stateKey(next)
-			if x.known[key] {
-				continue
-			}
-			if x.out.States+len(x.nodes)-at > x.most {
-				x.out.Complete = false
-				break // the remaining states are judged but not followed
-			}
-			x.known[key] = true
-			x.nodes = append(x.nodes, explored{next, at, step})
+		if x.out.Complete { // otherwise the remaining states are judged but not followed
+			x.expand(at)
 		}
 		x.nodes[at].s = nil // only its place in the history is still needed
 	}
 	return nil
 }
 
-func (x *explorer) assumed(s *kernel.Snapshot) *kernel.Snapshot { return assumed(s, x.stale) }
+// expand adds the states that follow the one with index at and are not known yet.
+func (x *explorer) expand(at int) {
+	s := x.nodes[at].s
+	for _, step := range x.steps(s) {
+		next := x.follow(s, step)
+		key := x.stateKey(next)
+		if x.known[key] {
+			continue
+		}
+		if x.out.States+len(x.nodes)-at > x.most {
+			x.out.Complete = false
+			return
+		}
+		x.known[key] = true
+		x.nodes = append(x.nodes, explored{next, at, step})
+	}
+}
+
+// settled returns s after all that the scheduler decides by itself, with every probe
+// answered.
+func (x *explorer) settled(s *kernel.Snapshot) *kernel.Snapshot {
+	for {
+		f := &future{s: assumed(s, x.stale)}
+		f.tick()
+		if s = f.s; unanswered(s).Empty() {
+			return s
+		}
+	}
+}
 
 // steps returns everything that may happen next in s.
 func (x *explorer) steps(s *kernel.Snapshot) (out []Step) {
@@ -167,58 +181,62 @@ func (x *explorer) steps(s *kernel.Snapshot) (out []Step) {
 		switch st := &j.State; st.Status {
 		case kernel.Running:
 			out = append(out, Step{What: "finish", Job: j.ID, Ends: kernel.OutcomeSucceeded}, Step{What: "finish", Job: j.ID, Ends: kernel.OutcomeBlocked, Exit: 10}, Step{What: "cancel", Job: j.ID})
-			for _, c := range classesOf(j) {
-				out = append(out, Step{What: "finish", Job: j.ID, Ends: kernel.OutcomeFailed, Exit: 1, Class: c})
+			for _, f := range failuresOf(j) {
+				out = append(out, Step{What: "finish", Job: j.ID, Ends: kernel.OutcomeFailed, Exit: f.exit, Class: f.class})
 			}
 		case kernel.WaitingOnApproval:
 			out = append(out, Step{What: "approve", Job: j.ID}, Step{What: "reject", Job: j.ID})
 		default:
 		}
-		if d, ok := j.Due(); ok && !d.Over(s.Now()) {
+		if d, _ := j.Due(); !d.Over(s.Now()) {
 			out = append(out, Step{What: "clock", Job: j.ID, After: d.Until.Sub(s.Now())})
 		}
 	}
 	return out
 }
 
-// classesOf returns one failure class for each way in which the kernel treats
-// failures of j: the classes with rules of their own and, of the others, one
-// that is retried and one that is not.
-func classesOf(j *kernel.Job) []kernel.FailureClass {
-	out := []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.WorkerLost, kernel.EffectInDoubt}
-	retry := j.Retry()
-	seen := map[bool]bool{retry.Covers(kernel.ExitFailure, 1): true}
+// failuresOf returns one failure for each way in which the kernel treats those
+// of j: exit codes that are retried and that are not, the classes with rules of
+// their own and, of the others, one that is retried and one that is not.
+func failuresOf(j *kernel.Job) (out []failure) {
+	retry, seen := j.Retry(), map[bool]bool{}
+	add := func(c kernel.FailureClass, exit int) {
+		if again := retry.Covers(c, exit); !seen[again] {
+			seen[again], out = true, append(out, failure{class: c, exit: exit})
+		}
+	}
+	for before := range 255 {
+		add(kernel.ExitFailure, before+1)
+	}
+	own := []kernel.FailureClass{kernel.Timeout, kernel.Signal, kernel.WorkerLost, kernel.EffectInDoubt}
+	for _, c := range own {
+		out = append(out, failure{class: c, exit: 1})
+	}
 	for c := kernel.OutOfMemory; c <= kernel.Preempted; c++ {
-		if again := retry.Covers(c, 1); !slices.Contains(out, c) && !seen[again] {
-			seen[again], out = true, append(out, c)
+		if !slices.Contains(own, c) {
+			add(c, 1)
 		}
 	}
 	return out
 }
 
-// follow returns the state that a step leads to, or nil if the step is not
-// possible.
+// follow returns the state that a step leads to. A step that is not possible
+// leads nowhere else.
 func (x *explorer) follow(s *kernel.Snapshot, step Step) *kernel.Snapshot {
 	f := &future{s: s}
-	var err error
 	switch step.What {
 	case "finish":
-		err = f.end(step.Job, kernel.Result{Outcome: step.Ends, Exit: step.Exit, Class: step.Class, Reason: step.Class.String()})
+		_ = f.end(step.Job, kernel.Result{Outcome: step.Ends, Exit: step.Exit, Class: step.Class, Reason: step.Class.String()})
 	case "cancel":
-		err = f.do(kernel.Cancel(f.s, step.Job, nobody, false))
+		_ = f.do(kernel.Cancel(f.s, step.Job, nobody, false))
 	case "approve":
-		err = f.do(kernel.Approve(f.s, step.Job, kernel.Consent{By: nobody, How: nobody}))
+		_ = f.do(kernel.Approve(f.s, step.Job, kernel.Consent{By: nobody, How: nobody}))
 	case "reject":
-		err = f.do(kernel.Reject(f.s, step.Job, kernel.Refusal{By: nobody, How: nobody}))
+		_ = f.do(kernel.Reject(f.s, step.Job, kernel.Refusal{By: nobody, How: nobody}))
 	case "clock":
 		f.s = f.s.At(f.s.Now().Add(step.After))
 	}
-	if err != nil {
-		return nil
-	}
-	f.s = x.assumed(f.s)
-	f.tick()
-	return x.assumed(f.s)
+	return x.settled(f.s)
 }
 
 // stateKey returns everything in s that the future depends on. States with the
@@ -229,12 +247,9 @@ func (x *explorer) stateKey(s *kernel.Snapshot) string {
 	for _, id := range x.ids {
 		j := s.Job(id)
 		st := &j.State
-		fmt.Fprintf(&b, "%d %d %d %d %t %s %t %t", st.Status, st.Outcome, st.Approval.State, st.Routed, st.Awake, st.Context.Root, st.Closed, st.Retired)
+		fmt.Fprintf(&b, ";%d %d %d %d %t %s %t %t", st.Status, st.Outcome, st.Approval.State, st.Routed, st.Awake, st.Context.Root, st.Closed, st.Retired)
 		if j.Open() { // a rewind clears the rest of an ended job's state
-			fmt.Fprintf(&b, " %v %t %t %t %d", st.Spent, st.Lost == st.Attempt && st.Lost > 0, !st.Stop.At.IsZero(), st.Approval.InDoubt, st.Wait.Kind)
-			if st.Status == kernel.FailedRetryable || st.Approval.InDoubt {
-				fmt.Fprintf(&b, " %d", st.Failure)
-			}
+			fmt.Fprintf(&b, " %v %t %t %d", st.Spent, !st.Stop.At.IsZero(), st.Approval.InDoubt, st.Wait.Kind)
 		}
 		for _, a := range j.Spec.Produces {
 			if a.Kind == kernel.Custom {
@@ -243,7 +258,6 @@ func (x *explorer) stateKey(s *kernel.Snapshot) string {
 				fmt.Fprintf(&b, " %t", facts.Present[a].Value)
 			}
 		}
-		b.WriteByte(';')
 	}
 	return b.String()
 }
@@ -251,9 +265,7 @@ func (x *explorer) stateKey(s *kernel.Snapshot) string {
 // judge looks for faults in the state with index at.
 func (x *explorer) judge(at int) {
 	s := x.nodes[at].s
-	open := false
 	for _, j := range s.Jobs() {
-		open = open || j.State.Status.Active()
 		if j.State.Status != kernel.Running {
 			continue
 		}
@@ -281,9 +293,7 @@ func (x *explorer) judge(at int) {
 			x.report(at, Fall{Fault: LeftOver, Job: j.ID, About: root.ID, Why: why})
 		}
 	}
-	if !open {
-		x.silence(at, s)
-	}
+	x.silence(at, s)
 }
 
 // before returns the transitive predecessors of j.
@@ -317,25 +327,17 @@ func (x *explorer) unmade(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) 
 // the reasons on record.
 func (x *explorer) root(s *kernel.Snapshot, j *kernel.Job) *kernel.Job {
 	for range x.ids {
-		next := s.Job(j.State.Wait.Job)
-		if j.State.Wait.Cause != kernel.JobNotEnded || next == nil {
+		if j.State.Wait.Cause != kernel.JobNotEnded {
 			break
 		}
-		j = next
+		j = s.Job(j.State.Wait.Job)
 	}
 	return j
 }
 
 // outside reports whether j waits for something that no job of the run makes.
 func (x *explorer) outside(s *kernel.Snapshot, j *kernel.Job) bool {
-	switch j.State.Wait.Kind {
-	case kernel.OnPreconditions, kernel.OnPinnedHead, kernel.OnApproval:
-		return true
-	case kernel.OnDependencies:
-		return j.State.Wait.Cause == kernel.OtherCause && strings.HasPrefix(j.State.Wait.Detail, "awaiting producer")
-	default:
-		return false
-	}
+	return j.State.Wait.Kind == kernel.OnPinnedHead || j.AwaitsProducer()
 }
 
 // silence looks for a failure that nothing handled and that does not show in
@@ -351,6 +353,8 @@ func (x *explorer) silence(at int, s *kernel.Snapshot) {
 	for _, j := range s.Jobs() {
 		handled := slices.ContainsFunc(j.Spec.Routes, func(r kernel.Route) bool { return r.On == j.State.Outcome })
 		switch {
+		case j.State.Status.Active():
+			return
 		case j.State.Status == kernel.Failed && !handled && follows[j.ID]:
 			failed = j
 		case !follows[j.ID] && j.State.Status != kernel.Succeeded && j.State.Status != kernel.Unscheduled:

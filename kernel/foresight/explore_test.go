@@ -288,6 +288,84 @@ tick
 	}
 }
 
+// As many states are visited as differ in what can follow, what is there or not is as a run finds it, and what waits for something
+// outside is not left over.
+func TestExploreVisitsWhatDiffers(t *testing.T) {
+	t.Parallel()
+	token, branch := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "m"}, kernel.Artifact{Kind: kernel.PlanBranch, Name: "foo", Ref: "draft/foo"}
+	makes := func(of ...kernel.Artifact) func(*kernel.NewJob) {
+		return func(n *kernel.NewJob) { n.Spec.Produces = of }
+	}
+	uses := func(of ...kernel.Artifact) func(*kernel.NewJob) { return func(n *kernel.NewJob) { n.Spec.Needs = of } }
+	waits := func(n *kernel.NewJob) { n.Spec.MissingProducer = kernel.Wait }
+	again := func(exits kernel.ExitSet, on ...kernel.FailureClass) func(*kernel.NewJob) {
+		return func(n *kernel.NewJob) {
+			n.Spec.Budget.Retries, n.Spec.Retry.Exits = 1, exits
+			for _, c := range on {
+				n.Spec.Retry = n.Spec.Retry.On(c)
+			}
+		}
+	}
+	requires := func(n *kernel.NewJob) {
+		n.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}, {Kind: kernel.BranchExists}, {Kind: kernel.BranchExists, Branch: "elsewhere"}}
+	}
+	pinned := func(n *kernel.NewJob) { n.Spec.Pinned = kernel.PinnedHead{Branch: "draft/foo", Commit: "0123"} }
+	merges := func(n *kernel.NewJob) {
+		n.Spec.Origin.Branch, n.Spec.Origin.About.Operation = "draft/foo", "git.integrate_plan_branch"
+	}
+	pair := func(a kernel.Artifact) []kernel.NewJob {
+		return []kernel.NewJob{node("a", makes(a)), node("b", follows("a"), uses(a))}
+	}
+	for name, c := range map[string]struct {
+		jobs   []kernel.NewJob
+		states int // 0: not counted
+		want   string
+	}{
+		// A job runs, or has succeeded, failed, been blocked or been cancelled: five states. What fails and is retried waits, and runs
+		// for the last time: seven.
+		"one that has no retries left":      {[]kernel.NewJob{node("a", again(kernel.ExitSet{}, kernel.WorkerLost))}, 5, ""},
+		"one whose exit code 1 is retried":  {[]kernel.NewJob{node("a", again(kernel.ExitSet{}.With(1)))}, 7, ""},
+		"one whose exit code 3 is retried":  {[]kernel.NewJob{node("a", again(kernel.ExitSet{}.With(3)))}, 7, ""},
+		"one that is retried out of memory": {[]kernel.NewJob{node("a", again(kernel.ExitSet{}, kernel.OutOfMemory))}, 7, ""},
+		"one that is retried preempted":     {[]kernel.NewJob{node("a", again(kernel.ExitSet{}, kernel.Preempted))}, 7, ""},
+		"a class beside one with rules":     {[]kernel.NewJob{node("a", again(kernel.ExitSet{}, kernel.WorkerLost, kernel.MissingInput))}, 7, ""},
+		"preconditions hold":                {[]kernel.NewJob{node("a", requires)}, 5, ""},
+		// The second of two runs in one of the four ends of the first: 1 + 5 + 3 states.
+		"a token that is asked for late":    {pair(token), 9, ""},
+		"a token that a sleeper asks for":   {[]kernel.NewJob{node("a", makes(token)), node("b", follows("a"), onFailed("m")), node("m", sleeps, uses(token))}, 0, ""},
+		"a patch":                           {pair(kernel.Artifact{Kind: kernel.CommandPatch, Name: "a"}), 9, ""},
+		"an open merge":                     {pair(kernel.Artifact{Kind: kernel.MergeSentinel, Name: "foo"}), 9, ""},
+		"what others make":                  {[]kernel.NewJob{node("a"), node("b", follows("a"), uses(kernel.Artifact{Kind: kernel.TargetBranch, Name: "main"}))}, 9, ""},
+		"a branch, there before and not":    {pair(branch), 18, ""},
+		"somebody else may make it":         {[]kernel.NewJob{node("a", makes(token)), node("b", uses(token), waits)}, 9, ""},
+		"a branch that is not where it was": {[]kernel.NewJob{node("a", makes(branch)), node("b", follows("a"), pinned)}, 5, "b runs in no history"},
+		"who has failed makes nothing more": {[]kernel.NewJob{node("a", makes(branch)), node("b", followsAny("a"), uses(branch))}, 0, "after an earlier run, a fails, nothing handles that, and the last nodes succeed all the same"},
+		"who uses it goes on with it": {[]kernel.NewJob{node("a", makes(branch)), node("b", followsAny("a"), uses(branch), makes(branch)), node("c", followsAny("a"), uses(branch))}, 0,
+			"b fails, nothing handles that, and the last nodes succeed all the same\nafter an earlier run, a fails, nothing handles that, and the last nodes succeed all the same"},
+		"a failure in a run that is not over": {[]kernel.NewJob{node("f"), node("m", sleeps), node("w", follows("m"), makes(branch)), node("g", makes(branch)), node("c", follows("g"), followsAny("f"), uses(branch))}, 0,
+			"w is left open, and nothing will happen any more: m: it sleeps, and nothing wakes it\nm runs in no history\nw runs in no history"},
+		"a plan that was merged": {[]kernel.NewJob{node("m", merges, uses(branch)), node("w", follows("m"), uses(branch), waits)}, 0, "w runs in no history"},
+		"a branch of the round before": {[]kernel.NewJob{node("a", makes(branch)), node("y", follows("a")), node("x", followsAny("y"), onFailed("a")), node("c", follows("x"), uses(branch))}, 0,
+			"y fails, nothing handles that, and the last nodes succeed all the same\na fails, nothing handles that, and the last nodes succeed all the same"},
+	} {
+		x, err := foresight.Explore(c.jobs, foresight.MostStates, func() bool { return false })
+		if err != nil || !x.Complete {
+			t.Fatalf("%s: %v, complete %t", name, err, x.Complete)
+		}
+		var got []string
+		for _, f := range x.Falls {
+			text := f.Text(func(id kernel.JobID) string { return string(id) })
+			if f.Stale {
+				text = "after an earlier run, " + text
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, "\n") != c.want || c.states > 0 && x.States != c.states {
+			t.Errorf("%s: %d states, want %d:\n%s\nwant\n%s", name, x.States, c.states, strings.Join(got, "\n"), c.want)
+		}
+	}
+}
+
 // What cannot be enqueued cannot be explored.
 func TestExploreRefusesWhatCannotBeEnqueued(t *testing.T) {
 	t.Parallel()
@@ -306,8 +384,15 @@ func TestExploreIsBounded(t *testing.T) {
 	if err != nil || !x.Complete || len(x.Falls) > 0 || x.States < 30 {
 		t.Errorf("%v: %d states, complete %t, %v", err, x.States, x.Complete, x.Falls)
 	}
-	if y, _ := foresight.Explore(jobs, 20, func() bool { return false }); y.Complete || y.States > 20 {
-		t.Errorf("of 20 states %d, complete %t", y.States, y.Complete)
+	for most, want := range map[int]bool{1: false, 20: false, x.States - 1: false, x.States: true} {
+		if y, _ := foresight.Explore(jobs, most, func() bool { return false }); y.Complete != want || y.States != most {
+			t.Errorf("of %d states %d, complete %t", most, y.States, y.Complete)
+		}
+	}
+	branch := []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "foo", Ref: "draft/foo"}}
+	left := []kernel.NewJob{node("a", func(n *kernel.NewJob) { n.Spec.Produces = branch }), node("b", follows("a"), func(n *kernel.NewJob) { n.Spec.Needs = branch })}
+	if y, err := foresight.Explore(left, foresight.MostStates, func() bool { return true }); err != nil || y.Complete || y.States != 1 || len(y.Falls) > 0 {
+		t.Errorf("stopped: %v, %+v", err, y)
 	}
 }
 
@@ -316,17 +401,22 @@ func TestAScenarioSaysWhatAJobIs(t *testing.T) {
 	n := node("a", follows("b"), func(n *kernel.NewJob) {
 		s := &n.Spec
 		s.AfterAny = []kernel.JobID{"b"}
-		s.Needs = []kernel.Artifact{{Kind: kernel.Custom, Name: "t", Ref: "m"}}
+		s.Needs = []kernel.Artifact{{Kind: kernel.Custom, Name: "t", Ref: "m"}, {Kind: kernel.CommandPatch, Name: "b"}}
 		s.Produces = []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "p", Ref: "draft/p"}, {Kind: kernel.Custom, Name: "u", Ref: "k"}}
 		s.MissingProducer, s.FailureMode, s.Routed, s.Resumable = kernel.Wait, kernel.BlockDownstream, true, true
 		s.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "b", Budget: 2}}
 		s.Budget = kernel.Budget{Retries: 2, Reclaims: 3, Resumes: 1}
-		s.Retry = s.Retry.On(kernel.ExitFailure).On(kernel.Timeout)
+		s.Retry, s.Transient = s.Retry.On(kernel.OutOfMemory).On(kernel.Timeout), kernel.Remove
+		s.Retry.Exits = s.Retry.Exits.With(3)
 		n.Approval = kernel.Require(time.Time{}, "")
 	})
-	got := foresight.Fall{History: []foresight.Step{{What: "clock", Job: "a", After: time.Minute}}}.Scenario([]kernel.NewJob{n}, func(id kernel.JobID) string { return "job_" + string(id) })
+	patch := node("b", func(n *kernel.NewJob) {
+		n.Spec.Produces = []kernel.Artifact{{Kind: kernel.CommandPatch, Name: "b"}}
+	})
+	got := foresight.Fall{Stale: true, History: []foresight.Step{{What: "clock", Job: "a", After: time.Minute}}}.Scenario([]kernel.NewJob{n, patch}, func(id kernel.JobID) string { return "job_" + string(id) })
 	want := "marker custom:t:m elsewhere\njobs\njob_a run=explored after=job_b after_any=job_b approval failure_mode=block_downstream missing_producer=wait " +
-		"needs=custom:t:m on=failed:job_b:2 produces=plan_branch:p(draft/p);custom:u:k reclaims=3 resumes=1 retries=2 retry_on=exit,timeout routed\nend\ntick\n\nclock +1m0s\ntick\n"
+		"needs=custom:t:m;command_patch:job_b on=failed:job_b:2 produces=plan_branch:p(draft/p);custom:u:k reclaims=3 resumes=1 retries=2 retry_on=timeout,oom,3 routed transient=remove\n" +
+		"job_b run=explored produces=command_patch:job_b\nend\ntick\n\nclock +1m0s\ntick\n"
 	if !strings.HasSuffix(got, want) {
 		t.Errorf("it says\n%s", got)
 	}

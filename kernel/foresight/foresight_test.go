@@ -147,7 +147,6 @@ func TestWhatIf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := world(c.jobs...)
-			before := foresight.Forecast{Now: s, Then: s}
 			f, err := foresight.WhatIf(s, c.changes)
 			if err != nil {
 				t.Fatal(err)
@@ -164,8 +163,11 @@ func TestWhatIf(t *testing.T) {
 					t.Errorf("%s: %v (moved: %v), want %v", id, st, moved, want)
 				}
 			}
-			if len(before.Moved()) > 0 {
+			if s.Limits().Pools["gpu"] != 1 {
 				t.Error("the snapshot itself was changed")
+			}
+			if asked := f.Then.Probes().Attempts; len(asked) > len(s.Probes().Attempts) {
+				t.Errorf("it asks for runners of %v, which nobody has launched", asked)
 			}
 		})
 	}
@@ -336,6 +338,30 @@ func TestWhatAChangeMakesOfTheWorld(t *testing.T) {
 	for _, a := range closes {
 		if gone := facts.Present[a]; !gone.Known || gone.Value {
 			t.Errorf("after the merge there is %s: %+v", a, gone)
+		}
+	}
+}
+
+// What would run again has left its worktree, and the file of a prompt is where its run is.
+func TestWhatAChangeMakesOfWorktreesAndPrompts(t *testing.T) {
+	failed := both(func(j *kernel.Job) {
+		j.State.Status, j.State.Attempt, j.State.Context = kernel.Failed, 1, kernel.Context{Root: "w", Worktree: "w", Name: string(j.ID), Owned: true}
+		j.Spec.OwnsContext = true
+	})
+	prompt := both(running, func(j *kernel.Job) { j.Spec.Prompt = &kernel.Prompt{File: string(j.ID)} })
+	f, err := foresight.WhatIf(world(named("a", failed), named("b", failed), named("p", prompt), named("q", prompt)), []foresight.Change{
+		foresight.Retry{Jobs: []kernel.JobID{"a", "b"}}, foresight.Succeed{Job: "p"}, foresight.Fail{Job: "q", Code: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []kernel.JobID{"a", "b"} {
+		if st := f.Then.Job(id).State; st.Status != kernel.Running || st.Retried.Status != kernel.CleanupDone || st.Context != (kernel.Context{}) {
+			t.Errorf("%s: %+v", id, st)
+		}
+	}
+	for id, want := range map[kernel.JobID][2]kernel.PromptName{"p": {kernel.RunningPrompt, kernel.DonePrompt}, "q": {kernel.RunningPrompt, kernel.ErrorPrompt}} {
+		if was, is := f.Now.Job(id).State.Prompt.Named, f.Then.Job(id).State.Prompt.Named; was != want[0] || is != want[1] {
+			t.Errorf("the prompt of %s is named %s and then %s", id, was, is)
 		}
 	}
 }

@@ -73,11 +73,12 @@ type standing struct {
 }
 
 func stands(j *kernel.Job) standing {
-	st, generation := &j.State, j.State.Generation
-	if st.Attempt == 0 { // it has not begun, so beginning again is no change
-		generation = 0
+	st := &j.State
+	out := standing{status: st.Status, wait: st.Wait, attempt: st.Attempt, approval: st.Approval.State, reason: st.Reason}
+	if st.Attempt > 0 { // before it has begun, beginning again is no change
+		out.generation = st.Generation
 	}
-	return standing{st.Status, st.Wait, st.Attempt, generation, st.Approval.State, st.Reason}
+	return out
 }
 
 // do applies p unless err is not nil.
@@ -140,27 +141,27 @@ func (f *future) tick() {
 // files are where they should be.
 func (f *future) perform(p kernel.Plan) error {
 	for _, a := range p.World {
-		switch a := a.(type) {
-		case kernel.Launch:
-			if f.launched != nil {
-				f.launched(a.Attempt)
-			} else {
-				f.runs(a.Attempt)
-			}
-		case kernel.Stop:
-			q, err := kernel.Finish(f.s, kernel.Result{Attempt: a.Attempt, Outcome: kernel.OutcomeCancelled, Exit: 143})
-			if err := f.do(q, err); err != nil {
-				return err
-			}
-		case kernel.TendPrompt: // the prompt's file is assumed to be in place
-			if err := f.do(kernel.Tended(f.s, a, true, false)); err != nil {
-				return err
-			}
-		case kernel.RemoveWorktree:
-			if err := f.do(kernel.CleanedUp(f.s, a, kernel.Cleanup{Status: kernel.CleanupDone})); err != nil {
-				return err
-			}
+		if err := f.act(a); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (f *future) act(a kernel.WorldAction) error {
+	switch a := a.(type) {
+	case kernel.Launch:
+		if f.launched != nil {
+			f.launched(a.Attempt)
+		} else {
+			f.runs(a.Attempt)
+		}
+	case kernel.Stop:
+		return f.do(kernel.Finish(f.s, kernel.Result{Attempt: a.Attempt, Outcome: kernel.OutcomeCancelled, Exit: 143}))
+	case kernel.TendPrompt: // the prompt's file is assumed to be in place
+		return f.do(kernel.Tended(f.s, a, true, false))
+	case kernel.RemoveWorktree:
+		return f.do(kernel.CleanedUp(f.s, a, kernel.Cleanup{Status: kernel.CleanupDone}))
 	}
 	return nil
 }

@@ -212,8 +212,10 @@ func (d *drawn) Attempt(j *kernel.Job, ran time.Duration) (kernel.Result, time.D
 	}
 	took := guessed(j, ran)
 	d.chance = d.chance || len(k.took)+len(k.failed) > 1
-	if len(k.took) > 0 {
-		took = quantile(longer(k.took, ran), d.at("time", j), ran)
+	if late := longer(k.took, ran); len(late) > 0 {
+		took = quantile(late, d.at("time", j))
+	} else if len(k.took) > 0 {
+		took = overrun(0, ran)
 	}
 	all := len(k.took) + len(k.failed)
 	at := int(d.at("end", j) * float64(all))
@@ -235,7 +237,7 @@ func (d *drawn) Decision(j *kernel.Job) (grants bool, takes time.Duration) {
 	takes = DefaultDecision
 	if n := len(d.h.waits); n > 0 {
 		d.chance = d.chance || n > 1
-		takes = quantile(d.h.waits, d.at("decision", j), 0)
+		takes = quantile(d.h.waits, d.at("decision", j))
 		grants = d.n == 0 && d.h.rejected < n || d.at("consent", j)*float64(n) >= float64(d.h.rejected)
 	} else {
 		grants = true
@@ -263,13 +265,9 @@ func longer(took []time.Duration, ran time.Duration) []time.Duration {
 	return took[at:]
 }
 
-// quantile returns the q-th quantile of sorted durations, interpolated between
-// the two nearest. Without durations it returns the estimate for something that
-// is late.
-func quantile(of []time.Duration, q float64, ran time.Duration) time.Duration {
-	if len(of) == 0 {
-		return overrun(0, ran)
-	}
+// quantile returns the q-th quantile of sorted durations, of which there is at
+// least one, interpolated between the two nearest.
+func quantile(of []time.Duration, q float64) time.Duration {
 	at := q * float64(len(of)-1)
 	low, part := math.Modf(at)
 	i := int(low)

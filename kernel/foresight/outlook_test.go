@@ -135,13 +135,13 @@ func TestABatchIsKnownAsItsLeastKnownJob(t *testing.T) {
 		}
 		return o.Ends[0]
 	}
-	often, once, said, unknown := named("a", called("often")), named("b", called("once")), named("c", takes(time.Minute)), named("d", called("never"))
+	often, once, said, unknown, later := named("a", called("often")), named("b", called("once")), named("c", takes(time.Minute)), named("d", called("never")), named("e", called("often"))
 	for _, c := range []struct {
 		jobs  []kernel.Job
 		basis foresight.Basis
 		from  int
 	}{
-		{[]kernel.Job{often, once}, foresight.Recorded, 1}, {[]kernel.Job{once, often}, foresight.Recorded, 1}, {[]kernel.Job{often, said}, foresight.Recorded, 3},
+		{[]kernel.Job{often, once}, foresight.Recorded, 1}, {[]kernel.Job{once, later}, foresight.Recorded, 1}, {[]kernel.Job{often, said}, foresight.Recorded, 3},
 		{[]kernel.Job{said}, foresight.Declared, 0}, {[]kernel.Job{often, unknown, said}, foresight.Guess, 0},
 	} {
 		if e := of(slices.Clone(c.jobs)...); e.Basis != c.basis || e.From != c.from {
@@ -220,6 +220,47 @@ func TestNobodyDecides(t *testing.T) {
 	}
 }
 
+// An outlook over some futures tells of each end when half of them, and nine of ten, have come to it, and it tells the future in the
+// middle. What twice as much brings is how much sooner the middle one ends then.
+func TestAnOutlookIsOfTheFuturesInTheMiddle(t *testing.T) {
+	m := time.Minute
+	gpu := func(j *kernel.Job) { j.Spec.Locks = []kernel.Lock{{Key: "gpu", Mode: kernel.Shared, Units: 1}} }
+	jobs := []kernel.Job{ended("o1", "n", 2*m, 0), ended("o2", "n", 20*m, 0), ended("o3", "n", 5*m, 0), named("a", both(called("n"), gpu)), named("b", both(called("n"), gpu)), named("c", both(called("n"), gpu))}
+	of := func(units int) *kernel.Snapshot {
+		s := world(jobs...)
+		w := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: jobs, Facts: s.Facts(), Limits: kernel.Limits{Pools: map[string]int{"gpu": units}}})
+		return w.Apply(kernel.Decide(w))
+	}
+	habits := foresight.HabitsOf(of(1).Jobs())
+	lasts := func(s *kernel.Snapshot, draws int) (at []time.Time) {
+		for n := range draws {
+			var last time.Time
+			for _, end := range foresight.Tell(s, habits.Course(7, n+1)).Ended {
+				if end.After(last) {
+					last = end
+				}
+			}
+			at = append(at, last)
+		}
+		slices.SortFunc(at, time.Time.Compare)
+		return at
+	}
+	for draws, c := range map[int]struct{ half, most int }{2: {0, 1}, 3: {1, 2}, 4: {1, 3}, 5: {2, 4}, 10: {4, 8}, 11: {5, 9}} {
+		at, with := lasts(of(1), draws), lasts(of(2), draws)
+		o := foretold(of(1), foresight.Options{Draws: draws, Seed: 7, Double: 1})
+		var all foresight.End
+		for _, e := range o.Ends { // the last of the three jobs is c
+			all = e
+		}
+		if !all.P50.Equal(at[c.half]) || !all.P90.Equal(at[c.most]) || !o.Story.Ended["c"].Equal(at[c.half]) {
+			t.Errorf("of %d futures half end at %s, most at %s, the story at %s; want %s and %s, of %v", draws, all.P50, all.P90, o.Story.Ended["c"], at[c.half], at[c.most], at)
+		}
+		if u := o.Resources[0]; u.Doubled != at[c.half].Sub(with[c.half]) || u.Doubled == 0 {
+			t.Errorf("of %d futures, twice as much brings %s, want %s", draws, u.Doubled, at[c.half].Sub(with[c.half]))
+		}
+	}
+}
+
 // A job whose duration is a guess has no ETA, and neither have the jobs that
 // wait for it, those that never end, and those that would be blocked.
 func TestETAs(t *testing.T) {
@@ -243,8 +284,8 @@ func TestETAs(t *testing.T) {
 	}
 	s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: jobs})
 	habits := foresight.HabitsOf(s.Jobs())
-	_, asked := foresight.ETAs(s, habits)
-	if !asked.Clean || !slices.Equal(asked.Branches, []string{"nope"}) || !slices.Equal(asked.Markers, []kernel.Artifact{never}) {
+	early, asked := foresight.ETAs(s, habits)
+	if early != nil || !asked.Clean || !slices.Equal(asked.Branches, []string{"nope"}) || !slices.Equal(asked.Markers, []kernel.Artifact{never}) {
 		t.Errorf("asked for %+v", asked)
 	}
 	seen := kernel.NewFacts()
@@ -257,6 +298,30 @@ func TestETAs(t *testing.T) {
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || !asked.Empty() {
 		t.Errorf("%v, asked for %+v\nwant %v", got, asked, want)
+	}
+}
+
+// What gates will ask for only later is asked for as well, and no runner is.
+func TestETAsOfWhatIsAskedLater(t *testing.T) {
+	again := both(called("n"), func(j *kernel.Job) {
+		j.Spec.Budget.Retries, j.Spec.Retry = 10_000, kernel.RetryPolicy{}.On(kernel.ExitFailure)
+	})
+	jobs := []kernel.Job{ended("o", "n", time.Minute, 3), named("a", takes(time.Minute)), named("b", both(takes(time.Minute), after("a"), func(j *kernel.Job) {
+		j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}}
+	})), named("c", again)}
+	for i := range jobs {
+		jobs[i].Created, jobs[i].Rev, jobs[i].Spec.Task.Args = t0, 1, []string{string(jobs[i].ID)}
+	}
+	s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: jobs})
+	habits := foresight.HabitsOf(s.Jobs())
+	if _, asked := foresight.ETAs(s, habits); !asked.Clean || len(asked.Attempts) > 0 {
+		t.Errorf("asked for %+v", asked)
+	}
+	seen := kernel.NewFacts()
+	seen.Clean = kernel.Seen(true)
+	got, asked := foresight.ETAs(s.WithFacts(seen), habits)
+	if _, ends := got["c"]; ends || !got["b"].At.Equal(t0.Add(2*time.Minute)) || !asked.Empty() {
+		t.Errorf("%v, asked for %+v", got, asked)
 	}
 }
 
@@ -296,13 +361,31 @@ func TestETAOfAJobWhoseRunnerIsGone(t *testing.T) {
 	j := named("a", takes(10*time.Minute))
 	j.Created, j.Rev, j.Spec.Task.Args, j.Spec.Idempotent, j.Spec.Budget.Reclaims = t0, 1, []string{"a"}, true, 1
 	j.State.Status, j.State.Attempt, j.State.Started = kernel.Running, 1, t0.Add(-4*time.Minute)
-	for liveness, want := range map[kernel.Liveness]time.Duration{kernel.Alive: 6 * time.Minute, kernel.Dead: 10 * time.Minute} {
+	done := kernel.Seen(&kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded})
+	for _, c := range []struct {
+		liveness kernel.Liveness
+		result   kernel.Fact[*kernel.Result]
+		want     time.Duration
+	}{{kernel.Alive, kernel.Fact[*kernel.Result]{}, 6 * time.Minute}, {kernel.Dead, kernel.Fact[*kernel.Result]{}, 10 * time.Minute}, {kernel.Dead, done, 0}} {
+		liveness, want := c.liveness, c.want
 		f := kernel.NewFacts()
 		f.Runners[j.Attempt()] = kernel.Seen(kernel.Runner{Liveness: liveness})
+		if c.result.Known {
+			f.Results[j.Attempt()] = c.result
+		}
 		s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{j}, Facts: f, Limits: kernel.Limits{MaxRunning: 1}})
 		if got, _ := foresight.ETAs(s, foresight.HabitsOf(nil)); !got["a"].At.Equal(t0.Add(want)) {
 			t.Errorf("liveness %d: %v, want in %s", liveness, got["a"], want)
 		}
+	}
+}
+
+// What reaches its time limit fails as it would.
+func TestATimeLimitIsAFailure(t *testing.T) {
+	s := world(named("a", both(takes(9*time.Minute), func(j *kernel.Job) { j.Spec.Task.Timeout = 4 * time.Minute })))
+	st := foretold(s, foresight.Options{Draws: 1}).Story.Then.Job("a").State
+	if st.Status != kernel.Failed || st.Failure != kernel.Timeout || st.Exit != kernel.Exited(124) || !st.Finished.Equal(t0.Add(4*time.Minute)) {
+		t.Errorf("%s, %s, %+v, at %s", st.Status, st.Failure, st.Exit, st.Finished)
 	}
 }
 

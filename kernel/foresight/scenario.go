@@ -3,6 +3,7 @@ package foresight
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -23,7 +24,7 @@ func (f Fall) Scenario(jobs []kernel.NewJob, name func(kernel.JobID) string) str
 	for _, n := range jobs {
 		for _, a := range n.Spec.Needs {
 			switch {
-			case made[a] && (!f.Stale || a.Kind == kernel.Custom || stale[a]):
+			case made[a] && (!f.Stale || !outlives(a) || stale[a]):
 			case a.Kind == kernel.Custom:
 				fmt.Fprintf(&b, "marker %s elsewhere\n", oneWord(a))
 			default:
@@ -59,7 +60,7 @@ func (f Fall) Scenario(jobs []kernel.NewJob, name func(kernel.JobID) string) str
 }
 
 // oneWord returns the text of a without its space.
-func oneWord(a kernel.Artifact) string { return strings.Replace(a.String(), " (", "(", 1) }
+func oneWord(a kernel.Artifact) string { return strings.ReplaceAll(a.String(), " (", "(") }
 
 // described returns the line of a scenario that declares a job.
 func described(n kernel.NewJob, name func(kernel.JobID) string) string {
@@ -117,8 +118,12 @@ func described(n kernel.NewJob, name func(kernel.JobID) string) string {
 	if s.Resumable {
 		say("resumes=%d", s.Budget.Resumes)
 	}
-	if classes, _ := s.Retry.Names(); len(classes) > 0 {
-		say("retry_on=%s", strings.Join(classes, ","))
+	again, exits := s.Retry.Names()
+	for _, code := range exits {
+		again = append(again, strconv.Itoa(code))
+	}
+	if len(again) > 0 {
+		say("retry_on=%s", strings.Join(again, ","))
 	}
 	slices.Sort(words[2:])
 	return strings.Join(words, " ")

@@ -105,6 +105,7 @@ type teller struct {
 type wait struct {
 	what  Resource
 	since time.Time
+	asked time.Time // of a wait for a person: when the approval was requested
 }
 
 // happening is a future event: the end of a span, or a job coming due.
@@ -114,7 +115,6 @@ type happening struct {
 	job  kernel.JobID
 	span int // -1: a job comes due
 	end  kernel.Result
-	asks kernel.Approval // of a decision: the approval it is about
 }
 
 // queue is a heap of future events.
@@ -156,7 +156,7 @@ func (t *teller) happen(e happening) {
 		span := &t.story.Spans[e.span]
 		switch {
 		case span.Attempt == 0:
-			if j.State.Status != kernel.WaitingOnApproval || j.State.Approval != e.asks || t.last(e.job) != e.span {
+			if j.State.Status != kernel.WaitingOnApproval || t.last(e.job) != e.span {
 				return // it expired, or was requested anew
 			}
 			span.End, span.Outcome = t.s.Now(), e.end.Outcome
@@ -226,15 +226,15 @@ func (t *teller) use(j *kernel.Job, times int) {
 // look notes what j waits for from now on, and when it comes due.
 func (t *teller) look(j *kernel.Job) {
 	now := t.s.Now()
-	if d, ok := j.Due(); ok && !d.Over(now) {
+	if d, _ := j.Due(); !d.Over(now) {
 		t.expect(happening{at: d.Until, job: j.ID, span: -1})
 	}
 	st := &j.State
 	if st.Status == kernel.WaitingOnApproval {
-		if t.waiting[j.ID].what.Kind == Person {
+		if w := t.waiting[j.ID]; w.what.Kind == Person && w.asked.Equal(st.Approval.RequestedAt) {
 			return
 		}
-		t.waited(j.ID, &wait{Resource{Kind: Person}, now})
+		t.waited(j.ID, &wait{Resource{Kind: Person}, now, st.Approval.RequestedAt})
 		grants, takes := t.course.Decision(j)
 		outcome := kernel.OutcomeSucceeded
 		if !grants {
@@ -245,11 +245,11 @@ func (t *teller) look(j *kernel.Job) {
 			return
 		}
 		since := max(0, takes-now.Sub(cmp.Or(st.WaitSince, now)))
-		t.expect(happening{at: now.Add(since), job: j.ID, span: n, end: kernel.Result{Outcome: outcome}, asks: st.Approval})
+		t.expect(happening{at: now.Add(since), job: j.ID, span: n, end: kernel.Result{Outcome: outcome}})
 		return
 	}
 	if st.Status == kernel.WaitingOnLocks {
-		t.waited(j.ID, &wait{t.holds(j), now})
+		t.waited(j.ID, &wait{what: t.holds(j), since: now})
 		return
 	}
 	if st.Status != kernel.Running { // begin handles running jobs

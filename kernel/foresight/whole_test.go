@@ -128,7 +128,7 @@ a succeeded at 12 by 1 true
 path [0 1], guessed 0 and 0, cut false
 person: 1, waited 10.00, busy 0.83, doubled 0.00, freed 0, tried false
 slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
-		"only refusals on record": {[]kernel.Job{decided("o", kernel.Rejected, 10*m), named("a", both(takes(2*m), gated)), named("b", after("a"))},
+		"only refusals on record": {[]kernel.Job{decided("o", kernel.Rejected, 10*m), named("a", gated), named("b", after("a"))},
 			kernel.Limits{}, foresight.Options{Draws: 3}, `[a] end at 10, 10; 1 of 1, 0 well; history 1
 [b] end at 10, 10; 1 of 1, 0 well; history 1
 0: a/0 0-10 blocked  after -1
@@ -367,6 +367,105 @@ lock x: 1, waited 14.00, busy 1.00, doubled 0.00, freed 0, tried false
 pool gpu: 3, waited 0.00, busy 0.38, doubled 0.00, freed 0, tried false
 pool mem: 3, waited 0.00, busy 0.12, doubled 0.00, freed 0, tried false
 slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
+		"moments": {[]kernel.Job{named("a", both(takes(time.Microsecond), locked("x"))), named("b", both(takes(time.Second/2), locked("x"))), named("c", both(takes(m), limit(1)))},
+			kernel.Limits{}, foresight.Options{Draws: 1, Double: 1}, `[a] end at 0, 0; 1 of 1, 1 well; declared 0
+[b] end at 0.01, 0.01; 1 of 1, 1 well; declared 0
+[c] end at 0, 0; 1 of 1, 0 well; declared 0
+0: a/1 0-0 succeeded  after -1
+1: c/1 0-0 failed timeout after -1
+2: b/1 0-0.01 succeeded  after 0 held by lock x
+a succeeded at 0 by 0 true
+b succeeded at 0.01 by 2 true
+c failed at 0 by 1 true
+path [0 2], guessed 0 and 0, cut false
+lock x: 1, waited 0.00, busy 1.00, doubled 0.00, freed 0, tried true
+slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
+		"two locks, one of them shared": {[]kernel.Job{named("a", both(takes(5*m), uses(kernel.Lock{Key: "x"}, kernel.Lock{Key: "y", Mode: kernel.Shared}))), named("b", both(takes(5*m), uses(kernel.Lock{Key: "x"}, kernel.Lock{Key: "y"})))},
+			kernel.Limits{}, foresight.Options{Draws: 1, Double: 1}, `[a] end at 5, 5; 1 of 1, 1 well; declared 0
+[b] end at 10, 10; 1 of 1, 1 well; declared 0
+0: a/1 0-5 succeeded  after -1
+1: b/1 5-10 succeeded  after 0 held by lock x
+a succeeded at 5 by 0 true
+b succeeded at 10 by 1 true
+path [0 1], guessed 0 and 0, cut false
+lock x: 1, waited 5.00, busy 1.00, doubled 0.00, freed 0, tried true
+lock y: 1, waited 0.00, busy 1.00, doubled 0.00, freed 0, tried false
+slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
+		"what follows the last end that is asked for": {[]kernel.Job{named("a", takes(10*time.Second)), named("b", takes(4*time.Second)), named("c", both(takes(10*time.Second), after("a"), locked("y")))},
+			kernel.Limits{}, foresight.Options{Draws: 1, Only: []kernel.JobID{"a", "b"}}, `[a] end at 0.17, 0.17; 1 of 1, 1 well; declared 0
+[b] end at 0.07, 0.07; 1 of 1, 1 well; declared 0
+0: a/1 0-0.17 succeeded  after -1
+1: b/1 0-0.07 succeeded  after -1
+2: c/1 0.17-0.33 succeeded  after 0
+a succeeded at 0.17 by 0 true
+b succeeded at 0.07 by 1 true
+c succeeded at 0.33 by 2 true
+path [0], guessed 0 and 0, cut false
+slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false
+lock y: 1, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
+		"an answer that comes too late": {[]kernel.Job{named("a", both(takes(2*m), gated, func(j *kernel.Job) { j.Spec.ApprovalTimeout = 5 * m })), named("b", takes(10*m))},
+			kernel.Limits{}, foresight.Options{Draws: 1}, `[a] end at 5, 5; 1 of 1, 0 well; guess 0
+[b] end at 10, 10; 1 of 1, 1 well; declared 0
+0: a/0 0-never   after -1
+1: b/1 0-10 succeeded  after -1
+a blocked_by_approval at 5 by 0 true
+b succeeded at 10 by 1 true
+path [1], guessed 0 and 0, cut false
+person: 1, waited 5.00, busy 0.50, doubled 0.00, freed 0, tried false
+slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
+		"an answer to what is asked anew": {[]kernel.Job{named("a", both(takes(2*m), gated)), named("r", both(takes(20*m), limit(10*m), func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "a"}} }))},
+			kernel.Limits{}, foresight.Options{Draws: 1}, `[a] end at 72, 72; 1 of 1, 1 well; guess 0
+[r] end at 10, 10; 1 of 1, 0 well; declared 0
+0: a/0 0-never   after -1
+1: r/1 0-10 failed timeout after -1
+2: a/0 10-70 succeeded  after 1
+3: a/1 70-72 succeeded  after 2 held by person
+a succeeded at 72 by 3 true
+r failed at 10 by 1 true
+path [1 2 3], guessed 0 and 1, cut false
+person: 1, waited 70.00, busy 1.00, doubled 0.00, freed 0, tried false
+slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
+		"what others asked for earlier, and what they share": {[]kernel.Job{named("a", both(takes(5*m), uses(kernel.Lock{Key: "x"}, kernel.Lock{Key: "s", Mode: kernel.Shared}))), named("b", both(takes(5*m), uses(kernel.Lock{Key: "x"}, kernel.Lock{Key: "y"}))), named("c", both(takes(m), uses(kernel.Lock{Key: "y"}))),
+			named("d", both(takes(m), uses(kernel.Lock{Key: "z"}, kernel.Lock{Key: "s"})))},
+			kernel.Limits{}, foresight.Options{Draws: 1}, `[a] end at 5, 5; 1 of 1, 1 well; declared 0
+[b] end at 10, 10; 1 of 1, 1 well; declared 0
+[c] end at 11, 11; 1 of 1, 1 well; declared 0
+[d] end at 6, 6; 1 of 1, 1 well; declared 0
+0: a/1 0-5 succeeded  after -1
+1: b/1 5-10 succeeded  after 0 held by lock x
+2: d/1 5-6 succeeded  after 0 held by lock s
+3: c/1 10-11 succeeded  after 1 held by lock y
+a succeeded at 5 by 0 true
+b succeeded at 10 by 1 true
+c succeeded at 11 by 3 true
+d succeeded at 6 by 2 true
+path [0 1 3], guessed 0 and 0, cut false
+lock y: 1, waited 10.00, busy 0.55, doubled 0.00, freed 0, tried false
+lock x: 1, waited 5.00, busy 0.91, doubled 0.00, freed 0, tried false
+lock s: 1, waited 5.00, busy 0.55, doubled 0.00, freed 0, tried false
+lock z: 1, waited 0.00, busy 0.09, doubled 0.00, freed 0, tried false
+slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
+		"what ends at the same time": {[]kernel.Job{named("a", takes(m)), named("b", takes(m)), named("c", takes(m)), named("d", takes(m)),
+			named("e", both(takes(m), after("a"))), named("f", both(takes(m), after("b"))), named("g", both(takes(m), after("c"))), named("h", both(takes(m), after("d")))},
+			kernel.Limits{}, foresight.Options{Draws: 1, Only: []kernel.JobID{"h"}}, `[h] end at 2, 2; 1 of 1, 1 well; declared 0
+0: a/1 0-1 succeeded  after -1
+1: b/1 0-1 succeeded  after -1
+2: c/1 0-1 succeeded  after -1
+3: d/1 0-1 succeeded  after -1
+4: e/1 1-2 succeeded  after 0
+5: f/1 1-2 succeeded  after 1
+6: g/1 1-2 succeeded  after 2
+7: h/1 1-2 succeeded  after 3
+a succeeded at 1 by 0 true
+b succeeded at 1 by 1 true
+c succeeded at 1 by 2 true
+d succeeded at 1 by 3 true
+e succeeded at 2 by 4 true
+f succeeded at 2 by 5 true
+g succeeded at 2 by 6 true
+h succeeded at 2 by 7 true
+path [3 7], guessed 0 and 0, cut false
+slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
 		"what is made": {[]kernel.Job{named("a", both(takes(2*m), func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{branch} })), named("b", both(takes(2*m), func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{branch} }))},
 			kernel.Limits{}, foresight.Options{Draws: 1}, `[a] end at 2, 2; 1 of 1, 1 well; declared 0
 [b] end at 4, 4; 1 of 1, 1 well; declared 0
@@ -444,6 +543,7 @@ func TestWhatHabitsTell(t *testing.T) {
 		})
 	}
 	builtin := func(j *kernel.Job) { j.Spec.Task.Builtin = true }
+	limit := func(d time.Duration) func(*kernel.Job) { return func(j *kernel.Job) { j.Spec.Task.Timeout = d } }
 	for name, c := range map[string]struct {
 		past []*kernel.Job
 		more func(*kernel.Job)
@@ -453,6 +553,10 @@ func TestWhatHabitsTell(t *testing.T) {
 		"nothing is known":                          {nil, nil, 0, "1m0s succeeded guess 0"},
 		"nothing is known of what is late":          {nil, nil, 10 * m, "11m0s succeeded guess 0"},
 		"an estimate":                               {[]*kernel.Job{past("n", 4*m, 0)}, takes(2 * m), 0, "2m0s succeeded declared 0"},
+		"a moment's estimate":                       {[]*kernel.Job{past("n", 4*m, 0)}, takes(1), 0, "1ns succeeded declared 0"},
+		"nothing is known but a moment's limit":     {nil, limit(1), 0, "1ns succeeded guess 0"},
+		"a failure after a moment":                  {[]*kernel.Job{past("n", 1, 7)}, nil, 0, "1ns failed exit 7 history 1"},
+		"what took a moment longer":                 {[]*kernel.Job{past("n", 9*m, 0), past("n", 5*m+1, 0), past("n", 5*m, 0)}, nil, 5 * m, "7m0s succeeded history 3"},
 		"one attempt":                               {[]*kernel.Job{past("n", 4*m, 0)}, nil, 0, "4m0s succeeded history 1"},
 		"between two":                               {[]*kernel.Job{past("n", 8*m, 0), past("n", 4*m, 0)}, nil, 0, "6m0s succeeded history 2"},
 		"the middle of three":                       {[]*kernel.Job{past("n", 9*m, 0), past("n", 4*m, 0), past("n", 5*m, 0)}, nil, 0, "5m0s succeeded history 3"},
