@@ -188,7 +188,7 @@ func (x *explorer) steps(s *kernel.Snapshot) (out []Step) {
 			out = append(out, Step{What: "approve", Job: j.ID}, Step{What: "reject", Job: j.ID})
 		default:
 		}
-		if d, _ := j.Due(); !d.Over(s.Now()) {
+		if d, ok := j.Due(); ok && !d.Over(s.Now()) {
 			out = append(out, Step{What: "clock", Job: j.ID, After: d.Until.Sub(s.Now())})
 		}
 	}

@@ -226,7 +226,7 @@ func (t *teller) use(j *kernel.Job, times int) {
 // look notes what j waits for from now on, and when it comes due.
 func (t *teller) look(j *kernel.Job) {
 	now := t.s.Now()
-	if d, _ := j.Due(); !d.Over(now) {
+	if d, ok := j.Due(); ok && !d.Over(now) {
 		t.expect(happening{at: d.Until, job: j.ID, span: -1})
 	}
 	st := &j.State
