@@ -475,15 +475,9 @@ func TestAPausedRunnerDoesNotSuspendALimit(t *testing.T) {
 	g.git("branch", "x")
 }
 
-// With the resident scheduler killed, and a retry due, everyone who asks is told
-// that no scheduler is running, and the command that sets it going; any command that
-// changes something does so as well.
-func TestWhoIsToldThatNobodySchedules(t *testing.T) {
-	t.Parallel()
-	g := newGround(t, "")
-	a := g.submit("--retries", "1", "--", "sh", "-c", "test -e again || { touch again; exit 1; }")
-	b := g.submit("--after", string(a), "--", "true")
-	g.becomes(a, "failed_retryable")
+// killResident kills the resident scheduler, and all that anybody has started besides.
+func (g *ground) killResident() {
+	g.t.Helper()
 	g.looksAfter()
 	g.eventually("the end of those who start another", func() bool { return len(g.processes("__shim")) == 0 })
 	g.eventually("the end of all that were started", func() bool {
@@ -493,6 +487,45 @@ func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 		}
 		return len(started) == 0 && g.resident() == 0
 	})
+}
+
+// With the resident scheduler killed, status and ls say so while jobs wait for something outside, and
+// that one could go on once that has come true. An approval that has expired needs nobody.
+func TestWhatComesTrueWhileNobodySchedules(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--require", "branch_exists=x", "--", "true")
+	b := g.submit("--approval", "--approval-timeout", "2s", "--", "true")
+	g.becomes(b, "waiting_on_approval")
+	g.killResident()
+	says := func(text string) {
+		t.Helper()
+		for _, c := range []string{"status", "ls"} {
+			has(t, g.must("sh", "-c", "vizier "+c+" 2>&1"), "no scheduler is running (no resident scheduler is alive), and job "+text+": `vizier wait ")
+		}
+	}
+	says("1 waits for something outside")
+	g.git("branch", "x")
+	says("1 could go on")
+	g.git("branch", "-D", "x")
+	g.eventually("an approval that has expired", func() bool { return !strings.Contains(g.vizier("status"), "needs you") })
+	says("2 could go on")
+	g.git("branch", "x")
+	g.submit("--", "true")
+	g.becomes(a, "succeeded")
+	g.becomes(b, "blocked_by_approval")
+}
+
+// With the resident scheduler killed, and a retry due, everyone who asks is told
+// that no scheduler is running, and the command that sets it going; any command that
+// changes something does so as well.
+func TestWhoIsToldThatNobodySchedules(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--retries", "1", "--", "sh", "-c", "test -e again || { touch again; exit 1; }")
+	b := g.submit("--after", string(a), "--", "true")
+	g.becomes(a, "failed_retryable")
+	g.killResident()
 	has(t, g.vizier("jobs", "why", string(a)), "But no scheduler is running (no resident scheduler is alive), and job 1 is due at ")
 	g.eventually("a retry that is due", func() bool {
 		return strings.Contains(g.vizier("jobs", "why", string(a)), "its next attempt is due since ")

@@ -154,11 +154,12 @@ func (c *call) restless(r *repo, snap *kernel.Snapshot) {
 		c.ui.warn("%s: `%s`, and %s", h.Problem, strings.Join(h.Command, " "), h.Then)
 		return
 	}
-	for _, rest := range snap.TickWaits() {
-		if u := r.unattended(rest, snap.Now()); u != nil && rest.Now {
-			c.ui.warn("%s: `%s` has it go on", u.text, strings.Join(u.Command, " "))
-			return
-		}
+	if r.Attended() || len(snap.TickWaits()) == 0 {
+		return
+	}
+	// An overview reads no facts, but what was waited for may have come true unseen.
+	if u := r.stalled(r.Scheduler.Observed(c.ctx, snap, kernel.Probes{})); u != nil {
+		c.ui.warn("%s: `%s` has it go on", u.text, strings.Join(u.Command, " "))
 	}
 }
 

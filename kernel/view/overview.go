@@ -247,6 +247,7 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 			return needs(kernel.NeedsRunner, r.Heard, x.s.Remark(j.ID), "cancel")
 		}
 	case kind == "", st.Status.Terminal() && (x.pending(j) || x.s.HandedOn(j) || x.s.BlockedBy(j) != nil):
+	case kind == kernel.NeedsApproval && st.Approval.Over(x.s.Now()): // the next tick ends it
 	case kind == kernel.NeedsApproval:
 		if at := st.Approval.ExpiresAt; !at.IsZero() {
 			it.Until = &at

@@ -392,6 +392,7 @@ func TestOverviewOfWhatRuns(t *testing.T) {
 		job("g", 9, kernel.WaitingOnApproval, numbered(7, ""), func(j *kernel.Job) { j.State.WaitSince = hour.Add(time.Minute) }),
 		job("h", 10, kernel.WaitingOnApproval, numbered(8, ""), func(j *kernel.Job) { j.State.WaitSince = hour }),
 		job("i", 11, kernel.Queued, numbered(9, "y")), job("i2", 12, kernel.Queued, numbered(9, "z")), job("j", 13, kernel.Running, numbered(10, ""), runs(4, far)),
+		job("k", 14, kernel.WaitingOnApproval, numbered(11, ""), func(j *kernel.Job) { j.State.Approval = kernel.Approval{State: kernel.Pending, ExpiresAt: hour} }),
 	}
 	facts := kernel.NewFacts()
 	for id, r := range map[kernel.JobID]kernel.Runner{"b": {Liveness: kernel.Alive, Remark: "it is slow"}, "d": {Liveness: kernel.Alive, Remark: "held by the cluster"}, "e1": {Liveness: kernel.Alive, Pending: true},
@@ -411,6 +412,7 @@ runs 4 batch x: held by the cluster
 runs 3 do c is being cancelled
 runs 1 lint and 1 more
 waits 9 batch about to start (and 1 more)
+waits 11 do k about to start
 `)
 	if v.Places != 5 || v.Attention[0].Until == nil || !v.Attention[0].Until.Equal(later) || v.Attention[1].Until != nil {
 		t.Errorf("%d places, %+v", v.Places, v.Attention)
