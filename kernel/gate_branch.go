@@ -31,7 +31,9 @@ func (s *Spec) MakesBranch(name string) bool {
 // the approval: a job that waits for a person is not next in line.
 //
 // A run that merges nothing and needs what another run makes may go between two stages of that
-// run. A run does not wait for a run that waits for it, or whose attempt submitted it.
+// run. A run that others wait for, or whose attempts submitted it, has its turn when the last of
+// these had: they go on only after it. So no runs wait for each other in a circle: on the way from one
+// to the next by branch the runs took the branch later and later, and by jobs not earlier.
 func (t *tick) checkRivals(i int32) verdict {
 	j := t.s.jobs[i]
 	if !j.Spec.takesBranch() {
@@ -42,11 +44,17 @@ func (t *tick) checkRivals(i int32) verdict {
 	if mine == nil { // j's run has no active job
 		return verdict{}
 	}
+	turn := mine
+	for _, r := range takers.all {
+		if r.tookAfter(turn) && t.waitsFor(r, mine) {
+			turn = r
+		}
+	}
 	for _, k := range takers.holders {
 		other := t.s.jobs[k]
 		its := takers.of[other.Spec.Origin.Run]
 		next := k < i && other.Spec.takesBranch() && t.status(k) == WaitingOnLocks
-		took := !its.at.IsZero() && cmp.Or(its.at.Compare(mine.at), cmp.Compare(its.run, mine.run)) > 0 && (its.inside || !t.serves(its, mine)) && !t.waitsFor(its, mine)
+		took := its.tookAfter(turn) && (its.inside || !t.serves(its, mine))
 		if its == mine || !next && !took {
 			continue
 		}
@@ -83,6 +91,11 @@ type taker struct {
 	merges bool      // it has a job that merges the branch
 	merged bool
 	active []int32 // its active jobs or, if it has none, its blocked merge
+}
+
+// tookAfter reports whether r took the branch after o did. No two runs took it at once.
+func (r *taker) tookAfter(o *taker) bool {
+	return !r.at.IsZero() && cmp.Or(r.at.Compare(o.at), cmp.Compare(r.run, o.run)) > 0
 }
 
 // takersOf is what the gate of a branch reads of it: the runs with an active job or a blocked

@@ -95,10 +95,14 @@ func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
 		"of another branch":                {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0), elsewhere), job("b", onBranch("r1", ""), elsewhere, running(1))}, nil, "running"},
 		"that waits for it":                {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), needs("custom:t:x"))}, []option{produces("custom:t:x")}, "running"},
 		"that waits for a job":             {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), after("z"))}, nil, "running"},
-		"whose attempt submits it":         {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, []option{child}, "running"},
-		"behind it, with the next lock":    {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("zz", onBranch("r1", tree), is(kernel.WaitingOnLocks), locks(excl("x")))}, nil, "running"},
-		"of its own, with the next lock":   {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("a", onBranch("r2", tree), locks(excl("x")))}, nil, "running"},
-		"of its own":                       {[]kernel.Job{job("a", onBranch("r2", tree), ok, begun(t0)), job("b", onBranch("r2", ""), running(1))}, nil, "running"},
+		"that took it before one that waits for it": {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0.Add(time.Second))), job("b", onBranch("r1", ""), running(1)),
+			job("c", onBranch("r3", tree), ok, begun(t0.Add(2*time.Second))), job("d", onBranch("r3", ""), after("z"))}, nil, "running"},
+		"that took it after one that waits for it": {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0.Add(2*time.Second))), job("b", onBranch("r1", ""), running(1)),
+			job("c", onBranch("r3", tree), ok, begun(t0.Add(time.Second))), job("d", onBranch("r3", ""), after("z"))}, nil, held},
+		"whose attempt submits it":       {[]kernel.Job{job("a", onBranch("r1", tree), ok, begun(t0)), job("b", onBranch("r1", ""), running(1))}, []option{child}, "running"},
+		"behind it, with the next lock":  {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("zz", onBranch("r1", tree), is(kernel.WaitingOnLocks), locks(excl("x")))}, nil, "running"},
+		"of its own, with the next lock": {[]kernel.Job{job("l", running(1), locks(excl("x"))), job("a", onBranch("r2", tree), locks(excl("x")))}, nil, "running"},
+		"of its own":                     {[]kernel.Job{job("a", onBranch("r2", tree), ok, begun(t0)), job("b", onBranch("r2", ""), running(1))}, nil, "running"},
 	} {
 		f := facts()
 		f.Heads["b"] = kernel.Seen(kernel.CommitID("other"))

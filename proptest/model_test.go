@@ -385,19 +385,28 @@ func keepsBranch(s *kernel.Snapshot, k, j *kernel.Job) bool {
 			return strings.HasPrefix(detail, "waiting on ") && p.State.Status.Active() && slices.Contains(producersOf(s, m, a), p) && !forAnother(m, p, a)
 		})
 	}
+	waits := func(run kernel.RunID) bool { // a job of run waits for one of j's run, or submitted one
+		return of(run, func(m *kernel.Job) bool {
+			in := closure(s, m, func(j, p *kernel.Job) bool { return awaits(p, j) })
+			return m.State.Status.Active() && slices.ContainsFunc(s.Jobs(), func(p *kernel.Job) bool {
+				return p.Spec.Origin.Run == o.Run && (in[p.ID] || p.Spec.Origin.Parent == m.ID && p.Spec.Origin.Branch == o.Branch)
+			})
+		})
+	}
+	later := func(at time.Time, run kernel.RunID, than time.Time, o kernel.RunID) bool {
+		return at.After(than) || at.Equal(than) && !at.IsZero() && run > o
+	}
+	turn := o.Run // or that of the run that took the branch last of those that wait for j's run
 	for _, m := range s.Jobs() {
-		if m.Spec.Origin.Run != its.Run || m.Spec.Origin.Branch != o.Branch || !m.State.Status.Active() {
+		run := m.Spec.Origin.Run
+		if run == o.Run || run == "" || m.Spec.Origin.Branch != o.Branch || !waits(run) {
 			continue
 		}
-		in := closure(s, m, func(j, p *kernel.Job) bool { return awaits(p, j) })
-		for _, p := range s.Jobs() {
-			submitted := p.Spec.Origin.Parent == m.ID && p.Spec.Origin.Branch == o.Branch
-			if p.Spec.Origin.Run == o.Run && (in[p.ID] || submitted) {
-				return false
-			}
+		if at, _ := tookBranch(s, run, j); later(at, run, mine, turn) {
+			mine, turn = at, run
 		}
 	}
-	return (theirs.After(mine) || theirs.Equal(mine) && !theirs.IsZero() && its.Run > o.Run) && (inside || !serves)
+	return later(theirs, its.Run, mine, turn) && (inside || !serves)
 }
 
 // tookBranch returns when a run last took the branch of j, as far as j may know: zero if it has
