@@ -60,18 +60,19 @@ demo: setup
 	@sh scripts/demo.sh bin/vizier
 
 # The parts wait for other things, and so they go side by side. Tests make many small
-# files, which takes half the time in memory; test-long has them on the disk. Garbage is
-# collected less often, which takes a fifth off what the tests of the store compute. The
-# programs that tests build are linked in half the time without tables for debuggers. check vets.
-test: export GOGC := 400
-test: export GOFLAGS := $(shell $(GO) env GOFLAGS) -ldflags=-w
-test: export TMPDIR := $(or $(TMPDIR),$(shell sh scripts/memory.sh),/tmp)
+# files, which takes half the time in memory. Garbage is collected less often, which takes
+# a fifth off what the tests of the store compute. The programs that tests build are linked
+# in half the time without tables for debuggers. check vets.
+MEMORY   := $(or $(TMPDIR),$(shell sh scripts/memory.sh),/tmp)
+test test-long: export GOGC := 400
+test test-long: export GOFLAGS := $(shell $(GO) env GOFLAGS) -ldflags=-w
+test: export TMPDIR := $(MEMORY)
 test: tools cluster
 	@$(MAKE) --no-print-directory -j 4 with-libgit2 operations raced unraced
 
-# The same at length and on the disk, the program that scripts run with the race detector
-# too: longer tortures, the whole suite of clusters. And then once, in memory, the way that
-# other systems take, on this one.
+# The same at length, the program that scripts run with the race detector too: longer
+# tortures, the whole suite of clusters. The tortures and the tests of the store have their
+# files on the disk. And then once, in memory, the way that other systems take, on this one.
 test-long: export VIZIER_LONG := 1
 test-long: tools cluster
 	@$(MAKE) --no-print-directory platforms PLATFORMS=darwin/amd64
@@ -79,7 +80,7 @@ test-long: tools cluster
 	@VIZIER_LONG= $(MAKE) --no-print-directory test-portable
 
 # By the environment, so that the programs that tests build have the tag as well.
-test-portable: export TMPDIR := $(or $(TMPDIR),$(shell sh scripts/memory.sh),/tmp)
+test-portable: export TMPDIR := $(MEMORY)
 test-portable:
 	RAPID_SEED=$(SEED) GOFLAGS='$(shell $(GO) env GOFLAGS) -tags=portable' $(GO) test -vet=off -p 3 -timeout 60m ./...
 
@@ -97,6 +98,8 @@ cluster:
 # app/op and adapters/git start no goroutine. Half of adapters/fs, the browser and most of
 # the simulation's draws say of themselves that they gain nothing, and run without.
 RACED := ./cmd/vizier ./cmd/vizier-web/... ./app ./app/answer ./app/enqueue ./app/memstore ./adapters/... ./proptest/sim
+
+raced with-libgit2 operations: export TMPDIR := $(MEMORY)
 
 raced:
 	RAPID_SEED=$(SEED) nice -n 3 $(GO) test -vet=off -race -p 3 -timeout $(TIMEOUT) $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list ./adapters/git)")

@@ -126,13 +126,16 @@ func (m *memory) Load(scope kernel.Scope) (kernel.Records, error) {
 	if scope.Reads {
 		rec.Reads = m.reads
 	}
+	named := map[kernel.JobID]bool{} // by routes that are yet to be taken
+	for _, j := range m.jobs {
+		for _, r := range j.Spec.Routes {
+			named[r.To] = named[r.To] || j.State.Deferred
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
 		j := m.jobs[id]
 		key := j.Spec.IdempotencyKey
-		named := slices.ContainsFunc(slices.Collect(maps.Values(m.jobs)), func(k kernel.Job) bool {
-			return k.State.Deferred && slices.ContainsFunc(k.Spec.Routes, func(r kernel.Route) bool { return r.To == id })
-		})
-		if j.State.Status == kernel.Succeeded && !named && !scope.All && !slices.Contains(scope.Jobs, id) && (key == "" || !slices.Contains(scope.Keys, key)) {
+		if j.State.Status == kernel.Succeeded && !named[id] && !scope.All && !slices.Contains(scope.Jobs, id) && (key == "" || !slices.Contains(scope.Keys, key)) {
 			rec.Succeeded++
 			continue
 		}

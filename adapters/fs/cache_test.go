@@ -243,14 +243,21 @@ func (h *past) needed(asked kernel.JobID, produced ...kernel.Artifact) map[kerne
 // whatever happened to the cache.
 func TestCachesChangeNothing(t *testing.T) {
 	oneGoroutine(t)
-	r := drawtest.Of(t)
+	r, stores := drawtest.Of(t), 1
+	if long {
+		stores = 8
+	}
+	for range stores {
+		cachesChangeNothing(t, r)
+	}
+}
+
+func cachesChangeNothing(t *testing.T, r *rand.Rand) {
+	t.Helper()
 	h := &past{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	stores := []*Store{newStore(t, h.dir), newStore(t, h.dir), newStore(t, h.dir)}
-	steps, spoilt := 150, false
-	if long {
-		steps = 1500
-	}
-	for n := range steps {
+	spoilt := false
+	for n := range 150 {
 		h.step(stores[r.IntN(len(stores))])
 		switch r.IntN(30) {
 		case 0:

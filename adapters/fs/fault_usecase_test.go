@@ -531,9 +531,9 @@ func (o ordeal) try(t *testing.T) {
 		t.Fatalf("%v, %+v", err, v.Findings)
 	}
 	t.Logf("%d calls, %d states", calls, len(states))
-	some := calls/6 | 1 // about two dozen of them, with VIZIER_LONG every third
+	some := calls/6 | 1 // about two dozen of them, with VIZIER_LONG every seventh
 	if long {
-		some = 3
+		some = min(some, 7)
 	}
 	for k := 1; k <= calls; k++ {
 		for i, f := range []fault{{unix.EIO, false}, {unix.ENOSPC, false}, {unix.ENOSPC, true}, {unix.EIO, true}} {

@@ -144,7 +144,7 @@ func TestAWorktreeIsPutBackAsAWhole(t *testing.T) {
 		n, want := *calls, stands(o)
 		every := 5
 		if os.Getenv("VIZIER_LONG") != "" {
-			every = 1
+			every = 2
 		}
 		for k := 1; k <= n; k += every {
 			o := changed()

@@ -63,7 +63,11 @@ func TestEveryPromptIsRunOnceWhateverIsKilled(t *testing.T) {
 			rng := rand.New(rand.NewPCG(s, 77))
 			for i := range n {
 				d := dropped{fmt.Sprintf("token%dx", i), rng.IntN(2) * 3}
-				r.drop(rng, d)
+				r.drop(rng, d, func() {
+					if st.left.Load() <= 0 { // nobody watches any more
+						r.ok("inbox", "once")
+					}
+				})
 				all <- d
 				if rng.IntN(8) == 0 {
 					nap(rng, 150)
@@ -90,8 +94,8 @@ func TestEveryPromptIsRunOnceWhateverIsKilled(t *testing.T) {
 }
 
 // drop puts a whole prompt into the inbox, under one of a few names. It waits until
-// it finds one that is free.
-func (r *repo) drop(rng *rand.Rand, d dropped) {
+// it finds one that is free, and calls full whenever one is not.
+func (r *repo) drop(rng *rand.Rand, d dropped, full func()) {
 	r.t.Helper()
 	text := fmt.Sprintf("---\nset: {token: %s, code: %d}\n---\n", d.token, d.code)
 	temp := r.path(".vizier", "inbox", ".drop.tmp")
@@ -108,6 +112,7 @@ func (r *repo) drop(rng *rand.Rand, d dropped) {
 		if !errors.Is(err, fs.ErrExist) {
 			r.t.Fatal(err)
 		}
+		full()
 		nap(rng, 3)
 	}
 }
@@ -197,7 +202,7 @@ func TestAPromptThatVanishes(t *testing.T) {
 	r.write(".vizier/workflows/hold.toml", strings.ReplaceAll(promptFlow, "sleep 0.0${code}", "sleep 600"))
 	r.ok("inbox", "init")
 	r.write(".vizier/processed/local", "in the way of the copy")
-	r.drop(rand.New(rand.NewPCG(1, 1)), dropped{"token0x", 0})
+	r.drop(rand.New(rand.NewPCG(1, 1)), dropped{"token0x", 0}, func() {})
 	time.Sleep(5 * time.Millisecond)
 	r.ok("inbox", "once")
 	claimed, _ := filepath.Glob(r.path(".vizier", "inbox", "*.running.md"))
