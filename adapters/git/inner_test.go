@@ -67,6 +67,29 @@ func TestNoRepositoryOfAnAgentsIsLookedInto(t *testing.T) {
 	}
 }
 
+// Of a repository without a commit in its working tree, as after an agent's git init, an agent's stage says what it is, and
+// what to do.
+func TestARepositoryWithoutACommitIsTold(t *testing.T) {
+	f := newFixture(t)
+	f.commit("a", "a")
+	f.mkdir("an app/sub")
+	sub := f.in(f.path("an app/sub"))
+	sub.git("init", "--quiet")
+	sub.write("f", "a")
+	r := Open(f.root())
+	for _, paths := range [][]string{nil, {"an app"}} {
+		if err := r.Stage(t.Context(), f.dir, paths, nil); err == nil || !strings.HasPrefix(err.Error(), "an app/sub is a repository without a commit, which git cannot add: remove an app/sub/.git, or") {
+			t.Errorf("%v: %v", paths, err)
+		}
+	}
+	if err := os.RemoveAll(sub.path(".git")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stage(t.Context(), f.dir, nil, nil); err != nil || !strings.Contains(f.git("ls-files"), "an app/sub/f") {
+		t.Errorf("without its .git: %v, %s", err, f.git("ls-files"))
+	}
+}
+
 // A repository that an agent has put into its working tree stays out of the index: once its .git is
 // removed, as the error says, its files are staged. So they are if an earlier version had added it.
 func TestARepositoryOfAnAgentsIsNotLeftInTheIndex(t *testing.T) {

@@ -233,6 +233,13 @@ func (c *cli) unignored(ctx context.Context, at command, dirs []string) ([]strin
 func (c *cli) add(ctx context.Context, dir string, specs []string, flag string) error {
 	_, err := c.run(ctx, command{dir: dir, writes: true, whole: true, stdin: []byte(strings.Join(specs, "\x00") + "\x00"),
 		args: []string{"add", flag, "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul"}}) // also what a sparse checkout leaves out
+	if err == nil {
+		return nil
+	}
+	said, _, unborn := strings.Cut(err.Error(), "/' does not have a commit checked out")
+	if _, name, told := strings.Cut(said, "error: '"); unborn && told {
+		return fmt.Errorf("%s is a repository without a commit, which git cannot add: remove %s, or leave the directory out of what is committed", name, filepath.Join(name, ".git"))
+	}
 	return err
 }
 

@@ -90,8 +90,11 @@ func (x *cancelCmd) Run(c *call) error {
 		return err
 	}
 	if x.All && !x.Yes && len(those.jobs) > 0 {
-		if agreed, err := c.agreeTo("Cancel "+view.Counted(len(those.jobs), "job")+"?", "vizier cancel --all"); !agreed || err != nil {
+		if agreed, err := c.agreeTo("Cancel "+view.Counted(len(those.jobs), "job")+"?", "vizier cancel --all"); err != nil {
 			return err
+		} else if !agreed {
+			c.ui.print("Nothing cancelled")
+			return nil
 		}
 	}
 	all := &waiting{r: those.r}

@@ -47,8 +47,11 @@ func (x *trustCmd) Run(c *call) error {
 		c.ui.print("Outcome: not trusted")
 		return exits(1)
 	case !x.Yes:
-		if agreed, err := c.agreeTo("May these run?", "vizier trust"); err != nil || !agreed {
+		if agreed, err := c.agreeTo("May these run?", "vizier trust"); err != nil {
 			return err
+		} else if !agreed {
+			c.ui.print("Outcome: not trusted")
+			return nil
 		}
 	}
 	if err := r.Trust(c.ctx); err != nil {
