@@ -21,9 +21,11 @@ type tick struct {
 	watch    int32     // a job to explain; -1: none
 	watched  LockTable // the locks as they stood before it was judged
 
-	branches map[string]takersOf // of the branches whose jobs have kept their status since
-	failures map[RunID]*failure  // the failures when the round began
-	made     map[madeKey]*made
+	branches  map[string]takersOf // of the branches whose jobs have kept their status since
+	contested map[string]bool     // the branches that hold up a job judged so far
+	moved     map[string]bool     // those of them on which a job has changed its status since
+	failures  map[RunID]*failure  // the failures when the round began
+	made      map[madeKey]*made
 
 	rewindable map[int32]map[JobID]bool // by a job that a route woke: what it may rewind
 	takes      map[JobID]int32          // the jobs that deferred routes take back: whose routes these are
@@ -135,7 +137,7 @@ func (t *tick) round() bool {
 		}
 	}
 	transients := t.wake()
-	t.branches = nil
+	t.branches, t.contested, t.moved = nil, map[string]bool{}, map[string]bool{}
 	for i := range t.all {
 		if t.all[i].status == Failed {
 			t.noteFailure(int32(i))
@@ -148,6 +150,7 @@ func (t *tick) round() bool {
 		}
 		t.judge(int32(i))
 	}
+	t.judgeHeld()
 	t.carry(ended)
 	return len(t.queue) == ended || !transients && !t.late
 }
@@ -311,7 +314,11 @@ func (t *tick) judge(i int32) {
 func (t *tick) put(i int32, status Status, reason WaitReason) {
 	v := t.of(i)
 	if v.status != status {
-		delete(t.branches, t.s.jobs[i].Spec.Origin.Branch)
+		branch := t.s.jobs[i].Spec.Origin.Branch
+		delete(t.branches, branch)
+		if t.contested[branch] {
+			t.moved[branch] = true
+		}
 	}
 	v.status, v.reason = status, reason
 }

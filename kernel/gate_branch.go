@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -65,9 +66,36 @@ func (t *tick) checkRivals(i int32) verdict {
 			}
 			v.now = ": " + other.State.Reason
 		}
+		if t.contested != nil {
+			t.contested[j.Spec.Origin.Branch] = true
+		}
 		return v
 	}
 	return verdict{}
+}
+
+// judgeHeld judges once more the jobs that a branch holds up, if a job of it has changed its status
+// since: who took the branch when, and who waits for whom, may be different by then. It reports
+// whether one of them is held up no longer; such a job comes to the locks out of its turn.
+func (t *tick) judgeHeld() (free bool) {
+	for len(t.moved) > 0 {
+		moved := slices.Sorted(maps.Keys(t.moved))
+		clear(t.moved)
+		var held []int32
+		for _, branch := range moved {
+			for _, r := range t.s.graph.onBranch[branch].runs {
+				held = append(held, r.takes...)
+			}
+		}
+		slices.Sort(held)
+		for _, k := range held {
+			if t.status(k) == WaitingOnDeps && t.of(k).judged && t.of(k).reason.Cause == OtherCause {
+				t.judge(k)
+				free = free || t.status(k) != WaitingOnDeps
+			}
+		}
+	}
+	return free
 }
 
 // behind reports whether an older active job of the runs is to take the branch before job i.

@@ -37,6 +37,24 @@ func TestWhatMakesABranch(t *testing.T) {
 	}
 }
 
+// A job that a branch holds up starts in the tick in which a later one takes the branch whose run waits for it.
+func TestATickFreesWhoABranchHeldUp(t *testing.T) {
+	s := snapshot(facts(),
+		job("a", onBranch("r1", "worktree.prepare"), is(kernel.Succeeded), begun(t0)),
+		job("b", onBranch("r2", "worktree.prepare")),          // r1 took the branch
+		job("c", onBranch("r3", "git.integrate_plan_branch")), // r1 waits for it
+		job("d", onBranch("r3", ""), after("b")), job("e", onBranch("r1", ""), after("c")))
+	s = s.Apply(kernel.Decide(s))
+	for _, id := range []kernel.JobID{"b", "c"} {
+		if st := s.Job(id).State; st.Status != kernel.Running {
+			t.Errorf("%s is %s: %s", id, st.Status, st.Wait.Detail)
+		}
+	}
+	if p := kernel.Decide(s); len(p.Actions()) > 0 {
+		t.Errorf("a second tick: %+v", p.Actions())
+	}
+}
+
 // One run at a time works on a branch.
 func TestOneRunAtATimeWorksOnABranch(t *testing.T) {
 	const tree, merge = "worktree.prepare", "git.integrate_plan_branch"

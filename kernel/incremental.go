@@ -64,7 +64,7 @@ func (t *tick) judgeIncrementally() bool {
 
 // judgeSet judges the jobs of the set, and those in the lines of their locks.
 func (t *tick) judgeSet(set *dirtySet) bool {
-	t.some, t.baseline = map[int32]*judgement{}, set
+	t.some, t.baseline, t.contested, t.moved = map[int32]*judgement{}, set, map[string]bool{}, map[string]bool{}
 	for _, i := range set.list {
 		if v := t.of(i); t.s.jobs[i].unrouted() && t.idle(i) {
 			v.status = Unscheduled
@@ -107,12 +107,19 @@ func (t *tick) judgeSet(set *dirtySet) bool {
 		if i == t.watch {
 			t.watched = t.locks.clone()
 		}
+		was := t.status(i)
 		t.judge(i)
+		if !set.seen[i] && t.status(i) != was && t.s.jobs[i].Spec.takesBranch() { // a line led to it, so its rivals are not in the set
+			t.s.eachRival(i, Rivals, func(k int32) {
+				t.late = t.late || !set.seen[k] && t.s.jobs[k].State.Status.Waiting() && t.s.jobs[k].reachesBranch()
+			})
+		}
 		last = i
 		for _, l := range locks {
 			turns.add(lines[l.queue()].pass(set, i, t.of(i), l))
 		}
 	}
+	t.late = t.judgeHeld() || t.late
 	t.carry(0)
 	return !t.late
 }

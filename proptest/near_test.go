@@ -246,6 +246,44 @@ func TestATickKnowsWhoComesAfterThoseThatLeaveALine(t *testing.T) {
 	}
 }
 
+// A job that gets the lock that it waited for takes its branch: by then its run may be one that others need not wait for.
+func TestATickKnowsWhomAJobInLineFrees(t *testing.T) {
+	job := func(n int, id kernel.JobID, run kernel.RunID, operation string, s kernel.Spec) kernel.Job {
+		s.Task.Args, s.Origin.Run = []string{"true"}, run
+		if run != "" {
+			s.Origin.Branch, s.Origin.About.Operation = "draft/foo", operation
+		}
+		return kernel.Job{ID: id, Created: Epoch.Add(time.Duration(n) * time.Second), Rev: 1, Spec: s}
+	}
+	lock := []kernel.Lock{{Key: "x"}}
+	jobs := []kernel.Job{
+		job(0, "holds", "", "", kernel.Spec{Locks: lock}),
+		job(1, "merges", "one", "git.integrate_plan_branch", kernel.Spec{Locks: lock}),
+		job(2, "waits", "two", "worktree.prepare", kernel.Spec{}), // for a run that takes the branch next
+		job(3, "later", "two", "", kernel.Spec{After: []kernel.JobID{"waits"}}),
+		job(4, "last", "one", "", kernel.Spec{After: []kernel.JobID{"later"}}),
+	}
+	s := kernel.NewSnapshot(kernel.Observation{Now: Epoch.Add(time.Hour), Jobs: jobs})
+	s = s.Apply(kernel.Decide(s))
+	if w := s.Job("waits").State; w.Status != kernel.WaitingOnDeps {
+		t.Fatalf("before, it is %s", w.Status)
+	}
+	var judged []kernel.Job
+	for _, j := range s.Jobs() {
+		judged = append(judged, *j)
+	}
+	next := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Jobs: judged})
+	p, err := kernel.Finish(next, kernel.Result{Attempt: s.Job("holds").Attempt(), Outcome: kernel.OutcomeSucceeded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nearIn(t, judged, next, s.Facts(), p)
+	next = next.Apply(p)
+	if w := next.Apply(kernel.Decide(next)).Job("waits").State; w.Status != kernel.Running {
+		t.Errorf("then it is %s: %s", w.Status, w.Wait.Detail)
+	}
+}
+
 // What any end of a failed job will do for waits while a repair may send that job back: no longer once the repair has
 // ended, even if what it reads changed too, or once a new job makes the repair one that comes after it.
 func TestATickKnowsWhatWaitsForARepair(t *testing.T) {

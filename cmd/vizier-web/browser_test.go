@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -586,16 +587,18 @@ func TestBrowserCatchesUp(t *testing.T) {
 }
 
 // The tabs of one browser, which has six connections to a server, show what happens with one
-// stream of events, also when the tab that had it is closed; a tab that gets no answer says so, and asks again.
+// stream of events, also when the tab that had it is closed; a tab that gets no answer says so, and asks again, with
+// more patience.
 func TestBrowserWithTabs(t *testing.T) {
 	f := newBrowserField(t)
 	f.vizier("", "submit", "--name", "early", "--", "true")
 	s, _ := f.server(files(t))
 	var mu sync.Mutex
-	streams, most, stuck := 0, 0, false
+	streams, most, stuck, slow := 0, 0, false, false
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		mu.Lock()
-		isStuck := stuck && strings.HasSuffix(q.URL.Path, "/state")
+		state := strings.HasSuffix(q.URL.Path, "/state")
+		isStuck, isSlow := stuck && state, slow && state
 		if stream := strings.HasSuffix(q.URL.Path, "/events"); stream {
 			streams++
 			most = max(most, streams)
@@ -606,7 +609,20 @@ func TestBrowserWithTabs(t *testing.T) {
 			<-q.Context().Done()
 			return
 		}
-		s.ServeHTTP(w, q)
+		if !isSlow {
+			s.ServeHTTP(w, q)
+			return
+		}
+		got := httptest.NewRecorder()
+		s.ServeHTTP(got, q)
+		maps.Copy(w.Header(), got.Header())
+		w.WriteHeader(got.Code) // the head comes at once
+		w.(http.Flusher).Flush()
+		select {
+		case <-q.Context().Done():
+		case <-time.After(time.Second):
+			_, _ = w.Write(got.Body.Bytes())
+		}
 	}))
 	t.Cleanup(func() { end(web) })
 	first := newTab(t)
@@ -633,14 +649,15 @@ func TestBrowserWithTabs(t *testing.T) {
 	b := tabs[2]
 	b.expects(true)
 	b.run(`globalThis.after = AbortSignal.timeout; AbortSignal.timeout = (ms) => after.call(AbortSignal, ms / 100)`)
-	set := func(to bool) { mu.Lock(); defer mu.Unlock(); stuck = to }
-	set(true)
+	set := func(is, to *bool) { mu.Lock(); defer mu.Unlock(); *is, *to = false, true }
+	none := false
+	set(&none, &stuck)
 	f.vizier("", "submit", "--name", "unseen", "--", "true")
 	b.shows("#link.lost", "Not up to date: the server does not answer")
-	set(false)
-	b.run(`AbortSignal.timeout = after`)
+	set(&stuck, &slow) // slower than the page had patience for at first
 	b.shows("#rows", "unseen")
 	b.shows("#link:not(.lost)", "live")
+	set(&slow, &none)
 }
 
 // It can be read at the widths of a phone, a tablet and a desk, in both schemes: nothing

@@ -86,18 +86,21 @@ async function start() {
   };
 }
 
-const patience = 20000; // how long an answer may take, in milliseconds
+let patience = 20000; // how long an answer may take, in milliseconds
 
-// get asks the server; throws what it refuses with, and if it does not answer.
-async function get(path) {
-  let got;
+// get returns the server's answer, as "text" or "json"; throws what it refuses with, and if it does not answer. Then the
+// next answer may take longer, up to five minutes: what is asked again is as large.
+async function get(path, as = "text") {
   try {
-    got = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(patience) }); // in a cache, it would wait for those of other tabs
+    const got = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(patience) }); // in a cache, it would wait for those of other tabs
+    const answer = await got[got.ok ? as : "text"]();
+    if (!got.ok) throw new Error(answer);
+    return answer;
   } catch (e) {
-    throw e.name === "TimeoutError" ? new Error("the server does not answer") : e;
+    if (e.name !== "TimeoutError") throw e;
+    patience = Math.min(2 * patience, 300000);
+    throw new Error("the server does not answer");
   }
-  if (!got.ok) throw new Error(await got.text());
-  return got;
 }
 
 // take brings the kernel to a state, or to what one has become, and the page to what that changes.
@@ -454,7 +457,7 @@ async function more(job, stream, ended) {
   const back = pre && !atEnd(pre); // somebody reads further up: nothing is taken away there
   const stop = () => { if (!have.still) logs[stream] = { ...have, still: true }; };
   if (back && have.text.length >= kept) return stop();
-  const piece = await (await get(`log/${job}/${stream}?` + (have ? `from=${have.next}&file=${have.file}` : "") + (ended ? "&ended" : ""))).json();
+  const piece = await get(`log/${job}/${stream}?` + (have ? `from=${have.next}&file=${have.file}` : "") + (ended ? "&ended" : ""), "json");
   if (job !== at.job) return;
   const same = have && piece.file === have.file;
   if (same && piece.from === have.next) {
@@ -481,7 +484,7 @@ async function readFiles() {
   try {
     for (const stream of streams) await more(job, stream, !running());
     if (all) {
-      const doc = await (await get(`job/${job}`)).json();
+      const doc = await get(`job/${job}`, "json");
       if (job === at.job) details = doc;
     }
   } catch (e) { // of what goes on, the line above says that the connection is lost
@@ -501,7 +504,7 @@ async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
   try {
-    take(await (await get("state?since=" + version())).text());
+    take(await get("state?since=" + version()));
     unread ||= details.error !== undefined;
     drawNeeds(); draw(); drawJob($("job").hidden);
     say("live", false);
@@ -579,7 +582,7 @@ try {
   const once = embedded ? undefined : new URLSearchParams(location.hash.slice(1)).get("key");
   const claimed = once && claim(once).catch((e) => e);
   read();
-  const early = embedded ? undefined : get("state").then((got) => got.text(), () => undefined); // while the kernel is read
+  const early = embedded ? undefined : get("state").catch(() => undefined); // while the kernel is read
   await start();
   if (embedded) {
     const given = JSON.parse(embedded.textContent);
