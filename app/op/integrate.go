@@ -257,12 +257,13 @@ func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*R
 	return m.conflict(ctx, files)
 }
 
-// removedDoc begins the message of the commit that removeDoc makes.
-const removedDoc = "chore: remove implementation plan doc "
+// removedDoc is in the first line of the message of the commit that removeDoc makes.
+const removedDoc = ": remove implementation plan doc "
 
 // removeDoc commits the removal of the plan's document on top of the source, so
 // that the merge does not bring it along. The branch follows when the target has
-// moved (leave): until then other stages of the plan need the document.
+// moved (leave): until then other stages of the plan need the document. The message
+// begins as the merge's if that is given: what hooks demand of one they demand of both.
 func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	git, doc := m.env.Git, planFile(m.slug)
 	m.from = m.tip
@@ -273,7 +274,8 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	if err := git.RemoveFile(ctx, m.dir, doc); err != nil {
 		return nil, err
 	}
-	id, err := git.Commit(ctx, m.dir, withEffect(removedDoc+m.slug, effectKey(m.n, "remove plan doc")))
+	subject, _, _ := strings.Cut(cmp.Or(m.n.arg("message"), "chore"), "\n")
+	id, err := git.Commit(ctx, m.dir, withEffect(strings.TrimSpace(subject)+removedDoc+m.slug, effectKey(m.n, "remove plan doc")))
 	if err != nil {
 		// Detach first, or the removal would be parked as if it were a person's
 		// work.
@@ -291,7 +293,7 @@ func (m *integration) merging(ctx context.Context, source kernel.CommitID) (kern
 		return "", nil
 	}
 	text, err := m.env.Git.Message(ctx, source)
-	if err == nil && strings.HasPrefix(text, removedDoc) {
+	if first, _, _ := strings.Cut(text, "\n"); err == nil && strings.Contains(first, removedDoc) {
 		return m.env.Git.Parent(ctx, source)
 	}
 	return source, err

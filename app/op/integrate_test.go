@@ -89,13 +89,27 @@ func TestSquashMergeEmbedsAndRemovesThePlanDocument(t *testing.T) {
 	w.tidy()
 }
 
+// What a hook demands of messages, the message of the merge gives to all that the merge commits.
+func TestAMergeWithAMessageThatAHookDemands(t *testing.T) {
+	w := planned(t)
+	w.write(w.dir, ".git/hooks/commit-msg", "#!/bin/sh\nhead -n 1 \"$1\" | grep -q '^T-1 '\n")
+	if err := os.Chmod(filepath.Join(w.dir, ".git/hooks/commit-msg"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.merge(map[string]string{"message": "T-1 merge it\n\nAt last."}), kernel.OutcomeSucceeded)
+	if got := w.git(w.dir, "log", "-1", "--format=%s", "draft/foo"); got != "T-1 merge it: remove implementation plan doc foo" {
+		t.Errorf("message %q", got)
+	}
+	w.tidy()
+}
+
 func TestMergeWithoutSquash(t *testing.T) {
 	w := planned(t)
 	w.git(w.dir, "config", "merge.ff", "false") // which squash does not agree with
 	before := w.rev("main")
 	n := w.merge(map[string]string{"squash": "no", "message": "Merge it", "delete_branch": "yes"})
 	w.want(n, kernel.OutcomeSucceeded)
-	if w.rev("main^1") != before || w.git(w.dir, "log", "-1", "--format=%s", "main^2") != "chore: remove implementation plan doc foo" {
+	if w.rev("main^1") != before || w.git(w.dir, "log", "-1", "--format=%s", "main^2") != "Merge it: remove implementation plan doc foo" {
 		t.Error("not a merge of the source's tip")
 	}
 	if w.has("draft/foo") || w.parked() != "" {

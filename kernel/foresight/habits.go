@@ -24,8 +24,8 @@ type habit struct {
 	failed []failure
 }
 
-// failure is how an attempt failed. took is 0 if it is not on record: only the
-// last attempt of a job has its times there.
+// failure is how an attempt failed. took is 0 if nothing on record tells: only the
+// last attempt of a job has its times there, and its earlier ones are taken to be as long.
 type failure struct {
 	took  time.Duration
 	class kernel.FailureClass
@@ -66,15 +66,19 @@ func HabitsOf(jobs []*kernel.Job) *Habits {
 func (h *Habits) learn(j *kernel.Job) {
 	st := &j.State
 	failed := failedBefore(j)
-	if took := st.Finished.Sub(st.Started); !st.Started.IsZero() && took >= 0 {
-		switch st.Status {
-		case kernel.Succeeded:
+	took := st.Finished.Sub(st.Started)
+	if by := st.Status; (by == kernel.Succeeded || by == kernel.Failed) && !st.Started.IsZero() && took >= 0 { // else its latest attempt has not ended, or did not end by itself
+		for i := range failed {
+			if failed[i].class != kernel.Timeout {
+				failed[i].took = took
+			}
+		}
+		if by == kernel.Failed {
+			failed = append(failed, failure{took, st.Failure, st.Exit.Code})
+		} else {
 			for _, key := range keys(j) {
 				h.at(key).took = append(h.at(key).took, took)
 			}
-		case kernel.Failed:
-			failed = append(failed, failure{took, st.Failure, st.Exit.Code})
-		default: // its latest attempt has not ended, or did not end by itself
 		}
 	}
 	if len(failed) > 0 {
@@ -140,10 +144,22 @@ func keys(j *kernel.Job) (out []string) {
 func (h *Habits) known(j *kernel.Job) *habit {
 	for _, key := range keys(j) {
 		if k := h.of[key]; k != nil {
-			return k
+			if k = k.within(j.Spec.Task.Timeout); len(k.took)+len(k.failed) > 0 {
+				return k
+			}
 		}
 	}
 	return nil
+}
+
+// within returns k without the attempts that a time limit ended which is shorter than limit: that one would not have
+// ended them, or later. 0: there is none.
+func (k *habit) within(limit time.Duration) *habit {
+	sooner := func(f failure) bool { return f.class == kernel.Timeout && f.took > 0 && (limit == 0 || f.took < limit) }
+	if !slices.ContainsFunc(k.failed, sooner) {
+		return k
+	}
+	return &habit{took: k.took, failed: slices.DeleteFunc(slices.Clone(k.failed), sooner)}
 }
 
 // Basis returns what the estimated duration of an attempt of j is based on and,
@@ -152,7 +168,7 @@ func (h *Habits) Basis(j *kernel.Job) (Basis, int) {
 	if j.Spec.Estimate > 0 {
 		return Declared, 0
 	}
-	if k := h.known(j); k != nil {
+	if k := h.known(j); k != nil && (len(k.took) > 0 || slices.ContainsFunc(k.failed, func(f failure) bool { return f.took > 0 })) {
 		return Recorded, len(k.took) + len(k.failed)
 	}
 	return Guess, 0

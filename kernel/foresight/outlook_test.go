@@ -380,6 +380,24 @@ func TestETAOfAJobWhoseRunnerIsGone(t *testing.T) {
 	}
 }
 
+// A job that a person must give a secret does not end by itself, nor does what comes after it; others use its slot.
+func TestAJobThatLacksASecretDoesNotEnd(t *testing.T) {
+	secret := kernel.Secret{Name: "key", Source: "@/none"}
+	s := world(named("a", both(takes(time.Minute), func(j *kernel.Job) {
+		j.Spec.Task.Secrets = []kernel.Secret{secret}
+		j.State.Status, j.State.Refused, j.State.Reason, j.State.RetryAt = kernel.Queued, 3, secret.Unavailable()+"no such file", t0.Add(4*time.Second)
+	})), named("b", both(takes(time.Minute), after("a"))), named("c", takes(time.Minute)), named("d", both(takes(time.Minute), after("c"))))
+	got, asked := foresight.ETAs(s, foresight.HabitsOf(nil))
+	want := map[kernel.JobID]foresight.ETA{"c": {At: t0.Add(time.Minute), Basis: foresight.Declared}, "d": {At: t0.Add(2 * time.Minute), Basis: foresight.Declared}}
+	if fmt.Sprint(got) != fmt.Sprint(want) || !asked.Empty() {
+		t.Errorf("%v, asked for %+v\nwant %v", got, asked, want)
+	}
+	story := foresight.Tell(s, foresight.HabitsOf(nil).Course(0, 0))
+	if st := story.Then.Job("a").State; st.Status != kernel.Queued || st.Reason != "secret key: no such file" || story.Cut || len(story.Spans) != 2 {
+		t.Errorf("it is %s: %s; %+v", st.Status, st.Reason, story.Spans)
+	}
+}
+
 // What reaches its time limit fails as it would.
 func TestATimeLimitIsAFailure(t *testing.T) {
 	s := world(named("a", both(takes(9*time.Minute), func(j *kernel.Job) { j.Spec.Task.Timeout = 4 * time.Minute })))

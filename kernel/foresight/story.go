@@ -59,7 +59,7 @@ const most = 60
 // gates asked for in vain: if there are any, Tell must be called again with
 // these answered.
 func Tell(s *kernel.Snapshot, course Course) Story {
-	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[kernel.Lock]int{}, open: map[kernel.JobID]int{},
+	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[kernel.Lock]int{}, open: map[kernel.JobID]int{}, lacking: map[kernel.JobID]string{},
 		story: Story{Ended: map[kernel.JobID]time.Time{}, By: map[kernel.JobID]int{}, Waits: map[Resource]time.Duration{}}}
 	for _, j := range s.Jobs() {
 		if j.State.Status == kernel.Running {
@@ -68,6 +68,9 @@ func Tell(s *kernel.Snapshot, course Course) Story {
 		}
 	}
 	for _, j := range s.Jobs() {
+		if j.Needs() == kernel.NeedsSecret {
+			t.lacking[j.ID] = j.State.Reason
+		}
 		t.look(j)
 	}
 	t.did, t.launched = t.follow, t.begins
@@ -97,8 +100,9 @@ type teller struct {
 	cause   int // the last span of the job to which something happens; -1: none
 	story   Story
 	waiting map[kernel.JobID]wait
-	used    map[kernel.Lock]int  // by key and mode, what running jobs have: locks, and units of pools
-	open    map[kernel.JobID]int // the last span of each job
+	used    map[kernel.Lock]int     // by key and mode, what running jobs have: locks, and units of pools
+	open    map[kernel.JobID]int    // the last span of each job
+	lacking map[kernel.JobID]string // the jobs that a person must give a secret, which then none has, with the reason
 }
 
 // wait is the resource that a job waits for, and since when.
@@ -226,7 +230,7 @@ func (t *teller) use(j *kernel.Job, times int) {
 // look notes what j waits for from now on, and when it comes due.
 func (t *teller) look(j *kernel.Job) {
 	now := t.s.Now()
-	if d, ok := j.Due(); ok && !d.Over(now) {
+	if d, ok := j.Due(); ok && !d.Over(now) && t.lacking[j.ID] == "" {
 		t.expect(happening{at: d.Until, job: j.ID, span: -1})
 	}
 	st := &j.State
@@ -309,6 +313,10 @@ func capacity(l kernel.Limits, pool string) int {
 
 // begins is called when an attempt is launched.
 func (t *teller) begins(a kernel.AttemptID) {
+	if why := t.lacking[a.Job]; why != "" {
+		_ = t.do(kernel.Refuse(t.s, a, why, false)) // cannot fail: the attempt was just launched
+		return
+	}
 	t.begin(t.s.Job(a.Job), t.s.Now())
 }
 

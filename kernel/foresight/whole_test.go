@@ -543,6 +543,7 @@ func TestWhatHabitsTell(t *testing.T) {
 		})
 	}
 	builtin := func(j *kernel.Job) { j.Spec.Task.Builtin = true }
+	outOfTime := func(j *kernel.Job) { j.State.Failure = kernel.Timeout }
 	limit := func(d time.Duration) func(*kernel.Job) { return func(j *kernel.Job) { j.Spec.Task.Timeout = d } }
 	for name, c := range map[string]struct {
 		past []*kernel.Job
@@ -568,13 +569,17 @@ func TestWhatHabitsTell(t *testing.T) {
 		"a failure":                                 {[]*kernel.Job{past("n", 4*m, 7)}, nil, 0, "4m0s failed exit 7 history 1"},
 		"a failure does not count beside a success": {[]*kernel.Job{past("n", 4*m, 7), past("n", 5*m, 0)}, nil, 0, "5m0s succeeded history 2"},
 		"a success between failures":                {[]*kernel.Job{past("n", 4*m, 7), past("n", 5*m, 0), past("n", 4*m, 7)}, nil, 0, "5m0s succeeded history 3"},
-		"it had no reason":                          {[]*kernel.Job{again(kernel.RetryPolicy{}, kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed exit 1 history 1"},
-		"a failure that was retried":                {[]*kernel.Job{again(kernel.RetryPolicy{}.On(kernel.OutOfMemory), kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed oom 1 history 1"},
-		"the last class":                            {[]*kernel.Job{again(kernel.RetryPolicy{}.On(kernel.Preempted), kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed preempted 1 history 1"},
-		"the first class":                           {[]*kernel.Job{again(kernel.RetryPolicy{}.On(kernel.ExitFailure), kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed exit 1 history 1"},
-		"an exit code":                              {[]*kernel.Job{again(kernel.RetryPolicy{Exits: kernel.ExitSet{}.With(3)}, kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed exit 3 history 1"},
-		"time ran out":                              {[]*kernel.Job{again(kernel.RetryPolicy{}, kernel.Budget{Resumes: 1})}, nil, 0, "1m0s failed timeout 124 history 1"},
-		"its worker was lost":                       {[]*kernel.Job{again(kernel.RetryPolicy{}, kernel.Budget{Reclaims: 1})}, nil, 0, "1m0s failed worker_lost 1 history 1"},
+		"it had no reason":                          {[]*kernel.Job{again(kernel.RetryPolicy{}, kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed exit 1 guess 0"},
+		"a failure that was retried":                {[]*kernel.Job{again(kernel.RetryPolicy{}.On(kernel.OutOfMemory), kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed oom 1 guess 0"},
+		"the last class":                            {[]*kernel.Job{again(kernel.RetryPolicy{}.On(kernel.Preempted), kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed preempted 1 guess 0"},
+		"the first class":                           {[]*kernel.Job{again(kernel.RetryPolicy{}.On(kernel.ExitFailure), kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed exit 1 guess 0"},
+		"an exit code":                              {[]*kernel.Job{again(kernel.RetryPolicy{Exits: kernel.ExitSet{}.With(3)}, kernel.Budget{Retries: 1})}, nil, 0, "1m0s failed exit 3 guess 0"},
+		"time ran out":                              {[]*kernel.Job{again(kernel.RetryPolicy{}, kernel.Budget{Resumes: 1})}, nil, 0, "1m0s failed timeout 124 guess 0"},
+		"its worker was lost":                       {[]*kernel.Job{again(kernel.RetryPolicy{}, kernel.Budget{Reclaims: 1})}, nil, 0, "1m0s failed worker_lost 1 guess 0"},
+		"its earlier attempts were as long":         {[]*kernel.Job{past("n", 4*m, 7, func(j *kernel.Job) { j.State.Spent.Retries = 2 })}, nil, 0, "4m0s failed exit 1 history 3"},
+		"a limit ended it, and there is none now":   {[]*kernel.Job{past("n", 4*m, 124, outOfTime)}, nil, 0, "1m0s succeeded guess 0"},
+		"a limit ended it that is longer now":       {[]*kernel.Job{past("n", 4*m, 124, outOfTime), past("n", 4*m, 7)}, limit(5 * m), 0, "4m0s failed exit 7 history 1"},
+		"a limit ended it that is as long now":      {[]*kernel.Job{past("n", 4*m, 124, outOfTime)}, limit(4 * m), 0, "4m0s failed timeout 124 history 1"},
 		"another name, the same command":            {[]*kernel.Job{past("m", 4*m, 0, runs("x"))}, nil, 0, "4m0s succeeded history 1"},
 		"another command":                           {[]*kernel.Job{past("m", 4*m, 0, runs("x", "y"))}, nil, 0, "1m0s succeeded guess 0"},
 		"the name before the command":               {[]*kernel.Job{past("m", 4*m, 0, runs("x")), past("n", 2*m, 0, runs("y"))}, nil, 0, "2m0s succeeded history 1"},
