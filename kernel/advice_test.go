@@ -15,6 +15,9 @@ func TestAdviceHelps(t *testing.T) {
 	anyEnd := func(id kernel.JobID) option {
 		return func(j *kernel.Job) { j.Spec.After, j.Spec.AfterAny = []kernel.JobID{id}, []kernel.JobID{id} }
 	}
+	anyEndOf := func(ids ...kernel.JobID) option {
+		return func(j *kernel.Job) { j.Spec.After, j.Spec.AfterAny = ids, ids }
+	}
 	rejected := func(j *kernel.Job) {
 		asks(j)
 		j.State.Status, j.State.Approval.State, j.State.Outcome = kernel.BlockedByApproval, kernel.Rejected, kernel.OutcomeBlocked
@@ -52,6 +55,12 @@ func TestAdviceHelps(t *testing.T) {
 		"behind a cancelled one behind that":               {[]kernel.Job{job("b", after("a"), cancelled), job("c", after("b"))}, "submit_again b"},
 		"a producer that waits for the consumer":           {[]kernel.Job{job("b", after("c"), produces(token), is(kernel.BlockedByDependency)), job("c", needs(token), is(kernel.BlockedByDependency))}, "produce custom:t:a, retry c"},
 		"what runs after such a consumer":                  {[]kernel.Job{job("a", needs(token), is(kernel.BlockedByDependency)), job("b", after("a"), produces(token), is(kernel.BlockedByDependency))}, "produce custom:t:a, retry a"},
+		"an approval that a retry takes back":              {[]kernel.Job{job("a", cancelled), job("s", is(kernel.Running)), granted(job("b", anyEndOf("a", "s"))), job("c", after("a", "b"))}, "retry a, approve b"},
+		"its own approval, which a retry takes back":       {[]kernel.Job{job("a", cancelled), job("s", is(kernel.Running)), granted(job("c", anyEndOf("s", "a"), func(j *kernel.Job) { j.Spec.AfterAny = j.Spec.AfterAny[:1] }))}, "retry a, approve c"},
+		"a transient one that was cancelled":               {[]kernel.Job{job("a", transient(kernel.OnDemand), asks, cancelled), job("b", after("a"))}, "retry a, approve a"},
+		"rejected behind a transient one":                  {[]kernel.Job{job("a", produces(token), rejected), job("b", needs(token), transient(kernel.OnDemand), is(kernel.Unscheduled)), job("c", after("b"))}, "retry a, approve a"},
+		"behind one that a cancelled one waits for": {[]kernel.Job{job("a", failed), job("s", is(kernel.Running)), job("b", anyEndOf("s", "a"), func(j *kernel.Job) { j.Spec.AfterAny = j.Spec.AfterAny[:1] }),
+			job("c", after("b"), cancelled), job("d", after("c"))}, "retry a"},
 	} {
 		f := facts()
 		f.Markers[artifact(token)] = kernel.Seen[[]kernel.JobID](nil)

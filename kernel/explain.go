@@ -245,6 +245,7 @@ type explainer struct {
 	seen    map[int32]bool
 	actions []Remedy
 	sleeps  bool // a job on the way sleeps
+	retried bool // this is after the retries, and no tick has looked
 
 	depends *components // of jobs, by the jobs that they depend on
 	blocked *components // of jobs, by those that they depend on and that cannot start
@@ -397,7 +398,7 @@ func (x *explainer) remedies(i int32) {
 	case st == Running:
 		x.add(x.stalled(i)...)
 		return
-	case st == Unscheduled:
+	case st == Unscheduled && !(x.retried && !j.unrouted()): // a transient one wakes for what was retried
 		x.sleeps = true
 		return
 	case st == Succeeded || st == FailedRetryable:
@@ -662,28 +663,66 @@ func (x *explainer) arrange() {
 }
 
 // onceRetried collects what the jobs on the way from job i lack after the retries among the actions, by the gates that
-// they meet then. It returns the artifacts that were not observed and that this depends on.
+// they meet then, and the retries of what comes to light only then. It returns the artifacts that were not observed and that
+// this depends on.
 func (x *explainer) onceRetried(i int32) (asks []Artifact) {
-	if n := x.retries(); n == 0 || n > mostArranged {
-		return nil
-	}
 	s := x.t.s
-	var again Plan
-	var rewinds RetrySet
-	for _, k := range slices.Sorted(maps.Keys(x.seen)) {
-		if j := s.jobs[k]; x.t.status(k).Terminal() && x.t.status(k) != Succeeded {
-			rewinds.Jobs = append(rewinds.Jobs, j.ID)
-			again.add(PutState{j.ID, j.Rev, rewound(j, s.now, "")})
+	for more := true; more; {
+		if n := x.retries(); n == 0 || n > mostArranged {
+			return nil
+		}
+		var again Plan
+		var set RetrySet
+		for _, k := range x.takenAlong() {
+			set.Jobs = append(set.Jobs, s.jobs[k].ID)
+			again.add(PutState{s.jobs[k].ID, s.jobs[k].Rev, rewound(s.jobs[k], s.now, "")})
+		}
+		if asks = s.unasked([]RetrySet{set}); len(asks) > 0 {
+			return asks
+		}
+		then := newExplainer(newTick(s.Apply(again)))
+		then.retried = true
+		then.remedies(then.t.s.graph.index[s.jobs[i].ID])
+		more = false
+		var lacks []Remedy
+		for _, r := range then.actions {
+			k, here := s.find(r.Job)
+			switch {
+			case r.Kind != RetryJob:
+				lacks = append(lacks, r)
+			case here && !x.seen[k] && x.t.status(k) != Succeeded && !then.circles(): // else it is retried already, made nothing the first time, or enable finds it
+				more = true
+				x.remedies(k)
+			}
+		}
+		x.actions = append(slices.DeleteFunc(x.actions, func(r Remedy) bool { return slices.Contains(lacks, r) }), lacks...)
+	}
+	return nil
+}
+
+// takenAlong returns the jobs on the way that the retries among the actions rewind: those that have ended and not succeeded,
+// and those of the others that come after one of them.
+func (x *explainer) takenAlong() (all []int32) {
+	way, taken := slices.Sorted(maps.Keys(x.seen)), map[int32]bool{}
+	for _, k := range way {
+		if st := x.t.status(k); st.Terminal() && st != Succeeded {
+			taken[k] = true
 		}
 	}
-	if asks = s.unasked([]RetrySet{rewinds}); len(asks) > 0 {
-		return asks
+	for grown := true; grown; {
+		grown = false
+		for _, k := range way {
+			if st := x.t.status(k); taken[k] || st.Terminal() || st == Running || st == Unscheduled {
+				continue
+			}
+			x.t.s.graph.eachPredecessor(k, func(p int32) {
+				if taken[p] && !taken[k] {
+					taken[k], grown = true, true
+				}
+			})
+		}
 	}
-	then := newExplainer(newTick(s.Apply(again)))
-	then.remedies(then.t.s.graph.index[s.jobs[i].ID])
-	lacks := slices.DeleteFunc(then.actions, func(r Remedy) bool { return r.Kind == RetryJob }) // what made nothing the first time is retried already, or what spoilt it
-	x.actions = append(slices.DeleteFunc(x.actions, func(r Remedy) bool { return slices.Contains(lacks, r) }), lacks...)
-	return nil
+	return slices.Sorted(maps.Keys(taken))
 }
 
 // mostBefore is how many jobs before a running one runsAfter looks at: each takes a read of a store.
