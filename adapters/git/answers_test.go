@@ -95,6 +95,12 @@ func TestABranchThatMovesAllTheSame(t *testing.T) {
 			}
 			return cmd.Run()
 		}, false, "git does not move main (git update-ref: no (exit 1)): have what refuses that allow it, such as a hook", false},
+		"another git holds it": {func(cmd *exec.Cmd) error {
+			if slices.Contains(cmd.Args, "update-ref") {
+				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `: >.git/refs/heads/main.lock; "$@"; exit=$?; rm .git/refs/heads/main.lock; exit $exit`, "sh", "git", "update-ref", "refs/heads/main", string(to)}
+			}
+			return cmd.Run()
+		}, false, "another git is moving main: wait for it or, if there is none, remove " + o.path(".git/refs/heads/main.lock"), false},
 		"nobody knows": {func(cmd *exec.Cmd) error {
 			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "echo no >&2; exit 128"}
 			return cmd.Run()

@@ -312,6 +312,11 @@ func (r *Repo) moveWith(ctx context.Context, all []*following, branch string, fr
 	case now != from: // somebody committed meanwhile
 		return "", false, nil
 	case exitCode(err) > 0:
+		if _, said, held := strings.Cut(err.Error(), "Unable to create '"); held {
+			if lock, _, is := strings.Cut(said, ".lock': File exists"); is {
+				return fmt.Sprintf("another git is moving %s: wait for it or, if there is none, remove %s.lock", branch, lock), false, nil
+			}
+		}
 		return fmt.Sprintf("git does not move %s (%v): have what refuses that allow it, such as a hook", branch, err), false, nil
 	}
 	return "", false, err

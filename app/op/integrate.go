@@ -356,13 +356,23 @@ func toResolve(ctx context.Context, env *Env, dir string, files []string, retry 
 	} else if sparse {
 		add += " --sparse"
 	}
-	modules := ""
+	modules, hasMarks := "", false
 	for _, f := range files {
-		if state, _, err := look(filepath.Join(dir, f)); err == nil && state == directory {
+		state, marked, err := look(filepath.Join(dir, f))
+		if err == nil && state == directory {
 			modules += fmt.Sprintf(" (submodule %s: %s)", f, gitIn(dir, "update-index", "--cacheinfo", "160000,COMMIT,"+f))
 		}
+		hasMarks = hasMarks || marked
 	}
-	return fmt.Sprintf("resolve %s in %s, `%s` them%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, add, shorten(modules), retry)
+	meant := ""
+	if hasMarks {
+		if open, err := env.Git.Unmerged(ctx, dir); err != nil {
+			fmt.Fprintln(env.Stderr, err)
+		} else if len(open) == 0 {
+			meant = " (conflict markers that are meant: commit them there)"
+		}
+	}
+	return fmt.Sprintf("resolve %s in %s, `%s` them%s%s, then `vizier retry %s`", shorten(strings.Join(files, ", ")), dir, add, shorten(modules), meant, retry)
 }
 
 // inTreeToResolve matches what toResolve says: the worktree, and the command that follows.

@@ -323,7 +323,7 @@ func TestAFileThatIsStagedWithMarkersStaysInConflict(t *testing.T) {
 			gate := w.conflictGate(n, map[string]string{"auto_resolve": "true", "auto_resolve_script": "echo S:more >>readme.txt"})
 			w.want(gate, kernel.OutcomeBlocked, "the merge conflict is not resolved", "resolve readme.txt")
 			w.git(w.mergeDir(n), "add", "readme.txt")
-			w.want(w.conflictGate(n, nil), kernel.OutcomeBlocked, "the merge conflict is not resolved", "resolve readme.txt")
+			w.want(w.conflictGate(n, nil), kernel.OutcomeBlocked, "the merge conflict is not resolved", "resolve readme.txt", map[bool]string{true: "(conflict markers that are meant: commit them there)"}[filter == "cat"])
 			for range 2 {
 				if err := w.env.Files.ClearSentinel("foo"); err != nil {
 					t.Fatal(err)
