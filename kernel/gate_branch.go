@@ -46,7 +46,7 @@ func (t *tick) checkRivals(i int32) verdict {
 		return verdict{}
 	}
 	turn := mine
-	for _, r := range takers.all {
+	for _, r := range takers.took {
 		if r.tookAfter(turn) && t.waitsFor(r, mine) {
 			turn = r
 		}
@@ -132,6 +132,7 @@ func (r *taker) tookAfter(o *taker) bool {
 type takersOf struct {
 	of      map[RunID]*taker
 	all     []*taker
+	took    []*taker // those of all that took the branch
 	holders []int32
 }
 
@@ -219,6 +220,9 @@ func (t *tick) takersOf(name string) takersOf {
 		}
 		if r.merged {
 			r.at = time.Time{}
+		}
+		if !r.at.IsZero() {
+			known.took = append(known.took, r)
 		}
 		for _, k := range r.active {
 			switch st := t.status(k); {

@@ -158,7 +158,7 @@ func (c *call) restless(r *repo, snap *kernel.Snapshot) {
 		return
 	}
 	// An overview reads no facts, but what was waited for may have come true unseen.
-	if u := r.stalled(r.Scheduler.Observed(c.ctx, snap, kernel.Probes{})); u != nil {
+	if u := r.firstUnattended(r.Scheduler.Observed(c.ctx, snap, kernel.Probes{})); u != nil {
 		c.ui.warn("%s: `%s` has it go on", u.text, strings.Join(u.Command, " "))
 	}
 }

@@ -72,15 +72,15 @@ func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Find
 	if h := r.Hindrance(); h.Problem != "" {
 		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: h.Problem, Next: strings.Join(h.Command, " ") + ": " + h.Then}}, nil
 	}
-	if u := r.stalled(s); u != nil {
+	if u := r.firstUnattended(s); u != nil {
 		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: u.text, Next: strings.Join(u.Command, " ")}}, nil
 	}
 	return nil, nil
 }
 
-// stalled returns what is unattended in s and should not be: it could go on, or a scheduler was to
+// firstUnattended returns what is unattended in s and should not be: it could go on, or a scheduler was to
 // watch for that. nil: nothing.
-func (r *repo) stalled(s *kernel.Snapshot) *unattended {
+func (r *repo) firstUnattended(s *kernel.Snapshot) *unattended {
 	for _, rest := range s.TickWaits() {
 		if u := r.unattended(rest, s.Now()); u != nil && (rest.Now || r.Off == "") {
 			return u
