@@ -757,6 +757,9 @@ func TestBrowserWithManyJobs(t *testing.T) {
 				}
 				got := httptest.NewRecorder()
 				s.ServeHTTP(got, q)
+				if q.Context().Err() != nil { // on a busy machine: the page asks again
+					return
+				}
 				var state struct {
 					Snapshot json.RawMessage
 					Change   *struct{ Jobs []json.RawMessage }
