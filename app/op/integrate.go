@@ -274,7 +274,7 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	if err := git.RemoveFile(ctx, m.dir, doc); err != nil {
 		return nil, err
 	}
-	subject, _, _ := strings.Cut(cmp.Or(m.n.arg("message"), "chore"), "\n")
+	subject, _, _ := strings.Cut(cmp.Or(strings.TrimSpace(m.n.arg("message")), "chore"), "\n")
 	id, err := git.Commit(ctx, m.dir, withEffect(strings.TrimSpace(subject)+removedDoc+m.slug, effectKey(m.n, "remove plan doc")))
 	if err != nil {
 		// Detach first, or the removal would be parked as if it were a person's

@@ -152,8 +152,8 @@ func (h *Habits) known(j *kernel.Job) *habit {
 	return nil
 }
 
-// within returns k without the attempts that a time limit ended which is shorter than limit: that one would not have
-// ended them, or later. 0: there is none.
+// within returns k without the attempts that a time limit shorter than limit ended: they say nothing of a job with that
+// limit. limit 0: the job has none.
 func (k *habit) within(limit time.Duration) *habit {
 	sooner := func(f failure) bool { return f.class == kernel.Timeout && f.took > 0 && (limit == 0 || f.took < limit) }
 	if !slices.ContainsFunc(k.failed, sooner) {
