@@ -51,9 +51,8 @@ func ExampleOpen() {
 	for _, u := range why.Unmet {
 		fmt.Println(u.Detail)
 	}
-	for _, a := range why.Actions {
-		command, _ := view.Remedy(a)
-		fmt.Println(command[:3], command[3] == string(job.ID))
+	for _, step := range view.Steps(why.Actions) {
+		fmt.Println(step.Command[:3], step.Command[3] == string(job.ID))
 	}
 	// Output:
 	// job 1 waiting_on_approval

@@ -90,14 +90,20 @@ func TestAdviceHelps(t *testing.T) {
 		if e.Actions[0].Kind == kernel.SubmitAgain {
 			continue
 		}
+		var retries []kernel.JobID
 		for n, r := range e.Actions {
+			if r.Kind == kernel.RetryJob {
+				if retries = append(retries, r.Job); n+1 < len(e.Actions) && e.Actions[n+1].Kind == kernel.RetryJob {
+					continue // together
+				}
+			}
 			var p kernel.Plan
 			switch r.Kind {
 			case kernel.MoveBranch:
 				f.Heads[r.Pinned.Branch] = kernel.Seen(r.Pinned.Commit)
 				s = kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Jobs: values(s.Jobs()), Facts: f})
 			case kernel.RetryJob:
-				p, err = kernel.Retry(s, r.Job, "ann")
+				_, p, err = kernel.RetryAll(s, retries, "ann")
 			case kernel.AwaitEnd:
 				p, err = kernel.Finish(s, kernel.Result{Attempt: s.Job(r.Job).Attempt(), Outcome: kernel.OutcomeSucceeded})
 			case kernel.ApproveJob:

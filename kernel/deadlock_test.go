@@ -244,8 +244,8 @@ func TestARetryBehindAFailure(t *testing.T) {
 	}
 }
 
-// Retries are named in an order in which none of them is refused.
-func TestRetriesThatWorkInTheirOrder(t *testing.T) {
+// Retries of which one alone is refused are of use together.
+func TestRetriesThatWorkTogether(t *testing.T) {
 	const c = "custom:t:c"
 	s := snapshot(marked(facts(), c), job("f", is(kernel.Failed)), job("m", produces(c), is(kernel.Failed)),
 		job("u", needs(c), after("f"), is(kernel.BlockedByDependency)), job("v", after("u"), produces(c), is(kernel.BlockedByDependency)))
@@ -254,18 +254,18 @@ func TestRetriesThatWorkInTheirOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := []kernel.Remedy{{Kind: kernel.RetryJob, Job: "m"}, {Kind: kernel.RetryJob, Job: "f"}}; !slices.Equal(e.Actions, want) {
+		if want := []kernel.Remedy{{Kind: kernel.RetryJob, Job: "f"}, {Kind: kernel.RetryJob, Job: "m"}}; !slices.Equal(e.Actions, want) {
 			t.Errorf("%s: %+v", id, e.Actions)
 		}
-		next := s
-		for _, r := range e.Actions {
-			p, err := kernel.Retry(next, r.Job, "ann")
-			if err != nil {
-				t.Errorf("%s: %v", r.Job, err)
-			}
-			next = next.Apply(p)
-			next = next.Apply(kernel.Decide(next))
+		if _, err := kernel.Retry(s, "f", "ann"); !errors.Is(err, kernel.ErrConflict) {
+			t.Errorf("f alone: %v", err)
 		}
+		_, p, err := kernel.RetryAll(s, []kernel.JobID{"f", "m"}, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := s.Apply(p)
+		next = next.Apply(kernel.Decide(next))
 		if st := next.Job(id).State.Status; st == kernel.BlockedByDependency {
 			t.Errorf("%s is %s", id, st)
 		}

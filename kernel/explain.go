@@ -15,7 +15,7 @@ type Explanation struct {
 	Status   Status
 	Since    time.Time  // since when the first unmet gate has held it up; zero: unknown
 	Unmet    []Unmet    // every unmet condition, in gate order
-	Actions  []Remedy   // the smallest set that would start the job, in the order in which to do it
+	Actions  []Remedy   // the smallest set that would start the job, in the order in which to do it; retries that follow each other are for RetryAll
 	Asks     []Artifact // whether these exist decides about Actions too, and was not observed
 	Root     *RootFailure
 	TickWait TickWait // of the job, or of the first job that it waits for
@@ -532,7 +532,6 @@ func (x *explainer) enable() (asks []Artifact) {
 		sets, _, err := RetryAll(s, retries, "")
 		var d *DeadlockError
 		if !errors.As(err, &d) {
-			x.queue(s, retries)
 			return s.unasked(sets)
 		}
 		frees := d.Cycle.Frees
@@ -543,32 +542,6 @@ func (x *explainer) enable() (asks []Artifact) {
 		x.actions = slices.Insert(x.actions, at, frees)
 		if s = s.made(frees); frees.Kind == RetryJob {
 			retries = append(retries, frees.Job)
-		}
-	}
-}
-
-// queue puts the retries into an order in which s, which has what is to be made before them, refuses none of them as a deadlock.
-func (x *explainer) queue(s *Snapshot, retries []JobID) {
-	var order []JobID
-	for len(retries) > 0 {
-		at := slices.IndexFunc(retries, func(id JobID) bool {
-			_, p, err := RetryAll(s, []JobID{id}, "")
-			var d *DeadlockError
-			if errors.As(err, &d) {
-				return false
-			}
-			s = s.Apply(p)
-			return true
-		})
-		if at < 0 { // only together
-			return
-		}
-		order = append(order, retries[at])
-		retries = slices.Delete(slices.Clone(retries), at, at+1)
-	}
-	for i, next := 0, 0; i < len(x.actions); i++ {
-		if x.actions[i].Kind == RetryJob {
-			x.actions[i].Job, next = order[next], next+1
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,6 +73,15 @@ func (r *Repo) atWorkIn(proc string, then time.Time) bool {
 		}
 	}
 	return false
+}
+
+// opened reports whether a process has the file at path open. Of processes of other users it does not know.
+func opened(path string) bool {
+	all, _ := filepath.Glob("/proc/[0-9]*/fd/*") // its only error is that of a bad pattern
+	return slices.ContainsFunc(all, func(fd string) bool {
+		at, err := os.Readlink(fd)
+		return err == nil && at == path
+	})
 }
 
 // booted returns when the system was started.

@@ -41,6 +41,9 @@ func (r *Repo) atWorkSince(then time.Time) bool {
 	return false
 }
 
+// opened reports whether a process has the file at path open. Without lsof(8) it does not know of any.
+func opened(path string) bool { return exec.Command("lsof", "-t", "--", path).Run() == nil }
+
 // parseElapsed parses an age in the format of ps(1):
 // [[DAYS-]HOURS:]MINUTES:SECONDS.
 func parseElapsed(s string) (time.Duration, error) {

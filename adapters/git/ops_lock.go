@@ -69,7 +69,7 @@ func (r *Repo) IndexLockIn(dir string) string {
 
 // DropStaleRefLocks removes lock files older than before that a killed git left
 // for branches and Vizier's own refs, for HEAD, for the packed refs and for the configuration. It keeps a
-// lock that a git still at work in the repository may hold; git reports such a
+// lock that a program still at work may hold; git reports such a
 // lock to whoever runs into it.
 func (r *Repo) DropStaleRefLocks(branches []string, before time.Time) error {
 	paths, err := r.locksBelow("refs/vizier")
@@ -114,24 +114,27 @@ func (r *Repo) locksBelow(dir string) (paths []string, err error) {
 }
 
 // StaleLocks returns the lock files older than before that a killed git left in the git directory and those of the
-// worktrees. drop removes one of them. A lock that a git still at work may hold is none.
+// worktrees. drop removes one of them. A lock that a program still at work may hold is none.
 func (r *Repo) StaleLocks(before time.Time) (paths []string, drop func(path string) error, err error) {
 	all, err := r.locksBelow(".")
 	old := func(at time.Time) bool { return at.Before(before) }
 	for _, p := range all {
 		path := filepath.Join(r.root.CommonDir, p)
-		if info, err := os.Lstat(path); err == nil && old(info.ModTime()) && !r.atWorkSince(info.ModTime()) {
+		if info, err := os.Lstat(path); err == nil && old(info.ModTime()) && !r.holds(path, info.ModTime()) {
 			paths = append(paths, path)
 		}
 	}
 	return paths, func(path string) error { return r.dropStale(path, old) }, err
 }
 
-// dropStale removes a lock file that was made when may says, unless a git still at work in the
-// repository may hold it.
+// holds reports whether a program that is still at work may hold the lock file at path, which was made at then: a git in the
+// repository, or one with a git library, which has the file open.
+func (r *Repo) holds(path string, then time.Time) bool { return r.atWorkSince(then) || opened(path) }
+
+// dropStale removes a lock file that was made when may says, unless a program still at work may hold it.
 func (r *Repo) dropStale(path string, may func(at time.Time) bool) error {
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || !may(info.ModTime()) || r.atWorkSince(info.ModTime()) {
+	if err != nil || !info.Mode().IsRegular() || !may(info.ModTime()) || r.holds(path, info.ModTime()) {
 		return nil //nolint:nilerr // it is not there, or whoever runs into it reports it
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) {

@@ -2,6 +2,7 @@ package git
 
 import (
 	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,6 +87,48 @@ func TestStaleLocksOfBranches(t *testing.T) {
 			_ = work.Wait()
 			gone(true)
 		})
+	}
+}
+
+// A program that works with a git library holds the lock that it has open, whatever it is called and wherever it began.
+func TestALockThatAnotherProgramHolds(t *testing.T) {
+	if _, err := exec.LookPath("lsof"); err != nil && !tellsWhere {
+		t.Skip("no lsof, so nobody knows who has a file open")
+	}
+	f := newFixture(t)
+	f.commit("a.txt", "1\n")
+	f.git("branch", "draft/x")
+	r := Open(f.root())
+	const name = ".git/refs/heads/draft/x.lock"
+	f.write(name, "")
+	began := time.Now()
+	if err := os.Chtimes(f.path(name), began.Add(-time.Hour), began.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(f.path(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop := func() bool {
+		t.Helper()
+		stale, _, err := r.StaleLocks(began)
+		if err := errors.Join(err, r.DropStaleRefLocks([]string{"draft/x"}, began)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = os.Lstat(f.path(name))
+		if (len(stale) > 0) != os.IsNotExist(err) {
+			t.Errorf("%q are stale, and: %v", stale, err)
+		}
+		return os.IsNotExist(err)
+	}
+	if drop() {
+		t.Error("the lock that this process has open was removed")
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if tellsWhere && !drop() { // else any git on this machine counts
+		t.Error("a lock that nobody has open stayed")
 	}
 }
 

@@ -316,11 +316,8 @@ func explained(e kernel.Explanation, refs *references) explanation {
 		}
 		out.Unmet = append(out.Unmet, m)
 	}
-	for _, a := range e.Actions {
-		command, text := view.Remedy(a)
-		if text == "" || !slices.ContainsFunc(out.Actions, func(r remedy) bool { return r.Text == text }) { // a draft makes all of a plan
-			out.Actions = append(out.Actions, remedy{refs.command(command), text})
-		}
+	for _, s := range view.Steps(e.Actions) {
+		out.Actions = append(out.Actions, remedy{refs.command(s.Command), s.Text})
 	}
 	if e.Root != nil {
 		out.Root = &rootFailure{Job: e.Root.Job, Reference: refs.of(string(e.Root.Job)), Status: e.Root.Status.String(), Detail: e.Root.Detail}

@@ -43,7 +43,7 @@ func (rel *release) begin(c *call, dryRun bool) error {
 	undone, err := undo(c.ctx, left)
 	switch {
 	case errors.Is(err, git.ErrMoved):
-		return refuse(fmt.Errorf("release %s, commit %.12s, was killed before its end, and cannot be undone: %w", left.Tag, left.Commit, err), rel.stays(c.ctx, left))
+		return refuse(fmt.Errorf("release %s, commit %.12s, was killed before its end, and cannot be undone: %w", left.Tag, left.Commit, err), rel.stays(c.ctx, left)+"; then remove `vizier-release` in the git directory")
 	case err != nil:
 		return fmt.Errorf("undo release %s, which was killed before its end: %w", left.Tag, err)
 	case dryRun && undone:
@@ -64,13 +64,13 @@ func (rel *release) begin(c *call, dryRun bool) error {
 	return rel.right.Forget()
 }
 
-// stays says what to do about a release that was killed and cannot be undone.
+// stays says what to do about a release that did not end well and cannot be undone.
 func (rel *release) stays(ctx context.Context, left git.Begun) string {
 	tag, untag := fmt.Sprintf(" and make its tag with `%s`", kernel.CommandLine("git", "tag", "--annotate", left.Tag, fmt.Sprintf("%.12s", left.Commit))), ""
 	if made, err := rel.git.TagExists(ctx, left.Tag); made || err != nil {
 		tag, untag = "", " and remove its tag with `"+kernel.CommandLine("git", "tag", "-d", left.Tag)+"`"
 	}
-	return "if it is to stay, run its script by hand" + tag + "; else revert what belongs to it" + untag + "; then remove `vizier-release` in the git directory"
+	return "if it is to stay, run its script by hand" + tag + "; else revert what belongs to it" + untag
 }
 
 // undoable returns a context that whatever signal would end the process cancels instead, however often it comes, until stop
@@ -115,10 +115,14 @@ func (rel *release) make(c *call, root string, noTag bool) error {
 	if undo != nil && !errors.Is(undo, git.ErrMoved) {          // such as another one, which ended git
 		return fmt.Errorf("%w; not everything could be undone: %w: the next `vizier release` undoes the rest", err, undo)
 	}
-	if undo = errors.Join(undo, rel.right.Forget()); undo != nil {
-		return fmt.Errorf("%w; not everything could be undone: %w", err, undo)
-	}
-	if undone {
+	forget := rel.right.Forget()
+	switch {
+	case undo != nil:
+		err = fmt.Errorf("%w; not everything could be undone: %w", err, errors.Join(undo, forget))
+		err = &failure{class: classify(err), err: err, hint: rel.stays(context.WithoutCancel(ctx), begun)}
+	case forget != nil:
+		err = fmt.Errorf("%w; not everything could be undone: %w", err, forget)
+	case undone:
 		err = fmt.Errorf("%w; the release is undone: %s is at %.12s again", err, rel.branch, rel.head)
 	}
 	return err

@@ -102,9 +102,8 @@ func why(ctx context.Context, r *vizier.Repository, ref string) error {
 	for _, u := range e.Unmet {
 		fmt.Printf("%s: %s (cleared by %s)\n", u.Kind, u.Detail, u.Clears)
 	}
-	for _, a := range e.Actions {
-		command, text := view.Remedy(a)
-		fmt.Println(cmp.Or(text, strings.Join(command, " ")))
+	for _, s := range view.Steps(e.Actions) {
+		fmt.Println(cmp.Or(s.Text, strings.Join(s.Command, " ")))
 	}
 	return nil
 }

@@ -9,9 +9,30 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Remedy returns the command that applies r, or a sentence that says what to do, or both: a command that
-// not everybody may run is in its sentence.
-func Remedy(r kernel.Remedy) (command []string, text string) {
+// Step is what somebody is to do: a command, or a sentence, or both, where the sentence is what to show: it says
+// who may run the command, or what to look at before.
+type Step struct {
+	Command []string
+	Text    string
+}
+
+// Steps returns how to apply actions, in their order. Jobs to retry are named in one command: a retry of some
+// of them may wake others, which a second command would be refused for. What one step does for several actions is there once.
+func Steps(actions []kernel.Remedy) (out []Step) {
+	for i, r := range actions {
+		command, text := remedy(r)
+		switch {
+		case i > 0 && r.Kind == kernel.RetryJob && actions[i-1].Kind == kernel.RetryJob:
+			out[len(out)-1].Command = append(out[len(out)-1].Command, string(r.Job))
+		case text == "" || !slices.ContainsFunc(out, func(s Step) bool { return s.Text == text }): // a draft makes all of a plan
+			out = append(out, Step{command, text})
+		}
+	}
+	return out
+}
+
+// remedy returns the step that applies r.
+func remedy(r kernel.Remedy) (command []string, text string) {
 	switch r.Kind {
 	case kernel.RetryJob:
 		return []string{"vizier", "retry", string(r.Job)}, ""

@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -8,20 +9,44 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
+// step returns the only step of r.
+func step(t *testing.T, r kernel.Remedy) (command []string, text string) {
+	t.Helper()
+	steps := view.Steps([]kernel.Remedy{r})
+	if len(steps) != 1 {
+		t.Fatalf("%+v: %v", r, steps)
+	}
+	return steps[0].Command, steps[0].Text
+}
+
+// Retries are one command, what is done once is said once, and everything else keeps its place.
+func TestTheStepsOfAnExplanation(t *testing.T) {
+	retry := func(id kernel.JobID) kernel.Remedy { return kernel.Remedy{Kind: kernel.RetryJob, Job: id} }
+	plan := parse(t, []string{"plan_branch:a (draft/a)", "plan_doc:a (draft/a)"})
+	var got []string
+	for _, s := range view.Steps([]kernel.Remedy{{Kind: kernel.ProduceArtifact, Artifact: plan[0]}, {Kind: kernel.ProduceArtifact, Artifact: plan[1]},
+		retry("a"), retry("b"), retry("c"), {Kind: kernel.ApproveJob, Job: "d"}, {Kind: kernel.ApproveJob, Job: "e"}, retry("f")}) {
+		got = append(got, cmp.Or(s.Text, strings.Join(s.Command, " ")))
+	}
+	equal(t, got, []string{"draft the plan: `vizier run draft --name a` with `--spec-text` or `--file`",
+		"vizier retry a b c", "vizier jobs approve d", "vizier jobs approve e", "vizier retry f"})
+	equal(t, view.Steps(nil), nil)
+}
+
 // Every remedy has words of its own or a command, and there is no default that
 // would tell a wrong one.
 func TestEveryRemedyHasWords(t *testing.T) {
 	said := map[string]kernel.RemedyKind{}
 	k := kernel.RemedyKind(0)
 	for ; !strings.Contains(k.String(), "("); k++ {
-		command, text := view.Remedy(kernel.Remedy{Kind: k, Job: "j", Detail: "why", Pinned: kernel.PinnedHead{Branch: "b", Commit: "c"}})
+		command, text := step(t, kernel.Remedy{Kind: k, Job: "j", Detail: "why", Pinned: kernel.PinnedHead{Branch: "b", Commit: "c"}})
 		words := strings.Join(command, " ") + text
 		if other, again := said[words]; words == "" || again {
 			t.Errorf("%s: %q, as %s", k, words, other)
 		}
 		said[words] = k
 	}
-	if command, text := view.Remedy(kernel.Remedy{Kind: k}); len(command) > 0 || text != "" || k == 0 {
+	if command, text := step(t, kernel.Remedy{Kind: k}); len(command) > 0 || text != "" || k == 0 {
 		t.Errorf("a kind that there is not: %v %q", command, text)
 	}
 }
@@ -41,7 +66,7 @@ func TestTheCommandThatApproves(t *testing.T) {
 		{kernel.Remedy{Pinned: at, Asked: "old"}, "vizier jobs approve j --head new", strings.Replace(moved, "right new", "right old...new", 1)},
 	} {
 		c.remedy.Kind, c.remedy.Job = kernel.ApproveJob, "j"
-		command, text := view.Remedy(c.remedy)
+		command, text := step(t, c.remedy)
 		equal(t, []string{strings.Join(command, " "), text}, []string{c.command, c.text})
 	}
 }
@@ -52,7 +77,7 @@ func TestTheBranchThatIsMade(t *testing.T) {
 		"git branch b c": {Branch: "b", Commit: "c"},
 		"make branch b, as `git branch -- b` does at the commit that is checked out": {Branch: "b"},
 	} {
-		command, text := view.Remedy(kernel.Remedy{Kind: kernel.MakeBranch, Pinned: at})
+		command, text := step(t, kernel.Remedy{Kind: kernel.MakeBranch, Pinned: at})
 		equal(t, strings.Join(command, " ")+text, want)
 	}
 }
@@ -60,13 +85,13 @@ func TestTheBranchThatIsMade(t *testing.T) {
 // The token of a plan's stage is made by the command of the stage, another artifact by a job that nobody knows.
 func TestTheCommandOfAStage(t *testing.T) {
 	for ref, want := range map[string]string{"approve:a": "vizier run approve --name a", "review:a": "queue a job that produces custom:stage_token:review:a"} {
-		command, text := view.Remedy(kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: kernel.Artifact{Kind: kernel.Custom, Name: kernel.StageToken, Ref: ref}})
+		command, text := step(t, kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: kernel.Artifact{Kind: kernel.Custom, Name: kernel.StageToken, Ref: ref}})
 		if got := strings.Join(command, " ") + text; got != want {
 			t.Errorf("%s: %q", ref, got)
 		}
 	}
 	r := kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: kernel.Artifact{Kind: kernel.Custom, Name: kernel.StageToken, Ref: "approve:a"}, Pinned: kernel.PinnedHead{Branch: "other"}}
-	if command, _ := view.Remedy(r); strings.Join(command, " ") != "vizier run approve --name a --branch other" {
+	if command, _ := step(t, r); strings.Join(command, " ") != "vizier run approve --name a --branch other" {
 		t.Errorf("for another branch: %q", command)
 	}
 }
@@ -82,7 +107,7 @@ func TestTheDraftOfAPlan(t *testing.T) {
 		"command_patch:draft/a":   "queue a job that produces command_patch:draft/a",
 		"custom:plan_doc:draft/a": "queue a job that produces custom:plan_doc:draft/a",
 	} {
-		if command, text := view.Remedy(kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: parse(t, []string{label})[0]}); len(command) > 0 || text != want {
+		if command, text := step(t, kernel.Remedy{Kind: kernel.ProduceArtifact, Artifact: parse(t, []string{label})[0]}); len(command) > 0 || text != want {
 			t.Errorf("%s: %v %q", label, command, text)
 		}
 	}

@@ -147,11 +147,8 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 		out.Actions = append(out.Actions, errUnseen.Error()+": vizier why "+cmp.Or(j.Ref(), string(id))+" says it")
 		e.Actions = nil
 	}
-	for _, r := range e.Actions {
-		command, text := view.Remedy(r)
-		if does := p.people(cmp.Or(text, kernel.CommandLine(command...))); !slices.Contains(out.Actions, does) { // a draft makes all of a plan
-			out.Actions = append(out.Actions, does)
-		}
+	for _, s := range view.Steps(e.Actions) {
+		out.Actions = append(out.Actions, p.people(cmp.Or(s.Text, kernel.CommandLine(s.Command...))))
 	}
 	if e.Root != nil && e.Root.Job != id {
 		out.Root = p.people(string(e.Root.Job) + ": " + e.Root.Detail)
