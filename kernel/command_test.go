@@ -137,7 +137,7 @@ func (w *stage) enqueue(lines []string) []string {
 }
 
 // spec parses NAME and options: after=A,B needs=LABEL;LABEL
-// produces=LABEL;LABEL lock=KEY[:shared],… pool=NAME:N,… missing_producer=wait
+// produces=LABEL;LABEL produces_OUTCOME=LABEL;… lock=KEY[:shared],… pool=NAME:N,… missing_producer=wait
 // run=R failure_mode=MODE on=OUTCOME:NAME transient=MODE routed approval
 // retries=N resumes=N reclaims=N retry_exit=N no_args pinned=BRANCH@COMMIT
 // pre=clean_worktree,branch_exists:B worktree=PATH
@@ -167,6 +167,9 @@ func (w *stage) spec(line string) kernel.NewJob {
 			spec.Needs = w.artifacts(value)
 		case "produces":
 			spec.Produces = w.artifacts(value)
+		case "produces_succeeded", "produces_failed", "produces_blocked", "produces_cancelled":
+			on, _ := kernel.ParseOutcome(strings.TrimPrefix(key, "produces_"))
+			spec.ProducesOn = append(spec.ProducesOn, kernel.Products{On: on, Artifacts: w.artifacts(value)})
 		case "lock", "pool":
 			for one := range strings.SplitSeq(value, ",") {
 				spec.Locks = append(spec.Locks, w.lock(key, one))
@@ -233,8 +236,8 @@ func (w *stage) lock(key, value string) kernel.Lock {
 	return l
 }
 
-// result parses how an attempt ended. A successful attempt produces what its
-// job declares.
+// result parses how an attempt ended. It produces what its job declares for that
+// end.
 func (w *stage) result(s *kernel.Snapshot, name kernel.JobID, args []string) kernel.Result {
 	j := s.Job(name)
 	r := kernel.Result{Attempt: j.Attempt(), Ended: w.now}
@@ -269,11 +272,9 @@ func (w *stage) result(s *kernel.Snapshot, name kernel.JobID, args []string) ker
 	default:
 		r.Outcome = kernel.OutcomeFailed
 	}
-	if r.Outcome == kernel.OutcomeSucceeded {
-		for _, a := range j.Spec.Produces {
-			if a.Kind == kernel.Custom && a.String() != without {
-				r.Produced = append(r.Produced, a)
-			}
+	for _, a := range j.Spec.Products(r.Outcome) {
+		if a.Kind == kernel.Custom && a.String() != without {
+			r.Produced = append(r.Produced, a)
 		}
 	}
 	return r

@@ -16,6 +16,7 @@ func TestExploredHistoriesArePlayed(t *testing.T) {
 		want string // a line of the last answer
 	}{
 		"left open":    {[]string{"a on=failed:m", "b after=m", "m routed"}, "b: waiting_on_deps (dependencies: waiting on job m)"},
+		"of a failure": {[]string{"a produces=custom:t:m produces_failed=custom:t:m", "b needs=custom:t:m"}, "b: running -> succeeded exit=0"},
 		"silent":       {[]string{"a", "b after=a after_any=a"}, "b: running -> succeeded exit=0"},
 		"passed round": {[]string{"a approval retries=1 retry_on=timeout", "b after=a after_any=a on=failed:a:2"}, "b: waiting_on_deps -> running attempt=1"},
 		"too early":    {[]string{"a produces=" + branch, "b needs=" + branch}, "b: queued -> running attempt=1"},

@@ -136,6 +136,7 @@ type Spec struct {
 	AfterAny        []JobID    // the members of After for which any end will do
 	Needs           []Artifact // job.json: dependencies
 	Produces        []Artifact // job.json: artifacts; those declared for any outcome
+	ProducesOn      []Products // which of them come with which outcome; empty: all with success. Only package foresight reads it
 	MissingProducer MissingProducer
 	FailureMode     FailureMode
 	Pinned          PinnedHead
@@ -158,6 +159,25 @@ type Spec struct {
 	Task            Task
 
 	Configured *Configured // nil: an earlier version enqueued the job. Immutable
+}
+
+// Products are the artifacts that a job produces with an outcome.
+type Products struct {
+	On        Outcome
+	Artifacts []Artifact
+}
+
+// Products returns what the job produces if it ends with outcome on.
+func (s *Spec) Products(on Outcome) []Artifact {
+	if len(s.ProducesOn) == 0 && on == OutcomeSucceeded {
+		return s.Produces
+	}
+	for _, p := range s.ProducesOn {
+		if p.On == on {
+			return p.Artifacts
+		}
+	}
+	return nil
 }
 
 // Configured is the part of the configuration that concerned a job when it was

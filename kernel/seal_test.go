@@ -70,7 +70,7 @@ manifest "cd"
 // of it is noticed. What decides when it runs is not part of it.
 func TestWhatIsSealed(t *testing.T) {
 	open := map[string]string{
-		"Name": "for people", "Tags": "for people", "After": "when", "AfterAny": "when", "Needs": "when", "Produces": "for others", "MissingProducer": "when",
+		"Name": "for people", "Tags": "for people", "After": "when", "AfterAny": "when", "Needs": "when", "Produces": "for others", "ProducesOn": "for foresight", "MissingProducer": "when",
 		"FailureMode": "of the run", "Preconditions": "when", "ApprovalTimeout": "of the question", "Estimate": "for foresight", "Locks": "when", "Routes": "what follows", "Routed": "when",
 		"OwnsContext": "of the run", "Transient": "when", "IdempotencyKey": "of the submission", "Budget": "how often", "Retry": "how often", "Resumable": "how often",
 		"Idempotent": "how often", "KeepSession": "how often", "Prompt": "its run has a manifest", "InDoubt": "how often", "Configured": "for people",

@@ -62,6 +62,7 @@ func TestOneKeyForJobsThatDiffer(t *testing.T) {
 		"Retry":          "follows the budget",
 		"FailureMode":    "of templates, whose jobs have no key",
 		"Routes":         "of templates, whose jobs have no key",
+		"ProducesOn":     "of templates, whose jobs have no key",
 		"Routed":         "of templates, whose jobs have no key",
 		"OwnsContext":    "of templates, whose jobs have no key",
 		"Configured":     "not asked for, but found",

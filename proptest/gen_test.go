@@ -13,7 +13,7 @@ func TestTheGeneratorFillsEveryField(t *testing.T) {
 		"Spec.Origin.Target": "for people", "Spec.Origin.Template": "for people", "Spec.Origin.Manifest": "the executor's", "Spec.Origin.TraceParent": "package trace's",
 		"Spec.Task.Dir": "the executor's", "Spec.Task.Env": "the executor's", "Spec.Task.PassEnv": "the executor's", "Spec.Task.Secrets": "the executor's",
 		"Spec.KeepSession": "the agent's", "State.Agent": "the agent's", "State.Place": "for people", "Spec.Task.Tree": "the executor's",
-		"Spec.Task.Timeout": "the executor's", "Spec.Task.Grace": "the executor's", "Spec.Configured": "for people",
+		"Spec.Task.Timeout": "the executor's", "Spec.ProducesOn": "for foresight", "Spec.Task.Grace": "the executor's", "Spec.Configured": "for people",
 	}
 	drawn, fields := map[string]bool{}, map[string]bool{}
 	var look func(path string, v reflect.Value)

@@ -168,6 +168,13 @@ func (f *filler) tidy(v reflect.Value) {
 		if p.State == kernel.NotRequired {
 			*p = kernel.Approval{}
 		}
+	case *kernel.Products:
+		if p.On == kernel.NoOutcome {
+			p.On = kernel.OutcomeFailed
+		}
+		if len(p.Artifacts) == 0 {
+			p.Artifacts = []kernel.Artifact{f.artifact()}
+		}
 	case *kernel.Route:
 		if p.On == kernel.NoOutcome {
 			p.On = kernel.OutcomeFailed

@@ -189,6 +189,7 @@ type (
 		FailureMode      string               `json:"failure_mode,omitempty"`
 		Locks            []lockRecord         `json:"locks"`
 		Artifacts        []artifactRecord     `json:"artifacts"`
+		ArtifactsOn      []productsRecord     `json:"artifacts_on,omitempty"`
 		PinnedHead       *pinnedHead          `json:"pinned_head"`
 		Preconditions    []preconditionRecord `json:"preconditions,omitempty"`
 		ApprovalTimeout  string               `json:"approval_timeout,omitempty"`
@@ -248,6 +249,10 @@ type (
 		How       string `json:"how,omitempty"`
 		SHA256    string `json:"sha256"`
 		Statement string `json:"statement,omitempty"`
+	}
+	productsRecord struct {
+		On        string           `json:"on"`
+		Artifacts []artifactRecord `json:"artifacts"`
 	}
 	routeRecord struct {
 		On     string `json:"on"`

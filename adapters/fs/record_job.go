@@ -117,6 +117,13 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	for _, a := range sp.Produces {
 		s.Artifacts = append(s.Artifacts, artifactRecord(a))
 	}
+	for _, p := range sp.ProducesOn {
+		made := productsRecord{On: p.On.String()}
+		for _, a := range p.Artifacts {
+			made.Artifacts = append(made.Artifacts, artifactRecord(a))
+		}
+		s.ArtifactsOn = append(s.ArtifactsOn, made)
+	}
 	if sp.MissingProducer != kernel.Block {
 		s.DependencyPolicy = &dependencyPolicy{sp.MissingProducer.String()}
 	}
@@ -350,6 +357,13 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	}
 	for _, a := range s.Artifacts {
 		sp.Produces = append(sp.Produces, kernel.Artifact(a).Canonical())
+	}
+	for _, p := range s.ArtifactsOn {
+		made := kernel.Products{On: parsed(d, "schedule.artifacts_on", p.On, kernel.ParseOutcome)}
+		for _, a := range p.Artifacts {
+			made.Artifacts = append(made.Artifacts, kernel.Artifact(a).Canonical())
+		}
+		sp.ProducesOn = append(sp.ProducesOn, made)
 	}
 	if p := s.DependencyPolicy; p != nil {
 		sp.MissingProducer = parsed(d, "schedule.dependency_policy", p.MissingProducer, kernel.ParseMissingProducer)

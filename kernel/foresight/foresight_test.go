@@ -62,6 +62,11 @@ func both(f ...func(*kernel.Job)) func(*kernel.Job) {
 func TestWhatIf(t *testing.T) {
 	binary := kernel.Artifact{Kind: kernel.Custom, Name: "binary", Ref: "app"}
 	branch := kernel.Artifact{Kind: kernel.PlanBranch, Name: "p", Ref: "draft/p"}
+	report := kernel.Artifact{Kind: kernel.Custom, Name: "report", Ref: "app"}
+	makes := func(j *kernel.Job) {
+		j.Spec.Produces = []kernel.Artifact{binary, report, branch}
+		j.Spec.ProducesOn = []kernel.Products{{On: kernel.OutcomeSucceeded, Artifacts: []kernel.Artifact{binary}}, {On: kernel.OutcomeFailed, Artifacts: []kernel.Artifact{report, branch}}}
+	}
 	gpu := kernel.Lock{Key: "gpu", Mode: kernel.Shared, Units: 1}
 	for name, c := range map[string]struct {
 		jobs    []kernel.Job
@@ -89,6 +94,18 @@ func TestWhatIf(t *testing.T) {
 				named("b", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{branch} })},
 			[]foresight.Change{foresight.Succeed{Job: "a"}},
 			map[kernel.JobID]kernel.Status{"a": kernel.Succeeded, "b": kernel.Running},
+		},
+		"a failure starts what waits for what it makes": {
+			[]kernel.Job{named("a", both(running, makes)), named("b", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{binary} }),
+				named("c", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{report} }), named("d", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{branch} })},
+			[]foresight.Change{foresight.Fail{Job: "a", Code: 1}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Failed, "b": kernel.BlockedByDependency, "c": kernel.Running, "d": kernel.Running},
+		},
+		"a success does not make what only a failure makes": {
+			[]kernel.Job{named("a", both(running, makes)), named("b", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{binary} }),
+				named("c", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{report} })},
+			[]foresight.Change{foresight.Succeed{Job: "a"}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Succeeded, "b": kernel.Running, "c": kernel.BlockedByDependency},
 		},
 		"a job that waits succeeds as well": {
 			[]kernel.Job{named("a", gated), named("b", after("a"))},

@@ -177,15 +177,11 @@ func (f *future) end(id kernel.JobID, r kernel.Result) error {
 	}
 	j := f.s.Job(id)
 	r.Attempt = j.Attempt()
-	if r.Outcome == kernel.OutcomeSucceeded {
-		r.Produced = slices.DeleteFunc(slices.Clone(j.Spec.Produces), func(a kernel.Artifact) bool { return a.Kind != kernel.Custom })
-	}
+	r.Produced = slices.DeleteFunc(slices.Clone(j.Spec.Products(r.Outcome)), func(a kernel.Artifact) bool { return a.Kind != kernel.Custom })
 	if err := f.do(kernel.Finish(f.s, r)); err != nil {
 		return err
 	}
-	if r.Outcome == kernel.OutcomeSucceeded {
-		f.made(j)
-	}
+	f.made(j, r.Outcome)
 	return nil
 }
 
@@ -219,18 +215,20 @@ func (f *future) observation() kernel.Observation {
 // unborn stands for the commit of a branch that does not exist yet.
 const unborn kernel.CommitID = "to come"
 
-// made updates the facts with what j created and removed. Those of tokens, which are not
+// made updates the facts with what j created and removed by its end. Those of tokens, which are not
 // in git, decide nothing.
-func (f *future) made(j *kernel.Job) {
+func (f *future) made(j *kernel.Job, end kernel.Outcome) {
 	facts := kernel.NewFacts()
-	for _, a := range j.Spec.Produces {
+	for _, a := range j.Spec.Products(end) {
 		facts.Present[a] = kernel.Seen(true)
 		if branch := a.Branch(); branch != "" {
 			facts.Heads[branch] = kernel.Seen(unborn)
 		}
 	}
-	for _, a := range j.Spec.Closes() {
-		facts.Present[a] = kernel.Seen(false)
+	if end == kernel.OutcomeSucceeded {
+		for _, a := range j.Spec.Closes() {
+			facts.Present[a] = kernel.Seen(false)
+		}
 	}
 	f.observe(facts)
 }

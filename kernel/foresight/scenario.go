@@ -92,6 +92,9 @@ func described(n kernel.NewJob, name func(kernel.JobID) string) string {
 	named("after_any", s.AfterAny)
 	labels("needs", s.Needs)
 	labels("produces", s.Produces)
+	for _, p := range s.ProducesOn {
+		labels("produces_"+p.On.String(), p.Artifacts)
+	}
 	if s.MissingProducer != kernel.Block {
 		say("missing_producer=%s", s.MissingProducer)
 	}

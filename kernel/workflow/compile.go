@@ -81,6 +81,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Origin:          c.origin(i),
 		Needs:           sortedArtifacts(c.resolve(n.needs)),
 		Produces:        sortedArtifacts(c.products(n)),
+		ProducesOn:      c.productsOn(n),
 		MissingProducer: c.t.policy.missingProducer,
 		FailureMode:     c.t.policy.failureMode,
 		Pinned:          n.pinned,
@@ -181,6 +182,19 @@ func (c *compiler) products(n *node) []kernel.Artifact {
 		all = append(all, n.produces[o]...)
 	}
 	return c.resolve(all)
+}
+
+// productsOn returns what n produces with each outcome; nil: all with success.
+func (c *compiler) productsOn(n *node) (all []kernel.Products) {
+	for _, o := range outcomes {
+		if made := sortedArtifacts(c.resolve(n.produces[o])); len(made) > 0 {
+			all = append(all, kernel.Products{On: o, Artifacts: made})
+		}
+	}
+	if len(all) == 1 && all[0].On == kernel.OutcomeSucceeded {
+		return nil
+	}
+	return all
 }
 
 // edges returns i's targets on an outcome and the mode of each edge, ordered by

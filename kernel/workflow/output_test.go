@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -67,9 +68,19 @@ func TestANodeMakesTheOutputThatIsNeeded(t *testing.T) {
 			t.Errorf("on %s it makes %d, want %d", outcome, got, want)
 		}
 	}
+	with := func(o kernel.Outcome) kernel.Products {
+		return kernel.Products{On: o, Artifacts: []kernel.Artifact{outputOf("a")}}
+	}
+	if want := []kernel.Products{with(kernel.OutcomeSucceeded), with(kernel.OutcomeBlocked), with(kernel.OutcomeCancelled)}; !reflect.DeepEqual(jobs["a"].Spec.ProducesOn, want) || jobs["b"].Spec.ProducesOn != nil {
+		t.Errorf("a makes %v, b makes %v", jobs["a"].Spec.ProducesOn, jobs["b"].Spec.ProducesOn)
+	}
 	jobs, _ = compile(t, wrap(command("a", `, "produces": {"succeeded": [{"plan_doc": {"slug": "s"}}]}`), command("b", needsA)), nil)
 	if got := fmt.Sprint(jobs["a"].Spec.Produces); got != "[custom:operation_output:a plan_doc:s (draft/s)]" {
 		t.Errorf("a makes %s", got)
+	}
+	jobs, _ = compile(t, wrap(command("a", `, "produces": {"succeeded": [{"plan_doc": {"slug": "s"}}]}`)), nil)
+	if got := jobs["a"].Spec.ProducesOn; got != nil {
+		t.Errorf("all comes with success, and %v", got)
 	}
 	for what, node := range map[string]string{
 		"needs the output of the unknown node `c`": command("b", strings.ReplaceAll(needsA, `"a"`, `"c"`)),
