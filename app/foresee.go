@@ -37,7 +37,7 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 		return out, errors.Join(err, refused)
 	}
 	snap, err := s.Look(ctx, foresight.Near(changes, s.Now()), look)
-	if err == nil && refused == nil && snap.Archived() > 0 && rewinds(snap, out.Then) { // as in transaction.decide
+	if err == nil && snap.Archived() > 0 && (refused != nil || rewinds(snap, out.Then)) { // as in transaction.decide; what is refused may name a job that has ended
 		if snap, err = s.Snapshot(ctx, kernel.Scope{All: true}); err == nil {
 			look(snap)
 		}

@@ -137,6 +137,29 @@ func TestARetriedMergeNeedsNoSecondToken(t *testing.T) {
 	expect(t, again("b1"), "c1", "waiting_on_deps dependencies: waiting on "+approved)
 }
 
+// A merge whose target has lost what it merged asks for no second stage before its retry; one whose plan
+// another run has merged meanwhile merges what is drafted and approved next.
+func TestWhatStartsAMergeAfterItsPlanIsMerged(t *testing.T) {
+	stages := []kernel.Job{draft("a1", is(kernel.Succeeded)), approve("b1", is(kernel.Succeeded))}
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		want []kernel.Remedy
+	}{
+		"its own merge is lost": {append(stages, merge("c1", is(kernel.Failed), func(j *kernel.Job) { j.State.Closed = true })), []kernel.Remedy{{Kind: kernel.RetryJob, Job: "c1"}}},
+		"another has merged it": {append(stages, merge("c0", is(kernel.Succeeded), func(j *kernel.Job) { j.State.Closed = true }), merge("c1", is(kernel.BlockedByDependency), func(j *kernel.Job) {
+			j.State.Outcome, j.State.Reason, j.State.Retired = kernel.OutcomeBlocked, "merging draft/foo into main is in conflict", true
+		})), []kernel.Remedy{{Kind: kernel.ProduceArtifact, Artifact: artifact(planBranch)}, {Kind: kernel.ProduceArtifact, Artifact: artifact(approved)}, {Kind: kernel.RetryJob, Job: "c1"}}},
+	} {
+		for i := range 2 {
+			c.jobs[i].State.Retired = true
+		}
+		e, err := kernel.Explain(snapshot(planned(false, "b1"), c.jobs...), "c1")
+		if err != nil || !slices.Equal(e.Actions, c.want) {
+			t.Errorf("%s: %+v, %v", name, e.Actions, err)
+		}
+	}
+}
+
 // Semantics 22: a consumer whose policy is to wait is blocked if its producers
 // failed, and reopened by a later producer, together with its dependents.
 func TestABlockedConsumerIsOpenToALaterProducer(t *testing.T) {

@@ -392,6 +392,9 @@ func (x *explainer) remedies(i int32) {
 			x.add(again...)
 			return
 		}
+		if plan := j.Spec.Integrates(); j.State.Retired && plan != "" { // it is merged: a retry merges what is drafted next
+			x.add(Remedy{Kind: ProduceArtifact, Artifact: Artifact{Kind: PlanBranch, Name: plan, Ref: j.Spec.Origin.Branch}})
+		}
 		x.add(Remedy{Kind: RetryJob, Job: retry})
 		x.remediesOfRun(j)
 		return

@@ -264,7 +264,6 @@ func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string,
 		if from == byRoute {
 			st.Routed = j.State.Routed
 		}
-		st.Closed = j.State.Closed
 		asleep := from == byPerson && j.State.Status == Cancelled && j.unrouted() // it was cancelled in its sleep
 		if i == 0 && j.Spec.Routed && !asleep {
 			st.Status, st.Awake = Queued, true
@@ -285,7 +284,8 @@ func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string,
 // rewound returns the state of j after a rewind: all that it keeps of its past
 // is here.
 func rewound(j *Job, now time.Time, by string) State {
-	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent, Grown: j.State.Grown}
+	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent, Grown: j.State.Grown,
+		Closed: j.State.Closed}
 	if j.asksAnew() {
 		fresh.Approval = Require(now, by)
 		if first := cmp.Or(j.State.Approval.Submitter, j.State.Approval.RequestedBy); first != by {

@@ -414,7 +414,7 @@ func Resolvable(reason string, now func(dir string) string) string {
 		gone, moved string
 	}{
 		{inTreeToResolve(), "its worktree %s is gone, and %s merges anew", "its worktree %s was moved to %s: `%s`, then "},
-		{inOtherTree(), "is gone with its worktree %s, and %s merges", "was in %s, which was moved to %s: `%s`; it "},
+		{inOtherTree(), "is gone with its worktree %s, and %s merges unless that has merged the plan", "was in %s, which was moved to %s: `%s`; it "},
 	} {
 		m := of.said.FindStringSubmatch(reason)
 		if m == nil {

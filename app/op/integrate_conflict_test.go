@@ -1146,7 +1146,7 @@ func TestConflictWhoseWorktreeIsGone(t *testing.T) {
 		t.Errorf("behind a conflict that is there: %s", got)
 	}
 	got := Resolvable(r.Reason, func(string) string { return "" })
-	if want := "`vizier retry " + string(second.Job.ID) + "` merges"; !strings.HasSuffix(got, want) || strings.Contains(got, "vizier clean") {
+	if want := "`vizier retry " + string(second.Job.ID) + "` merges unless that has merged the plan"; !strings.HasSuffix(got, want) || strings.Contains(got, "vizier clean") {
 		t.Errorf("behind a conflict that is gone: %s; want %s", got, want)
 	}
 }
