@@ -11,10 +11,12 @@ type source interface {
 	forward() error
 }
 
-func (k *kv) iterate(from string) *mergeIterator {
+// iterate is an iterator at the first key that is not below from. It may end
+// behind the keys of prefix, which from is one of.
+func (k *kv) iterate(from, prefix string) *mergeIterator {
 	m := &mergeIterator{}
 	for _, t := range k.tables {
-		m.sources = append(m.sources, t.seek(from))
+		m.sources = append(m.sources, t.seek(from, prefix))
 	}
 	m.sources = append(m.sources, k.memtable.seek(from))
 	return m

@@ -214,7 +214,7 @@ func (k *kv) each(prefix string, f func(key string, value []byte) bool) error {
 
 // eachFrom is each from a key on.
 func (k *kv) eachFrom(from, prefix string, f func(key string, value []byte) bool) error {
-	m := k.iterate(from)
+	m := k.iterate(from, prefix)
 	for {
 		key, value, err := m.next()
 		if err != nil || key == "" || !strings.HasPrefix(key, prefix) {
@@ -237,7 +237,7 @@ func (k *kv) compact(head []byte) (*kv, error) {
 	}
 	m := &mergeIterator{}
 	for _, t := range k.tables[keep:] {
-		m.sources = append(m.sources, t.seek(""))
+		m.sources = append(m.sources, t.seek("", ""))
 	}
 	m.sources = append(m.sources, k.memtable.seek(""))
 	made, err := writeTable(k.base, k.next, m, keep == 0)

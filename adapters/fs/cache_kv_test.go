@@ -78,6 +78,49 @@ func holdsAll(t *testing.T, k *kv, model map[string]string, near ...string) {
 	}
 }
 
+// longest is a disk that remembers the longest read.
+type longest struct {
+	disk
+	most int
+}
+
+func (d *longest) readAt(f *os.File, data []byte, at int64) (int, error) {
+	d.most = max(d.most, len(data))
+	return d.disk.readAt(f, data, at)
+}
+
+// Who does not look for a large value does not read it, on whatever side of it the key is.
+func TestALargeValueIsReadByNobodyElse(t *testing.T) {
+	base := kvHome(t)
+	reads := &longest{disk: base.disk}
+	base.disk = reads
+	const size = 100 * blockSize
+	values := map[string]string{"b": strings.Repeat("V", size), "d": strings.Repeat("V", size)}
+	for _, prefix := range []string{"a", "c", "e"} {
+		for i := range 10 {
+			values[prefix+strconv.Itoa(i)] = "v"
+		}
+	}
+	k := freshKV(t, base, "head", values)
+	for _, key := range []string{"", "a0", "a5", "a99", "b0", "c", "c0", "c9", "cc", "d0", "e9", "f"} {
+		v, err := k.get(key)
+		if err != nil || string(v) != values[key] || reads.most > 2*blockSize {
+			t.Errorf("%q is %q, %v; the longest read was of %d bytes", key, v, err, reads.most)
+		}
+	}
+	for _, prefix := range []string{"a", "a9", "b0", "c", "d0", "e"} {
+		n := 0
+		if err := k.each(prefix, func(string, []byte) bool { n++; return true }); err != nil || n == 0 != strings.HasSuffix(prefix, "0") || reads.most > 2*blockSize {
+			t.Errorf("%d keys begin with %q, %v; the longest read was of %d bytes", n, prefix, err, reads.most)
+		}
+	}
+	for _, key := range []string{"b", "d"} {
+		if v, err := k.get(key); err != nil || len(v) != size || reads.most < size {
+			t.Errorf("%q has %d bytes, %v; the longest read was of %d bytes", key, len(v), err, reads.most)
+		}
+	}
+}
+
 // A map on the disk behaves like one in memory, however it is written, followed,
 // compacted and opened again.
 func TestAMapOnTheDiskIsAMap(t *testing.T) {
@@ -98,6 +141,9 @@ func TestAMapOnTheDiskIsAMap(t *testing.T) {
 				delete(model, c.key)
 			} else {
 				c.value = []byte(strings.Repeat("v", r.IntN(3)*r.IntN(400)) + strconv.Itoa(round))
+				if r.IntN(30) == 0 { // larger than a block
+					c.value = append(c.value, strings.Repeat("V", r.IntN(3*blockSize))...)
+				}
 				model[c.key] = string(c.value)
 			}
 			changes = append(changes, c)

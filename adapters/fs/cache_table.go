@@ -8,6 +8,7 @@ import (
 	"os"
 	"sort"
 	"strconv"
+	"strings"
 )
 
 // table is a sorted file: blocks of keys and values, then where each block
@@ -31,7 +32,7 @@ type recentBlock struct {
 }
 
 type block struct {
-	first string
+	first string // not above its first key, and above all keys before that
 	at    int64
 	size  int
 }
@@ -156,17 +157,19 @@ func (t *table) get(key string) (value []byte, found bool, err error) {
 
 // tableCursor iterates over a table.
 type tableCursor struct {
-	t    *table
-	next int
-	r    reader
-	k    string
-	v    []byte
-	err  error
+	t      *table
+	prefix string
+	next   int
+	r      reader
+	k      string
+	v      []byte
+	err    error
 }
 
-// seek is a cursor at the first key that is not below from.
-func (t *table) seek(from string) *tableCursor {
-	c := &tableCursor{t: t, next: max(0, t.block(from))}
+// seek is a cursor at the first key that is not below from. It may end behind the
+// keys of prefix, which from is one of.
+func (t *table) seek(from, prefix string) *tableCursor {
+	c := &tableCursor{t: t, prefix: prefix, next: max(0, t.block(from))}
 	if c.err = c.fill(); c.err != nil {
 		return c
 	}
@@ -201,6 +204,9 @@ func (c *tableCursor) forward() error {
 // fill takes the next block when the last is used up.
 func (c *tableCursor) fill() error {
 	for len(c.r.b) == 0 && c.next < len(c.t.blocks) {
+		if first := c.t.blocks[c.next].first; first > c.prefix && !strings.HasPrefix(first, c.prefix) {
+			return nil // nothing from here on has the prefix
+		}
 		b, err := c.t.read(c.next)
 		if err != nil {
 			return err
@@ -272,6 +278,12 @@ func (t *table) fill(file io.Writer, m *mergeIterator, oldest bool) error {
 		if value == nil && oldest {
 			continue
 		}
+		large := len(value) > full // it gets a block of its own, so that nobody reads it who looks for another key
+		if large && len(buf) > 4 {
+			if err := end(); err != nil {
+				return err
+			}
+		}
 		if first == "" {
 			first = key
 		}
@@ -279,6 +291,9 @@ func (t *table) fill(file io.Writer, m *mergeIterator, oldest bool) error {
 			if err := end(); err != nil {
 				return err
 			}
+		}
+		if large {
+			first = key + "\x00" // no key is between the two
 		}
 	}
 	if len(buf) > 4 {

@@ -177,7 +177,7 @@ func (s *Store) writeMilestone(w *pastState, entry uint64, tip digest) error {
 	kv.memtable.put(keyValue{keyMeta, line})
 	var b bytes.Buffer
 	t := &table{packed: true}
-	if err := t.fill(&b, kv.iterate(""), true); err != nil {
+	if err := t.fill(&b, kv.iterate("", ""), true); err != nil {
 		return err
 	}
 	return s.base.write(milestoneFile(entry), binary.LittleEndian.AppendUint32(b.Bytes(), t.sum), false)

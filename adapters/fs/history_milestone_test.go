@@ -125,7 +125,7 @@ func TestAMilestoneThatCountsForNothing(t *testing.T) {
 		kv.memtable.put(keyValue{"x", []byte("y")})
 		var b bytes.Buffer
 		table := &table{packed: true}
-		if err := table.fill(&b, kv.iterate(""), true); err != nil {
+		if err := table.fill(&b, kv.iterate("", ""), true); err != nil {
 			t.Fatal(err)
 		}
 		writeAt(t, name, string(binary.LittleEndian.AppendUint32(b.Bytes(), table.sum)))
