@@ -7,6 +7,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
 // Foresee returns what would follow if changes happened now, in their order. It
@@ -36,8 +37,14 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 		}
 		return out, errors.Join(err, refused)
 	}
-	snap, err := s.Look(ctx, foresight.Near(changes, s.Now()), look)
-	if err == nil && snap.Archived() > 0 && (refused != nil || rewinds(snap, out.Then)) { // as in transaction.decide; what is refused may name a job that has ended
+	near := foresight.Near(changes, s.Now())
+	for _, c := range changes {
+		if c, ok := c.(foresight.Submit); ok { // once a change is such that all open jobs are read, nothing says what else new jobs refer to
+			near = append(near, history.Named(history.ScopeOf(c.Jobs))...)
+		}
+	}
+	snap, err := s.Look(ctx, near, look)
+	if err == nil && refused == nil && snap.Archived() > 0 && rewinds(snap, out.Then) { // as in transaction.decide
 		if snap, err = s.Snapshot(ctx, kernel.Scope{All: true}); err == nil {
 			look(snap)
 		}

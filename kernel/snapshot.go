@@ -210,6 +210,9 @@ func (s *Snapshot) Unreadable(id JobID) string { return s.unreadable[id] }
 // Archived returns how many jobs succeeded that the snapshot does not hold.
 func (s *Snapshot) Archived() int { return s.archived }
 
+// LastNumber returns the last number that was given to a job, a run or a batch.
+func (s *Snapshot) LastNumber() Number { return s.last }
+
 // UnreadableIDs returns the jobs whose records make no sense, in order.
 func (s *Snapshot) UnreadableIDs() []JobID { return slices.Sorted(maps.Keys(s.unreadable)) }
 

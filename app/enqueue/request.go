@@ -150,6 +150,9 @@ func (t *Builder) newJob(ctx context.Context, q Request, before kernel.Spec, wro
 	return n, errors.Join(errs...)
 }
 
+// mostWord is how many bytes a word of a command may have: Linux starts no program with a longer one.
+const mostWord = 128<<10 - 1
+
 // checkCommand returns an error for a command that cannot be started.
 func checkCommand(command []string) error {
 	if len(command) > 0 && command[0] == "" {
@@ -158,6 +161,9 @@ func checkCommand(command []string) error {
 	for i, word := range command {
 		if strings.ContainsRune(word, 0) {
 			return fmt.Errorf("word %d of the command has a NUL byte, which no program can be given: hand it over in a file: %w", i+1, kernel.ErrInvalid)
+		}
+		if len(word) > mostWord {
+			return fmt.Errorf("word %d of the command has %d bytes, and a program can be given %d: hand it over in a file: %w", i+1, len(word), mostWord, kernel.ErrInvalid)
 		}
 	}
 	return nil

@@ -236,7 +236,8 @@ func TestCommandsThatCannotStart(t *testing.T) {
 		"the command's first word is empty: name a program": {"", "x"},
 		"word 1 of the command has a NUL byte":              {"\x00"},
 		"word 3 of the command has a NUL byte":              {"a", "", "b\x00"},
-		"":                                                  {"a", "", "b"},
+		"word 2 of the command has 131072 bytes":            {"a", strings.Repeat("b", 128<<10)},
+		"":                                                  {"a", "", strings.Repeat("b", 128<<10-1)},
 	} {
 		if err := checkCommand(command); (err == nil) != (want == "") || err != nil && (!strings.HasPrefix(err.Error(), want) || !errors.Is(err, kernel.ErrInvalid)) {
 			t.Errorf("%q: %v, want %q", command, err, want)

@@ -487,6 +487,9 @@ func TestBrowserKeepsFilters(t *testing.T) {
 	if q, st := b.is(`document.getElementById("q").value`), b.is(`document.getElementById("status").value`); q != "tell" || st != "waiting" {
 		t.Errorf("search %q, status %q", q, st)
 	}
+	b.run(`location.hash = "#status=cancelled&view=none"`)
+	b.shows("#main h2", "0 of 5 jobs")
+	b.until(`document.getElementById("status").value === "cancelled"`) // though no job is
 }
 
 // Everything is reached without a mouse.

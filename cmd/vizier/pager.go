@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 
@@ -24,7 +26,10 @@ func (c *call) page(text string) error {
 		c.ui.verbatim(text)
 		return nil
 	}
-	cmd := exec.CommandContext(c.ctx, "sh", "-c", pager)
+	interrupts := make(chan os.Signal, 1) // Ctrl-C is the pager's: this process and the shell outlive it
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	cmd := exec.CommandContext(context.WithoutCancel(c.ctx), "sh", "-c", "trap : INT\n"+pager)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(c.ui.shown(text)), c.stdout, c.stderr, slices.Clone(c.env)
 	if !c.env.Has("LESS") {
 		cmd.Env = append(cmd.Env, "LESS=FRX")

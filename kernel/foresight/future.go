@@ -205,7 +205,10 @@ func (f *future) begin(id kernel.JobID) error {
 // observation returns the observation that the snapshot would be taken from,
 // with all jobs.
 func (f *future) observation() kernel.Observation {
-	o := kernel.Observation{Now: f.s.Now(), Limits: f.s.Limits(), Archived: f.s.Archived(), Facts: f.s.Facts()}
+	o := kernel.Observation{Now: f.s.Now(), Limits: f.s.Limits(), Archived: f.s.Archived(), Facts: f.s.Facts(), Last: f.s.LastNumber(), Unreadable: map[kernel.JobID]string{}}
+	for _, id := range f.s.UnreadableIDs() {
+		o.Unreadable[id] = f.s.Unreadable(id)
+	}
 	for _, j := range f.s.Jobs() {
 		o.Jobs = append(o.Jobs, *j)
 	}

@@ -130,7 +130,7 @@ function moment() {
 
 function read() {
   at = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  at.view = at.view || "list";
+  if (!["graph", "timeline"].includes(at.view)) at.view = "list";
 }
 
 function address(change) {
@@ -334,6 +334,7 @@ function drawPicture(question) {
 }
 
 function options(select, values, now) {
+  if (now && !values.some(([v]) => v === now)) values = [...values, [now, now]]; // no job has it any more
   const text = JSON.stringify(values);
   if (select.dataset.of !== text) {
     select.dataset.of = text;
