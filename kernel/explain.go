@@ -153,7 +153,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	x.await()
 	e.Actions, e.TickWait = x.actions, x.tickWait(i, map[int32]bool{})
 	switch {
-	case len(e.Actions) > 0:
+	case len(e.Actions) > 0 && !x.unrouted: // nothing that a person does wakes what only a route starts
 		e.Outlook = AwaitsActions
 	case len(e.Unmet) == 0 || e.Status == Running:
 	case x.sleeps:
@@ -241,11 +241,12 @@ func (s *Snapshot) Began(j *Job) time.Time {
 }
 
 type explainer struct {
-	t       *tick
-	seen    map[int32]bool
-	actions []Remedy
-	sleeps  bool // a job on the way sleeps
-	retried bool // this is after the retries, and no tick has looked
+	t        *tick
+	seen     map[int32]bool
+	actions  []Remedy
+	sleeps   bool // a job on the way sleeps
+	unrouted bool // until a route starts it
+	retried  bool // this is after the retries, and no tick has looked
 
 	depends *components // of jobs, by the jobs that they depend on
 	blocked *components // of jobs, by those that they depend on and that cannot start
@@ -402,7 +403,7 @@ func (x *explainer) remedies(i int32) {
 		x.add(x.stalled(i)...)
 		return
 	case st == Unscheduled && !(x.retried && !j.unrouted()): // a transient one wakes for what was retried
-		x.sleeps = true
+		x.sleeps, x.unrouted = true, x.unrouted || j.unrouted()
 		return
 	case st == Succeeded || st == FailedRetryable:
 		return

@@ -47,6 +47,7 @@ func TestOutlook(t *testing.T) {
 		"a job that no route wakes":  {nil, kernel.Limits{}, []kernel.Job{job("r", routed, is(kernel.Unscheduled)), job("t", after("r"))}, "sleeps: job r, unscheduled"},
 		"its end woke another":       {nil, kernel.Limits{}, []kernel.Job{job("h", routed, awake, running(1), routesOf(on(kernel.OutcomeSucceeded, "f"))), job("f", is(kernel.Failed))}, "settles: job h, running"},
 		"an artifact nobody can see": {&unasked, kernel.Limits{}, []kernel.Job{job("n", needs("custom:x:y"))}, "awaits_actions: the repository, once it can be asked, meet_condition  cannot tell whether custom:x:y exists: no such directory"},
+		"besides what sleeps":        {nil, kernel.Limits{}, []kernel.Job{job("a", func(j *kernel.Job) { j.Spec.Routed, j.State.Status = true, kernel.Unscheduled }), job("b", after("a"), func(j *kernel.Job) { j.State.Approval = kernel.Require(t0, "bob") })}, "sleeps: job a, unscheduled, approve b"},
 		"nothing":                    {nil, kernel.Limits{}, []kernel.Job{job("a", is(kernel.Succeeded))}, "none"},
 	} {
 		f := facts()

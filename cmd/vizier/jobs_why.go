@@ -376,18 +376,23 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 			fmt.Fprintf(&b, "Its output: %s\n", strings.Join(doc.Root.Command, " "))
 		}
 	}
+	sleeps := e.Outlook == kernel.Sleeps && e.Status.Waiting()
 	switch {
+	case len(doc.Actions) > 0 && sleeps:
+		b.WriteString("\nIt needs, besides what sleeps:\n")
 	case len(doc.Actions) > 1 && (strings.HasPrefix(strings.Join(doc.Actions[0].Command, " "), "vizier doctor") || view.InOrder(e.Actions)):
 		b.WriteString("\nTo start it, in this order:\n")
 	case len(doc.Actions) > 0:
 		b.WriteString("\nTo start it:\n")
-	case e.Outlook == kernel.Sleeps && e.Status.Waiting():
-		fmt.Fprintf(&b, "\nNothing starts it before that; if that never comes, `vizier cancel %s` ends it.\n", e.Job)
+	case sleeps:
 	case alone == nil && outlooks[e.Outlook] != "":
 		b.WriteString("\n" + outlooks[e.Outlook] + "\n")
 	}
 	for _, a := range doc.Actions {
 		b.WriteString("  " + plainLine(cmp.Or(a.Text, kernel.CommandLine(a.Command...))) + "\n")
+	}
+	if sleeps {
+		fmt.Fprintf(&b, "\nNothing starts it before what sleeps has run; if that never comes, `vizier cancel %s` ends it.\n", e.Job)
 	}
 	if alone != nil {
 		fmt.Fprintf(&b, "\nBut %s. To continue:\n  %s\n", alone.text, strings.Join(alone.Command, " "))
