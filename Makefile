@@ -51,7 +51,7 @@ setup:
 	@sh scripts/setup.sh
 
 tools:
-	@sh scripts/setup.sh chromium promtool bindfs sshfs
+	@sh scripts/setup.sh chromium promtool bindfs sshfs lsof
 
 # The choice of git engine is made when make reads this file, so what setup
 # installs counts for the make that it starts.

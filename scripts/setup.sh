@@ -2,7 +2,7 @@
 # Installs what building and testing Vizier need and this machine lacks, and
 # says which git engine the build will use. It asks for nothing. Programs that are
 # named as arguments are for some tests alone, which are skipped where these
-# cannot be had: chromium, promtool, bindfs, sshfs.
+# cannot be had: chromium, promtool, bindfs, sshfs, lsof.
 set -u
 
 need=""
