@@ -59,6 +59,8 @@ func TestAdviceHelps(t *testing.T) {
 		"its own approval, which a retry takes back":       {[]kernel.Job{job("a", cancelled), job("s", is(kernel.Running)), granted(job("c", anyEndOf("s", "a"), func(j *kernel.Job) { j.Spec.AfterAny = j.Spec.AfterAny[:1] }))}, "retry a, approve c"},
 		"a transient one that was cancelled":               {[]kernel.Job{job("a", transient(kernel.OnDemand), asks, cancelled), job("b", after("a"))}, "retry a, approve a"},
 		"rejected behind a transient one":                  {[]kernel.Job{job("a", produces(token), rejected), job("b", needs(token), transient(kernel.OnDemand), is(kernel.Unscheduled)), job("c", after("b"))}, "retry a, approve a"},
+		"an approval of what made nothing":                 {[]kernel.Job{granted(job("a", produces(token), is(kernel.Succeeded))), job("c", needs(token))}, "retry a, approve a"},
+		"what only a failure makes":                        {[]kernel.Job{job("a", produces(token), producesOn(kernel.OutcomeFailed, token), is(kernel.Succeeded)), job("c", needs(token))}, "produce custom:t:a, retry c"},
 		"behind one that a cancelled one waits for": {[]kernel.Job{job("a", failed), job("s", is(kernel.Running)), job("b", anyEndOf("s", "a"), func(j *kernel.Job) { j.Spec.AfterAny = j.Spec.AfterAny[:1] }),
 			job("c", after("b"), cancelled), job("d", after("c"))}, "retry a"},
 	} {

@@ -144,6 +144,11 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		}
 	}
 	e.Asks = x.onceRetried(from)
+	if x.sleeps && len(e.Unmet) == 0 {
+		u := x.asleep(s.jobs[i])
+		u.Detail = "a retry lets it sleep: " + u.Detail
+		e.Unmet = []Unmet{u}
+	}
 	for _, a := range x.enable() {
 		if !slices.Contains(e.Asks, a) {
 			e.Asks = append(e.Asks, a)
@@ -153,7 +158,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	x.await()
 	e.Actions, e.TickWait = x.actions, x.tickWait(i, map[int32]bool{})
 	switch {
-	case len(e.Actions) > 0 && !x.unrouted: // nothing that a person does wakes what only a route starts
+	case len(e.Actions) > 0 && !x.sleepsOn:
 		e.Outlook = AwaitsActions
 	case len(e.Unmet) == 0 || e.Status == Running:
 	case x.sleeps:
@@ -245,7 +250,7 @@ type explainer struct {
 	seen     map[int32]bool
 	actions  []Remedy
 	sleeps   bool // a job on the way sleeps
-	unrouted bool // until a route starts it
+	sleepsOn bool // whatever a person does
 	retried  bool // this is after the retries, and no tick has looked
 
 	depends *components // of jobs, by the jobs that they depend on
@@ -403,7 +408,7 @@ func (x *explainer) remedies(i int32) {
 		x.add(x.stalled(i)...)
 		return
 	case st == Unscheduled && !(x.retried && !j.unrouted()): // a transient one wakes for what was retried
-		x.sleeps, x.unrouted = true, x.unrouted || j.unrouted()
+		x.sleeps, x.sleepsOn = true, x.sleepsOn || j.unrouted()
 		return
 	case st == Succeeded || st == FailedRetryable:
 		return
@@ -651,8 +656,13 @@ func (x *explainer) onceRetried(i int32) (asks []Artifact) {
 		var again Plan
 		var set RetrySet
 		for _, k := range x.takenAlong() {
-			set.Jobs = append(set.Jobs, s.jobs[k].ID)
-			again.add(PutState{s.jobs[k].ID, s.jobs[k].Rev, rewound(s.jobs[k], s.now, "")})
+			j := s.jobs[k]
+			st := rewound(j, s.now, "")
+			if j.Spec.Routed && !j.cancelledAsleep() && slices.Contains(x.actions, Remedy{Kind: RetryJob, Job: j.ID}) {
+				st.Status, st.Awake = Queued, true
+			}
+			set.Jobs = append(set.Jobs, j.ID)
+			again.add(PutState{j.ID, j.Rev, st})
 		}
 		if asks = s.unasked([]RetrySet{set}); len(asks) > 0 {
 			return asks
@@ -673,12 +683,23 @@ func (x *explainer) onceRetried(i int32) (asks []Artifact) {
 			}
 		}
 		x.actions = append(slices.DeleteFunc(x.actions, func(r Remedy) bool { return slices.Contains(lacks, r) }), lacks...)
+		if !more {
+			idle := s.jobs[i].Transient() != NotTransient && !x.needed(i)
+			x.sleeps, x.sleepsOn = x.sleeps || then.sleeps || idle, x.sleepsOn || then.sleepsOn || idle
+		}
 	}
 	return nil
 }
 
-// takenAlong returns the jobs on the way that the retries among the actions rewind: those that have ended and not succeeded,
-// and those of the others that come after one of them.
+// needed reports whether job i, a transient one, wakes after a retry of it, for a job that the retry takes along.
+func (x *explainer) needed(i int32) bool {
+	return slices.ContainsFunc(x.t.s.graph.closure([]int32{i}, x.t.s.graph.eachSuccessor), func(k int32) bool {
+		return x.t.s.jobs[k].Transient() == NotTransient && !x.t.s.jobs[k].unrouted()
+	})
+}
+
+// takenAlong returns the jobs on the way that the retries among the actions rewind: the retried ones, those that have ended and
+// not succeeded, and those of the others that come after one of them.
 func (x *explainer) takenAlong() (all []int32) {
 	way, taken := slices.Sorted(maps.Keys(x.seen)), map[int32]bool{}
 	for _, k := range way {
@@ -686,10 +707,15 @@ func (x *explainer) takenAlong() (all []int32) {
 			taken[k] = true
 		}
 	}
+	for _, r := range x.actions {
+		if k, here := x.t.s.find(r.Job); here && r.Kind == RetryJob && x.t.status(k) != Running {
+			taken[k] = true
+		}
+	}
 	for grown := true; grown; {
 		grown = false
 		for _, k := range way {
-			if st := x.t.status(k); taken[k] || st.Terminal() || st == Running || st == Unscheduled {
+			if st := x.t.status(k); taken[k] || st == Running || st == Unscheduled {
 				continue
 			}
 			x.t.s.graph.eachPredecessor(k, func(p int32) {

@@ -298,9 +298,29 @@ b waiting_on_deps, awaits_actions
   dependencies: waiting on custom:tok:a [a] [custom:tok:a] <- job a, running
   approval: awaiting human approval <- a person
   ! approve b
-c failed, awaits_actions
+c failed, sleeps
+  : a retry lets it sleep: nobody needs it <- a job that depends on it and is not transient
   ! retry c
   root c failed: exit code 3`},
+		"sleepers that were cancelled": {facts(), kernel.Limits{}, []kernel.Job{job("a", ended(kernel.Cancelled), transient(kernel.OnDemand)), job("b", after("a")),
+			job("c", ended(kernel.Cancelled), routed), job("d", after("c")), job("e", ended(kernel.Cancelled), routed, awake)}, `a cancelled, awaits_actions
+  ! retry a
+  root a cancelled: cancelled
+b blocked_by_dependency, awaits_actions
+  dependencies: dependency failed for job a (cancelled) (final) [a] <- a retry of what failed
+  ! retry a
+  root a cancelled: cancelled
+c cancelled, sleeps
+  : a retry lets it sleep: only a route starts it, and nothing of its run goes on <- a retry of what leads to it
+  ! retry c
+  root c cancelled: cancelled
+d blocked_by_dependency, sleeps
+  dependencies: dependency failed for job c (cancelled) (final) [c] <- a retry of what failed
+  ! retry c
+  root c cancelled: cancelled
+e cancelled, awaits_actions
+  ! retry e
+  root e cancelled: cancelled`},
 		"several that failed": {facts(), kernel.Limits{}, []kernel.Job{job("a", failed), job("b", failed), job("c", after("a", "b")), job("d", after("c")), job("e", ended(kernel.Cancelled), after("c")), job("f", after("e"))}, `a failed, awaits_actions
   ! retry a
   root a failed: exit code 3

@@ -42,6 +42,12 @@ func produces(labels ...string) option {
 	return func(j *kernel.Job) { j.Spec.Produces = artifacts(labels...) }
 }
 
+func producesOn(on kernel.Outcome, labels ...string) option {
+	return func(j *kernel.Job) {
+		j.Spec.ProducesOn = append(j.Spec.ProducesOn, kernel.Products{On: on, Artifacts: artifacts(labels...)})
+	}
+}
+
 func policy(m kernel.MissingProducer) option {
 	return func(j *kernel.Job) { j.Spec.MissingProducer = m }
 }

@@ -136,7 +136,7 @@ type Spec struct {
 	AfterAny        []JobID    // the members of After for which any end will do
 	Needs           []Artifact // job.json: dependencies
 	Produces        []Artifact // job.json: artifacts; those declared for any outcome
-	ProducesOn      []Products // which of them come with which outcome; empty: all with success. Only package foresight reads it
+	ProducesOn      []Products // which of them come with which outcome; empty: all with success. No decision depends on it, only explanations and package foresight
 	MissingProducer MissingProducer
 	FailureMode     FailureMode
 	Pinned          PinnedHead

@@ -120,7 +120,7 @@ func (x *explainer) clearsNeed(i int32, v verdict) string {
 	switch {
 	case n == producing && x.circular(i):
 		return "another job that produces it: " + x.describe(v.job) + ", waits for this one"
-	case x.inCircle(i, v):
+	case x.inCircle(i, v), x.notBySuccess(v):
 		return "another job that produces it, then a retry"
 	case v.job != "" && v.kind == blocked && x.t.s.jobs[i].Spec.MissingProducer == Wait:
 		return "a retry of what failed, or another job that produces it"
@@ -146,6 +146,13 @@ func (x *explainer) circular(i int32) bool {
 	return c != nil && slices.Contains(c.Jobs, x.t.s.jobs[i].ID)
 }
 
+// notBySuccess reports whether the job that v names succeeded and makes what v lacks only when it ends in another way: a
+// retry of it would end as it did.
+func (x *explainer) notBySuccess(v verdict) bool {
+	k, known := x.t.s.find(v.job)
+	return known && x.t.status(k) == Succeeded && !slices.Contains(x.t.s.jobs[k].Spec.Products(OutcomeSucceeded), v.artifact)
+}
+
 // maker returns the job that is to make what job i waits for: the one that v names or, if that one waits for i itself,
 // the first that does not.
 func (x *explainer) maker(i int32, v verdict) JobID {
@@ -167,7 +174,7 @@ func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, via JobID) {
 	if n, _, _ := x.t.need(i, v.artifact); n == producing && x.circular(i) {
 		return []Remedy{x.t.frees(i, v.artifact)}, ""
 	}
-	if v.job != "" && !x.inCircle(i, v) {
+	if v.job != "" && !x.inCircle(i, v) && !x.notBySuccess(v) {
 		v.job = x.maker(i, v)
 		return x.remedyJob(i, v)
 	}

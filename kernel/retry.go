@@ -264,8 +264,7 @@ func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string,
 		if from == byRoute {
 			st.Routed = j.State.Routed
 		}
-		asleep := from == byPerson && j.State.Status == Cancelled && j.unrouted() // it was cancelled in its sleep
-		if i == 0 && j.Spec.Routed && !asleep {
+		if i == 0 && j.Spec.Routed && !(from == byPerson && j.cancelledAsleep()) {
 			st.Status, st.Awake = Queued, true
 		}
 		if c := j.State.Context; c.Owned {
@@ -280,6 +279,9 @@ func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string,
 		p.add(ClearSentinel{set[0], slug})
 	}
 }
+
+// cancelledAsleep reports whether j was cancelled before a route had started it: a person's retry lets it sleep again.
+func (j *Job) cancelledAsleep() bool { return j.State.Status == Cancelled && j.unrouted() }
 
 // rewound returns the state of j after a rewind: all that it keeps of its past
 // is here.

@@ -317,7 +317,7 @@ func explained(e kernel.Explanation, refs *references) explanation {
 		out.Unmet = append(out.Unmet, m)
 	}
 	for _, s := range view.Steps(e.Actions) {
-		out.Actions = append(out.Actions, remedy{refs.command(s.Command), s.Text})
+		out.Actions = append(out.Actions, remedy{refs.command(s.Command), refs.text(s.Text)})
 	}
 	if e.Root != nil {
 		out.Root = &rootFailure{Job: e.Root.Job, Reference: refs.of(string(e.Root.Job)), Status: e.Root.Status.String(), Detail: e.Root.Detail}
@@ -380,6 +380,8 @@ func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 	switch {
 	case len(doc.Actions) > 0 && sleeps:
 		b.WriteString("\nIt needs, besides what sleeps:\n")
+	case len(doc.Actions) > 0 && e.Outlook == kernel.Sleeps: // it has ended
+		b.WriteString("\nTo open it again:\n")
 	case len(doc.Actions) > 1 && (strings.HasPrefix(strings.Join(doc.Actions[0].Command, " "), "vizier doctor") || view.InOrder(e.Actions)):
 		b.WriteString("\nTo start it, in this order:\n")
 	case len(doc.Actions) > 0:

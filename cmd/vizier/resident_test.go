@@ -495,8 +495,6 @@ func TestWhatComesTrueWhileNobodySchedules(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, "")
 	a := g.submit("--require", "branch_exists=x", "--", "true")
-	b := g.submit("--approval", "--approval-timeout", "2s", "--", "true")
-	g.becomes(b, "waiting_on_approval")
 	g.killResident()
 	says := func(text string) {
 		t.Helper()
@@ -508,6 +506,8 @@ func TestWhatComesTrueWhileNobodySchedules(t *testing.T) {
 	g.git("branch", "x")
 	says("1 could go on")
 	g.git("branch", "-D", "x")
+	b := g.submit("--no-resident", "--approval", "--approval-timeout", "2s", "--", "true")
+	g.becomes(b, "waiting_on_approval")
 	g.eventually("an approval that has expired", func() bool { return !strings.Contains(g.vizier("status"), "needs you") })
 	says("2 could go on")
 	g.git("branch", "x")
