@@ -71,7 +71,8 @@ func (s *Spec) Closes() []Artifact {
 // retire marks the plan's earlier producers as retired when merge j has
 // succeeded, so that the plan's next cycle begins like the first. Jobs that
 // have not ended belong to the next cycle. It also retires blocked jobs of other
-// runs that were to merge the plan, since these no longer need a person.
+// runs that were to merge the plan, since these no longer need a person. What other runs
+// made or were to merge on another branch of the plan stays.
 func (s *Snapshot) retire(j *Job) Plan {
 	var p Plan
 	plan := j.Spec.Integrates()
@@ -85,6 +86,9 @@ func (s *Snapshot) retire(j *Job) Plan {
 			closed[a] = true
 		}
 	}
+	elsewhere := func(k *Job) bool {
+		return j.onBranch() && k.onBranch() && k.Spec.Origin.Branch != j.Spec.Origin.Branch && k.Spec.Origin.Run != j.Spec.Origin.Run
+	}
 	merging := map[RunID]bool{}
 	for _, k := range s.jobs {
 		if run := k.Spec.Origin.Run; run != "" && run != j.Spec.Origin.Run && k.Spec.Integrates() == plan {
@@ -92,7 +96,7 @@ func (s *Snapshot) retire(j *Job) Plan {
 		}
 	}
 	for _, k := range s.jobs {
-		if k.ID == j.ID || k.State.Retired || !k.State.Status.Terminal() {
+		if k.ID == j.ID || k.State.Retired || !k.State.Status.Terminal() || elsewhere(k) {
 			continue
 		}
 		if merging[k.Spec.Origin.Run] && k.State.Status == BlockedByDependency && k.Needs() != "" ||

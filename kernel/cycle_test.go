@@ -112,10 +112,12 @@ func TestAMergeClosesOnlyItsPlan(t *testing.T) {
 	stuck := func(j *kernel.Job) {
 		j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked
 	}
+	elsewhere := func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/x" }
 	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"), other, alike, another, approve("b1", is(kernel.Succeeded)), merge("c1", running(1)),
+		approve("b9", is(kernel.Succeeded), elsewhere), merge("m9", stuck, elsewhere), // another branch of the plan
 		merge("d1", inRun("rd"), stuck), job("d2", inRun("rd"), is(kernel.Failed)), job("d3", inRun("rd"), is(kernel.BlockedByDependency)), // a run that was to merge the plan
 		job("e1", inRun("re"), stuck), job("f1", stuck)) // and what has nothing to do with it
-	for id, retired := range map[kernel.JobID]bool{"o": false, "p": false, "q": true, "d1": true, "d2": false, "d3": false, "e1": false, "f1": false} {
+	for id, retired := range map[kernel.JobID]bool{"o": false, "p": false, "q": true, "b9": false, "m9": false, "d1": true, "d2": false, "d3": false, "e1": false, "f1": false} {
 		if s.Job(id).State.Retired != retired {
 			t.Errorf("%s: retired %v", id, !retired)
 		}
@@ -206,7 +208,8 @@ func TestGCOfPlans(t *testing.T) {
 	})
 	older, token := approve("b1", is(kernel.Succeeded)), approve("b2", is(kernel.Succeeded))
 	used := job("c1", produces("custom:stage_token:approve:bar"), is(kernel.Succeeded), func(j *kernel.Job) { j.State.Retired = true })
-	s := snapshot(planned(false), failed, older, token, used)
+	elsewhere := func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/x" } // another branch of the plan
+	s := snapshot(planned(false), failed, approve("b0", is(kernel.Succeeded), elsewhere), older, token, used)
 	removed := func(p kernel.Plan) (ids []kernel.JobID) {
 		for _, a := range actionsOf[kernel.RemoveJob](p) {
 			ids = append(ids, a.Job)
@@ -409,6 +412,10 @@ func TestGCKeepsTheRunOfAConflict(t *testing.T) {
 	}
 	if got := gone(long...); !slices.Equal(got, []kernel.JobID{"z1"}) {
 		t.Errorf("with an open conflict %v go, want z1", got)
+	}
+	elsewhere := func(j *kernel.Job) { j.Spec.Origin.Branch = "draft/x" } // another branch of the plan
+	if got := gone(append(long, merge("e0", inRun("r0"), is(kernel.Succeeded), elsewhere))...); slices.Contains(got, "c1") {
+		t.Errorf("once another branch of the plan is merged %v go", got)
 	}
 	later := merge("e1", inRun("r2"), is(kernel.Succeeded))
 	if got := gone(append(long, later)...); !slices.Contains(got, "c1") || !slices.Contains(got, "d1") {

@@ -72,6 +72,9 @@ func TestEvents(t *testing.T) {
 			"a job.failed.retryable 1 timeout\na job.resumed 1\na job.running 2"},
 		"is lost, reclaimed": {[]kernel.Job{job("a", running(1), budget(0, 0, 1))}, dead(facts(), one, nil),
 			"a job.failed.retryable 1 worker_lost\na job.reclaimed 1\na job.running 2"},
+		"is lost, in doubt": {[]kernel.Job{job("a", running(1), func(j *kernel.Job) { j.Spec.InDoubt = kernel.AskInDoubt })}, dead(facts(), one, nil),
+			"a job.failed.retryable 1 worker_lost\na job.reclaimed 1\na approval.pending 1 (awaiting human approval to execute it again: its runner ended without a result)\n" +
+				"a attention 1 (in_doubt: awaiting human approval to execute it again: its runner ended without a result)"},
 		"is reclaimed later": {[]kernel.Job{job("a", due(kernel.WorkerLost), after("z")), job("z", running(1))}, facts(), "a job.reclaimed 1"},
 		"is lost for good":   {[]kernel.Job{job("a", running(1))}, dead(facts(), one, nil), "a job.failed.final 1 worker_lost (its runner ended without a result)"},
 		"is blocked":         {[]kernel.Job{job("a", after("z")), job("z", is(kernel.Failed))}, facts(), "a job.blocked (dependency failed for job z (failed))"},

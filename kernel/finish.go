@@ -231,16 +231,14 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 	if !st.Stop.At.IsZero() { // it was to be cancelled
 		return Finish(s, Result{Attempt: a, Outcome: OutcomeFailed, Class: LaunchFailure})
 	}
-	st.Failure, st.Reason = LaunchFailure, why
 	if final {
-		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed
-		st.Failure = RejectedByHost
-	} else {
-		st.Status, st.Started = Queued, time.Time{}
-		if st.Refused > 0 {
-			st.RetryAt = s.now.Add(refusalBackoff.Backoff(a, st.Refused-1)).Truncate(time.Microsecond)
-		}
-		st.Refused++
+		return Finish(s, Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: RejectedByHost, Reason: why})
 	}
+	st.Failure, st.Reason = LaunchFailure, why
+	st.Status, st.Started = Queued, time.Time{}
+	if st.Refused > 0 {
+		st.RetryAt = s.now.Add(refusalBackoff.Backoff(a, st.Refused-1)).Truncate(time.Microsecond)
+	}
+	st.Refused++
 	return NewPlan(PutState{j.ID, j.Rev, st}), nil
 }

@@ -390,6 +390,20 @@ func TestRefuse(t *testing.T) {
 	if st := s.Apply(p).Job("q").State; st.Status != kernel.Failed || st.Exit != kernel.Exited(1) || !st.Finished.Equal(s.Now()) || st.Reason != "unknown executor" {
 		t.Errorf("%+v", st)
 	}
+	// Like any other end, a final refusal has routes, and is retried if the policy names it.
+	again := func(j *kernel.Job) {
+		j.Spec.Retry, j.Spec.Budget.Retries = kernel.RetryPolicy{}.On(kernel.RejectedByHost), 1
+	}
+	for want, o := range map[kernel.Status]option{kernel.Failed: func(*kernel.Job) {}, kernel.FailedRetryable: again} {
+		s = snapshot(facts(), job("q", running(2), routesOf(on(kernel.OutcomeFailed, "tell")), o), job("tell", routed, is(kernel.Unscheduled)))
+		if p, err = kernel.Refuse(s, kernel.AttemptID{Job: "q", N: 2}, "unknown executor", true); err != nil {
+			t.Fatal(err)
+		}
+		next := s.Apply(p)
+		if st, tell := next.Job("q").State, next.Job("tell").State; st.Status != want || st.Failure != kernel.RejectedByHost || tell.Awake != (want == kernel.Failed) {
+			t.Errorf("%s, %s; the handler is %s", st.Status, st.Failure, tell.Status)
+		}
+	}
 }
 
 // An attempt whose command the system could not start for now is taken back, by its runner or, if that died after it

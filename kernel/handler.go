@@ -166,7 +166,7 @@ func (s *Snapshot) mayRewind(k *Job, held func(int32, func(int32)), seen map[Job
 			if to.Spec.Routed && !seen[to.ID] {
 				all = append(all, s.mayRewind(to, held, seen)...)
 			}
-		case k.State.Routed < r.budget():
+		case r.open(k.State.Routed, to):
 			all = append(all, s.downstream(to.ID, held)...)
 		}
 	}

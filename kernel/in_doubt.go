@@ -34,7 +34,8 @@ func (j *Job) needsApproval(c FailureClass) bool {
 // requestApproval returns the request for a person to allow making the effect
 // in doubt again.
 func (j *Job) requestApproval(now time.Time) Approval {
-	a := Require(now, "")
+	a := Require(now, j.State.Approval.RequestedBy)
+	a.Submitter = j.State.Approval.Submitter
 	a.InDoubt = j.State.Approval.State == NotRequired || j.State.Approval.InDoubt
 	return a
 }

@@ -82,9 +82,11 @@ func TestAnEffectInDoubt(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a node with an approval of its own keeps it", func(t *testing.T) {
-		j := end(t, node(kernel.AskInDoubt, approval(kernel.Approved, "")), kernel.EffectInDoubt)
-		if a := j.State.Approval; a.State != kernel.Pending || a.InDoubt {
+	t.Run("a node with an approval of its own keeps it, and who may not give it", func(t *testing.T) {
+		j := end(t, node(kernel.AskInDoubt, approval(kernel.Approved, ""), func(j *kernel.Job) {
+			j.State.Approval.RequestedBy, j.State.Approval.Submitter = "bob", "ann"
+		}), kernel.EffectInDoubt)
+		if a := j.State.Approval; a.State != kernel.Pending || a.InDoubt || a.RequestedBy != "bob" || a.Submitter != "ann" {
 			t.Errorf("approval %+v", a)
 		}
 	})

@@ -356,7 +356,7 @@ type State struct {
 	Grown      Grown     // current steps of options that grow; a rewind keeps it
 	Lost       int       // newest attempt that was lost and whose effects are not resolved; 0: none
 	Stalled    int       // newest attempt whose runner stalled; 0: none
-	Routed     int       // how often its routes sent the run back since a person last rewound it
+	Routed     int       // after how many ends its routes sent the run back since a person last rewound it
 	Deferred   bool      // it has ended, and its routes wait for running jobs that they would take back
 	Refused    int       // number of launches that the executor refused since an attempt last ran
 	RetryAt    time.Time // no launch before this time; for FailedRetryable, and for Queued after refusals

@@ -17,6 +17,12 @@ func (r Route) budget() int {
 	return r.Budget
 }
 
+// open reports whether r may be taken to job to, by a job whose routes were taken that many times: within its budget or,
+// since that sends nothing back, where to still sleeps.
+func (r Route) open(taken int, to *Job) bool {
+	return taken < r.budget() || to.State.Status == Unscheduled && to.unrouted()
+}
+
 // withRoutes returns p, by which j ends, followed by what j's routes do then.
 func (s *Snapshot) withRoutes(p Plan, j *Job) Plan {
 	if len(j.Spec.Routes) == 0 {
@@ -49,7 +55,7 @@ func (s *Snapshot) route(id JobID) Plan {
 		case j.handsOn(to, r):
 			q = s.handOver(j, to)
 		case !from.State.Deferred:
-			q = s.sendBack(from, to, r)
+			q = s.sendBack(from, to, r, j.State.Routed)
 		}
 		p, s = p.Then(q), s.Apply(q)
 	}
@@ -64,7 +70,7 @@ func (j *Job) handsOn(to *Job, r Route) bool {
 // takesBack returns the jobs that the routes of j rewind, now that j has ended. A job may occur twice.
 func (s *Snapshot) takesBack(j *Job) (all []JobID) {
 	for _, r := range j.Spec.Routes {
-		if to := s.Job(r.To); r.On == j.State.Outcome && to != nil && !overtaken(j, to, r) && !j.handsOn(to, r) && j.State.Routed < r.budget() {
+		if to := s.Job(r.To); r.On == j.State.Outcome && to != nil && !overtaken(j, to, r) && !j.handsOn(to, r) && r.open(j.State.Routed, to) {
 			all = append(all, s.Downstream(to.ID)...)
 		}
 	}
@@ -151,20 +157,22 @@ func (s *Snapshot) handOver(from, to *Job) Plan {
 	return NewPlan(PutState{to.ID, to.Rev, st})
 }
 
-// sendBack rewinds or wakes the target of a route. The source keeps the count
-// of rewinds, even if it is rewound itself.
-func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
-	if from.State.Routed >= r.budget() {
+// sendBack rewinds or wakes the target of a route, whose job's routes were taken after that many of its earlier ends. The
+// source keeps this count, even if it is rewound itself.
+func (s *Snapshot) sendBack(from, to *Job, r Route, taken int) Plan {
+	if !r.open(taken, to) {
 		own := *from // a person goes on with it: see Needs
 		own.State.Reason = strings.ReplaceAll(own.State.Reason, "vizier retry "+string(to.ID), "vizier retry "+string(from.ID))
-		return s.note(&own, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.Label(), from.State.Routed))
+		return s.note(&own, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.Label(), taken))
 	}
 	set := s.Downstream(to.ID)
 	if id := s.runs(set); id != "" { // only what an earlier route of the same outcome took back leads to it
 		return s.note(from, fmt.Sprintf("its route to %s was not taken: %s is running", to.Label(), s.Job(id).Label()))
 	}
 	st := from.State
-	st.Routed++
+	if taken < r.budget() {
+		st.Routed = taken + 1
+	}
 	counted := NewPlan(PutState{from.ID, from.Rev, st})
 	next := s.Apply(counted)
 	p := next.rewind([][]JobID{set}, "route of "+string(from.ID), byRoute)

@@ -182,7 +182,7 @@ func sendsBackBy(s *kernel.Snapshot, k, p *kernel.Job, seen map[*kernel.Job]bool
 		case onSuccess && slices.Contains(to.Spec.After, k.ID):
 			return to.Spec.Routed && !seen[to] && sendsBackBy(s, to, p, seen, follows)
 		}
-		return k.State.Routed < budget && closure(s, to, follows)[p.ID]
+		return (k.State.Routed < budget || to.Spec.Routed && !to.State.Awake && to.State.Status == kernel.Unscheduled) && closure(s, to, follows)[p.ID]
 	})
 }
 

@@ -201,7 +201,8 @@ func budgetSpent(was, st kernel.State) (kernel.FailureClass, bool) {
 	switch {
 	case was.Status == kernel.FailedRetryable:
 		return kernel.NoFailure, false
-	case st.Status == kernel.FailedRetryable:
+	case st.Status == kernel.FailedRetryable,
+		was.Status == kernel.Running && st.Status == kernel.WaitingOnApproval && st.Attempt == was.Attempt && st.Failure != kernel.NoFailure: // a person decides, and no budget is spent
 		return st.Failure, true
 	case to.Reclaims > from.Reclaims:
 		return kernel.WorkerLost, true

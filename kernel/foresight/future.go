@@ -130,8 +130,9 @@ func (f *future) observe(facts kernel.Facts) {
 
 // tick decides until there is nothing left to decide.
 func (f *future) tick() {
-	for p := kernel.Decide(f.s); !p.Empty(); p = kernel.Decide(f.s) {
-		if f.apply(p) != nil {
+	for {
+		p := kernel.Decide(f.s)
+		if f.apply(p) != nil || p.Empty() { // an empty one says that nothing is dirty any more
 			return
 		}
 	}

@@ -335,7 +335,7 @@ func (t *teller) begin(j *kernel.Job, since time.Time) {
 		end, takes = kernel.Result{Outcome: kernel.OutcomeFailed, Class: kernel.Timeout, Exit: 124, Reason: "timed out"}, max(limit, ran)
 	}
 	if !j.State.Stop.At.IsZero() { // it is about to be stopped
-		takes = ran
+		end, takes = kernel.Result{Outcome: kernel.OutcomeCancelled, Exit: 143}, ran
 	}
 	n := t.span(s)
 	t.expect(happening{at: now.Add(max(0, takes-ran)), job: j.ID, span: n, end: end})

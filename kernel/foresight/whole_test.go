@@ -167,17 +167,17 @@ slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
 [b] end at 7, 7; 1 of 1, 0 well; declared 0
 [c] end at 2, 2; 1 of 1, 0 well; declared 0
 [d] end at 0, 0; 1 of 1, 0 well; declared 0
-[e] end at 0, 0; 1 of 1, 1 well; declared 0
+[e] end at 0, 0; 1 of 1, 0 well; declared 0
 0: c/1 -3-2 failed timeout after -1
 1: d/1 -7-0 failed timeout after -1
-2: e/1 -2-0 succeeded  after -1
+2: e/1 -2-0 cancelled  after -1
 3: a/1 0-4 succeeded  after -1
 4: b/1 4-7 failed timeout after 3
 a succeeded at 4 by 3 true
 b failed at 7 by 4 true
 c failed at 2 by 0 true
 d failed at 0 by 1 true
-e succeeded at 0 by 2 true
+e cancelled at 0 by 2 true
 path [3 4], guessed 0 and 0, cut false
 slot local: 0, waited 0.00, busy 0.00, doubled 0.00, freed 0, tried false`},
 		"batches": {[]kernel.Job{ended("o1", "n", 3*m, 0), ended("o2", "n", 5*m, 0), ended("p", "k", 7*m, 0), named("a", both(takes(2*m), of(1))), named("b", both(called("n"), of(1), after("a"))), named("c", both(called("k"), of(2))), named("d", both(of(2), needs)),

@@ -114,17 +114,18 @@ func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) (gone []*kernel
 }
 
 // keepConflicts keeps the merges that ended in a conflict until a later merge of the
-// plan succeeds. A person may be working on the conflict, however
+// plan's branch succeeds. A person may be working on the conflict, however
 // long ago the run ended.
 func keepConflicts(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
-	conflict := map[string][]kernel.JobID{}
+	type on struct{ plan, branch string }
+	conflict := map[on][]kernel.JobID{}
 	for _, j := range s.Jobs() {
-		switch plan := j.Spec.Integrates(); {
-		case plan == "":
+		switch of := (on{j.Spec.Integrates(), j.Spec.Origin.Branch}); {
+		case of.plan == "":
 		case j.State.Status == kernel.Succeeded:
-			delete(conflict, plan)
+			delete(conflict, of)
 		case j.State.Status == kernel.BlockedByDependency && j.State.Outcome == kernel.OutcomeBlocked:
-			conflict[plan] = append(conflict[plan], j.ID)
+			conflict[of] = append(conflict[of], j.ID)
 		}
 	}
 	for _, merges := range conflict {
@@ -134,15 +135,19 @@ func keepConflicts(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
 	}
 }
 
-// keepTokens keeps, for each stage of a plan, the newest token that no merge
+// keepTokens keeps, for each stage of a plan on a branch, the newest token that no merge
 // has used up: the plan is still to be merged, even if no job needs the token
 // yet.
 func keepTokens(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
-	newest := map[kernel.Artifact]kernel.JobID{}
+	type on struct {
+		stage  kernel.Artifact
+		branch string
+	}
+	newest := map[on]kernel.JobID{}
 	for _, j := range s.Jobs() {
 		for _, a := range j.Spec.Produces {
 			if a.Kind == kernel.Custom && a.Name == kernel.StageToken && j.State.Status == kernel.Succeeded && !j.State.Retired {
-				newest[a] = j.ID
+				newest[on{a, j.Spec.Origin.Branch}] = j.ID
 			}
 		}
 	}

@@ -139,9 +139,15 @@ func OverviewOf(s *kernel.Snapshot, o OverviewOptions) Overview {
 	return v
 }
 
+// bySince puts the oldest first, and before it what has no time.
 func bySince(a, b Item) int {
-	if a.Since == nil || b.Since == nil {
+	switch {
+	case a.Since == nil && b.Since == nil:
 		return 0
+	case a.Since == nil:
+		return -1
+	case b.Since == nil:
+		return 1
 	}
 	return a.Since.Compare(*b.Since)
 }

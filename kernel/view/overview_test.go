@@ -221,6 +221,25 @@ func sketch(v view.Overview) string {
 	return b.String()
 }
 
+// What needs a person is in the order of its times, whatever has none.
+func TestOverviewIsInOrder(t *testing.T) {
+	t.Parallel()
+	var prompts []view.RefusedPrompt
+	for i, n := range []time.Duration{3, 0, 1, 2} {
+		prompts = append(prompts, view.RefusedPrompt{Path: fmt.Sprintf("p%d", n)})
+		if n > 0 {
+			prompts[i].Since = hour.Add(n)
+		}
+	}
+	var order []string
+	for _, it := range overviewOf(t, snap(), view.OverviewOptions{Prompts: prompts}).Attention {
+		order = append(order, it.File)
+	}
+	if got := strings.Join(order, " "); got != "p0 p1 p2 p3" {
+		t.Error(got)
+	}
+}
+
 // overviewOf returns the overview of s, which names the jobs that need a person and no others.
 func overviewOf(t *testing.T, s *kernel.Snapshot, o view.OverviewOptions) view.Overview {
 	t.Helper()

@@ -88,6 +88,7 @@ func (w *world) checkEntry(p *process, e entry) {
 		case g.record.State.Generation == old.State.Generation:
 		case neverRan:
 			opened = g.job
+		case old.Spec.Routed && !old.State.Awake && old.State.Status == kernel.Unscheduled: // also a route that is used up wakes it
 		default:
 			rewound = g.job
 		}
