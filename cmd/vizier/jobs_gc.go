@@ -47,7 +47,7 @@ func (g *gcCmd) Run(c *call) error {
 	if g.Keep {
 		gone, err = g.collect(c, r)
 	} else {
-		gone, err = g.remove(c, r, time.Duration(g.Days)*24*time.Hour)
+		gone, err = g.remove(c, r, days(g.Days))
 	}
 	if err == nil && !g.DryRun {
 		err = r.Scheduler.Pack(c.ctx)

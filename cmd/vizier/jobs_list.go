@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -192,9 +193,9 @@ func (c *call) since(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
+	if number, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(number); err == nil && n >= 0 {
+			return now.Add(-days(n)), nil
 		}
 	}
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
@@ -210,6 +211,12 @@ func (c *call) since(text string, now time.Time) (time.Time, error) {
 		return time.Date(day.Year(), day.Month(), day.Day(), at.Hour(), at.Minute(), 0, 0, c.ui.zone), nil
 	}
 	return time.Time{}, usageError(fmt.Errorf("--since %s: expected %s", text, momentForms))
+}
+
+// days returns n days, which are not negative, or the longest duration if they are longer.
+func days(n int) time.Duration {
+	const day = 24 * time.Hour
+	return day * min(time.Duration(n), math.MaxInt64/day)
 }
 
 // listLines prints one line per job, grouped by run.
