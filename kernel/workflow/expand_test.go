@@ -106,6 +106,7 @@ func TestCoercions(t *testing.T) {
 		`"retry": {"mode": "on_failure", "budget": 3}, "max_retries": 2`:     "max_retries and retry.budget of node `x` disagree",
 		`"timeout": "soon"`:                                                  "invalid duration value `soon` for nodes[x].timeout",
 		`"timeout": "-1s"`:                                                   "invalid duration value `-1s`",
+		`"timeout": -18446743073`:                                            "invalid duration value `-18446743073`",
 		`"max_resumes": 3`:                                                   "max_resumes has no effect",
 		`"retry_on": ["exit"]`:                                               "retry_on has no effect",
 		`"max_retries": 1, "retry_on": ["sunspots"]`:                         "invalid failure class `sunspots`",

@@ -297,7 +297,7 @@ func (e *expander) duration(t Text, path ...string) time.Duration {
 	s, sure := e.read(t, path...)
 	s = strings.TrimSpace(s)
 	d, err := time.ParseDuration(s)
-	if secs, atoi := strconv.Atoi(s); atoi == nil && secs <= int(maxTimeout/time.Second) {
+	if secs, atoi := strconv.Atoi(s); atoi == nil && secs >= 0 && secs <= int(maxTimeout/time.Second) {
 		d, err = time.Duration(secs)*time.Second, nil
 	}
 	if sure && (err != nil || d < time.Microsecond || d > maxTimeout) {
