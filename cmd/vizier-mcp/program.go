@@ -54,7 +54,8 @@ func (p program) ask(ctx context.Context, via string, a asked) ([]byte, error) {
 
 // run returns standard output and the exit code, or standard error if the
 // command failed without an answer. Of output that is too long the end is
-// returned, a JSON document that is too long is an error.
+// returned. A JSON document that is too long is an error, unless the command
+// changes something: a client that gets an error would call it again.
 func (p program) run(ctx context.Context, a asked, args []string) (out []byte, code int, err error) {
 	select {
 	case p.busy <- struct{}{}:
@@ -69,7 +70,9 @@ func (p program) run(ctx context.Context, a asked, args []string) (out []byte, c
 	stdout, stderr := &bounded{end: a.text, lines: a.lines}, &bounded{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err = cmd.Run()
-	if stdout.total > mostBytes && !a.text {
+	if stdout.total > mostBytes && a.changes {
+		stdout.text = fmt.Appendf(nil, "`vizier %s` has ended, do not repeat it: its answer is longer than %d bytes. The tools list and status show the jobs.", a.args[0], mostBytes)
+	} else if stdout.total > mostBytes && !a.text {
 		return nil, 0, fmt.Errorf("the answer is longer than %d bytes: ask for less, such as one job or a lower limit", mostBytes)
 	}
 	if exit, ended := errors.AsType[*exec.ExitError](err); ended && exit.Exited() {

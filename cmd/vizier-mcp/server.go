@@ -88,6 +88,8 @@ type asked struct {
 	stdin string
 	text  bool // its output is not JSON
 	lines int  // how many lines of text are answered, the last; 0: all
+
+	changes bool // it changes the repository
 }
 
 // add adds a tool. command converts the tool's input to a command.

@@ -411,6 +411,37 @@ func TestALongAnswer(t *testing.T) {
 	}
 }
 
+// A command that has changed something is not reported as failed because of its long answer: it would be called again.
+func TestALongAnswerToAChange(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "vizier")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\nexec head -c 2000000 /dev/zero\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := program{file: file, dir: t.TempDir(), busy: make(chan struct{}, 1)}
+	jobs := []map[string]any{{"command": []string{"true"}}}
+	for _, dry := range []bool{false, true} {
+		for name, command := range map[string]func() (asked, error){
+			"submit": func() (asked, error) { return submitTool(submitInput{Jobs: jobs, DryRun: dry}) },
+			"run":    func() (asked, error) { return runTool(runInput{Flow: "draft", DryRun: dry}) },
+			"cancel": func() (asked, error) { return cancelTool(jobsInput{Jobs: []reference{"1"}, DryRun: dry}) },
+			"retry":  func() (asked, error) { return retryTool(jobsInput{Jobs: []reference{"1"}, DryRun: dry}) },
+		} {
+			a, err := command()
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := p.ask(t.Context(), "mcp:test", a)
+			switch {
+			case dry && (err == nil || !strings.Contains(err.Error(), "ask for less")):
+				t.Errorf("%s that only looks: %.100q, %v", name, answer, err)
+			case !dry && (err != nil || !strings.Contains(string(answer), "`vizier "+name+"` has ended, do not repeat it")):
+				t.Errorf("%s: %.100q, %v", name, answer, err)
+			}
+		}
+	}
+}
+
 // The URI of an artifact has it as people write it, or with escapes.
 func TestTheURIOfAnArtifact(t *testing.T) {
 	t.Parallel()

@@ -183,7 +183,7 @@ func submitTool(in submitInput) (a asked, err error) {
 	if in.DryRun {
 		return whatIfTool(whatIfInput{Submit: in.Jobs})
 	}
-	a.args = []string{"submit", "--batch"}
+	a.args, a.changes = []string{"submit", "--batch"}, true
 	a.stdin, err = lines(in.Jobs)
 	return a, err
 }
@@ -211,7 +211,7 @@ func runTool(in runInput) (asked, error) {
 	if in.DryRun {
 		args = append(args, "--check")
 	}
-	return asked{args: append(args, in.Flow)}, nil
+	return asked{args: append(args, in.Flow), changes: !in.DryRun}, nil
 }
 
 type jobsInput struct {
@@ -231,7 +231,7 @@ func cancelTool(in jobsInput) (asked, error) {
 	if err == nil && in.DryRun {
 		return whatIfTool(whatIfInput{Cancel: in.Jobs})
 	}
-	return asked{args: append([]string{"cancel"}, jobs...)}, err
+	return asked{args: append([]string{"cancel"}, jobs...), changes: true}, err
 }
 
 func retryTool(in jobsInput) (asked, error) {
@@ -240,5 +240,5 @@ func retryTool(in jobsInput) (asked, error) {
 	if in.DryRun {
 		args = append(args, "--dry-run")
 	}
-	return asked{args: append(args, jobs...)}, err
+	return asked{args: append(args, jobs...), changes: !in.DryRun}, err
 }
