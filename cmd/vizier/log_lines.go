@@ -67,7 +67,7 @@ func (p *linePrinter) line(of string, l joblog.Line) error {
 	case p.none:
 		return nil
 	case p.most > 0:
-		if p.held = append(p.held, b.String()); len(p.held) >= 2*p.most {
+		if p.held = append(p.held, b.String()); len(p.held)-p.most >= p.most { // 2*p.most may be too large a number
 			p.held = append(p.held[:0], p.held[len(p.held)-p.most:]...)
 		}
 		return nil
