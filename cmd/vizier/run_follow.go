@@ -159,7 +159,7 @@ type followedJob struct {
 	read  kernel.Revision // of its record when nothing was left to print; 0: something may be
 	at    time.Time       // of that
 	late  earlier
-	whole int // the attempt whose logs were read to their end and then packed: see runFollower.packed
+	whole int // the attempt whose logs were read to their end and then closed or packed: see runFollower.done
 }
 
 // newRunFollower returns a follower of a run, or of the jobs that are added to it. short returns the reference
@@ -238,7 +238,7 @@ func (f *runFollower) read(ctx context.Context) (any bool, err error) {
 			rev, ended = job.Rev, job.State.Status.Terminal()
 		}
 		const late = 5 * time.Second // a log may be seen late on a shared file system, or what a job left behind may write
-		if rev != 0 && rev == j.read && time.Since(j.at) < late || f.packed(j) {
+		if rev != 0 && rev == j.read && time.Since(j.at) < late || f.done(j) {
 			continue
 		}
 		more, err := f.print(ctx, j, ended)
@@ -246,7 +246,13 @@ func (f *runFollower) read(ctx context.Context) (any bool, err error) {
 			return any, err
 		}
 		if ended { // it may be packed, and unpacked for the next attempt, which makes another file of the log
-			j.late.next = f.now[j.id].State.Attempt + 1
+			st := &f.now[j.id].State
+			if j.late.next = st.Attempt + 1; time.Since(st.Finished) > late { // of many jobs, these are more open files than there may be
+				if err := j.lines.End(func(l joblog.Line) error { return f.printer.line(j.name, l) }); err != nil {
+					return any, err
+				}
+				j.whole = st.Attempt
+			}
 		}
 		if any = any || more; more {
 			rev = 0
@@ -256,9 +262,9 @@ func (f *runFollower) read(ctx context.Context) (any bool, err error) {
 	return any, nil
 }
 
-// packed reports whether all of the latest attempt's output was printed before it was packed. A packed log, and what a
-// retry unpacks, is another file, which would count as the log of the next attempt.
-func (f *runFollower) packed(j *followedJob) bool {
+// done reports whether all of the latest attempt's output was printed before its logs were closed or packed. A packed
+// log, and what a retry unpacks, is another file, which would count as the log of the next attempt.
+func (f *runFollower) done(j *followedJob) bool {
 	job := f.now[j.id]
 	if job != nil && j.read != 0 && j.read == job.Rev && job.State.Status.Terminal() && f.r.Logs.Packed(j.id) != "" {
 		j.whole = job.State.Attempt
@@ -367,7 +373,7 @@ func (f *runFollower) drain(ctx context.Context) error {
 		return nil
 	}
 	for i := range f.logs {
-		if j := &f.logs[i]; !f.packed(j) {
+		if j := &f.logs[i]; !f.done(j) {
 			if _, err := f.print(ctx, j, true); err != nil {
 				return err
 			}
