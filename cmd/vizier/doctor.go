@@ -326,7 +326,7 @@ func (r *repo) checkGit(ctx context.Context, _ *kernel.Snapshot) ([]app.Finding,
 	if err != nil {
 		next := "install git " + git.MinimumVersion + " or newer"
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-			next = "raise the limit of open files (`ulimit -n`)"
+			next = moreFiles
 		}
 		return []app.Finding{{Path: "git", Problem: err.Error(), Next: next}}, nil
 	}

@@ -39,6 +39,9 @@ var (
 // newerHint is the hint for a store with work of a newer version.
 const newerHint = "run `vizier doctor --fix` of the version that wrote it, or of a later one, to finish what it began; until then this version only reads"
 
+// moreFiles is the hint for an error of the system that too many files are open.
+const moreFiles = "raise the limit of open files (`ulimit -n`)"
+
 // classify returns the class of an error. The first matching row counts; an
 // error that matches none is a plain failure.
 func classify(err error) class {
@@ -98,6 +101,8 @@ func classify(err error) class {
 		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
 		{context.DeadlineExceeded, class{"timeout", 124, ""}},
 		{syscall.EFBIG, class{"failed", 1, makeRoom(syscall.EFBIG)}},
+		{syscall.EMFILE, class{"failed", 1, moreFiles}},
+		{syscall.ENFILE, class{"failed", 1, moreFiles}},
 		{os.ErrNotExist, class{"failed", 1, "check the path: without a leading / it is relative to the current directory"}},
 	} {
 		if errors.Is(err, row.is) {

@@ -235,6 +235,15 @@ func TestTheDoctorOfTooFewFiles(t *testing.T) {
 	}
 }
 
+// Every command says what to do about too many open files.
+func TestTooManyOpenFiles(t *testing.T) {
+	for _, is := range []error{syscall.EMFILE, syscall.ENFILE} {
+		var text bytes.Buffer
+		(&ui{err: &text}).fail(fmt.Errorf("open journal: %w", &os.PathError{Op: "open", Path: "plans", Err: is}), false)
+		has(t, text.String(), "vizier: hint: raise the limit of open files (`ulimit -n`)\n")
+	}
+}
+
 // The doctor says who does not let go of the scheduler lock, and what else it can tell without it.
 func TestTheDoctorDoesWithoutALockThatIsNotLetGo(t *testing.T) {
 	root := t.TempDir()
