@@ -175,11 +175,16 @@ func nonEmpty(s string) []string {
 }
 
 // isNamed reports whether one of j's names contains name or matches it as a
-// pattern.
+// pattern, in which * and ? stand for any characters and all others for themselves.
 func isNamed(j *kernel.Job, name string) bool {
 	names := []string{view.Title(j), j.Spec.Name, j.Part, j.Spec.Origin.Plan, j.Spec.Origin.Alias}
-	if strings.ContainsAny(name, "*?[") {
-		return slices.ContainsFunc(names, func(s string) bool { ok, _ := path.Match(name, s); return s != "" && ok })
+	if strings.ContainsAny(name, "*?") {
+		const slash = "\x00" // is in no name, and * stands for it too
+		pattern := strings.NewReplacer(`\`, `\\`, "[", `\[`, "/", slash).Replace(name)
+		return slices.ContainsFunc(names, func(s string) bool {
+			ok, _ := path.Match(pattern, strings.ReplaceAll(s, "/", slash))
+			return s != "" && ok
+		})
 	}
 	return slices.ContainsFunc(names, func(s string) bool { return strings.Contains(s, name) })
 }
