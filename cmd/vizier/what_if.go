@@ -91,18 +91,20 @@ func (x *whatIfCmd) foreseen(c *call) (doc answer.Foreseen, err error) {
 // changes returns the changes that the flags name, in the order in which they
 // happen.
 func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error) {
-	if out, err = pools(x.Pool, nil); err != nil {
+	var news []kernel.NewJob
+	if x.Submit != "" {
+		if news, err = c.batchOf(r, x.Submit); err != nil {
+			return nil, err
+		}
+	}
+	if out, err = pools(x.Pool, news); err != nil {
 		return nil, err
 	}
 	for _, lock := range x.Release {
 		out = append(out, foresight.Release{Lock: lock})
 	}
 	if x.Submit != "" {
-		jobs, err := c.batchOf(r, x.Submit)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, foresight.Submit{Jobs: jobs})
+		out = append(out, foresight.Submit{Jobs: news})
 	}
 	if len(x.Retry) > 0 {
 		_, ids, _, err := (&retryCmd{Jobs: x.Retry}).chosen(c)
