@@ -91,10 +91,13 @@ type simulatedDemand struct {
 // estimated.
 const doubledResources = 3
 
+// mostDraws bounds --draws: each draw takes memory until all are drawn.
+const mostDraws = 10_000
+
 // Run simulates and prints the result.
 func (x *simulateCmd) Run(c *call) error {
-	if x.Draws < 1 {
-		return usageError(errors.New("--draws: at least 1"))
+	if x.Draws < 1 || x.Draws > mostDraws {
+		return usageError(fmt.Errorf("--draws=%d: expected 1 to %d", x.Draws, mostDraws))
 	}
 	if len(x.Set) > 0 && x.Flow == "" {
 		return usageError(errors.New("--set has no effect without --run"))
