@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -511,5 +512,32 @@ func TestWithoutARepository(t *testing.T) {
 	cmd.Dir = outside
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), dir) {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Each command reads the configuration file that was asked for, wherever the client starts the server.
+func TestTheConfigurationFileOfAServer(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := repository(t), t.TempDir()
+	file := filepath.Join(elsewhere, "other.toml")
+	if err := os.WriteFile(file, []byte("[pools]\nother = 4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range []string{"claude", "codex", "gemini", "vscode"} {
+		cmd := exec.Command(filepath.Join(programs, "vizier"), "-C", "other.toml", "mcp", "--dir", dir, "--print-config", client)
+		cmd.Dir = elsewhere
+		if out, err := cmd.CombinedOutput(); err != nil || !slices.Contains(strings.Fields(strings.NewReplacer(",", " ", "[", " ", "]", " ").Replace(string(out))), strconv.Quote(file)) {
+			t.Errorf("%s: %v: %s", client, err, out)
+		}
+	}
+	cmd := exec.Command(filepath.Join(programs, "vizier"), "-C", "other.toml", "mcp", "--dir", dir)
+	cmd.Dir = elsewhere
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if text, failed := call(t, s, "what_if", object{"pool": map[string]int{"other": 2}, "after": "1s"}); failed {
+		t.Error(text)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -37,15 +38,20 @@ func (m *mcpCmd) Run(c *call) error {
 	if err != nil {
 		return git.Named(err, c.env.Get("GIT_DIR"))
 	}
-	if m.PrintConfig != "" {
-		return m.printConfig(c, root.Dir)
+	var config []string
+	if c.globals.ConfigFile != "" {
+		file, err := filepath.Abs(c.globals.ConfigFile) // the commands run in the repository's directory
+		if err != nil {
+			return fmt.Errorf("find the configuration file: %w", err)
+		}
+		config = []string{"--config-file", file}
 	}
-	args := []string{"--allow", strings.Join(m.Allow, ",")}
+	if m.PrintConfig != "" {
+		return m.printConfig(c, root.Dir, config)
+	}
+	args := append([]string{"--allow", strings.Join(m.Allow, ",")}, config...)
 	if m.Dir != "" {
 		args = append(args, "--dir", m.Dir)
-	}
-	if c.globals.ConfigFile != "" {
-		args = append(args, "--config-file", c.globals.ConfigFile)
 	}
 	return c.become(mcpName, args)
 }
@@ -57,12 +63,13 @@ type launch struct {
 	Args    []string `json:"args" toml:"args"`
 }
 
-func (m *mcpCmd) printConfig(c *call, dir string) error {
+// printConfig prints the configuration of a client for the repository in dir. config are flags for the server.
+func (m *mcpCmd) printConfig(c *call, dir string, config []string) error {
 	own, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program's file: %w", err)
 	}
-	l := launch{Command: own, Args: []string{"mcp", "--dir", dir}}
+	l := launch{Command: own, Args: append([]string{"mcp", "--dir", dir}, config...)}
 	if len(m.Allow) > 0 {
 		l.Args = append(l.Args, "--allow", strings.Join(m.Allow, ","))
 	}
