@@ -541,3 +541,22 @@ func TestTheConfigurationFileOfAServer(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// JSON and TOML cannot name a directory whose name is not UTF-8.
+func TestTheConfigurationOfAClientIsText(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(repository(t), "caf\xe9")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Skip(err)
+	}
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, client := range []string{"claude", "codex"} {
+		cmd := exec.Command(filepath.Join(programs, "vizier"), "mcp", "--print-config", client)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), `caf\xe9" is not UTF-8 text`) {
+			t.Errorf("%s: %v: %s", client, err, out)
+		}
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 
@@ -72,6 +74,11 @@ func (m *mcpCmd) printConfig(c *call, dir string, config []string) error {
 	l := launch{Command: own, Args: append([]string{"mcp", "--dir", dir}, config...)}
 	if len(m.Allow) > 0 {
 		l.Args = append(l.Args, "--allow", strings.Join(m.Allow, ","))
+	}
+	for _, word := range append(slices.Clone(l.Args), l.Command) {
+		if !utf8.ValidString(word) {
+			return fmt.Errorf("%+q is not UTF-8 text, as a client's configuration must be: rename the directory", word)
+		}
 	}
 	servers := map[string]launch{"vizier": l}
 	switch m.PrintConfig {
