@@ -161,13 +161,13 @@ func (c *cli) rooted(k command) error {
 }
 
 // foreign are the variables that would direct git to another repository or
-// index, or change how it reads paths. A hook or an outer git may leave them in
-// the environment.
+// index, or change how it reads paths or writes patches. A hook or an outer git
+// may leave them in the environment.
 var foreign = []string{
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE",
 	"GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE",
 	"GIT_CEILING_DIRECTORIES", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS",
-	"GIT_ICASE_PATHSPECS", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT", "LC_ALL", "LANGUAGE",
+	"GIT_ICASE_PATHSPECS", "GIT_DIFF_OPTS", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT", "LC_ALL", "LANGUAGE",
 }
 
 // environ returns the environment for git processes, based on the caller's.

@@ -37,7 +37,7 @@ func (r *Repo) Patch(ctx context.Context, dir string) ([]byte, error) {
 		from = string(empty[:len(empty)-1])
 	}
 	args := []string{"diff", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-relative",
-		"--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=dirty", from, "--", ":(top)"}
+		"--unified=3", "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=dirty", from, "--", ":(top)"}
 	for _, d := range scratch[:] {
 		args = append(args, ":(top,exclude)"+d)
 	}

@@ -228,6 +228,31 @@ func TestStageFromASubdirectory(t *testing.T) {
 	}
 }
 
+// A patch has the lines around a change, by which git finds where it goes, however few the user wants to see.
+func TestAPatchHasContext(t *testing.T) {
+	lines := func(fifth string) string { return "1\n2\n3\n4\n" + fifth + "\n6\n7\n8\n9\n" }
+	for name, set := range map[string]func(t *testing.T, f fixture){
+		"a setting":  func(_ *testing.T, f fixture) { f.git("config", "diff.context", "0") },
+		"a variable": func(t *testing.T, _ fixture) { t.Setenv("GIT_DIFF_OPTS", "-u0") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.commit("a.txt", lines("5"))
+			r := Open(f.root())
+			set(t, f)
+			f.write("a.txt", lines("changed"))
+			patch, err := r.Patch(t.Context(), f.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.commit("a.txt", "0\n"+lines("5"))
+			if err := r.Apply(t.Context(), f.dir, patch); err != nil || f.content("a.txt") != "0\n"+lines("changed") {
+				t.Errorf("%q, %v, from the patch\n%s", f.content("a.txt"), err, patch)
+			}
+		})
+	}
+}
+
 // A replayed commit is signed where git is told to sign commits, and else not; a commit
 // with one parent that changes nothing where it goes is not made, a merge is.
 func TestHowACommitIsReplayed(t *testing.T) {
