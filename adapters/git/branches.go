@@ -196,6 +196,9 @@ func (r *Repo) lastCheckedOut(ctx context.Context, branch string) (last kernel.C
 	left := false                                  // the later entry is a switch from the branch
 	for line := range strings.Lines(string(out)) { // the newest first
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		if len(f) < 3 {
+			continue
+		}
 		moved, _ := strings.CutPrefix(f[2], "checkout: moving from ")
 		from, to, _ := strings.Cut(moved, " to ")
 		if left || to == branch || strings.HasPrefix(f[2], "Branch: renamed refs/heads/"+branch+" to ") {

@@ -14,6 +14,8 @@ import (
 // whichever is later.
 func TestLastTip(t *testing.T) {
 	f := newFixture(t)
+	f.signs()
+	f.git("config", "log.showSignature", "true")
 	f.commit("a.txt", "a")
 	f.git("switch", "--quiet", "--create", "draft/foo")
 	left := f.commit("b.txt", "b")

@@ -120,7 +120,8 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 
 // settings are those with which git runs, whatever the user's are.
 var settings = [...]string{
-	"core.quotePath=false", "core.safecrlf=false",
+	"core.quotePath=false", "core.safecrlf=false", "log.showSignature=false",
+	"i18n.logOutputEncoding=UTF-8", "i18n.commitEncoding=UTF-8", // whatever Vizier reads and writes is UTF-8
 	"core.fsmonitor=false", // a job may have chosen the monitor's program, which may hang
 }
 

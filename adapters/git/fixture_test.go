@@ -172,6 +172,17 @@ func (f fixture) commit(p, content string) kernel.CommitID {
 // made finds the commit in what git says of it.
 var made = regexp.MustCompile(`(?m)^\[.* ([0-9a-f]{40,})\] `)
 
+// signs has git sign commits with a program that says the same about every signature.
+func (f fixture) signs() {
+	f.Helper()
+	signer := filepath.Join(f.TempDir(), "signer")
+	if err := os.WriteFile(signer, []byte("#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\necho x\necho '-----END PGP SIGNATURE-----'\n"), 0o700); err != nil {
+		f.Fatal(err)
+	}
+	f.git("config", "gpg.program", signer)
+	f.git("config", "commit.gpgSign", "true")
+}
+
 func (f fixture) rev(name string) kernel.CommitID {
 	f.Helper()
 	return kernel.CommitID(f.git("rev-parse", "--verify", name))

@@ -352,7 +352,7 @@ func (r *Repo) Message(ctx context.Context, commit kernel.CommitID) (string, err
 	if err := commits(commit); err != nil {
 		return "", fmt.Errorf("message: %w", err)
 	}
-	out, err := r.cli.read(ctx, "show", "--no-patch", "--no-show-signature", "--format=%B", string(commit))
+	out, err := r.cli.read(ctx, "show", "--no-patch", "--format=%B", string(commit))
 	return strings.TrimSpace(string(out)), err
 }
 

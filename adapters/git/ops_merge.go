@@ -210,7 +210,7 @@ func (r *Repo) Replay(ctx context.Context, merged, from, onto kernel.CommitID) (
 	if err := commits(merged, from, onto); err != nil {
 		return "", fmt.Errorf("replay: %w", err)
 	}
-	out, err := r.cli.read(ctx, "show", "--no-patch", "--no-show-signature", "--format=%P%x00%an%x00%ae%x00%ad%x00%B", "--date=raw", string(merged))
+	out, err := r.cli.read(ctx, "show", "--no-patch", "--format=%P%x00%an%x00%ae%x00%ad%x00%B", "--date=raw", string(merged))
 	if err != nil {
 		return "", err
 	}

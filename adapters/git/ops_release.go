@@ -35,7 +35,7 @@ func (r *Repo) History(ctx context.Context, since string, tip kernel.CommitID) (
 	if err := commits(tip); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	args := []string{"log", "-z", "--no-show-signature", "--format=%H%n%B", string(tip)}
+	args := []string{"log", "-z", "--format=%H%n%B", string(tip)}
 	if since != "" {
 		args = append(args, "^refs/tags/"+since)
 	}

@@ -253,6 +253,39 @@ func TestAPatchHasContext(t *testing.T) {
 	}
 }
 
+// What commits say is read and written as UTF-8, whatever encoding the user has set.
+func TestCommitsAreUTF8(t *testing.T) {
+	ctx := t.Context()
+	for _, setting := range []string{"i18n.logOutputEncoding", "i18n.commitEncoding"} {
+		f := newFixture(t)
+		base := f.commit("a.txt", "1\n")
+		f.write("b.txt", "new\n")
+		f.git("add", "b.txt")
+		f.git("commit", "--quiet", "--author=Анна <a@example.org>", "-m", "добавить")
+		merged := f.rev("HEAD")
+		f.git("switch", "--quiet", "--create", "other", string(base))
+		onto := f.commit("c.txt", "")
+		f.git("config", setting, "KOI8-R")
+		r := Open(f.root())
+		if got, err := r.Message(ctx, merged); got != "добавить" || err != nil {
+			t.Errorf("%s: the message is %q, %v", setting, got, err)
+		}
+		if got, err := r.History(ctx, "", merged); err != nil || len(got) != 2 || got[0][1] != "добавить" {
+			t.Errorf("%s: the history is %q, %v", setting, got, err)
+		}
+		replayed, err := r.Replay(ctx, merged, base, onto)
+		if got := f.git("cat-file", "commit", string(replayed)); err != nil || strings.Contains(got, "\nencoding ") || !strings.Contains(got, "author Анна <") || !strings.HasSuffix(got, "добавить") {
+			t.Errorf("%s: replayed as %q, %v", setting, got, err)
+		}
+		f.write("d.txt", "")
+		f.git("add", "d.txt")
+		made, err := r.Commit(ctx, f.dir, "убрать")
+		if got := f.git("cat-file", "commit", string(made)); err != nil || strings.Contains(got, "\nencoding ") || !strings.HasSuffix(got, "убрать") {
+			t.Errorf("%s: committed %q, %v", setting, got, err)
+		}
+	}
+}
+
 // A replayed commit is signed where git is told to sign commits, and else not; a commit
 // with one parent that changes nothing where it goes is not made, a merge is.
 func TestHowACommitIsReplayed(t *testing.T) {
@@ -264,11 +297,8 @@ func TestHowACommitIsReplayed(t *testing.T) {
 	side := f.commit("s.txt", "")
 	f.git("switch", "--quiet", "--create", "other", string(base))
 	onto := f.commit("c.txt", "")
-	signer := filepath.Join(t.TempDir(), "signer")
-	if err := os.WriteFile(signer, []byte("#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\necho x\necho '-----END PGP SIGNATURE-----'\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f.git("config", "gpg.program", signer)
+	f.signs()
+	f.git("config", "--unset", "commit.gpgSign")
 	r := Open(f.root())
 	for _, sign := range []string{"", "false", "true"} {
 		if sign != "" {

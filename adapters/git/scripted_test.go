@@ -99,6 +99,7 @@ func TestWhereABranchWasLast(t *testing.T) {
 		"left for another":              {log: id("1") + " 100 checkout: moving from draft/a to main\n" + id("2") + " 90 commit: x\n", want: "2"},
 		"another was left":              {log: id("1") + " 100 checkout: moving from draft/b to main\n" + id("2") + " 90 commit: x\n", want: ""},
 		"checked out":                   {log: id("3") + " 100 commit: x\n" + id("1") + " 90 checkout: moving from main to draft/a\n", want: "1"},
+		"git says more":                 {log: "No signature\n" + id("1") + " 100 checkout: moving from draft/a to main\nNo signature\n" + id("2") + " 90 commit: x\n", want: "2"},
 		"renamed":                       {log: id("1") + " 100 Branch: renamed refs/heads/draft/a to refs/heads/b\n", want: "1"},
 		"left at the end of the reflog": {log: id("1") + " 100 checkout: moving from draft/a to main\n", want: ""},
 		"parked":                        {refs: parked("4", 1, "draft-a-444444444444"), want: "4"},
