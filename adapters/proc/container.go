@@ -246,29 +246,39 @@ func (l *Local) removal(name string) []string {
 	return out
 }
 
+// removalLimit is the time in which an engine must have removed a container.
+const removalLimit = 30 * time.Second
+
 // removeContainer ends the container of that name, if there is one. It tries several times: an
 // engine whose program has just been killed may fail at first. It ignores the last failure, since
 // an engine may also fail because there is no such container.
 func (l *Local) removeContainer(name string) {
-	const patience, tries, pause = 30 * time.Second, 3, 500 * time.Millisecond
+	const tries, pause = 3, 500 * time.Millisecond
 	argv := l.removal(name)
 	if argv == nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+	ctx, stop := context.WithTimeout(context.Background(), removalLimit)
 	defer stop()
 	for n := 1; exec.CommandContext(ctx, argv[0], argv[1:]...).Run() != nil && n < tries; n++ { //nolint:gosec // the configuration's command line
 		time.Sleep(pause)
 	}
 }
 
-// keeper is a process that removes a container when this process dies: processes that do
-// not die with this one may keep the container running. It reads a pipe that only this
-// process writes to.
+// keeper is a process that removes a container, as removeContainer does, when this process
+// dies: processes that do not die with this one may keep the container running. It reads a
+// pipe that only this process writes to.
 type keeper struct{ pipe *os.File }
 
+// keeperScript gets the time limit of the removal in seconds, and then its command line.
 const keeperScript = `trap '' HUP INT QUIT TERM
-read -r line || exec "$@"`
+read -r line && exit
+limit=$1; shift
+trap 'kill -s KILL $!; exit' USR1
+(for n in 1 2 3; do "$@" && break; sleep 1; done; kill -s USR1 $$) &
+sleep "$limit" &
+wait $!
+kill -s KILL 0`
 
 // keepContainer starts a keeper for a's container of that name; nil if none is needed.
 func (l *Local) keepContainer(name string, a kernel.AttemptID) (*keeper, error) {
@@ -284,7 +294,8 @@ func (l *Local) keepContainer(name string, a kernel.AttemptID) (*keeper, error) 
 	if err != nil {
 		return nil, fmt.Errorf("container: %w", err)
 	}
-	err = l.startProcess(append([]string{"/bin/sh", "-c", keeperScript, "sh"}, argv...), runnerEnv(a), in, null, null)
+	limit := strconv.Itoa(int(removalLimit.Seconds()))
+	err = l.startProcess(append([]string{"/bin/sh", "-c", keeperScript, "sh", limit}, argv...), runnerEnv(a), in, null, null)
 	if err = errors.Join(err, in.Close()); err != nil {
 		_ = pipe.Close()
 		return nil, fmt.Errorf("container: %w", err)
@@ -296,6 +307,13 @@ func (l *Local) keepContainer(name string, a kernel.AttemptID) (*keeper, error) 
 func (k *keeper) dismiss() {
 	if k != nil {
 		_, _ = k.pipe.WriteString("\n")
+		_ = k.pipe.Close()
+	}
+}
+
+// release has the keeper remove the container, and does not wait for that.
+func (k *keeper) release() {
+	if k != nil {
 		_ = k.pipe.Close()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -153,9 +154,48 @@ func TestContainerIsRemovedOnceItsJobWasEnded(t *testing.T) {
 	c.PID = 1 << 30
 	w.forge(a, c)
 	must(t, w.Sweep(bg, a))
-	if removals(calls()) != 2 {
-		t.Fatalf("asked %q", calls())
+	w.eventually("a second removal", func() bool { return removals(calls()) == 2 })
+}
+
+// A sweep waits for no engine, and one that hangs is ended.
+func TestAnEngineThatHangs(t *testing.T) {
+	w := contained(t, "true")
+	w.file("rm.sh", "#!/bin/sh\necho $$ >>"+w.root+"/asked\nexec sleep 1000\n", 0o700)
+	w.Containers.Remove = []string{"./rm.sh", "{name}"}
+	asked := func() (pid int) {
+		w.eventually("a removal", func() bool {
+			b, err := os.ReadFile(w.root + "/asked")
+			line, whole := strings.CutSuffix(string(b), "\n")
+			pid, _ = strconv.Atoi(line)
+			return err == nil && whole
+		})
+		return pid
 	}
+	runs := func(pid int) bool { p, ok := readProcess(pid); return ok && !p.zombie }
+	a := w.job.Attempt()
+	must(t, w.Provide(bg, &w.job))
+	must(t, w.Claim(a))
+	c, err := readClaim(w.Files.ClaimFile(a))
+	must(t, err)
+	c.PID = 1 << 30
+	w.forge(a, c)
+	must(t, w.Sweep(bg, a))
+	removing := asked()
+	if !runs(removing) {
+		t.Error("the sweep has waited for the engine")
+	}
+	group, err := syscall.Getpgid(removing)
+	must(t, err)
+	must(t, syscall.Kill(-group, syscall.SIGKILL))
+
+	must(t, os.Remove(w.root+"/asked"))
+	cmd := exec.Command("/bin/sh", "-c", keeperScript, "sh", "1", w.root+"/rm.sh")
+	cmd.Dir, cmd.SysProcAttr = w.root, &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Run(); err == nil || err.Error() != "signal: killed" {
+		t.Error("a keeper whose engine hangs ends by itself:", err)
+	}
+	removing = asked()
+	w.eventually("the end of the engine", func() bool { return !runs(removing) })
 }
 
 func TestContainerWithoutAnEngine(t *testing.T) {

@@ -71,7 +71,8 @@ func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, er
 
 // Sweep kills whatever is left of a: its runner if that still holds the job's
 // lock, the session of its command, and every process that was started with a's
-// environment. It returns when all of it is gone.
+// environment. It returns when all of it is gone; the engine removes a container
+// meanwhile.
 func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	c, ours, err := l.claimOf(a)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
@@ -79,7 +80,8 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	}
 	if c.Host == here().Host {
 		defer func() {
-			l.removeContainer(c.Container)
+			keeper, _ := l.keepContainer(c.Container, a)
+			keeper.release() // whoever sweeps may hold up others, and an engine may hang
 			sweepOutside(string(c.Private), string(c.Temporary))
 		}()
 	}
