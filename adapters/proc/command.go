@@ -152,7 +152,8 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 			return c, err
 		}
 	}
-	return c, l.confine(&c, j)
+	err = l.confine(&c, j)
+	return c, err
 }
 
 // jobEnv returns the variables that describe a job to its command.
