@@ -85,7 +85,8 @@ func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 	}
 }
 
-// hookEnv returns the variables that describe the event to a hook.
+// hookEnv returns the variables that describe the event to a hook. A job may choose what its reason is: what the system would
+// not take is left out, so that the hook starts.
 func (l *Local) hookEnv(h HookCall) []string {
 	e := h.Event
 	number, _, _ := strings.Cut(h.Ref, "/")
@@ -95,6 +96,13 @@ func (l *Local) hookEnv(h HookCall) []string {
 		envClass + "=" + e.Class.String(), envReason + "=" + e.Reason, envExit + "="}
 	if e.Exit.Known {
 		env[len(env)-1] += strconv.Itoa(e.Exit.Code)
+	}
+	const most = 4096
+	for i, v := range env {
+		if v = strings.ReplaceAll(v, "\x00", ""); len(v) > most {
+			v = strings.ToValidUTF8(v[:most], "")
+		}
+		env[i] = v
 	}
 	return env
 }

@@ -38,6 +38,10 @@ func TestRunHook(t *testing.T) {
 	if out, _ := said(HookCall{Command: told, Event: event, Status: "failed"}); !strings.HasPrefix(out, want) || !strings.Contains(out, "why [] ") { // it is appended to
 		t.Errorf("%q", out)
 	}
+	event.Reason = "a\x00b" + strings.Repeat("ü", 100_000)
+	if out, err := said(HookCall{Command: `echo "$VIZIER_REASON"`, Event: event}); !strings.HasSuffix(out, "\nab"+strings.Repeat("ü", 2040)+"\n") || err != nil {
+		t.Errorf("with a reason that no variable can have: %d bytes, %v", len(out), err)
+	}
 	for command, want := range map[string]string{"exit 3": "exit code 3", "kill -TERM $$": "ended by signal SIGTERM"} {
 		if _, err := said(HookCall{Command: command}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", command, err)
