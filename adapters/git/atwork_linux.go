@@ -21,11 +21,13 @@ const tellsWhere = true
 
 // atWorkSince reports whether a git program that was already running at then is
 // still at work in the repository or in one of its working trees, by its directory, arguments or environment. It also
-// returns true if that cannot be determined. It reads the process table of
+// returns true if that cannot be determined, unless the program's files would not belong to owner. It reads the process table of
 // Linux.
-func (r *Repo) atWorkSince(then time.Time) bool { return r.atWorkIn("/proc", then) }
+func (r *Repo) atWorkSince(then time.Time, owner uint32) bool {
+	return r.atWorkIn("/proc", then, owner)
+}
 
-func (r *Repo) atWorkIn(proc string, then time.Time) bool {
+func (r *Repo) atWorkIn(proc string, then time.Time, owner uint32) bool {
 	all, err := os.ReadDir(proc)
 	trees, err2 := r.Worktrees()
 	boot, known := booted(proc)
@@ -62,8 +64,10 @@ func (r *Repo) atWorkIn(proc string, then time.Time) bool {
 		switch err := errors.Join(err, err2, err3); {
 		case errors.Is(err, iofs.ErrNotExist), errors.Is(err, syscall.ESRCH): // it has ended
 			continue
-		case err != nil:
+		case err != nil && !ofAnother(dir, owner):
 			return true
+		case err != nil: // such as a server's gitea
+			continue
 		}
 		for _, home := range homes {
 			rel, err := filepath.Rel(home, at)
@@ -73,6 +77,15 @@ func (r *Repo) atWorkIn(proc string, then time.Time) bool {
 		}
 	}
 	return false
+}
+
+// ofAnother reports whether what the process of that directory makes surely does not belong to owner.
+func ofAnother(dir string, owner uint32) bool {
+	status, _ := os.ReadFile(filepath.Join(dir, "status"))
+	_, rest, _ := strings.Cut(string(status), "\nUid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	ids := strings.Fields(line) // real, effective, saved, and that of new files
+	return len(ids) == 4 && ids[3] != strconv.FormatUint(uint64(owner), 10)
 }
 
 // opened reports whether a process has the file at path open. Of processes of other users it does not know.

@@ -51,6 +51,10 @@ func TestWhichProcessesAreAtWork(t *testing.T) {
 		"it has ended meanwhile":       {git(files{"stat": "", "cwd": home + "/repo"}), false},
 		"what it was given is unknown": {git(files{"cmdline": "/"}), true},
 		"its environment is unknown":   {git(files{"environ": "/"}), true},
+		"it is the lock's user's":      {git(files{"environ": "/", "status": "Name:\tgit\nUid:\t7\t7\t7\t1000\nGid:\t7\n"}), true},
+		"it is another's":              {git(files{"environ": "/", "status": "Name:\tgitea\nUid:\t1000\t1000\t1000\t7\nGid:\t7\n"}), false},
+		"it is another's, and there":   {git(files{"cwd": home + "/repo", "status": "Name:\tgit\nUid:\t7\t7\t7\t7\nGid:\t7\n"}), true},
+		"nobody knows whose it is":     {git(files{"environ": "/", "status": "Name:\tgit\nUid:\t7\n"}), true},
 	} {
 		proc := t.TempDir()
 		put := func(dir string, files files) {
@@ -78,14 +82,14 @@ func TestWhichProcessesAreAtWork(t *testing.T) {
 		put(proc+"/3", git(files{"cwd": ""}))
 		put(proc+"/sys", git(files{"cwd": home + "/repo"}))
 		put(proc+"/7", c.process)
-		if at := r.atWorkIn(proc, time.Now().Add(-300*time.Second)); at != c.at {
+		if at := r.atWorkIn(proc, time.Now().Add(-300*time.Second), 1000); at != c.at {
 			t.Errorf("%s: at work %t", name, at)
 		}
-		if !r.atWorkIn(filepath.Join(proc, "none"), time.Now()) {
+		if !r.atWorkIn(filepath.Join(proc, "none"), time.Now(), 1000) {
 			t.Error("without a table of processes nothing is at work")
 		}
 		put(proc, files{"uptime": "long\n"})
-		if !r.atWorkIn(proc, time.Now()) {
+		if !r.atWorkIn(proc, time.Now(), 1000) {
 			t.Error("nobody knows how long the system runs, and nothing is at work")
 		}
 	}
@@ -93,15 +97,15 @@ func TestWhichProcessesAreAtWork(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(proc, "uptime"), []byte("1000.00 1.00\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r.atWorkIn(proc, time.Now()) {
+	if r.atWorkIn(proc, time.Now(), 1000) {
 		t.Error("something is at work where nothing is")
 	}
-	if !r.atWorkIn(t.TempDir(), time.Now()) {
+	if !r.atWorkIn(t.TempDir(), time.Now(), 1000) {
 		t.Error("the system does not say how long it runs, and nothing is at work")
 	}
 	undo := looped(t, home+"/common.git/worktrees")
 	defer undo()
-	if !r.atWorkIn(proc, time.Now()) {
+	if !r.atWorkIn(proc, time.Now(), 1000) {
 		t.Error("nobody knows the worktrees, and nothing is at work")
 	}
 }

@@ -18,7 +18,7 @@ const tellsWhere = false
 // atWorkSince reports whether a git program that was already running at then is
 // still running. It also returns true if that cannot be determined. It cannot
 // tell where a program is at work, so one in any repository counts.
-func (r *Repo) atWorkSince(then time.Time) bool {
+func (r *Repo) atWorkSince(then time.Time, _ uint32) bool {
 	cmd := exec.Command("ps", "-A", "-o", "stat=", "-o", "etime=", "-o", "comm=")
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	now := time.Now()

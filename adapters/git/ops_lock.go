@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -120,21 +121,23 @@ func (r *Repo) StaleLocks(before time.Time) (paths []string, drop func(path stri
 	old := func(at time.Time) bool { return at.Before(before) }
 	for _, p := range all {
 		path := filepath.Join(r.root.CommonDir, p)
-		if info, err := os.Lstat(path); err == nil && old(info.ModTime()) && !r.holds(path, info.ModTime()) {
+		if info, err := os.Lstat(path); err == nil && old(info.ModTime()) && !r.holds(path, info) {
 			paths = append(paths, path)
 		}
 	}
 	return paths, func(path string) error { return r.dropStale(path, old) }, err
 }
 
-// holds reports whether a program that is still at work may hold the lock file at path, which was made at then: a git in the
-// repository, or one with a git library, which has the file open.
-func (r *Repo) holds(path string, then time.Time) bool { return r.atWorkSince(then) || opened(path) }
+// holds reports whether a program that is still at work may hold the lock file at path: a git in the repository, or one with a
+// git library, which has the file open.
+func (r *Repo) holds(path string, info iofs.FileInfo) bool {
+	return r.atWorkSince(info.ModTime(), info.Sys().(*syscall.Stat_t).Uid) || opened(path)
+}
 
 // dropStale removes a lock file that was made when may says, unless a program still at work may hold it.
 func (r *Repo) dropStale(path string, may func(at time.Time) bool) error {
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || !may(info.ModTime()) || r.holds(path, info.ModTime()) {
+	if err != nil || !info.Mode().IsRegular() || !may(info.ModTime()) || r.holds(path, info) {
 		return nil //nolint:nilerr // it is not there, or whoever runs into it reports it
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, iofs.ErrNotExist) {

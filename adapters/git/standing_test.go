@@ -266,7 +266,7 @@ func TestAListOfWorktreesThatCannotBeRead(t *testing.T) {
 	if files, err := r.Leftover(t.Context(), f.dir); err == nil {
 		t.Errorf("left over are %q", files)
 	}
-	if !r.atWorkSince(time.Now()) {
+	if !r.atWorkSince(time.Now(), 0) {
 		t.Error("it is said that no git is at work")
 	}
 }
