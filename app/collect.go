@@ -119,7 +119,7 @@ func (r *Resident) collect(ctx context.Context) bool {
 // packer is a Tx that can pack the files of jobs, which saves space.
 type packer interface {
 	// Pack packs the files of at most most jobs that ended before the given
-	// time. It reports whether there may be more.
+	// time. It reports whether there may be more, and the next call gets on with that.
 	Pack(ended time.Time, most int) (more bool, err error)
 }
 
@@ -131,7 +131,7 @@ const (
 )
 
 // Pack packs the files of jobs that ended longer than PackAfter ago. It stops
-// early rather than keep others waiting for the lock.
+// early rather than keep others waiting for the lock, and when ctx ends.
 func (s *Scheduler) Pack(ctx context.Context) error {
 	if s.PackAfter <= 0 || s.Sandboxed {
 		return nil
@@ -142,6 +142,9 @@ func (s *Scheduler) Pack(ctx context.Context) error {
 			return nil
 		}
 		if err != nil || !more {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}

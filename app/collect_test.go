@@ -308,7 +308,11 @@ func TestPackingGivesWay(t *testing.T) {
 			t.Errorf("%v: %v", c.busy, s.Pack(c.ctx))
 		}
 	}
-	p.busy, p.broken, p.left, p.before, s.PackAfter = nil, errDisk, 3, nil, 1
+	p.busy, p.left, p.before = nil, 3, nil
+	if err := s.Pack(over); !errors.Is(err, context.Canceled) || len(p.before) != 1 {
+		t.Errorf("when it is to end: %v, %d turns", err, len(p.before))
+	}
+	p.broken, p.left, p.before, s.PackAfter = errDisk, 3, nil, 1
 	if err := s.Pack(t.Context()); !errors.Is(err, errDisk) || len(p.before) != 1 {
 		t.Errorf("what cannot be packed: %v, %v", err, p.before)
 	}

@@ -272,7 +272,11 @@ func (s *Store) reread(id kernel.JobID) error {
 	j, f, err := s.readRecord(id)
 	switch {
 	case err == nil:
-		return s.cache.put(cachedJob{&j, f, file, false}, true)
+		err = s.cache.put(cachedJob{&j, f, file, false}, true)
+		if err == nil && !endedAt(&j).IsZero() && file == s.base.stamp(packFile(id)) {
+			err = s.cache.clear(endedKey(&j)) // it is packed
+		}
+		return err
 	case ignoreMissing(err) == nil:
 		return s.cache.remove(id)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM): // this process's fault, and not the record's

@@ -327,8 +327,7 @@ func asRebuilt(t *testing.T, s *Store, spoilt bool) {
 		out := map[string]string{}
 		err := s.cache.kv.each("", func(key string, value []byte) bool {
 			none := key[:1] == keyCount && string(value) == "\x00"
-			again := made && key[:1] == keyEnded && s.Packed(idIn(key)) != "" // whether it is packed is asked again
-			if !none && !again && !strings.Contains(keyDirty+keyJudged+keySeen+keyBlind+keyPatrol, key[:1]) {
+			if !none && !strings.Contains(keyDirty+keyJudged+keySeen+keyBlind+keyPatrol, key[:1]) {
 				out[key] = string(value)
 			}
 			return true

@@ -12,8 +12,8 @@ import (
 )
 
 // Pack packs jobs that ended before a time, at most most of them, in the order of
-// their ends. It reports whether there may be more. It does nothing if an earlier
-// transaction must be completed first.
+// their ends. It reports whether there may be more, and the next call gets on with
+// that. It does nothing if an earlier transaction must be completed first.
 //
 // The packs are durable before the journal says that they count, also in a store
 // that is not durable: the files that they replace have been on the disk for long.
@@ -41,7 +41,7 @@ func (t *Tx) Pack(ended time.Time, most int) (more bool, err error) {
 }
 
 // pack packs the jobs of these keys if they can be packed. It returns for how many
-// keys nothing is left to do.
+// keys nothing is left to do, as far as the disk tells the next transaction.
 func (t *Tx) pack(keys []string) (seen int, err error) {
 	s := t.s
 	var e entry
@@ -74,7 +74,11 @@ func (t *Tx) pack(keys []string) (seen int, err error) {
 			return seen, err
 		}
 	}
-	return seen, s.cache.log(journalOffset{t.pos.epoch, t.pos.end})
+	err = s.cache.log(journalOffset{t.pos.epoch, t.pos.end})
+	if len(e.groups) == 0 && (s.cache.rebuilt || s.cache.long) {
+		return 0, err // only the cache knows it, and perhaps cannot be saved
+	}
+	return seen, err
 }
 
 // writePack writes the pack of a job if it can be packed, and reports whether it

@@ -116,6 +116,41 @@ func TestPackingWithADamagedCache(t *testing.T) {
 	}
 }
 
+// Packing gets on and ends where the cache cannot be saved, so that each transaction makes it
+// anew, also where no job can be packed.
+func TestPackingWhereTheCacheCannotBeSaved(t *testing.T) {
+	for _, packs := range []bool{true, false} {
+		dir, made := packStore(t, options())
+		for n := 1; n <= 3 && !packs; n++ {
+			writeAt(t, filepath.Join(made.JobDir(id(n)), "command.patch"), "x")
+		}
+		if err := made.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range caches(dir) {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writeAt(t, file(dir, cacheFile, "x"), "in the way")
+		s := newStore(t, dir)
+		for turns, more := 1, true; more; turns++ {
+			var err error
+			if more, err = packOnce(s, t0.Add(time.Hour), 2); err != nil {
+				t.Fatal(err)
+			}
+			if turns > 3 {
+				t.Fatalf("jobs can be packed: %v; it never ends", packs)
+			}
+		}
+		for n := 1; n <= 3; n++ {
+			if (s.Packed(id(n)) != "") != packs {
+				t.Errorf("job %d: packed %q", n, s.Packed(id(n)))
+			}
+		}
+	}
+}
+
 // asSeen returns what readers see of jobs 1 to 4.
 func asSeen(t testing.TB, s *Store) map[string]any {
 	t.Helper()
