@@ -112,3 +112,19 @@ func TestAChangeOfTheJobsDirectoryConcernsFewJobs(t *testing.T) {
 		_ = s.Close()
 	}
 }
+
+// A pack is a change that the cache knows of: nobody looks at the directory because of it.
+func TestAPackIsNoForeignChange(t *testing.T) {
+	dir, s := packStore(t, options())
+	at := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(file(dir, jobsDir), at, at); err != nil {
+		t.Fatal(err)
+	}
+	nearNothing(t, dir)
+	packAll(t, s)
+	tx := begin(t, newStore(t, dir))
+	defer closeTx(t, tx)
+	if s.Packed(id(1)) == "" || tx.pos.dir != s.jobsStamp() {
+		t.Errorf("packed %q; the next transaction looks at the directory again: %v", s.Packed(id(1)), tx.pos.dir != s.jobsStamp())
+	}
+}

@@ -46,6 +46,7 @@ func (t *Tx) pack(keys []string) (seen int, err error) {
 	s := t.s
 	var e entry
 	z := gzip.NewWriter(nil)
+	before := s.jobsStamp()
 	for _, key := range keys {
 		id := idIn(key)
 		if held, err := s.base.exists(jobPath(id, lockName)); err != nil || held && s.locked(jobPath(id, lockName)) {
@@ -65,6 +66,7 @@ func (t *Tx) pack(keys []string) (seen int, err error) {
 		if err := s.base.syncAll(); err != nil { // to sync each takes ten times as long
 			return seen, err
 		}
+		t.agree(before)
 		first := !t.pos.packs
 		t.pos.packs = true
 		if err := t.write(e, first || s.log.full(t.pos)); err != nil {
