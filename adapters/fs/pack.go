@@ -186,42 +186,67 @@ func (s *Store) Packed(id kernel.JobID) string {
 // is one copy of each, so that a reader recognises it when it opens it again.
 type unpackedFiles struct {
 	mu    sync.Mutex
-	files map[string]*os.File
+	files []unpackedFile // the one that was opened last comes last
 }
+
+type unpackedFile struct {
+	at   string
+	pack fileStamp // a job that is packed again has another
+	*os.File
+}
+
+// maxUnpackedFiles is how many copies are kept for the next time that they are opened.
+const maxUnpackedFiles = 16
 
 func (u *unpackedFiles) open(s *Store, id kernel.JobID, name string) (*os.File, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	at := jobPath(id, name)
-	if u.files[at] == nil {
+	f := unpackedFile{at: jobPath(id, name), pack: s.base.stamp(packFile(id))}
+	if i := slices.IndexFunc(u.files, func(have unpackedFile) bool { return have.at == f.at }); i >= 0 {
+		if u.files[i].pack == f.pack {
+			f.File = u.files[i].File
+		} else {
+			_ = u.files[i].Close()
+		}
+		u.files = slices.Delete(u.files, i, i+1)
+	}
+	if f.File == nil {
 		files, err := s.readPack(id)
 		if errors.Is(err, iofs.ErrNotExist) { // perhaps it has just been unpacked
-			return s.base.file(at, unix.O_RDONLY)
+			return s.base.file(f.at, unix.O_RDONLY)
 		}
 		if err != nil {
 			return nil, err
 		}
 		i := slices.IndexFunc(files, func(f jobFile) bool { return f.name == name })
 		if i < 0 {
-			return nil, failed("open", at, iofs.ErrNotExist)
+			return nil, failed("open", f.at, iofs.ErrNotExist)
 		}
-		f, err := os.CreateTemp("", "vizier-")
-		if err != nil {
+		if f.File, err = unnamed(files[i].data); err != nil {
 			return nil, err
 		}
-		if _, err = f.Write(files[i].data); err != nil {
-			return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
-		}
-		if err := os.Remove(f.Name()); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		if u.files == nil {
-			u.files = map[string]*os.File{}
-		}
-		u.files[at] = f
 	}
-	fd, err := unix.FcntlInt(u.files[at].Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	return os.NewFile(uintptr(fd), at), failed("open", at, err)
+	if u.files = append(u.files, f); len(u.files) > maxUnpackedFiles {
+		_ = u.files[0].Close()
+		u.files = slices.Delete(u.files, 0, 1)
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	return os.NewFile(uintptr(fd), f.at), failed("open", f.at, err)
+}
+
+// unnamed returns a file without a name that has data.
+func unnamed(data []byte) (*os.File, error) {
+	f, err := os.CreateTemp("", "vizier-")
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(data); err != nil {
+		return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 func (u *unpackedFiles) close() (err error) {

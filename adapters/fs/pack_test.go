@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -250,6 +251,46 @@ func TestAPackedJobReadsAsBefore(t *testing.T) {
 		t.Error("a job that was changed is not packed again")
 	}
 	asRebuilt(t, s, false)
+}
+
+// A reader that opens a log of a packed job again finds the file that it knows, unless the
+// job has run again, and few files stay open.
+func TestLogsOfPackedJobsThatAreOpenedAgain(t *testing.T) {
+	_, s := packStore(t, options())
+	copies := t.TempDir()
+	t.Setenv("TMPDIR", copies)
+	for n := range 2 * maxUnpackedFiles {
+		writeAt(t, filepath.Join(s.JobDir(id(3)), fmt.Sprintf("stdout.%d.log", n)), "earlier\n")
+	}
+	open := func(n int, stream, want string) os.FileInfo {
+		t.Helper()
+		f, err := s.OpenLog(id(n), stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		b, err2 := io.ReadAll(io.NewSectionReader(f, 0, 1<<10))
+		if err := errors.Join(err, err2); err != nil || string(b) != want {
+			t.Errorf("%s of job %d: %q, %v", stream, n, b, err)
+		}
+		return info
+	}
+	packAll(t, s)
+	first := open(1, "stdout", "output of 1\n")
+	for n := range 2 * maxUnpackedFiles {
+		open(3, fmt.Sprint("stdout.", n), "earlier\n")
+		if !os.SameFile(first, open(1, "stdout", "output of 1\n")) {
+			t.Error("a log is another file when it is opened again")
+		}
+	}
+	if kept := openBelow(copies); len(kept) > maxUnpackedFiles {
+		t.Errorf("%d files stay open", len(kept))
+	}
+	commit(t, s, put(find(t, read(t, s), id(1)), func(st *kernel.State) { st.Reason = "again" }))
+	writeAt(t, filepath.Join(s.JobDir(id(1)), "stdout.log"), "output of the next\n")
+	packAll(t, s)
+	open(1, "stdout", "output of the next\n")
 }
 
 // A job is not packed if people may read its files by their names, if they are large, or
