@@ -693,8 +693,10 @@ func (x *explainer) onceRetried(i int32) (asks []Artifact) {
 
 // needed reports whether job i, a transient one, wakes after a retry of it, for a job that the retry takes along.
 func (x *explainer) needed(i int32) bool {
-	return slices.ContainsFunc(x.t.s.graph.closure([]int32{i}, x.t.s.graph.eachSuccessor), func(k int32) bool {
-		return x.t.s.jobs[k].Transient() == NotTransient && !x.t.s.jobs[k].unrouted()
+	s := x.t.s
+	return slices.ContainsFunc(s.Downstream(s.jobs[i].ID), func(id JobID) bool {
+		j := s.Job(id)
+		return j.Transient() == NotTransient && !j.unrouted()
 	})
 }
 
