@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -57,6 +59,9 @@ func (p program) ask(ctx context.Context, via string, a asked) ([]byte, error) {
 // returned. A JSON document that is too long is an error, unless the command
 // changes something: a client that gets an error would call it again.
 func (p program) run(ctx context.Context, a asked, args []string) (out []byte, code int, err error) {
+	if i := slices.IndexFunc(args, func(word string) bool { return strings.Contains(word, "\x00") }); i >= 0 {
+		return nil, 0, fmt.Errorf("%.60q has a NUL character, which no argument of a program can have", args[i])
+	}
 	select {
 	case p.busy <- struct{}{}:
 		defer func() { <-p.busy }()
@@ -80,6 +85,10 @@ func (p program) run(ctx context.Context, a asked, args []string) (out []byte, c
 			stdout = stderr
 		}
 		return stdout.kept(), exit.ExitCode(), nil
+	}
+	if errors.Is(err, syscall.E2BIG) {
+		longest := slices.MaxFunc(args, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+		return nil, 0, fmt.Errorf("%.60q is too long with its %d bytes: put the text into a file and name that, such as by the parameter spec_file", longest, len(longest))
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", p.file, err)

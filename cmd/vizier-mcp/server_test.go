@@ -312,6 +312,26 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
+// What no program can be given is refused by its name, not by the system's words.
+func TestWordsThatNoProgramCanBeGiven(t *testing.T) {
+	t.Parallel()
+	s, _ := connect(t, repository(t), "--allow", "run")
+	long := strings.Repeat("x", 3<<20)
+	for _, c := range []struct {
+		tool, want string
+		in         object
+	}{
+		{"list", `"--name=a\x00b" has a NUL character`, object{"name": "a\x00b"}},
+		{"logs", `"--stream=\x00" has a NUL character`, object{"job": "1", "stream": "\x00"}},
+		{"what_if", `"--pool=a\x00=1" has a NUL character`, object{"pool": object{"a\x00": 1}}},
+		{"run", `"--set=spec_text=xxx`, object{"flow": "draft", "set": object{"slug": "y", "spec_text": long}}},
+	} {
+		if text, failed := call(t, s, c.tool, c.in); !failed || !strings.HasPrefix(text, c.want) || c.tool == "run" && !strings.HasSuffix(text, "put the text into a file and name that, such as by the parameter spec_file") {
+			t.Errorf("%s: %.300s", c.tool, text)
+		}
+	}
+}
+
 // No way round leads to an approval: neither by a job that an assistant submits, nor
 // by a server that runs in a job.
 func TestAnAssistantApprovesNothing(t *testing.T) {
