@@ -150,6 +150,14 @@ func TestWhatAnExecutorHas(t *testing.T) {
 	}
 }
 
+// Where it cannot begin, it ends as other commands do.
+func TestTopThatCannotBegin(t *testing.T) {
+	x := newTerminal(t)
+	x.run("sh", "-c", "echo 'x = 1' >bad.toml; mkdir $0", filepath.Join(filepath.Dir(x.socket), "outside"))
+	x.tmux("new-session", "-d", "-x", "120", "-y", "24", "vizier top 77; echo first $?; vizier -C bad.toml top; echo second $?; cd "+filepath.Dir(x.socket)+"/outside; vizier top; echo third $?; sleep 60")
+	x.until("hint: vizier ls --all", "first 1", "second 2", "hint: git init", "third 1")
+}
+
 // Stopped from a shell, as other programs are, it goes on where it was.
 func TestTopIsStopped(t *testing.T) {
 	x := newTerminal(t)

@@ -27,6 +27,13 @@ func (t *topCmd) Run(c *call) error {
 	if !c.ui.outTTY || !isFile || !term.IsTerminal(int(in.Fd())) || c.env.Get("TERM") == "dumb" {
 		return usageError(errNoScreen)
 	}
+	r, err := c.repo() // this command has its own exit codes for the errors
+	if err == nil && t.Job != "" {
+		_, _, err = r.Scheduler.Targets(c.ctx, []string{t.Job})
+	}
+	if err != nil {
+		return err
+	}
 	var args []string
 	if c.globals.ConfigFile != "" {
 		args = append(args, "--config-file", c.globals.ConfigFile)
