@@ -396,6 +396,7 @@ func (s *server) events(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
+// follow writes events until ctx ends or the client accepts no more. The error is one of reading them.
 func (s *server) follow(ctx context.Context, w http.ResponseWriter, have uint64, known bool) error {
 	flush := http.NewResponseController(w).Flush
 	log, news := s.r.Store.Events(have), watch.NewFile(s.r.Store.EventsFile())
@@ -425,11 +426,8 @@ func (s *server) follow(ctx context.Context, w http.ResponseWriter, have uint64,
 			lines = []string{": here\n\n"}
 		}
 		if len(lines) > 0 {
-			if _, err := io.WriteString(w, strings.Join(lines, "")); err != nil {
-				return err
-			}
-			if err := flush(); err != nil {
-				return err
+			if _, gone := io.WriteString(w, strings.Join(lines, "")); gone != nil || flush() != nil {
+				return nil
 			}
 			said = time.Now()
 		}

@@ -108,4 +108,9 @@ func TestAClientThatReadsNothingIsLeft(t *testing.T) {
 		t.Error("an event may take for ever")
 	}
 	close(slow.left)
+	gone := newStuck()
+	close(gone.left)
+	if err := s.follow(t.Context(), gone, 0, false); err != nil || gone.writes != 1 {
+		t.Errorf("after %d writes to it, people in the terminal are told: %v", gone.writes, err)
+	}
 }
