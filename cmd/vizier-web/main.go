@@ -173,7 +173,12 @@ func loopback(address string) (net.Listener, error) {
 		return nil, usage("--listen %s: the page is for this machine only: name 127.0.0.1, [::1] or localhost, and from elsewhere use `ssh -L`", address)
 	}
 	l, err := net.Listen("tcp", address)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("--listen %s: another program has this port: name another one, or 0 for any free one", address)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("--listen %s: you may not use this port: name one from 1024 on, or 0 for any free one", address)
+	case err != nil:
 		return nil, fmt.Errorf("--listen %s: %w", address, err)
 	}
 	return l, nil

@@ -425,6 +425,14 @@ func TestWhoMayAsk(t *testing.T) {
 			t.Errorf("--listen %s: exit code %d", address, exitCode(err))
 		}
 	}
+	l, err := loopback("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := loopback(l.Addr().String()); err == nil || !strings.HasSuffix(err.Error(), "another program has this port: name another one, or 0 for any free one") {
+		t.Errorf("a port that is taken: %v", err)
+	}
 	if got := f.vizier("", "jobs", "status", "1/deploy"); !strings.Contains(got, "waiting_on_approval") {
 		t.Errorf("something was decided: %s", got)
 	}
