@@ -111,6 +111,13 @@ func Open(dir string, o Options) (*Repository, error) {
 	}, nil
 }
 
+// Refresh applies what the configuration files say now to the Scheduler, and returns it; Config stays as it was at Open.
+// Like the Scheduler, it must be used by one goroutine at a time.
+func (r *Repository) Refresh() config.Config {
+	r.world.configure(r.world.scheduler)
+	return r.world.config()
+}
+
 // Resident returns the pid of the resident scheduler, or 0 if none is alive.
 func (r *Repository) Resident() int { return watch.PID(r.Store.ResidentFile()) }
 

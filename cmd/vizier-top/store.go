@@ -99,6 +99,7 @@ func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 
 // look reads the jobs that changed since the last call, and from time to time all that are shown.
 func (s *store) look(ctx context.Context) (*kernel.Snapshot, error) {
+	s.r.Refresh()
 	ids, now, told := s.r.Store.Changed(s.at)
 	s.at = now
 	if !told || time.Since(s.read) > readAll {
@@ -198,7 +199,7 @@ func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 		ids[i] = j.ID
 	}
 	if what == cancel {
-		_, err := s.r.Scheduler.CancelAll(ctx, ids, app.Cancellation{By: s.who(), Cleanup: s.r.Config.Jobs.Cancel.CleanupWorktree, Strict: len(ids) == 1})
+		_, err := s.r.Scheduler.CancelAll(ctx, ids, app.Cancellation{By: s.who(), Cleanup: s.r.Refresh().Jobs.Cancel.CleanupWorktree, Strict: len(ids) == 1})
 		return err
 	}
 	if what == retry {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
@@ -126,6 +127,34 @@ func TestTopInATerminal(t *testing.T) {
 	x.press("C-z") // no shell could go on with it
 	x.press("q")
 	x.until("left as it was")
+}
+
+// What the screen decides by is the present configuration.
+func TestTheStoreFollowsTheConfiguration(t *testing.T) {
+	s := newTestStore(t)
+	if err := os.WriteFile(filepath.Join(s.r.Root, ".vizier", "config.toml"), []byte("[pools]\ngpu = 4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if snap, err := s.Look(t.Context()); err != nil || snap.Limits().Pools["gpu"] != 4 {
+		t.Errorf("%+v, %v", snap.Limits(), err)
+	}
+}
+
+// newTestStore returns the source of a scratch repository without jobs.
+func newTestStore(t *testing.T) *store {
+	t.Helper()
+	dir := disktest.Dir(t)
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r, err := vizier.Open(dir, vizier.Options{Environ: os.Environ(), NoResident: true})
+	if err == nil {
+		err = os.MkdirAll(r.Store.JobDir(""), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newStore(r, func() string { return "ann" })
 }
 
 // A job that waits in its executor's queue has not begun.

@@ -213,7 +213,7 @@ func (a *actions) act(ctx context.Context, q *http.Request) (any, error) {
 	case x.What == "retry":
 		rep, err = s.Retry(ctx, who, x.Job)
 	case x.What == "cancel":
-		rep, err = s.Cancel(ctx, x.Job, who+" on the "+how, a.r.Config.Jobs.Cancel.CleanupWorktree)
+		rep, err = s.Cancel(ctx, x.Job, who+" on the "+how, a.r.Refresh().Jobs.Cancel.CleanupWorktree)
 	default:
 		err = fmt.Errorf("%q is no action: %w", x.What, kernel.ErrInvalid)
 	}

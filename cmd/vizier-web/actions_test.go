@@ -159,9 +159,13 @@ func TestWhoMayAct(t *testing.T) {
 		t.Errorf("it was not retried: %s", text)
 	}
 	f.vizier("", "submit", "--name", "long", "--", "sleep", "600")
+	f.configure("[jobs.cancel]\ncleanup_worktree = true\n") // the server follows it
 	ask("act", wish("cancel", f.id("long")), 200, "", with(key)...)
 	if text := f.vizier("", "wait", "long"); !strings.Contains(text, "cancelled") {
 		t.Errorf("it was not cancelled: %s", text)
+	}
+	if text := f.vizier("", "show", "long", "--raw", "--json"); !strings.Contains(text, `"cleanup_worktree": true`) {
+		t.Errorf("the page does not do what the configuration says now: %s", text)
 	}
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, base+"act", nil)
 	if err != nil {

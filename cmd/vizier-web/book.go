@@ -98,9 +98,7 @@ func (b *book) since(have uint64) *page.Change {
 
 // look updates the book.
 func (b *book) look(ctx context.Context) error {
-	if s := b.r.Scheduler; s.Configure != nil {
-		s.Configure(s)
-	}
+	b.r.Refresh()
 	ids, at, told := b.r.Store.Changed(b.at)
 	began, was, facts := time.Now(), b.snap, kernel.Facts{}
 	all := was == nil || !told || began.Sub(b.read) > oldest

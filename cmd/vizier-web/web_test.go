@@ -172,6 +172,14 @@ func (f field) flow() {
 	}
 }
 
+// configure writes the configuration of the repository.
+func (f field) configure(text string) {
+	f.Helper()
+	if err := os.WriteFile(filepath.Join(f.dir, ".vizier", "config.toml"), []byte(text), 0o600); err != nil {
+		f.Fatal(err)
+	}
+}
+
 func (f field) id(ref string) string {
 	f.Helper()
 	var doc struct{ Job string }
@@ -460,6 +468,11 @@ func TestMetricsForWhoScrapes(t *testing.T) {
 			t.Errorf("for another host: %d", code)
 		}
 		promtest.Check(t, text)
+	}
+	// The configuration is the present one, also if nobody looks at the page.
+	f.configure("[pools]\ngpu = 4\n")
+	if _, text := f.get(web.URL + "/metrics"); !strings.Contains(text, `vizier_pool_units{pool="gpu",repository="`+s.r.Root+`"} 4`) {
+		t.Errorf("a new pool is missing in\n%s", text)
 	}
 }
 

@@ -24,6 +24,7 @@ const patience = 2 * time.Second
 // Of returns the current metrics of a repository, whose path is in the label
 // repository. It changes nothing.
 func Of(ctx context.Context, r *vizier.Repository) (prometheus.Gatherer, error) {
+	r.Refresh()
 	began := time.Now()
 	snap, err := r.Scheduler.Records(ctx, kernel.Scope{})
 	if err != nil {
