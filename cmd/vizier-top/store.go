@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/vizier-scheduler/vizier"
@@ -63,6 +64,7 @@ type store struct {
 	r    *vizier.Repository
 	who  func() string
 	news *watch.File
+	turn sync.Mutex // held while using the scheduler, which serves one goroutine at a time
 
 	jobs map[kernel.JobID]kernel.Job
 	at   fs.JournalOffset
@@ -81,6 +83,8 @@ func (s *store) Changed() <-chan struct{} { return s.news.Changed() }
 // Look returns the jobs that are shown. It changes nothing, unless a runner is gone and its job has not been settled,
 // or jobs of other executors need a resident scheduler.
 func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	if _, err := os.Stat(s.r.Store.JobDir("")); err != nil && s.jobs != nil {
 		return nil, fmt.Errorf("the jobs are gone: %w", err)
 	}
@@ -194,6 +198,8 @@ func (s *store) Approves(ctx context.Context, j *kernel.Job) []string {
 // Do calls the use cases that the commands call, so it refuses what these
 // refuse, such as an approval by a job.
 func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	ids := make([]kernel.JobID, len(jobs))
 	for i, j := range jobs {
 		ids[i] = j.ID

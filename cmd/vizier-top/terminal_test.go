@@ -1,17 +1,21 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/internal/disktest"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // terminal is tmux, which draws as a terminal does, with `vizier top` in it.
@@ -137,6 +141,42 @@ func TestTheStoreFollowsTheConfiguration(t *testing.T) {
 	}
 	if snap, err := s.Look(t.Context()); err != nil || snap.Limits().Pools["gpu"] != 4 {
 		t.Errorf("%+v, %v", snap.Limits(), err)
+	}
+}
+
+// What the screen reads and what a person does take turns at the scheduler.
+func TestTheStoreTakesTurns(t *testing.T) {
+	s := newTestStore(t)
+	var busy, both atomic.Bool
+	now := s.r.Scheduler.Now
+	s.r.Scheduler.Now = func() time.Time {
+		if !busy.CompareAndSwap(false, true) {
+			both.Store(true)
+			return now()
+		}
+		defer busy.Store(false)
+		time.Sleep(time.Millisecond)
+		return now()
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 20 {
+				if _, err := s.Look(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		all.Go(func() {
+			for range 20 {
+				if err := s.Do(t.Context(), retry, []*kernel.Job{{ID: "gone"}}); !errors.Is(err, kernel.ErrNotFound) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	if all.Wait(); both.Load() {
+		t.Error("two goroutines use the scheduler at a time")
 	}
 }
 
