@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func attributes(all []trace.Attribute) []*common.KeyValue {
 		case float64:
 			v.Value = &common.AnyValue_DoubleValue{DoubleValue: x}
 		default:
-			v.Value = &common.AnyValue_StringValue{StringValue: fmt.Sprint(x)}
+			v.Value = &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(fmt.Sprint(x), "\ufffd")} // else nothing is sent: a path may be any bytes
 		}
 		out = append(out, &common.KeyValue{Key: a.Key, Value: v})
 	}

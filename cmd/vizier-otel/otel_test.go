@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/vizier-scheduler/vizier/internal/disktest"
+	"github.com/vizier-scheduler/vizier/kernel/trace"
 )
 
 // programs is where the programs are that tests run.
@@ -319,6 +320,18 @@ func TestACollectorThatIsAway(t *testing.T) {
 	r.until("all is well", func() bool { return !strings.Contains(r.vizier("doctor"), "otel") })
 	if n := failures(); n != 1 {
 		t.Errorf("%d failures are on record, want the first", n)
+	}
+}
+
+// A collector takes only UTF-8 text, which the path of a repository need not be.
+func TestARepositoryWhosePathIsNotText(t *testing.T) {
+	f := &fake{spans: map[string]*otlp.Span{}}
+	collector := httptest.NewServer(f)
+	defer collector.Close()
+	now := time.Now()
+	err := new(exporter).export(t.Context(), collector.URL, "/caf\xe9", []trace.Span{{Trace: trace.ID{1}, ID: trace.SpanID{1}, Name: "build", Start: now, End: now}})
+	if err != nil || len(f.spans) != 1 || len(f.wrong) > 0 {
+		t.Errorf("%v, %v, %v", err, f.spans, f.wrong)
 	}
 }
 
