@@ -66,7 +66,7 @@ func unexpected(kind, text string) error {
 }
 
 // noValue matches the parser's error for a flag whose value begins with a dash or is missing.
-const noValue = `^(.+): expected (\w+) value but got ("(.*)" \(short flag\)|"EOL" \(<EOL>\))`
+const noValue = `^(.+): expected (\w+) value but got ("(.*)" \((?:short|long) flag\)(?:; perhaps try (--[^=]+)=)?|"EOL" \(<EOL>\))`
 
 // plainly returns the parser's error about the value of a flag in the words of
 // this program's own errors.
@@ -77,6 +77,8 @@ func plainly(text string) string {
 		return m[1] + ": expected a value after it"
 	case m[2] == "number" || m[2] == "duration": // -n -1
 		return m[1] + ": " + unexpected(m[2], m[4]).Error()
+	case m[5] != "":
+		return fmt.Sprintf("%s: expected a value after it; one that begins with a dash is written as %s=%s", m[1], m[5], m[4])
 	}
 	if flag, got, wrong := strings.Cut(text, ": bool value must be true, 1, yes, false, 0 or no but got "); wrong {
 		return flag + ": expected true or false, not " + got
