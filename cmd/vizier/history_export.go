@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/vizier-scheduler/vizier"
@@ -46,7 +47,11 @@ func (x *historyExportCmd) Run(c *call) error {
 		return err
 	}
 	if err := fs.WriteEvidence(x.Output, b); err != nil {
-		return err
+		var wrong *os.PathError // about a temporary file, whose name means nothing to the user
+		if errors.As(err, &wrong) {
+			err = wrong.Err
+		}
+		return fmt.Errorf("write %s: %w", x.Output, err)
 	}
 	sum := sha256.Sum256(b)
 	c.ui.print(fmt.Sprintf("Outcome: %d bytes in %s; SHA-256 %s", len(b), x.Output, hex.EncodeToString(sum[:])))
