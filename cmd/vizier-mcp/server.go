@@ -35,7 +35,7 @@ func newServer(p program, may map[string]bool) *mcp.Server {
 	add(out, s, reads, "list", "The jobs, newest first: number, reference with the run, name, status, what each waits for or how it ended, and command.", listTool)
 	add(out, s, reads, "show", "Everything on record about a job or a run.", showTool)
 	add(out, s, reads, "why", "Every condition that holds a job or a run up, who can clear it, and the commands that would start it.", whyTool)
-	add(out, s, reads, "logs", "The last lines of output of a job, or of each job of a run.", logsTool)
+	add(out, s, reads, "logs", "The last lines of output of a job, or of all jobs of a run together.", logsTool)
 	add(out, s, reads, "what_if", "Which jobs would start, end or change their wait if something happened, by the code that makes the real decisions. It changes nothing.", whatIfTool)
 	add(out, s, reads, "simulate", "When open jobs end, which resources they wait for, and what more of these would gain, from earlier durations. It changes nothing.", simulateTool)
 	add(out, s, reads, "history", "Who did what, when, and how jobs changed.", historyTool)
