@@ -85,7 +85,11 @@ func (s *store) Changed() <-chan struct{} { return s.news.Changed() }
 func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if _, err := os.Stat(s.r.Store.JobDir("")); err != nil && s.jobs != nil {
+	err := s.r.Store.InPlace() // else it would go on to read what was removed
+	if err == nil && s.jobs != nil {
+		_, err = os.Stat(s.r.Store.JobDir(""))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the jobs are gone: %w", err)
 	}
 	s.news.Look()

@@ -144,6 +144,23 @@ func TestTheStoreFollowsTheConfiguration(t *testing.T) {
 	}
 }
 
+// A store that was removed and made anew is not taken for the one that the screen reads.
+func TestTheStoreWasMadeAnew(t *testing.T) {
+	s := newTestStore(t)
+	if _, err := s.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(s.r.Root, ".vizier")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(s.r.Store.JobDir(""), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if snap, err := s.Look(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it shows %v, %v", snap, err)
+	}
+}
+
 // What the screen reads and what a person does take turns at the scheduler.
 func TestTheStoreTakesTurns(t *testing.T) {
 	s := newTestStore(t)
