@@ -3,14 +3,57 @@
 package proc
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/internal/disktest"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
+
+// waited calls then when somebody begins to wait for its end.
+type waited struct {
+	context.Context
+	then func()
+}
+
+func (w waited) Done() <-chan struct{} {
+	w.then()
+	return w.Context.Done()
+}
+
+// Where there is no room for what an attempt has outside of the store, it waits until there is.
+func TestAnAttemptWaitsForRoom(t *testing.T) {
+	for variable, files := range map[string]string{ // as many as there is room for at first
+		"XDG_RUNTIME_DIR": "nr_inodes=2", // for the directory of secrets, and none of them
+		"TMPDIR":          "nr_inodes=1", // for no temporary directory
+	} {
+		t.Run(variable, func(t *testing.T) {
+			privateRuntime(t)
+			w := setup(t, "sh", "-c", `echo "$(cat "$VIZIER_SECRET_T") in $TMPDIR"`)
+			w.job.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.BestEffortSandbox}
+			w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "T", Source: "echo hunter2"}}
+			small := disktest.Small(t, 1<<20)
+			room := func(files string) { must(t, unix.Mount("", small, "", unix.MS_REMOUNT, files)) }
+			must(t, os.Chmod(small, 0o700))
+			room(files)
+			t.Setenv(variable, small)
+			must(t, w.Provide(bg, &w.job))
+			r := w.Run(waited{bg, func() { room("nr_inodes=100") }}, &w.job)
+			if r.Outcome != kernel.OutcomeSucceeded || !strings.HasPrefix(w.log("stdout"), "[secret T] in "+os.Getenv("TMPDIR")) {
+				t.Errorf("%+v; %q", r, w.log("stdout"))
+			}
+			if left, err := os.ReadDir(small); len(left) > 0 || err != nil {
+				t.Errorf("%v are left, %v", left, err)
+			}
+		})
+	}
+}
 
 // What is mounted in place of the file .git of a linked working tree is not removed.
 func TestWhatIsMountedAtTheLinkOfAWorkingTreeStays(t *testing.T) {

@@ -33,7 +33,11 @@ func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 }
 
 func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
-	cmd, err := l.prepare(j)
+	var cmd command
+	err := repeat(ctx, noRoom, func() (err error) { // for its directories
+		cmd, err = l.prepare(j)
+		return err
+	})
 	if cmd.tmp != "" {
 		defer func() { _ = sys.RemoveTree(cmd.tmp) }()
 	}
@@ -53,7 +57,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer l.withdraw()
-	if err := l.provided.write(); err != nil {
+	if err := repeat(ctx, noRoom, l.provided.write); err != nil {
 		return notStarted(err)
 	}
 	told := l.relay(cmd, j.Attempt())

@@ -320,6 +320,7 @@ func (p provided) write() error {
 	}
 	for _, v := range p.values {
 		if err := os.WriteFile(filepath.Join(p.dir, v.name), v.value, 0o600); err != nil {
+			_ = sys.RemoveTree(p.dir) // so that it can be tried again
 			return fmt.Errorf("hand over secrets: %w", err)
 		}
 	}
