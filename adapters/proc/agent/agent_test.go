@@ -229,24 +229,26 @@ func TestAnAgentIsEndedWhenItsTimeIsUp(t *testing.T) {
 	}
 }
 
-// A script that was told to end may still end well.
+// A script that was told to end may still end well, even if it was stopped.
 func TestAScriptIsToldToEnd(t *testing.T) {
-	var out, errs bytes.Buffer
-	s := Shell{Stdout: &out, Stderr: &errs, Grace: time.Minute}
-	ctx, stop := context.WithCancel(t.Context())
-	dir := t.TempDir()
-	ready := filepath.Join(dir, "ready")
-	go func() {
-		defer stop()
-		for t.Context().Err() == nil {
-			if _, err := os.Stat(ready); err == nil {
-				return
+	for _, before := range []string{"touch ready", "(kill -STOP $$; touch ready) &"} {
+		var out, errs bytes.Buffer
+		s := Shell{Stdout: &out, Stderr: &errs, Grace: time.Minute}
+		ctx, stop := context.WithCancel(t.Context())
+		dir := t.TempDir()
+		ready := filepath.Join(dir, "ready")
+		go func() {
+			defer stop()
+			for t.Context().Err() == nil {
+				if _, err := os.Stat(ready); err == nil {
+					return
+				}
 			}
+		}()
+		exit, err := s.Run(ctx, dir, "trap 'echo bye; exit 3' TERM\n"+before+"\nwhile :; do sleep 0.05; done", nil)
+		if exit != 3 || err != nil || out.String() != "bye\n" {
+			t.Errorf("%s: exit %d, %v, %q", before, exit, err, &out)
 		}
-	}()
-	exit, err := s.Run(ctx, dir, "trap 'echo bye; exit 3' TERM; touch ready; while :; do sleep 0.05; done", nil)
-	if exit != 3 || err != nil || out.String() != "bye\n" {
-		t.Errorf("exit %d, %v, %q", exit, err, &out)
 	}
 }
 

@@ -87,7 +87,10 @@ func (s Shell) command(ctx context.Context, dir string, args, env []string, also
 	})
 	cmd.Stderr = s.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return sys.SignalGroup(cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error {
+		_ = sys.SignalGroup(cmd.Process.Pid, syscall.SIGTERM)
+		return sys.SignalGroup(cmd.Process.Pid, syscall.SIGCONT) // a stopped process would not notice
+	}
 	cmd.WaitDelay = s.Grace
 	if s.Grace <= 0 {
 		cmd.WaitDelay = DefaultGrace
