@@ -40,9 +40,6 @@ type engine interface {
 	// scratch) do not count.
 	Clean(context.Context) (bool, error)
 
-	// MergeBase returns a best common ancestor, or "" if there is none.
-	MergeBase(ctx context.Context, a, b kernel.CommitID) (kernel.CommitID, error)
-
 	// IsAncestor reports whether commit is reachable from tip. A commit is
 	// reachable from itself.
 	IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error)

@@ -154,17 +154,6 @@ func (c *cli) Clean(ctx context.Context) (bool, error) {
 	return err == nil && len(out) == 0, err
 }
 
-func (c *cli) MergeBase(ctx context.Context, a, b kernel.CommitID) (kernel.CommitID, error) {
-	if err := commits(a, b); err != nil {
-		return "", fmt.Errorf("merge base: %w", err)
-	}
-	out, err := c.read(ctx, "merge-base", string(a), string(b))
-	if exitCode(err) == 1 {
-		return "", nil
-	}
-	return kernel.CommitID(strings.TrimSpace(string(out))), err
-}
-
 func (c *cli) IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error) {
 	if err := commits(commit, tip); err != nil {
 		return false, fmt.Errorf("ancestry: %w", err)

@@ -89,12 +89,6 @@ func (f *fallback) Clean(ctx context.Context) (bool, error) {
 	return clean, err
 }
 
-func (f *fallback) MergeBase(ctx context.Context, a, b kernel.CommitID) (kernel.CommitID, error) {
-	return try(ctx, f,
-		func() (kernel.CommitID, error) { return f.first.MergeBase(ctx, a, b) },
-		func() (kernel.CommitID, error) { return f.Backend.MergeBase(ctx, a, b) })
-}
-
 func (f *fallback) IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error) {
 	return try(ctx, f,
 		func() (bool, error) { return f.first.IsAncestor(ctx, commit, tip) },

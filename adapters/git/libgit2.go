@@ -97,41 +97,13 @@ func changedPath(e git2go.StatusEntry) string {
 	return ""
 }
 
-func (l libgit2) MergeBase(ctx context.Context, a, b kernel.CommitID) (base kernel.CommitID, err error) {
-	err = l.pair(ctx, "merge base", a, b, func(repo *git2go.Repository, a, b *git2go.Oid) error {
-		oid, err := repo.MergeBase(a, b)
-		if git2go.IsErrorCode(err, git2go.ErrorCodeNotFound) {
-			return nil
-		}
-		if err == nil {
-			base = kernel.CommitID(oid.String())
-		}
-		return err
-	})
-	return base, err
-}
-
 func (l libgit2) IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (yes bool, err error) {
-	err = l.pair(ctx, "ancestry", commit, tip, func(repo *git2go.Repository, commit, tip *git2go.Oid) error {
-		if commit.Equal(tip) {
-			yes = true
-			return nil
-		}
-		var err error
-		yes, err = repo.DescendantOf(tip, commit)
-		return err
-	})
-	return yes, err
-}
-
-// pair runs f with two commits that exist.
-func (l libgit2) pair(ctx context.Context, op string, a, b kernel.CommitID, f func(r *git2go.Repository, a, b *git2go.Oid) error) error {
-	if err := commits(a, b); err != nil {
-		return fmt.Errorf("libgit2 %s: %w", op, err)
+	if err := commits(commit, tip); err != nil {
+		return false, fmt.Errorf("libgit2 ancestry: %w", err)
 	}
-	return l.in(ctx, op, func(repo *git2go.Repository) error {
+	err = l.in(ctx, "ancestry", func(repo *git2go.Repository) error {
 		var oids [2]*git2go.Oid
-		for i, id := range []kernel.CommitID{a, b} {
+		for i, id := range []kernel.CommitID{commit, tip} {
 			oid, err := git2go.NewOid(string(id))
 			if err == nil {
 				_, err = repo.LookupCommit(oid)
@@ -141,6 +113,13 @@ func (l libgit2) pair(ctx context.Context, op string, a, b kernel.CommitID, f fu
 			}
 			oids[i] = oid
 		}
-		return f(repo, oids[0], oids[1])
+		if oids[0].Equal(oids[1]) {
+			yes = true
+			return nil
+		}
+		var err error
+		yes, err = repo.DescendantOf(oids[1], oids[0])
+		return err
 	})
+	return yes, err
 }

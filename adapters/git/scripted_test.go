@@ -863,7 +863,6 @@ func TestWhatGitSaysNoTo(t *testing.T) {
 		"ancestor": {func(s *scripted) (bool, error) { return s.IsAncestor(ctx, a, b) }, "", no},
 		"merging":  {func(s *scripted) (bool, error) { return s.Merging(ctx, "") }, "", no},
 		"there":    {func(s *scripted) (bool, error) { return s.Has(ctx, a) }, id("a"), no},
-		"a base":   {func(s *scripted) (bool, error) { at, err := s.MergeBase(ctx, a, b); return at != "", err }, id("a"), no},
 	} {
 		for answer, want := range map[string]string{c.yes: "true <nil>", c.no: "false <nil>", fails: ""} {
 			s := newScripted(t)
