@@ -140,6 +140,9 @@ func (r *Repo) Related(ctx context.Context, a, b kernel.CommitID) (bool, error) 
 	return err == nil, err
 }
 
+// Shallow reports whether the repository is a shallow clone, which has only the last part of some histories.
+func (r *Repo) Shallow() (bool, error) { return exists(filepath.Join(r.root.CommonDir, "shallow")) }
+
 // dropRenamed removes the paths from the index at dir that only the common
 // ancestor of the merge has.
 func (r *Repo) dropRenamed(ctx context.Context, dir string) error {

@@ -320,6 +320,10 @@ func (g gitCalls) Related(ctx context.Context, a, b kernel.CommitID) (bool, erro
 	return one(g.hook, "Related", func() (bool, error) { return g.Git.Related(ctx, a, b) }, a, b)
 }
 
+func (g gitCalls) Shallow() (bool, error) {
+	return one(g.hook, "Shallow", g.Git.Shallow)
+}
+
 func (g gitCalls) Merging(ctx context.Context, dir string) (bool, error) {
 	return one(g.hook, "Merging", func() (bool, error) { return g.Git.Merging(ctx, dir) }, dir)
 }

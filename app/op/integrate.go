@@ -227,11 +227,12 @@ func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*R
 	if err := git.Detach(ctx, m.dir, m.onto); err != nil {
 		return nil, err
 	}
-	if related, err := git.Related(ctx, commit, m.onto); err != nil || !related {
-		r := failed(1, "%s and %s have no commit in common: join them where %s is checked out with `%s`, or put the commits of %s on top of %s with `%s`, and `%s` afterwards; then `vizier retry %s`",
-			m.source, m.target, m.target, kernel.CommandLine("git", "merge", "--allow-unrelated-histories", m.source),
-			m.source, m.target, kernel.CommandLine("git", "rebase", "--root", "--onto", m.target, m.source), kernel.CommandLine("git", "switch", m.target), m.n.Job.ID)
-		return &r, err
+	related, err := git.Related(ctx, commit, m.onto)
+	if err != nil {
+		return nil, err
+	}
+	if !related {
+		return m.unrelated()
 	}
 	if err := git.Merge(ctx, m.dir, commit, m.squash); err != nil {
 		r, err := gitFailed(m.env, m.n, err)
@@ -255,6 +256,22 @@ func (m *integration) mergeOnto(ctx context.Context, commit kernel.CommitID) (*R
 		return nil, err
 	}
 	return m.conflict(ctx, files)
+}
+
+// unrelated says what to do if git finds no commit that the source and the target have in common.
+func (m *integration) unrelated() (*Result, error) {
+	shallow, err := m.env.Git.Shallow()
+	if err != nil {
+		return nil, err
+	}
+	if shallow {
+		r := failed(1, "%s and %s have no commit in common in this shallow clone: get the rest of their histories with `git fetch --unshallow`, then `vizier retry %s`", m.source, m.target, m.n.Job.ID)
+		return &r, nil
+	}
+	r := failed(1, "%s and %s have no commit in common: join them where %s is checked out with `%s`, or put the commits of %s on top of %s with `%s`, and `%s` afterwards; then `vizier retry %s`",
+		m.source, m.target, m.target, kernel.CommandLine("git", "merge", "--allow-unrelated-histories", m.source),
+		m.source, m.target, kernel.CommandLine("git", "rebase", "--root", "--onto", m.target, m.source), kernel.CommandLine("git", "switch", m.target), m.n.Job.ID)
+	return &r, nil
 }
 
 // removedDoc is in the first line of the message of the commit that removeDoc makes.

@@ -564,6 +564,24 @@ func TestConflictOfASubmodule(t *testing.T) {
 	}
 }
 
+// A shallow clone may lack the common commit; with the rest of the history the merge goes on.
+func TestAMergeInAShallowClone(t *testing.T) {
+	w := planned(t)
+	up := "file://" + w.dir + "/../up"
+	w.shell(w.dir, "git clone -q . ../up && cd ../up && git config user.name a && git config user.email a@b && "+
+		"echo x >x.txt && git add x.txt && git commit -qm x && echo y >y.txt && git add y.txt && git commit -qm y")
+	w.shell(w.dir, "git remote add origin "+up+" && git fetch -q --depth 1 origin main && git reset -q --hard FETCH_HEAD")
+	n := w.merge(nil)
+	r := w.want(n, kernel.OutcomeFailed, "draft/foo and main have no commit in common in this shallow clone", "`vizier retry "+string(n.Job.ID)+"`")
+	w.shell(w.dir, strings.Split(r.Reason, "`")[1])
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if got := w.files("main"); !w.there(w.dir, "x.txt") || !w.there(w.dir, "new.txt") {
+		t.Errorf("main has %q", got)
+	}
+	w.tidy()
+}
+
 // Histories without a common commit are not merged, and each way out that is named works as typed.
 func TestAMergeOfUnrelatedHistories(t *testing.T) {
 	for _, whose := range []string{"the plan's", "the target's"} {

@@ -237,6 +237,10 @@ type Merges interface {
 	// Related reports whether two commits have an ancestor in common.
 	Related(ctx context.Context, a, b kernel.CommitID) (bool, error)
 
+	// Shallow reports whether the repository is a shallow clone, which may lack
+	// what two commits have in common.
+	Shallow() (bool, error)
+
 	// Merging reports whether a merge with a second parent is in progress.
 	Merging(ctx context.Context, dir string) (bool, error)
 
