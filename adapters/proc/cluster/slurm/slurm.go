@@ -61,7 +61,8 @@ func (s Settings) Submit(ctx context.Context, r cluster.Request) (string, error)
 	if err != nil {
 		return "", &cluster.Refusal{Kind: cluster.Never, Said: kernel.Said(err)}
 	}
-	args := []string{"sbatch", "--parsable", "--no-requeue", "--job-name=" + r.Name, "--chdir=" + r.Dir, "--signal=B:TERM@30", "--output=" + r.Log, "--open-mode=append"}
+	log := strings.ReplaceAll(r.Log, "%", "%%") // it is a pattern to sbatch
+	args := []string{"sbatch", "--parsable", "--no-requeue", "--job-name=" + r.Name, "--chdir=" + r.Dir, "--signal=B:TERM@30", "--output=" + log, "--open-mode=append"}
 	out, err := s.call(ctx, "#!/bin/sh\nexec "+cluster.Quote(r.Argv)+"\n", append(args, own...)...)
 	if err != nil {
 		return "", err

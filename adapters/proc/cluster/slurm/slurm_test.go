@@ -59,6 +59,19 @@ func TestComplaints(t *testing.T) {
 	}
 }
 
+// What sbatch would put something else in place of in the path of a log stays as it is.
+func TestWhereTheLogIs(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte("#!/bin/sh\nfor word; do case $word in --output=*) echo \"$word\" ;; esac; done\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Settings{Dir: dir}.Submit(t.Context(), cluster.Request{Name: "n", Argv: []string{"true"}, Dir: dir, Log: "/100%/%j/log"})
+	if want := "--output=/100%%/%%j/log"; got != want || err != nil {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+}
+
 func TestOptions(t *testing.T) {
 	site := Settings{Partition: "main", CPUs: 2, Time: "90m", Options: []string{"--constraint=gpu", "qos=low"}}
 	const own = "--cpus-per-task=2 --partition=main --time=90 --constraint=gpu --qos=low"
