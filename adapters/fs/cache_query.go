@@ -134,6 +134,12 @@ func (r *cacheQuery) addAll(prefix string) error {
 		return err
 	}
 	r.rec.Jobs = slices.Grow(r.rec.Jobs, len(keys)) // a job is two kilobytes, which growing copies over and over
+	return r.addEach(keys)
+}
+
+// addEach adds the jobs of keys. Nobody may go through the cache meanwhile: it changes if a
+// record was edited by hand.
+func (r *cacheQuery) addEach(keys []string) error {
 	for _, key := range keys {
 		if err := r.add(idIn(key)); err != nil {
 			return err
@@ -145,6 +151,7 @@ func (r *cacheQuery) addAll(prefix string) error {
 // addFirst adds the first jobs of a prefix for which yes is true, at most most of
 // them. If yes is nil, every job counts.
 func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) bool) (err error) {
+	var keys []string
 	each := r.s.cache.kv.each(prefix, func(key string, _ []byte) bool {
 		if yes != nil {
 			var k *cachedJob
@@ -152,11 +159,10 @@ func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) boo
 				return err == nil
 			}
 		}
-		err = r.add(idIn(key))
-		most--
-		return most > 0 && err == nil
+		keys = append(keys, key)
+		return len(keys) < most
 	})
-	return errors.Join(err, each)
+	return errors.Join(err, each, r.addEach(keys))
 }
 
 // addOpen adds the jobs that are open or did not succeed, and those that scope
@@ -175,10 +181,8 @@ func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 		all = append(all, keys...)
 	}
 	r.rec.Jobs = make([]kernel.Job, 0, len(all)+8)
-	for _, key := range all {
-		if err := r.add(idIn(key)); err != nil {
-			return err
-		}
+	if err := r.addEach(all); err != nil {
+		return err
 	}
 	if err := r.answer(kernel.Near{Kind: kernel.Attended}); err != nil { // whoever waits for something outside is open, and who holds a prompt open or attended
 		return err
@@ -375,17 +379,18 @@ func (r *cacheQuery) addDue(n kernel.Near) (err error) {
 		d, _ := k.job.Due()
 		return d.Over(n.At)
 	}
+	var keys []string
 	each := r.s.cache.kv.each(keyDue, func(key string, _ []byte) bool {
-		err = r.add(idIn(key))
-		return err == nil && (key[len(keyDue):len(keyDue)+8] <= bigEndian(n.At) || over(key))
+		keys = append(keys, key)
+		return key[len(keyDue):len(keyDue)+8] <= bigEndian(n.At) || over(key)
 	})
 	later := r.s.cache.kv.eachFrom(keySince+bigEndian(n.At), keySince, func(key string, _ []byte) bool {
 		if err == nil && over(key) {
-			err = r.add(idIn(key))
+			keys = append(keys, key)
 		}
 		return err == nil
 	})
-	return errors.Join(err, each, later)
+	return errors.Join(err, each, later, r.addEach(keys))
 }
 
 // addNewest adds the newest jobs of n's statuses and counts the jobs of every

@@ -115,3 +115,50 @@ func TestPatrolPassesOverWhatSucceeded(t *testing.T) {
 		t.Errorf("a patrol past 1,000 jobs that succeeded allocates %.0f times", allocated)
 	}
 }
+
+// A read of the first jobs in line, or of those that are due, finds them all, also if it notices
+// edits on the way.
+func TestTheFirstInLineWereEdited(t *testing.T) {
+	const jobs, most = 58, 53                                                  // their keys nearly fill a chunk of the memtable
+	due := kernel.Near{Kind: kernel.Due, At: t0.Add((most - 1) * time.Second)} // and the next one
+	for _, near := range []kernel.Near{{Kind: kernel.Waiters, Most: most}, due} {
+		s := newStore(t, t.TempDir())
+		commit(t, s, kernel.Create(endedJob(jobs+1))) // makes a table, so that what comes stays in memory
+		var actions []kernel.Action
+		var want []kernel.JobID
+		for n := 1; n <= jobs; n++ {
+			j := plain(n)
+			if j.State.Status = kernel.WaitingOnLocks; near.Kind == kernel.Due {
+				j.State.Status, j.State.RetryAt = kernel.FailedRetryable, t0.Add(time.Duration(n)*time.Second)
+			}
+			j.Spec.Origin.Run, j.Spec.Needs = "run_1", []kernel.Artifact{custom("t", "aaaa")}
+			actions = append(actions, kernel.Create(j))
+			if n <= most {
+				want = append(want, j.ID)
+			}
+		}
+		commit(t, s, actions...)
+		tx := begin(t, s)
+		if err := tx.Commit(kernel.Plan{Judged: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		closeTx(t, tx)
+		for n := 1; n <= jobs; n++ {
+			path := s.RecordFile(id(n))
+			writeAt(t, path+".new", strings.ReplaceAll(contentOf(t, path), `"aaaa"`, `"bbbb"`))
+			if err := os.Rename(path+".new", path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.pause, s.patrolled = time.Hour, time.Now() // it notices nothing before
+		tx = begin(t, s)
+		rec, err := tx.Load(kernel.Scope{Near: []kernel.Near{near}})
+		closeTx(t, tx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := idsOf(rec.Jobs); !slices.Equal(got, want) {
+			t.Errorf("%v: it finds %q", near.Kind, got)
+		}
+	}
+}
