@@ -63,7 +63,7 @@ func (s *Store) Pending() ([]kernel.Event, error) {
 	slices.Sort(names)
 	var out []kernel.Event
 	for _, name := range names {
-		if !strings.HasSuffix(name, ".json") || strings.HasPrefix(name, ".") {
+		if !isPending(name) {
 			continue
 		}
 		b, err := s.base.read(pendingDir+"/"+name, maxRecord)
@@ -91,7 +91,13 @@ func (s *Store) HooksPending() bool {
 		return false
 	}
 	names, err := s.base.names(pendingDir)
-	return err != nil || slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, ".json") })
+	return err != nil || slices.ContainsFunc(names, isPending)
+}
+
+// isPending reports whether a name in the queue is that of an event. A hidden file is an
+// editor's, or one that is being written.
+func isPending(name string) bool {
+	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".")
 }
 
 // Ack removes an event from the queue: its hooks have run.

@@ -46,6 +46,8 @@ func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 	if _, err := os.Stat(bad); err == nil {
 		t.Error("what makes no sense stays for ever")
 	}
+	writeAt(t, filepath.Join(filepath.Dir(bad), ".#bad.json"), "an editor's")
+	pending(end, said, again, other, run)
 	if err := s.Ack(end); err != nil {
 		t.Fatal(err)
 	}
