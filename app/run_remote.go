@@ -16,7 +16,7 @@ import (
 func (r *Runner) RunRemote(ctx context.Context, a kernel.AttemptID) error {
 	const patience = 2 * time.Minute
 	job, err := r.Outcomes.Job(a.Job)
-	for end := time.Now().Add(patience); err == nil && (job.State.Attempt < a.N) && time.Now().Before(end); job, err = r.Outcomes.Job(a.Job) {
+	for end := time.Now().Add(patience); err == nil && job.State.Attempt < a.N && time.Now().Before(end) && ctx.Err() == nil; job, err = r.Outcomes.Job(a.Job) {
 		pause(ctx, time.Second)
 	}
 	if err != nil {

@@ -319,6 +319,26 @@ func TestARemoteHostWaitsForItsRecord(t *testing.T) {
 	}
 }
 
+// It waits no longer once its context has ended.
+func TestARemoteHostStopsWaitingForItsRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		begun, looks := time.Now(), 0
+		b := &beating{begun: begun, record: func(time.Duration) (kernel.Job, error) {
+			if looks++; looks > 100 { // time stands still while it looks
+				return kernel.Job{}, errDisk
+			}
+			return job("a", running(1)), nil
+		}}
+		b.workload = &workload{newMemory(), nil}
+		err := (&Runner{Outcomes: b, Workload: b}).RunRemote(ctx, kernel.AttemptID{Job: "a", N: 2})
+		if took := time.Since(begun); !errors.Is(err, kernel.ErrStale) || took != 30*time.Second {
+			t.Errorf("%v after %v and %d looks", err, took, looks)
+		}
+	})
+}
+
 // healing is a memory whose Conclude works after some failed tries.
 type healing struct {
 	*memory
