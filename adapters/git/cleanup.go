@@ -26,12 +26,21 @@ import (
 // error says which of its files are left aside (LeftFiles): they are in nobody's
 // way. It is refused as long as something is mounted in it.
 func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
+	return r.remove(ctx, c, removed)
+}
+
+// DiscardWorktree is RemoveWorktree for a worktree whose changes are worth nothing: of work in it, only commits are parked.
+func (r *Repo) DiscardWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
+	return r.remove(ctx, c, discarded)
+}
+
+func (r *Repo) remove(ctx context.Context, c kernel.Context, becomes fate) kernel.Cleanup {
 	if !c.Owned || c.Worktree == "" {
 		return kernel.Cleanup{Status: kernel.CleanupSkipped}
 	}
 	dir, err := r.ownedDir(c)
 	if err == nil {
-		err = r.removeWorktree(ctx, dir, c.Name, c.Branch)
+		err = r.removeWorktree(ctx, dir, c.Name, c.Branch, becomes)
 	}
 	var degraded *pruneError
 	var left *leftError
@@ -146,8 +155,8 @@ func (r *Repo) ownedDir(c kernel.Context) (string, error) {
 // removeWorktree removes the worktree called name, of branch if it has one, or,
 // without a name, whatever is at dir. It first moves the files aside as a whole, so that a crash never
 // leaves half a worktree that git still lists. If git does not forget the
-// worktree, they are moved back.
-func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string) error {
+// worktree, they are moved back. becomes is removed or discarded.
+func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string, becomes fate) error {
 	w, err := r.removable(dir, name)
 	if err != nil {
 		return err
@@ -188,7 +197,7 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string) err
 			return errors.New("git does not list it as a worktree, so its files cannot be checked: look at them and remove it by hand")
 		}
 	case w.Name != "":
-		err := r.save(ctx, w, present, removed)
+		err := r.save(ctx, w, present, becomes)
 		if err == nil {
 			err = r.saveLogged(ctx, w)
 		}

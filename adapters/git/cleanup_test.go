@@ -101,6 +101,30 @@ func (o *owned) saved() Parked {
 	return p
 }
 
+// Of a worktree that is discarded, only commits are kept.
+func TestDiscardWorktree(t *testing.T) {
+	for _, commits := range []bool{false, true} {
+		o := newOwned(t, Open)
+		if commits {
+			o.tree.git("switch", "--quiet", "--detach")
+			o.tree.commit("made", "x")
+		}
+		at := o.tree.rev("HEAD")
+		o.tree.write("file", "changed")
+		o.tree.write("new", "x")
+		o.tree.git("add", "new")
+		o.tree.write("new", "y")
+		o.tree.git("init", "--quiet", "inner")
+		if got := o.repo.DiscardWorktree(t.Context(), o.ctx); got != (kernel.Cleanup{Status: kernel.CleanupDone}) {
+			t.Fatalf("%+v", got)
+		}
+		o.gone()
+		if commits && o.saved().Commit != at || !commits && len(o.parked) > 0 {
+			t.Errorf("with commits %t: parked %+v", commits, o.parked)
+		}
+	}
+}
+
 func TestRemoveWorktree(t *testing.T) {
 	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
 		o := newOwned(t, open)

@@ -100,7 +100,7 @@ func TestTheListOfWorktreesCannotBeRead(t *testing.T) {
 		"an obstacle":     func() []any { return all(r.Obstacle(ctx, "draft/a")) },
 		"end an advance":  func() []any { return all(r.EndAdvance(ctx, "draft/a")) },
 		"drop its locks":  func() []any { return all(r.DropStaleLocks(dir, time.Now())) },
-		"remove":          func() []any { return all(r.removeWorktree(ctx, dir, "draft-1", "draft/a")) },
+		"remove":          func() []any { return all(r.removeWorktree(ctx, dir, "draft-1", "draft/a", removed)) },
 		"what is held":    func() []any { return all(r.Unheld(ctx)) },
 		"delete a branch": func() []any { return all(r.DeleteBranch(ctx, "draft/a", o.rev("draft/a"))) },
 		"release":         func() []any { return all(r.Release(ctx, dir)) },

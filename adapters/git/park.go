@@ -146,7 +146,7 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool, becomes fate)
 		return err
 	}
 	work := head
-	if present {
+	if present && becomes != discarded {
 		s, err := t.status(ctx, modules)
 		if err != nil {
 			return err

@@ -165,6 +165,7 @@ const (
 	removed   fate = iota
 	putBack        // what it was at Remember
 	untouched      // what it is
+	discarded      // gone, and the changes of the files with it
 )
 
 // changes returns a commit of t's files, and staged's of what would be lost of its index. If that has all the changes, the

@@ -15,12 +15,13 @@ import (
 )
 
 // inTree calls do in a worktree of its own that is at commit at. So neither
-// edits in a checkout nor what a script leaves there affect the judgement.
+// edits in a checkout nor what a script leaves there affect the judgement. What
+// is left there is parked, unless do has passed without a reason, that is without
+// a failure or a repair.
 func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(*Node) (Result, error)) (Result, error) {
 	slug, _ := mergeOf(n)
 	name := treeName(n, "gate-"+slug)
-	remove := func(c context.Context, tree kernel.Context) error {
-		gone := env.Git.RemoveWorktree(c, tree)
+	report := func(gone kernel.Cleanup) error {
 		if gone.Status == kernel.CleanupFailed || gone.Status == kernel.CleanupDegraded {
 			return errors.New(gone.Error)
 		}
@@ -31,7 +32,7 @@ func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(
 	}
 	tree, err := env.Git.OwnedWorktree(name) // left by an attempt that was killed
 	if err == nil {
-		err = remove(ctx, tree)
+		err = report(env.Git.RemoveWorktree(ctx, tree))
 	}
 	if err == nil {
 		tree, err = env.Git.EnsureWorktree(ctx, name, placeOf("gate", slug), "", at)
@@ -42,7 +43,11 @@ func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(
 	there := *n
 	there.Dir = filepath.Join(n.Root, tree.Worktree)
 	r, err := do(&there)
-	if gone := remove(context.WithoutCancel(ctx), tree); gone != nil {
+	remove := env.Git.RemoveWorktree
+	if err == nil && r.Outcome == kernel.OutcomeSucceeded && r.Reason == "" {
+		remove = env.Git.DiscardWorktree
+	}
+	if gone := report(remove(context.WithoutCancel(ctx), tree)); gone != nil {
 		fmt.Fprintln(env.Stderr, gone)
 	}
 	return r, err

@@ -39,8 +39,14 @@ func TestTheCIGateJudgesTheTarget(t *testing.T) {
 		if len(sh.seen) != 1 || sh.seen[0] != w.rev("main") {
 			t.Errorf("the gate saw %v, main is %s", sh.seen, w.rev("main"))
 		}
-		n.Gates[0].Script, n.Job.State.Generation = "exit 3", 1
+		if got := w.parked(); got != "" {
+			t.Errorf("of a gate that passed is kept %q", got)
+		}
+		n.Gates[0].Script, n.Job.State.Generation = "touch litter; exit 3", 1
 		w.want(n, kernel.OutcomeFailed, "cicd gate of the_node failed (exit 3) on main: fix it there, then `vizier retry "+string(n.Job.ID))
+		if got := w.parked(); got == "" || w.git(w.dir, "diff", "--name-only", "main", got) != "litter" {
+			t.Errorf("of a gate that failed is kept %q", got)
+		}
 		w.unchanged(before)
 		w.tidy()
 	}

@@ -267,6 +267,14 @@ func (g gitCalls) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.C
 	return v
 }
 
+func (g gitCalls) DiscardWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
+	v, err := one(g.hook, "DiscardWorktree", func() (kernel.Cleanup, error) { return g.Git.DiscardWorktree(ctx, c), nil }, c)
+	if err != nil {
+		return kernel.Cleanup{Status: kernel.CleanupFailed, Error: err.Error()}
+	}
+	return v
+}
+
 func (g gitCalls) Stage(ctx context.Context, dir string, paths, force []string) error {
 	return just(g.hook, "Stage", func() error { return g.Git.Stage(ctx, dir, paths, force) }, dir, paths, force)
 }

@@ -180,6 +180,11 @@ type Trees interface {
 
 	// RemoveWorktree removes a worktree of a job. Work in it is parked first.
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
+
+	// DiscardWorktree removes a worktree of a job whose changes are worth
+	// nothing. Commits made in it are parked first.
+	DiscardWorktree(context.Context, kernel.Context) kernel.Cleanup
+
 	// Kept returns how often work was parked so far.
 	Kept() int
 }
