@@ -200,11 +200,11 @@ func TestARefusedLaunchIsTakenBack(t *testing.T) {
 	}
 }
 
-// looping has a job with a worktree of its own that failed, which begins it again.
+// looping has a job with a worktree of its own that failed, which begins it again, once.
 func looping() *memory {
 	m := newMemory(job("a", func(j *kernel.Job) {
 		running(1)(j)
-		j.Spec.OwnsContext, j.Spec.Routes = true, []kernel.Route{{On: kernel.OutcomeFailed, To: "a"}}
+		j.Spec.OwnsContext, j.Spec.Routes = true, []kernel.Route{{On: kernel.OutcomeFailed, To: "a", Budget: 1}}
 		j.State.Context = kernel.Context{Root: "w", Worktree: "w", Name: "w", Owned: true}
 	}))
 	m.alive = kernel.Dead

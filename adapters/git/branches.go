@@ -64,7 +64,7 @@ func (r *Repo) real(ctx context.Context, name string) (string, error) {
 // symbolic returns the ref that a symbolic ref refers to, or "". A symbolic ref is a file of its own, unless the
 // repository has reftables.
 func (r *Repo) symbolic(ctx context.Context, ref string) (string, error) {
-	tables, err := exists(filepath.Join(r.root.CommonDir, "reftable"))
+	tables, err := exists(filepath.Join(r.root.CommonDir, tablesDir))
 	switch {
 	case err != nil:
 		return "", err

@@ -82,7 +82,11 @@ func (r *Repo) released(name string) bool {
 // headLog returns the lines of the reflog of a worktree's head, the oldest first.
 // There may be no reflog.
 func (r *Repo) headLog(name string) ([]string, error) {
-	log, err := os.ReadFile(filepath.Join(r.root.CommonDir, "worktrees", name, "logs", "HEAD"))
+	gitDir := filepath.Join(r.root.CommonDir, "worktrees", name)
+	if tables, err := exists(filepath.Join(r.root.CommonDir, tablesDir)); err != nil || tables {
+		return logInTables(gitDir)
+	}
+	log, err := os.ReadFile(filepath.Join(gitDir, "logs", "HEAD"))
 	return strings.Split(strings.TrimSpace(string(log)), "\n"), err
 }
 

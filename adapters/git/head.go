@@ -22,7 +22,7 @@ func head(dir string) (branch string, commit kernel.CommitID, ok bool) {
 		return "", kernel.CommitID(text), ok
 	}
 	branch, ok = strings.CutPrefix(text, "ref: refs/heads/")
-	if !ok || !validBranch(branch) { // reftables have an invalid one there
+	if !ok || !validBranch(branch) { // reftables have tableHead there
 		return "", "", false
 	}
 	common := gitDir

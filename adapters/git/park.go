@@ -98,7 +98,7 @@ func (r *Repo) ParkedOf(ctx context.Context, jobs func() ([]kernel.JobID, error)
 // noneBelow reports whether the files of refs show that there is none below prefix, so that most callers
 // start no git.
 func (r *Repo) noneBelow(prefix string) (bool, error) {
-	for _, file := range []string{prefix, "reftable"} {
+	for _, file := range []string{prefix, tablesDir} {
 		if there, err := exists(filepath.Join(r.root.CommonDir, file)); there || err != nil {
 			return false, err
 		}

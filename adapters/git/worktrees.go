@@ -39,7 +39,13 @@ func worktrees(common string) ([]Worktree, error) {
 		}
 		w.Path = filepath.Dir(absolute(w.gitDir, strings.TrimRight(string(link), "\n")))
 		if head, err := refText(filepath.Join(w.gitDir, "HEAD")); err == nil {
-			if branch, on := strings.CutPrefix(head, "ref: refs/heads/"); on {
+			branch, on := strings.CutPrefix(head, "ref: refs/heads/")
+			switch {
+			case on && branch == tableHead:
+				if w.Branch, err = headInTables(w.gitDir); err != nil {
+					return nil, err
+				}
+			case on:
 				w.Branch = branch
 			}
 		}
