@@ -663,7 +663,8 @@ func (f *following) dropRefLocks(ctx context.Context) (obstacle string, err erro
 		return "", err
 	}
 	since := func(at time.Time) bool { return !at.Before(begun.ModTime()) }
-	for _, p := range []string{f.path("HEAD.lock"), filepath.Join(f.repo.root.CommonDir, "refs", "heads", branch+".lock")} {
+	common := f.repo.root.CommonDir
+	for _, p := range []string{f.path("HEAD.lock"), filepath.Join(common, "refs", "heads", branch+".lock"), filepath.Join(common, tablesLock)} {
 		if err := f.repo.dropStale(p, since); err != nil {
 			return "", err
 		}

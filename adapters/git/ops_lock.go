@@ -69,7 +69,7 @@ func (r *Repo) IndexLockIn(dir string) string {
 }
 
 // DropStaleRefLocks removes lock files older than before that a killed git left
-// for branches and Vizier's own refs, for HEAD, for the packed refs and for the configuration. It keeps a
+// for branches and Vizier's own refs, for HEAD, for the packed refs or the reftables, and for the configuration. It keeps a
 // lock that a program still at work may hold; git reports such a
 // lock to whoever runs into it.
 func (r *Repo) DropStaleRefLocks(branches []string, before time.Time) error {
@@ -77,7 +77,7 @@ func (r *Repo) DropStaleRefLocks(branches []string, before time.Time) error {
 	if err != nil {
 		return err
 	}
-	paths = append(paths, "HEAD.lock", "packed-refs.lock", "config.lock")
+	paths = append(paths, "HEAD.lock", "packed-refs.lock", "config.lock", tablesLock)
 	for _, b := range branches {
 		if filepath.IsLocal(b) {
 			paths = append(paths, filepath.Join("refs", "heads", b+".lock"))

@@ -20,7 +20,7 @@ func TestStaleLocksOfBranches(t *testing.T) {
 	f.commit("a.txt", "1\n")
 	f.git("branch", "draft/x")
 	r := Open(f.root())
-	names := []string{"refs/heads/draft/x.lock", "packed-refs.lock", "config.lock", "HEAD.lock", "refs/vizier/held/merge-x/1.lock"}
+	names := []string{"refs/heads/draft/x.lock", "packed-refs.lock", "config.lock", "HEAD.lock", "reftable/tables.list.lock", "refs/vizier/held/merge-x/1.lock"}
 	now := time.Now()
 	left := func(at time.Time) {
 		t.Helper()

@@ -3,30 +3,58 @@ package git
 import (
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// A repository with reftables (git 2.45) keeps refs and reflogs in files that only git reads. tablesDir has them, and in
-// the files HEAD there is the branch tableHead.
+// A repository with reftables (git 2.45) keeps refs and reflogs in files that only git reads. tablesDir has them,
+// tablesLock is the lock of all, and in the files HEAD there is the branch tableHead.
 const (
-	tablesDir = "reftable"
-	tableHead = ".invalid"
+	tablesDir  = "reftable"
+	tablesLock = "reftable/tables.list.lock"
+	tableHead  = ".invalid"
 )
 
-// headInTables returns the branch of the working tree of gitDir, or "" if its HEAD is detached.
-func headInTables(gitDir string) (string, error) {
-	out, err := gitOfTables(gitDir, "symbolic-ref", "--quiet", "HEAD")
-	if exit, ended := errors.AsType[*exec.ExitError](err); ended && exit.ExitCode() == 1 {
-		return "", nil
-	}
-	branch, _ := strings.CutPrefix(strings.TrimSpace(out), "refs/heads/")
-	return branch, err
+// inTables reports whether the refs of the working tree of gitDir are in reftables.
+func inTables(gitDir string) bool {
+	head, err := refText(filepath.Join(gitDir, "HEAD"))
+	return err == nil && head == "ref: refs/heads/"+tableHead
 }
 
-// logInTables returns the reflog of HEAD in gitDir as the lines of its file would be, but for who made them.
+// headInTables returns the branch of the working tree of gitDir, or "" if its HEAD is detached or cannot be read.
+func headInTables(gitDir string) (string, error) {
+	out, err := gitOfTables(gitDir, "symbolic-ref", "--quiet", "HEAD")
+	branch, _ := strings.CutPrefix(strings.TrimSpace(out), "refs/heads/")
+	return branch, ignoreRefusal(err)
+}
+
+// pickInTables returns the operation that the working tree of gitDir stopped in the middle of, as operation does for
+// the two that leave a ref and no file.
+func pickInTables(gitDir string) (string, error) {
+	for _, op := range []string{"cherry-pick", "revert"} {
+		ref := strings.ToUpper(strings.ReplaceAll(op, "-", "_")) + "_HEAD"
+		out, err := gitOfTables(gitDir, "rev-parse", "--quiet", "--verify", ref)
+		if err = ignoreRefusal(err); err != nil || out != "" {
+			return op, err
+		}
+	}
+	return "", nil
+}
+
+// ignoreRefusal returns err unless git ran and said no.
+func ignoreRefusal(err error) error {
+	if _, ended := errors.AsType[*exec.ExitError](err); ended {
+		return nil
+	}
+	return err
+}
+
+// logInTables returns the reflog of HEAD in gitDir as the lines of its file would be, but for who made them. The error is
+// fs.ErrNotExist if there is none.
 func logInTables(gitDir string) ([]string, error) {
 	out, err := gitOfTables(gitDir, "log", "--walk-reflogs", "--date=raw", "--format=%H %gd%x09%gs", "HEAD", "--")
 	lines := strings.Split(strings.TrimSpace(out), "\n") // the newest first
@@ -36,6 +64,9 @@ func logInTables(gitDir string) ([]string, error) {
 		if commit, rest, ok := strings.Cut(line, " HEAD@{"); ok {
 			lines[i], before = before+" "+commit+" "+strings.Replace(rest, "}", "", 1), commit
 		}
+	}
+	if err != nil && ignoreRefusal(err) == nil {
+		err = fmt.Errorf("%w: %w", iofs.ErrNotExist, err)
 	}
 	return lines, err
 }

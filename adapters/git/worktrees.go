@@ -115,6 +115,11 @@ func operation(gitDir string) (string, error) {
 			return "", fmt.Errorf("look for an operation in progress: %w", err)
 		}
 	}
+	if inTables(gitDir) {
+		if op, err := pickInTables(gitDir); err != nil || op != "" {
+			return op, err
+		}
+	}
 	// Between two picks of a series, only the list of remaining ones exists.
 	todo, err := os.ReadFile(filepath.Join(gitDir, "sequencer", "todo"))
 	switch {
