@@ -74,7 +74,7 @@ var preconditionKindNames = NewNames[PreconditionKind]("precondition", "clean_wo
 type Route struct {
 	On     Outcome
 	To     JobID
-	Budget int // how often this route may rewind in a generation of its source; 0: DefaultRouteBudget
+	Budget int // after how many ends of its source, since a person rewound that, it may be taken; 0: DefaultRouteBudget
 }
 
 // Origin says where a job came from. It does not affect how the job runs,
