@@ -319,7 +319,7 @@ func (s *Store) displaced() error {
 	case err == nil && there.Dev == open.Dev && there.Ino == open.Ino, err != nil && !errors.Is(err, unix.ENOENT):
 		return nil
 	case open.Nlink == 0:
-		return fmt.Errorf("%s was removed while this process had it open; run the command again: %w", filepath.Join(s.Layout.root, vizierDir), iofs.ErrNotExist)
+		return fmt.Errorf("%s was removed while this process had it open: %w; run the command again", filepath.Join(s.Layout.root, vizierDir), iofs.ErrNotExist)
 	}
 	return fmt.Errorf("%s: %w", s.Layout.root, kernel.ErrMoved)
 }
