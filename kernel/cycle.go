@@ -86,9 +86,6 @@ func (s *Snapshot) retire(j *Job) Plan {
 			closed[a] = true
 		}
 	}
-	elsewhere := func(k *Job) bool {
-		return j.onBranch() && k.onBranch() && k.Spec.Origin.Branch != j.Spec.Origin.Branch && k.Spec.Origin.Run != j.Spec.Origin.Run
-	}
 	merging := map[RunID]bool{}
 	for _, k := range s.jobs {
 		if run := k.Spec.Origin.Run; run != "" && run != j.Spec.Origin.Run && k.Spec.Integrates() == plan {
@@ -96,7 +93,7 @@ func (s *Snapshot) retire(j *Job) Plan {
 		}
 	}
 	for _, k := range s.jobs {
-		if k.ID == j.ID || k.State.Retired || !k.State.Status.Terminal() || elsewhere(k) {
+		if k.ID == j.ID || k.State.Retired || !k.State.Status.Terminal() || k.elsewhere(j) {
 			continue
 		}
 		if merging[k.Spec.Origin.Run] && k.State.Status == BlockedByDependency && k.Needs() != "" ||
@@ -109,20 +106,23 @@ func (s *Snapshot) retire(j *Job) Plan {
 	return p
 }
 
-// planCycles are the merges that closed a cycle of a plan, by plan.
-type planCycles map[string][]closing
-
-type closing struct {
-	by RunID
-	at time.Time
+// elsewhere reports whether j belongs to another run than the merge m and to another branch of
+// the plan, so that m closes nothing of it.
+func (j *Job) elsewhere(m *Job) bool {
+	return j.onBranch() && m.onBranch() && j.Spec.Origin.Branch != m.Spec.Origin.Branch && j.Spec.Origin.Run != m.Spec.Origin.Run
 }
+
+// planCycles are the merges that closed a cycle of a plan, by plan.
+type planCycles map[string]merges
+
+type merges []*Job
 
 // planCycles returns the cycles of all plans among the loaded jobs.
 func (s *Snapshot) planCycles() planCycles {
 	of := planCycles{}
 	for _, j := range s.jobs {
 		if j.closed() {
-			of[j.Spec.Integrates()] = append(of[j.Spec.Integrates()], closing{j.Spec.Origin.Run, j.State.Finished})
+			of[j.Spec.Integrates()] = append(of[j.Spec.Integrates()], j)
 		}
 	}
 	return of
@@ -131,40 +131,41 @@ func (s *Snapshot) planCycles() planCycles {
 // differ reports whether consumer took what it used in another cycle of the plan than the one
 // that producer belongs to. A retry of producer does not rewind it.
 func (of planCycles) differ(producer, consumer *Job) bool {
-	plan := cmp.Or(consumer.Spec.Integrates(), producer.Spec.Origin.Plan)
-	if len(of[plan]) == 0 || consumer.State.Started.IsZero() && !consumer.closed() || !consumer.State.Status.Terminal() || slices.Contains(consumer.Spec.After, producer.ID) {
+	all := of[cmp.Or(consumer.Spec.Integrates(), producer.Spec.Origin.Plan)]
+	if len(all) == 0 || consumer.State.Started.IsZero() && !consumer.closed() || !consumer.State.Status.Terminal() || slices.Contains(consumer.Spec.After, producer.ID) {
 		return false
 	}
-	made, used := len(of[plan]), of.before(plan, consumer.State.Finished)
+	cycles := slices.DeleteFunc(slices.Clone(all), func(m *Job) bool { return producer.elsewhere(m) || consumer.elsewhere(m) })
+	made, used := len(cycles), cycles.before(consumer.State.Finished)
 	if producer.State.Retired {
-		made = of.before(plan, producer.State.Finished)
+		made = cycles.before(producer.State.Finished)
 	}
-	if in := of.closedBy(plan, consumer.Spec.Origin.Run); in != nil { // what a run does after its merge belongs to the cycle that it closed
-		used = of.before(plan, in.at)
+	if m := cycles.of(consumer.Spec.Origin.Run); m != nil { // what a run does after its merge belongs to the cycle that it closed
+		used = cycles.before(m.State.Finished)
 	}
 	return made != used
 }
 
-// before returns how many cycles of plan were closed before t.
-func (of planCycles) before(plan string, t time.Time) (n int) {
-	for _, c := range of[plan] {
-		if c.at.Before(t) {
+// before returns how many cycles were closed before t.
+func (ms merges) before(t time.Time) (n int) {
+	for _, m := range ms {
+		if m.State.Finished.Before(t) {
 			n++
 		}
 	}
 	return n
 }
 
-// closedBy returns the only cycle of plan that run closed, or nil.
-func (of planCycles) closedBy(plan string, run RunID) (only *closing) {
-	for i, c := range of[plan] {
-		if c.by != run {
+// of returns the only merge of run, or nil.
+func (ms merges) of(run RunID) (only *Job) {
+	for _, m := range ms {
+		if m.Spec.Origin.Run != run {
 			continue
 		}
 		if only != nil {
 			return nil
 		}
-		only = &of[plan][i]
+		only = m
 	}
 	return only
 }

@@ -124,6 +124,17 @@ func TestAMergeClosesOnlyItsPlan(t *testing.T) {
 	}
 }
 
+// A merge of one branch of a plan begins no cycle of another.
+func TestARetryRewindsWhatAnotherBranchOfThePlanUsed(t *testing.T) {
+	elsewhere := func(j *kernel.Job) { j.Spec.Origin.Plan, j.Spec.Origin.Branch = "foo", "draft/x" }
+	const branch = "plan_branch:foo (draft/x)"
+	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"), approve("b1", is(kernel.Succeeded)), merge("c1", running(1)),
+		draft("a9", is(kernel.Succeeded), produces(branch), elsewhere), approve("b9", is(kernel.Succeeded), needs(branch), elsewhere))
+	if got := words(s.Downstream("a9")); got != "a9 b9" {
+		t.Errorf("a retry rewinds %s", got)
+	}
+}
+
 // A merge that is retried has used up its token, unless the token is made anew
 // as well.
 func TestARetriedMergeNeedsNoSecondToken(t *testing.T) {

@@ -50,6 +50,12 @@ func due(class kernel.FailureClass) option {
 	}
 }
 
+func dirty() kernel.Facts {
+	f := facts()
+	f.Clean = kernel.Seen(false)
+	return f
+}
+
 // Every transition of a job has its event, also if one plan takes the job
 // through several states of which only the last is written.
 func TestEvents(t *testing.T) {
@@ -75,6 +81,8 @@ func TestEvents(t *testing.T) {
 		"is lost, in doubt": {[]kernel.Job{job("a", running(1), func(j *kernel.Job) { j.Spec.InDoubt = kernel.AskInDoubt })}, dead(facts(), one, nil),
 			"a job.failed.retryable 1 worker_lost\na job.reclaimed 1\na approval.pending 1 (awaiting human approval to execute it again: its runner ended without a result)\n" +
 				"a attention 1 (in_doubt: awaiting human approval to execute it again: its runner ended without a result)"},
+		"is lost, in doubt, behind another gate": {[]kernel.Job{job("a", running(1), pre(kernel.Precondition{Kind: kernel.CleanWorktree}), func(j *kernel.Job) { j.Spec.InDoubt = kernel.AskInDoubt })},
+			dead(dirty(), one, nil), "a job.failed.retryable 1 worker_lost\na job.reclaimed 1"},
 		"is reclaimed later": {[]kernel.Job{job("a", due(kernel.WorkerLost), after("z")), job("z", running(1))}, facts(), "a job.reclaimed 1"},
 		"is lost for good":   {[]kernel.Job{job("a", running(1))}, dead(facts(), one, nil), "a job.failed.final 1 worker_lost (its runner ended without a result)"},
 		"is blocked":         {[]kernel.Job{job("a", after("z")), job("z", is(kernel.Failed))}, facts(), "a job.blocked (dependency failed for job z (failed))"},

@@ -62,7 +62,8 @@ func (s Sandbox) Same(o Sandbox) bool {
 }
 
 // Within returns s for a job that is submitted by a job in the sandbox outer:
-// the new job may do no more than the submitter.
+// the new job may do no more than the submitter. A path below one of the
+// submitter's opens that one: what is below it may be a link of the submitter's.
 func (s Sandbox) Within(outer Sandbox) Sandbox {
 	if !outer.On() {
 		return s
@@ -73,10 +74,11 @@ func (s Sandbox) Within(outer Sandbox) Sandbox {
 		return in
 	}
 	for _, p := range s.Write {
-		if slices.ContainsFunc(outer.Write, func(o string) bool { return beneath(p, o) }) {
-			in.Write = append(in.Write, p)
+		if i := slices.IndexFunc(outer.Write, func(o string) bool { return beneath(p, o) }); i >= 0 {
+			in.Write = append(in.Write, outer.Write[i])
 		}
 	}
+	in.Write = unique(in.Write)
 	return in
 }
 

@@ -68,7 +68,7 @@ func TestWhatASandboxedJobSubmits(t *testing.T) {
 	news := []kernel.NewJob{
 		{ID: "k1", Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}},
 		{ID: "k2", Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}, Tree: "/tree",
-			Sandbox: kernel.Sandbox{Mode: kernel.RequiredSandbox, Write: []string{"rel/x", "/out/x", "/other", "/out/../etc", "/outer"}}}}},
+			Sandbox: kernel.Sandbox{Mode: kernel.RequiredSandbox, Write: []string{"rel/x", "/out/x", "/out", "/other", "/out/../etc", "/outer"}}}}},
 	}
 	s := snapshot(facts(), j)
 	p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Submitted: news})
@@ -79,7 +79,7 @@ func TestWhatASandboxedJobSubmits(t *testing.T) {
 	if d := cmp.Diff(kernel.Sandbox{Mode: kernel.BestEffortSandbox, Network: kernel.NoNetwork, Write: []string{"/out"}, ReadOnly: true}, next.Job("k1").Spec.Task.Sandbox); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork, Write: []string{"rel/x", "/out/x"}}, next.Job("k2").Spec.Task.Sandbox); d != "" {
+	if d := cmp.Diff(kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork, Write: []string{"rel", "/out"}}, next.Job("k2").Spec.Task.Sandbox); d != "" {
 		t.Error(d)
 	}
 	if news[0].Spec.Task.Sandbox.On() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,7 +51,7 @@ func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Pol
 	if len(j.Spec.Task.Secrets) == 0 { // with secrets, output goes through a pipe that hides them
 		p.Write = append(p.Write, l.Files.LogFile(j.ID, "stdout"), l.Files.LogFile(j.ID, "stderr"))
 	}
-	if !b.ReadOnly {
+	if !b.ReadOnly && !l.strays(j, tree) {
 		p.Write = append(p.Write, tree)
 	}
 	if !j.Spec.Task.Builtin {
@@ -62,47 +63,123 @@ func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Pol
 	if tmp := os.Getenv("TMPDIR"); strings.HasPrefix(filepath.Base(tmp), ownTemporary) {
 		p.Write = append(p.Write, tmp)
 	}
-	for _, path := range b.Write {
-		if path, err = l.writable(path, dir, tree, p); err != nil {
+	var own sys.Paths
+	for _, path := range p.Write {
+		own = append(own, resolved(path)) // the step follows no link
+	}
+	p.Write = own
+	asked, err := absolute(b.Write, dir)
+	if err != nil {
+		return nil, err
+	}
+	open := openBy(append([]string{tree}, p.Write...), asked)
+	for _, path := range asked {
+		real, err := writable(path, tree, open, p.Guarded)
+		if err != nil {
 			return nil, err
 		}
-		p.Write = append(p.Write, path)
+		if real != "" {
+			p.Write = append(p.Write, real)
+		}
 	}
 	return p, nil
 }
 
-// writable returns a path that a sandbox may open for writing. It fails for
-// Vizier's and the repository's own files, and for paths with links that
-// earlier commands in the sandbox may have made.
-func (l *Local) writable(path, dir, tree string, p *sandbox.Policy) (string, error) {
-	switch rest, ofHome := strings.CutPrefix(path, "~/"); {
-	case ofHome:
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("sandbox: write: %s: %w", path, err)
-		}
-		path = filepath.Join(home, rest)
-	case !filepath.IsAbs(path):
-		path = filepath.Join(dir, path)
+// strays reports whether tree is another working tree than the one that j was submitted for,
+// by a job: a link in its directory, or that itself, leads there.
+func (l *Local) strays(j *kernel.Job, tree string) bool {
+	t, at := &j.Spec.Task, j.State.Context.Root
+	if j.Spec.Origin.Parent == "" || t.Builtin {
+		return false
 	}
+	base := filepath.Join(l.Root, at)
+	if t.Tree != "" && (at == "" || at == ".") {
+		base = t.Tree
+	}
+	own, _ := l.treeOf(resolved(base))
+	return tree != own
+}
+
+// absolute returns the paths of a sandbox that is for a command in dir.
+func absolute(paths []string, dir string) ([]string, error) {
+	var out []string
+	for _, path := range paths {
+		switch rest, ofHome := strings.CutPrefix(path, "~/"); {
+		case ofHome:
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return nil, fmt.Errorf("sandbox: write: %s: %w", path, err)
+			}
+			path = filepath.Join(home, rest)
+		case !filepath.IsAbs(path):
+			path = filepath.Join(dir, path)
+		}
+		out = append(out, path)
+	}
+	return out, nil
+}
+
+// openBy returns what a sandbox with these paths opens: open, and what those in asked lead to.
+func openBy(open, asked []string) []string {
+	for _, path := range asked {
+		open = append(open, resolved(path))
+	}
+	return open
+}
+
+// writable returns path, which is absolute, with its links resolved, for a sandbox to open; ""
+// if it does not exist, so that nothing that appears there later is. It fails for Vizier's and
+// the repository's own files, and for a path with a link that earlier commands in the sandbox
+// may have made: one in open that leads out of it.
+func writable(path, tree string, open, guarded []string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return path, nil // what does not exist is not opened
+		return "", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("sandbox: write: %w", err)
 	}
-	for _, open := range append([]string{tree}, p.Write...) {
-		if clean := filepath.Clean(path); sandbox.Beneath(clean, open) && !sandbox.Beneath(real, open) {
-			return "", fmt.Errorf("sandbox: write: %s leads out of %s, to %s: name that path itself if it is to be opened", path, open, real)
+	for link, to := range linksOf(path) {
+		for _, dir := range open {
+			if sandbox.Beneath(link, dir) && to != dir && !sandbox.Beneath(to, dir) {
+				return "", fmt.Errorf("sandbox: write: %s leads out of %s, to %s: name that path itself if it is to be opened", path, dir, to)
+			}
 		}
 	}
-	for _, g := range p.Guarded {
+	for _, g := range guarded {
 		if (real == g || sandbox.Beneath(real, g)) && real != tree && !sandbox.Beneath(real, tree) {
 			return "", fmt.Errorf("sandbox: write: %s is in %s, which no sandbox opens", path, g)
 		}
 	}
 	return real, nil
+}
+
+// mostLinks is how many links there may be on the way to a file, as EvalSymlinks has it.
+const mostLinks = 255
+
+// linksOf returns the symbolic links on the way to path, an absolute path: where each is, without
+// links, and what it leads to.
+func linksOf(path string) iter.Seq2[string, string] {
+	return func(yield func(link, to string) bool) {
+		at, links := "/", 0
+		for rest := strings.Split(path, "/"); len(rest) > 0; {
+			name := rest[0]
+			rest = rest[1:]
+			next := filepath.Join(at, name)
+			text, err := os.Readlink(next)
+			if err != nil { // it is no link
+				at = next
+				continue
+			}
+			if links++; links > mostLinks || !yield(next, resolved(next)) {
+				return
+			}
+			if filepath.IsAbs(text) {
+				at = "/"
+			}
+			rest = append(strings.Split(text, "/"), rest...)
+		}
+	}
 }
 
 // treeOf returns the working tree that contains dir, an absolute path without

@@ -18,8 +18,8 @@ import (
 func TestNoLinkOpensASandbox(t *testing.T) {
 	w := setup(t, "true")
 	home, disk := t.TempDir(), t.TempDir()
-	cache := filepath.Join(t.TempDir(), "cache")
-	for link, to := range map[string]string{filepath.Join(w.root, "out"): home, filepath.Join(disk, "sub"): home, cache: disk, filepath.Join(w.root, "in"): "jobs"} {
+	cache, chain := filepath.Join(t.TempDir(), "cache"), filepath.Join(t.TempDir(), "chain")
+	for link, to := range map[string]string{filepath.Join(w.root, "out"): home, filepath.Join(disk, "sub"): home, cache: disk, chain: cache, filepath.Join(w.root, "in"): "jobs"} {
 		if err := os.Symlink(to, link); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,11 @@ func TestNoLinkOpensASandbox(t *testing.T) {
 		{w.root, []string{"in"}, filepath.Join(w.root, "jobs"), ""},
 		{w.root, []string{cache}, disk, ""},
 		{w.root, []string{"~/open"}, filepath.Join(own, "open"), ""},
-		{w.root, []string{"~/gone"}, filepath.Join(own, "gone"), ""},
+		{w.root, []string{"~/gone"}, "", ""},
+		{w.root, []string{filepath.Join(disk, "sub"), disk}, "", "leads out of"}, // in any order
+		{w.root, []string{filepath.Join(cache, "sub"), disk}, "", "leads out of"},
+		{w.root, []string{filepath.Join(cache, "sub"), cache}, "", "leads out of"},
+		{w.root, []string{filepath.Join(chain, "sub"), disk}, "", "leads out of"},
 		{disk, []string{filepath.Join(w.root, ".vizier")}, "", "which no sandbox opens"},
 	} {
 		w.job.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.BestEffortSandbox, Write: c.write}
@@ -51,8 +55,36 @@ func TestNoLinkOpensASandbox(t *testing.T) {
 		switch {
 		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
 			t.Errorf("%v: %+v, %v", c.write, p, err)
-		case c.refused == "" && (err != nil || !slices.Contains(p.Write, c.want)):
+		case c.refused == "" && (err != nil || c.want != "" && !slices.Contains(p.Write, c.want) || slices.Contains(p.Write, filepath.Join(own, "gone"))):
 			t.Errorf("%v: %+v, %v", c.write, p, err)
+		}
+	}
+}
+
+// A job that another has submitted may not write to the working tree that a link leads it to.
+func TestWhereASubmittedJobStrays(t *testing.T) {
+	w := setup(t, "true")
+	other := filepath.Join(w.root, "other")
+	admin := filepath.Join(gitDirOf(w.root), "worktrees", "other")
+	if err := errors.Join(os.MkdirAll(filepath.Join(other, "sub"), 0o700), os.MkdirAll(admin, 0o700), os.WriteFile(filepath.Join(admin, "gitdir"), []byte(other+"/.git\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.job.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.RequiredSandbox}
+	for name, c := range map[string]struct {
+		parent    kernel.JobID
+		tree, dir string
+		want      bool
+	}{
+		"a person's":             {"", "", other, true},
+		"a job's":                {"p", "", filepath.Join(other, "sub"), false},
+		"a job's, for that tree": {"p", other, other, true},
+		"a job's, for the main":  {"p", "", w.root, true},
+	} {
+		j := w.job
+		j.Spec.Origin.Parent, j.Spec.Task.Tree = c.parent, c.tree
+		p, err := w.Confine(&j, c.dir)
+		if err != nil || (slices.Contains(p.Write, other) || slices.Contains(p.Write, w.root)) != c.want {
+			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
 }

@@ -197,8 +197,13 @@ func (l *Local) mounts(j *kernel.Job, dir, tmp string) ([]string, error) {
 		add(l.Files.CheckpointDir(j.ID), false)
 	}
 	add(tmp, false)
-	for _, path := range b.Write {
-		if path, err := l.writable(path, dir, tree, &sandbox.Policy{Guarded: l.guarded()}); err == nil {
+	asked, err := absolute(b.Write, dir)
+	if err != nil {
+		return nil, err
+	}
+	open := openBy([]string{tree}, asked)
+	for _, path := range asked {
+		if path, err := writable(path, tree, open, l.guarded()); err == nil {
 			add(path, false)
 		}
 	}

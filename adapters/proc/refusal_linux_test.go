@@ -44,6 +44,10 @@ func TestAnAttemptWaitsForRoom(t *testing.T) {
 			room(files)
 			t.Setenv(variable, small)
 			must(t, w.Provide(bg, &w.job))
+			ctx, cancel := context.WithCancelCause(bg)
+			stop := waited{ctx, func() { cancel(errors.New("cancelled by ann")) }}
+			wantResult(t, w.Run(stop, &w.job), kernel.OutcomeFailed, 143, kernel.Signal, "cancelled by ann")
+			must(t, w.Provide(bg, &w.job))
 			r := w.Run(waited{bg, func() { room("nr_inodes=100") }}, &w.job)
 			if r.Outcome != kernel.OutcomeSucceeded || !strings.HasPrefix(w.log("stdout"), "[secret T] in "+os.Getenv("TMPDIR")) {
 				t.Errorf("%+v; %q", r, w.log("stdout"))

@@ -33,6 +33,12 @@ func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 }
 
 func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
+	failed := func(err error) kernel.Result {
+		if ctx.Err() != nil { // such as while it waited for room
+			return stopped(ctx)
+		}
+		return notStarted(err)
+	}
 	var cmd command
 	err := repeat(ctx, noRoom, func() (err error) { // for its directories
 		cmd, err = l.prepare(j)
@@ -42,7 +48,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		defer func() { _ = sys.RemoveTree(cmd.tmp) }()
 	}
 	if err != nil {
-		r := notStarted(err)
+		r := failed(err)
 		if l.worktreeGone(j.State.Context) {
 			r.Context = &kernel.Context{} // so that a retry begins where the worktree is made
 		}
@@ -58,13 +64,13 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	defer runtime.UnlockOSThread()
 	defer l.withdraw()
 	if err := repeat(ctx, noRoom, l.provided.write); err != nil {
-		return notStarted(err)
+		return failed(err)
 	}
 	told := l.relay(cmd, j.Attempt())
 	defer told.end()
 	keeper, err := l.keepContainer(cmd.container, j.Attempt())
 	if err != nil {
-		return notStarted(err)
+		return failed(err)
 	}
 	defer keeper.dismiss()
 	var c *child
@@ -73,7 +79,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		return err
 	})
 	if err != nil {
-		return notStarted(err)
+		return failed(err)
 	}
 	l.claimChild(j.Attempt(), c.id)
 	killsBefore := oomKills()

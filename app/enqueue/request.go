@@ -461,24 +461,23 @@ func sandboxOf(q Request) (b kernel.Sandbox, err error) {
 
 // workplace returns the working tree that contains cwd, a path as the requester
 // sees it, and the directory in that tree. tree is "" for the main tree, dir
-// for a tree's root.
+// for a tree's root. A linked tree may be below the requester's.
 func (t *Builder) workplace(cwd string) (tree, dir string, err error) {
 	at := cwd
 	if !filepath.IsAbs(at) {
 		at = filepath.Join(t.Tree, at)
 	}
 	tree, dir = t.Tree, relative(t.Tree, at)
-	if !filepath.IsLocal(dir) {
-		outside := fmt.Errorf("--cwd %q: outside the repository and its worktrees: %w", cwd, kernel.ErrInvalid)
+	if dir != "." {
 		root, linked, err := t.Trees.TreeOf(at)
-		if err != nil || root != t.Root {
-			return "", "", outside
+		of := err == nil && root == t.Root
+		if of && (linked != tree || !filepath.IsLocal(dir)) {
+			if at, err = filepath.EvalSymlinks(at); err == nil {
+				tree, dir = linked, relative(linked, at)
+			}
 		}
-		if at, err = filepath.EvalSymlinks(at); err != nil {
-			return "", "", outside
-		}
-		if tree, dir = linked, relative(linked, at); !filepath.IsLocal(dir) {
-			return "", "", outside
+		if !filepath.IsLocal(dir) {
+			return "", "", fmt.Errorf("--cwd %q: outside the repository and its worktrees: %w", cwd, kernel.ErrInvalid)
 		}
 	}
 	if tree == t.Root {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,13 +16,15 @@ import (
 
 const commit = "0123456789abcdef0123456789abcdef01234567"
 
-// trees are a main working tree at /repo and a linked one for temporary files; / is another repository.
+// trees are a main working tree at /repo, a linked one for temporary files and another within it; / is another repository.
 type trees struct{ Trees }
 
 func (trees) TreeOf(path string) (root, tree string, err error) {
 	switch {
 	case strings.HasPrefix(path, "/repo"):
 		return "/repo", "/repo", nil
+	case strings.HasPrefix(path, filepath.Join(os.TempDir(), "within")):
+		return "/repo", filepath.Join(os.TempDir(), "within"), nil
 	case strings.HasPrefix(path, os.TempDir()):
 		return "/repo", os.TempDir(), nil
 	case path == "/":
@@ -106,6 +109,22 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 	got, err := requester().newJob(context.Background(), Request{Command: []string{"true"}, Approval: true, ApprovalTimeout: "90m"}, kernel.Spec{})
 	if err != nil || got.Approval != kernel.Require(time.Unix(5, 0), "ann") || got.Spec.ApprovalTimeout != 90*time.Minute {
 		t.Errorf("%+v, %v", got, err)
+	}
+	tmp, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", tmp)
+	if err := os.MkdirAll(filepath.Join(tmp, "within", "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	around := requester()
+	around.Tree = tmp
+	for cwd, want := range map[string][2]string{"within/sub": {filepath.Join(tmp, "within"), "sub"}, "within": {filepath.Join(tmp, "within"), ""}, "gone/x": {tmp, "gone/x"}, "": {tmp, ""}} {
+		got, err := around.newJob(context.Background(), Request{Command: []string{"true"}, Cwd: cwd}, kernel.Spec{})
+		if at := [2]string{got.Spec.Task.Tree, got.Spec.Task.Dir}; err != nil || at != want {
+			t.Errorf("in %q, which may be a tree within the requester's: %q, %v", cwd, at, err)
+		}
 	}
 	linked := requester()
 	linked.Tree = "/linked"

@@ -202,7 +202,8 @@ func budgetSpent(was, st kernel.State) (kernel.FailureClass, bool) {
 	case was.Status == kernel.FailedRetryable:
 		return kernel.NoFailure, false
 	case st.Status == kernel.FailedRetryable,
-		was.Status == kernel.Running && st.Status == kernel.WaitingOnApproval && st.Attempt == was.Attempt && st.Failure != kernel.NoFailure: // a person decides, and no budget is spent
+		was.Status == kernel.Running && !st.Status.Terminal() && st.Attempt == was.Attempt && st.Failure != kernel.NoFailure && st.Refused == was.Refused &&
+			!st.Approval.RequestedAt.Equal(was.Approval.RequestedAt): // a person decides, and no budget is spent
 		return st.Failure, true
 	case to.Reclaims > from.Reclaims:
 		return kernel.WorkerLost, true

@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	iofs "io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,7 +24,7 @@ const Entry = "__sandbox"
 // Policy is what a command may do.
 type Policy struct {
 	Required bool      // if something cannot be enforced, fail instead of leaving it out
-	Write    sys.Paths // files and directories that it may write to, absolute; those that do not exist are ignored
+	Write    sys.Paths // files and directories that it may write to, absolute and without links; those that do not exist are ignored
 	Guarded  sys.Paths // directories that stay closed even if they are below one in Write
 	Offline  bool      // no access to the network
 	Apart    bool      // it is already in a network namespace of its own; set by Wrap
@@ -87,58 +85,6 @@ func Serve(args []string, stderr io.Writer) int {
 		return fail(fmt.Errorf("cannot execute %s: %w", args[1], err))
 	}
 	return 0
-}
-
-// paths returns the files and directories to open for writing: those in Write
-// or, for a directory with something guarded below it, its entries without
-// anything guarded. Links are not followed, since Write does not name their
-// targets.
-func (p Policy) paths() (files, dirs []string, err error) {
-	for _, path := range p.Write {
-		real, err := filepath.EvalSymlinks(path)
-		if errors.Is(err, iofs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if err := p.open(real, &files, &dirs); err != nil {
-			return nil, nil, err
-		}
-	}
-	return files, dirs, nil
-}
-
-func (p Policy) open(path string, files, dirs *[]string) error {
-	st, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, iofs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case st.Mode()&os.ModeSymlink != 0, slices.Contains(p.Guarded, path):
-		return nil
-	case !st.IsDir():
-		*files = append(*files, path)
-		return nil
-	}
-	if !slices.ContainsFunc(p.Guarded, func(g string) bool { return Beneath(g, path) }) {
-		*dirs = append(*dirs, path)
-		return nil
-	}
-	entries, err := os.ReadDir(path)
-	if errors.Is(err, iofs.ErrPermission) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := p.open(filepath.Join(path, e.Name()), files, dirs); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Beneath reports whether path is below dir.

@@ -3,8 +3,12 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -198,6 +202,92 @@ func (p Policy) enforce() error {
 	}
 	if err := keepLimits(); err != nil && p.Required {
 		return err
+	}
+	return nil
+}
+
+// paths returns the files and directories to open for writing: those in Write
+// or, for a directory with something guarded below it, its entries without
+// anything guarded. They are open already, and named by their descriptors, so
+// that no link is followed that another command puts in their place.
+func (p Policy) paths() (files, dirs []string, err error) {
+	for _, path := range p.Write {
+		fd, err := openWithoutLinks(path)
+		if err == nil {
+			err = p.open(fd, path, &files, &dirs)
+		}
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return files, dirs, nil
+}
+
+const withoutLinks = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// errLink is the error for a path with a link in it.
+var errLink = errors.New("a link was put there meanwhile")
+
+// openWithoutLinks opens path, an absolute one, as what it names, and fails if there is a link in it.
+func openWithoutLinks(path string) (int, error) {
+	at, err := unix.Open("/", withoutLinks, 0)
+	for name := range strings.SplitSeq(path, "/") {
+		if name == "" || err != nil {
+			continue
+		}
+		next := -1
+		next, err = unix.Openat(at, name, withoutLinks, 0)
+		_ = unix.Close(at)
+		at = next
+		if err == nil && typeOf(at) == unix.S_IFLNK {
+			_ = unix.Close(at)
+			err = errLink
+		}
+	}
+	return at, err
+}
+
+// typeOf returns the type of an open file, 0 if it is not known.
+func typeOf(fd int) uint32 {
+	var st unix.Stat_t
+	_ = unix.Fstat(fd, &st) // of what is open it fails for want of memory alone
+	return st.Mode & unix.S_IFMT
+}
+
+// open adds fd, which is open at path, to files or dirs. Links are not followed, since Write does
+// not name their targets.
+func (p Policy) open(fd int, path string, files, dirs *[]string) error {
+	name := fmt.Sprintf("/proc/self/fd/%d", fd)
+	switch kind := typeOf(fd); {
+	case kind == unix.S_IFLNK, slices.Contains(p.Guarded, path):
+		return unix.Close(fd)
+	case kind != unix.S_IFDIR:
+		*files = append(*files, name)
+		return nil
+	}
+	if !slices.ContainsFunc(p.Guarded, func(g string) bool { return Beneath(g, path) }) {
+		*dirs = append(*dirs, name)
+		return nil
+	}
+	defer unix.Close(fd)
+	entries, err := os.ReadDir(name)
+	if errors.Is(err, iofs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		sub, err := unix.Openat(fd, e.Name(), withoutLinks, 0)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err == nil {
+			err = p.open(sub, filepath.Join(path, e.Name()), files, dirs)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
