@@ -74,7 +74,7 @@ func kindOf(text string) cluster.RefusalKind {
 
 // full reports that a request was refused because there are too many: it passes.
 func full(text string) bool {
-	return patient(text) || mentions(text, "MaxSubmit", "temporarily unable to accept job", "Resource temporarily unavailable", "rate limit", "Too many")
+	return patient(text) || mentions(text, "MaxSubmit", "GrpSubmitJobs", "temporarily unable to accept job", "Resource temporarily unavailable", "rate limit", "Too many")
 }
 
 // unreachable reports that a complaint says that the controller cannot be reached.

@@ -42,6 +42,8 @@ func TestComplaints(t *testing.T) {
 		"echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; echo 'sbatch: error: Job violates accounting/QOS policy' >&2; exit 1": {cluster.Later, "QOSMaxSubmitJobPerUserLimit; Job violates accounting/QOS policy"},
 		"echo 'sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying' >&2; exec sleep 600":                     {cluster.Later, "Slurm temporarily unable to accept job, sleeping and retrying"},
 		"echo 'sbatch: error: Resource temporarily unavailable' >&2; exit 1":                                                          {cluster.Later, "Resource temporarily unavailable"},
+		"echo 'sbatch: error: AssocGrpSubmitJobsLimit' >&2; exit 1":                                                                   {cluster.Later, "AssocGrpSubmitJobsLimit"},
+		"echo 'sbatch: error: QOSGrpSubmitJobsLimit' >&2; exit 1":                                                                     {cluster.Later, "QOSGrpSubmitJobsLimit"},
 		"exit 7": {cluster.Unclear, "exit status 7"},
 		"echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1": {-1, "sbatch: Unable to contact slurm controller (connect failure)"},
 	} {
