@@ -21,7 +21,8 @@ const (
 
 // DropTemporary removes the temporary files that killed processes left: those
 // older than a minute whose writers are gone, and all that are older than an hour.
-// It returns how many there were.
+// What a job keeps for its next attempt stays, whatever its name. It returns how many
+// there were.
 func (s *Store) DropTemporary() (int, error) {
 	if err := s.open(false); err != nil {
 		return 0, ignoreMissing(err)
@@ -55,6 +56,7 @@ func (d dir) sweep(dropped *int) error {
 	}
 	for _, e := range entries {
 		switch {
+		case e.IsDir() && e.Name() == checkpointDir: // a job's own: Vizier writes no file there
 		case e.IsDir():
 			below, err := d.open(e.Name())
 			if ignoreMissing(err) == nil && err != nil {

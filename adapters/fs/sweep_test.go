@@ -50,8 +50,10 @@ func TestDropTemporary(t *testing.T) {
 		planStatesDir + "/.p.json.tmp":                                    {2 * time.Hour, true},
 		job + "/.job.json.-99999.e.tmp":                                   {2 * time.Minute, false}, // no process has that number
 		job + "/.tmp":                                                     {2 * time.Hour, true},
-		job + "/.keep":                                                    {2 * time.Hour, false},
-		job + "/work.tmp":                                                 {2 * time.Hour, false},
+		job + "/checkpoint/.download.tmp":                                 {2 * time.Hour, false}, // the job's own
+		fmt.Sprintf("%s/checkpoint/d/.part.%d.3.tmp", job, gone):          {2 * time.Hour, false},
+		job + "/.keep":    {2 * time.Hour, false},
+		job + "/work.tmp": {2 * time.Hour, false},
 	} {
 		path, at := file(dir, name), time.Now().Add(-c.age)
 		writeAt(t, path, "half of")
