@@ -95,10 +95,11 @@ func deadlocks(s *kernel.Snapshot, set CleanSet) (why []string) {
 
 // dependsOn describes how j depends on jobs of the set, or returns "" if it
 // does not. j does not depend on the set for an artifact that jobs outside it
-// produce as well or, if it is blocked, that any job to come may produce.
+// produce as well or, if it is blocked, that any job to come may produce; nor for
+// the end of a job that has ended, if any end will do.
 func dependsOn(s *kernel.Snapshot, j *kernel.Job, set map[kernel.JobID]bool) string {
 	for _, id := range j.Spec.After {
-		if set[id] {
+		if set[id] && !(slices.Contains(j.Spec.AfterAny, id) && s.Job(id).State.Status.Terminal()) {
 			return "runs after " + string(id)
 		}
 	}

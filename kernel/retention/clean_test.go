@@ -102,6 +102,26 @@ func TestCleanNamesWhatItStrands(t *testing.T) {
 	}
 }
 
+// A job for which any end of another will do has what it needs once that one has ended: it starts without its record.
+// One that sleeps has not ended.
+func TestCleanLeavesWhatComesAfterAnyEnd(t *testing.T) {
+	anyEnd := func(ids ...kernel.JobID) option {
+		return func(j *kernel.Job) { j.Spec.After, j.Spec.AfterAny = append(j.Spec.After, ids...), ids }
+	}
+	for status, want := range map[kernel.Status]string{kernel.Failed: "d", kernel.Succeeded: "d", kernel.Unscheduled: "c d"} {
+		s := snapshot(facts(), job("a", is(status)), job("b", is(kernel.Failed)),
+			job("c", is(kernel.BlockedByDependency), after("b"), anyEnd("a")), job("d", is(kernel.BlockedByDependency), after("a"), anyEnd("b")))
+		set, err := retention.CleanOf(s, ids("a"), false)
+		if got := words(set.Stranded); err != nil || got != want {
+			t.Errorf("%s: %s, %v; want %s", status, got, err, want)
+		}
+		s = snapshot(facts(), job("a", is(status)), job("c", is(kernel.WaitingOnApproval), anyEnd("a")))
+		if _, err := retention.CleanOf(s, ids("a"), false); (err == nil) != (want == "d") {
+			t.Errorf("%s: %v", status, err)
+		}
+	}
+}
+
 // Worktrees go before the records that tell of them, and the manifest goes with
 // the last job of the run.
 func TestCleanInTwoHalves(t *testing.T) {
