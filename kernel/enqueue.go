@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -205,10 +206,10 @@ func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) 
 }
 
 // Enqueue adds jobs: all of them or, if it returns an error, none. The error
-// names the first problem. Specs are normalised: artifacts are made canonical
-// and duplicates removed. Jobs that were blocked because an artifact was
-// missing, and whose policy is to wait for producers, are reopened if a new job
-// produces that artifact.
+// names the first problem. Specs are normalised: artifacts are made canonical,
+// duplicates removed and a job's requests for one pool added up. Jobs that were
+// blocked because an artifact was missing, and whose policy is to wait for
+// producers, are reopened if a new job produces that artifact.
 func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 	batch := make(map[JobID]bool, len(jobs))
 	for _, n := range jobs {
@@ -315,7 +316,7 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 			return spec, err
 		}
 	}
-	spec.Locks = unique(spec.Locks)
+	spec.Locks = addedUp(spec.Locks)
 	for _, l := range spec.Locks {
 		size, asked := s.limits.capacity(l.Key), units(spec.Locks, l.Key)
 		if l.Pool() && asked > size {
@@ -340,6 +341,20 @@ func artifacts(in []Artifact) ([]Artifact, error) {
 
 // sorted returns ids in order, each once.
 func sorted(ids []JobID) []JobID { return slices.Compact(slices.Sorted(slices.Values(ids))) }
+
+// addedUp returns locks, each once, with one request for each pool: all that locks ask of it.
+func addedUp(locks []Lock) []Lock {
+	var out []Lock
+	for _, l := range locks {
+		at := slices.IndexFunc(out, func(k Lock) bool { return l.Pool() && k.queue() == l.queue() })
+		if at < 0 {
+			out = append(out, l)
+		} else {
+			out[at].Units += min(l.Units, math.MaxInt-out[at].Units) // a larger sum has no place in any pool either
+		}
+	}
+	return unique(out)
+}
 
 func unique[T comparable](in []T) []T {
 	var out []T

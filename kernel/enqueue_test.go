@@ -3,7 +3,9 @@ package kernel_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +65,36 @@ func TestTheConfigurationThatConcernedAJob(t *testing.T) {
 		want := &kernel.Configured{MaxRunning: most, Grace: time.Minute, Pools: []kernel.Capacity{{Pool: "disk", Units: 2}, {Pool: "gpu", Units: 4}}}
 		if got := s.Apply(p).Job("q").Spec.Configured; !reflect.DeepEqual(got, want) {
 			t.Errorf("on %q: %+v, want %+v", executor, got, want)
+		}
+	}
+}
+
+// A job's requests for one pool are added up, equal ones too, and only those: a lock of the same name is another thing. A
+// job on record whose requests were kept apart is the same as one that asks for their sum.
+func TestRequestsForOnePoolAreAddedUp(t *testing.T) {
+	most := kernel.Limits{Pools: map[string]int{"gpu": 4, "all": math.MaxInt}}
+	for _, c := range []struct{ asked, want []kernel.Lock }{
+		{[]kernel.Lock{pool("gpu", 1), excl("gpu"), pool("gpu", 1), pool("disk", 1), excl("gpu")}, []kernel.Lock{pool("gpu", 2), excl("gpu"), pool("disk", 1)}},
+		{[]kernel.Lock{pool("gpu", 1), pool("gpu", 2)}, []kernel.Lock{pool("gpu", 3)}},
+		{[]kernel.Lock{pool("gpu", 2), pool("gpu", 2), pool("gpu", 1)}, nil},
+		{[]kernel.Lock{pool("gpu", math.MaxInt), pool("gpu", math.MaxInt)}, nil},
+		{[]kernel.Lock{pool("all", math.MaxInt), pool("all", 1)}, []kernel.Lock{pool("all", math.MaxInt)}},
+	} {
+		key := func(j *kernel.Job) { j.Spec.IdempotencyKey = "k" }
+		s := kernel.NewSnapshot(kernel.Observation{Now: t0, Facts: facts(), Limits: most})
+		p, err := kernel.Enqueue(s, []kernel.NewJob{fresh("q", locks(c.asked...))})
+		if c.want == nil {
+			if !errors.Is(err, kernel.ErrInvalid) {
+				t.Errorf("%v: %v", c.asked, err)
+			}
+			continue
+		}
+		if q := s.Apply(p).Job("q"); err != nil || !slices.Equal(q.Spec.Locks, c.want) {
+			t.Errorf("%v: %+v, %v", c.asked, q, err)
+		}
+		s = kernel.NewSnapshot(kernel.Observation{Now: t0, Facts: facts(), Limits: most, Jobs: []kernel.Job{job("old", locks(c.asked...), key)}})
+		if m, err := kernel.Merge(s, []kernel.NewJob{fresh("q", locks(c.asked...), key)}, "ann"); err != nil || m.Same["q"] != "old" {
+			t.Errorf("%v: %+v, %v", c.asked, m, err)
 		}
 	}
 }

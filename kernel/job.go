@@ -248,7 +248,7 @@ func (s *Spec) differs(o *Spec) []string {
 		{"after", slices.Equal(s.After, o.After) && slices.Equal(s.AfterAny, o.AfterAny)},
 		{"approval_timeout", s.ApprovalTimeout == o.ApprovalTimeout},
 		{"need", slices.Equal(s.Needs, o.Needs)}, {"produce", slices.Equal(s.Produces, o.Produces)},
-		{"missing_producer", s.MissingProducer == o.MissingProducer}, {"lock or pool", slices.Equal(s.Locks, o.Locks)},
+		{"missing_producer", s.MissingProducer == o.MissingProducer}, {"lock or pool", slices.Equal(addedUp(s.Locks), addedUp(o.Locks))},
 		{"require", slices.Equal(s.Preconditions, o.Preconditions)}, {"pinned", s.Pinned == o.Pinned},
 		{"idempotent", s.Idempotent == o.Idempotent}, {"resumable", s.Resumable == o.Resumable}, {"in_doubt", s.InDoubt == o.InDoubt},
 		{"resume", s.KeepSession == o.KeepSession},
