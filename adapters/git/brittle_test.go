@@ -70,7 +70,7 @@ func TestWhicheverGitFailsThereIsNoAnswer(t *testing.T) {
 		"uncommitted": {"[[file new]]", func(r *Repo) []any { return all(r.Uncommitted(ctx, dir)) }},
 		"untracked":   {"[[new]]", func(r *Repo) []any { return all(r.Untracked(ctx, dir)) }},
 		"a message":   {"[add later]", func(r *Repo) []any { return all(r.Message(ctx, main)) }},
-		"marked":      {"[AHEAD]", func(r *Repo) []any { return all(r.Marked(ctx, ahead, "add later", time.Time{})) }},
+		"marked":      {"[]", func(r *Repo) []any { return all(r.Marked(ctx, ahead, "key", time.Time{})) }},
 		"commits": {"[[FIRST MAIN AHEAD] 3]", func(r *Repo) []any {
 			ids, objects, err := r.Commits(ctx, []string{"add file", "add later"})
 			return all(ids, len(objects), err)

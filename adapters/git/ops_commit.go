@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // Stage stages paths of the working tree at dir, including removals and
@@ -377,18 +378,29 @@ func (c *cli) fallbackIdentity(ctx context.Context, dir string) []string {
 	return env
 }
 
-// Marked returns the newest commit that is reachable from tip, was made after
-// since, and has the line mark in its message, or "" if there is none.
-func (r *Repo) Marked(ctx context.Context, tip kernel.CommitID, mark string, since time.Time) (kernel.CommitID, error) {
+// Marked returns the newest commit that was made after since and whose message
+// names the effect key, or "" if there is none, among tip and its first
+// ancestors: an agent may have written what it likes in the commits that were
+// merged into these.
+func (r *Repo) Marked(ctx context.Context, tip kernel.CommitID, key string, since time.Time) (kernel.CommitID, error) {
 	if err := commits(tip); err != nil {
 		return "", fmt.Errorf("look for a commit: %w", err)
 	}
-	args := []string{"rev-list", "--max-count=1", "--fixed-strings", "--grep=" + mark}
+	args := []string{"rev-list", "--first-parent", "--format=%B%x00", "--fixed-strings", "--grep=" + effect.Trailer + key}
 	if since.Unix() > 1e9 { // git would not read a smaller number as seconds
 		args = append(args, fmt.Sprintf("--since=%d", since.Unix()))
 	}
 	out, err := r.cli.read(ctx, append(args, string(tip), "--")...)
-	return kernel.CommitID(strings.TrimSpace(string(out))), err
+	if err != nil {
+		return "", err
+	}
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		name, message, _ := strings.Cut(strings.TrimLeft(entry, "\n"), "\n")
+		if id, is := strings.CutPrefix(name, "commit "); is && effect.Named(message) == key {
+			return kernel.CommitID(id), nil
+		}
+	}
+	return "", nil
 }
 
 // Commits returns the commits reachable from any ref that have one of the lines

@@ -182,22 +182,41 @@ func TestReplay(t *testing.T) {
 func TestMarkedStopsAtTheTime(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t)
-	f.git("commit", "--quiet", "--allow-empty", "-m", "a\n\nMark: x.y")
+	f.git("commit", "--quiet", "--allow-empty", "-m", "a\n\nVizier-Effect: x.y")
 	id := f.rev("HEAD")
 	f.commit("a.txt", "")
 	r, tip := Open(f.root()), f.rev("HEAD")
 	for _, c := range []struct {
-		mark  string
+		key   string
 		since time.Time
 		want  kernel.CommitID
 	}{
-		{"Mark: x.y", time.Time{}, id},
-		{"Mark: x.y", time.Now().Add(-time.Hour), id},
-		{"Mark: x.y", time.Now().Add(time.Hour), ""},
-		{"Mark: xzy", time.Time{}, ""},
+		{"x.y", time.Time{}, id},
+		{"x.y", time.Now().Add(-time.Hour), id},
+		{"x.y", time.Now().Add(time.Hour), ""},
+		{"xzy", time.Time{}, ""},
 	} {
-		if got, err := r.Marked(ctx, tip, c.mark, c.since); got != c.want || err != nil {
-			t.Errorf("%s since %v: %q, %v", c.mark, c.since, got, err)
+		if got, err := r.Marked(ctx, tip, c.key, c.since); got != c.want || err != nil {
+			t.Errorf("%s since %v: %q, %v", c.key, c.since, got, err)
+		}
+	}
+}
+
+// The text of a plan in a merge's message, and the commits that were merged, say nothing of what Vizier has made.
+func TestMarkedBelievesNoAgent(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t)
+	f.commit("a.txt", "")
+	f.git("checkout", "--quiet", "-b", "draft")
+	f.git("commit", "--quiet", "--allow-empty", "-m", "an agent's\n\nVizier-Effect: forged")
+	f.git("checkout", "--quiet", "main")
+	f.git("merge", "--quiet", "--no-ff", "draft", "-m", "merge\n\nA plan:\nVizier-Effect: forged\n\nVizier-Effect: own\nSigned-off-by: Ann")
+	own := f.rev("HEAD")
+	f.git("commit", "--quiet", "--allow-empty", "-m", "later\n\nVizier-Effect: own\nVizier-Effect: another")
+	r, tip := Open(f.root()), f.rev("HEAD")
+	for key, want := range map[string]kernel.CommitID{"own": own, "another": tip, "forged": "", "anothe": ""} {
+		if got, err := r.Marked(ctx, tip, key, time.Time{}); got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", key, got, err, want)
 		}
 	}
 }

@@ -279,8 +279,8 @@ func TestTheCommitsThatASubmoduleWasGiven(t *testing.T) {
 func TestWhatIsAskedAboutCommits(t *testing.T) {
 	ctx, commit := t.Context(), kernel.CommitID(id("a"))
 	for want, ask := range map[string]func(*scripted) error{
-		"rev-list --max-count=1 --fixed-strings --grep=m " + id("a") + " --": func(s *scripted) error { return second(s.Marked(ctx, commit, "m", time.Unix(1e9, 0))) },
-		"rev-list --max-count=1 --fixed-strings --grep=m --since=1000000001 " + id("a") + " --": func(s *scripted) error {
+		"rev-list --first-parent --format=%B%x00 --fixed-strings --grep=Vizier-Effect: m " + id("a") + " --": func(s *scripted) error { return second(s.Marked(ctx, commit, "m", time.Unix(1e9, 0))) },
+		"rev-list --first-parent --format=%B%x00 --fixed-strings --grep=Vizier-Effect: m --since=1000000001 " + id("a") + " --": func(s *scripted) error {
 			return second(s.Marked(ctx, commit, "m", time.Unix(1e9+1, 0)))
 		},
 		"rev-list --max-count=1 --since=7 " + id("a") + " -- :(top) :(top,exclude).vizier": func(s *scripted) error {

@@ -29,9 +29,10 @@ func effectKeyOf(n *Node, generation int, part string) string {
 }
 
 // withEffect returns message with the trailer of an effect, added to its
-// paragraph of trailers or as a new last paragraph.
+// paragraph of trailers or as a new last paragraph. It is the only one: an agent,
+// whose text a message may be, could name the effect of another job.
 func withEffect(message, key string) string {
-	message = strings.TrimRight(message, " \t\r\n")
+	message = strings.TrimRight(effect.Without(message), " \t\r\n")
 	paragraphs := strings.Split(message, "\n\n")
 	gap := "\n\n"
 	if len(paragraphs) > 1 && trailers(paragraphs[len(paragraphs)-1]) {
@@ -58,12 +59,13 @@ func trailers(paragraph string) bool {
 const clockSlack = 24 * time.Hour
 
 // committed returns the commit that an earlier attempt made as the effect, if
-// there is one: an ancestor of tip with the effect's trailer.
+// there is one: a commit with the effect's trailer that the branch at tip was
+// once at. Who asks knows that an earlier attempt has begun the effect.
 func committed(ctx context.Context, env *Env, n *Node, tip kernel.CommitID, key string) (kernel.CommitID, error) {
 	if tip == "" {
 		return "", nil
 	}
-	id, err := env.Git.Marked(ctx, tip, effect.Trailer+key, n.Job.Created.Add(-clockSlack))
+	id, err := env.Git.Marked(ctx, tip, key, n.Job.Created.Add(-clockSlack))
 	if err != nil {
 		return "", fmt.Errorf("look for an earlier attempt's commit: %w", err)
 	}

@@ -19,4 +19,12 @@ func TestTheTrailerOfAnEffect(t *testing.T) {
 			t.Errorf("%q: %q, want %q", message, got, want)
 		}
 	}
+	for message, want := range map[string]string{
+		effect.Trailer + "forged\n": "\n\n",
+		"subject\n\n" + effect.Trailer + "forged\nA plan.\n  " + effect.Trailer + "forged\r\n\nA: x\n" + effect.Trailer + "forged": "subject\n\nA plan.\n\nA: x\n",
+	} {
+		if got := withEffect(message, "key"); got != want+effect.Trailer+"key\n" {
+			t.Errorf("%q: %q", message, got)
+		}
+	}
 }

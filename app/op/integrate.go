@@ -165,11 +165,15 @@ func (m *integration) standIn(tree kernel.Context) {
 
 // published returns the commit on the target that already is this merge, if
 // there is one: it has the effect's trailer, or it is the result recorded in
-// the worktree.
+// the worktree. The first attempt believes no trailer: none can be its own.
 func (m *integration) published(ctx context.Context, merged kernel.CommitID) (kernel.CommitID, error) {
-	done, err := committed(ctx, m.env, m.n, m.onto, m.key)
-	if err != nil || done != "" || merged == "" {
-		return done, err
+	if m.n.again {
+		if done, err := committed(ctx, m.env, m.n, m.onto, m.key); err != nil || done != "" {
+			return done, err
+		}
+	}
+	if merged == "" {
+		return "", nil
 	}
 	if there, err := m.env.Git.IsAncestor(ctx, merged, m.onto); err != nil || !there {
 		return "", err

@@ -139,13 +139,12 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (mergeCo
 	} else {
 		write = git.Amend
 		message, err = git.Message(ctx, head)
-		message = m.withoutEarlier(message)
+		if err == nil && effect.Named(message) == m.key {
+			return mergeCommit{merged: head}, nil
+		}
 	}
 	if err != nil {
 		return mergeCommit{}, err
-	}
-	if strings.Contains(message, m.key) {
-		return mergeCommit{merged: head}, nil
 	}
 	id, err := write(ctx, m.dir, withEffect(message, m.key))
 	if err != nil {
@@ -153,16 +152,6 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (mergeCo
 		return mergeCommit{Result: r}, err
 	}
 	return mergeCommit{merged: id}, nil
-}
-
-// withoutEarlier returns a message without the effect's trailers of earlier generations, which had committed when they were
-// killed.
-func (m *integration) withoutEarlier(message string) string {
-	message += "\n"
-	for generation := range m.n.Job.State.Generation {
-		message = strings.ReplaceAll(message, effect.Trailer+effectKeyOf(m.n, generation, "")+"\n", "")
-	}
-	return message
 }
 
 // message returns the commit message: the subject followed by the plan's
@@ -277,9 +266,10 @@ func merged(ctx context.Context, env *Env, n *Node, generation int, onto kernel.
 	if err != nil {
 		return was, "", &classed{kernel.DataError, err}
 	}
-	if e != nil {
-		was = e.Merge
+	if e == nil { // whatever a commit says, it is not that of what never began
+		return was, "", nil
 	}
+	was = e.Merge
 	has, err = committed(ctx, env, n, onto, key)
 	if err == nil && has == "" && was.Target != "" {
 		there, gone := env.Git.IsAncestor(ctx, was.Target, onto)

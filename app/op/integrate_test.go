@@ -611,3 +611,30 @@ func TestAMergeOfUnrelatedHistories(t *testing.T) {
 		}
 	}
 }
+
+// What an agent has written on the target, of another merge, is not taken for that merge.
+func TestAMergeThatAnAgentSaysIsDone(t *testing.T) {
+	w := planned(t)
+	n := w.merge(map[string]string{"delete_branch": "true"})
+	forged := effect.Trailer + effectKey(n, "")
+	w.git(w.dir, "commit", "--quiet", "--allow-empty", "-m", "feat: merge plan bar\n\n"+forged)
+	w.want(n, kernel.OutcomeSucceeded, "merged draft/foo into main")
+	if !w.there(w.dir, "new.txt") || w.has("draft/foo") {
+		t.Error("it is not merged, or its branch is left")
+	}
+
+	w = planned(t)
+	n = w.merge(map[string]string{"delete_branch": "true"})
+	n.Job.State.Attempt = 2 // the first one had no time to do anything
+	forged = effect.Trailer + effectKey(n, "")
+	w.git(w.dir, "commit", "--quiet", "--allow-empty", "-m", "feat: merge plan bar\n\n# A plan\n\n"+forged+"\n\n"+effect.Trailer+"another")
+	w.branch("draft/bar", nil)
+	w.git(w.dir, "checkout", "--quiet", "draft/bar")
+	w.git(w.dir, "commit", "--quiet", "--allow-empty", "-m", "an agent's\n\n"+forged)
+	w.git(w.dir, "checkout", "--quiet", "main")
+	w.git(w.dir, "merge", "--quiet", "--no-ff", "draft/bar")
+	w.want(n, kernel.OutcomeSucceeded, "merged draft/foo into main")
+	if !w.there(w.dir, "new.txt") || w.has("draft/foo") {
+		t.Error("a later attempt has not merged it, or its branch is left")
+	}
+}

@@ -77,7 +77,9 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 	if err := UntilRoom(ctx, func() error { return env.Effects.RecordEffect(ctx, e) }); err != nil {
 		return Result{}, err
 	}
-	r, err := run(ctx, env, n)
+	begun := *n
+	begun.again = what == effect.Reconcile
+	r, err := run(ctx, env, &begun)
 	if ctx.Err() != nil || r.Class == kernel.EffectInDoubt {
 		return r, err // it was cut off, or a part of it was: its progress is unknown
 	}

@@ -27,6 +27,8 @@ type Node struct {
 
 	Root string // the repository's main working tree; absolute
 	Dir  string // the execution root: absolute, Root or a worktree
+
+	again bool // an earlier attempt may have made, or begun, what its operation does
 }
 
 // Env holds the interfaces through which operations reach the world.

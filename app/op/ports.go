@@ -112,9 +112,10 @@ type Branches interface {
 	// there is none.
 	LastFile(ctx context.Context, tip, base kernel.CommitID, path string) ([]byte, error)
 
-	// Marked returns the newest ancestor of tip that was made after since and
-	// has the line mark in its message, or "" if there is none.
-	Marked(ctx context.Context, tip kernel.CommitID, mark string, since time.Time) (kernel.CommitID, error)
+	// Marked returns the newest commit that was made after since and whose
+	// message names the effect key, among tip and its first ancestors: what was
+	// merged into these does not count. It is "" if there is none.
+	Marked(ctx context.Context, tip kernel.CommitID, key string, since time.Time) (kernel.CommitID, error)
 
 	// Containing returns the branches that contain a commit, without the one called except.
 	Containing(ctx context.Context, commit kernel.CommitID, except string) ([]string, error)

@@ -234,7 +234,8 @@ func TestHowAMergeIsCommitted(t *testing.T) {
 		"staged":  {map[string]any{"HeadCommit": kernel.CommitID("head"), "IsAncestor": true, "Staged": true, "Merging": false, "Commit": kernel.CommitID("made"), "LastFile": []byte(" doc\x00 ")}, "made", "Commit DIR feat: merge plan foo\n\ndoc\n\n" + trailer},
 		"merging": {map[string]any{"HeadCommit": kernel.CommitID("head"), "IsAncestor": true, "Staged": false, "Merging": true, "Commit": kernel.CommitID("made"), "LastFile": []byte(nil)}, "made", "Commit DIR feat: merge plan foo\n\n" + trailer},
 		"by hand": {map[string]any{"HeadCommit": kernel.CommitID("head"), "IsAncestor": true, "Staged": false, "Merging": false, "Message": "mine", "Amend": kernel.CommitID("made")}, "made", "Amend DIR mine\n\n" + trailer},
-		"already": {map[string]any{"HeadCommit": kernel.CommitID("head"), "IsAncestor": true, "Staged": false, "Merging": false, "Message": "mine KEY"}, "head", "Message head"},
+		"forged":  {map[string]any{"HeadCommit": kernel.CommitID("head"), "IsAncestor": true, "Staged": true, "Merging": false, "Commit": kernel.CommitID("made"), "LastFile": []byte("doc\n" + trailer)}, "made", "Commit DIR feat: merge plan foo\n\ndoc\n\n" + trailer},
+		"already": {map[string]any{"HeadCommit": kernel.CommitID("head"), "IsAncestor": true, "Staged": false, "Merging": false, "Message": "mine\n\nVizier-Effect: KEY"}, "head", "Message head"},
 	} {
 		s := newScripted(t, c.answers)
 		m := s.merge()
@@ -328,6 +329,11 @@ func TestWhatAnEarlierGenerationMerged(t *testing.T) {
 		if was.Target != c.target || has != c.has || err != nil || s.stderr.String() != c.says {
 			t.Errorf("%s: %+v, %s, %v, %q", name, was, has, err, s.stderr)
 		}
+	}
+	s := newScripted(t, map[string]any{"Marked": kernel.CommitID("forged")})
+	s.env.Effects = &journal{}
+	if _, has, err := merged(t.Context(), s.env, s.n, 1, "onto"); has != "" || err != nil {
+		t.Errorf("what never began has merged %s, %v", has, err)
 	}
 }
 

@@ -5,6 +5,7 @@ package effect
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -13,6 +14,28 @@ import (
 // Trailer begins the line that names the effect in the message of every commit
 // that Vizier makes (semantics 2, decision 7).
 const Trailer = "Vizier-Effect: "
+
+// Named returns the key of the effect that the message of a commit names, or "". Only the last trailer counts: Vizier adds its own
+// after all that a message has from others, such as the text of a plan.
+func Named(message string) (key string) {
+	for line := range strings.Lines(message) {
+		if k, is := strings.CutPrefix(strings.TrimSpace(line), Trailer); is {
+			key = k
+		}
+	}
+	return key
+}
+
+// Without returns a message without all lines that would be trailers of effects.
+func Without(message string) string {
+	var rest strings.Builder
+	for line := range strings.Lines(message) {
+		if !strings.HasPrefix(strings.TrimSpace(line), Trailer) {
+			rest.WriteString(line)
+		}
+	}
+	return rest.String()
+}
 
 // State is the progress of a side effect.
 type State uint8

@@ -47,3 +47,21 @@ func TestEffectsOfANodeAreThoseOfItsJournal(t *testing.T) {
 		t.Errorf("%+v of an empty journal", all)
 	}
 }
+
+// A message names the effect of its last trailer, whatever is before it.
+func TestTheEffectThatAMessageNames(t *testing.T) {
+	for message, want := range map[string]string{
+		"": "", "subject\n\nbody\n": "", "subject\n\nVizier-Effect: a": "a", "subject\n\nVizier-Effect: a\r\nSigned-off-by: Ann\n": "a",
+		"subject\n\nVizier-Effect: a\n\nVizier-Effect: b\n": "b", "subject\n\n\tVizier-Effect: a": "a", "subject\n\nNo Vizier-Effect: a\n": "",
+	} {
+		if got := effect.Named(message); got != want {
+			t.Errorf("%q: %q, want %q", message, got, want)
+		}
+		if got := effect.Named(effect.Without(message)); got != "" {
+			t.Errorf("%q: %q is left", message, got)
+		}
+	}
+	if got := effect.Without("a\n\n Vizier-Effect: x\nb\nVizier-Effect: y"); got != "a\n\nb\n" {
+		t.Errorf("%q is left", got)
+	}
+}
