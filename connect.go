@@ -335,6 +335,8 @@ func minter(env Environment, now func() time.Time) func() kernel.JobID {
 func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	limitProcessors()
 	proc.RaiseFileSize()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	fail := func(err error) int {
 		if err == nil || errors.Is(err, kernel.ErrStale) { // ErrStale: another process runs the attempt, which is not an error
 			return 0
@@ -361,27 +363,27 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	if err != nil {
 		return fail(err)
 	}
+	ending, end := context.WithCancelCause(context.Background())
+	w.scheduler.Ending = ending
 	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Applied: w.store.Applied, Workload: w.local, Beat: w.config().Leases.Heartbeat,
 		Submissions: w.submissions(root.Dir), ReleaseCache: func() {
 			w.store.Forget()
 			debug.FreeOSMemory()
-			if l := w.scheduler.Waker; l != nil {
+			if l := w.scheduler.Waker; l != nil && ending.Err() == nil {
 				l.Wake(kernel.Wakes{Poll: true}) // so that the resident scheduler notices if this process dies
 			}
 		}}
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	go func() {
 		for s := range signals {
 			if s == syscall.SIGTERM {
-				runner.Stop(errors.New("its runner was asked to end (SIGTERM)"))
+				end(errors.New("its runner was asked to end (SIGTERM)"))
 			} else {
 				runner.Check()
 			}
 		}
 	}()
 	err = runner.Serve(context.Background(), attempt, held)
-	if errors.Is(err, kernel.ErrMoved) { // this directory is where it was moved to
+	if errors.Is(err, kernel.ErrMoved) && ending.Err() == nil { // this directory is where it was moved to
 		err = tickHere(env)
 	}
 	return fail(err)

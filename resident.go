@@ -99,6 +99,7 @@ func runResident(env Environment) error {
 	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir, append(live.Files(), program)...)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	w.scheduler.Ending = ctx
 	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx, current), Linger: linger, Outdated: outdated, Starved: proc.Starved}
 	if r.Serve(ctx) {
 		residentWaker{path, w.local}.Wake(kernel.Wakes{Poll: true})

@@ -48,14 +48,26 @@ func (s *Scheduler) executor(name string) Executor {
 	return noExecutor(s.unknown(name))
 }
 
+// errEnding is why a process that is to end starts no attempt.
+var errEnding = errors.New("the process that was to start it was asked to end")
+
 // Launch starts an attempt, unless the attempt is no longer current because a
-// crash came between.
+// crash came between. A process that is to end takes the attempt back.
 func (p *performer) Launch(a kernel.Launch) kernel.Plan {
 	j := p.snap.Job(a.Attempt.Job)
 	if j == nil || j.Fence(a.Attempt) != nil {
 		return kernel.Plan{}
 	}
-	err := p.s.executorOf(p.snap, a.Attempt).Start(p.ctx, a.Attempt)
+	var err error
+	switch ends := p.s.ending() != nil; {
+	case ends && p.redo: // it may have been started
+		p.err = errEnding
+		return kernel.Plan{}
+	case ends:
+		err = errEnding
+	default:
+		err = p.s.executorOf(p.snap, a.Attempt).Start(p.ctx, a.Attempt)
+	}
 	if err == nil {
 		return kernel.Plan{}
 	}

@@ -22,7 +22,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 		return fmt.Errorf("recover: %w", err)
 	}
 	now := s.Now()
-	t := transaction{s: s, tx: tx, now: now, rep: &Report{}, base: s.fresh(now, rec)}
+	t := transaction{s: s, tx: tx, now: now, rep: &Report{}, base: s.fresh(now, rec), redo: true}
 	t.snap = t.base
 	defer t.tell()
 	if err := t.perform(ctx, left); err != nil {

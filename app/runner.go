@@ -17,7 +17,9 @@ import (
 // Runner runs attempts in this process, one after another. When an attempt
 // ends, it records the outcome, settles the job and ticks, and continues with
 // an attempt that this tick started. So a hop of a chain starts no process but
-// the job's own.
+// the job's own. Once the process is to end (Scheduler.Ending), it ends the attempt
+// under way, records its outcome, and leaves everything else to the next tick of
+// another process.
 type Runner struct {
 	Scheduler *Scheduler
 	Outcomes  Outcomes
@@ -68,7 +70,9 @@ func (r *Runner) Serve(ctx context.Context, a kernel.AttemptID, held io.Closer) 
 			return err
 		}
 	}
-	_ = s.Pack(ctx) // the error is ignored: the next runner packs what is left
+	if r.ending() == nil {
+		_ = s.Pack(ctx) // the error is ignored: the next runner packs what is left
+	}
 	return nil
 }
 
@@ -80,8 +84,10 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 	if err := job.Fence(a); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
+	within, release := s.untilEnding(ctx)
+	defer release()
 	if p, ok := r.Workload.(provider); ok {
-		if err := r.provide(ctx, p, &job); err != nil {
+		if err := r.provide(within, p, &job); err != nil && r.ending() == nil { // else its result says that it did not begin
 			return s.takeBack(ctx, a, err)
 		}
 	}
@@ -92,7 +98,7 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 		return fmt.Errorf("run: %w", err)
 	}
 	released := r.releaseCacheLater()
-	result := r.run(ctx, &job)
+	result := r.run(within, &job)
 	released()
 	return r.settle(ctx, s, result)
 }
@@ -182,8 +188,15 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 		go r.presence(ctx, job.ID)
 	}
 	result = r.Workload.Run(ctx, job)
-	if result.Killed(job) && r.Applied != nil {
+	if why := r.ending(); why != nil {
+		result = cutOff(result, why)
+	}
+	preempted := result.Class == kernel.Preempted && job.Spec.Task.Builtin
+	if (preempted || result.Killed(job)) && r.Applied != nil {
 		result.Applied = r.Applied(result.Attempt)
+	}
+	if preempted && result.Applied {
+		result.Class = kernel.Signal // after which another attempt takes over what is done, whatever the budgets
 	}
 	if result.Outcome != kernel.OutcomeSucceeded || r.Submissions == nil {
 		return result
@@ -194,6 +207,30 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 	}
 	result.Submitted = news
 	return result
+}
+
+// cutOff returns result, with which an attempt ended while its process was to end. What
+// never began is queued again. What was ended has lost its place here, as a job that its
+// cluster preempts. Mostly its command gets the same signal as its runner, and may end by
+// that before its runner ends it.
+func cutOff(result kernel.Result, why error) kernel.Result {
+	const terminated = 128 + int(syscall.SIGTERM)
+	switch {
+	case result.Outcome != kernel.OutcomeFailed:
+	case result.Place.PID == 0:
+		result.Refused, result.Reason = true, why.Error()
+	case result.Exit == terminated && (result.Class == kernel.Signal || result.Class == kernel.ExitFailure):
+		result.Class, result.Reason = kernel.Preempted, why.Error()
+	}
+	return result
+}
+
+// ending returns why this process is to end, or nil.
+func (r *Runner) ending() error {
+	if r.Scheduler == nil { // its executor is that of another host, and says when to end
+		return nil
+	}
+	return r.Scheduler.ending()
 }
 
 // beat sends heartbeats until ctx ends. A runner that was paused or cut off
@@ -250,16 +287,22 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 // result. It also gives up, after a while, if this process can open no file any more: its end at
 // least lets others settle the job as lost. If the repository was moved, or the journal has reached the limit on the size
 // of files of this process, it can only leave the result on record: the next tick there,
-// or of a process without that limit, settles the job.
+// or of a process without that limit, settles the job. A process that is to end does no
+// more than that either: its tick would start what nobody tells that it is to end.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
-	err := settleAtOnce(ctx, s, result)
-	if err == nil || refused(err) && r.over(result.Attempt) {
-		return err
+	recorded, began := false, time.Now()
+	if r.ending() == nil {
+		err := settleAtOnce(ctx, s, result)
+		if err == nil || refused(err) && r.over(result.Attempt) {
+			return err
+		}
+		recorded = errors.Is(err, kernel.ErrRecorded) // whoever has the lock next completes it, and then the attempt is over
 	}
-	recorded := errors.Is(err, kernel.ErrRecorded) // whoever has the lock next completes it, and then the attempt is over
-	began := time.Now()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := r.conclude(result)
+		if r.ending() != nil && (err == nil || refused(err)) {
+			return err
+		}
 		err2 := finish(ctx, s, result)
 		if recorded && errors.Is(err2, kernel.ErrStale) {
 			return nil

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"testing"
 	"time"
@@ -361,5 +362,160 @@ func TestAnAttemptWithoutItsSecrets(t *testing.T) {
 		if st := m.jobs["a"].State; fails != "commit" && (st.Status != kernel.Queued || st.Reason != "no such secret") {
 			t.Errorf("%q: %+v", fails, st)
 		}
+	}
+}
+
+// endingOn is a workload whose process is told to end when it takes the lock of a job, or
+// runs its command.
+type endingOn struct {
+	*workload
+	acquire, run kernel.JobID
+	end          context.CancelCauseFunc
+}
+
+var errTerm = errors.New("asked to end")
+
+func (w *endingOn) Acquire(a kernel.AttemptID) (io.Closer, error) {
+	if a.Job == w.acquire {
+		w.end(errTerm)
+	}
+	return w.workload.Acquire(a)
+}
+
+func (w *endingOn) Run(ctx context.Context, j *kernel.Job) kernel.Result {
+	if j.ID == w.run {
+		w.end(errTerm)
+		<-ctx.Done()
+	}
+	if ctx.Err() == nil || w.workload.run != nil {
+		return w.workload.Run(ctx, j)
+	}
+	return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Ended: at, Reason: context.Cause(ctx).Error()}
+}
+
+// A runner that is told to end leaves the outcome of the attempt that it ends, or that has not begun, on record, and starts
+// no other. What it leaves goes on with the next tick: what has not begun begins, and what was ended begins again
+// within the budget for lost attempts.
+func TestARunnerThatIsToldToEnd(t *testing.T) {
+	ended := func(exit int, class kernel.FailureClass) func(context.Context, *kernel.Job) kernel.Result {
+		return func(_ context.Context, j *kernel.Job) kernel.Result {
+			return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: exit, Class: class, Ended: at, Place: kernel.Place{PID: 7}}
+		}
+	}
+	idempotent := func(j *kernel.Job) { j.Spec.Budget.Reclaims = 1 }
+	afterA := func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"a"} }
+	for name, c := range map[string]struct {
+		acquire, run kernel.JobID // when it is told; "": before it begins
+		change       func(*kernel.Job)
+		does         func(context.Context, *kernel.Job) kernel.Result
+		calls        []string
+		class        kernel.FailureClass // of the outcome on record of the last attempt
+		refused      bool
+		next         map[kernel.JobID]kernel.Status // after the next tick
+	}{
+		"before": {calls: []string{"claim a/1", "conclude a/1 failed", "release a/1"},
+			class: kernel.Signal, refused: true, next: map[kernel.JobID]kernel.Status{"a": kernel.Running, "b": kernel.WaitingOnDeps}},
+		"while the command runs": {run: "a", change: idempotent, does: ended(143, kernel.Signal), calls: []string{"claim a/1", "conclude a/1 failed", "release a/1"},
+			class: kernel.Preempted, next: map[kernel.JobID]kernel.Status{"a": kernel.Running}},
+		"together with the command": {run: "a", change: idempotent, does: ended(143, kernel.ExitFailure), calls: []string{"claim a/1", "conclude a/1 failed", "release a/1"},
+			class: kernel.Preempted, next: map[kernel.JobID]kernel.Status{"a": kernel.Running}},
+		"without a budget": {run: "a", does: ended(143, kernel.Signal), calls: []string{"claim a/1", "conclude a/1 failed", "release a/1"},
+			class: kernel.Preempted, next: map[kernel.JobID]kernel.Status{"a": kernel.Failed, "b": kernel.BlockedByDependency}},
+		"as the command fails": {run: "a", change: idempotent, does: ended(1, kernel.ExitFailure), calls: []string{"claim a/1", "conclude a/1 failed", "release a/1"},
+			class: kernel.ExitFailure, next: map[kernel.JobID]kernel.Status{"a": kernel.Failed}},
+		"as the command succeeds": {run: "a", does: func(_ context.Context, j *kernel.Job) kernel.Result {
+			return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Ended: at}
+		}, calls: []string{"claim a/1", "conclude a/1 succeeded", "release a/1"},
+			next: map[kernel.JobID]kernel.Status{"a": kernel.Succeeded, "b": kernel.Running, "c": kernel.Running}},
+		"a node that has done its work": {run: "a", change: func(j *kernel.Job) { j.Spec.Task.Builtin = true }, does: ended(143, kernel.Signal),
+			calls: []string{"claim a/1", "conclude a/1 failed", "release a/1"},
+			class: kernel.Signal, next: map[kernel.JobID]kernel.Status{"a": kernel.Running}},
+		"between two jobs": {acquire: "b", calls: []string{"claim a/1", "conclude a/1 succeeded", "commit", "acquire b/1", "commit", "done", "release a/1",
+			"claim b/1", "conclude b/1 failed", "release b/1"},
+			class: kernel.Signal, refused: true, next: map[kernel.JobID]kernel.Status{"b": kernel.Running, "c": kernel.Running}},
+	} {
+		m := newMemory(job("a", func(j *kernel.Job) {
+			running(1)(j)
+			if c.change != nil {
+				c.change(j)
+			}
+		}), job("b", afterA), job("c", afterA))
+		r := m.runner(c.does)
+		ending, end := context.WithCancelCause(t.Context())
+		r.Scheduler.Ending, r.Workload = ending, &endingOn{&workload{m, c.does}, c.acquire, c.run, end}
+		r.Applied = func(kernel.AttemptID) bool { return true }
+		if c.acquire+c.run == "" {
+			end(errTerm)
+		}
+		a := kernel.AttemptID{Job: "a", N: 1}
+		if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !slices.Equal(m.calls, c.calls) {
+			t.Errorf("%s: %q, want %q", name, m.calls, c.calls)
+		}
+		if c.acquire != "" {
+			a.Job = c.acquire
+		}
+		if got := m.results[a]; got == nil || got.Class != c.class || got.Refused != c.refused {
+			t.Errorf("%s: on record is %+v", name, got)
+		}
+		m.alive = kernel.Dead
+		for id, j := range m.jobs {
+			if m.jobs["a"].State.Status == kernel.Succeeded && id != "a" {
+				j.Spec.After = nil // the next tick does not load what it refers to
+				m.jobs[id] = j
+			}
+		}
+		if _, err := m.scheduler().Tick(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for id, want := range c.next {
+			if st := m.jobs[id].State; st.Status != want {
+				t.Errorf("%s: then %s is %v (%s)", name, id, st.Status, st.Reason)
+			}
+		}
+		end(nil)
+	}
+}
+
+// locked is a store whose lock is never free.
+type locked struct {
+	*memory
+	waits func()
+}
+
+func (l locked) Begin(ctx context.Context) (Tx, error) {
+	l.waits()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A runner that is told to end waits no longer with its result, which is on record, nor for an attempt's secrets.
+func TestARunnerThatIsToldToEndWhileItWaits(t *testing.T) {
+	a := kernel.AttemptID{Job: "a", N: 1}
+	m := newMemory(job("a", running(1)))
+	r := m.runner(nil)
+	ending, end := context.WithCancelCause(t.Context())
+	r.Scheduler.Store, r.Scheduler.Ending = locked{m, func() { end(errTerm) }}, ending
+	if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+		t.Error(err)
+	}
+	m.expectCalls(t, "claim a/1", "conclude a/1 succeeded", "conclude a/1 succeeded", "release a/1")
+
+	m = newMemory(job("a", func(j *kernel.Job) {
+		running(1)(j)
+		j.Spec.Task.Secrets = []kernel.Secret{{Name: "T", Source: "sleep 60"}}
+	}))
+	r = m.runner(nil)
+	ending, end = context.WithCancelCause(t.Context())
+	r.Scheduler.Ending, r.Workload = ending, fetching{&endingOn{&workload{memory: m}, "", "", end}}
+	go end(errTerm)
+	if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+		t.Error(err)
+	}
+	m.expectCalls(t, "claim a/1", "conclude a/1 failed", "release a/1")
+	if got := m.results[a]; got == nil || !got.Refused || got.Reason != errTerm.Error() {
+		t.Errorf("on record is %+v", got)
 	}
 }

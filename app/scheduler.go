@@ -45,6 +45,11 @@ type Scheduler struct {
 	// to a transaction elsewhere.
 	Sandboxed bool
 
+	// Ending ends once this process is to end; nil: never. From then on it starts no
+	// attempt and no resident scheduler: mostly, everything here is to end, and nobody
+	// would tell them. It does not wait for the lock either.
+	Ending context.Context
+
 	// Inside reports whether the caller is part of a job, or may be; nil:
 	// callers are not checked.
 	Inside func(context.Context) (where Descent, inside bool)
@@ -109,6 +114,31 @@ func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob, by string)
 		}})
 	rep.Same, rep.Note = same, note
 	return rep, err
+}
+
+// ending returns why this process is to end, or nil.
+func (s *Scheduler) ending() error {
+	if s.Ending == nil {
+		return nil
+	}
+	return context.Cause(s.Ending)
+}
+
+// untilEnding returns a context that ends with ctx, or once this process is to end. It
+// also ends when it is released.
+func (s *Scheduler) untilEnding(ctx context.Context) (_ context.Context, release func()) {
+	if s.Ending == nil {
+		return ctx, func() {}
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	if err := s.ending(); err != nil {
+		stop(err) // now, and not once a goroutine runs
+	}
+	forget := context.AfterFunc(s.Ending, func() { stop(s.ending()) })
+	return ctx, func() {
+		forget()
+		stop(nil)
+	}
 }
 
 // ask runs a transaction that decides v, and ticks.

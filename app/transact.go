@@ -49,7 +49,7 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 // after, the store completes the records and the next holder of the lock
 // performs the remaining actions again.
 func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb) (rep Report, err error) {
-	tx, err := s.Store.Begin(ctx)
+	tx, err := s.begin(ctx)
 	if err != nil {
 		return rep, err
 	}
@@ -59,7 +59,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
 			rep.Late, closed = errors.Join(rep.Late, onRecord(closed)), nil
 		}
-		if err = errors.Join(err, closed); err == nil && s.Waker != nil {
+		if err = errors.Join(err, closed); err == nil && s.Waker != nil && s.ending() == nil {
 			s.Waker.Wake(rep.Wakes)
 		}
 		if !s.Sandboxed {
@@ -112,6 +112,13 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	}
 	rep.Snapshot = t.snap
 	return rep, err
+}
+
+// begin begins a transaction.
+func (s *Scheduler) begin(ctx context.Context) (Tx, error) {
+	ctx, release := s.untilEnding(ctx)
+	defer release()
+	return s.Store.Begin(ctx)
 }
 
 // load loads the jobs that every tick looks at, those that scope names, and those that
@@ -290,6 +297,7 @@ type transaction struct {
 	snap *kernel.Snapshot // as the plan so far leaves it
 	plan kernel.Plan      // decided, not yet committed
 	kept bool             // all that was asked for is committed
+	redo bool             // it performs the world actions of an earlier transaction, which may have been performed
 
 	near     []kernel.Near        // what was asked for
 	all      bool                 // base has every record

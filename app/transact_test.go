@@ -79,6 +79,30 @@ func TestARecoveryThatReadsNothing(t *testing.T) {
 	}
 }
 
+// A process that is to end takes back what its transaction was to start, wakes nobody, and leaves alone what an earlier
+// one may have started.
+func TestAProcessThatIsToEndStartsNothing(t *testing.T) {
+	ending, end := context.WithCancel(t.Context())
+	m := newMemory(job("a", nil))
+	s, to := m.scheduler(), &listener{}
+	s.Ending, s.Waker = ending, to
+	end()
+	rep, err := s.Tick(t.Context())
+	if st := m.jobs["a"].State; err != nil || st.Status != kernel.Queued || st.Refused != 1 || len(rep.Started()) > 0 || to.wakes > 0 {
+		t.Errorf("%v: a is %+v, started %v, woken %d times", err, st, rep.Started(), to.wakes)
+	}
+	m.expectCalls(t, "commit", "commit", "done")
+
+	m = newMemory(job("a", running(1)))
+	m.left = []kernel.WorldAction{kernel.Launch{Attempt: kernel.AttemptID{Job: "a", N: 1}}}
+	s = m.scheduler()
+	s.Ending = ending
+	if _, err := s.Tick(t.Context()); err == nil || len(m.left) != 1 || m.jobs["a"].State.Status != kernel.Running {
+		t.Errorf("%v: left is %+v, a %+v", err, m.left, m.jobs["a"].State)
+	}
+	m.expectCalls(t)
+}
+
 // The jobs of a store without numbers get theirs with the first transaction, in order of time.
 func TestAStoreGetsNumbers(t *testing.T) {
 	m := newMemory(job("a", running(1)), job("b", func(j *kernel.Job) { j.State.Status, j.Created = kernel.Succeeded, at.Add(-time.Hour) }))

@@ -31,7 +31,7 @@ const (
 	RateLimited                 // its agent ran into the provider's rate limit
 	Unauthorized                // its agent's provider rejected its key or login
 	Overloaded                  // its agent's provider could not answer
-	Preempted                   // its cluster took the place away for another job
+	Preempted                   // its cluster took the place away for another job, or its runner was asked to end
 )
 
 // Resumes reports whether a resumable job is resumed, and not retried, after an attempt that ended as v.

@@ -283,6 +283,31 @@ func TestResidentNoticesALostRunner(t *testing.T) {
 	}
 }
 
+// When everything is asked to end, as at a shutdown, nobody starts what waits. The next command does, and runs again what
+// was ended, if that may be.
+func TestEverythingIsAskedToEnd(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--lock", "k", "--idempotent", "--", "sh", "-c", "test -e begun || { touch begun; exec sleep 600; }")
+	b := g.submit("--lock", "k", "--", "touch", "ran")
+	g.eventually("a command that has begun", func() bool { _, err := os.Stat(filepath.Join(g.dir, "begun")); return err == nil })
+	g.runner(a, 1)
+	g.looksAfter()
+	for _, pid := range g.processes("") {
+		_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended, as a command after its runner
+	}
+	g.eventually("that nobody is left", func() bool { return len(g.processes("")) == 0 })
+	if _, err := os.Stat(filepath.Join(g.dir, "ran")); err == nil {
+		t.Error("the job that waited has run")
+	}
+	g.vizier("wait", string(a), string(b))
+	g.stands(a, "succeeded")
+	g.stands(b, "succeeded")
+	if _, n := g.seen(a); n != 2 {
+		t.Errorf("attempt %d", n)
+	}
+}
+
 // However many commands find none, one is started; one too many ends at once.
 func TestThereIsOneResident(t *testing.T) {
 	t.Parallel()
