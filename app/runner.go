@@ -88,13 +88,15 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 	defer release()
 	if p, ok := r.Workload.(provider); ok {
 		if err := r.provide(within, p, &job); err != nil && r.ending() == nil { // else its result says that it did not begin
-			return s.takeBack(ctx, a, err)
+			return r.takeBack(ctx, s, a, err)
 		}
 	}
 	if m, ok := s.Worktrees.(worktreeMender); ok && job.State.Context.Name != "" {
 		_ = m.RepairWorktree(ctx, job.State.Context) // if it fails, the workload says what is wrong
 	}
-	if err := r.Workload.Claim(a); err != nil {
+	if err := r.claim(within, a); errors.Is(err, ErrStopped) {
+		return r.takeBack(ctx, s, a, err)
+	} else if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
 	released := r.releaseCacheLater()
@@ -112,13 +114,48 @@ func (r *Runner) provide(ctx context.Context, p provider, job *kernel.Job) error
 	if len(job.Spec.Task.Secrets) == 0 { // nothing takes time
 		return p.Provide(ctx, job)
 	}
+	ctx, done := r.checked(ctx, job.Attempt())
+	defer done()
+	return p.Provide(ctx, job)
+}
+
+// claim claims a. While the disk is full it tries again: its job stays running, which is true, and
+// nobody else need look after it. A stop of the attempt ends that.
+func (r *Runner) claim(ctx context.Context, a kernel.AttemptID) error {
+	err := r.Workload.Claim(a)
+	if !noRoom(err) {
+		return err
+	}
+	ctx, done := r.checked(ctx, a)
+	defer done()
+	for wait := firstWait; noRoom(err); wait = min(2*wait, longestWait) {
+		if pause(ctx, wait); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err = r.Workload.Claim(a)
+	}
+	return err
+}
+
+// firstWait and longestWait are the pauses of a runner between two tries.
+const (
+	firstWait   = 100 * time.Millisecond
+	longestWait = 10 * time.Second
+)
+
+// noRoom reports whether err says that the disk is full.
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// checked returns a context that a stop of attempt a, which is not claimed, ends. It is checked for until
+// done is called.
+func (r *Runner) checked(ctx context.Context, a kernel.AttemptID) (_ context.Context, done func()) {
 	ctx, stop := context.WithCancelCause(ctx)
-	defer r.stoppable(job.Attempt(), stop)()
+	done = r.stoppable(a, stop)
 	go every(ctx, stopPause, func() (done bool) {
 		r.Check()
 		return false
 	})
-	return p.Provide(ctx, job)
+	return ctx, done
 }
 
 // every calls do at the given interval until do returns true or ctx ends. It reports
@@ -298,7 +335,7 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 		}
 		recorded = errors.Is(err, kernel.ErrRecorded) // whoever has the lock next completes it, and then the attempt is over
 	}
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+	for wait := firstWait; ; wait = min(2*wait, longestWait) {
 		err := r.conclude(result)
 		if r.ending() != nil && (err == nil || refused(err)) {
 			return err
@@ -441,13 +478,18 @@ func (e adopting) Enforce(ctx context.Context, a kernel.AttemptID) (bool, error)
 }
 
 // takeBack queues a job again whose attempt executed nothing, because of why,
-// and ticks.
-func (s *Scheduler) takeBack(ctx context.Context, a kernel.AttemptID, why error) error {
-	rep, err := s.ask(ctx, history.Refuse{Attempt: a, Why: kernel.Said(why)})
-	if err == nil {
-		err = rep.Late
+// and ticks. While the disk is full it tries again.
+func (r *Runner) takeBack(ctx context.Context, s *Scheduler, a kernel.AttemptID, why error) error {
+	for wait := firstWait; ; wait = min(2*wait, longestWait) {
+		rep, err := s.ask(ctx, history.Refuse{Attempt: a, Why: kernel.Said(why)})
+		if err == nil {
+			err = rep.Late
+		}
+		if !noRoom(err) || ctx.Err() != nil || r.ending() != nil {
+			return err
+		}
+		pause(ctx, wait)
 	}
-	return err
 }
 
 // Finish settles a running attempt and ticks.

@@ -190,6 +190,72 @@ func TestHowLongARunnerKeepsAResult(t *testing.T) {
 	}
 }
 
+// crowded is a workload that finds no room for a claim for a while.
+type crowded struct {
+	*workload
+	until time.Time
+}
+
+func (c *crowded) Claim(a kernel.AttemptID) error {
+	if time.Now().Before(c.until) {
+		return fmt.Errorf("claim: %w", syscall.ENOSPC)
+	}
+	return c.workload.Claim(a)
+}
+
+// A runner for which there is no room to begin its attempt, or to take it back, waits for room, since nobody else may look
+// after the job.
+func TestARunnerWaitsForRoom(t *testing.T) {
+	const crowd = time.Minute
+	for name, c := range map[string]struct {
+		store   error // of its commits
+		refuses bool  // the attempt cannot be given its secrets
+		change  func(*kernel.Job)
+		told    time.Duration // when it is told to end; 0: never
+		want    kernel.Status
+		waits   bool // until there is room
+		failed  bool
+	}{
+		"to claim it":                        {want: kernel.Succeeded, waits: true},
+		"to claim it, which is cancelled":    {change: func(j *kernel.Job) { j.State.Stop = kernel.StopRequest{At: at, By: "ann"} }, want: kernel.Cancelled},
+		"to claim it, and it is told to end": {told: time.Second, want: kernel.Running, failed: true},
+		"to take it back":                    {refuses: true, store: syscall.EDQUOT, want: kernel.Queued, waits: true},
+		"to take it back, and told to end":   {refuses: true, store: syscall.EDQUOT, told: time.Second, want: kernel.Running, failed: true},
+		"it fails otherwise":                 {refuses: true, store: errDisk, want: kernel.Running, failed: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			m := newMemory(job("a", func(j *kernel.Job) {
+				running(1)(j)
+				if c.change != nil {
+					c.change(j)
+				}
+			}))
+			r := m.runner(nil)
+			r.Scheduler.Store = &hindered{memory: m, commit: c.store, until: begun.Add(crowd)}
+			r.Workload = &crowded{&workload{memory: m}, begun.Add(crowd)}
+			if c.refuses {
+				r.Workload = refusing{&workload{memory: m}}
+			}
+			if c.told > 0 {
+				ending, cancel := context.WithTimeout(t.Context(), c.told)
+				defer cancel()
+				r.Scheduler.Ending = ending
+			}
+			a := kernel.AttemptID{Job: "a", N: 1}
+			if err := r.Serve(t.Context(), a, lock{m, a}); (err != nil) != c.failed {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(begun); took >= crowd != c.waits {
+				t.Errorf("%s: it takes %v", name, took)
+			}
+			if st := m.jobs["a"].State; st.Status != c.want {
+				t.Errorf("%s: the job is %v", name, st.Status)
+			}
+		})
+	}
+}
+
 // A runner whose command is quick has no reason to release its cache. When it has nothing left to run it packs what ended
 // long ago.
 func TestWhatARunnerDoesInTheEnd(t *testing.T) {
