@@ -189,6 +189,11 @@ type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }
 
+// completer is a Tx that knows whether its beginning completed what another process had committed.
+type completer interface {
+	Completed() bool
+}
+
 // historian is a Tx that records what plans were decided on.
 type historian interface {
 	// Explain sets the account of the next commit.

@@ -341,8 +341,9 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 			return err
 		}
 		err2 := finish(ctx, s, result)
-		if recorded && errors.Is(err2, kernel.ErrStale) {
-			return nil
+		if recorded && errors.Is(err2, kernel.ErrStale) { // it was completed, and with it what it leaves is still to be looked after
+			_, err = s.Tick(ctx)
+			return err
 		}
 		if recorded = recorded || errors.Is(err2, kernel.ErrRecorded); recorded && err2 != nil {
 			err2 = onRecord(err2)
@@ -480,11 +481,16 @@ func (e adopting) Enforce(ctx context.Context, a kernel.AttemptID) (bool, error)
 // takeBack queues a job again whose attempt executed nothing, because of why,
 // and ticks. While the disk is full it tries again.
 func (r *Runner) takeBack(ctx context.Context, s *Scheduler, a kernel.AttemptID, why error) error {
+	recorded := false // as in settle
 	for wait := firstWait; ; wait = min(2*wait, longestWait) {
 		rep, err := s.ask(ctx, history.Refuse{Attempt: a, Why: kernel.Said(why)})
 		if err == nil {
 			err = rep.Late
 		}
+		if recorded && errors.Is(err, kernel.ErrStale) {
+			_, err = s.Tick(ctx)
+		}
+		recorded = recorded || errors.Is(err, kernel.ErrRecorded)
 		if !noRoom(err) || ctx.Err() != nil || r.ending() != nil {
 			return err
 		}

@@ -190,6 +190,49 @@ func TestHowLongARunnerKeepsAResult(t *testing.T) {
 	}
 }
 
+// cutting is a store whose next commit is on record and not written out.
+type cutting struct {
+	*memory
+	cut bool
+}
+
+func (c *cutting) Begin(context.Context) (Tx, error) { return c, nil }
+
+func (c *cutting) Commit(p kernel.Plan) error {
+	err := c.memory.Commit(p)
+	if c.cut {
+		c.cut, err = false, fmt.Errorf("%w (%w)", kernel.ErrRecorded, syscall.ENOSPC)
+	}
+	return err
+}
+
+// A runner whose settlement, or whose attempt taken back, is on record and was completed by somebody else sees that it is
+// looked after: a retry has its time.
+func TestARunnerWhoseEndWasCompleted(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory(job("a", func(j *kernel.Job) {
+				running(1)(j)
+				j.Spec.Budget.Retries, j.Spec.Retry = 1, kernel.RetryPolicy{}.On(kernel.ExitFailure)
+				j.State.Refused = 1
+			}))
+			r, to := m.runner(nil), &listener{}
+			r.Scheduler.Store, r.Scheduler.Waker = &cutting{m, true}, to
+			r.Workload = &workload{m, func(_ context.Context, j *kernel.Job) kernel.Result {
+				return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Ended: at}
+			}}
+			if refuses {
+				r.Workload = refusing{&workload{memory: m}}
+			}
+			a := kernel.AttemptID{Job: "a", N: 1}
+			err := r.Serve(t.Context(), a, lock{m, a})
+			if st := m.jobs["a"].State; st.Status == kernel.Running || to.last.Poll || !to.last.At.Equal(st.RetryAt) {
+				t.Errorf("refused %v: %v: a is %+v, watched is %+v", refuses, err, st, to.last)
+			}
+		})
+	}
+}
+
 // crowded is a workload that finds no room for a claim for a while.
 type crowded struct {
 	*workload

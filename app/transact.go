@@ -54,12 +54,18 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		return rep, err
 	}
 	s.configure()
+	left := tx.Unfinished()
 	defer func() {
 		closed := tx.Close()
 		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
 			rep.Late, closed = errors.Join(rep.Late, onRecord(closed)), nil
 		}
-		if err = errors.Join(err, closed); err == nil && s.Waker != nil && s.ending() == nil {
+		err = errors.Join(err, closed)
+		switch {
+		case s.Waker == nil, s.ending() != nil:
+		case rep.Late != nil, err != nil && (len(left) > 0 || completed(tx)): // nobody knows what is to be watched now
+			s.Waker.Wake(kernel.Wakes{Poll: true})
+		case err == nil:
 			s.Waker.Wake(rep.Wakes)
 		}
 		if !s.Sandboxed {
@@ -69,7 +75,6 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 			s.Hooks.Wake()
 		}
 	}()
-	left := tx.Unfinished()
 	if len(left) > 0 && !s.Sandboxed {
 		if err := s.recover(ctx, tx, left, &rep); err != nil {
 			return rep, err
@@ -119,6 +124,12 @@ func (s *Scheduler) begin(ctx context.Context) (Tx, error) {
 	ctx, release := s.untilEnding(ctx)
 	defer release()
 	return s.Store.Begin(ctx)
+}
+
+// completed reports whether tx began with completing what another process had committed.
+func completed(tx Tx) bool {
+	c, can := tx.(completer)
+	return can && c.Completed()
 }
 
 // load loads the jobs that every tick looks at, those that scope names, and those that

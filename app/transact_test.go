@@ -450,9 +450,10 @@ func TestTheEventOfARunIsAnnounced(t *testing.T) {
 type listener struct {
 	wants        kernel.EventKind
 	wakes, hooks int
+	last         kernel.Wakes
 }
 
-func (l *listener) Wake(kernel.Wakes) { l.wakes++ }
+func (l *listener) Wake(w kernel.Wakes) { l.wakes, l.last = l.wakes+1, w }
 
 type hooksOf struct{ l *listener }
 
@@ -519,6 +520,45 @@ func TestAPlanThatIsRecordedHasHappened(t *testing.T) {
 			t.Errorf("sandboxed %v: %v, late %v, events %q", sandboxed, err, rep.Late, log.events)
 		}
 		m.expectCalls(t, "commit", "commit")
+	}
+}
+
+// completing is a store whose transactions begin with completing what another process committed.
+type completing struct{ *memory }
+
+func (c completing) Begin(context.Context) (Tx, error) { return c, nil }
+func (completing) Completed() bool                     { return true }
+
+// Whoever finds something that was cut off, and does not tick after that, or cannot complete what is on record, wakes a
+// resident scheduler: nobody else may know what is to be watched.
+func TestWhatWasCutOffIsLookedAfter(t *testing.T) {
+	cancel := func(s *Scheduler) error {
+		_, err := s.Cancel(t.Context(), "gone", "ann", false)
+		return err
+	}
+	for name, c := range map[string]struct {
+		change func(*memory, *Scheduler)
+		do     func(*Scheduler) error
+		failed error
+		want   bool
+	}{
+		"nothing was": {func(*memory, *Scheduler) {}, cancel, kernel.ErrNotFound, false},
+		"actions were": {func(m *memory, _ *Scheduler) {
+			m.left = []kernel.WorldAction{kernel.ClearSentinel{Job: "b", Slug: "plan"}}
+		}, cancel, kernel.ErrNotFound, true},
+		"records were":     {func(m *memory, s *Scheduler) { s.Store = completing{m} }, cancel, kernel.ErrNotFound, true},
+		"its own plan was": {func(m *memory, _ *Scheduler) { m.refuse["done"] = errDisk }, func(s *Scheduler) error { _, err := s.Tick(t.Context()); return err }, nil, true},
+	} {
+		m := newMemory(job("a", nil), job("b", running(1)))
+		s, to := m.scheduler(), &listener{}
+		s.Waker = to
+		c.change(m, s)
+		if err := c.do(s); !errors.Is(err, c.failed) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if (to.wakes == 1) != c.want || to.last.Poll != c.want {
+			t.Errorf("%s: woken %d times, with %+v", name, to.wakes, to.last)
+		}
 	}
 }
 

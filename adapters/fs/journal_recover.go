@@ -79,7 +79,7 @@ func (t *Tx) recover() error {
 		}
 		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
 		t.pos.packs = t.pos.packs || e.does(opPack)
-		last, at = e, next
+		last, at, t.completed = e, next, true
 	}
 	if len(t.s.quarantine) != holds {
 		if err := t.s.writeQuarantine(); err != nil {

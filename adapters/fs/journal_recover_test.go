@@ -31,6 +31,9 @@ func TestCrashInTheFirstEntryKeepsItsActions(t *testing.T) {
 				if d := cmp.Diff(world(1), tx.Unfinished()); d != "" {
 					t.Errorf("after %d operations, unfinished differ:\n%s", done, d)
 				}
+				if tx.Completed() != (done < 1000) {
+					t.Errorf("after %d operations, completed: %v", done, tx.Completed())
+				}
 				closeTx(t, tx)
 			}
 		})

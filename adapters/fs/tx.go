@@ -25,6 +25,7 @@ type Tx struct {
 	last       *lastNumber            // as read; nil: not read yet
 	lost       bool                   // entries of the history are gone, and that is not on record yet: the mark stays, so that the next Begin finds it again
 	edited     bool                   // others have changed a record, and not all open jobs were read since
+	completed  bool                   // Begin wrote out what another process had committed
 	cut        error                  // why a plan is in the journal and not in the files; the next Begin completes it
 }
 
@@ -51,6 +52,9 @@ func (t *Tx) JudgedBy(facts map[kernel.Near]string) { t.facts = facts }
 // Unfinished returns the world actions that an earlier transaction committed
 // and did not complete.
 func (t *Tx) Unfinished() []kernel.WorldAction { return t.unfinished }
+
+// Completed reports whether Begin wrote out what another process had committed.
+func (t *Tx) Completed() bool { return t.completed }
 
 // Close releases the lock. Before that it saves the cache if a new process would be
 // slow without it. It ignores errors of that: without a cache only time is lost.
