@@ -28,7 +28,12 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 	if err := t.perform(ctx, left); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	if err := errors.Join(t.flush(ctx), t.rep.Late); err != nil {
+	if t.plan.Empty() { // there are no results to be committed first
+		err = tx.Done()
+	} else {
+		err = errors.Join(t.flush(ctx), t.rep.Late)
+	}
+	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	for _, a := range left {
