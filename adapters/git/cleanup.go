@@ -257,7 +257,7 @@ func (r *Repo) placeOf(w Worktree) string {
 // nameAt returns the name of the worktree whose files are at dir, or "" if
 // there is none.
 func nameAt(dir string) string {
-	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	link, err := sys.ReadRegular(filepath.Join(dir, ".git"), maxLink)
 	if err != nil {
 		return ""
 	}

@@ -3,9 +3,10 @@ package git
 import (
 	"errors"
 	iofs "io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // coreConfig holds the settings of a repository's own configuration that
@@ -30,7 +31,7 @@ func readCore(common string) (coreConfig, error) {
 // read overlays c with the settings in path. perWorktree reports whether they
 // enable config.worktree. A file that does not exist sets nothing.
 func (c *coreConfig) read(path string) (perWorktree bool, err error) {
-	text, err := os.ReadFile(path)
+	text, err := sys.ReadLinked(path, 16<<20) // a job may have made it
 	if errors.Is(err, iofs.ErrNotExist) {
 		return false, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -26,7 +27,7 @@ func head(dir string) (branch string, commit kernel.CommitID, ok bool) {
 		return "", "", false
 	}
 	common := gitDir
-	if of, err := os.ReadFile(filepath.Join(gitDir, "commondir")); err == nil {
+	if of, err := sys.ReadLinked(filepath.Join(gitDir, "commondir"), maxLink); err == nil {
 		common = absolute(gitDir, strings.TrimSpace(string(of)))
 	}
 	path := filepath.Join(common, "refs/heads", branch)
@@ -52,9 +53,6 @@ func refText(path string) (string, error) {
 
 // readRef returns the content of a file that holds a ref. ok is false if it is no regular file.
 func readRef(path string) (text string, ok bool) {
-	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() { // once, HEAD was a link to its branch
-		return "", false
-	}
-	b, err := os.ReadFile(path)
+	b, err := sys.ReadRegular(path, maxLink) // once, HEAD was a link to its branch
 	return strings.TrimSpace(string(b)), err == nil
 }

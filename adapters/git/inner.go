@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // checkInner returns an error if a linked working tree, such as one that an
@@ -275,7 +277,7 @@ func ownSubmodule(path, common string) (bool, error) {
 	case err != nil || !st.Mode().IsRegular():
 		return false, err
 	}
-	text, err := os.ReadFile(link)
+	text, err := sys.ReadRegular(link, maxLink)
 	if err != nil {
 		return false, err
 	}

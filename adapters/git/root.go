@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -71,9 +72,14 @@ func FindRoot(dir string) (Root, error) {
 	}
 }
 
+// maxLink is how long a file may be that leads to a git directory; git's own
+// limit. It is in a tree that a job can write: reading a pipe or a device in
+// its place would not end.
+const maxLink = 1 << 20
+
 // gitDirOf returns the git directory that at/.git is or points to, or "". Like
-// git, it ignores a .git that is not a git directory, and fails for a .git file
-// that leads nowhere.
+// git, it ignores a .git that is neither a git directory nor a file, and fails
+// for a .git file that leads nowhere.
 func gitDirOf(at string) (string, error) {
 	path := filepath.Join(at, ".git")
 	info, err := os.Stat(path)
@@ -92,7 +98,10 @@ func gitDirOf(at string) (string, error) {
 		}
 		return filepath.EvalSymlinks(path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := sys.ReadLinked(path, maxLink)
+	if errors.Is(err, sys.ErrNotRegular) {
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +138,7 @@ func isGitDir(dir string) bool {
 // gitDir.
 func rootAt(at, gitDir string) (Root, error) {
 	r := Root{Dir: at, Tree: at, GitDir: gitDir, CommonDir: gitDir}
-	text, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
+	text, err := sys.ReadLinked(filepath.Join(gitDir, "commondir"), maxLink)
 	switch {
 	case err == nil:
 		r.Linked = true

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -104,7 +105,7 @@ func (r *Repo) movedTo(w Worktree) string {
 // leadsTo returns the git directory that the working tree at dir names, with links resolved, or
 // "" if it is no linked one.
 func leadsTo(dir string) string {
-	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	link, err := sys.ReadRegular(filepath.Join(dir, ".git"), maxLink)
 	to, ok := strings.CutPrefix(strings.TrimSpace(string(link)), "gitdir:")
 	if err != nil || !ok {
 		return ""

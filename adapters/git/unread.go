@@ -51,7 +51,7 @@ func (c *cli) failed(k command, err *Error) error {
 		if !found || !denied {
 			continue
 		}
-		f, unread := os.Open(filepath.Join(top, name))
+		f, unread := os.OpenFile(filepath.Join(top, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if unread == nil {
 			f.Close()
 		} else if errors.Is(unread, iofs.ErrPermission) {
@@ -84,7 +84,7 @@ func (c *cli) unread(k command, stderr string) error {
 		switch {
 		case listed:
 			name = strings.TrimSuffix(strings.TrimSuffix(name, "'"), "/")
-			if f, err := os.Open(filepath.Join(top, name)); err == nil {
+			if f, err := os.OpenFile(filepath.Join(top, name), os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
 				f.Close()
 			} else if errors.Is(err, syscall.ENAMETOOLONG) && !isScratch(name) {
 				deep = append(deep, beginning(name))

@@ -313,8 +313,7 @@ func (l *Local) MendLink(dir string) error {
 	}
 	sys.LetIn(tree)
 	link := filepath.Join(tree, ".git")
-	if st, err := os.Lstat(link); err == nil && st.Mode().IsRegular() {
-		text, _ := os.ReadFile(link)
+	if text, err := readLink(tree); err == nil {
 		if to, ok := strings.CutPrefix(string(text), "gitdir: "); ok && sameDir(strings.TrimSpace(to), admin) {
 			return nil
 		}

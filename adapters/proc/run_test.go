@@ -238,6 +238,26 @@ func TestRunInAWorktreeOfACopy(t *testing.T) {
 	}
 }
 
+// A job may put a pipe in the place of the file that leads to its repository: the jobs after it do not wait for that.
+func TestRunInAWorktreeWithAPipe(t *testing.T) {
+	w := setup(t, "true")
+	tree := ".vizier/tmp-worktrees/draft-1"
+	if err := errors.Join(os.MkdirAll(filepath.Join(w.root, tree), 0o755), syscall.Mkfifo(filepath.Join(w.root, tree, ".git"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.job.State.Context = kernel.Context{Root: tree, Worktree: tree, Name: "draft-1"}
+	done := make(chan error, 1)
+	go func() { _, err := w.dir(&w.job); done <- err }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it is waited for")
+	}
+}
+
 func TestRunWantsTheVariablesPassedOn(t *testing.T) {
 	w := setup(t, "sh", "-c", `echo "$PASSED_ON"`)
 	w.job.Spec.Task.PassEnv = []string{"PATH", "PASSED_ON"}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -54,7 +55,7 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 // this repository's.
 func (l *Local) astray(c kernel.Context) string {
 	dir := filepath.Join(l.Root, c.Root)
-	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	link, err := readLink(dir)
 	if err != nil || c.Name == "" || c.Root != c.Worktree || kernel.WorktreeName(string(link)) != c.Name {
 		return ""
 	}
@@ -67,6 +68,12 @@ func (l *Local) astray(c kernel.Context) string {
 		return ""
 	}
 	return to
+}
+
+// readLink returns the file by which the linked worktree at dir leads to its git directory. A job can write there:
+// reading a pipe or a device in its place would not end.
+func readLink(dir string) ([]byte, error) {
+	return sys.ReadRegular(filepath.Join(dir, ".git"), 1<<20) // git's own limit
 }
 
 // displaced reports whether a file or a symbolic link is in the place of the
@@ -89,7 +96,7 @@ func (l *Local) worktreeGone(c kernel.Context) bool {
 	if c.Name == "" || c.Root != c.Worktree {
 		return false
 	}
-	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	link, err := readLink(dir)
 	name := kernel.WorktreeName(string(link))
 	return err == nil && name != "" && name != c.Name
 }

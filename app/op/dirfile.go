@@ -3,9 +3,12 @@ package op
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
+	"syscall"
 )
 
 // writeIn writes a file below dir atomically, and through no symbolic link there. It waits for room on the disk.
@@ -30,7 +33,7 @@ func writeOnce(dir, name string, data []byte, perm os.FileMode) error {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	aside := path.Join(path.Dir(name), "."+path.Base(name)+".tmp")
-	f, err := root.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	f, err := root.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, perm) // no pipe without a reader
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
@@ -50,14 +53,28 @@ func writeOnce(dir, name string, data []byte, perm os.FileMode) error {
 	return nil
 }
 
-// readIn reads a file below dir. Symbolic links cannot lead it out of dir.
+// readIn reads a regular file of a bounded size below dir. Symbolic links cannot lead it out of dir, and it does not block on a
+// named pipe: a job may have made what is there.
 func readIn(dir, name string) ([]byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	defer root.Close()
-	return root.ReadFile(name)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err)
+	}
+	const most = 1 << 30
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && len(b) > most {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, most)
+	}
+	return b, err
 }
 
 // present reports whether name exists below dir.

@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // A file that was written, read or looked for is not kept open, nor is its directory, whether
@@ -44,6 +46,29 @@ func TestNothingStaysOpen(t *testing.T) {
 		if after := next(); after > before+times/2 {
 			t.Errorf("%s: %d files were open, and now %d", name, before, after)
 		}
+	}
+}
+
+// A pipe in the place of a file is not waited for, but is an error.
+func TestAPipeIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"in", ".out.tmp"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan []error, 1)
+	go func() {
+		_, in := readIn(dir, "in")
+		done <- []error{in, writeIn(t.Context(), dir, "out", []byte("x"), 0o600)}
+	}()
+	select {
+	case errs := <-done:
+		if errs[0] == nil || errs[0].Error() != "in is not a regular file" || errs[1] == nil {
+			t.Errorf("%v", errs)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it is waited for")
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/op"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -602,7 +603,7 @@ func (r *repo) stands(c kernel.Context) bool {
 
 // nameAt returns the name of the worktree whose files are where c's are to be, or "".
 func (r *repo) nameAt(c kernel.Context) string {
-	link, err := os.ReadFile(filepath.Join(r.Root, c.Worktree, ".git"))
+	link, err := sys.ReadRegular(filepath.Join(r.Root, c.Worktree, ".git"), 1<<20) // a job may have put a pipe there
 	if err != nil {
 		return ""
 	}
