@@ -1,6 +1,7 @@
 package op
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,7 +119,7 @@ func (n *Node) patchOf(node string) (kernel.JobID, error) {
 // first that does not apply. Without a list of its own it uses the one of the
 // preparing job that it runs after. It continues where an earlier attempt
 // stopped: after a crash, at most one patch beyond the recorded ones may have
-// been applied.
+// been applied. After a retry, what the worktree has tells where it continues.
 func patchExecute(ctx context.Context, env *Env, n *Node) (Result, error) {
 	files, err := n.files()
 	if err == nil && files == nil {
@@ -128,30 +129,34 @@ func patchExecute(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return Result{}, err
 	}
 	record := jobFile(n.Job.ID, progressName)
-	done := progress{Effect: effectKey(n, "")}
+	done, old := progress{Effect: effectKey(n, "")}, progress{}
 	if data, err := readIn(n.Root, record); err == nil {
-		var old progress
-		if json.Unmarshal(data, &old) == nil && old.Effect == done.Effect {
-			done = old
+		if json.Unmarshal(data, &old) != nil {
+			old = progress{}
 		}
 	} else if !errors.Is(err, iofs.ErrNotExist) {
 		return Result{}, err
 	}
-	for first := true; done.Applied < len(files); first = false {
+	old.Applied = max(0, min(old.Applied, len(files)))
+	if old.Effect == done.Effect {
+		done = old
+	}
+	if done.Applied, err = n.standing(ctx, env, files, done.Applied, old.Applied+1); err != nil {
+		return Result{}, err
+	}
+	for done.Applied < len(files) {
 		file := files[done.Applied]
 		patch, err := n.patchAt(file)
 		if err != nil {
 			return Result{}, err
 		}
-		applied := len(strings.TrimSpace(string(patch))) == 0 // git rejects an empty patch
-		if first && !applied {
-			if applied, err = env.Git.Applied(ctx, n.Dir, patch); err != nil {
-				return Result{}, err
-			}
-		}
-		if !applied {
+		if len(bytes.TrimSpace(patch)) > 0 { // git rejects an empty patch
 			if err := env.Git.Apply(ctx, n.Dir, patch); err != nil {
-				return gitFailed(env, n, fmt.Errorf("patch %s (%d of %d): %w", file, done.Applied+1, len(files), err))
+				r, err := gitFailed(env, n, fmt.Errorf("patch %s (%d of %d): %w", file, done.Applied+1, len(files), err))
+				if tree := n.Job.State.Context.Name; tree != "" && err == nil {
+					r.Reason += fmt.Sprintf("; if it is the worktree that is wrong, `vizier retry %s` makes it anew", tree[strings.LastIndexByte(tree, '-')+1:])
+				}
+				return r, err
 			}
 		}
 		done.Applied++
@@ -160,6 +165,27 @@ func patchExecute(ctx context.Context, env *Env, n *Node) (Result, error) {
 		}
 	}
 	return ok(fmt.Sprintf("%d patches are applied", len(files))), nil
+}
+
+// standing returns how many patches of files are applied: from, of which that is known, or more, up to most. Those beyond from
+// have to be such that they could be reverted together: one alone may be hidden by a later one, or be there by chance.
+func (n *Node) standing(ctx context.Context, env *Env, files []string, from, most int) (int, error) {
+	var text []byte
+	var ends []int // of the patches in text
+	for _, file := range files[from:min(most, len(files))] {
+		patch, err := n.patchAt(file)
+		if err != nil {
+			break // who applies it says so
+		}
+		text = append(append(text, patch...), '\n')
+		ends = append(ends, len(text))
+	}
+	for k := len(ends); k > 0 && len(bytes.TrimSpace(text[:ends[k-1]])) > 0; k-- {
+		if applied, err := env.Git.Applied(ctx, n.Dir, text[:ends[k-1]]); err != nil || applied {
+			return from + k, err
+		}
+	}
+	return from, nil
 }
 
 // prepared returns the patches that a predecessor of n has prepared.

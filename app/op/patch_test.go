@@ -106,6 +106,40 @@ func TestThePatchOfANode(t *testing.T) {
 	w.want(n, kernel.OutcomeFailed, "the patch of node keep is not there")
 }
 
+// A retry goes on behind the patches that are applied, also where a later one hides an earlier one; and begins anew
+// in a new worktree. A patch that does not apply names the job that makes that.
+func TestARetryOfPatchesGoesOn(t *testing.T) {
+	w := newWorld(t)
+	patch := func(name, from, to string) {
+		w.write(w.dir, name, "diff --git a/readme.txt b/readme.txt\n--- a/readme.txt\n+++ b/readme.txt\n@@ -1 +1 @@\n-"+from+"\n+"+to+"\n")
+	}
+	patch("1.patch", "one", "two")
+	patch("2.patch", "two", "three")
+	patch("3.patch", "other", "four")
+	maker := w.node("worktree.prepare", map[string]string{"slug": "foo"})
+	r := w.want(maker, kernel.OutcomeSucceeded)
+	dir := filepath.Join(w.dir, r.Context.Worktree)
+	n := w.node("patch.execute_pipeline", map[string]string{"files_json": `["1.patch", "2.patch", "3.patch"]`}).in(dir)
+	n.Job.State.Context = *r.Context
+	w.want(n, kernel.OutcomeFailed, "patch 3.patch (3 of 3)", "`vizier retry "+string(maker.Job.ID)+"` makes it anew")
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeFailed, "patch 3.patch (3 of 3)")
+	patch("3.patch", "three", "four")
+	for _, reset := range []bool{false, false, true} { // the second is after a success
+		if reset {
+			w.git(dir, "reset", "--quiet", "--hard")
+		}
+		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeSucceeded, "3 patches are applied")
+		if got := w.read(dir, "readme.txt"); got != "four\n" {
+			t.Errorf("after %t: readme %q", reset, got)
+		}
+	}
+	w.write(w.dir, jobFile(n.Job.ID, progressName), `{"effect": "another", "applied": 99}`)
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded, "3 patches are applied")
+}
+
 func TestPatchPipelineStopsAtTheFirstFailure(t *testing.T) {
 	w := newWorld(t)
 	patch := func(name, from, to string) {
