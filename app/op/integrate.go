@@ -73,10 +73,10 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		}
 		return m.finish(ctx, what, source, done)
 	}
-	if m.tip == "" && n.Job.State.Closed { // by an earlier generation of this job
-		return m.finishAgain(ctx)
-	}
 	if m.tip == "" {
+		if again, err := m.finishAgain(ctx); err != nil || again != nil {
+			return deref(again), err
+		}
 		if source != "" {
 			if has, err := env.Git.Has(ctx, source); err != nil || !has {
 				return m.sourceGone(source), err

@@ -203,9 +203,13 @@ func (m *integration) leave(ctx context.Context, merged kernel.CommitID) (string
 // finish cleans up after a merge: it deletes the source branch, if that was
 // asked for and the branch still has what was merged, the conflict's sentinel,
 // and the worktree. has is a commit of the target that has what the branch brought.
-func (m *integration) finish(ctx context.Context, what string, merged, has kernel.CommitID) (Result, error) {
-	git := m.env.Git
+func (m *integration) finish(ctx context.Context, what string, merged, has kernel.CommitID) (r Result, err error) {
+	git, settled := m.env.Git, effect.Merge{Source: cmp.Or(m.tip, merged), Target: has}
+	defer func() { r.Merge = settled }()
 	if m.tip != "" {
+		if err := m.settle(ctx, settled); err != nil {
+			return Result{}, err
+		}
 		left, err := m.leave(ctx, merged)
 		if err != nil {
 			return Result{}, err
@@ -235,27 +239,48 @@ func (m *integration) finish(ctx context.Context, what string, merged, has kerne
 	if err := m.discard(ctx); err != nil {
 		what += "; its worktree is left: " + err.Error()
 	}
-	r := ok(what)
-	r.Merge = effect.Merge{Source: cmp.Or(m.tip, merged), Target: has}
-	return r, nil
+	return ok(what), nil
 }
 
-// finishAgain ends a merge whose branch is gone, of a job that has merged it before a retry. It
-// succeeds only if the target still has what was merged.
-func (m *integration) finishAgain(ctx context.Context) (Result, error) {
+// settle puts on record what the merge settled if it is about to delete the branch: an attempt that is cut off after that may leave
+// nothing else by which the next one could tell.
+func (m *integration) settle(ctx context.Context, settled effect.Merge) error {
+	if !m.drop {
+		return nil
+	}
+	old, err := m.env.Effects.Effect(m.n.Job.ID, m.key)
+	if err != nil {
+		return &classed{kernel.DataError, err}
+	}
+	if old == nil || old.Merge == settled {
+		return nil
+	}
+	e := *old
+	e.Merge = settled
+	return UntilRoom(ctx, func() error { return m.env.Effects.RecordEffect(ctx, e) })
+}
+
+// finishAgain ends a merge whose branch is gone, if an earlier attempt of its job has merged it. It
+// succeeds only if the target still has what was merged. It returns nil if none has merged it.
+func (m *integration) finishAgain(ctx context.Context) (*Result, error) {
 	var source kernel.CommitID
-	for g := m.n.Job.State.Generation - 1; g >= 0; g-- {
+	for g := m.n.Job.State.Generation; g >= 0; g-- {
 		was, has, err := merged(ctx, m.env, m.n, g, m.onto)
 		if err != nil {
-			return Result{}, err
+			return nil, err
 		}
 		source = cmp.Or(source, was.Source)
 		if has != "" {
-			return m.finish(ctx, fmt.Sprintf("%s was merged before, and is gone: %s has it in %s", m.source, m.target, short(has)), source, has)
+			r, err := m.finish(ctx, fmt.Sprintf("%s was merged before, and is gone: %s has it in %s", m.source, m.target, short(has)), source, has)
+			return &r, err
 		}
 	}
-	return failed(1, "%s was merged before, and is gone, but %s "+kernel.LacksMerge+": make the branch again with `%s`, then `vizier retry %s`; if it is not to be merged again, nothing is left to do",
-		m.source, m.target, remake(ctx, m.env, m.source, source), m.n.Job.ID), nil
+	if source == "" && !m.n.Job.State.Closed {
+		return nil, nil
+	}
+	r := failed(1, "%s was merged before, and is gone, but %s "+kernel.LacksMerge+": make the branch again with `%s`, then `vizier retry %s`; if it is not to be merged again, nothing is left to do",
+		m.source, m.target, remake(ctx, m.env, m.source, source), m.n.Job.ID)
+	return &r, nil
 }
 
 // merged returns what the merge n settled in a generation, and the commit at or below onto, a commit of the
@@ -270,7 +295,9 @@ func merged(ctx context.Context, env *Env, n *Node, generation int, onto kernel.
 		return was, "", nil
 	}
 	was = e.Merge
-	has, err = committed(ctx, env, n, onto, key)
+	if e.Attempt < n.Job.State.Attempt || e.State != effect.Intended || n.again { // else no attempt has begun it before this one
+		has, err = committed(ctx, env, n, onto, key)
+	}
 	if err == nil && has == "" && was.Target != "" {
 		there, gone := env.Git.IsAncestor(ctx, was.Target, onto)
 		if gone != nil { // the commit

@@ -399,12 +399,10 @@ func TestMergeThatIsRetriedAfterItsBranchWent(t *testing.T) {
 	n := w.merge(map[string]string{"delete_branch": "true"})
 	w.want(n, kernel.OutcomeSucceeded, "merged draft/foo into main")
 	main := w.rev("main")
-	n.Job.State.Generation++
-	w.want(n, kernel.OutcomeFailed, "there is no branch draft/foo to merge")
-	n.Job.State.Closed = true
-	for range 2 { // the second is after a retry of the first
-		w.want(n, kernel.OutcomeSucceeded, "draft/foo was merged before, and is gone: main has it in "+main[:12])
+	w.want(w.merge(nil), kernel.OutcomeFailed, "there is no branch draft/foo to merge")
+	for _, n.Job.State.Closed = range []bool{false, true} { // the second is after a retry of the first
 		n.Job.State.Generation++
+		w.want(n, kernel.OutcomeSucceeded, "draft/foo was merged before, and is gone: main has it in "+main[:12])
 	}
 	if w.rev("main") != main {
 		t.Error("main has moved")
@@ -457,6 +455,57 @@ func TestMergeThatIsRetriedAfterItsTargetWasReset(t *testing.T) {
 			}
 			w.tidy()
 		})
+	}
+}
+
+// dying is killed when it has deleted the branch of a merge or, with later, the merge's worktree after that.
+type dying struct {
+	Git
+	later bool
+	gone  *bool // the branch
+}
+
+func (d dying) DeleteBranch(ctx context.Context, branch string, tip kernel.CommitID) error {
+	err := d.Git.DeleteBranch(ctx, branch, tip)
+	if *d.gone = err == nil; *d.gone && !d.later {
+		panic(errKilled)
+	}
+	return err
+}
+
+func (d dying) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
+	r := d.Git.RemoveWorktree(ctx, c)
+	if *d.gone {
+		panic(errKilled)
+	}
+	return r
+}
+
+// A merge that is killed when it has deleted its branch is done, also if somebody else had merged that and no commit says so.
+func TestAMergeThatIsKilledAfterItsBranchWent(t *testing.T) {
+	for name, byHand := range map[string][]string{
+		"merged by hand": {"merge", "--quiet", "--ff-only", "draft/foo"}, "squashed by hand": {"merge", "--quiet", "--squash", "draft/foo"}, "its own": {"status"},
+	} {
+		for k := range 4 {
+			w := planned(t)
+			w.git(w.dir, byHand...)
+			w.git(w.dir, "commit", "--quiet", "--allow-empty", "-m", "by hand")
+			n, real := w.merge(map[string]string{"delete_branch": "true"}), w.env.Git
+			w.env.Git = dying{real, k%2 == 1, new(bool)}
+			if r := Run(t.Context(), w.env, n); !strings.Contains(r.Reason, "killed") || w.has("draft/foo") {
+				t.Fatalf("%s: it lives: %+v", name, r)
+			}
+			w.env.Git, n.Job.State.Attempt = real, 2
+			if k < 2 {
+				n.Job.State.Lost = 1
+			} else {
+				n.Job.State.Generation = 1
+			}
+			if r := Run(t.Context(), w.env, n); r.Outcome != kernel.OutcomeSucceeded || r.Merge.Target != kernel.CommitID(w.rev("main")) && name != "merged by hand" {
+				t.Errorf("%s, %d: %+v", name, k, r)
+			}
+			w.tidy()
+		}
 	}
 }
 

@@ -50,6 +50,9 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 	if err != nil {
 		return Result{}, err
 	}
+	if old != nil {
+		e.Merge = old.Merge
+	}
 	if what == effect.CatchUp {
 		caughtUp(env, n, part, fmt.Sprintf("attempt %d did, and its result is on record", old.Attempt))
 		return resultOnRecord(old.Result), nil
@@ -86,6 +89,7 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 	done := r
 	if err != nil {
 		done = failure(ctx, n, err)
+		done.Merge = r.Merge
 	}
 	return r, errors.Join(err, applied(ctx, env, n, e, done))
 }
@@ -104,7 +108,10 @@ func caughtUp(env *Env, n *Node, part, how string) {
 // current. A full disk is no error: the result goes to the runner, which waits
 // until there is room.
 func applied(ctx context.Context, env *Env, n *Node, e effect.Record, r Result) error {
-	e.State, e.Merge = effect.Applied, r.Merge
+	e.State = effect.Applied
+	if r.Merge != (effect.Merge{}) { // else an earlier attempt may have merged
+		e.Merge = r.Merge
+	}
 	e.Result = kernel.Result{Attempt: n.Job.Attempt(), Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason,
 		Produced: r.Produced, Context: r.Context, Agent: env.told, Ended: env.Now().UTC()}
 	err := env.Effects.RecordEffect(ctx, e)

@@ -67,10 +67,10 @@ type Record struct {
 	State      State
 	Begun      time.Time     // when its owner intended it
 	Result     kernel.Result // how it ended; Applied and Committed only
-	Merge      Merge         // of a merge that succeeded; zero: it is none, or of a version that did not record it
+	Merge      Merge         // of a merge that has reached its target; zero: it is none, or of a version that did not record it
 }
 
-// Merge is what a merge that succeeded settled. Its branch may be gone afterwards, and not every
+// Merge is what a merge settled that has reached its target. Its branch may be gone afterwards, and not every
 // merge makes a commit that could be found.
 type Merge struct {
 	Source kernel.CommitID // where the merged branch was
@@ -83,13 +83,16 @@ func Round(s *kernel.State) int { return s.Spent.Retries + s.Spent.Resumes }
 
 // Follow returns an error if e must not replace old, the entry on record for
 // its key (nil: none). It makes sure that an effect has one owner at a time,
-// and that an effect without a result is never marked as applied.
+// and that an effect without a result is never marked as applied. The owner may
+// add to its intent what its merge settled.
 func (e *Record) Follow(old *Record) error {
 	if e.State != Intended && e.Result.Outcome == kernel.NoOutcome {
 		return fmt.Errorf("effect %s of %s is %s without a result: %w", e.Key, e.Job, e.State, kernel.ErrInvalid)
 	}
 	switch {
 	case old == nil:
+		return nil
+	case e.State == Intended && old.State == Intended && old.Attempt == e.Attempt && old.Begun.Equal(e.Begun) && e.Merge != (Merge{}):
 		return nil
 	case old.Attempt > e.Attempt, old.Attempt == e.Attempt && e.State == Intended, old.State == Committed:
 		return fmt.Errorf("effect %s of %s attempt %d: attempt %d has it as %s: %w", e.Key, e.Job, e.Attempt, old.Attempt, old.State, kernel.ErrStale)

@@ -3,6 +3,7 @@ package effect_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
@@ -18,6 +19,15 @@ func attempt(n int) kernel.Job {
 // entry returns an effect as attempt n left it.
 func entry(n int, s effect.State, o kernel.Outcome) *effect.Record {
 	return &effect.Record{Key: key, Job: "a", Attempt: n, State: s, Result: kernel.Result{Outcome: o}}
+}
+
+// merged returns e with what a merge settled that began at that time.
+func merged(e *effect.Record, begun int64) *effect.Record {
+	e.Merge.Target = "target"
+	if begun > 0 {
+		e.Begun = time.Unix(begun, 0)
+	}
+	return e
 }
 
 // The order of systems-and-unification 4.6: what is on record comes first, then
@@ -95,6 +105,10 @@ func TestWhatMayFollowOnAnEffect(t *testing.T) {
 		{"taken over", entry(1, effect.Intended, 0), entry(2, effect.Intended, 0), nil},
 		{"executed again", entry(1, effect.Applied, kernel.OutcomeFailed), entry(2, effect.Intended, 0), nil},
 		{"intended twice", entry(1, effect.Intended, 0), entry(1, effect.Intended, 0), kernel.ErrStale},
+		{"intended, and merged", entry(1, effect.Intended, 0), merged(entry(1, effect.Intended, 0), 0), nil},
+		{"merged by another process", entry(1, effect.Intended, 0), merged(entry(1, effect.Intended, 0), 1), kernel.ErrStale},
+		{"merged by one that lost it", entry(2, effect.Intended, 0), merged(entry(1, effect.Intended, 0), 0), kernel.ErrStale},
+		{"merged after it was applied", entry(1, effect.Applied, ok), merged(entry(1, effect.Intended, 0), 0), kernel.ErrStale},
 		{"taken back", entry(2, effect.Intended, 0), entry(1, effect.Intended, 0), kernel.ErrStale},
 		{"applied by one that lost it", entry(2, effect.Intended, 0), entry(1, effect.Applied, ok), kernel.ErrStale},
 		{"after it was committed", entry(1, effect.Committed, ok), entry(2, effect.Intended, 0), kernel.ErrStale},
