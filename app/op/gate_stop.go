@@ -40,7 +40,7 @@ func commitRest(ctx context.Context, env *Env, n *Node) (note string, stop *Resu
 		return "", unfit(n, &r), nil
 	}
 	if left, err := env.Git.Uncommitted(ctx, n.Dir); err != nil || len(left) > 0 {
-		return "", unfit(n, within(n, left)), err
+		return "", unfit(n, leftBehind(n, left)), err
 	}
 	note = fmt.Sprintf("%s has what was changed since the stage committed: %s", r.Reason, shorten(strings.Join(rest, ", ")))
 	fmt.Fprintln(env.Stderr, note)

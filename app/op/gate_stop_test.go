@@ -1,6 +1,7 @@
 package op
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,24 @@ func TestTheStopConditionJudgesWhatIsCommitted(t *testing.T) {
 	if r := w.want(n, kernel.OutcomeSucceeded); r.Reason != "the stop condition holds" || w.rev("draft/foo") != tip {
 		t.Errorf("with nothing to commit: %s", r.Reason)
 	}
+}
+
+// A hook that changes a file with each commit is named, and no submodule. Once it leaves the file alone, a retry goes on.
+func TestTheStopConditionNamesWhatAHookChanges(t *testing.T) {
+	w := newWorld(t)
+	w.env.Shell = &checks{}
+	hook := filepath.Join(w.dir, ".git/hooks/pre-commit")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(hook), 0o755), os.WriteFile(hook, []byte("#!/bin/sh\ndate +%s%N >>stamp.txt\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	n := w.stop("git.stage_commit", "true")
+	w.write(n.Dir, "new.txt", "")
+	w.want(n, kernel.OutcomeBlocked, "stamp.txt in "+strings.TrimPrefix(n.Dir, w.dir+"/")+" changed again while it was committed, as by a hook of git", "then `vizier retry ")
+	if err := os.Remove(hook); err != nil {
+		t.Fatal(err)
+	}
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded, "the stop condition holds; commit ")
 }
 
 // Where the flow decides what is committed, and where the worktree is not the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -60,7 +61,7 @@ func commit(ctx context.Context, env *Env, n *Node, all bool) (Result, error) {
 	}
 	if !staged && all {
 		if rest, err := env.Git.Uncommitted(ctx, n.Dir); err != nil || len(rest) > 0 {
-			return deref(within(n, rest)), err
+			return deref(leftBehind(n, rest)), err
 		}
 	}
 	if !staged {
@@ -239,10 +240,18 @@ func compare(ctx context.Context, env *Env, head, tip kernel.CommitID) (has, lac
 	return false, !within, err
 }
 
-// within returns the failure of a commit of everything that leaves changes
-// behind: they lie within submodules.
-func within(n *Node, modules []string) *Result {
-	r := failed(1, "what has changed in %s lies within %s, and a commit of a submodule is made there: make it, or undo the changes", n.Dir, shorten(strings.Join(modules, ", ")))
+// leftBehind returns the failure of a commit of everything that leaves changes
+// behind: they lie within submodules, or were made meanwhile.
+func leftBehind(n *Node, rest []string) *Result {
+	files := slices.DeleteFunc(slices.Clone(rest), func(name string) bool {
+		state, _, err := look(filepath.Join(n.Dir, name))
+		return err == nil && state == directory
+	})
+	if len(files) > 0 {
+		r := failed(1, "%s in %s changed again while it was committed, as by a hook of git: have that stage it or leave it alone, or have git ignore it", shorten(strings.Join(files, ", ")), n.Dir)
+		return &r
+	}
+	r := failed(1, "what has changed in %s lies within %s, and a commit of a submodule is made there: make it, or undo the changes", n.Dir, shorten(strings.Join(rest, ", ")))
 	return &r
 }
 
