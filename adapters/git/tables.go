@@ -25,6 +25,23 @@ func inTables(gitDir string) bool {
 	return err == nil && head == "ref: refs/heads/"+tableHead
 }
 
+// headsInTables returns the branches of working trees by their paths, all by one call of git: "" for one whose HEAD is
+// detached or cannot be read. One that git does not list is not there.
+func headsInTables(common string) (map[string]string, error) {
+	out, err := gitOfTables(common, "worktree", "list", "--porcelain", "-z")
+	on, path := map[string]string{}, ""
+	for line := range strings.SplitSeq(out, "\x00") {
+		switch what, value, _ := strings.Cut(line, " "); what {
+		case "worktree":
+			path = value
+			on[path] = ""
+		case "branch":
+			on[path] = strings.TrimPrefix(value, "refs/heads/")
+		}
+	}
+	return on, ignoreRefusal(err)
+}
+
 // headInTables returns the branch of the working tree of gitDir, or "" if its HEAD is detached or cannot be read.
 func headInTables(gitDir string) (string, error) {
 	out, err := gitOfTables(gitDir, "symbolic-ref", "--quiet", "HEAD")

@@ -55,3 +55,48 @@ func TestReftables(t *testing.T) {
 		})
 	}
 }
+
+// However many linked working trees there are, one git says on which branches they are; of one that it does not list, it
+// is asked alone.
+func TestManyWorktreesWithReftables(t *testing.T) {
+	f := newFixture(t)
+	f.commit("a.txt", "a")
+	programs, list := t.TempDir(), ""
+	for _, name := range []string{"a", "b c", "detached", "moved"} {
+		dir := filepath.Join(f.dir, name)
+		f.git("worktree", "add", "--quiet", "--detach", dir)
+		switch name {
+		case "detached":
+			list += "worktree " + dir + "\\0HEAD 1\\0detached\\0\\0"
+		case "a", "b c":
+			list += "worktree " + dir + "\\0HEAD 1\\0branch refs/heads/draft/" + name[:1] + "\\0\\0"
+		}
+	}
+	all, err := worktrees(filepath.Join(f.dir, ".git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{filepath.Join(programs, "git"): "#!/bin/sh\necho x >>" + programs + "/asked\ncase $* in\n*'--git-dir=" + filepath.Join(f.dir, ".git") +
+		" worktree list --porcelain -z') printf '" + list + "' ;;\n*symbolic-ref*) echo refs/heads/draft/m ;;\nesac\n"}
+	for _, w := range all {
+		texts[filepath.Join(w.gitDir, "HEAD")] = "ref: refs/heads/.invalid\n"
+	}
+	for file, text := range texts {
+		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	got := ""
+	all, err = worktrees(filepath.Join(f.dir, ".git"))
+	for _, w := range all {
+		got += filepath.Base(w.Path) + "=" + w.Branch + " "
+	}
+	if err != nil || got != "a=draft/a b c=draft/b detached= moved=draft/m " {
+		t.Errorf("%q, %v", got, err)
+	}
+	asked, err := os.ReadFile(filepath.Join(programs, "asked"))
+	if n := strings.Count(string(asked), "x"); n != 2 || err != nil {
+		t.Errorf("git was asked %d times, %v", n, err)
+	}
+}

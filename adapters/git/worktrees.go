@@ -31,6 +31,7 @@ func worktrees(common string) ([]Worktree, error) {
 		return nil, fmt.Errorf("list worktrees: %w", err)
 	}
 	var all []Worktree
+	var heads map[string]string // of headsInTables; nil: it was not asked yet
 	for _, e := range entries {
 		w := Worktree{Name: e.Name(), gitDir: filepath.Join(common, "worktrees", e.Name())}
 		link, err := os.ReadFile(filepath.Join(w.gitDir, "gitdir"))
@@ -42,7 +43,14 @@ func worktrees(common string) ([]Worktree, error) {
 			branch, on := strings.CutPrefix(head, "ref: refs/heads/")
 			switch {
 			case on && branch == tableHead:
-				if w.Branch, err = headInTables(w.gitDir); err != nil {
+				if heads == nil {
+					heads, err = headsInTables(common)
+				}
+				var listed bool
+				if w.Branch, listed = heads[w.Path]; !listed && err == nil {
+					w.Branch, err = headInTables(w.gitDir)
+				}
+				if err != nil {
 					return nil, err
 				}
 			case on:
