@@ -664,7 +664,8 @@ func (f *following) dropRefLocks(ctx context.Context) (obstacle string, err erro
 	}
 	since := func(at time.Time) bool { return !at.Before(begun.ModTime()) }
 	common := f.repo.root.CommonDir
-	for _, p := range []string{f.path("HEAD.lock"), filepath.Join(common, "refs", "heads", branch+".lock"), filepath.Join(common, tablesLock)} {
+	own := f.path(tablesLock) // of the tables that a linked working tree has for its HEAD
+	for _, p := range []string{f.path("HEAD.lock"), filepath.Join(common, "refs", "heads", branch+".lock"), filepath.Join(common, tablesLock), own} {
 		if err := f.repo.dropStale(p, since); err != nil {
 			return "", err
 		}

@@ -917,6 +917,38 @@ func TestAWorktreeThatIsAwayHalfWay(t *testing.T) {
 	}
 }
 
+// The locks that a killed git left of the head of a linked worktree are removed: that of its file, and that of its tables.
+func TestALockInAWorktreeHalfWay(t *testing.T) {
+	if !tellsWhere {
+		t.Skip("any git on this machine counts")
+	}
+	f := newFixture(t)
+	from, to := f.twoCommits()
+	f.git("worktree", "add", "--quiet", "-b", "rel", f.path("../linked"), string(from))
+	r := Open(f.root())
+	on, err := r.worktreesOn(t.Context(), "rel")
+	if err != nil || len(on) != 1 {
+		t.Fatalf("%+v, %v", on, err)
+	}
+	begun, obstacle, err := r.begin(t.Context(), on[0], from, to)
+	if err != nil || obstacle != "" {
+		t.Fatal(obstacle, err)
+	}
+	locks := []string{"HEAD.lock", tablesLock}
+	for _, lock := range locks {
+		f.write(filepath.Join(".git/worktrees/linked", lock), "")
+	}
+	begun.release()
+	if o, err := r.EndAdvance(t.Context(), "rel"); o != "" || err != nil {
+		t.Errorf("%q, %v", o, err)
+	}
+	for _, lock := range locks {
+		if _, err := os.Lstat(begun.path(lock)); err == nil {
+			t.Errorf("%s is there", lock)
+		}
+	}
+}
+
 // A change that a flag in the index hides from git status is named with the flag, and the advice works.
 func TestAChangeThatAFlagHides(t *testing.T) {
 	for name, c := range map[string]struct {
