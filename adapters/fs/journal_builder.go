@@ -145,8 +145,8 @@ func (b *builder) PutState(a kernel.PutState) error {
 		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, attemptOutcome(r.Attempt.N)), data: data})
 	} else if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; !ended || !j.State.Exit.Known || j.State.Status == before.Status {
 		// the state is not an end, or its end is on record already
-	} else if concluded(before, j.State) { // its runner could not know yet what the job would be
-		if err := b.complete(&j); err != nil {
+	} else if known, err := b.complete(before, &j); known || err != nil { // its runner could not know yet what the job would be
+		if err != nil {
 			return err
 		}
 	} else {
@@ -168,17 +168,29 @@ func (b *builder) PutState(a kernel.PutState) error {
 	return b.put(&j, have.foreign, before.Status.Coarse())
 }
 
-// complete adds j's new state to the outcome that its runner recorded.
-func (b *builder) complete(j *kernel.Job) error {
-	r, _ := b.s.outcome(j.ID, outcomeName) // one that cannot be read stays as it is
-	if r == nil || r.Attempt != j.Attempt() {
-		return nil
+// complete adds j's new state to the outcome that its runner recorded. It reports false if
+// that is not how the attempt ended: the runner recorded none, or a success whose
+// submissions were refused when it was settled.
+func (b *builder) complete(before kernel.State, j *kernel.Job) (known bool, err error) {
+	if !concluded(before, j.State) {
+		return false, nil
 	}
-	data, err := encodeOutcome(*r, j)
-	if err == nil {
+	for _, name := range []string{outcomeName, attemptOutcome(j.State.Attempt)} { // the first may be that of a runner that wrote late
+		r, unread := b.s.outcome(j.ID, name)
+		if unread != nil {
+			return true, nil // it stays as it is
+		}
+		if r == nil || r.Attempt != j.Attempt() || r.Outcome != j.State.Outcome {
+			continue
+		}
+		data, err := encodeOutcome(*r, j)
+		if err != nil {
+			return false, err
+		}
 		b.does(j.ID, fileOp{kind: opWrite, path: jobPath(j.ID, outcomeName), data: data})
+		return true, nil
 	}
-	return err
+	return false, nil
 }
 
 // resultPassedOver returns the result that the transaction settles if the job starts again
@@ -207,7 +219,7 @@ func (s *Store) resultToSettle(j *kernel.Job) *kernel.Result {
 	return r
 }
 
-// concluded reports that the runner recorded the outcome itself. It did not if the
+// concluded reports that the runner may have recorded the outcome itself. It did not if the
 // job was not running, was cancelled, lost its runner or could not be started.
 func concluded(before, after kernel.State) bool {
 	return before.Status == kernel.Running && after.Status != kernel.Cancelled &&

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -129,26 +130,72 @@ func TestSettlingWaitsForNoOtherHost(t *testing.T) {
 	}
 }
 
-// A result is not recorded if it is another attempt's, or if the new state contradicts
-// it.
+// A result that is not how the job's attempt ended is not recorded: the end is recorded as the
+// state has it, in place of what the runner or an earlier attempt left. So it is with a
+// success whose submissions are refused when it is settled.
 func TestSettlingRecordsNothingElse(t *testing.T) {
-	for name, change := range map[string]func(*kernel.Result){
-		"another attempt": func(r *kernel.Result) { r.Attempt.N = 2 },
-		"another outcome": func(r *kernel.Result) { r.Outcome = kernel.OutcomeSucceeded },
+	for name, left := range map[string]func(s *Store, r kernel.Result) (*Tx, error){
+		"another attempt is settled": func(s *Store, r kernel.Result) (*Tx, error) {
+			r.Attempt.N = 2
+			return s.BeginSettling(context.Background(), r)
+		},
+		"a success is settled": func(s *Store, r kernel.Result) (*Tx, error) {
+			r.Outcome, r.Exit, r.Class = kernel.OutcomeSucceeded, 0, kernel.NoFailure
+			return s.BeginSettling(context.Background(), r)
+		},
+		"its runner recorded a success": func(s *Store, r kernel.Result) (*Tx, error) {
+			r.Outcome, r.Exit, r.Class = kernel.OutcomeSucceeded, 0, kernel.NoFailure
+			return concludeAndBegin(s, r)
+		},
+		"an earlier attempt left one": func(s *Store, r kernel.Result) (*Tx, error) {
+			r.Attempt.N = 7
+			return concludeAndBegin(s, r)
+		},
+		"nothing is on record": func(s *Store, _ kernel.Result) (*Tx, error) { return s.Begin(context.Background()) },
 	} {
 		s, j, r := running(t)
-		change(&r)
-		tx, err := s.BeginSettling(context.Background(), r)
+		tx, err := left(s, r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		load(t, tx)
-		if err := tx.Commit(kernel.NewPlan(hasFailed(j))); err != nil {
+		failed := hasFailed(j)
+		failed.State.Failure, failed.State.Reason, failed.State.Place = kernel.DataError, "its submissions: no", kernel.Place{Host: "here", PID: 7}
+		if err := tx.Commit(kernel.NewPlan(failed)); err != nil {
 			t.Fatal(err)
 		}
 		closeTx(t, tx)
-		if _, err := os.Stat(s.OutcomeFile(j.ID)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: there is an outcome: %v", name, err)
+		want := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 3, Class: kernel.DataError, Reason: "its submissions: no",
+			Place: failed.State.Place, Ended: t0}
+		for _, file := range []string{outcomeName, attemptOutcome(1)} {
+			if got, err := s.outcome(j.ID, file); err != nil || !reflect.DeepEqual(got, &want) {
+				t.Errorf("%s: %s is %+v, %v", name, file, got, err)
+			}
+		}
+	}
+}
+
+func concludeAndBegin(s *Store, r kernel.Result) (*Tx, error) {
+	if err := s.Conclude(r); err != nil {
+		return nil, err
+	}
+	return s.Begin(context.Background())
+}
+
+// What the runner recorded of an attempt stays on record although a runner of an earlier attempt
+// wrote its own later.
+func TestSettlingKeepsWhatWasRecordedOverALateRunner(t *testing.T) {
+	s, j, r := running(t)
+	r.Reason = "by its runner"
+	late := r
+	late.Attempt.N, late.Reason = 9, "late"
+	if err := errors.Join(s.Conclude(r), s.Conclude(late)); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, hasFailed(j))
+	for _, file := range []string{outcomeName, attemptOutcome(1)} {
+		if got, err := s.outcome(j.ID, file); err != nil || got == nil || got.Reason != r.Reason || got.Attempt != r.Attempt {
+			t.Errorf("%s is %+v, %v", file, got, err)
 		}
 	}
 }
