@@ -92,9 +92,9 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	last, err := l.lastSign(a, sign)
 	if silent := time.Since(last); err == nil && silent > orDefault(l.Lease.Stalled, DefaultStalled) {
 		r := kernel.Runner{Liveness: kernel.Stalled, Heard: last.UTC(), Remark: "stalled: not heard of for " + silent.Truncate(time.Second).String()}
-		if c, _, err := l.claimOf(a); err == nil && !c.Spaces.away() && c.Running() && Stopped(c.PID) {
+		if pid := l.stoppedRunner(a); pid != 0 {
 			r.Stuck = true
-			r.Remark += fmt.Sprintf(", since its runner (pid %d) is stopped, as by SIGSTOP or a debugger: `kill -CONT %d` lets it continue", c.PID, c.PID)
+			r.Remark += fmt.Sprintf(", since its runner (pid %d) is stopped, as by SIGSTOP or a debugger: `kill -CONT %d` lets it continue", pid, pid)
 		}
 		return r, nil
 	}

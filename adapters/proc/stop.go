@@ -18,8 +18,12 @@ import (
 // Stopping an attempt that has ended is not an error.
 func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 	c, ours, err := l.claimOf(a)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
-		return nil // a runner checks for a stop after it has claimed
+	if errors.Is(err, fs.ErrNotExist) {
+		wake(a)
+		return nil // a runner checks for a stop before and after it has claimed
+	}
+	if err == nil && !ours {
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", label(a), err)
@@ -41,7 +45,7 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 }
 
 // Enforce kills an attempt that is long over its time limit, including its
-// runner, which was stopped or hangs. It does nothing and returns false if the
+// runner, which was stopped or hangs, perhaps before its claim. It does nothing and returns false if the
 // runner is this process, if it is of another host or pid namespace, or if its
 // command has ended and it is about to record the result.
 func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, err error) {
@@ -49,7 +53,10 @@ func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, er
 		return false, nil
 	}
 	c, ours, err := l.claimOf(a)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
+	if errors.Is(err, fs.ErrNotExist) {
+		return l.endUnclaimed(ctx, a)
+	}
+	if err == nil && !ours {
 		return false, nil
 	}
 	if err != nil {
