@@ -35,11 +35,20 @@ func (j *Job) Needs() Attention {
 		return NeedsSecret
 	case st.Status != BlockedByDependency || st.Outcome != OutcomeBlocked || st.Retired: // otherwise it did not block itself, or its plan is merged
 		return ""
-	case strings.Contains(st.Reason, InConflict):
+	case strings.Contains(st.said(), InConflict):
 		return NeedsResolution
 	default:
 		return NeedsUnblocking
 	}
+}
+
+// LastLine is in the reason of a job before what its script has said last. Whatever that is, nothing depends on it.
+const LastLine = "; the script's last line was: "
+
+// said returns the reason without what a script has said.
+func (s *State) said() string {
+	own, _, _ := strings.Cut(s.Reason, LastLine)
+	return own
 }
 
 // SeenTo reports whether j, which has ended, needs nobody: another job takes care of it, which may
@@ -68,7 +77,7 @@ func (s *Snapshot) BlockedBy(j *Job) *Job {
 // ConflictBefore returns the other merge of j's plan whose open conflict is in the way of j. A
 // person resolves that conflict first. nil: there is none, or it is no longer open.
 func (s *Snapshot) ConflictBefore(j *Job) *Job {
-	_, text, behind := strings.Cut(j.State.Reason, BehindConflict)
+	_, text, behind := strings.Cut(j.State.said(), BehindConflict)
 	if id, _, _ := strings.Cut(text, " "); behind && j.State.Status == BlockedByDependency {
 		if first := s.Job(JobID(id)); first != nil && first.Needs() == NeedsResolution {
 			return first

@@ -219,7 +219,7 @@ func (s *Snapshot) faultyPredecessor(j *Job) *Job {
 	var from *Job
 	switch j.State.Failure {
 	case ExitFailure:
-		if strings.Contains(j.State.Reason, LacksMerge) {
+		if strings.Contains(j.State.said(), LacksMerge) {
 			from = s.mergeBefore(j)
 		}
 	case MissingOutput:

@@ -135,7 +135,7 @@ func TestAGateBehindAMergeThatSucceeded(t *testing.T) {
 
 // A job whose merge the target has lost leads to that merge.
 func TestTheWayOutOfALostMerge(t *testing.T) {
-	for reason, want := range map[string]kernel.JobID{"main " + kernel.LacksMerge: "m", "exit 1": "ci"} {
+	for reason, want := range map[string]kernel.JobID{"main " + kernel.LacksMerge: "m", "exit 1": "ci", "exit 1" + kernel.LastLine + "main " + kernel.LacksMerge: "ci"} {
 		m := merge("m", is(kernel.Succeeded), func(j *kernel.Job) { j.Spec.Needs = nil })
 		ci := job("ci", inRun("rm"), after("m"), is(kernel.Failed), func(j *kernel.Job) {
 			j.State.Failure, j.State.Reason, j.State.Outcome = kernel.ExitFailure, reason, kernel.OutcomeFailed

@@ -137,7 +137,7 @@ func TestWhoIsNeeded(t *testing.T) {
 		kernel.NeedsPool:       {job("a", is(kernel.WaitingOnLocks), cause(kernel.PoolTooSmall))},
 		kernel.NeedsSecret:     {job("a", is(kernel.Queued), refused(1, "secret KEY: none"))},
 		kernel.NeedsResolution: {job("a", blocked("it "+kernel.InConflict))},
-		kernel.NeedsUnblocking: {job("a", blocked("the tree is gone"))},
+		kernel.NeedsUnblocking: {job("a", blocked("the tree is gone")), job("a", blocked("the stop condition does not hold"+kernel.LastLine+"package-lock.json "+kernel.InConflict))},
 		"": {job("a", is(kernel.Failed), inDoubt), job("a", is(kernel.Running), failure(kernel.EffectInDoubt)), job("a", is(kernel.WaitingOnLocks), cause(kernel.ExecutorFull)), job("a", is(kernel.WaitingOnDeps), cause(kernel.PoolTooSmall)),
 			job("a", is(kernel.Queued), refused(0, "secret KEY: none")), job("a", is(kernel.WaitingOnDeps), refused(1, "secret KEY: none")), job("a", is(kernel.Queued), refused(1, "secret OTHER: none")),
 			job("a", blocked("x"), retired), job("a", is(kernel.BlockedByDependency)), job("a", blocked("x"), is(kernel.BlockedByApproval))},

@@ -121,7 +121,7 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 		r = failure(ctx, n, err)
 	}
 	if env.said != "" && (r.Class == kernel.ExitFailure || r.Outcome == kernel.OutcomeBlocked) {
-		r.Reason += "; the script's last line was: " + env.said
+		r.Reason += kernel.LastLine + env.said
 	}
 	if r.Class == kernel.ExitFailure {
 		if lock := env.Git.IndexLockIn(n.Dir); lock != "" {
