@@ -194,8 +194,11 @@ type retryCmd struct {
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
-// stillBlocked is the outcome of a retry that let nothing run again.
-const stillBlocked = "Blocked as before"
+// The outcomes of a retry that let nothing run again, of a job that was blocked, and of another one.
+const (
+	stillBlocked = "Blocked as before"
+	nowBlocked   = "Blocked now"
+)
 
 // retriedJobs is `jobs retry --format json` of a run, of all that failed, or of
 // several jobs.
@@ -263,7 +266,7 @@ func (x *retryCmd) Run(c *call) error {
 	case len(ids) == 0:
 		c.ui.print("Nothing to retry")
 	}
-	if err == nil && len(ids) > 0 && !slices.ContainsFunc(doc.Retries, func(one retried) bool { return one.Outcome != stillBlocked }) {
+	if err == nil && len(ids) > 0 && !slices.ContainsFunc(doc.Retries, func(one retried) bool { return !one.stuck() }) {
 		err = exits(10)
 	}
 	return err
@@ -337,7 +340,11 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 		return nil, err
 	}
 	var rep app.Report
+	var before *kernel.Snapshot
 	if !x.DryRun {
+		if before, err = r.Scheduler.Records(c.ctx, app.Only(ids)); err != nil {
+			return nil, err
+		}
 		if rep, err = r.Scheduler.Retry(c.ctx, c.actor(), ids...); err != nil {
 			return nil, err
 		}
@@ -355,10 +362,14 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 			c.warnDegraded(rep, set.Jobs)
 			doc.Outcome, doc.Reset = "Jobs retried", doc.RetrySet
 			if j := rep.Snapshot.Job(set.Of); j != nil && j.State.Status == kernel.BlockedByDependency {
-				if !slices.ContainsFunc(set.Jobs, func(id kernel.JobID) bool { k := rep.Snapshot.Job(id); return k != nil && k.State.Status.Active() }) {
-					doc.Outcome = stillBlocked
+				blocked := stillBlocked
+				if was := before.Job(set.Of); was != nil && was.State.Status != kernel.BlockedByDependency {
+					blocked = nowBlocked
 				}
-				c.ui.warn("%s is blocked as before: %s: `vizier why %s` says what to do", j.ID, j.State.Wait.Detail, j.ID)
+				if !slices.ContainsFunc(set.Jobs, func(id kernel.JobID) bool { k := rep.Snapshot.Job(id); return k != nil && k.State.Status.Active() }) {
+					doc.Outcome = blocked
+				}
+				c.ui.warn("%s is %s: %s: `vizier why %s` says what to do", j.ID, strings.ToLower(blocked), j.State.Wait.Detail, j.ID)
 			}
 			for _, id := range set.Jobs {
 				if j := rep.Snapshot.Job(id); j != nil && j.State.Status == kernel.WaitingOnApproval {
@@ -384,10 +395,13 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 	return docs, nil
 }
 
+// stuck reports whether the retry let nothing run again.
+func (doc retried) stuck() bool { return doc.Outcome == stillBlocked || doc.Outcome == nowBlocked }
+
 // line describes a retry on one line, for use with several.
 func (doc retried) line() doneLine {
-	if doc.Outcome == stillBlocked {
-		return doneLine{job: doc.RequestedJob, what: "is blocked as before"}
+	if doc.stuck() {
+		return doneLine{job: doc.RequestedJob, what: "is " + strings.ToLower(doc.Outcome)}
 	}
 	text := "retried"
 	if n := len(doc.RetrySet) - 1; n > 0 {

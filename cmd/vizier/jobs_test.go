@@ -231,6 +231,25 @@ func TestRetry(t *testing.T) {
 	has(t, w.fails(1, "jobs", "retry", string(a)), "cannot retry while jobs are running in the retry set: "+w.ref(a))
 }
 
+// A retry of what had succeeded may block it: that is nothing that was so before.
+func TestRetryThatBlocks(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--need", "plan_branch:p")
+	status(t, w, a, kernel.BlockedByDependency)
+	branch := w.job(a).Spec.Needs[0]
+	w.facts.Present[branch] = kernel.Seen(true)
+	w.ok("jobs", "retry", string(a))
+	w.settle(a, kernel.OutcomeSucceeded)
+	w.facts.Present[branch] = kernel.Seen(false)
+	code, out, stderr := w.run("jobs", "retry", string(a))
+	has(t, out, "Outcome:               Blocked now\n", "Restarted:             none\n")
+	has(t, stderr, w.ref(a)+" is blocked now: missing plan_branch:p")
+	if code != 10 {
+		t.Errorf("exit code %d", code)
+	}
+	has(t, w.fails(10, "jobs", "retry", string(a)), w.ref(a)+" is blocked as before: missing plan_branch:p")
+}
+
 // A retry of a blocked job runs what waits for any end of it again.
 func TestRetryOfWhatOnlyItsDependentRunsAgain(t *testing.T) {
 	w := newFake(t)
