@@ -209,7 +209,7 @@ func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	var err error
 	switch {
 	case own:
-		r.Exit, err = k.builtin(ctx, k.q.Dir, k.q.Prompt, k.out)
+		r.Exit, err = k.builtin(ctx, k.q.Dir, env, k.q.Prompt, k.out)
 	case len(k.Filter) == 0:
 		cmd := k.command(ctx, k.q.Dir, k.Settings.Command, env, k.homes...)
 		cmd.Stdin, cmd.Stdout = bytes.NewReader(k.q.Prompt), out

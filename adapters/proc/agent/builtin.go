@@ -11,15 +11,15 @@ import (
 // runs the text between ```sh and ``` in its prompt, block by block in dir,
 // until one fails, and answers with the rest of the prompt. The output of the
 // commands is its progress. A line may also end with CR LF, as git writes it with
-// core.autocrlf: no command and no answer has that CR.
-func (a Agents) builtin(ctx context.Context, dir string, prompt []byte, answer io.Writer) (int, error) {
+// core.autocrlf: no command and no answer has that CR. The commands get env in addition to their environment.
+func (a Agents) builtin(ctx context.Context, dir string, env []string, prompt []byte, answer io.Writer) (int, error) {
 	blocks, rest, err := fences(strings.ReplaceAll(string(prompt), "\r\n", "\n"))
 	if err != nil {
 		fmt.Fprintln(a.Stderr, err)
 		return 2, nil
 	}
 	for _, script := range blocks {
-		cmd := a.command(ctx, dir, []string{"sh", "-e", "-c", script}, nil)
+		cmd := a.command(ctx, dir, []string{"sh", "-e", "-c", script}, env)
 		cmd.Stdout = a.Stderr
 		exit, err := a.finish(cmd, cmd.Run())
 		if exit != 0 || err != nil {

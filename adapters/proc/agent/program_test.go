@@ -105,6 +105,15 @@ func TestAgentsFindThisProgram(t *testing.T) {
 	dir := t.TempDir()
 	x.Self = filepath.Join(dir, "vizier")
 	script(t, x.Self, "#!/bin/sh\n", 0o755)
+	own := newTrial(t, Settings{Label: Builtin})
+	own.Self = x.Self
+	if err := os.Symlink("/bin/sh", filepath.Join(dir, "sh")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	if _, exit, err := own.ask(t, "```sh\ntest \"$VIZIER $VIZIER_AGENT_PERMISSIONS\" = \""+x.Self+" edit\"\n```\n", 1000); exit != 0 || err != nil {
+		t.Errorf("the builtin agent: %d, %v: %s", exit, err, own.err.String())
+	}
 	t.Setenv("PATH", t.TempDir())
 	if text, _, err := x.ask(t, "", 1000); text != x.Self+"\n"+x.Self+"\n" || err != nil {
 		t.Errorf("%q, %v", text, err)
