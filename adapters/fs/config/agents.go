@@ -194,8 +194,8 @@ func words(v any) ([]string, error) {
 func (a Agents) shown() map[string]string {
 	out := map[string]string{}
 	add := func(name string, e Agent) {
-		for key, v := range map[string]string{"agent": e.Label, "command": strings.Join(e.Command, " "), "progress_filter": strings.Join(e.Filter, " "),
-			"model": e.Model, "flags": strings.Join(e.Flags, " "), "permissions": e.Permissions} {
+		for key, v := range map[string]string{"agent": e.Label, "command": shownWords(e.Command), "progress_filter": shownWords(e.Filter),
+			"model": e.Model, "flags": shownWords(e.Flags), "permissions": e.Permissions} {
 			if v != "" {
 				out[name+"."+key] = v
 			}

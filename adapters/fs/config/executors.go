@@ -254,8 +254,8 @@ func shownExecutors(all map[string]Executor) map[string]string {
 	out := map[string]string{}
 	for name, e := range all {
 		for key, v := range map[string]string{"kind": e.Kind, "partition": e.Partition, "account": e.Account, "qos": e.QOS, "time": e.Time,
-			"memory": e.Memory, "gres": e.Gres, "program": e.Program, "container": e.Container, "options": strings.Join(e.Options, " "),
-			"submit": strings.Join(e.Submit, " "), "list": strings.Join(e.List, " "), "cancel": strings.Join(e.Cancel, " "), "ssh": strings.Join(e.SSH, " "),
+			"memory": e.Memory, "gres": e.Gres, "program": e.Program, "container": e.Container, "options": shownWords(e.Options),
+			"submit": shownWords(e.Submit), "list": shownWords(e.List), "cancel": shownWords(e.Cancel), "ssh": shownWords(e.SSH),
 			"hosts": shownHosts(e.Hosts)} {
 			if v != "" {
 				out[name+"."+key] = v

@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
@@ -43,6 +45,19 @@ func literal(v any) string {
 	default:
 		return fmt.Sprint(v)
 	}
+}
+
+// shownWords returns a list of words on one line, also where it counts as what a person has read and trusts. A word that
+// looks like several, like none or like another one is quoted; what else a shell would want quoted, such as a placeholder
+// in braces, stays as it is.
+func shownWords(words []string) string {
+	out := slices.Clone(words)
+	for i, word := range out {
+		if quoted := kernel.CommandLine(word); word == "" || strings.ContainsAny(word, ` '"\`) || strings.HasPrefix(quoted, "$'") {
+			out[i] = quoted
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // settings returns every key, in the order of the documentation.

@@ -47,7 +47,11 @@ func runs(key string) bool {
 func Digest(settings []Setting) string {
 	var b bytes.Buffer
 	for _, s := range settings {
-		fmt.Fprintf(&b, "%q = %q\n", s.Key, fmt.Sprint(s.Value))
+		value := fmt.Sprint(s.Value)
+		if words, is := s.Value.([]string); is {
+			value = "[" + shownWords(words) + "]"
+		}
+		fmt.Fprintf(&b, "%q = %q\n", s.Key, value)
 	}
 	sum := sha256.Sum256(b.Bytes())
 	return hex.EncodeToString(sum[:])

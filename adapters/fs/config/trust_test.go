@@ -53,6 +53,61 @@ script = "not asked about"
 	}
 }
 
+// One word with a blank is not two words, for who reads the settings and for what is trusted. Settings whose words
+// need no quotes stay trusted: their digest is that of the words with blanks between them.
+func TestTrustTellsWordsApart(t *testing.T) {
+	at := func(words string) map[string]Setting {
+		t.Helper()
+		c, err := load(layers(t, "", fmt.Sprintf(`[executors.own]
+kind = "command"
+submit = ["s", "{script}", "$HOME", "a;b"]
+list = %[1]s
+cancel = ["c"]
+[agents.default]
+command = %[1]s
+[containers]
+remove = %[1]s
+`, words), nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]Setting{}
+		for _, s := range c.Foreign() {
+			all[s.Key] = s
+		}
+		return all
+	}
+	seen := map[string]string{}
+	for words, want := range map[string]string{
+		`["e", "{name}", "x"]`:       `e {name} x`,
+		`["e", "{name} x"]`:          `e '{name} x'`,
+		`["e", "'{name}", "x'"]`:     `e ''\''{name}' 'x'\'''`,
+		`["e", "{name}", "x", ""]`:   `e {name} x ''`,
+		`["e", "{name}\tx"]`:         `e $'{name}\tx'`,
+		`["e", "$'{name}\\tx'"]`:     `e '$'\''{name}\tx'\'''`,
+		`["e", "{name}\u200b", "x"]`: `e $'{name}\u200b' x`,
+	} {
+		settings := at(words)
+		if got := settings["executors.own.submit"].Value; got != "s {script} $HOME a;b" {
+			t.Errorf("shown as %v", got)
+		}
+		for _, key := range []string{"executors.own.list", "agents.default.command", "containers.remove"} {
+			if got := settings[key].Value; got != want && key != "containers.remove" { // that is a list of words itself
+				t.Errorf("%s: %s is shown as %v, want %s", words, key, got, want)
+			}
+			digest := Digest([]Setting{settings[key]})
+			if other := seen[digest]; other != "" {
+				t.Errorf("%s is the same for %s and %s", key, words, other)
+			}
+			seen[digest] = words
+		}
+	}
+	plain, was := Setting{Key: "k", Value: []string{"a", "{b}"}}, Setting{Key: "k", Value: "[a {b}]"}
+	if Digest([]Setting{plain}) != Digest([]Setting{was}) {
+		t.Error("words that need no quotes are not trusted any more")
+	}
+}
+
 // A decision is about exactly these settings of this repository.
 func TestTrust(t *testing.T) {
 	state, home := t.TempDir(), t.TempDir()
