@@ -385,7 +385,10 @@ func (w *endingOn) Acquire(a kernel.AttemptID) (io.Closer, error) {
 func (w *endingOn) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if j.ID == w.run {
 		w.end(errTerm)
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Second):
+		}
 	}
 	if ctx.Err() == nil || w.workload.run != nil {
 		return w.workload.Run(ctx, j)
@@ -487,8 +490,12 @@ type locked struct {
 
 func (l locked) Begin(ctx context.Context) (Tx, error) {
 	l.waits()
-	<-ctx.Done()
-	return nil, ctx.Err()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(10 * time.Second):
+		return nil, kernel.ErrStale
+	}
 }
 
 // A runner that is told to end waits no longer with its result, which is on record, nor for an attempt's secrets.
