@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -26,7 +28,7 @@ import (
 
 type submitCmd struct {
 	Request submitFlags `embed:""`
-	Batch   bool        `help:"Read JSON Lines from standard input: one job per line, with the names of the flags as keys (options for --option), command, and a ref that the after of other lines can name. All are enqueued or none."`
+	Batch   bool        `help:"Read JSON Lines from standard input: one job per line, with the names of the flags as keys (options for --option), command, and a ref that the after of other lines can name; flags that describe a job are refused beside it. All are enqueued or none."`
 	Format  string      `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the new jobs' references, one per line."`
 }
 
@@ -91,8 +93,8 @@ type submittedJob struct {
 
 // Run enqueues the jobs and prints their references.
 func (s *submitCmd) Run(c *call) error {
-	if s.Batch && len(s.Request.Command) > 0 {
-		return usageError(errors.New("--batch reads the commands from standard input: leave out the command"))
+	if err := s.fits(c); err != nil {
+		return usageError(err)
 	}
 	if err := s.oneWord(); err != nil {
 		return err
@@ -150,6 +152,30 @@ func (s *submitCmd) Run(c *call) error {
 	}
 	for _, j := range doc.Jobs {
 		c.ui.print(c.ui.refs.short(string(j.Job)))
+	}
+	return nil
+}
+
+// fits returns an error for what describes a job on a command line that reads the jobs from standard input: it would
+// hold for none of them.
+func (s *submitCmd) fits(c *call) error {
+	if !s.Batch {
+		return nil
+	}
+	var flags, keys []string
+	typed, lines := reflect.TypeFor[submitFlags](), reflect.TypeFor[enqueue.Request]()
+	for i := range typed.NumField() {
+		key := lines.Field(i).Tag.Get("json")
+		flag := cmp.Or(typed.Field(i).Tag.Get("name"), strings.ReplaceAll(key, "_", "-"))
+		if c.given[flag] {
+			flags, keys = append(flags, "--"+flag), append(keys, key)
+		}
+	}
+	switch {
+	case len(s.Request.Command) > 0:
+		return errors.New("--batch reads the commands from standard input: leave out the command")
+	case len(flags) > 0:
+		return fmt.Errorf("--batch reads what describes a job from its line: leave out %s, and write %s into the lines that it is for", strings.Join(flags, ", "), strings.Join(keys, ", "))
 	}
 	return nil
 }

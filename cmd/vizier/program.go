@@ -129,6 +129,7 @@ type call struct {
 	past    *repo             // what repo opens instead; see goBack
 	batch   enqueue.Batch     // the jobs that the command submits, for errors
 	lost    int               // the exit code if the output cannot be written, unless the answer's is higher
+	given   map[string]bool   // the names of the flags on the command line
 }
 
 // whole returns the model of every command. Building it takes a while, and most
@@ -340,6 +341,14 @@ func (c *call) parse(g any, out io.Writer) (*kong.Context, error) {
 	parsed, err := parseMany(parser, flagsFirst(parser.Model, flowArguments(parser.Model, c.args)))
 	if exited {
 		return nil, nil
+	}
+	if err == nil {
+		c.given = map[string]bool{}
+		for _, p := range parsed.Path {
+			if p.Flag != nil {
+				c.given[p.Flag.Name] = true
+			}
+		}
 	}
 	return parsed, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -135,6 +137,46 @@ func TestSubmitRefusesNonsense(t *testing.T) {
 	}
 	if len(w.jobs) != 0 {
 		t.Errorf("%d jobs were enqueued", len(w.jobs))
+	}
+}
+
+// A flag that describes a job does not silently count for nothing beside --batch: each is refused, with the key of the
+// lines. Those of the answer still work.
+func TestABatchTakesNoFlagsOfAJob(t *testing.T) {
+	w := newFake(t)
+	line := `{"command":["true"]}`
+	refused := func(want string, flags ...string) {
+		t.Helper()
+		code, _, err := w.runIn(line, append([]string{"submit", "--batch"}, flags...)...)
+		if code != 2 || !strings.Contains(err, want) {
+			t.Errorf("%q: exit %d: %s", flags, code, err)
+		}
+	}
+	typed := reflect.TypeFor[submitFlags]()
+	for i := range typed.NumField() {
+		f := typed.Field(i)
+		key := reflect.TypeFor[enqueue.Request]().Field(i).Tag.Get("json")
+		if key == "command" {
+			continue
+		}
+		flag, value := "--"+strings.ReplaceAll(key, "_", "-"), "1"
+		if key == "options" {
+			flag = "--option"
+		}
+		if words := strings.Split(f.Tag.Get("enum"), ","); len(words) > 1 {
+			value = words[1]
+		}
+		if f.Type.Kind() == reflect.Bool {
+			value = "true"
+		}
+		refused("leave out "+flag+", and write "+key+" into", flag+"="+value)
+	}
+	refused("leave out --missing-producer, --transient, and write missing_producer, transient into", "--transient", "none", "--missing-producer", "block")
+	if len(w.jobs) > 0 {
+		t.Errorf("%d jobs", len(w.jobs))
+	}
+	if code, out, err := w.runIn(line, "submit", "--batch", "--format", "json", "-q", "--via", "web"); code != 0 || !strings.Contains(out, "jobs_submitted") {
+		t.Errorf("exit %d: %s%s", code, out, err)
 	}
 }
 
