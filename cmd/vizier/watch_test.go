@@ -155,3 +155,20 @@ func TestWaitAnswersWithItsExitCode(t *testing.T) {
 		t.Errorf("exit %d: %+v", code, doc)
 	}
 }
+
+// A command in a job that waits for that job, or for one after it, never ends. A hook has the same variable, of the job
+// that it is told of, which does not wait for it.
+func TestOnlyWhatIsInAJobCannotWaitForIt(t *testing.T) {
+	w := newFake(t)
+	own := w.submit()
+	after := w.submit("--after", string(own))
+	w.env = append(w.env, "VIZIER_JOB_ID="+string(own))
+	for _, args := range [][]string{{"wait", "--timeout", "50ms"}, {"attach"}} {
+		has(t, w.fails(1, append(args, string(own))...), "job "+w.ref(own)+" is this one: it never ends if it waits for itself")
+		has(t, w.fails(1, append(args, string(after))...), "job "+w.ref(after)+" waits for job "+w.ref(own)+", which is this one")
+	}
+	w.env = append(w.env, "VIZIER_EVENT=approval.granted")
+	for _, id := range []kernel.JobID{own, after} {
+		has(t, w.fails(124, "wait", "--timeout", "50ms", string(id)), "not all jobs have ended after 50ms")
+	}
+}
