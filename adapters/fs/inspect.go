@@ -28,7 +28,8 @@ const staleTemp = time.Hour
 
 // Inspect looks for leftovers of crashes and of manual edits below .vizier/jobs: torn
 // records that the journal still has, damaged files of attempts, lost markers of artifacts, wrong state files,
-// directories without a record, links in place of files, something in the place of the event log or of artifacts, a damaged
+// directories without a record, links in place of files, something in the place of the event log, of artifacts or of what the
+// resident scheduler and hooks lock, a damaged
 // journal or history, temporary files of dead processes, and manifests of runs that runs does not name. The caller holds the
 // scheduler lock during Inspect and when it calls a Fix.
 func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
@@ -43,7 +44,7 @@ func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 		return nil, err
 	}
 	out := append(append(s.inspectJournal(), s.inspectHistory()...), s.links(jobsDir)...)
-	out = append(append(out, s.inspectEvents()...), s.inspectConflicts()...)
+	out = append(append(append(out, s.inspectEvents()...), s.inspectLocks()...), s.inspectConflicts()...)
 	places := s.inspectArtifacts() // before the jobs, whose markers are put back once the way is free
 	out = append(out, places...)
 	for _, id := range ids {
@@ -218,6 +219,19 @@ func (s *Store) inspectEvents() (out []Oddity) {
 	return out
 }
 
+// inspectLocks reports what is in the place of files without which some work is not done although every command goes on. All of
+// them are made anew, but what a link to the note of lost runners leads to may count: that link is reported with the others.
+func (s *Store) inspectLocks() (out []Oddity) {
+	for _, f := range []struct{ path, so string }{
+		{residentFile, ", so no resident scheduler can start"}, {drainFile, ", so no hook is called"}, {lostFile, ", so no job goes on whose runner was lost"},
+	} {
+		if what := s.base.inPlaceOf(f.path); what != "" && (f.path != lostFile || !s.base.isLink(f.path)) {
+			out = append(out, s.inTheWay(f.path, what+" "+errMisplaced.Error()+f.so))
+		}
+	}
+	return out
+}
+
 // inspectJournal reports an entry that was changed after it was written. No job is
 // lost by that: the records have its content.
 func (s *Store) inspectJournal() []Oddity {
@@ -265,11 +279,11 @@ func (s *Store) inspectHistory() (out []Oddity) {
 }
 
 // links reports symbolic links among the files of a directory. Vizier follows none, and
-// so cannot use the files that they point to.
+// so cannot use the files that they point to. That of the resident scheduler's lock is for inspectLocks.
 func (s *Store) links(dir string) (out []Oddity) {
 	names, _ := s.base.names(dir) // a directory that cannot be listed is reported elsewhere
 	for _, name := range names {
-		if name := path.Join(dir, name); s.base.isLink(name) {
+		if name := path.Join(dir, name); s.base.isLink(name) && name != residentFile {
 			out = append(out, linkAt(name))
 		}
 	}

@@ -18,14 +18,15 @@ const asideDir = "jobs/aside"
 type fixedFile struct {
 	path string
 	next string // what to do about something else in its place; "": it can be moved aside, since the file can be made anew
+	link bool   // a symbolic link there is in order
 }
 
 func fixedFiles() []fixedFile {
 	const only = "no other file has what it held: put the file back there"
 	return []fixedFile{
-		{homeFile, "it says whose the store is: look at the store, and if it is yours run `vizier doctor --adopt`, which moves that aside"},
-		{plansFile, only}, {quarantineFile, only},
-		{lockFile, ""}, {markFile, ""}, {numberFile, ""},
+		{path: homeFile, next: "it says whose the store is: look at the store, and if it is yours run `vizier doctor --adopt`, which moves that aside"},
+		{path: plansFile, next: only}, {path: quarantineFile, next: only},
+		{path: lockFile}, {path: markFile}, {path: numberFile}, {path: hostFile, link: true}, {path: turnFile, link: true},
 	}
 }
 
@@ -54,6 +55,27 @@ func (d dir) inPlaceOf(path string) (what string) {
 	return what
 }
 
+// inPlaceOfFixed returns what is in the place of f; "": f, or nothing.
+func (d dir) inPlaceOfFixed(f fixedFile) string {
+	if f.link && d.isLink(f.path) {
+		return ""
+	}
+	return d.inPlaceOf(f.path)
+}
+
+// InPlaceOfResidentFile returns, in words, that something else is in the place of the resident scheduler's lock, so that
+// none can start; "": nothing is.
+func (s *Store) InPlaceOfResidentFile() string {
+	if s.open(false) != nil {
+		return ""
+	}
+	what := s.base.inPlaceOf(residentFile)
+	if what != "" {
+		what += " " + errMisplaced.Error() + " " + vizierDir + "/" + residentFile
+	}
+	return what
+}
+
 // obstruction returns err, with what is in the place of a file that every command needs, if
 // something is.
 func (s *Store) obstruction(err error) error {
@@ -61,7 +83,7 @@ func (s *Store) obstruction(err error) error {
 		return err
 	}
 	for _, f := range fixedFiles() {
-		if what := s.base.inPlaceOf(f.path); what != "" {
+		if what := s.base.inPlaceOfFixed(f); what != "" {
 			next := f.next
 			if next == "" {
 				next = setAsideNext
@@ -79,36 +101,36 @@ func (s *Store) Misplaced(ctx context.Context) (out []Oddity) {
 		return nil // there is no store, or whoever opens it is told
 	}
 	for _, f := range fixedFiles() {
-		what := s.base.inPlaceOf(f.path)
+		what := s.base.inPlaceOfFixed(f)
 		if what == "" {
 			continue
 		}
 		odd := Oddity{Path: vizierDir + "/" + f.path, Text: what + " " + errMisplaced.Error() + ", and stops every command", Next: f.next}
 		if f.next == "" {
-			odd.Fix = func() error { return s.clearPlace(ctx, f.path) }
+			odd.Fix = func() error { return s.clearPlace(ctx, f) }
 		}
 		out = append(out, odd)
 	}
 	return out
 }
 
-// clearPlace moves aside what is in the place of the file at path. It leaves a store alone that may
+// clearPlace moves aside what is in the place of f. It leaves a store alone that may
 // be somebody else's.
-func (s *Store) clearPlace(ctx context.Context, path string) error {
+func (s *Store) clearPlace(ctx context.Context, f fixedFile) error {
 	if err := s.Foreign(ctx); err != nil {
 		return err
 	}
-	if path != lockFile {
+	if f.path != lockFile {
 		unlock, err := s.take(ctx, lockExclusive)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = unlock() }()
 	}
-	if s.base.inPlaceOf(path) == "" { // another process was first
+	if s.base.inPlaceOfFixed(f) == "" { // another process was first
 		return nil
 	}
-	return s.setAside(path)
+	return s.setAside(f.path)
 }
 
 // setAside moves what is at name into asideDir. It follows no link and removes nothing.

@@ -32,6 +32,9 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	if own := proc.TightLimit(); r.Off == "" && own != "" {
 		why = "none is started from here: " + own
 	}
+	if there := r.obstacle(); r.Off == "" && there != "" {
+		why, u.Command = there, []string{"vizier", "doctor", "--fix"}
+	}
 	u.text = "no scheduler is running (" + why + ")"
 	if hindered.Problem != "" {
 		u.text = hindered.Problem
@@ -58,6 +61,14 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	return u
 }
 
+// obstacle returns, in words, that something is in the way of every resident scheduler; "": nothing is.
+func (r *repo) obstacle() string {
+	if r.Obstacle == nil {
+		return ""
+	}
+	return r.Obstacle()
+}
+
 // checkDisk looks for a full file system.
 func (r *repo) checkDisk(context.Context, *kernel.Snapshot) ([]app.Finding, error) {
 	if !r.Full() {
@@ -72,7 +83,7 @@ func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Find
 	if h := r.Hindrance(); h.Problem != "" {
 		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: h.Problem, Next: strings.Join(h.Command, " ") + ": " + h.Then}}, nil
 	}
-	if u := r.firstUnattended(s); u != nil {
+	if u := r.firstUnattended(s); u != nil && (r.Off != "" || r.obstacle() == "") { // what is in the way is a finding of the records
 		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: u.text, Next: strings.Join(u.Command, " ")}}, nil
 	}
 	return nil, nil

@@ -131,6 +131,9 @@ type repo struct {
 	// Hindrance returns what keeps the resident scheduler from its work.
 	Hindrance func() vizier.Hindrance
 
+	// Obstacle returns, in words, that something is in the place of the resident scheduler's lock; "": nothing is.
+	Obstacle func() string
+
 	// Full reports whether the file system of the store is full.
 	Full func() bool
 
@@ -225,7 +228,7 @@ func newRepo(ctx context.Context, v *vizier.Repository, noResident bool) *repo {
 		Past:    v.Store,
 		At:      v.At, Evidence: v.Evidence,
 		Resident:  v.Resident,
-		Hindrance: v.Hindrance, Full: v.Store.Full, Passed: v.Store.Passed, Held: v.Store.Held, HoldWait: v.Store.HoldWait, WaitsOf: v.Store.WaitsOf,
+		Hindrance: v.Hindrance, Obstacle: v.Store.InPlaceOfResidentFile, Full: v.Store.Full, Passed: v.Store.Passed, Held: v.Store.Held, HoldWait: v.Store.HoldWait, WaitsOf: v.Store.WaitsOf,
 		Attended: v.Attended, Elsewhere: v.Elsewhere,
 		Outside: v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,
