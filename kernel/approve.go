@@ -33,7 +33,7 @@ type Refusal struct {
 
 // Approve grants the approval that a job asks for. It returns ErrConflict if
 // c.Digest is not the digest of the job's statement, and ErrOwn if the
-// submitter approves but others have to.
+// submitter approves, or who retried the job, but others have to.
 func Approve(s *Snapshot, id JobID, c Consent) (Plan, error) {
 	j, err := s.undecided(id, "approve")
 	if err != nil {
@@ -46,7 +46,11 @@ func Approve(s *Snapshot, id JobID, c Consent) (Plan, error) {
 	case c.Digest != "" && c.Digest != g.Digest:
 		return Plan{}, fmt.Errorf("job %s is not what is approved: its digest is %s, not %s; look at it again: %w", id, g.Digest, c.Digest, ErrConflict)
 	case s.limits.OthersApprove && s.Barred(j).bars(c.By):
-		return Plan{}, fmt.Errorf("job %s was submitted by %s: %w", id, c.By, ErrOwn)
+		did := "submitted"
+		if c.By != s.Barred(j).Submitter {
+			did = "retried"
+		}
+		return Plan{}, fmt.Errorf("job %s was %s by %s: %w", id, did, c.By, ErrOwn)
 	}
 	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason, st.Approval.Grant, st.Approval.Head = Approved, s.now, c.By, "", &g, c.Head
 	return NewPlan(PutState{id, j.Rev, st}), nil

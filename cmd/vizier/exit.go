@@ -92,7 +92,7 @@ func classify(err error) class {
 		{kernel.ErrNotFound, class{"not_found", 1, "vizier ls --all"}},
 		{kernel.ErrInvalid, class{"invalid", 2, ""}},
 		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier wait`, or end them with `vizier cancel`"}},
-		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from: another person than the submitter must approve it"}},
+		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from: another person than the submitter must approve it, and than whoever retried it"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},
 		{fs.ErrForeign, class{"foreign", 10, ""}},
