@@ -252,6 +252,8 @@ func (x *overview) attention(j *kernel.Job) (Item, bool) {
 		if r := x.s.Facts().Runners[j.Attempt()].Value; r.Liveness == kernel.Stalled {
 			return needs(kernel.NeedsRunner, r.Heard, x.s.Remark(j.ID), "cancel")
 		}
+	case kind == "" && x.outgrows(j) != "":
+		return needs(kernel.NeedsPool, st.WaitSince, x.outgrows(j), "why")
 	case kind == "", st.Status.Terminal() && (x.pending(j) || x.s.HandedOn(j) || x.s.BlockedBy(j) != nil):
 	case kind == kernel.NeedsApproval && st.Approval.Over(x.s.Now()): // the next tick ends it
 	case kind == kernel.NeedsApproval:

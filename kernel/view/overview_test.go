@@ -153,6 +153,11 @@ func TestWaitsForAPoolThatShrank(t *testing.T) {
 		if len(lines) != 1 || lines[0].What != want {
 			t.Errorf("%d units: %+v, want %q", units, lines, want)
 		}
+		part := "waits 1 do a " + want
+		if units == 1 {
+			part = "needs 1 do a pool " + want + " vizier why 1"
+		}
+		text(t, sketch(overviewOf(t, s, view.OverviewOptions{FailedSince: hour})), part)
 	}
 }
 
