@@ -214,8 +214,10 @@ func (s *Store) checkClaim(id kernel.JobID, n int, b []byte) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return errors.New("it is empty")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it was cut short")
 	case err != nil:
-		return err
+		return jsonError(err)
 	}
 	if r, _ := s.outcome(id, attemptOutcome(n)); r != nil && r.Attempt.N == n && r.Place.PID != 0 && c.Child != nil && c.Child.PID != 0 && c.Child.PID != r.Place.PID {
 		return fmt.Errorf("it is about another one: its command had the process id %d, and this one's had %d", c.Child.PID, r.Place.PID)

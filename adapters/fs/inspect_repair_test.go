@@ -298,6 +298,16 @@ func TestAJobOfWhichTheJournalSaysNothing(t *testing.T) {
 	}
 }
 
+// What is wrong with the start of an attempt is said in words, and not in those of the decoder.
+func TestWhatIsWrongWithAClaim(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	for text, want := range map[string]string{"7": "expected object, found number", `{"host": 7}`: `field "host": expected string, found number`, "": "it is empty", "{": "it was cut short"} {
+		if err := s.checkClaim(id(1), 1, []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // A pipe is no file, and nobody waits for what comes out of it.
 func TestAPipeInThePlaceOfAFile(t *testing.T) {
 	dir := t.TempDir()

@@ -118,6 +118,9 @@ func (t *Builder) newJob(ctx context.Context, q Request, before kernel.Spec, wro
 	if q.MissingProducer != "" {
 		spec.MissingProducer, err = kernel.ParseMissingProducer(q.MissingProducer)
 		fail(err)
+		if spec.MissingProducer == kernel.Wait && len(q.Need) == 0 {
+			fail(fmt.Errorf("--missing-producer wait has no effect on a job that needs no artifact: add --need ARTIFACT: %w", kernel.ErrInvalid))
+		}
 	}
 	if q.Transient != "" {
 		spec.Transient, err = kernel.ParseTransient(q.Transient)

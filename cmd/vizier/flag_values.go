@@ -83,6 +83,9 @@ func plainly(text string) string {
 	if flag, got, wrong := strings.Cut(text, ": bool value must be true, 1, yes, false, 0 or no but got "); wrong {
 		return flag + ": expected true or false, not " + got
 	}
+	if flag, _, wrong := strings.Cut(text, `: missing value, expecting "`); wrong {
+		return flag + ": expected a value after it"
+	}
 	flag, rest, wrong := strings.Cut(text, " must be one of ")
 	if list, got, ok := strings.Cut(rest, " but got "); wrong && ok {
 		var words []string

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -111,6 +112,13 @@ func (x *cancelCmd) Run(c *call) error {
 			return err
 		}
 		c.report(ends.done.Report)
+	}
+	if len(ends.done.Jobs) == 0 && !x.All { // of a single job the cancel itself failed
+		has := "has"
+		if len(x.Jobs) > 1 {
+			has = "have"
+		}
+		return fmt.Errorf("nothing to cancel: %s %s ended: %w", strings.Join(x.Jobs, ", "), has, kernel.ErrConflict)
 	}
 	doc, failed := ends.outcomes()
 	if cleanup {

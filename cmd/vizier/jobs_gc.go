@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -32,6 +33,9 @@ type collected struct {
 
 // Run removes the jobs.
 func (g *gcCmd) Run(c *call) error {
+	if g.Keep && c.given["days"] {
+		return usageError(errors.New("--days has no effect with --keep, whose bounds are those of [gc.keep] in the configuration: leave one of them out"))
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err

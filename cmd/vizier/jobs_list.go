@@ -44,8 +44,11 @@ type listing struct {
 
 // Run prints the list.
 func (l *listCmd) Run(c *call) error {
-	if err := rawNeedsJSON(l.Raw, l.Format); err != nil {
+	if err := rawNeedsJSON(l.Raw, l.Format, l.Fields); err != nil {
 		return err
+	}
+	if l.Format == "list" && len(l.Fields) > 0 {
+		return usageError(errors.New("--fields has no effect with --format list: leave one of them out, or use --format block, table or json"))
 	}
 	if err := c.goBack(l.At); err != nil {
 		return err
@@ -137,19 +140,23 @@ func (l *listCmd) filter(c *call, r *repo, o *view.ListOptions) (scope kernel.Sc
 		return scope, err
 	}
 	var ids map[kernel.JobID]bool
-	if refs := append(slices.Clone(l.Jobs), nonEmpty(l.Of)...); len(refs) > 0 {
+	for _, refs := range [][]string{l.Jobs, nonEmpty(l.Of)} {
+		if len(refs) == 0 {
+			continue
+		}
 		var targets []view.Target
 		if _, targets, err = c.targets(refs); err != nil {
 			return scope, err
 		}
-		ids = map[kernel.JobID]bool{}
-		var only []kernel.JobID
+		both, only := map[kernel.JobID]bool{}, []kernel.JobID(nil)
 		for _, t := range targets {
 			for _, j := range t.Jobs {
-				ids[j.ID], only = true, append(only, j.ID)
+				if ids == nil || ids[j.ID] {
+					both[j.ID], only = true, append(only, j.ID)
+				}
 			}
 		}
-		scope = app.Only(only)
+		ids, scope = both, app.Only(only)
 	}
 	if l.Name != "" || !since.IsZero() || ids != nil {
 		o.Only = func(j *kernel.Job) bool {
@@ -303,10 +310,13 @@ var mentions = map[string]bool{"after": true, "routes": true, "wait": true, "rem
 	"started": true, "finished": true, "approval_requested_at": true, "approval_decided_at": true, "approval_expires_at": true, "created": true,
 	"wait_since": true, "attempts": true, "limit_resets_at": true, "removed": true, "retry_at": true, "deadline": true, "cancel_requested_at": true, "failed": true}
 
-// rawNeedsJSON refuses --raw with text output.
-func rawNeedsJSON(raw bool, format string) error {
-	if raw && format != "json" {
+// rawNeedsJSON refuses --raw with text output, and with some of the fields: it has all of them.
+func rawNeedsJSON(raw bool, format string, fields []string) error {
+	switch {
+	case raw && format != "json":
 		return usageError(errors.New("`--raw` requires `--format json`."))
+	case raw && len(fields) > 0:
+		return usageError(errors.New("--fields has no effect with --raw, which has all fields: leave one of them out"))
 	}
 	return nil
 }

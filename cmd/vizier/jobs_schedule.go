@@ -19,7 +19,7 @@ type scheduleCmd struct {
 
 // check refuses invalid combinations of flags.
 func (s *scheduleCmd) check() error {
-	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
+	if err := rawNeedsJSON(s.Raw, s.Format, nil); err != nil {
 		return err
 	}
 	switch {

@@ -31,7 +31,7 @@ func (s *showCmd) Run(c *call) error {
 }
 
 func (s *showCmd) show(c *call, ref string) error {
-	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
+	if err := rawNeedsJSON(s.Raw, s.Format, s.Fields); err != nil {
 		return err
 	}
 	r, err := c.repo()
@@ -53,6 +53,9 @@ func (s *showCmd) show(c *call, ref string) error {
 		c.warnSteering(r, t.Jobs...)
 	}
 	if t := targets[0]; t.Whole && len(t.Jobs) > 1 && !s.Raw {
+		if ofJob := s.ofJob(); ofJob != "" {
+			return usageError(fmt.Errorf("%s has no effect on a run or a batch: leave it out, or name one of its jobs, such as %s", ofJob, label(snap)(t.Jobs[0].ID)))
+		}
 		return c.showRun(r, snap, t, s.Format)
 	}
 	snap, id, err := c.settledJob(r, ref)
@@ -121,6 +124,20 @@ func (s *showCmd) show(c *call, ref string) error {
 		}
 		return c.page("Job " + label(snap)(id) + "\n" + hung(block(rows, ""), c.ui.columns()))
 	}
+}
+
+// ofJob returns the flag that shapes what is printed of a job and nothing of a run; "": there is none. The JSON of a run has all
+// fields, so that a program need not know first which of the two it asks about.
+func (s *showCmd) ofJob() string {
+	switch {
+	case s.Format == "json":
+		return ""
+	case len(s.Fields) > 0:
+		return "--fields"
+	case s.Format == "table":
+		return "--format table"
+	}
+	return ""
 }
 
 // warnSteering says in one line that the plan of the first open job among jobs changes

@@ -131,6 +131,8 @@ func TestWrongValuesOfFlags(t *testing.T) {
 		{`--most: expected a number, 0 or more, not "x"`, []string{"ls", "--most=x"}},
 		{`--max-running: expected a number, 0 or more, not "-1"`, []string{"simulate", "--max-running=-1"}},
 		{`--seed: expected a number, 0 or more, not "x"`, []string{"simulate", "--seed", "x"}},
+		{`--retry: expected a value after it`, []string{"what-if", "--retry"}},
+		{`--status: expected a value after it`, []string{"ls", "--status"}},
 		{`--draws: expected a value after it`, []string{"simulate", "--draws"}},
 		{`--name: expected a value after it`, []string{"submit", "--name"}},
 		{`--name: expected a value after it; one that begins with a dash is written as --name=-x`, []string{"submit", "--name", "-x", "--", "true"}},
