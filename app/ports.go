@@ -89,7 +89,9 @@ type Executor interface {
 	Stop(context.Context, kernel.AttemptID) error
 
 	// Sweep kills what is left of an attempt, including its runner, and returns
-	// when it is gone.
+	// when it is gone. It holds up everybody, so it does not wait for a program
+	// that ends the rest, such as an engine that removes a container: the job's
+	// next attempt does, in Workload.Run, before it starts anything.
 	Sweep(context.Context, kernel.AttemptID) error
 }
 
@@ -97,9 +99,9 @@ type Executor interface {
 // fail to.
 type enforcer interface {
 	// Enforce kills an attempt that is long over its limit, including its
-	// runner, and returns when it is gone. It does nothing and returns false if
-	// the runner already has its command's end, or is not for this process to
-	// end.
+	// runner, and returns when it is gone, as Sweep does. It does nothing and
+	// returns false if the runner already has its command's end, or is not for
+	// this process to end.
 	Enforce(context.Context, kernel.AttemptID) (ended bool, err error)
 }
 

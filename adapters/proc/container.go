@@ -275,17 +275,19 @@ func (l *Local) removeContainer(name string) {
 // pipe that only this process writes to.
 type keeper struct{ pipe *os.File }
 
-// keeperScript gets the time limit of the removal in seconds, and then its command line.
+// keeperScript gets the time limit of the removal in seconds, and then its command line. The engine does not
+// inherit the lock that says that the script is at work: it may leave a process behind.
 const keeperScript = `trap '' HUP INT QUIT TERM
 read -r line && exit
 limit=$1; shift
 trap 'kill -s KILL $!; exit' USR1
-(for n in 1 2 3; do "$@" && break; sleep 1; done; kill -s USR1 $$) &
+(for n in 1 2 3; do "$@" 3>&- && break; sleep 1; done; kill -s USR1 $$) &
 sleep "$limit" &
 wait $!
 kill -s KILL 0`
 
-// keepContainer starts a keeper for a's container of that name; nil if none is needed.
+// keepContainer starts a keeper for a's container of that name; nil if none is needed. Unless another
+// has it already, the keeper has the lock of a's claim until it ends: see removeEarlier.
 func (l *Local) keepContainer(name string, a kernel.AttemptID) (*keeper, error) {
 	argv := l.removal(name)
 	if argv == nil {
@@ -299,8 +301,13 @@ func (l *Local) keepContainer(name string, a kernel.AttemptID) (*keeper, error) 
 	if err != nil {
 		return nil, fmt.Errorf("container: %w", err)
 	}
+	files := []*os.File{in, null, null}
+	if lock, err := TryLock(l.Files.ClaimFile(a)); err == nil {
+		defer lock.Close()
+		files = append(files, lock)
+	}
 	limit := strconv.Itoa(int(removalLimit.Seconds()))
-	err = l.startProcess(append([]string{"/bin/sh", "-c", keeperScript, "sh", limit}, argv...), runnerEnv(a), in, null, null)
+	err = l.startProcess(append([]string{"/bin/sh", "-c", keeperScript, "sh", limit}, argv...), runnerEnv(a), files...)
 	if err = errors.Join(err, in.Close()); err != nil {
 		_ = pipe.Close()
 		return nil, fmt.Errorf("container: %w", err)
@@ -321,6 +328,87 @@ func (k *keeper) release() {
 	if k != nil {
 		_ = k.pipe.Close()
 	}
+}
+
+// removeEarlier removes the containers that earlier attempts of j may have left here, before anything of j
+// starts: who swept a lost attempt did not wait for that. A keeper that is at work is waited for, since some
+// engines refuse to remove a container that is being removed; one that was ended, as with everything of a
+// service, has left the container. If ok is false, r is the result of the attempt: it was stopped meanwhile,
+// or its time is over, or an engine took longer than limit, and the attempt is tried again later.
+func (l *Local) removeEarlier(ctx context.Context, j *kernel.Job, limit time.Duration) (r kernel.Result, ok bool) {
+	if j.Spec.Task.Container == "" {
+		return r, true
+	}
+	if most := l.limit(j); most > 0 {
+		within, cancel := context.WithTimeoutCause(ctx, most, &EndedError{kernel.Timeout,
+			fmt.Sprintf("timed out after %s, before the container of an earlier attempt was removed", j.Spec.Task.Timeout)})
+		defer cancel()
+		ctx = within
+	}
+	for _, a := range l.earlier(j.Attempt()) {
+		err := l.removeLeft(ctx, a, limit)
+		if ctx.Err() != nil {
+			return stopped(ctx), false
+		}
+		if err != nil {
+			r = notStarted(err)
+			r.Refused = true
+			return r, false
+		}
+	}
+	return r, true
+}
+
+// earlier returns the attempts before a whose containers may still be here, the newest first: those that
+// were claimed here after the last one whose command began, and that one. It has waited for those before it.
+func (l *Local) earlier(a kernel.AttemptID) (out []kernel.AttemptID) {
+	for n := a.N - 1; n > 0; n-- {
+		e := kernel.AttemptID{Job: a.Job, N: n}
+		c, ours, err := l.claimOf(e)
+		if err != nil || !ours || c.Host != here().Host {
+			continue
+		}
+		if out = append(out, e); c.Child != nil {
+			break
+		}
+	}
+	return out
+}
+
+// removeLeft removes the container of a, an attempt that is over, once no keeper is at work on it. The error
+// says that the engine took longer than limit; as in removeContainer, its own failure may mean that there is
+// no such container.
+func (l *Local) removeLeft(ctx context.Context, a kernel.AttemptID, limit time.Duration) error {
+	argv := l.removal(l.containerName(a))
+	if argv == nil {
+		return nil
+	}
+	kept, over := context.WithTimeout(ctx, limit) // a keeper may also wait for a runner that nobody here can end
+	defer over()
+	var lock *os.File
+	_ = repeat(kept, func(err error) bool { return errors.Is(err, kernel.ErrConflict) }, func() (err error) {
+		lock, err = TryLock(l.Files.ClaimFile(a))
+		return err
+	})
+	defer lock.Close() // it may be nil
+	within, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	_ = exec.CommandContext(within, argv[0], argv[1:]...).Run() //nolint:gosec // the configuration's command line
+	if within.Err() != nil {
+		return fmt.Errorf("the container of attempt %d is not removed: `%s` has no end after %s: see in a terminal what holds it up; it is tried again by itself",
+			a.N, kernel.CommandLine(argv...), limit)
+	}
+	return nil
+}
+
+// waitsForRemoval returns what removeEarlier waits for in the runner of a, which has no command yet; "": nothing.
+func (l *Local) waitsForRemoval(a kernel.AttemptID) string {
+	for _, e := range l.earlier(a) {
+		if held, _ := locked(l.Files.ClaimFile(e)); held {
+			return fmt.Sprintf("waits until the container of attempt %d is removed: %s", e.N, l.containerName(e))
+		}
+	}
+	return ""
 }
 
 // Kept returns, in words, what was enforced of j's sandbox.

@@ -62,7 +62,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 		return kernel.Runner{}, err
 	}
 	sign := l.Files.ClaimFile(a)
-	by, private, err := claimedBy(sign)
+	by, text, err := claimedBy(sign)
 	unclaimed := errors.Is(err, fs.ErrNotExist)
 	if unclaimed {
 		var n int
@@ -86,7 +86,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	case !held && !l.unlocked(a, lock):
 		return kernel.Runner{Liveness: kernel.Dead}, nil
 	}
-	if why := l.waitsToRead(a, private); why != "" {
+	if why := l.waitsToRead(a, bytes.Contains(text, []byte(`"private":`))); why != "" {
 		return kernel.Runner{Liveness: kernel.Alive, Remark: why, Stuck: true}, nil
 	}
 	last, err := l.lastSign(a, sign)
@@ -98,7 +98,11 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 		}
 		return r, nil
 	}
-	return kernel.Runner{Liveness: kernel.Alive}, nil
+	r := kernel.Runner{Liveness: kernel.Alive}
+	if bytes.Contains(text, []byte(`"container":`)) && bytes.Contains(text, []byte(noChild)) {
+		r.Remark = l.waitsForRemoval(a)
+	}
+	return r, nil
 }
 
 // waitsToRead returns why a's runner, whose command has ended, cannot go on: what the
@@ -136,20 +140,17 @@ func (l *Local) unlocked(a kernel.AttemptID, lock string) bool {
 	return err == nil && time.Since(last) < orDefault(l.Lease.TTL, DefaultLease)
 }
 
-// claimedBy returns the process that wrote the claim at path, and whether the attempt has
-// a directory for secrets. The usual case, a runner of this host, is recognised without
-// decoding the claim.
-func claimedBy(path string) (by Identity, private bool, err error) {
-	b, err := readFile(path)
-	private = bytes.Contains(b, []byte(`"private":`))
-	if err == nil && bytes.Contains(b, []byte(here().Boot)) {
-		return here(), private, nil
+// claimedBy returns the process that wrote the claim at path, and the claim's text. The
+// usual case, a runner of this host, is recognised without decoding the claim.
+func claimedBy(path string) (by Identity, text []byte, err error) {
+	if text, err = readFile(path); err != nil {
+		return Identity{}, nil, err
 	}
-	if err != nil {
-		return Identity{}, false, err
+	if bytes.Contains(text, []byte(here().Boot)) {
+		return here(), text, nil
 	}
-	c, err := decodeClaim(path, b)
-	return c.Identity, private, err
+	c, err := decodeClaim(path, text)
+	return c.Identity, text, err
 }
 
 // leaseLiveness returns whether a runner of another host is alive. Its lease

@@ -33,6 +33,9 @@ func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 }
 
 func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
+	if r, ok := l.removeEarlier(ctx, j, removalLimit); !ok {
+		return r
+	}
 	failed := func(err error) kernel.Result {
 		if ctx.Err() != nil { // such as while it waited for room
 			return stopped(ctx)

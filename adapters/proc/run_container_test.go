@@ -18,10 +18,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// fakePodman notes what it is asked, and runs commands without a container.
+// fakePodman notes what it is asked, and runs commands without a container. It removes none as long as
+// there is a file of the same name with .held, and refuses, as docker does, to remove one that is being removed.
 const fakePodman = `#!/bin/sh
 printf '%s\n' "$*" >>"$ENGINE_CALLS"
-[ "$1" = run ] || exit 0
+if [ "$1" != run ]; then
+	for name; do :; done
+	mkdir "$ENGINE_CALLS.$name" || exit 1
+	while [ -e "$ENGINE_CALLS.held" ]; do sleep 0.02; done
+	rmdir "$ENGINE_CALLS.$name"
+	exit 0
+fi
 shift
 while :; do
 	case $1 in
@@ -196,6 +203,78 @@ func TestAnEngineThatHangs(t *testing.T) {
 	}
 	removing = asked()
 	w.eventually("the end of the engine", func() bool { return !runs(removing) })
+}
+
+// An attempt starts nothing while the container of a lost one is being removed, says so, and can be ended.
+func TestAnAttemptWaitsForTheContainerOfALostOne(t *testing.T) {
+	calls := inFake(t)
+	asked := func(what string, a kernel.AttemptID, w *world) (n int) {
+		for _, c := range calls() {
+			if strings.HasPrefix(c, what+" ") && strings.Contains(c, w.containerName(a)) {
+				n++
+			}
+		}
+		return n
+	}
+	held := os.Getenv("ENGINE_CALLS") + ".held"
+	must(t, os.WriteFile(held, nil, 0o600))
+	w := contained(t, "sh", "-c", "echo up; sleep 1000")
+	t.Cleanup(func() { w.eventually("no process of the engine's", func() bool { return len(strays()) == 0 }) }) // the sweep at the end starts some
+	first := w.launch()
+	w.said("up")
+	must(t, syscall.Kill(w.claim(first).PID, syscall.SIGKILL))
+	must(t, w.Sweep(bg, first))
+
+	next := func() kernel.AttemptID {
+		w.job.State.Attempt++
+		a := w.job.Attempt()
+		lock, err := w.Acquire(a)
+		must(t, err)
+		t.Cleanup(func() { _ = lock.Close() })
+		must(t, w.Provide(bg, &w.job))
+		must(t, w.Claim(a))
+		return a
+	}
+	w.job.Spec.Task.Args = []string{"sh", "-c", "exit 7"}
+	second := next()
+	ctx, stop := context.WithCancelCause(bg)
+	ended := make(chan kernel.Result, 1)
+	go func() { ended <- w.Run(ctx, &w.job) }()
+	time.Sleep(300 * time.Millisecond)
+	want := kernel.Runner{Liveness: kernel.Alive, Remark: "waits until the container of attempt 1 is removed: " + w.containerName(first)}
+	if got := newLocal(w.root).Alive(bg, []kernel.AttemptID{second})[second]; got.Value != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	stop(errors.New("enough"))
+	if r := <-ended; r.Reason != "enough" || asked("run", second, w) != 0 {
+		t.Fatalf("%+v, asked %q", r, calls())
+	}
+
+	third := next()
+	r, ok := w.removeEarlier(bg, &w.job, 50*time.Millisecond)
+	if ok || !r.Refused || r.Class != kernel.LaunchFailure || !strings.Contains(r.Reason, "the container of attempt 2 is not removed: `") || !strings.Contains(r.Reason, "has no end after 50ms") {
+		t.Fatalf("%v, %+v", ok, r)
+	}
+	w.job.Spec.Task.Timeout = 50 * time.Millisecond
+	if r := w.Run(bg, &w.job); r.Class != kernel.Timeout || r.Exit != 124 || r.Reason != "timed out after 50ms, before the container of an earlier attempt was removed" {
+		t.Fatalf("%+v", r)
+	}
+	w.job.Spec.Task.Timeout = 0
+	go func() { ended <- w.Run(bg, &w.job) }()
+	time.Sleep(100 * time.Millisecond)
+	must(t, os.Remove(held))
+	if r := <-ended; r.Exit != 7 || asked("run", third, w) != 1 {
+		t.Fatalf("%+v, asked %q", r, calls())
+	}
+	if last := calls()[len(calls())-1]; !strings.HasPrefix(last, "run ") {
+		t.Fatalf("it began before the containers of others were removed: %q", calls())
+	}
+
+	older := asked("rm", second, w)
+	fourth := next() // nobody was asked to remove the third one's
+	if r := w.Run(bg, &w.job); r.Exit != 7 || asked("rm", third, w) != 1 || asked("rm", second, w) != older || asked("run", fourth, w) != 1 {
+		t.Fatalf("%+v, asked %q", r, calls())
+	}
 }
 
 func TestContainerWithoutAnEngine(t *testing.T) {

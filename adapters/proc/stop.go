@@ -78,8 +78,8 @@ func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, er
 
 // Sweep kills whatever is left of a: its runner if that still holds the job's
 // lock, the session of its command, and every process that was started with a's
-// environment. It returns when all of it is gone; the engine removes a container
-// meanwhile.
+// environment. It returns when all of it is gone. The engine removes a container
+// meanwhile, and the job's next attempt waits for that: see removeEarlier.
 func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	c, ours, err := l.claimOf(a)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
@@ -88,7 +88,7 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	if c.Host == here().Host {
 		defer func() {
 			keeper, _ := l.keepContainer(c.Container, a)
-			keeper.release() // whoever sweeps may hold up others, and an engine may hang
+			keeper.release() // whoever sweeps holds the scheduler lock, and an engine may hang
 			sweepOutside(string(c.Private), string(c.Temporary))
 		}()
 	}
