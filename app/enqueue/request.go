@@ -153,7 +153,7 @@ func (t *Builder) newJob(ctx context.Context, q Request, before kernel.Spec, wro
 	return n, errors.Join(errs...)
 }
 
-// mostWord is how many bytes a word of a command may have: Linux starts no program with a longer one.
+// mostWord is how many bytes a word of a command may have, or a variable with its name: Linux starts no program with a longer one.
 const mostWord = 128<<10 - 1
 
 // checkCommand returns an error for a command that cannot be started.
@@ -405,6 +405,8 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 	for _, text := range q.Env {
 		name, _, given := strings.Cut(text, "=")
 		switch {
+		case len(text) > mostWord:
+			errs = append(errs, fmt.Errorf("--env %.40q…: it has %d bytes, and a program can be given %d: hand it over in a file: %w", text, len(text), mostWord, kernel.ErrInvalid))
 		case name == "" || strings.ContainsFunc(name, notInNames) || strings.ContainsRune(text, 0):
 			errs = append(errs, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid))
 		case given:

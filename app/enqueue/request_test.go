@@ -196,6 +196,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Env: []string{"=x"}}, "--env"},
 		{Request{Env: []string{"A B=x"}}, "--env"},
 		{Request{Env: []string{"A=\x00"}}, "--env"},
+		{Request{Env: []string{"A=" + strings.Repeat("b", mostWord-1)}}, `--env "A=` + strings.Repeat("b", 38) + `"…: it has 131072 bytes, and a program can be given 131071: hand it over in a file`},
 		{Request{Executor: "far"}, "far"},
 		{Request{Option: []string{"a=b"}}, "has no options"},
 		{Request{Container: "a b"}, `container "a b": expected the name of an image`},
