@@ -90,6 +90,37 @@ func TestWhatIsInThePlaceOfAFixedFile(t *testing.T) {
 	}
 }
 
+// What is in the way of the record of the scheduling host, or of its turn to write, can be moved aside; a link there is in order.
+func TestWhatIsInTheWayOfAHost(t *testing.T) {
+	for _, name := range []string{hostFile, turnFile} {
+		dir := t.TempDir()
+		s := newStore(t, dir)
+		s.opts.Tracking = untracked{}
+		commit(t, s, kernel.Create(plain(1)))
+		for what, put := range map[string]func(string) error{
+			"a directory": func(name string) error { return os.Mkdir(name, 0o700) },
+			"a link":      func(name string) error { return os.Symlink("here/boot", name) },
+		} {
+			if err := errors.Join(os.RemoveAll(file(dir, name)), put(file(dir, name))); err != nil {
+				t.Fatal(err)
+			}
+			odd := s.Misplaced(t.Context())
+			if what == "a link" {
+				if len(odd) > 0 {
+					t.Errorf("%s, %s: %+v", name, what, odd)
+				}
+				continue
+			}
+			if len(odd) != 1 || odd[0].Path != vizierDir+"/"+name || odd[0].Fix == nil {
+				t.Fatalf("%s, %s: %+v", name, what, odd)
+			}
+			if err := odd[0].Fix(); err != nil || len(s.Misplaced(t.Context())) > 0 {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
 // Of a store that can only be read, the error of a change says so. It can be read all the same.
 func TestAChangeOfAReadOnlyStoreSaysSo(t *testing.T) {
 	for _, why := range []error{unix.EROFS, unix.EACCES} {

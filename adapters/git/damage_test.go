@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -34,7 +36,10 @@ var damages = map[string]struct {
 	"empty commondir": {func(o *owned) error { return put(o.path(".git/worktrees/draft-1/commondir"), "") }, "the repository that it belongs to is damaged"},
 	"no .git":         {func(o *owned) error { return os.Remove(o.tree.path(".git")) }, "its file .git is missing"},
 	"garbage in .git": {func(o *owned) error { return put(o.tree.path(".git"), "garbage") }, "its file .git is missing, or leads elsewhere"},
-	"pruned":          {func(o *owned) error { return os.RemoveAll(o.path(".git/worktrees/draft-1")) }, "git does not know it any more"},
+	"a pipe in .git": {func(o *owned) error {
+		return errors.Join(os.Remove(o.tree.path(".git")), unix.Mkfifo(o.tree.path(".git"), 0o600))
+	}, "its file .git is missing, or leads elsewhere"},
+	"pruned": {func(o *owned) error { return os.RemoveAll(o.path(".git/worktrees/draft-1")) }, "git does not know it any more"},
 	"all at once": {func(o *owned) error {
 		return errors.Join(put(o.path(".git/worktrees/draft-1/HEAD"), ""), put(o.path(".git/worktrees/draft-1/commondir"), ""), put(o.path(".git/worktrees/draft-1/index"), ""))
 	}, "is damaged"},

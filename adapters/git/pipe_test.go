@@ -81,14 +81,4 @@ func TestAPipeInThePlaceOfALink(t *testing.T) {
 			t.Fatalf("%s: it is waited for", c.name)
 		}
 	}
-	if err := errors.Join(os.Remove(link), pipe(link)); err != nil {
-		t.Fatal(err)
-	}
-	f.write(".vizier/tmp-worktrees/draft-1/new.txt", "new\n")
-	if gone := r.RemoveWorktree(ctx, kernel.Context{Root: ".vizier/tmp-worktrees/draft-1", Worktree: ".vizier/tmp-worktrees/draft-1", Name: w.Name}); gone.Status != kernel.CleanupDone {
-		t.Errorf("it is not removed: %+v", gone)
-	}
-	if parked := f.git("for-each-ref", "--format=%(refname)", "refs/vizier/parked"); parked == "" || f.git("show", parked+":new.txt") != "new" {
-		t.Errorf("what was in it is not parked: %q", parked)
-	}
 }

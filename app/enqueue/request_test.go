@@ -162,6 +162,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Pinned: "@" + commit}, "COMMIT a whole id in lowercase hex"},
 		{Request{Pinned: "main@" + strings.ToUpper(commit)}, "COMMIT a whole id in lowercase hex"},
 		{Request{MissingProducer: "x"}, "x"},
+		{Request{MissingProducer: "wait"}, "--missing-producer wait has no effect on a job that needs no artifact: add --need ARTIFACT"},
 		{Request{Transient: "x"}, "x"},
 		{Request{IdempotencyKey: given(strings.Repeat("k", maxKey+1))}, "1 to 512 bytes"},
 		{Request{Name: strings.Repeat("n", maxWord+1)}, "--name \"nnn"},

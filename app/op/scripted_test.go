@@ -324,7 +324,7 @@ func TestWhatAnEarlierGenerationMerged(t *testing.T) {
 		"by its trailer, rather": {"made", "was", true, "made", ""},
 	} {
 		s := newScripted(t, map[string]any{"Marked": c.marked, "IsAncestor": c.there})
-		s.env.Effects = &journal{entries: map[string]effect.Record{effectKeyOf(s.n, 1, ""): {Merge: effect.Merge{Target: c.target}}}}
+		s.env.Effects = &journal{entries: map[string]effect.Record{effectKeyOf(s.n, 1, ""): {State: effect.Applied, Merge: effect.Merge{Target: c.target}}}}
 		was, has, err := merged(t.Context(), s.env, s.n, 1, "onto")
 		if was.Target != c.target || has != c.has || err != nil || s.stderr.String() != c.says {
 			t.Errorf("%s: %+v, %s, %v, %q", name, was, has, err, s.stderr)
@@ -334,6 +334,10 @@ func TestWhatAnEarlierGenerationMerged(t *testing.T) {
 	s.env.Effects = &journal{}
 	if _, has, err := merged(t.Context(), s.env, s.n, 1, "onto"); has != "" || err != nil {
 		t.Errorf("what never began has merged %s, %v", has, err)
+	}
+	s.env.Effects = &journal{entries: map[string]effect.Record{effectKeyOf(s.n, 1, ""): {Attempt: s.n.Job.State.Attempt}}}
+	if _, has, err := merged(t.Context(), s.env, s.n, 1, "onto"); has != "" || err != nil {
+		t.Errorf("what this attempt is about to do has merged %s, %v", has, err)
 	}
 }
 

@@ -175,7 +175,7 @@ func (s *submitCmd) fits(c *call) error {
 	case len(s.Request.Command) > 0:
 		return errors.New("--batch reads the commands from standard input: leave out the command")
 	case len(flags) > 0:
-		return fmt.Errorf("--batch reads what describes a job from its line: leave out %s, and write %s into the lines that it is for", strings.Join(flags, ", "), strings.Join(keys, ", "))
+		return fmt.Errorf("--batch reads what describes a job from its line: leave out %s, and write %s into the lines instead", strings.Join(flags, ", "), strings.Join(keys, ", "))
 	}
 	return nil
 }
