@@ -294,13 +294,13 @@ func TestACollectorThatIsAway(t *testing.T) {
 		return strings.Contains(r.vizier("doctor"), "the last spans could not be sent to "+r.at.URL)
 	})
 	failed := filepath.Join(r.dir, ".vizier/jobs/hooks/traces.failed")
-	past := time.Now().Add(-time.Hour)
-	for range 2 { // as if the pause were over
-		if err := os.Chtimes(failed, past, past); err != nil {
+	past := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for _, at := range []time.Time{past, past.Add(2 * time.Hour)} { // as if the pause were over, or the clock had been set back
+		if err := os.Chtimes(failed, at, at); err != nil {
 			t.Fatal(err)
 		}
 		r.vizier("submit", "--name", "b", "--", "true")
-		r.until("it was tried again", func() bool { info, err := os.Stat(failed); return err == nil && info.ModTime().After(past) })
+		r.until("it was tried again", func() bool { info, err := os.Stat(failed); return err == nil && !info.ModTime().Equal(at) })
 	}
 	r.spans.answers(0)
 	r.vizier("submit", "--name", "c", "--", "true")

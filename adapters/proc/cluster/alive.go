@@ -211,6 +211,9 @@ func (c *Cluster) Alive(_ context.Context, attempts []kernel.AttemptID) map[kern
 		return facts
 	}
 	l := look{c: c, now: c.clock(), list: c.recorded(), closed: c.closed(), blind: c.Blind != nil && c.Blind()}
+	if ahead(l.list.asked, l.now) { // else it would count as newer than all that happens
+		l.list.asked = time.Time{}
+	}
 	l.open = c.open(l.list)
 	if reason, is := c.away(); is {
 		l.unreachable = fmt.Sprintf("cluster %s: %v: %s", c.Name, errAway, reason)
@@ -273,7 +276,7 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	name, since := c.jobName(a), l.now
 	switch o, err := c.orderFile(a); {
 	case err == nil:
-		since = time.Unix(0, o.of.Modified)
+		since = l.changed(c.Files.OrderFile(a), time.Unix(0, o.of.Modified))
 		e.age = l.now.Sub(since)
 		name = cmp.Or(o.Pilot, o.Name, name)
 		e.ordered, e.submitted, e.packed, e.advice, e.noLocks, e.lease = true, o.Job, o.Pilot != "", o.unlimited(), o.NoLocks || l.blind, o.Lease
@@ -285,7 +288,9 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	}
 	if !e.ordered { // it was never written, or lost: as old as the job's directory
 		if info, err := os.Lstat(filepath.Dir(filepath.Dir(c.Files.OrderFile(a)))); err == nil {
-			since = info.ModTime()
+			if since = info.ModTime(); ahead(since, l.now) {
+				since = time.Time{} // it has waited for long
+			}
 			e.age = l.now.Sub(since)
 		}
 	}
@@ -294,7 +299,8 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 		if err != nil {
 			return e, err
 		}
-		since, e.silent = at, l.now.Sub(at)
+		since = l.changed(c.Files.BeatFile(a), at)
+		e.silent = l.now.Sub(since)
 		if !e.noLocks {
 			if e.held, err = proc.Locked(c.Files.BeatFile(a)); err != nil {
 				return e, err
@@ -311,6 +317,16 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	return e, nil
 }
 
+// changed returns when a file was last changed, which is at by its own time. If that is ahead, it counts as changed
+// now, and the file gets that time: what is awaited after the change is awaited anew, and not for as much longer as the
+// clock was set back.
+func (l *look) changed(path string, at time.Time) time.Time {
+	if !ahead(at, l.now) || os.Chtimes(path, l.now, l.now) != nil {
+		return at
+	}
+	return l.now
+}
+
 // tick is longer than the step of any file system's clock.
 const tick = 10 * time.Millisecond
 
@@ -319,7 +335,7 @@ func (l *look) held(o order) string {
 	switch {
 	case o.Refused > 0:
 		return fmt.Sprintf("cluster %s refuses it: %s (tried %d of %d times)", l.c.Name, o.Said, o.Refused, len(tryAgain)+1)
-	case l.closed.Until.After(time.Now()):
+	case !l.closed.Until.IsZero():
 		return fmt.Sprintf("cluster %s takes no more jobs now: %s (asked again at %s)", l.c.Name, l.closed.Said, l.closed.Until.UTC().Format(time.RFC3339))
 	case l.c.crowded(l.open) != "":
 		return l.c.crowded(l.open)

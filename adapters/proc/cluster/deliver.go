@@ -161,7 +161,7 @@ func (d *delivery) submit(e errand) {
 		d.submitted(e, o, j.ID)
 		return
 	}
-	if time.Now().Before(o.Next) {
+	if now := time.Now(); now.Before(o.Next) && !ahead(o.Next.Add(-slices.Max(tryAgain)), now) {
 		d.putOff(o.Next)
 		return
 	}
@@ -202,7 +202,7 @@ func (d *delivery) failed(e errand, o order, err error) {
 		d.putOff(o.Next)
 	default:
 		until := d.c.closed().Until
-		if !time.Now().Before(until) {
+		if until.IsZero() {
 			until = d.c.close(no.Said)
 		}
 		d.putOff(until)
@@ -212,8 +212,8 @@ func (d *delivery) failed(e errand, o order, err error) {
 // room reports that another batch job may be submitted now. It waits as long as the
 // site's rate asks for.
 func (d *delivery) room() bool {
-	if closed := d.c.closed(); time.Now().Before(closed.Until) {
-		d.putOff(closed.Until)
+	if until := d.c.closed().Until; !until.IsZero() {
+		d.putOff(until)
 		return false
 	}
 	if d.c.crowded(d.open) != "" {
@@ -296,8 +296,12 @@ type closure struct {
 
 func (c *Cluster) closedFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".full") }
 
+// closed returns until when, and why, the cluster takes no more jobs. Until is zero once that is over.
 func (c *Cluster) closed() (f closure) {
 	_ = readJSON(c.closedFile(), &f) // without a file it is zero
+	if now := time.Now(); !now.Before(f.Until) || ahead(f.Until.Add(-f.Pause), now) {
+		f.Until = time.Time{}
+	}
 	return f
 }
 

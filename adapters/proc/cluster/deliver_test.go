@@ -699,3 +699,136 @@ func TestARemovedRepositoryStaysSo(t *testing.T) {
 		t.Errorf("the repository is there: %v", err)
 	}
 }
+
+// What was put off before the clock was set back is not put off for as much longer; for a minute, the clocks of two hosts
+// may differ.
+func TestWhatWasPutOffBeforeTheClockWasSetBack(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	a := f.start(1)[0]
+	o, err := f.order(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longest := tryAgain[len(tryAgain)-1]
+	for name, c := range map[string]struct {
+		full, next time.Duration
+		stays      bool
+	}{
+		"full":                  {mostPause, 0, true},
+		"full, and set back":    {mostPause + 2*time.Minute, 0, false},
+		"refused":               {0, longest, true},
+		"refused, and set back": {0, longest + 2*time.Minute, false},
+	} {
+		now := time.Now()
+		o.Next = time.Time{}
+		if c.next > 0 {
+			o.Next = now.Add(c.next)
+		}
+		err := errors.Join(writeJSON(f.Files.OrderFile(a), o), f.post(toSubmit, a), writeJSON(f.closedFile(), closure{now.Add(c.full), "too many", mostPause}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := f.says(a).Remark; strings.Contains(said, "takes no more") != (c.stays && c.full > 0) {
+			t.Errorf("%s: %q", name, said)
+		}
+		if again := f.deliver(); again.IsZero() == c.stays || (f.tried() == 0) != c.stays {
+			t.Errorf("%s: it is tried at %s", name, again)
+		}
+	}
+}
+
+// Pilots that end at once are submitted again later and later, and where all are busy there is another in time, whatever
+// the clock was when one last looked, or when they were last submitted.
+func TestPilotsWhoseTimesAreAhead(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.Settings.Pack, f.Asked = 2, func(kernel.JobID) ([]string, time.Duration, error) { return nil, 0, nil }
+	f.start(2)
+	f.Looks()
+	f.age(f.lookFile(), -time.Hour)
+	f.deliver()
+	if again := time.Until(f.deliver()); f.tried() != 1 || again <= 0 || again > tryAgain[0] {
+		t.Errorf("one ended before it looked, and the next is submitted in %s", again)
+	}
+	f.fake.queue = []Job{{ID: "7", Name: f.pilotPrefix() + "a", State: Running}}
+	f.age(f.sentFile(), -time.Hour)
+	if f.deliver(); f.tried() != 1 {
+		t.Error("those that are all busy get no other")
+	}
+}
+
+// What is known of an attempt does not count as known for longer because the clock was set back, nor does an answer of
+// before that count as a new one.
+func TestAnAttemptWhoseTimesAreAhead(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	all := f.start(3)
+	cutOff, lost, forgotten := all[0], all[1], all[2]
+	f.deliver()
+	o, err := f.order(cutOff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Job = "" // who submitted it was killed
+	claim := `{"host":"n1","boot":"b","pid":1,"start":1,"began":"2026-01-01T00:00:00Z"}`
+	err = errors.Join(writeJSON(f.Files.OrderFile(cutOff), o), os.WriteFile(f.Files.ClaimFile(lost), []byte(claim), 0o600), os.WriteFile(f.Files.BeatFile(lost), nil, 0o600),
+		writeJSON(f.listFile(), answer{Asked: time.Now().Add(time.Hour)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.age(f.Files.OrderFile(cutOff), -time.Hour)
+	f.age(f.Files.BeatFile(lost), -time.Hour)
+	for _, a := range all {
+		if r := f.says(a); r.Liveness != kernel.Alive {
+			t.Errorf("by the answer of before it is %+v", r)
+		}
+	}
+	if at := f.modified(f.Files.OrderFile(cutOff)); at.IsZero() {
+		t.Error("the order's time is ahead still")
+	}
+	f.age(f.Files.OrderFile(cutOff), submitting+time.Second)
+	time.Sleep(2 * tick) // the cluster is asked after that
+	if _, err := f.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for a, want := range map[kernel.AttemptID]kernel.Liveness{cutOff: kernel.NeverStarted, lost: kernel.Dead, forgotten: kernel.NeverStarted} {
+		if r := f.says(a); r.Liveness != want {
+			t.Errorf("of %v it is said %+v", a, r)
+		}
+	}
+}
+
+// A bell that rings is heard where the system does not tell of it, also if the clock was set back since it last rang.
+func TestABellWhoseTimeGoesBack(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.Settings.Poll = time.Hour
+	all := f.start(1)
+	f.ring()
+	w := f.NewWatch(t.Context(), func() bool { return false })
+	w.Watch(all)
+	heard := func(within time.Duration) bool {
+		select {
+		case <-w.Ended():
+			return true
+		case <-time.After(within):
+			return false
+		}
+	}
+	for ahead := time.Hour; ; ahead += time.Hour { // the system tells of the file that it watches, and not of another in its place
+		other := f.bell() + ".other"
+		if err := os.WriteFile(other, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f.age(other, -ahead)
+		if err := os.Rename(other, f.bell()); err != nil {
+			t.Fatal(err)
+		}
+		if heard(bellEvery) {
+			break
+		}
+	}
+	for heard(bellEvery / 5) { // one change may be told of twice
+	}
+	f.ring()
+	if !heard(time.Minute) {
+		t.Error("nobody hears it")
+	}
+}

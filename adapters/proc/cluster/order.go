@@ -262,6 +262,10 @@ func beatOf(path string) (at time.Time, fenced bool, err error) {
 	return info.ModTime(), info.Size() > 0, nil
 }
 
+// ahead reports that a time when something began is to come, by more than the clocks of hosts differ: the clock was set
+// back since.
+func ahead(at, now time.Time) bool { return at.Sub(now) > time.Minute }
+
 // clock returns the time of the file server, so that ages of files are right even
 // if the clocks of hosts differ.
 func (c *Cluster) clock() time.Time {

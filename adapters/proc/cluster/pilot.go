@@ -63,10 +63,10 @@ func (c *Cluster) lookFile() string { return filepath.Join(c.Files.ClusterDir(),
 // looked for something to do: the name of the last of them. Its time is that of the last submission.
 func (c *Cluster) sentFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".sent") }
 
-// modified returns when a file was last changed; zero: it does not exist.
-func modified(path string) time.Time {
+// modified returns when a file was last changed; zero: it does not exist, or its time is ahead.
+func (c *Cluster) modified(path string) time.Time {
 	info, err := os.Lstat(path)
-	if err != nil {
+	if err != nil || ahead(info.ModTime(), c.clock()) {
 		return time.Time{}
 	}
 	return info.ModTime()
@@ -75,8 +75,8 @@ func modified(path string) time.Time {
 // unheard returns how often in a row pilots were submitted and none of them looked for something
 // to do, and the time and the name of the last one.
 func (c *Cluster) unheard() (times int, last time.Time, name string) {
-	last = modified(c.sentFile())
-	if last.IsZero() || modified(c.lookFile()).After(last) {
+	last = c.modified(c.sentFile())
+	if last.IsZero() || c.modified(c.lookFile()).After(last) {
 		return 0, last, ""
 	}
 	text, _ := os.ReadFile(c.sentFile()) // it may have been removed just now
@@ -121,8 +121,8 @@ func (d *delivery) missing() int {
 	if slices.ContainsFunc(pilots, Job.waits) {
 		return 0
 	}
-	last := modified(d.c.lookFile())
-	if sent := modified(d.c.sentFile()); sent.After(last) {
+	last := d.c.modified(d.c.lookFile())
+	if sent := d.c.modified(d.c.sentFile()); sent.After(last) {
 		last = sent
 	}
 	if left := allBusy - d.c.clock().Sub(last); left > 0 {

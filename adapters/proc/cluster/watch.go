@@ -140,7 +140,7 @@ func (w *Watch) serve(ctx context.Context) {
 			w.signal()
 			tell(w.room)
 		case <-look.C:
-			if at := w.bellAt(); at.After(heard) && len(w.watched()) > 0 {
+			if at := w.bellAt(); !at.Equal(heard) && len(w.watched()) > 0 { // earlier, if the clock was set back
 				heard = at
 				w.signal()
 				tell(w.room)

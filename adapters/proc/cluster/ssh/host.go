@@ -131,7 +131,7 @@ func (q question) list() (jobs []cluster.Job, err error) {
 	for _, r := range records {
 		j := cluster.Job{ID: strconv.Itoa(r.Process.PID), Name: r.Name, State: cluster.Running}
 		switch {
-		case r.Process.Running() || r.Process.PID == 0 && time.Since(r.made) < starting:
+		case r.Process.Running() || r.Process.PID == 0 && time.Since(r.made).Abs() < starting: // the clock may have been set back
 		case r.Process.PID == 0:
 			j.State, j.Reason = cluster.Lost, "who was to start it was cut off"
 		case r.Process.Boot != proc.Boot():

@@ -92,6 +92,7 @@ func TestWhatAHostRemembers(t *testing.T) {
 	}{
 		"runs":     {asJSON(t, record{Process: self}), 2 * kept, &cluster.Job{ID: fmt.Sprint(self.PID), State: cluster.Running}},
 		"begins":   {"", starting / 2, &cluster.Job{ID: "0", State: cluster.Running}},
+		"set back": {"", -2 * starting, &cluster.Job{ID: "0", State: cluster.Lost, Reason: "who was to start it was cut off"}},
 		"cut off":  {"", 2 * starting, &cluster.Job{ID: "0", State: cluster.Lost, Reason: "who was to start it was cut off"}},
 		"restart":  {asJSON(t, record{Process: lost}), kept / 2, &cluster.Job{ID: fmt.Sprint(self.PID), State: cluster.Lost, Reason: "its host was started anew"}},
 		"long ago": {asJSON(t, record{Process: lost}), 2 * kept, nil},
