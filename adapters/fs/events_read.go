@@ -19,6 +19,7 @@ type EventReader struct {
 	file  *os.File // the log when it was last opened; it may have been moved since
 	rest  []byte   // the beginning of a line whose end is not written yet
 
+	newest bool               // of the events of before, only the last is wanted
 	looked bool               // the log was looked at
 	ended  bool               // what the log had then was read: what follows in other files is new, whatever its number
 	fresh  bool               // no number was read in the file that is being read
@@ -28,6 +29,9 @@ type EventReader struct {
 // Events returns a reader of the events after number seq. If the log ends before that number, it began anew, since
 // somebody deleted it: then those are wanted that are still to come. The caller closes it.
 func (s *Store) Events(seq uint64) *EventReader { return &EventReader{store: s, have: seq} }
+
+// NewestEvents is Events for who wants the last event of those that are there, and those that are still to come.
+func (s *Store) NewestEvents() *EventReader { return &EventReader{store: s, newest: true} }
 
 // Close closes the file that is open.
 func (r *EventReader) Close() error {
@@ -46,7 +50,10 @@ func (r *EventReader) Close() error {
 // more, the error is that of Store.InPlace.
 func (r *EventReader) Read(f func(line []byte) error) error {
 	if err := r.store.open(false); err != nil {
-		return ignoreMissing(err)
+		if err = ignoreMissing(err); err == nil {
+			r.newest = false // all are still to come
+		}
+		return err
 	}
 	if err := r.store.InPlace(); err != nil {
 		return err
@@ -131,6 +138,9 @@ func (r *EventReader) look(file *os.File, rotated []rotatedEvents) error {
 	}
 	for _, old := range rotated {
 		last = max(last, old.last)
+	}
+	if r.newest {
+		r.have = max(last, 1) - 1
 	}
 	r.have, r.looked = min(r.have, last), true
 	return nil

@@ -70,16 +70,20 @@ func expectHeard(t *testing.T, r *EventReader, want ...string) {
 func TestEventsAreNumberedAndReadOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := eventStore(t, dir, 0, 8)
-	early := s.Events(0)
+	early, newest := s.Events(0), s.NewestEvents()
 	defer early.Close()
+	defer newest.Close()
 	expectHeard(t, early)
+	expectHeard(t, newest)
 	happens(t, s, "a", "b")
 	expectHeard(t, early, "1a", "2b")
+	expectHeard(t, newest, "1a", "2b")
 	expectHeard(t, early)
 	happens(t, eventStore(t, dir, 0, 8), "c") // another process
 	expectHeard(t, early, "3c")
 	expectHeard(t, s.Events(1), "2b", "3c")
 	expectHeard(t, s.Events(9))
+	expectHeard(t, s.NewestEvents(), "3c")
 	if info, err := os.Stat(s.EventsFile()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}

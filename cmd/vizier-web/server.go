@@ -400,6 +400,9 @@ func (s *server) events(w http.ResponseWriter, q *http.Request) {
 func (s *server) follow(ctx context.Context, w http.ResponseWriter, have uint64, known bool) error {
 	flush := http.NewResponseController(w).Flush
 	log, news := s.r.Store.Events(have), watch.NewFile(s.r.Store.EventsFile())
+	if !known {
+		log = s.r.Store.NewestEvents()
+	}
 	defer news.Close()
 	defer log.Close()
 	said := time.Time{}
@@ -418,10 +421,6 @@ func (s *server) follow(ctx context.Context, w http.ResponseWriter, have uint64,
 		if err != nil {
 			return err
 		}
-		if !known && len(lines) > 0 {
-			lines = lines[len(lines)-1:]
-		}
-		known = true
 		if len(lines) == 0 && time.Since(said) >= beat {
 			lines = []string{": here\n\n"}
 		}
