@@ -14,14 +14,18 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// valuesOfFlags returns the functions that read numbers and durations for the
-// parser. Their errors say what is expected.
+// valuesOfFlags returns the functions that read values for the parser which begin with no dash: numbers and durations, and
+// text of which the flag has the kind as its type. Their errors say what is expected.
 func valuesOfFlags() []kong.Option {
-	return []kong.Option{
+	var options []kong.Option
+	for _, kind := range []string{"duration", "time", "event", "entry"} {
+		read := func(text string) (string, error) { return text, nil } // the command reads it
+		options = append(options, kong.NamedMapper(kind, value(kind, read, func(target reflect.Value, text string) { reflect.Indirect(target).SetString(text) })))
+	}
+	return append(options,
 		kong.KindMapper(reflect.Int, value("number", number(strconv.IntSize-1), func(target reflect.Value, n uint64) { target.SetInt(int64(n)) })),
 		kong.KindMapper(reflect.Uint64, value("number", number(64), reflect.Value.SetUint)),
-		kong.TypeMapper(reflect.TypeFor[time.Duration](), value("duration", duration, func(target reflect.Value, d time.Duration) { target.SetInt(int64(d)) })),
-	}
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), value("duration", duration, func(target reflect.Value, d time.Duration) { target.SetInt(int64(d)) })))
 }
 
 // value returns a function that reads the value of a flag and sets the flag.
@@ -62,7 +66,14 @@ func duration(text string) (time.Duration, error) {
 
 // unexpected returns the error for a value that is not of its kind.
 func unexpected(kind, text string) error {
-	return fmt.Errorf("expected %s, not %q", map[string]string{"number": "a number, 0 or more", "duration": "a duration such as 90s or 2h"}[kind], text)
+	return fmt.Errorf("expected %s, not %q", expected(kind), text)
+}
+
+// expected says what a value of a kind is; "": any text.
+func expected(kind string) string {
+	const moment = "a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time"
+	return map[string]string{"number": "a number, 0 or more", "duration": "a duration such as 90s or 2h", "time": moment,
+		"event": "the number of an event, " + moment, "entry": "an entry as `vizier history` prints it, " + moment}[kind]
 }
 
 // noValue matches the parser's error for a flag whose value begins with a dash or is missing.
@@ -75,7 +86,7 @@ func plainly(text string) string {
 	case m == nil:
 	case strings.HasPrefix(m[3], `"EOL"`):
 		return m[1] + ": expected a value after it"
-	case m[2] == "number" || m[2] == "duration": // -n -1
+	case expected(m[2]) != "": // -n -1
 		return m[1] + ": " + unexpected(m[2], m[4]).Error()
 	case m[5] != "":
 		return fmt.Sprintf("%s: expected a value after it; one that begins with a dash is written as %s=%s", m[1], m[5], m[4])

@@ -22,7 +22,7 @@ type eventsCmd struct {
 	Follow bool     `help:"Continue with new events until interrupted."`
 	Job    string   `placeholder:"JOB" help:"Only events of this job: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	OfRun  string   `name:"run" placeholder:"RUN" help:"Only events of this run and its jobs: its number, or its id or the beginning of it."`
-	Since  string   `placeholder:"SEQ|TIME" help:"Only events after this number, or since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
+	Since  string   `type:"event" placeholder:"SEQ|TIME" help:"Only events after this number, or since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object per line."`
 }
 
@@ -149,7 +149,7 @@ func (e *eventsCmd) since(c *call) (seq uint64, from time.Time, err error) {
 		return seq, from, nil
 	}
 	if from, err = c.since(e.Since, time.Now()); err != nil {
-		err = fmt.Errorf("--since %q: expected the number of an event, %s", e.Since, momentForms)
+		err = fmt.Errorf("--since %q: expected %s", e.Since, expected("event"))
 	}
 	return 0, from, err
 }

@@ -25,13 +25,13 @@ type listCmd struct {
 	Of              string   `name:"run" placeholder:"RUN" help:"Show only the jobs of this run."`
 	Name            string   `placeholder:"NAME" help:"Show only jobs whose name contains this, or matches it as a pattern with * or ?."`
 	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"Show only jobs with this tag; repeatable: jobs need all of them."`
-	Since           string   `placeholder:"TIME" help:"Show only jobs enqueued since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
+	Since           string   `type:"time" placeholder:"TIME" help:"Show only jobs enqueued since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
 	Most            int      `name:"most" short:"n" placeholder:"COUNT" help:"Show only the newest COUNT."`
 	DismissFailures bool     `help:"Hide jobs that failed."`
 	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order, as block, table or JSON."`
 	Format          string   `enum:",list,block,table,json" default:"" placeholder:"list|block|table|json" help:"Output format; list prints one line per job, by runs. The default is [display.lists.jobs] format."`
 	Raw             bool     `help:"With --format json: all fields, with their types."`
-	At              *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
+	At              *string  `type:"entry" placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
 // listing is a list and how it is shown.
@@ -196,9 +196,6 @@ func isNamed(j *kernel.Job, name string) bool {
 	return slices.ContainsFunc(names, func(s string) bool { return strings.Contains(s, name) })
 }
 
-// momentForms are the forms that since accepts.
-const momentForms = "a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time"
-
 // since parses a time: a duration before now, a day, or a time; "" is the zero
 // time.
 func (c *call) since(text string, now time.Time) (time.Time, error) {
@@ -222,7 +219,7 @@ func (c *call) since(text string, now time.Time) (time.Time, error) {
 		day := c.ui.today(now)
 		return time.Date(day.Year(), day.Month(), day.Day(), at.Hour(), at.Minute(), 0, 0, c.ui.zone), nil
 	}
-	return time.Time{}, usageError(fmt.Errorf("--since %s: expected %s", text, momentForms))
+	return time.Time{}, usageError(fmt.Errorf("--since %s: expected %s", text, expected("time")))
 }
 
 // days returns n days, which are not negative, or the longest duration if they are longer.

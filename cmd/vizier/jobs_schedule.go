@@ -13,7 +13,7 @@ type scheduleCmd struct {
 	Format   string  `enum:"summary,dag,json,dot,mermaid,svg,html" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg|html" help:"Output format; dot and mermaid are input for drawing programs, svg is a picture, html the page of vizier web with all jobs as one file."`
 	Raw      bool    `help:"With --format json: waits as objects, and the time."`
 	Watch    bool    `help:"The same as vizier top."`
-	At       *string `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
+	At       *string `type:"entry" placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 	MaxDepth int     `default:"3" help:"How far from --job, and how deep below each job for dag."`
 }
 

@@ -19,7 +19,7 @@ type showCmd struct {
 	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
 	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"Output format."`
 	Raw    bool     `help:"With --format json: the whole record, with its types."`
-	At     *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
+	At     *string  `type:"entry" placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
 // Run prints the records of the jobs.
@@ -177,7 +177,7 @@ type statusCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Attention bool     `help:"Without a job: exit 10 if something needs a person."`
 	Format    string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
-	At        *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
+	At        *string  `type:"entry" placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
 func (*statusCmd) Help() string {

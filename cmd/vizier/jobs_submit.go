@@ -50,9 +50,9 @@ type submitFlags struct {
 	Pinned          string   `placeholder:"BRANCH[@COMMIT]" help:"Start only while the branch is at this commit; by default, where it is now."`
 	Require         []string `sep:"none" placeholder:"CONDITION" help:"Start only while this holds: clean_worktree, branch_exists or branch_exists=BRANCH; repeatable."`
 	Approval        bool     `help:"Start only after a person has approved it."`
-	ApprovalTimeout string   `placeholder:"DURATION" help:"With --approval, or --in-doubt ask: how long the job waits for approval, such as 4h, before it is blocked."`
-	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h."`
-	Estimate        string   `placeholder:"DURATION" help:"How long an attempt should take, such as 10m; only vizier simulate and the ETAs use it."`
+	ApprovalTimeout string   `type:"duration" placeholder:"DURATION" help:"With --approval, or --in-doubt ask: how long the job waits for approval, such as 4h, before it is blocked."`
+	Timeout         string   `type:"duration" placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h."`
+	Estimate        string   `type:"duration" placeholder:"DURATION" help:"How long an attempt should take, such as 10m; only vizier simulate and the ETAs use it."`
 	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times."`
 	RetryOn         []string `sep:"none" placeholder:"CLASS|CODE" help:"With --retries: only after this failure, a class such as timeout or rate_limited, or an exit code; repeatable."`
 	MaxResumes      *int     `placeholder:"N" help:"With --resumable: run again after a time-out up to N times; 3 by default."`

@@ -20,7 +20,7 @@ import (
 type whyCmd struct {
 	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
-	At     *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
+	At     *string  `type:"entry" placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
 func (*whyCmd) Help() string {

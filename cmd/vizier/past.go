@@ -62,7 +62,7 @@ func (c *call) moment(at string, now time.Time) (fs.Moment, error) {
 	}
 	when, err := c.since(at, now)
 	if err != nil {
-		return fs.Moment{}, usageError(fmt.Errorf("--at %s: expected an entry as `vizier history` prints it, %s", at, momentForms))
+		return fs.Moment{}, usageError(fmt.Errorf("--at %s: expected %s", at, expected("entry")))
 	}
 	if when.After(now) {
 		return fs.Moment{}, usageError(fmt.Errorf("--at %s is in the future: `vizier what-if` and `vizier simulate` look ahead", at))

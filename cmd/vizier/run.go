@@ -18,7 +18,7 @@ type runCmd struct {
 	Set               []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
 	After             []string `sep:"none" placeholder:"JOB|run:RUN" help:"Start after this job, or the last jobs of this run, have succeeded; with :any, once they have ended in any way; repeatable."`
 	RequireApproval   bool     `xor:"approval" help:"Start only after a person has approved the first jobs."`
-	ApprovalTimeout   string   `placeholder:"DURATION" help:"With --require-approval: how long the first jobs wait for approval, such as 4h, before they are blocked."`
+	ApprovalTimeout   string   `type:"duration" placeholder:"DURATION" help:"With --require-approval: how long the first jobs wait for approval, such as 4h, before they are blocked."`
 	NoRequireApproval bool     `name:"no-require-approval" xor:"approval" help:"Start without the approval that the template asks for."`
 	Follow            bool     `help:"Print the jobs' output until the run has ended, and exit with its result."`
 	Check             bool     `help:"Only check the template and its input; write nothing."`
