@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -783,6 +784,31 @@ func TestASecondMergeInConflict(t *testing.T) {
 		w.want(second, kernel.OutcomeSucceeded, "is merged already")
 		w.tidy()
 	}
+}
+
+// The merge of another branch of the plan leaves the conflict as it is, and what was resolved of it so far.
+func TestAMergeOfAnotherBranchLeavesAConflictOpen(t *testing.T) {
+	w := conflicting(t)
+	w.branch("other", map[string]string{"other.txt": "other\n"})
+	first := w.merge(map[string]string{"squash": "false"})
+	w.want(first, kernel.OutcomeBlocked)
+	before, err := readSentinel(w.env, "foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.resolve(first, "both\n")
+	w.want(w.merge(map[string]string{"branch": "other", "squash": "false"}), kernel.OutcomeSucceeded)
+	if mark, err := readSentinel(w.env, "foo"); err != nil || !reflect.DeepEqual(mark, before) {
+		t.Fatalf("the mark is %+v, %v; it was %+v", mark, err, before)
+	}
+	w.want(first, kernel.OutcomeSucceeded)
+	if mark, err := readSentinel(w.env, "foo"); mark != nil || err != nil {
+		t.Errorf("the mark is left: %+v, %v", mark, err)
+	}
+	if w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "other.txt") != "other\n" || w.parked() != "" {
+		t.Errorf("not merged as it was resolved; parked %q", w.parked())
+	}
+	w.tidy()
 }
 
 // Nor does a second merge forget the conflict of the first if somebody has moved its worktree: it is resolved where it is.

@@ -201,8 +201,9 @@ func (m *integration) leave(ctx context.Context, merged kernel.CommitID) (string
 }
 
 // finish cleans up after a merge: it deletes the source branch, if that was
-// asked for and the branch still has what was merged, the conflict's sentinel,
-// and the worktree. has is a commit of the target that has what the branch brought.
+// asked for and the branch still has what was merged, the sentinel of its conflict,
+// and the worktree. The conflict of another branch of the plan stays open. has is
+// a commit of the target that has what the branch brought.
 func (m *integration) finish(ctx context.Context, what string, merged, has kernel.CommitID) (r Result, err error) {
 	git, settled := m.env.Git, effect.Merge{Source: cmp.Or(m.tip, merged), Target: has}
 	defer func() { r.Merge = settled }()
@@ -217,7 +218,7 @@ func (m *integration) finish(ctx context.Context, what string, merged, has kerne
 		what += left
 	}
 	open, err := readSentinel(m.env, m.slug)
-	if err == nil && open != nil {
+	if err == nil && open != nil && (open.Source == m.source || open.Run == string(m.n.Job.Spec.Origin.Run)) {
 		err = m.env.Files.ClearSentinel(m.slug)
 	}
 	if err != nil {
