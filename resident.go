@@ -101,12 +101,30 @@ func runResident(env Environment) error {
 	defer stop()
 	w.scheduler.Ending = ctx
 	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx, current), Linger: linger, Outdated: outdated, Starved: proc.Starved}
-	if r.Serve(ctx) {
+	another := r.Serve(ctx)
+	switch {
+	case ctx.Err() == nil && !lock.Held():
+		lock.Release()
+		wakeWhereMoved(root, env)
+	case another:
 		residentWaker{path, w.local}.Wake(kernel.Wakes{Poll: true})
 		return nil
 	}
 	w.hosts.Leave()
 	return nil
+}
+
+// wakeWhereMoved wakes the resident scheduler of the repository that was at root, or starts
+// one, where the repository is now, if it was moved: this process, which looked after it at
+// its old place, is perhaps the only one that learns of that. The working directory moves along.
+func wakeWhereMoved(was git.Root, env Environment) {
+	root, live, err := here(env)
+	if err != nil || root.Dir == was.Dir { // it was removed, or its store was
+		return
+	}
+	if w, err := connect(root, live, env, "", nil); err == nil && w.config().Scheduler.Resident {
+		residentWaker{w.store.ResidentFile(), w.local}.Wake(kernel.Wakes{Poll: true})
+	}
 }
 
 // BecomeResidentProgram replaces this process by the build for long-running

@@ -308,6 +308,37 @@ func TestEverythingIsAskedToEnd(t *testing.T) {
 	}
 }
 
+// Jobs that wait for time or for the world outside go on where the repository is moved to, without a command.
+func TestAMovedRepositoryHasAResident(t *testing.T) {
+	t.Parallel()
+	move := func(g *ground) {
+		moved := g.dir + "-moved"
+		if err := os.Rename(g.dir, moved); err != nil {
+			t.Fatal(err)
+		}
+		g.dir = moved
+	}
+	outside := newGround(t, "")
+	exists := outside.submit("--require", "branch_exists=later", "--", "true")
+	outside.looksAfter()
+	move(outside)
+	outside.git("branch", "later")
+
+	timed := newGround(t, "")
+	again := timed.submit("--retries", "1", "--", "sh", "-c", "test $VIZIER_ATTEMPT = 2 || { until test -e go; do sleep 0.01; done; exit 1; }")
+	last := timed.submit("--after", string(again)+":any", "--", "true")
+	timed.runner(again, 1)
+	timed.looksAfter()
+	move(timed)
+	timed.write("go", "")
+
+	outside.becomes(exists, "succeeded")
+	timed.becomes(last, "succeeded")
+	if status, n := timed.seen(again); status != "succeeded" || n != 2 {
+		t.Errorf("attempt %d has %s", n, status)
+	}
+}
+
 // However many commands find none, one is started; one too many ends at once.
 func TestThereIsOneResident(t *testing.T) {
 	t.Parallel()
