@@ -63,7 +63,7 @@ func (r *Repo) InPlace(c kernel.Context) bool {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(r.root.Dir, dir)
 	}
-	name := nameAt(dir)
+	name := NameAt(dir)
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, iofs.ErrPermission) {
 		name = c.Name
 	}
@@ -191,7 +191,7 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string, bec
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil { // git works from there, and a person may have removed it
 		return err
 	}
-	if other := nameAt(dir); w.Name == "" && name != "" && other != "" && other != name {
+	if other := NameAt(dir); w.Name == "" && name != "" && other != "" && other != name {
 		present = false // the files there belong to another worktree
 	}
 	aside := filepath.Join(filepath.Dir(dir), leftPrefix+cmp.Or(name, filepath.Base(dir)))
@@ -247,16 +247,16 @@ func (r *Repo) placeOf(w Worktree) string {
 		return w.Path
 	}
 	for _, e := range entries {
-		if dir := filepath.Join(home, e.Name()); e.IsDir() && nameAt(dir) == w.Name {
+		if dir := filepath.Join(home, e.Name()); e.IsDir() && NameAt(dir) == w.Name {
 			return dir
 		}
 	}
 	return w.Path
 }
 
-// nameAt returns the name of the worktree whose files are at dir, or "" if
+// NameAt returns the name of the worktree whose files are at dir, or "" if
 // there is none.
-func nameAt(dir string) string {
+func NameAt(dir string) string {
 	link, err := sys.ReadRegular(filepath.Join(dir, ".git"), maxLink)
 	if err != nil {
 		return ""

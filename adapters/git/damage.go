@@ -48,7 +48,7 @@ func (r *Repo) brokenAt(dir string, c kernel.Context) (string, error) {
 			return why, err
 		}
 	}
-	switch other := nameAt(dir); {
+	switch other := NameAt(dir); {
 	case err != nil || c.Name == "":
 		return "", err
 	case other == c.Name:
@@ -152,7 +152,7 @@ func soundIndex(path string) (bool, error) {
 // unlisted returns the worktree called name whose files are at dir, if git does not list it, or the
 // zero value.
 func (r *Repo) unlisted(dir, name string) Worktree {
-	if name == "" || nameAt(dir) != name || strings.HasPrefix(filepath.Base(dir), leftPrefix) {
+	if name == "" || NameAt(dir) != name || strings.HasPrefix(filepath.Base(dir), leftPrefix) {
 		return Worktree{}
 	}
 	return Worktree{Name: name, Path: dir, gitDir: filepath.Join(r.root.CommonDir, "worktrees", name)}

@@ -76,7 +76,7 @@ func (r *Repo) Release(ctx context.Context, dir string) error {
 // Base returns the commit that the linked working tree at dir was made at, as the
 // reflog of its head tells, or "" if there is none.
 func (r *Repo) Base(dir string) (kernel.CommitID, error) {
-	name := nameAt(dir)
+	name := NameAt(dir)
 	if name == "" {
 		return "", nil
 	}

@@ -167,7 +167,7 @@ func (r *Repo) named(name string) (Worktree, error) {
 		case w.Name != name:
 		case r.atHome(w), r.movedTo(w) != "":
 			return r.repaired(w)
-		case nameAt(w.Path) == name:
+		case NameAt(w.Path) == name:
 			return Worktree{}, fmt.Errorf("the worktree %s was moved to %s: `%s`, then retry", name, w.Path, kernel.MoveWorktree(w.Path, path.Join(worktreeHome, name)))
 		default:
 			return Worktree{}, fmt.Errorf("git has the worktree %s at %s, and its files are not there: put them back, or give them up with `%s`; then retry", name, w.Path, kernel.CommandLine("git", "worktree", "remove", "--force", w.Path))

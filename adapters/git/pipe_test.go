@@ -46,7 +46,7 @@ func TestAPipeInThePlaceOfALink(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if name, to := nameAt(dir), leadsTo(dir); name != "" || to == resolved(w.gitDir) {
+			if name, to := NameAt(dir), leadsTo(dir); name != "" || to == resolved(w.gitDir) {
 				t.Errorf("%s: it is the worktree %q, which leads to %q", c.name, name, to)
 			}
 			if branch, commit, ok := head(dir); ok && commit != "" {

@@ -431,10 +431,10 @@ func TestAWorktreeThatGitDoesNotForget(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), want) || !c.taken && err.Error() != want {
 			t.Errorf("%s: %v\nwant %s", name, err, want)
 		}
-		if at := nameAt(dir); (at == "t") != (c.present && !c.taken) {
+		if at := NameAt(dir); (at == "t") != (c.present && !c.taken) {
 			t.Errorf("%s: at its place is %q", name, at)
 		}
-		if at := nameAt(aside); (at == "t") != (c.present && c.taken) {
+		if at := NameAt(aside); (at == "t") != (c.present && c.taken) {
 			t.Errorf("%s: aside is %q", name, at)
 		}
 	}

@@ -38,7 +38,7 @@ func (r *Repo) StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context
 		}
 	}
 	for _, e := range entries {
-		if path := filepath.Join(home, e.Name()); e.IsDir() && names[path].Name == "" && !known[nameAt(path)] { // known: on its way to its place, or moved with the repository
+		if path := filepath.Join(home, e.Name()); e.IsDir() && names[path].Name == "" && !known[NameAt(path)] { // known: on its way to its place, or moved with the repository
 			paths = append(paths, path)
 		}
 	}
@@ -73,7 +73,7 @@ func (r *Repo) WorktreesAway() (map[string]string, error) {
 	all, err := r.Worktrees()
 	away := map[string]string{}
 	for _, w := range all {
-		if !r.atHome(w) && nameAt(w.Path) == w.Name {
+		if !r.atHome(w) && NameAt(w.Path) == w.Name {
 			away[w.Name] = w.Path
 		}
 	}
@@ -85,7 +85,7 @@ func (r *Repo) WorktreesAway() (map[string]string, error) {
 func (r *Repo) WorktreeNamed(name string) (dir string, err error) {
 	all, err := r.Worktrees()
 	for _, w := range all {
-		if w.Name == name && nameAt(w.Path) == name {
+		if w.Name == name && NameAt(w.Path) == name {
 			return w.Path, nil
 		}
 	}
@@ -96,7 +96,7 @@ func (r *Repo) WorktreeNamed(name string) (dir string, err error) {
 // "": it was not.
 func (r *Repo) movedTo(w Worktree) string {
 	here := filepath.Join(r.root.Dir, worktreeHome, filepath.Base(w.Path))
-	if leadsTo(w.Path) == resolved(w.gitDir) || nameAt(here) != w.Name {
+	if leadsTo(w.Path) == resolved(w.gitDir) || NameAt(here) != w.Name {
 		return ""
 	}
 	return here

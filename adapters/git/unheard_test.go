@@ -233,8 +233,8 @@ func TestWhoseWorktreesAreWhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, err := s.moveToPlace(Worktree{Name: "t", Path: from, gitDir: s.worktree("t").gitDir}, place)
-	if w.Path != place+"-2" || err != nil || nameAt(place+"-2") != "t" || nameAt(place) != "" {
-		t.Errorf("%+v, %v; at %q and %q", w, err, nameAt(place), nameAt(place+"-2"))
+	if w.Path != place+"-2" || err != nil || NameAt(place+"-2") != "t" || NameAt(place) != "" {
+		t.Errorf("%+v, %v; at %q and %q", w, err, NameAt(place), NameAt(place+"-2"))
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/op"
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -550,7 +549,7 @@ func (r *repo) checkWorktrees(ctx context.Context, s *kernel.Snapshot) ([]app.Fi
 	all, err := r.Doctor.git.StrayWorktrees(func(kernel.Context) bool { return false })
 	for _, c := range all {
 		known := c
-		known.Name = cmp.Or(c.Name, r.nameAt(c))
+		known.Name = cmp.Or(c.Name, git.NameAt(filepath.Join(r.Root, c.Worktree)))
 		maker := s.Job(madeBy(known.Name))
 		if maker != nil && unended[maker.Spec.Origin.Run] {
 			why, stays, err := r.Doctor.git.Damage(known)
@@ -597,15 +596,6 @@ func (r *repo) stands(c kernel.Context) bool {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return false
 	}
-	other := r.nameAt(c)
+	other := git.NameAt(dir)
 	return other == "" || other == c.Name
-}
-
-// nameAt returns the name of the worktree whose files are where c's are to be, or "".
-func (r *repo) nameAt(c kernel.Context) string {
-	link, err := sys.ReadRegular(filepath.Join(r.Root, c.Worktree, ".git"), 1<<20) // a job may have put a pipe there
-	if err != nil {
-		return ""
-	}
-	return kernel.WorktreeName(string(link))
 }
