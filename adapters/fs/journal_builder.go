@@ -168,19 +168,24 @@ func (b *builder) PutState(a kernel.PutState) error {
 	return b.put(&j, have.foreign, before.Status.Coarse())
 }
 
-// complete adds j's new state to the outcome that its runner recorded. It reports false if
-// that is not how the attempt ended: the runner recorded none, or a success whose
-// submissions were refused when it was settled.
+// complete adds j's new state to the outcome that its runner recorded, if it did. It reports
+// false if what is on record, or is settled, is not how the attempt ended: it is of an earlier
+// attempt, or a success whose submissions were refused when it was settled.
 func (b *builder) complete(before kernel.State, j *kernel.Job) (known bool, err error) {
 	if !concluded(before, j.State) {
 		return false, nil
 	}
+	known = b.s.tx == nil || b.s.tx.settling == nil || b.s.tx.settling.Attempt != j.Attempt()
 	for _, name := range []string{outcomeName, attemptOutcome(j.State.Attempt)} { // the first may be that of a runner that wrote late
 		r, unread := b.s.outcome(j.ID, name)
 		if unread != nil {
 			return true, nil // it stays as it is
 		}
-		if r == nil || r.Attempt != j.Attempt() || r.Outcome != j.State.Outcome {
+		if r == nil {
+			continue
+		}
+		if r.Attempt != j.Attempt() || r.Outcome != j.State.Outcome {
+			known = false
 			continue
 		}
 		data, err := encodeOutcome(*r, j)
@@ -190,7 +195,7 @@ func (b *builder) complete(before kernel.State, j *kernel.Job) (known bool, err 
 		b.does(j.ID, fileOp{kind: opWrite, path: jobPath(j.ID, outcomeName), data: data})
 		return true, nil
 	}
-	return false, nil
+	return known, nil
 }
 
 // resultPassedOver returns the result that the transaction settles if the job starts again

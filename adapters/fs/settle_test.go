@@ -135,10 +135,6 @@ func TestSettlingWaitsForNoOtherHost(t *testing.T) {
 // success whose submissions are refused when it is settled.
 func TestSettlingRecordsNothingElse(t *testing.T) {
 	for name, left := range map[string]func(s *Store, r kernel.Result) (*Tx, error){
-		"another attempt is settled": func(s *Store, r kernel.Result) (*Tx, error) {
-			r.Attempt.N = 2
-			return s.BeginSettling(context.Background(), r)
-		},
 		"a success is settled": func(s *Store, r kernel.Result) (*Tx, error) {
 			r.Outcome, r.Exit, r.Class = kernel.OutcomeSucceeded, 0, kernel.NoFailure
 			return s.BeginSettling(context.Background(), r)
@@ -151,7 +147,6 @@ func TestSettlingRecordsNothingElse(t *testing.T) {
 			r.Attempt.N = 7
 			return concludeAndBegin(s, r)
 		},
-		"nothing is on record": func(s *Store, _ kernel.Result) (*Tx, error) { return s.Begin(context.Background()) },
 	} {
 		s, j, r := running(t)
 		tx, err := left(s, r)
