@@ -46,8 +46,8 @@ func (j *Job) Needs() Attention {
 const LastLine = "; the script's last line was: "
 
 // said returns the reason without what a script has said.
-func (s *State) said() string {
-	own, _, _ := strings.Cut(s.Reason, LastLine)
+func (st *State) said() string {
+	own, _, _ := strings.Cut(st.Reason, LastLine)
 	return own
 }
 

@@ -235,7 +235,7 @@ func openWithoutLinks(path string) (int, error) {
 		if name == "" || err != nil {
 			continue
 		}
-		next := -1
+		var next int
 		next, err = unix.Openat(at, name, withoutLinks, 0)
 		_ = unix.Close(at)
 		at = next
