@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/disktest"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -221,7 +221,7 @@ func TestWhatIsInTheWayOfAWorktree(t *testing.T) {
 		}, "rename " + o.path("none")},
 		"a long path":        {func() []any { return all(fitness(Worktree{Path: long})) }, "lstat " + long},
 		"no git directory":   {func() []any { _, err := r.mend(ctx, Worktree{gitDir: o.path("a-file/x")}, ""); return all(err) }, "mkdir " + o.path("a-file")},
-		"settings":           {func() []any { return all((&coreConfig{}).read(o.dir)) }, "read " + o.dir},
+		"settings":           {func() []any { return all((&coreConfig{}).read(o.dir)) }, "open " + o.dir},
 		"a name of a branch": {func() []any { return all(r.cli.DeleteBranch(ctx, "-x", main)) }, `delete branch "-x": git does not allow this name`},
 	} {
 		answer := c.ask()
@@ -293,7 +293,7 @@ func TestAWorktreeOfWhatIsNoRepository(t *testing.T) {
 	if err := errors.Join(os.Remove(common), os.Mkdir(common, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FindRoot(o.tree.dir); !errors.Is(err, syscall.EISDIR) {
+	if _, err := FindRoot(o.tree.dir); !errors.Is(err, sys.ErrNotRegular) {
 		t.Errorf("what cannot be read: %v", err)
 	}
 	f := newFixture(t)
