@@ -299,6 +299,27 @@ func TestARunnerWaitsForRoom(t *testing.T) {
 	}
 }
 
+// Where everything is told to end one after the other, a command may be before its runner, which then starts no other job.
+func TestARunnerIsToldToEndAfterItsCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ending, end := context.WithCancelCause(t.Context())
+		m := newMemory(job("a", running(1)), job("b", nil))
+		r := m.runner(func(_ context.Context, j *kernel.Job) kernel.Result {
+			time.AfterFunc(100*time.Millisecond, func() { end(errTerm) })
+			return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Ended: at, Place: kernel.Place{PID: 7}}
+		})
+		r.Scheduler.Ending = ending
+		a := kernel.AttemptID{Job: "a", N: 1}
+		if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+			t.Error(err)
+		}
+		m.expectCalls(t, "claim a/1", "conclude a/1 failed", "release a/1")
+		if got := m.results[a]; got == nil || got.Class != kernel.Preempted {
+			t.Errorf("on record is %+v", got)
+		}
+	})
+}
+
 // A runner whose command is quick has no reason to release its cache. When it has nothing left to run it packs what ended
 // long ago.
 func TestWhatARunnerDoesInTheEnd(t *testing.T) {
