@@ -176,12 +176,13 @@ func (r *Repo) removeWorktree(ctx context.Context, dir, name, branch string, bec
 	if err != nil {
 		return err
 	}
-	if w.Name == "" {
+	listed := w.Name != ""
+	if !listed {
 		w = r.unlisted(dir, name)
 	}
-	if w.Name != "" && present && w.Reason != initializing {
+	if w.Name != "" && present && (w.Reason != initializing || !listed) {
 		why, err := r.damage(w)
-		if err == nil && why != "" {
+		if err == nil && (why != "" || !listed) { // git forgets only what it lists
 			w, err = r.mend(ctx, w, branch)
 		}
 		if err != nil {

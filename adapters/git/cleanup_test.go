@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -595,4 +596,22 @@ func TestRemoveWorktreeLeavesFilesAside(t *testing.T) {
 		o.remove(kernel.CleanupDone)
 		o.gone()
 	})
+}
+
+// A git that is killed while it forgets an unfinished worktree may leave the lock of that, and no word of where it is. The next
+// removal forgets it, and so does who makes the worktree anew.
+func TestAnUnfinishedWorktreeThatIsHalfForgotten(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		o := newOwned(t, Open)
+		admin := o.path(".git/worktrees/draft-1")
+		if err := errors.Join(os.WriteFile(filepath.Join(admin, "locked"), []byte(initializing+"\n"), 0o600), os.Remove(filepath.Join(admin, "gitdir"))); err != nil {
+			t.Fatal(err)
+		}
+		if !again {
+			o.remove(kernel.CleanupDone)
+			o.gone()
+		} else if c, err := o.repo.EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", ""); err != nil || c != o.ctx {
+			t.Errorf("%+v, %v", c, err)
+		}
+	}
 }

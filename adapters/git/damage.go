@@ -155,7 +155,9 @@ func (r *Repo) unlisted(dir, name string) Worktree {
 	if name == "" || NameAt(dir) != name || strings.HasPrefix(filepath.Base(dir), leftPrefix) {
 		return Worktree{}
 	}
-	return Worktree{Name: name, Path: dir, gitDir: filepath.Join(r.root.CommonDir, "worktrees", name)}
+	w := Worktree{Name: name, Path: dir, gitDir: filepath.Join(r.root.CommonDir, "worktrees", name)}
+	w.readLock()
+	return w
 }
 
 // mend makes git's files of w whole, so far as w can be parked and removed. It is detached at the last

@@ -57,12 +57,17 @@ func worktrees(common string) ([]Worktree, error) {
 				w.Branch = branch
 			}
 		}
-		if reason, err := os.ReadFile(filepath.Join(w.gitDir, "locked")); err == nil {
-			w.Locked, w.Reason = true, strings.TrimSpace(string(reason))
-		}
+		w.readLock()
 		all = append(all, w)
 	}
 	return all, nil
+}
+
+// readLock sets whether, and why, w is locked.
+func (w *Worktree) readLock() {
+	if reason, err := os.ReadFile(filepath.Join(w.gitDir, "locked")); err == nil {
+		w.Locked, w.Reason = true, strings.TrimSpace(string(reason))
+	}
 }
 
 // worktreeAt returns the worktree registered at dir, or the zero value.
